@@ -1,0 +1,143 @@
+//! Errors that a person reads: what is wrong, where, and what would be right.
+//!
+//! Programmers' mistakes are assertions, never values of this type.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The result of everything that can fail because of a file, a flag or the machine.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// One fault of an experiment file or a command line, with its place when it has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The file that holds the fault, as the user named it.
+    pub file: Option<PathBuf>,
+    /// Line of the faulty key, counted from 1.
+    pub line: Option<usize>,
+    /// What is wrong, what is allowed and the nearest valid thing.
+    pub message: String,
+}
+
+impl Fault {
+    /// A fault without a place.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            file: None,
+            line: None,
+            message: message.into(),
+        }
+    }
+
+    /// A fault at a line of a file.
+    pub fn at(file: impl Into<PathBuf>, line: usize, message: impl Into<String>) -> Self {
+        Self {
+            file: Some(file.into()),
+            line: Some(line),
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => write!(f, "{}:{line}: {}", file.display(), self.message),
+            (Some(file), None) => write!(f, "{}: {}", file.display(), self.message),
+            _ => f.write_str(&self.message),
+        }
+    }
+}
+
+/// Everything that can go wrong for a user.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The experiment or the command line is wrong; nothing was run (exit status 2).
+    #[error("{}", lines(.0))]
+    Invalid(Vec<Fault>),
+    /// The run failed (exit status 1).
+    #[error("{0}")]
+    Run(String),
+    /// A file could not be read or written (exit status 1).
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Io {
+        /// What was tried: "read", "write", "create" …
+        doing: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The user or the system asked the run to stop; its state is saved (exit status 130).
+    #[error("interrupted at step {step}; resume with: formwork resume {}", run.display())]
+    Interrupted {
+        /// Optimizer steps done.
+        step: u64,
+        /// The run folder that holds the checkpoint.
+        run: PathBuf,
+    },
+}
+
+impl Error {
+    /// One fault without a place: a wrong flag or argument.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::Invalid(vec![Fault::new(message)])
+    }
+
+    /// A failure of a run that started rightly.
+    pub fn run(message: impl Into<String>) -> Self {
+        Self::Run(message.into())
+    }
+
+    /// Wraps a system error: `.map_err(Error::io("read", path))`.
+    pub fn io(
+        doing: &'static str,
+        path: impl AsRef<Path>,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.as_ref().to_path_buf();
+        move |source| Self::Io {
+            doing,
+            path,
+            source,
+        }
+    }
+
+    /// The status that the process ends with.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Self::Invalid(_) => 2,
+            Self::Run(_) | Self::Io { .. } => 1,
+            Self::Interrupted { .. } => 130,
+        }
+    }
+}
+
+/// The faults, one a line; the caller prefixes `error: ` to each line.
+fn lines(faults: &[Fault]) -> String {
+    faults
+        .iter()
+        .map(Fault::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The candidate nearest to `word`, when it is near enough to be what was meant.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|c| (strsim::damerau_levenshtein(word, c), c))
+        .filter(|(distance, c)| *distance <= 1 + c.len().max(word.len()) / 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, c)| c)
+}
+
+/// `; did you mean …?` when something is near, else the list of what is allowed.
+pub fn suggestion<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    match nearest(word, allowed.clone()) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => {
+            let all: Vec<String> = allowed.into_iter().map(|a| format!("`{a}`")).collect();
+            format!("; allowed: {}", all.join(", "))
+        }
+    }
+}

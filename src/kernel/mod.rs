@@ -1,0 +1,1 @@
+//! Fused tensor operations, each with its own backward.

@@ -1,0 +1,1 @@
+//! Whole networks: ids in, logits out.

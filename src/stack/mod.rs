@@ -1,0 +1,1 @@
+//! How layers are wired.

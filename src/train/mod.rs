@@ -1,1 +1,5 @@
-//! The step loop, its optimizer, its checkpoints.
+//! The step loop, its optimizer, its schedule, its checkpoints and its journal.
+
+pub mod config;
+
+pub use config::TrainConfig;

@@ -6,12 +6,12 @@ use super::ema::Ema;
 use super::evaluation::{Scores, Split};
 use super::run_dir::RunDir;
 use super::schedule::ScheduleConfig;
+use super::signal::Stop;
 use crate::data::Source;
 use crate::error::Result;
 use crate::task::Task;
 use burn::optim::ModuleOptimizer;
 use std::collections::BTreeMap;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// Everything a run needs beside its model.
@@ -27,7 +27,7 @@ pub struct Job<M: Task> {
     /// Learning rate by step.
     pub schedule: ScheduleConfig,
     /// Moving average of the weights, when asked for.
-    pub ema: Option<Ema>,
+    pub ema: Option<Ema<M>>,
     /// Training items.
     pub train: Arc<dyn Source>,
     /// The split that evaluations on the way use.
@@ -38,8 +38,8 @@ pub struct Job<M: Task> {
     pub state: State,
     /// Scores of the last evaluation.
     pub last: Option<Scores>,
-    /// The task is a type, not a value.
-    pub task: PhantomData<fn() -> M>,
+    /// Raised when the run is to save and end.
+    pub stop: Stop,
 }
 
 /// What an observer is told on the way.
@@ -74,6 +74,9 @@ pub trait Observer<M>: Send {
 
     /// An evaluation ended; `model` is in evaluation mode.
     fn evaluated(&mut self, step: u64, model: &M) -> Result<()>;
+
+    /// Length of the file of samples, for the checkpoint: a resumed run cuts it there.
+    fn samples_bytes(&self) -> u64;
 }
 
 /// Why a run ended.

@@ -3,7 +3,7 @@
 use super::job::{Job, Observer, Outcome};
 use super::steps::StepStrategy;
 use super::view::{NoFiles, Silent, StepMetric, View};
-use crate::data::loader::TrainLoader;
+use crate::data::seams::TrainLoader;
 use crate::error::Result;
 use crate::task::Task;
 use burn::optim::SgdConfig;
@@ -18,14 +18,15 @@ pub fn run<M: Task>(
     view: View,
     label: &str,
 ) -> Result<Outcome> {
-    let folder = job.run.path().to_path_buf();
-    let loader = Arc::new(TrainLoader::new(
-        job.train.clone(),
-        job.seed,
-        job.config.batch_size,
-        job.config.micro_batch_size(),
-        job.config.steps,
-    ));
+    let folder = job.run.root().to_path_buf();
+    let loader = Arc::new(TrainLoader {
+        source: job.train.clone(),
+        seed: job.seed,
+        batch_size: job.config.batch_size,
+        micro_batch_size: job.config.micro_batch_size(),
+        from_step: job.state.step,
+        to_step: job.config.steps,
+    });
     let rounds = match job.config.eval_every {
         Some(every) => job.config.steps.div_ceil(every.max(1)),
         None => 1,

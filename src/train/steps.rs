@@ -6,12 +6,12 @@
 //! its dashboard, and owns the order of things in between. A round is the stretch between two evaluations;
 //! the dashboard calls it an epoch.
 
-use super::checkpoint::State;
+use super::checkpoint::{Best, Parts};
 use super::config::OnDivergence;
 use super::evaluation::{Extent, Scores, Split, evaluate};
 use super::job::{Job, Observer, Outcome, Report, Stopped};
-use super::journal::{Journal, Line};
-use super::{checkpoint, gradients, signal, view};
+use super::journal::Journal;
+use super::{checkpoint, gradients, record, run_dir, view};
 use crate::data::loader::{self, Batch};
 use crate::error::{Error, Result};
 use crate::task::output::Shown;
@@ -71,6 +71,7 @@ impl<M: Task> SupervisedLearningStrategy<M> for StepStrategy<M> {
             },
             started: Instant::now(),
             elapsed_before: job.state.elapsed_s,
+            window_s: 0.0,
             job,
             observer,
         };
@@ -114,6 +115,8 @@ struct Steps<M: Task> {
     events: Events<M>,
     started: Instant,
     elapsed_before: f64,
+    /// Seconds of the steps since the last line of the journal.
+    window_s: f64,
 }
 
 impl<M: Task> Steps<M> {
@@ -127,7 +130,8 @@ impl<M: Task> Steps<M> {
     fn run(&mut self) -> Result<Outcome> {
         let config = &self.job.config;
         let total = config.steps;
-        let mut journal = Journal::open(&self.job.run, self.job.state.journal_bytes)?;
+        let path = self.job.run.path(run_dir::METRICS);
+        let mut journal = Journal::open(path, self.job.state.journal_bytes)?;
         let mut stream = loader::train_stream(
             self.job.train.clone(),
             self.job.seed,
@@ -169,23 +173,18 @@ impl<M: Task> Steps<M> {
             unreachable!("a step puts the model back")
         };
         let model = model.optimize(&mut self.job.optimizer, lr.into(), gradient.gradients);
-        if let Some(ema) = &mut self.job.ema {
-            ema.update(&model);
-        }
+        self.job.ema = self.job.ema.take().map(|ema| ema.update(&model));
         self.model = Some(model);
         state.step += 1;
         state.items_seen += gradient.output.items;
-        state.window.add(&gradient.output, gradient.norm);
-        state.loss_mean = match state.loss_mean {
-            Some(mean) => Some(0.98 * mean + 0.02 * loss),
-            None => Some(loss),
-        };
+        record::add(&mut state.window, &gradient);
+        state.mean_loss = Some(state.mean_loss.map_or(loss, |m| 0.98 * m + 0.02 * loss));
         gradient.output.shown = Shown {
             grad_norm: gradient.norm,
             lr,
             items_per_s: gradient.output.items as f64 / began.elapsed().as_secs_f64(),
         };
-        state.window.seconds += began.elapsed().as_secs_f64();
+        self.window_s += began.elapsed().as_secs_f64();
         let (done, every) = (state.step, self.round_length());
         let (at, of) = ((done - 1) % every + 1, every);
         self.events
@@ -205,7 +204,7 @@ impl<M: Task> Steps<M> {
         if !norm.is_finite() {
             return Some(format!("the gradient's norm is {norm}"));
         }
-        let (factor, mean) = (self.job.config.spike_factor?, self.job.state.loss_mean?);
+        let (factor, mean) = (self.job.config.spike_factor?, self.job.state.mean_loss?);
         (self.job.state.step >= 20 && loss > factor * mean)
             .then(|| format!("the loss {loss:.4} is above {factor} times its mean {mean:.4}"))
     }
@@ -221,18 +220,15 @@ impl<M: Task> Steps<M> {
         match self.job.config.on_divergence {
             OnDivergence::Skip => {
                 self.job.state.step = step;
-                self.job.state.skipped += 1;
-                let line = Line::new(step, "train", loss)
-                    .with("skipped", 1.0)
-                    .with_samples(samples);
-                journal.write(&line)
+                self.job.state.skipped_steps += 1;
+                journal.append(&record::skipped(step, loss, samples))
             }
             OnDivergence::Stop => {
-                self.save(journal, false)?;
+                self.save(journal)?;
                 Err(Error::run(format!(
                     "step {step} diverged: {reason}; its batch holds the samples {samples:?}; the state before it \
                      is saved in {}; lower the learning rate, or set on_divergence = \"skip\" in [train]",
-                    checkpoint::folder(&self.job.run, step - 1).display()
+                    self.job.run.steps().join(checkpoint::name(step - 1)).display()
                 )))
             }
         }
@@ -240,34 +236,26 @@ impl<M: Task> Steps<M> {
 
     /// A line of the journal, and a report to the observer, from the sums since the last one.
     fn log(&mut self, lr: f64, journal: &mut Journal) -> Result<()> {
-        let elapsed = self.elapsed();
+        let elapsed_s = self.elapsed();
+        let seconds = std::mem::take(&mut self.window_s).max(1e-9);
         let state = &mut self.job.state;
         let window = std::mem::take(&mut state.window);
-        let loss = window.loss_sum / window.scored;
-        let items_per_s = window.items / window.seconds.max(1e-9);
-        let grad_norm = window.grad_norm_sum / window.steps.max(1.0);
-        let line = Line::new(state.step, "train", loss)
-            .with("perplexity", loss.exp())
-            .with("lr", lr)
-            .with("grad_norm", grad_norm)
-            .with("items", state.items_seen as f64)
-            .with("items_per_s", items_per_s)
-            .with("elapsed_s", elapsed);
-        journal.write(&line)?;
-        let remaining = self.job.config.steps - state.step;
-        let per_step = window.seconds / window.steps.max(1.0);
-        self.observer.report(&Report {
+        let left = self.job.config.steps - state.step;
+        let report = Report {
             step: state.step,
             steps: self.job.config.steps,
             split: "train",
-            loss,
+            loss: window.loss / window.weight,
             lr: Some(lr),
-            grad_norm: Some(grad_norm),
-            items_per_s: Some(items_per_s),
-            elapsed_s: elapsed,
-            left_s: Some(per_step * remaining as f64),
+            grad_norm: Some(window.grad_norm / window.steps as f64),
+            // After a resume the window began in another process: the speed is that of the steps timed here.
+            items_per_s: Some(window.items as f64 / seconds),
+            elapsed_s,
+            left_s: Some(seconds / window.steps as f64 * left as f64),
             metrics: Default::default(),
-        });
+        };
+        journal.append(&record::train(&report, state.items_seen))?;
+        self.observer.report(&report);
         Ok(())
     }
 
@@ -307,11 +295,11 @@ impl<M: Task> Steps<M> {
                 self.start_round();
             }
             let patience = self.job.config.patience;
-            if patience.is_some_and(|p| self.job.state.without_improvement >= p) {
+            if patience.is_some_and(|p| self.job.state.evaluations_without_improvement >= p) {
                 stop = Some(Stopped::Early);
             }
         }
-        if signal::requested() || self.events.interrupter.should_stop() {
+        if self.job.stop.is_raised() || self.events.interrupter.should_stop() {
             stop = Some(Stopped::Interrupted);
         }
         let due = match self.job.config.checkpoint_every {
@@ -319,7 +307,7 @@ impl<M: Task> Steps<M> {
             None => evaluates,
         };
         if due || improved || stop.is_some() || step == total {
-            self.save(journal, improved)?;
+            self.save(journal)?;
         }
         Ok(stop)
     }
@@ -337,20 +325,18 @@ impl<M: Task> Steps<M> {
         let model = self.evaluation_model();
         let scores = self.score(&model, &valid, extent, round)?;
         let state = &mut self.job.state;
-        let improved = state.best.is_none_or(|(_, best)| scores.loss < best);
+        let improved = state.best.is_none_or(|best| scores.loss < best.value);
         if improved {
-            state.best = Some((state.step, scores.loss));
-            state.without_improvement = 0;
+            state.best = Some(Best {
+                step: state.step,
+                value: scores.loss,
+            });
+            state.evaluations_without_improvement = 0;
         } else {
-            state.without_improvement += 1;
+            state.evaluations_without_improvement += 1;
         }
         let step = state.step;
-        let mut line = Line::new(step, "valid", scores.loss);
-        for (name, value) in &scores.metrics {
-            line = line.with(name, *value);
-        }
-        journal.write(&line.with("elapsed_s", self.elapsed()))?;
-        self.observer.report(&Report {
+        let report = Report {
             step,
             steps: self.job.config.steps,
             split: "valid",
@@ -361,7 +347,9 @@ impl<M: Task> Steps<M> {
             elapsed_s: self.elapsed(),
             left_s: None,
             metrics: scores.metrics.clone(),
-        });
+        };
+        journal.append(&record::valid(&report))?;
+        self.observer.report(&report);
         self.job.last = Some(scores);
         self.observer.evaluated(step, &model)?;
         Ok(improved)
@@ -389,28 +377,24 @@ impl<M: Task> Steps<M> {
 
     /// The weights that evaluations use: the moving average when there is one.
     fn evaluation_model(&self) -> M {
-        let model = self.model().valid();
         match &self.job.ema {
-            Some(ema) => ema.apply(model),
-            None => model,
+            Some(ema) => ema.model().clone(),
+            None => self.model().valid(),
         }
     }
 
-    fn save(&mut self, journal: &mut Journal, best: bool) -> Result<()> {
-        self.job.state.journal_bytes = journal.bytes();
+    fn save(&mut self, journal: &mut Journal) -> Result<()> {
+        self.job.state.journal_bytes = journal.commit()?;
+        self.job.state.samples_bytes = self.observer.samples_bytes();
         self.job.state.elapsed_s = self.elapsed();
-        let state: State = self.job.state.clone();
-        checkpoint::save(
-            &self.job.run,
-            checkpoint::Snapshot {
-                model: self.model(),
-                optimizer: &self.job.optimizer,
-                ema: self.job.ema.as_ref(),
-                state: &state,
-            },
-            best,
-            self.job.config.keep_last,
-        )
+        let parts = Parts {
+            model: self.model(),
+            optimizer: &self.job.optimizer,
+            ema: self.job.ema.as_ref(),
+            state: &self.job.state,
+        };
+        checkpoint::save(&self.job.run, &parts, self.job.config.keep_last)?;
+        Ok(())
     }
 
     fn finish(&mut self, stopped: Stopped, journal: &mut Journal) -> Result<Outcome> {
@@ -418,17 +402,17 @@ impl<M: Task> Steps<M> {
         if stopped == Stopped::Interrupted {
             return Err(Error::Interrupted {
                 step: state.step,
-                run: self.job.run.path().to_path_buf(),
+                run: self.job.run.root().to_path_buf(),
             });
         }
-        journal.sync()?;
+        journal.commit()?;
         Ok(Outcome {
             step: state.step,
             stopped,
-            best: state.best,
+            best: state.best.map(|b| (b.step, b.value)),
             last: self.job.last.clone(),
             elapsed_s: self.elapsed(),
-            skipped: state.skipped,
+            skipped: state.skipped_steps,
         })
     }
 }

@@ -1,8 +1,9 @@
 //! `formwork eval`: metrics of a run on a split.
 
 use super::output;
-use crate::error::{Error, Result};
-use crate::experiment::{self, build, run};
+use crate::data;
+use crate::error::Result;
+use crate::experiment::{build, run};
 use crate::report::terminal::number;
 use crate::train::evaluation::{Extent, Split, evaluate};
 use clap::{Args, ValueEnum};
@@ -34,22 +35,20 @@ enum SplitName {
 /// Runs `formwork eval`.
 pub fn run(args: EvalArgs) -> Result<()> {
     let opened = run::open(&args.run, args.device.as_deref())?;
-    let loaded = experiment::load(&args.run.join("resolved.toml"), &[])?;
-    let places = run::places(&loaded);
-    let data = build::data(&opened.experiment, &places, opened.tokenizer.as_ref())?;
-    let (name, source, bytes_per_token) = match args.split {
-        SplitName::Train => ("train", Some(data.train), data.bytes_per_token.train),
-        SplitName::Valid => ("valid", data.valid, data.bytes_per_token.valid),
-        SplitName::Test => ("test", data.test, data.bytes_per_token.test),
+    let prepared = build::data(
+        &opened.experiment,
+        &opened.places,
+        opened.tokenizer.as_ref(),
+    )?;
+    let which = match args.split {
+        SplitName::Train => data::Split::Train,
+        SplitName::Valid => data::Split::Valid,
+        SplitName::Test => data::Split::Test,
     };
-    let Some(source) = source else {
-        return Err(Error::usage(format!(
-            "the experiment's [data] has no {name} split"
-        )));
-    };
+    let name = which.name();
     let split = Split {
-        source,
-        bytes_per_token,
+        source: prepared.source(which)?.clone(),
+        bytes_per_token: *prepared.bytes_per_token.get(which),
     };
     let extent = Extent::whole(&opened.experiment.train);
     let scores = evaluate(&opened.model, &split, extent, |_, _, _| {})?;

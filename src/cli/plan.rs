@@ -6,6 +6,7 @@ use crate::experiment::{self, build, run};
 use crate::report::plan::{Plan, Question, plan};
 use crate::report::terminal::{duration, number};
 use crate::train::bench::{Bench, measure};
+use crate::train::optim::OptimizerConfig;
 use burn::tensor::Device;
 use clap::Args;
 use std::path::PathBuf;
@@ -74,7 +75,7 @@ fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Prob
         vocab_size: data.vocab_size,
         context: data.context,
         micro_batch_size: experiment.train.micro_batch_size(),
-        optimizer_values: experiment.optimizer.values_per_parameter(),
+        optimizer_values: moments(&experiment.optimizer),
     };
     let plan = plan(&question, &device);
     if args.no_probe || plan.memory() > available_memory() {
@@ -94,6 +95,16 @@ fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Prob
         steps: experiment.train.steps,
     };
     Ok((plan, Some(probe)))
+}
+
+/// Values that an optimizer keeps for each parameter.
+fn moments(optimizer: &OptimizerConfig) -> usize {
+    match optimizer {
+        OptimizerConfig::Adamw(_) | OptimizerConfig::Adam(_) | OptimizerConfig::Lamb(_) => 2,
+        OptimizerConfig::Sgd(_) | OptimizerConfig::Lion(_) | OptimizerConfig::Muon(_) => 1,
+        // Rows and columns instead of whole matrices.
+        OptimizerConfig::Adafactor(_) => 0,
+    }
 }
 
 /// Bytes that the system can still give; unlimited where it does not tell.

@@ -88,6 +88,7 @@ impl How {
                     output::note(format!("sample at step {step}: {text}"));
                 }
             }),
+            notice: |text| output::note(text),
         }
     }
 }

@@ -12,9 +12,9 @@ use crate::train::ema::Ema;
 use crate::train::evaluation::Split;
 use crate::train::job::Job;
 use crate::train::run_dir::RunDir;
+use crate::train::signal::Stop;
 use crate::train::{optim, parameters};
 use burn::tensor::Device;
-use std::marker::PhantomData;
 
 /// Opens the device of `[train]`, for training or (without gradients) for use.
 pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
@@ -81,6 +81,7 @@ pub fn job(
     data: &Data,
     model: &CausalLm,
     run: RunDir,
+    stop: Stop,
 ) -> Result<Job<CausalLm>> {
     Ok(Job {
         config: experiment.train.clone(),
@@ -97,6 +98,6 @@ pub fn job(
         run,
         state: State::default(),
         last: None,
-        task: PhantomData,
+        stop,
     })
 }

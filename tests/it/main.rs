@@ -5,3 +5,7 @@
     clippy::print_stderr,
     clippy::print_stdout
 )]
+
+mod contracts;
+mod house;
+mod report;

@@ -7,5 +7,6 @@
 )]
 
 mod contracts;
+mod data;
 mod house;
 mod report;

@@ -1,1 +1,50 @@
-//! Fused tensor operations, each with its own backward.
+//! Fused tensor operations for training transformers, each with its own backward.
+//!
+//! Every function takes and gives Burn tensors and may be differentiated. On the CPU backend (flex) float32
+//! tensors go through a Burn backend extension whose kernels (`flex/`) use SIMD chosen at run time and
+//! all threads; every other device or type runs the same formula from plain tensor operations
+//! ([`composed`]), which is also what the kernels are tested against. Results on flex are the same bits
+//! from run to run and for any number of threads: work is cut by size alone, never by thread.
+
+mod activation;
+mod attention;
+pub mod composed;
+mod cross_entropy;
+mod dropout;
+mod embedding;
+#[cfg(feature = "flex")]
+pub mod flex;
+mod linear;
+mod norm;
+mod optim;
+mod rotary;
+
+pub use activation::{Activation, activate, gated};
+pub use attention::{AttentionMask, AttentionOptions, attention};
+pub use cross_entropy::{NOT_SCORED, cross_entropy_sum};
+pub use dropout::{DropKey, drop_path, dropout};
+pub use embedding::embedding;
+pub use linear::{add, linear, linear_transposed};
+pub use norm::{layer_norm, rms_norm};
+pub use optim::{AdamwArgs, adamw_step, scale, sum_of_squares};
+pub use rotary::rotary;
+
+use burn::tensor::{DType, Tensor};
+
+/// Whether a tensor lives where the kernels work: float32 on flex.
+#[cfg(feature = "flex")]
+fn has_kernels<const D: usize>(x: &Tensor<D>) -> bool {
+    use burn::backend::DispatchDevice;
+    x.dtype() == DType::F32
+        && matches!(
+            x.device().without_autodiff().as_dispatch(),
+            DispatchDevice::Flex(_)
+        )
+}
+
+/// Without the flex feature no device has kernels.
+#[cfg(not(feature = "flex"))]
+fn has_kernels<const D: usize>(_: &Tensor<D>) -> bool {
+    let _ = DType::F32;
+    false
+}

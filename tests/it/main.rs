@@ -1,4 +1,12 @@
 //! The one integration-test binary.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, clippy::print_stdout)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout
+)]
 
+mod contracts;
+mod data;
+mod house;
 mod report;

@@ -1,0 +1,1 @@
+//! Named models: fragments of experiment files with published shapes.

@@ -40,7 +40,7 @@ pub fn curve(runs: &[&Run], split: &str, metric: &str, limit: usize) -> Vec<Band
         let mut own: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
         for point in points.iter().filter(|p| p.value.is_finite()) {
             let bin = own
-                .entry((point.step.div_ceil(width) * width).min(end))
+                .entry(point.step.div_ceil(width).saturating_mul(width).min(end))
                 .or_default();
             *bin = (bin.0 + point.value, bin.1 + 1.0);
         }

@@ -34,7 +34,7 @@ pub struct Paired {
     pub p: Option<f64>,
 }
 
-/// Summarises the finite values; none when there are none.
+/// Summarises the finite values; none when there are none, or their sum is beyond a float.
 pub fn summarize(values: impl IntoIterator<Item = f64>) -> Option<Summary> {
     let values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
     let n = values.len();
@@ -42,6 +42,9 @@ pub fn summarize(values: impl IntoIterator<Item = f64>) -> Option<Summary> {
         return None;
     }
     let mean = values.iter().sum::<f64>() / n as f64;
+    if !mean.is_finite() {
+        return None;
+    }
     let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
     let sd = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
     Some(Summary { n, mean, sd })
@@ -57,6 +60,9 @@ pub fn paired_t(differences: &[f64]) -> Option<Paired> {
     else {
         return None;
     };
+    if !mean.is_finite() || !sd.is_finite() {
+        return None;
+    }
     let standard_error = sd / (n as f64).sqrt();
     let student = StudentsT::new(0.0, 1.0, (n - 1) as f64).ok()?;
     let reach = student.inverse_cdf(0.975) * standard_error;

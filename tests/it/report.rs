@@ -288,7 +288,8 @@ fn three_hundred_runs_are_compared_in_two_seconds() {
     assert_eq!((c.runs.len(), c.arms.len()), (300, 60));
     assert!(text.contains("the 8 best of 60 arms"));
     assert!(page.len() < 12 << 20, "the page has {} bytes", page.len());
-    assert!(elapsed < Duration::from_secs(2), "took {elapsed:?}");
+    let limit = Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 2 });
+    assert!(elapsed < limit, "took {elapsed:?}");
     println!(
         "300 runs in {elapsed:?}, page of {}",
         terminal::bytes(page.len() as u64)

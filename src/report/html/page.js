@@ -20,8 +20,9 @@
     if (size !== 0 && (size >= 1e9 || size < 1e-3)) return x.toExponential(2);
     return size >= 1000 ? Math.round(x).toLocaleString("en-US") : String(Number(x.toPrecision(4)));
   };
-  const duration = (s) =>
-    s < 60 ? `${number(s)} s` : s < 3600 ? `${number(s / 60)} min` : s < 172800 ? `${number(s / 3600)} h` : `${number(s / 86400)} d`;
+  /** The unit that times of this size are told in: seconds of it and its name. */
+  const unitOf = (s) => (s < 120 ? [1, " s"] : s < 7200 ? [60, " min"] : s < 172800 ? [3600, " h"] : [86400, " d"]);
+  const duration = (s) => number(s / unitOf(s)[0]) + unitOf(s)[1];
 
   // ---- tables: a header's button sorts, again the other way; ties keep their order -------------------------
   for (const button of document.querySelectorAll("th button")) {
@@ -151,9 +152,11 @@
       node("text", { x: box.left - 8, y: y(v) + 4, "text-anchor": "end" }, svg).textContent = number(v);
     }
     const time = $("axis").value === "time";
-    for (const v of ticks(xs, width / 110, logx)) {
+    const [unit, unitName] = time ? unitOf(xs[1]) : [1, ""];
+    for (const tick of ticks(xs.map((v) => v / unit), width / 110, logx)) {
+      const v = tick * unit;
       node("line", { class: "grid", x1: x(v), x2: x(v), y1: box.top, y2: box.bottom }, svg);
-      node("text", { x: Math.min(x(v), width - 26), y: box.bottom + 17, "text-anchor": "middle" }, svg).textContent = time ? duration(v) : number(v);
+      node("text", { x: Math.min(x(v), width - 26), y: box.bottom + 17, "text-anchor": "middle" }, svg).textContent = number(tick) + unitName;
     }
     node("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }, svg);
     node("text", { x: (box.left + box.right) / 2, y: height - 5, "text-anchor": "middle" }, svg).textContent = time ? "wall time" : "optimizer steps";

@@ -1,10 +1,12 @@
 //! Run folders that are torn, short, diverged, stopped early, or none at all.
 
 use super::{Fixture, compared};
+use formwork::cli::compare::view;
 use formwork::error::Error;
 use formwork::report::compare::{Options, compare};
 use formwork::report::curves::curve;
-use formwork::report::{json, run, sheet, terminal};
+use formwork::report::plot::Style;
+use formwork::report::{html, json, run, sheet, terminal};
 use std::fs;
 
 #[test]
@@ -84,7 +86,10 @@ fn early_stopping_is_an_end_and_scores_stand_in_for_evaluations() {
         (run.state().as_str(), run.done()),
         ("stopped early at step 100", true)
     );
-    let table = terminal::table(&sheet::sheet(&compared(std::slice::from_ref(&folder))).text(true), None);
+    let table = terminal::table(
+        &sheet::sheet(&compared(std::slice::from_ref(&folder))).text(true),
+        None,
+    );
     assert!(table.contains("test loss") && table.contains("2.250"), "{table}");
 
     fs::remove_file(folder.join("metrics.jsonl")).unwrap();
@@ -138,4 +143,38 @@ fn wrong_folders_and_metrics_are_explained() {
         broken.starts_with(&format!("{shown}/pre-1/resolved.toml:2: ")),
         "{broken}"
     );
+}
+
+#[test]
+fn absurd_numbers_are_shown_and_never_panic() {
+    let root = tempfile::tempdir().unwrap();
+    let losses = [1e308, -1e308, 0.0, 5e-324, -1.0, 1e300];
+    let steps = [0, 1, u64::MAX - 1, u64::MAX];
+    let mut paths = Vec::new();
+    for (i, a) in losses.into_iter().enumerate() {
+        for (seed, b) in (1..).zip(losses) {
+            let valid: Vec<(u64, f64)> = steps.into_iter().zip([a, b, a, b]).collect();
+            let run = Fixture::new(&format!("{i}-{seed}"), seed, &format!("[model]\nx = {i}"), &valid);
+            paths.push(run.write(root.path()));
+        }
+    }
+    let journal = paths[0].join("metrics.jsonl");
+    let odd = "{\"step\":1e30,\"split\":\"valid\",\"loss\":1e999}\n{\"step\":-1,\"loss\":1}\n{}\n[]\n{\"step\":9,\"loss\":\"x\"}\n\u{feff}\n";
+    fs::write(&journal, odd).unwrap();
+    for (color, unicode, width) in [(true, true, 0), (false, false, 1), (false, true, 5000)] {
+        for some in [&paths[..1], &paths[..7], &paths[..]] {
+            let c = compared(some);
+            let text = view(
+                &c,
+                &Style {
+                    width,
+                    color,
+                    unicode,
+                },
+                Some(width),
+            );
+            assert!(text.contains("0-1") && html::page(&c).contains("0-1"));
+            json::json(&c);
+        }
+    }
 }

@@ -5,3 +5,4 @@
     clippy::print_stderr,
     clippy::print_stdout
 )]
+mod goldens;

@@ -2,6 +2,7 @@
 //! (`tests/goldens/make_language_models.py` makes the oracles), cached decoding, HF's bucket table, and the
 //! sinusoidal tables of the papers.
 
+use crate::oracle::{Oracle, difference, hf_folder, values};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use formwork::interop::rename::Table;
@@ -11,117 +12,42 @@ use formwork::model::Decoder;
 use formwork::model::decoder::DecoderInput;
 use formwork::nn::pass::Pass;
 use formwork::nn::position::{relative_bias, sinusoidal};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
 
 /// Largest difference over largest value of the oracle's tensor.
 const TOLERANCE: f64 = 1e-4;
-/// Tensors that are zero in exact arithmetic (key biases without rotation) are rounding noise below this.
-const FLOOR: f64 = 1e-6;
 
-/// A golden file: what the oracle read and gave, and its weights as an HF folder.
+/// What the oracle read and gave, and its weights.
 struct Golden {
-    config: String,
-    tensors: BTreeMap<String, Array>,
-    ids: Vec<i32>,
-    shape: [usize; 2],
-}
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens")
-}
-
-fn floats(view: &TensorView) -> Array {
-    let values = view.data().as_chunks().0.iter();
-    Array {
-        shape: view.shape().to_vec(),
-        values: values.map(|b| f32::from_le_bytes(*b)).collect(),
-    }
-}
-
-fn integers(view: &TensorView) -> Vec<i64> {
-    let values = view.data().as_chunks().0.iter();
-    values.map(|b| i64::from_le_bytes(*b)).collect()
+    oracle: Oracle,
+    weights: BTreeMap<String, Array>,
 }
 
 impl Golden {
     fn open(name: &str) -> Self {
-        let bytes = std::fs::read(folder().join(format!("{name}.safetensors"))).unwrap();
-        let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
-        let config = header.metadata().as_ref().unwrap()["config"].clone();
-        let file = SafeTensors::deserialize(&bytes).unwrap();
-        let ids = file.tensor("input_ids").unwrap();
-        let tensors = file
-            .iter()
-            .filter(|(name, _)| *name != "input_ids")
-            .map(|(name, view)| (name.to_string(), floats(&view)))
-            .collect();
-        Self {
-            config,
-            tensors,
-            shape: [ids.shape()[0], ids.shape()[1]],
-            ids: integers(&ids).into_iter().map(|i| i as i32).collect(),
-        }
-    }
-
-    /// The oracle's weights by HF's names.
-    fn weights(&self) -> impl Iterator<Item = (&String, &Array)> {
-        self.tensors.iter().filter(|(name, _)| {
-            !name.starts_with("grad.") && !["logits", "loss"].contains(&name.as_str())
-        })
-    }
-
-    /// Writes the folder that HF's `save_pretrained` would write.
-    fn write(&self, dir: &Path) {
-        std::fs::write(dir.join("config.json"), &self.config).unwrap();
-        write_safetensors(&dir.join("model.safetensors"), self.weights());
+        let oracle = Oracle::open(name);
+        let others = ["input_ids", "logits", "loss"];
+        let is_weight = |n: &str| !n.starts_with("grad.") && !others.contains(&n);
+        let weights = oracle.arrays(|name| is_weight(name).then_some(name));
+        Self { oracle, weights }
     }
 
     fn ids(&self, device: &Device) -> Tensor<2, Int> {
-        Tensor::from_data(TensorData::new(self.ids.clone(), self.shape), device)
+        let (shape, ids) = self.oracle.integers("input_ids");
+        Tensor::from_data(TensorData::new(ids, shape), device)
     }
 
-    /// The folder opened and its network.
-    fn load(&self, device: &Device) -> (HfModel, Decoder) {
-        let dir = tempfile::tempdir().unwrap();
-        self.write(dir.path());
+    /// The weights as an HF folder, opened.
+    fn open_folder(&self) -> (tempfile::TempDir, HfModel) {
+        let dir = hf_folder(&self.oracle.config(), &self.weights);
         let model = read_hf(dir.path()).unwrap();
-        let decoder = model.decoder(device).unwrap();
-        (model, decoder)
+        (dir, model)
     }
-}
 
-fn write_safetensors<'a>(path: &Path, tensors: impl Iterator<Item = (&'a String, &'a Array)>) {
-    let bytes: Vec<(&String, &Array, Vec<u8>)> = tensors
-        .map(|(name, a)| {
-            (
-                name,
-                a,
-                a.values.iter().flat_map(|x| x.to_le_bytes()).collect(),
-            )
-        })
-        .collect();
-    let views = bytes.iter().map(|(name, array, bytes)| {
-        let view = TensorView::new(Dtype::F32, array.shape.clone(), bytes).unwrap();
-        (name.as_str(), view)
-    });
-    safetensors::serialize_to_file(views, None, path).unwrap();
-}
-
-/// max |ours − theirs| over max |theirs|, or over the floor when that is larger.
-fn difference(ours: &[f32], theirs: &[f32]) -> f64 {
-    assert_eq!(ours.len(), theirs.len());
-    let largest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
-    let scale = largest(&mut theirs.iter().map(|x| f64::from(x.abs())));
-    let pairs = ours.iter().zip(theirs);
-    let worst = largest(&mut pairs.map(|(a, b)| (f64::from(*a) - f64::from(*b)).abs()));
-    assert!(worst.is_finite());
-    worst / scale.max(FLOOR / TOLERANCE)
-}
-
-fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().iter::<f32>().collect()
+    fn decoder(&self, device: &Device) -> Decoder {
+        let (_dir, model) = self.open_folder();
+        model.decoder(device).unwrap()
+    }
 }
 
 /// Gradients by our dotted paths.
@@ -169,31 +95,31 @@ fn next_token_loss(logits: Tensor<3>, ids: Tensor<2, Int>) -> Tensor<1> {
     formwork::kernel::cross_entropy_sum(logits, targets, 0.0) / scored as f64
 }
 
+fn logits(decoder: &Decoder, ids: Tensor<2, Int>) -> Tensor<3> {
+    let hidden = decoder.forward(DecoderInput::new(ids), None, &Pass::evaluation());
+    decoder.logits(hidden)
+}
+
 /// Logits, loss and gradients of a golden, then its weights back out and cached decoding.
 fn check(name: &str) {
     let golden = Golden::open(name);
     let device = Device::flex().autodiff();
-    let (model, decoder) = golden.load(&device);
-    let pass = Pass::evaluation();
-    let hidden = decoder.forward(DecoderInput::new(golden.ids(&device)), None, &pass);
-    let logits = decoder.logits(hidden);
+    let (_dir, model) = golden.open_folder();
+    let decoder = model.decoder(&device).unwrap();
+    let logits = logits(&decoder, golden.ids(&device));
     let loss = next_token_loss(logits.clone(), golden.ids(&device));
-    let expected = &golden.tensors["loss"].values;
-    let off = difference(&values(loss.clone()), expected);
+    let expected = golden.oracle.array("loss").values;
+    let off = difference(&values(loss.clone()), &expected);
     assert!(off < 1e-5, "{name}: the loss is off by {off:e}");
     let ours = values(logits.inner());
-    let off = difference(&ours, &golden.tensors["logits"].values);
+    let off = difference(&ours, &golden.oracle.array("logits").values);
     assert!(off < TOLERANCE, "{name}: logits are off by {off:e}");
     let mut worst = (off, "logits");
     let found = gradients(&decoder, &loss.backward(), &model.table());
-    let weights: Vec<&String> = golden.weights().map(|(name, _)| name).collect();
-    assert_eq!(
-        found.keys().collect::<Vec<_>>(),
-        weights,
-        "{name}: gradients"
-    );
-    for weight in weights {
-        let theirs = &golden.tensors[&format!("grad.{weight}")];
+    let names = golden.weights.keys();
+    assert!(found.keys().eq(names.clone()), "{name}: other gradients");
+    for weight in names {
+        let theirs = golden.oracle.array(&format!("grad.{weight}"));
         assert_eq!(found[weight].shape, theirs.shape, "{name}: {weight}");
         let off = difference(&found[weight].values, &theirs.values);
         assert!(
@@ -205,17 +131,18 @@ fn check(name: &str) {
         }
     }
     println!("{name}: {:.1e} at {}", worst.0, worst.1);
-    let back = to_hf(&decoder, &model.table());
-    let same = golden.weights().all(|(name, array)| back[name] == *array);
-    assert!(same && back.len() == found.len(), "{name}: export");
+    assert!(
+        to_hf(&decoder, &model.table()) == golden.weights,
+        "{name}: export"
+    );
     cached_equals_whole(name, &golden, &ours);
 }
 
 /// Decoding with a cache, in steps of one token and of several, gives the logits of the whole pass.
 fn cached_equals_whole(name: &str, golden: &Golden, whole: &[f32]) {
     let device = Device::flex();
-    let (_, decoder) = golden.load(&device);
-    let [batch, seq] = golden.shape;
+    let decoder = golden.decoder(&device);
+    let [batch, seq] = golden.ids(&device).dims();
     for step in [1, 4] {
         let mut cache = decoder.cache();
         let mut parts = Vec::new();
@@ -265,23 +192,117 @@ goldens!(
     t5_stack_gated,
 );
 
+/// A golden would see each detail that sets its model apart: without it, logits move by more than twice
+/// the tolerance.
+#[test]
+fn goldens_see_their_details() {
+    use formwork::model::DecoderConfig;
+    use formwork::nn::attention::AttentionConfig;
+    use formwork::nn::feed_forward::{Activation, FeedForwardConfig};
+    use formwork::nn::norm::NormConfig;
+    use formwork::nn::position::PositionConfig;
+    use formwork::nn::position::rotary::{NoScalingConfig, Pairing, ScalingConfig};
+    type Change = fn(&mut DecoderConfig);
+    let unscaled: Change = |c| {
+        let PositionConfig::Rotary(rotary) = &mut c.position else {
+            panic!()
+        };
+        rotary.scaling = ScalingConfig::None(NoScalingConfig {});
+    };
+    let erf: Change = |c| {
+        let FeedForwardConfig::Dense(dense) = &mut c.feed_forward else {
+            panic!()
+        };
+        dense.activation = Activation::Gelu;
+    };
+    let tanh: Change = |c| {
+        let FeedForwardConfig::Dense(dense) = &mut c.feed_forward else {
+            panic!()
+        };
+        dense.activation = Activation::GeluTanh;
+    };
+    let other_pairs: Change = |c| {
+        let PositionConfig::Rotary(rotary) = &mut c.position else {
+            panic!()
+        };
+        rotary.pairing = match rotary.pairing {
+            Pairing::Half => Pairing::Interleaved,
+            Pairing::Interleaved => Pairing::Half,
+        };
+    };
+    let other_alibi: Change = |c| {
+        let PositionConfig::Alibi(alibi) = &mut c.position else {
+            panic!()
+        };
+        alibi.scaled = !alibi.scaled;
+    };
+    let other_scale: Change = |c| {
+        let AttentionConfig::MultiHead(attention) = &mut c.attention;
+        attention.scale = None;
+    };
+    let other_eps: Change = |c| match &mut c.norm {
+        NormConfig::Layer(norm) => norm.eps = 1e-3,
+        NormConfig::Rms(norm) => norm.eps = 1e-3,
+        NormConfig::None(_) => panic!(),
+    };
+    let other_distance: Change = |c| {
+        let PositionConfig::RelativeBias(bias) = &mut c.position else {
+            panic!()
+        };
+        bias.max_distance = 100;
+    };
+    let changes = [
+        ("llama_linear", unscaled),
+        ("llama_yarn", unscaled),
+        ("llama_llama3", unscaled),
+        ("llama_gqa", other_pairs),
+        ("llama", other_eps),
+        ("gpt2", other_eps),
+        ("gpt_neox", other_pairs),
+        ("gptj", other_pairs),
+        ("falcon_alibi", other_alibi),
+        ("bloom", other_alibi),
+        ("mpt", other_alibi),
+        ("t5_stack", other_scale),
+        ("t5_stack", other_distance),
+        ("t5_stack", |c| c.head_scale = false),
+        ("gpt2", erf),
+        ("bloom", erf),
+        ("gptj", erf),
+        ("falcon", tanh),
+        ("gpt_neox", tanh),
+        ("mpt", tanh),
+    ];
+    let device = Device::flex();
+    for (i, (name, change)) in changes.into_iter().enumerate() {
+        let golden = Golden::open(name);
+        let (_dir, mut model) = golden.open_folder();
+        change(&mut model.config);
+        let logits = logits(&model.decoder(&device).unwrap(), golden.ids(&device));
+        let off = difference(&values(logits), &golden.oracle.array("logits").values);
+        println!("{name}: change {i} moves logits by {off:.1e}");
+        assert!(
+            off > 2.0 * TOLERANCE,
+            "{name}: change {i} is not seen, {off:e}"
+        );
+    }
+}
+
 #[test]
 fn relative_buckets_are_hf_s() {
-    let bytes = std::fs::read(folder().join("t5_buckets.safetensors")).unwrap();
-    let file = SafeTensors::deserialize(&bytes).unwrap();
-    let tables: HashMap<&str, Vec<i64>> = file.iter().map(|(n, v)| (n, integers(&v))).collect();
-    assert_eq!(tables.len(), 9);
-    for (name, expected) in &tables {
+    let oracle = Oracle::open("t5_buckets");
+    let (_, relative) = oracle.integers("relative");
+    let names = oracle.names();
+    let tables = names.iter().filter(|name| name.as_str() != "relative");
+    assert_eq!(tables.clone().count(), 8);
+    for name in tables {
         let parts: Vec<&str> = name.split('.').collect();
-        let &[kind, buckets, distance] = parts.as_slice() else {
-            continue;
+        let (buckets, distance) = (parts[1].parse().unwrap(), parts[2].parse().unwrap());
+        let bucket = |&r: &i32| {
+            relative_bias::bucket(r.into(), buckets, distance, parts[0] == "causal") as i32
         };
-        let (buckets, distance) = (buckets.parse().unwrap(), distance.parse().unwrap());
-        let ours: Vec<i64> = tables["relative"]
-            .iter()
-            .map(|&r| relative_bias::bucket(r, buckets, distance, kind == "causal") as i64)
-            .collect();
-        assert_eq!(ours, *expected, "{name}");
+        let ours: Vec<i32> = relative.iter().map(bucket).collect();
+        assert_eq!(ours, oracle.integers(name).1, "{name}");
     }
 }
 

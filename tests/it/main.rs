@@ -6,3 +6,6 @@
     clippy::print_stdout
 )]
 mod goldens;
+mod interop;
+mod oracle;
+mod trajectory;

@@ -8,5 +8,9 @@
 
 mod contracts;
 mod data;
+mod goldens;
 mod house;
+mod interop;
+mod oracle;
 mod report;
+mod trajectory;

@@ -63,7 +63,10 @@ pub fn run(args: EvalArgs) -> Result<()> {
         }
         output::line(object.to_string());
     } else {
-        output::line(format!("{name} loss {:.4} at step {}", scores.loss, opened.step));
+        output::line(format!(
+            "{name} loss {:.4} at step {}",
+            scores.loss, opened.step
+        ));
         for (metric, value) in &scores.metrics {
             output::line(format!("{metric} {}", number(*value)));
         }

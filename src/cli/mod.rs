@@ -17,7 +17,13 @@ use std::process::ExitCode;
 
 /// A training framework for every transformer.
 #[derive(Debug, Parser)]
-#[command(name = "formwork", version, about, max_term_width = 110, infer_subcommands = false)]
+#[command(
+    name = "formwork",
+    version,
+    about,
+    max_term_width = 110,
+    infer_subcommands = false
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

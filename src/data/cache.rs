@@ -34,7 +34,12 @@ impl Tokens {
         let file = std::fs::File::open(path).map_err(Error::io("read", path))?;
         // SAFETY: the map is read only, and caches are never changed in place: writers make a new file and rename.
         let map = unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))?;
-        let bad = |why: &str| Error::run(format!("the token cache {} is damaged: {why}", path.display()));
+        let bad = |why: &str| {
+            Error::run(format!(
+                "the token cache {} is damaged: {why}",
+                path.display()
+            ))
+        };
         if map.len() < HEADER || &map[..8] != MAGIC {
             return Err(bad("no header"));
         }
@@ -103,7 +108,11 @@ impl Tokens {
         let (mut low, mut high) = (0, self.documents);
         while low < high {
             let middle = low + (high - low) / 2;
-            if start(middle) <= at { low = middle + 1 } else { high = middle }
+            if start(middle) <= at {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
         low.saturating_sub(1)
     }
@@ -157,7 +166,9 @@ impl Writer {
         let bytes: Vec<u8> = if self.wide {
             ids.iter().flat_map(|id| id.to_le_bytes()).collect()
         } else {
-            ids.iter().flat_map(|id| (*id as u16).to_le_bytes()).collect()
+            ids.iter()
+                .flat_map(|id| (*id as u16).to_le_bytes())
+                .collect()
         };
         self.put(&bytes)
     }

@@ -56,7 +56,8 @@ pub fn step_samples(source: &dyn Source, seed: u64, batch_size: usize, step: u64
     numbers
         .map(|number| {
             let epoch = number / len;
-            let (at, permutation) = order.get_or_insert_with(|| (epoch, Permutation::new(seed, epoch, len)));
+            let (at, permutation) =
+                order.get_or_insert_with(|| (epoch, Permutation::new(seed, epoch, len)));
             if *at != epoch {
                 (*at, *permutation) = (epoch, Permutation::new(seed, epoch, len));
             }
@@ -94,7 +95,13 @@ pub fn step_batches(
 }
 
 /// Some examples as one batch, a step of its own.
-fn gather(source: &dyn Source, samples: &[u64], split: Split, step: u64, first_row: usize) -> Result<Batch> {
+fn gather(
+    source: &dyn Source,
+    samples: &[u64],
+    split: Split,
+    step: u64,
+    first_row: usize,
+) -> Result<Batch> {
     let (mut inputs, mut targets, mut documents) = (Vec::new(), Vec::new(), Vec::new());
     for sample in samples {
         let item = source.get(*sample)?;
@@ -141,7 +148,8 @@ pub fn train_stream(
         let send = send.clone();
         move || {
             for step in from_step.. {
-                let batches = step_batches(source.as_ref(), seed, batch_size, micro_batch_size, step);
+                let batches =
+                    step_batches(source.as_ref(), seed, batch_size, micro_batch_size, step);
                 let failed = batches.is_err();
                 // The other side is gone when training has ended.
                 if send.send(batches).is_err() || failed {
@@ -150,16 +158,23 @@ pub fn train_stream(
             }
         }
     };
-    let thread = std::thread::Builder::new().name("batches".into()).spawn(work);
+    let thread = std::thread::Builder::new()
+        .name("batches".into())
+        .spawn(work);
     let thread = match thread {
         Ok(thread) => Some(thread),
         Err(e) => {
             // The queue is empty, so this does not wait.
-            let _ = send.send(Err(Error::run(format!("cannot start the thread that makes batches: {e}"))));
+            let _ = send.send(Err(Error::run(format!(
+                "cannot start the thread that makes batches: {e}"
+            ))));
             None
         }
     };
-    TrainStream { ready: Some(ready), thread }
+    TrainStream {
+        ready: Some(ready),
+        thread,
+    }
 }
 
 impl Iterator for TrainStream {

@@ -144,7 +144,11 @@ struct Pass<I> {
 
 impl<I> Pass<I> {
     fn new(batches: I, total: usize) -> Self {
-        Self { batches, done: 0, total }
+        Self {
+            batches,
+            done: 0,
+            total,
+        }
     }
 }
 

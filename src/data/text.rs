@@ -102,7 +102,10 @@ impl<'de> Deserialize<'de> for Paths {
             fn visit_str<E: de::Error>(self, path: &str) -> std::result::Result<Paths, E> {
                 Ok(Paths(vec![path.into()]))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> std::result::Result<Paths, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut list: A,
+            ) -> std::result::Result<Paths, A::Error> {
                 let mut paths = Vec::new();
                 while let Some(path) = list.next_element()? {
                     paths.push(path);
@@ -117,7 +120,10 @@ impl<'de> Deserialize<'de> for Paths {
 impl TextConfig {
     fn fractions(&self) -> (f64, f64) {
         let valid = if self.valid_path.is_some() { 0.0 } else { 0.1 };
-        (self.valid_fraction.unwrap_or(valid), self.test_fraction.unwrap_or(0.0))
+        (
+            self.valid_fraction.unwrap_or(valid),
+            self.test_fraction.unwrap_or(0.0),
+        )
     }
 
     fn blocked(&self) -> bool {
@@ -132,16 +138,37 @@ impl TextConfig {
             }
         };
         let empty = |p: &Paths| p.0.is_empty() || p.0.iter().any(|p| p.as_os_str().is_empty());
-        fault(empty(&self.path), "`path` is missing: a file or folder of text, or a list of them");
-        for (key, path) in [("valid_path", &self.valid_path), ("test_path", &self.test_path)] {
-            fault(path.as_ref().is_some_and(empty), &format!("`{key}` is empty; leave it out or name a file"));
+        fault(
+            empty(&self.path),
+            "`path` is missing: a file or folder of text, or a list of them",
+        );
+        for (key, path) in [
+            ("valid_path", &self.valid_path),
+            ("test_path", &self.test_path),
+        ] {
+            fault(
+                path.as_ref().is_some_and(empty),
+                &format!("`{key}` is empty; leave it out or name a file"),
+            );
         }
-        fault(self.context == 0, "context = 0; a window has at least one token");
+        fault(
+            self.context == 0,
+            "context = 0; a window has at least one token",
+        );
         let share = |f: Option<f64>| f.is_some_and(|f| !(0.0..1.0).contains(&f));
-        fault(share(self.valid_fraction), "valid_fraction must be at least 0 and below 1");
-        fault(share(self.test_fraction), "test_fraction must be at least 0 and below 1");
+        fault(
+            share(self.valid_fraction),
+            "valid_fraction must be at least 0 and below 1",
+        );
+        fault(
+            share(self.test_fraction),
+            "test_fraction must be at least 0 and below 1",
+        );
         let (valid, test) = self.fractions();
-        fault(valid + test >= 1.0, "valid_fraction and test_fraction leave nothing to train on");
+        fault(
+            valid + test >= 1.0,
+            "valid_fraction and test_fraction leave nothing to train on",
+        );
         fault(
             self.valid_path.is_some() && self.valid_fraction.is_some(),
             "valid_fraction has no effect beside valid_path; leave one of them out",
@@ -187,7 +214,10 @@ impl<'a> Texts<'a> {
     fn find(config: &'a TextConfig, places: &Places, bytes: bool) -> Result<Self> {
         let find = |paths: Option<&Paths>| -> Result<Vec<PathBuf>> {
             let paths = paths.map(|p| p.0.as_slice()).unwrap_or_default();
-            let found = paths.iter().map(|p| places.resolve(p)).collect::<Result<Vec<_>>>()?;
+            let found = paths
+                .iter()
+                .map(|p| places.resolve(p))
+                .collect::<Result<Vec<_>>>()?;
             documents::files(&found)
         };
         let files = PerSplit {
@@ -201,11 +231,19 @@ impl<'a> Texts<'a> {
             (_, false) => Unit::Characters,
         };
         let mut key = Sha256::new();
-        key.update(format!("{:?} {unit:?} {:?}", config.reading(), config.fractions()));
+        key.update(format!(
+            "{:?} {unit:?} {:?}",
+            config.reading(),
+            config.fractions()
+        ));
         for split in Split::ALL {
             key.update(split.name());
             // Whether a file is read as JSON lines depends on its name.
-            for (file, digest) in files.get(split).iter().zip(documents::digests(files.get(split))?) {
+            for (file, digest) in files
+                .get(split)
+                .iter()
+                .zip(documents::digests(files.get(split))?)
+            {
                 key.update(file.extension().unwrap_or_default().as_encoded_bytes());
                 key.update(digest);
             }
@@ -226,8 +264,12 @@ impl<'a> Texts<'a> {
             let all = documents::read(&self.files.train, &reading)?;
             let (valid, test) = self.config.fractions();
             let mut parts = split::cut(all, self.unit, valid, test)?;
-            parts.valid.extend(documents::read(&self.files.valid, &reading)?);
-            parts.test.extend(documents::read(&self.files.test, &reading)?);
+            parts
+                .valid
+                .extend(documents::read(&self.files.valid, &reading)?);
+            parts
+                .test
+                .extend(documents::read(&self.files.test, &reading)?);
             self.parts = Some(parts);
         }
         Ok(self.parts.get_or_insert_with(Parts::default))
@@ -273,14 +315,16 @@ pub(super) fn prepare(
         if texts.has(split) {
             let encoded = encoded(&mut texts, &tokenizer, split, places.cache())?;
             long_enough(&encoded, config, split)?;
-            *bytes_per_token.get_mut(split) = Some(encoded.text_bytes() as f64 / encoded.len() as f64);
+            *bytes_per_token.get_mut(split) =
+                Some(encoded.text_bytes() as f64 / encoded.len() as f64);
             *tokens.get_mut(split) = encoded.len() as u64;
             let layout = match (split, config.windows) {
                 (Split::Valid | Split::Test, _) => Layout::Covering,
                 (Split::Train, Windows::Random) => Layout::Drawn { seed },
                 (Split::Train, Windows::Contiguous | Windows::Documents) => Layout::Whole,
             };
-            let source = TextSource::new(Arc::new(encoded), config.context, layout, config.blocked());
+            let source =
+                TextSource::new(Arc::new(encoded), config.context, layout, config.blocked());
             *data.get_mut(split) = Some(Arc::new(source));
         }
     }
@@ -301,7 +345,11 @@ pub(super) fn prepare(
 
 fn long_enough(tokens: &Tokens, config: &TextConfig, split: Split) -> Result<()> {
     // Evaluation fills up a partial window; training takes whole ones only.
-    let least = if split == Split::Train { config.context + 1 } else { 2 };
+    let least = if split == Split::Train {
+        config.context + 1
+    } else {
+        2
+    };
     if tokens.len() < least {
         return Err(Error::usage(format!(
             "[data] the {} split has {} token(s), and context = {} needs at least {least}; use more text, a larger \
@@ -322,7 +370,9 @@ fn build(config: &TokenizerConfig, texts: &mut Texts<'_>, places: &Places) -> Re
     }
     let description = serde_json::to_string(config).map_err(|e| Error::run(e.to_string()))?;
     let key = Sha256::digest(format!("tokenizer 1 {} {description}", texts.key));
-    let path = places.cache().join(format!("tokenizer-{}.json", &hex(&key)[..32]));
+    let path = places
+        .cache()
+        .join(format!("tokenizer-{}.json", &hex(&key)[..32]));
     if let Ok(tokenizer) = Tokenizer::load(&path) {
         return Ok(tokenizer);
     }
@@ -341,9 +391,23 @@ fn build(config: &TokenizerConfig, texts: &mut Texts<'_>, places: &Places) -> Re
 }
 
 /// The tokens of a split, from its cache or into it.
-fn encoded(texts: &mut Texts<'_>, tokenizer: &Tokenizer, split: Split, cache: &Path) -> Result<Tokens> {
-    let description = format!("tokens 1 {} {} {}", texts.key, split.name(), tokenizer.fingerprint());
-    let path = cache.join(format!("{}-{}.tokens", split.name(), &hex(&Sha256::digest(description))[..32]));
+fn encoded(
+    texts: &mut Texts<'_>,
+    tokenizer: &Tokenizer,
+    split: Split,
+    cache: &Path,
+) -> Result<Tokens> {
+    let description = format!(
+        "tokens 1 {} {} {}",
+        texts.key,
+        split.name(),
+        tokenizer.fingerprint()
+    );
+    let path = cache.join(format!(
+        "{}-{}.tokens",
+        split.name(),
+        &hex(&Sha256::digest(description))[..32]
+    ));
     if let Ok(tokens) = Tokens::open(&path) {
         return Ok(tokens);
     }
@@ -372,7 +436,13 @@ fn groups(documents: &[Vec<u8>]) -> impl Iterator<Item = &[Vec<u8>]> {
     let mut rest = documents;
     std::iter::from_fn(move || {
         let mut bytes = 0;
-        let count = rest.iter().take_while(|d| { bytes += d.len(); bytes <= GROUP }).count();
+        let count = rest
+            .iter()
+            .take_while(|d| {
+                bytes += d.len();
+                bytes <= GROUP
+            })
+            .count();
         let (group, tail) = rest.split_at(count.max(1).min(rest.len()));
         rest = tail;
         (!group.is_empty()).then_some(group)

@@ -31,7 +31,9 @@ pub struct Difference {
 /// Whether a setting names a run rather than shapes it: its name, seed, folder and what is expected of it.
 fn identifies(key: &str) -> bool {
     let last = key.rsplit('.').next().unwrap_or(key);
-    matches!(key, "name" | "seed") || matches!(last, "run" | "run_dir") || key.starts_with("expect.")
+    matches!(key, "name" | "seed")
+        || matches!(last, "run" | "run_dir")
+        || key.starts_with("expect.")
 }
 
 /// Groups runs into arms, in order of first appearance; with `each`, every run is an arm.
@@ -54,8 +56,16 @@ pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
         members[arm].push(i);
     }
     let arm = |(n, members): (usize, Vec<usize>)| {
-        let done: Vec<usize> = members.iter().copied().filter(|&m| runs[m].done()).collect();
-        let counted = if done.is_empty() { members.clone() } else { done };
+        let done: Vec<usize> = members
+            .iter()
+            .copied()
+            .filter(|&m| runs[m].done())
+            .collect();
+        let counted = if done.is_empty() {
+            members.clone()
+        } else {
+            done
+        };
         Arm {
             id: letters(n),
             label: label(&members, runs),
@@ -85,7 +95,10 @@ pub fn differences(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
             if identifies(key) || !seen.insert(key.as_str()) {
                 continue;
             }
-            let values: Vec<Option<&str>> = settings.iter().map(|s| s.get(key.as_str()).copied()).collect();
+            let values: Vec<Option<&str>> = settings
+                .iter()
+                .map(|s| s.get(key.as_str()).copied())
+                .collect();
             if values.iter().any(|v| *v != values[0]) {
                 let values = values.into_iter().map(|v| v.map(str::to_string)).collect();
                 differing.push(Difference {

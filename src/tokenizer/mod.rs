@@ -212,9 +212,7 @@ impl Tokenizer {
 
     /// Reads the format's bytes; `path` is for messages.
     fn from_json(json: Vec<u8>, path: &Path) -> Result<Self> {
-        let bad = |why: String| {
-            Error::run(format!("{} is not a tokenizer: {why}", path.display()))
-        };
+        let bad = |why: String| Error::run(format!("{} is not a tokenizer: {why}", path.display()));
         let value: serde_json::Value =
             serde_json::from_slice(&json).map_err(|e| bad(e.to_string()))?;
         let added = format::added_tokens(&value);

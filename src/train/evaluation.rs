@@ -73,7 +73,9 @@ pub fn evaluate<M: Task>(
         total.add(&output);
     }
     if total.loss.weight == 0.0 {
-        return Err(Error::run("the split has no scored position to evaluate on"));
+        return Err(Error::run(
+            "the split has no scored position to evaluate on",
+        ));
     }
     Ok(scores(&total, split.bytes_per_token))
 }
@@ -87,7 +89,10 @@ fn scores(total: &StepOutput, bytes_per_token: Option<f64>) -> Scores {
         .collect();
     metrics.insert("perplexity".into(), loss.exp());
     if let Some(bytes) = bytes_per_token {
-        metrics.insert("bits_per_byte".into(), loss / std::f64::consts::LN_2 / bytes);
+        metrics.insert(
+            "bits_per_byte".into(),
+            loss / std::f64::consts::LN_2 / bytes,
+        );
     }
     Scores { loss, metrics }
 }

@@ -91,6 +91,9 @@ fn headline(c: &Comparison) -> String {
     let differ = match c.differing.len() {
         0 => "no setting differs".into(),
         1 => "1 setting differs".into(),
+        n if n > sheet::SETTINGS => {
+            format!("{n} settings differ, not all are shown (--html and --json have them)")
+        }
         n => format!("{n} settings differ"),
     };
     format!(

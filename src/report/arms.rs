@@ -28,12 +28,18 @@ pub struct Difference {
     pub values: Vec<Option<String>>,
 }
 
-/// Whether a setting names a run rather than shapes it: its name, seed, folder and what is expected of it.
+/// Settings that change what a run writes, not what it learns.
+const BOOKKEEPING: [&str; 3] = ["train.checkpoint_every", "train.keep_last", "train.log_every"];
+
+/// Whether a setting names a run rather than shapes it: its name, seed, folder, bookkeeping and what is
+/// expected of it.
 fn identifies(key: &str) -> bool {
     let last = key.rsplit('.').next().unwrap_or(key);
     matches!(key, "name" | "seed")
         || matches!(last, "run" | "run_dir")
         || key.starts_with("expect.")
+        || key.starts_with("train.sample.")
+        || BOOKKEEPING.contains(&key)
 }
 
 /// Groups runs into arms, in order of first appearance; with `each`, every run is an arm.
@@ -56,16 +62,8 @@ pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
         members[arm].push(i);
     }
     let arm = |(n, members): (usize, Vec<usize>)| {
-        let done: Vec<usize> = members
-            .iter()
-            .copied()
-            .filter(|&m| runs[m].done())
-            .collect();
-        let counted = if done.is_empty() {
-            members.clone()
-        } else {
-            done
-        };
+        let done: Vec<usize> = members.iter().copied().filter(|&m| runs[m].done()).collect();
+        let counted = if done.is_empty() { members.clone() } else { done };
         Arm {
             id: letters(n),
             label: label(&members, runs),
@@ -95,10 +93,7 @@ pub fn differences(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
             if identifies(key) || !seen.insert(key.as_str()) {
                 continue;
             }
-            let values: Vec<Option<&str>> = settings
-                .iter()
-                .map(|s| s.get(key.as_str()).copied())
-                .collect();
+            let values: Vec<Option<&str>> = settings.iter().map(|s| s.get(key.as_str()).copied()).collect();
             if values.iter().any(|v| *v != values[0]) {
                 let values = values.into_iter().map(|v| v.map(str::to_string)).collect();
                 differing.push(Difference {

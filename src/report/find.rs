@@ -62,7 +62,7 @@ pub fn not_a_run(path: &Path, folder: &Path) -> Fault {
         ),
         None => match names.first() {
             Some(one) => format!(
-                "; run folders exist there, such as {}",
+                "; there are runs, such as {}",
                 one.strip_prefix(".").unwrap_or(one).display()
             ),
             None => "; `formwork train` makes one".into(),

@@ -8,6 +8,9 @@ use crate::report::terminal::{count, duration, mean_sd, number, p_value, shorten
 /// Longest name or setting in a terminal cell, in columns.
 const CELL: usize = 28;
 
+/// Differing settings in the table; runs that differ in more are not read column by column.
+pub const SETTINGS: usize = 8;
+
 /// A cell: what is shown and what it sorts by.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
@@ -46,11 +49,7 @@ impl Sheet {
             (false, true) => shortened(text, CELL),
             (false, false) => text.to_string(),
         };
-        let header = self
-            .columns
-            .iter()
-            .map(|(title, _)| title.clone())
-            .collect();
+        let header = self.columns.iter().map(|(title, _)| title.clone()).collect();
         let rows = self
             .rows
             .iter()
@@ -89,12 +88,9 @@ fn build(c: &Comparison, settings: bool) -> Sheet {
         "runs that differ only in their seed",
         c.arms.iter().map(|a| text(&a.label)).collect(),
     );
-    for difference in c.differing.iter().filter(|_| settings) {
-        let cells = difference
-            .values
-            .iter()
-            .map(|v| setting(v.as_deref()))
-            .collect();
+    let telling = c.differing.iter().filter(|d| settings && d.key != "train.steps");
+    for difference in telling.take(SETTINGS) {
+        let cells = difference.values.iter().map(|v| setting(v.as_deref())).collect();
         sheet.add(&difference.short, &difference.key, cells);
     }
     if c.arms.iter().any(|a| a.members.len() > 1) {
@@ -138,24 +134,12 @@ fn results(sheet: &mut Sheet, c: &Comparison) {
         each(&|r| summary(r.last.as_ref())),
     );
     let gap = |which: &str| {
-        format!(
-            "{which} {name} minus that of arm {base}, with its paired t interval where two seeds pair"
-        )
+        format!("{which} {name} minus that of arm {base}, with its paired t interval where two seeds pair")
     };
-    let p = |which: &str| {
-        format!("two-sided paired t test of Δ {which}, not corrected for several arms")
-    };
-    sheet.add(
-        "Δ best [95 %]",
-        gap("best"),
-        each(&|r| difference(r.best_gap)),
-    );
+    let p = |which: &str| format!("two-sided paired t test of Δ {which}, not corrected for several arms");
+    sheet.add("Δ best [95 %]", gap("best"), each(&|r| difference(r.best_gap)));
     sheet.add("p", p("best"), each(&|r| p_cell(r.best_gap)));
-    sheet.add(
-        "Δ final [95 %]",
-        gap("final"),
-        each(&|r| difference(r.last_gap)),
-    );
+    sheet.add("Δ final [95 %]", gap("final"), each(&|r| difference(r.last_gap)));
     sheet.add("p", p("final"), each(&|r| p_cell(r.last_gap)));
     for metric in c.metrics.iter().filter(|m| SHOWN.contains(&m.as_str())) {
         sheet.add(
@@ -242,11 +226,7 @@ fn steps(runs: &[&Run]) -> Cell {
 
 /// The state of a single run, or how many runs of an arm are not done.
 fn state(runs: &[&Run]) -> Cell {
-    let open: Vec<String> = runs
-        .iter()
-        .map(|r| r.state())
-        .filter(|s| s != "done")
-        .collect();
+    let open: Vec<String> = runs.iter().map(|r| r.state()).filter(|s| s != "done").collect();
     let text = match open.as_slice() {
         [] => "done".into(),
         [one] if runs.len() == 1 => one.clone(),
@@ -290,10 +270,7 @@ fn difference(gap: Option<Gap>) -> Cell {
     let text = |g: Gap| match g.paired {
         Some(p) if p.high > p.low => {
             let places = places((p.high - p.low) / 2.0);
-            format!(
-                "{:+.places$} [{:+.places$}, {:+.places$}]",
-                p.mean, p.low, p.high
-            )
+            format!("{:+.places$} [{:+.places$}, {:+.places$}]", p.mean, p.low, p.high)
         }
         _ => signed(g.mean),
     };

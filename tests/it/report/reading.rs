@@ -123,7 +123,7 @@ fn wrong_folders_and_metrics_are_explained() {
     assert_eq!(
         message("empty"),
         format!(
-            "{shown}/empty: not a run folder (it has no resolved.toml); run folders exist there, such as {shown}/pre-1"
+            "{shown}/empty: not a run folder (it has no resolved.toml); there are runs, such as {shown}/pre-1"
         )
     );
     assert_eq!(

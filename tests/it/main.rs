@@ -5,3 +5,10 @@
     clippy::print_stderr,
     clippy::print_stdout
 )]
+
+mod checkpoint;
+mod interruption;
+mod optim;
+mod run_dir;
+mod schedule;
+mod small_run;

@@ -2,6 +2,8 @@
 //! standard error. Printing lives on this floor alone.
 
 pub mod bench;
+pub mod compare;
+pub mod data;
 pub mod eval;
 pub mod generate;
 pub mod output;
@@ -31,6 +33,10 @@ enum Command {
     Eval(eval::EvalArgs),
     /// Continue a text with a trained model.
     Generate(generate::GenerateArgs),
+    /// Set runs side by side: what differs, how they ended, their curves.
+    Compare(compare::CompareArgs),
+    /// Public data sets: list, show, pull.
+    Data(data::DataArgs),
     /// Parameters, FLOPs and memory of a model, before it is trained.
     Plan(plan::PlanArgs),
     /// Measure training speed.
@@ -65,6 +71,8 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Resume(args) => train::resume(args),
         Command::Eval(args) => eval::run(args),
         Command::Generate(args) => generate::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Data(args) => data::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Verify(args) => verify::run(args),

@@ -327,7 +327,11 @@ fn build(config: &TokenizerConfig, texts: &mut Texts<'_>, places: &Places) -> Re
         return Ok(tokenizer);
     }
     let train = &texts.parts()?.train;
-    let train = train.iter().map(|d| utf8(d)).collect::<Result<Vec<_>>>()?;
+    let mut train = train.iter().map(|d| utf8(d)).collect::<Result<Vec<_>>>()?;
+    if train.len() > 1 && matches!(config, TokenizerConfig::Char(c) if c.end_of_text.is_none()) {
+        // What will separate the documents.
+        train.push("\n");
+    }
     let tokenizer = Tokenizer::build(config, &train)?;
     if !matches!(config, TokenizerConfig::Char(_)) {
         std::fs::create_dir_all(places.cache()).map_err(Error::io("create", places.cache()))?;

@@ -90,7 +90,7 @@ impl PretrainedConfig {
         let special = |token: &str| token.starts_with('[') && token.ends_with(']');
         let capitals = vocab
             .keys()
-            .any(|t| !special(t) && t.chars().any(char::is_uppercase));
+            .any(|t| !special(t) && t.contains(|c: char| c.is_ascii_uppercase()));
         let added = present(&vocab, &wordpiece::SPECIALS, "[SEP]");
         Ok(wordpiece::file(&added, vocab, self.lowercase.unwrap_or(!capitals)))
     }
@@ -146,6 +146,9 @@ fn marked(json: &[u8], name: &str, path: &Path) -> Result<Vec<u8>> {
         content: name.to_owned(),
         end_of_text: true,
     };
+    for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+        entry.remove("end_of_text");
+    }
     match entries.iter_mut().find(|e| e["content"] == name) {
         Some(entry) => entry["end_of_text"] = Value::Bool(true),
         None => entries.push(format::entry(&token)),

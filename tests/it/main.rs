@@ -7,8 +7,16 @@
 )]
 
 mod checkpoint;
+mod contracts;
+mod data;
+mod goldens;
+mod house;
+mod interop;
 mod interruption;
 mod optim;
+mod oracle;
+mod report;
 mod run_dir;
 mod schedule;
 mod small_run;
+mod trajectory;

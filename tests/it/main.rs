@@ -6,11 +6,17 @@
     clippy::print_stdout
 )]
 
+mod checkpoint;
 mod contracts;
 mod data;
 mod goldens;
 mod house;
 mod interop;
+mod interruption;
+mod optim;
 mod oracle;
 mod report;
+mod run_dir;
+mod schedule;
+mod small_run;
 mod trajectory;

@@ -6,6 +6,7 @@
 
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memmap2::Mmap;
 use sha2::{Digest, Sha256};
@@ -14,6 +15,8 @@ use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"FWTOKEN1";
 const HEADER: usize = 72;
+/// Two threads may write the same cache at once.
+static PARTS: AtomicUsize = AtomicUsize::new(0);
 
 /// An open cache.
 pub struct Tokens {
@@ -142,7 +145,8 @@ impl Writer {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(unwritable(folder))?;
         }
-        let part = path.with_extension(format!("{}.tmp", std::process::id()));
+        let number = PARTS.fetch_add(1, Ordering::Relaxed);
+        let part = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
         let file = std::fs::File::create(&part).map_err(unwritable(&part))?;
         let mut file = BufWriter::with_capacity(1 << 20, file);
         file.write_all(&[0; HEADER]).map_err(unwritable(&part))?;

@@ -19,12 +19,15 @@ pub struct Reading {
     pub field: Option<String>,
     /// A line break or mark between documents of a plain file.
     pub separator: Option<String>,
+    /// Any bytes are text; otherwise a file must be UTF-8.
+    pub any_bytes: bool,
 }
 
 /// The field read when none is configured.
 const FIELD: &str = "text";
 
-/// The files that paths stand for: a folder's files at any depth in the order of their paths, hidden ones left out.
+/// The files that paths stand for: a folder's files at any depth in the order of their paths, hidden ones
+/// and linked folders left out.
 pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
@@ -60,9 +63,10 @@ fn walk(folder: &Path, all: &mut Vec<PathBuf>) -> Result<()> {
         if hidden {
             continue;
         }
-        if path.is_dir() {
+        // A linked folder may lead back here.
+        if path.is_dir() && !path.is_symlink() {
             walk(&path, all)?;
-        } else {
+        } else if path.is_file() {
             all.push(path);
         }
     }
@@ -118,6 +122,13 @@ fn of_file(path: &Path, reading: &Reading) -> Result<Vec<Vec<u8>>> {
     let mut text = content(path)?;
     if text.starts_with(b"\xEF\xBB\xBF") {
         text.drain(..3);
+    }
+    if let (false, Err(e)) = (reading.any_bytes, std::str::from_utf8(&text)) {
+        return Err(Error::run(format!(
+            "{} is not UTF-8 (byte {} of its text); convert it, or use [tokenizer] kind = \"byte\"",
+            path.display(),
+            e.valid_up_to()
+        )));
     }
     let name = path
         .file_name()

@@ -74,13 +74,16 @@ pub fn step_batches(
     micro_batch_size: usize,
     step: u64,
 ) -> Result<Vec<Batch>> {
+    if source.is_empty() {
+        return Err(Error::run("there is no example to train on"));
+    }
     let samples = step_samples(source, seed, batch_size, step);
     let mut batches = samples
         .chunks(micro_batch_size.clamp(1, batch_size.max(1)))
         .scan(0, |row, samples| {
             let first_row = *row;
             *row += samples.len();
-            Some(gather(source, samples, Split::Train, step, first_row))
+            Some(gather(source, samples, step, first_row))
         })
         .collect::<Result<Vec<_>>>()?;
     let scored = batches.iter().map(|b| b.scored).sum();
@@ -95,13 +98,7 @@ pub fn step_batches(
 }
 
 /// Some examples as one batch, a step of its own.
-fn gather(
-    source: &dyn Source,
-    samples: &[u64],
-    split: Split,
-    step: u64,
-    first_row: usize,
-) -> Result<Batch> {
+fn gather(source: &dyn Source, samples: &[u64], step: u64, first_row: usize) -> Result<Batch> {
     let (mut inputs, mut targets, mut documents) = (Vec::new(), Vec::new(), Vec::new());
     for sample in samples {
         let item = source.get(*sample)?;
@@ -122,7 +119,7 @@ fn gather(
         step_scored: scored,
         step,
         last: true,
-        split,
+        split: source.split(),
     })
 }
 
@@ -198,13 +195,12 @@ impl Drop for TrainStream {
 /// A whole split in order; the last batch may have fewer rows.
 pub fn eval_batches(
     source: Arc<dyn Source>,
-    split: Split,
     batch_size: usize,
 ) -> impl Iterator<Item = Result<Batch>> + Send {
     let len = source.len() as u64;
     let size = batch_size.max(1) as u64;
     (0..len.div_ceil(size)).map(move |number| {
         let samples: Vec<u64> = (number * size..len.min((number + 1) * size)).collect();
-        gather(source.as_ref(), &samples, split, number, 0)
+        gather(source.as_ref(), &samples, number, 0)
     })
 }

@@ -99,10 +99,12 @@ pub fn context(problems: &impl Problems) -> usize {
     problems.longest()
 }
 
-/// Purpose-side coordinates: training draws by the run's seed, held-out sets by a fixed one.
+/// Training draws by the run's seed, held-out sets by this one.
 const FIXED_SEED: u64 = 0;
 /// Draws before a family is taken to have no further problem of the wanted kind.
 const PATIENCE: usize = 10_000;
+/// What one pass over problems without end is taken to be.
+const PASS: usize = 10_000;
 
 pub(super) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<Data> {
     let alphabet = problems.alphabet() + &END.to_string();
@@ -118,6 +120,7 @@ pub(super) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<Data> {
         }
         Ok(Some(Arc::new(Fixed {
             set,
+            split,
             tokenizer: tokenizer.clone(),
             context: context(problems),
         })))
@@ -202,9 +205,8 @@ struct Drawn<P> {
 }
 
 impl<P: Problems> Source for Drawn<P> {
-    /// What one pass is taken to be.
     fn len(&self) -> usize {
-        PATIENCE
+        PASS
     }
 
     fn get(&self, sample: u64) -> Result<Item> {
@@ -226,6 +228,7 @@ impl<P: Problems> Source for Drawn<P> {
 /// A held-out set.
 struct Fixed {
     set: Vec<Problem>,
+    split: Split,
     tokenizer: Tokenizer,
     context: usize,
 }
@@ -242,6 +245,10 @@ impl Source for Fixed {
             &self.tokenizer,
             self.context,
         )
+    }
+
+    fn split(&self) -> Split {
+        self.split
     }
 }
 

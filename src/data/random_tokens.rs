@@ -81,6 +81,10 @@ impl Source for Random {
         })
     }
 
+    fn split(&self) -> Split {
+        self.split
+    }
+
     fn drawn(&self) -> bool {
         self.split == Split::Train
     }

@@ -117,7 +117,7 @@ fn an_epoch_shows_every_window_once() {
 fn evaluation_is_whole_and_in_order() {
     let (_folder, data) = text("random");
     let valid = data.valid.unwrap();
-    let batches: Vec<Batch> = eval_batches(Arc::clone(&valid), Split::Valid, 5)
+    let batches: Vec<Batch> = eval_batches(Arc::clone(&valid), 5)
         .map(Result::unwrap)
         .collect();
     let samples: Vec<u64> = batches.iter().flat_map(|b| b.samples.clone()).collect();
@@ -157,7 +157,6 @@ fn burn_sees_the_same_batches() {
     let valid = data.valid.unwrap();
     let eval = EvalLoader {
         source: Arc::clone(&valid),
-        split: Split::Valid,
         batch_size: 4,
     };
     assert_eq!(eval.num_items(), valid.len());

@@ -109,6 +109,14 @@ fn faults_of_sense() {
         message(&folder, "kind = \"arithmetic\"", "kind = \"byte\""),
         "[tokenizer] kind = \"byte\" has no effect: arithmetic brings its own alphabet; leave [tokenizer] out"
     );
+    assert_eq!(
+        message(
+            &folder,
+            "kind = \"copy\"",
+            "kind = \"char\"\nunknown = \"?!\""
+        ),
+        "[tokenizer] kind = \"char\" has no effect: copy brings its own alphabet; leave [tokenizer] out"
+    );
 }
 
 #[test]
@@ -184,7 +192,7 @@ fn files_that_are_missing_or_wrong() {
     );
     assert_eq!(
         of("latin1.txt", ""),
-        "the text is not UTF-8 (byte 3); convert it, or use [tokenizer] kind = \"byte\""
+        "DIR/latin1.txt is not UTF-8 (byte 3 of its text); convert it, or use [tokenizer] kind = \"byte\""
     );
     assert!(of("cut.txt.gz", "").starts_with("DIR/cut.txt.gz is a damaged gzip file: "));
     assert!(of("bad.jsonl", "").starts_with("DIR/bad.jsonl:2: not JSON: "));

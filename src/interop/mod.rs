@@ -12,6 +12,8 @@ pub mod weights;
 
 use crate::error::{Error, Fault, Result, suggestion};
 use crate::model::{Decoder, DecoderConfig};
+use crate::nn::attention::AttentionConfig;
+use crate::nn::position::PositionConfig;
 use burn::tensor::Device;
 use families::{FAMILIES, Family, HfShape};
 pub use hf_config::HfConfig;
@@ -97,21 +99,31 @@ pub fn read_config(file: &Path, value: Value) -> Result<(Family, HfShape)> {
     }
 }
 
-/// Heads must divide what they split.
+/// What a network cannot be built with: heads that do not divide what they split, an odd rotation.
 fn check_heads(hf: &HfConfig, config: &DecoderConfig) {
-    use crate::nn::attention::AttentionConfig;
     let AttentionConfig::MultiHead(attention) = &config.attention;
     let (heads, kv_heads) = (attention.n_heads, attention.n_kv_heads());
-    if heads % kv_heads != 0 {
+    if !heads.is_multiple_of(kv_heads) {
         hf.fault(format!(
             "{heads} query heads are not a multiple of {kv_heads} key-value heads"
         ));
     }
-    if attention.d_head.is_none() && config.d_model % heads != 0 {
-        let width = config.d_model;
+    let width = config.d_model;
+    if attention.d_head.is_none() && !width.is_multiple_of(heads) {
         hf.fault(format!(
             "a width of {width} is not a multiple of {heads} heads"
         ));
+        return;
+    }
+    if let PositionConfig::Rotary(rotary) = &config.position {
+        let d_head = attention.d_head(width);
+        let fraction = rotary.fraction;
+        if d_head % 2 == 1 || !(0.0..=1.0).contains(&fraction) {
+            hf.fault(format!(
+                "rotary positions need heads of an even width and a part of at most 1; \
+                 here heads are {d_head} wide and the part is {fraction}"
+            ));
+        }
     }
 }
 

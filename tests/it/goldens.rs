@@ -14,8 +14,9 @@ use formwork::nn::pass::Pass;
 use formwork::nn::position::{relative_bias, sinusoidal};
 use std::collections::BTreeMap;
 
-/// Largest difference over largest value of the oracle's tensor.
-const TOLERANCE: f64 = 1e-4;
+/// Largest difference over largest value of the oracle's tensor. Half of the 1e-4 that we promise, so that the
+/// two forms of GELU, which move logits by 1e-4 to 3e-4, cannot be mistaken for each other.
+const TOLERANCE: f64 = 5e-5;
 
 /// What the oracle read and gave, and its weights.
 struct Golden {

@@ -189,6 +189,17 @@ fn wrong_configs_are_refused() {
          DIR/config.json: 4 query heads are not a multiple of 3 key-value heads",
     );
     refused(
+        "gpt_neox",
+        json!({ "rotary_pct": 1.5, "num_hidden_layers": 1_000_000_000 }),
+        "DIR/config.json: rotary positions need heads of an even width and a part of at most 1; \
+         here heads are 8 wide and the part is 1.5",
+    );
+    refused(
+        "gpt_neox",
+        json!({ "num_hidden_layers": 1_000_000_000 }),
+        "DIR: holds 28 tensors, too few for the 1000000000 layers of config.json",
+    );
+    refused(
         "mpt",
         json!({ "n_heads": 6 }),
         "DIR/config.json: `n_heads` = 6: MPT orders the slopes of a number of heads that is not a power of two \

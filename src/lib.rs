@@ -8,6 +8,7 @@
 
 pub mod cli;
 pub mod data;
+pub mod device;
 pub mod error;
 pub mod evaluate;
 pub mod experiment;

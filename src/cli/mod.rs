@@ -70,3 +70,6 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Verify(args) => verify::run(args),
     }
 }
+
+pub mod check;
+pub mod list;

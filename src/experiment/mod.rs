@@ -3,15 +3,18 @@
 //! [`load`] stops at the first fault of form; [`check`] gives all faults of sense at once. Nothing here runs a
 //! model or touches data.
 
+pub mod build;
 pub mod check;
 mod load;
 mod read;
+pub mod run;
 mod show;
 mod tree;
 mod words;
 
 use crate::data::DataConfig;
 use crate::model::ModelConfig;
+pub use crate::model::preset::parse_preset;
 use crate::task::TaskConfig;
 use crate::tokenizer::TokenizerConfig;
 use crate::train::TrainConfig;
@@ -22,6 +25,7 @@ pub use load::{load, load_text};
 use serde::{Deserialize, Serialize};
 pub use show::{annotated_toml, resolved_toml};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 /// Everything that a run is made from. A key that is not in the file has its type's default value.
@@ -85,6 +89,15 @@ impl Expect {
             && self.at_most.is_none_or(|most| value <= most)
             && self.at_least.is_none_or(|least| value >= least)
             && self.equals.is_none_or(|e| (value - e).abs() <= tolerance)
+    }
+}
+
+impl fmt::Display for Expect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bounds = [("at most", self.at_most), ("at least", self.at_least), ("equal to", self.equals)];
+        let bounds = bounds.iter().filter_map(|(words, bound)| bound.map(|b| format!("{words} {b}")));
+        f.write_str(&bounds.collect::<Vec<_>>().join(", "))?;
+        self.tolerance.map_or(Ok(()), |t| write!(f, " ± {t}"))
     }
 }
 

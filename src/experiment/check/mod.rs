@@ -4,13 +4,11 @@
 //! key is written, passes exactly when the file it came from does.
 
 mod data;
-mod device;
 mod model;
 mod train;
 
 use super::{Loaded, Origin, words};
 use crate::error::{Error, Fault, Result};
-pub use device::device_fault;
 
 /// Everything that is wrong with an experiment, data files that cannot be found included.
 ///

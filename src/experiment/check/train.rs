@@ -1,8 +1,9 @@
 //! The sense of everything but the model and the data: name, task, optimizer, schedule, `[train]`, `[expect]`.
 
 use super::data::has;
-use super::{Sense, device_fault};
+use super::Sense;
 use crate::data::{DataConfig, Split};
+use crate::device::DeviceName;
 use crate::error::suggestion;
 use crate::experiment::Expect;
 use crate::task::TaskConfig;
@@ -12,8 +13,15 @@ const MOST_ITEMS: usize = 1 << 24;
 /// Longer names do not fit in paths.
 const LONGEST_NAME: usize = 100;
 
-/// What a split is measured by.
-const METRICS: [&str; 5] = ["loss", "perplexity", "bits_per_byte", "accuracy", "exact_match"];
+/// What the validation split is measured by.
+const METRICS: [&str; 6] = [
+    "valid_loss",
+    "valid_best_loss",
+    "valid_perplexity",
+    "valid_bits_per_byte",
+    "valid_accuracy",
+    "valid_exact_match",
+];
 
 pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
@@ -79,8 +87,8 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     if let Some(factor) = c.spike_factor.filter(|f| !(*f > 1.0 && f.is_finite())) {
         sense.fault(&["train.spike_factor"], format!("spike_factor = {factor} must be above 1"));
     }
-    if let Some(fault) = device_fault(&c.device) {
-        sense.fault(&["train.device"], fault);
+    if let Err(error) = c.device.parse::<DeviceName>() {
+        sense.fault(&["train.device"], error.to_string());
     }
     evaluations(sense, c, data);
 }
@@ -131,27 +139,33 @@ fn schedule(sense: &mut Sense) {
 }
 
 fn expectation(sense: &mut Sense, metric: &str, expect: &Expect) {
-    let key = format!("expect.{metric}");
-    let mut fault = |rule: String| sense.fault(&[&key], rule);
-    let names = Split::ALL.iter().flat_map(|split| METRICS.map(|m| (*split, format!("{}_{m}", split.name()))));
-    let names: Vec<(Split, String)> = names.collect();
-    let Some((split, _)) = names.iter().find(|(_, name)| name == metric) else {
-        let near = suggestion(metric, names.iter().map(|(_, name)| name.as_str()));
-        return fault(format!("{metric} is not measured{near}"));
-    };
-    if !has(&sense.loaded.experiment.data, *split) {
-        return fault(format!("{metric} is not measured: [data] has no {} split", split.name()));
+    for rule in wrong_expectation(metric, expect, &sense.loaded.experiment.data) {
+        sense.fault(&[&format!("expect.{metric}")], rule);
     }
-    match (expect.at_most, expect.at_least, expect.equals) {
-        (None, None, None) => fault(format!("{metric} expects nothing; give at_most, at_least or equals")),
-        (Some(most), Some(least), _) if most < least => {
-            fault(format!("{metric} cannot be at least {least} and at most {most}"));
+}
+
+fn wrong_expectation(metric: &str, expect: &Expect, data: &DataConfig) -> Vec<String> {
+    if !METRICS.contains(&metric) {
+        return vec![format!("{metric} is not measured{}", suggestion(metric, METRICS))];
+    }
+    let mut faults = Vec::new();
+    let mut fault = |wrong: bool, rule: &str| {
+        if wrong {
+            faults.push(format!("{metric} {rule}"));
         }
-        _ => {}
-    }
-    match (expect.tolerance, expect.equals) {
-        (Some(_), None) => fault(format!("{metric}: tolerance has no effect without equals")),
-        (Some(t), Some(_)) if t < 0.0 => fault(format!("{metric}: tolerance = {t} must be 0 or more")),
-        _ => {}
-    }
+    };
+    let text = matches!(data, DataConfig::Text(_));
+    let problems = !text && !matches!(data, DataConfig::RandomTokens(_));
+    let answers = ["valid_accuracy", "valid_exact_match"].contains(&metric);
+    fault(!has(data, Split::Valid), "is not measured: [data] has no validation split");
+    fault(answers && !problems, "is not measured: this data has no right answers");
+    fault(metric == "valid_bits_per_byte" && !text, "is not measured: this data is no text");
+    let Expect { at_most, at_least, equals, tolerance } = *expect;
+    let empty = at_most.or(at_least).or(equals).is_none();
+    fault(empty, "expects nothing; give at_most, at_least or equals");
+    let crossed = at_most.is_some_and(|most| at_least.is_some_and(|least| most < least));
+    fault(crossed, "has at_most below at_least: nothing meets both");
+    fault(tolerance.is_some() && equals.is_none(), "has a tolerance, which has no effect without equals");
+    fault(tolerance.is_some_and(|t| t < 0.0), "has a tolerance below 0");
+    faults
 }

@@ -1,17 +1,17 @@
 //! The lines of `metrics.jsonl`.
 
 use super::checkpoint::Window;
-use super::gradients::Gradient;
 use super::job::Report;
+use crate::task::StepOutput;
 use serde_json::{Map, Value, json};
 
 /// Adds a step to the sums of the next line.
-pub fn add(window: &mut Window, step: &Gradient) {
+pub fn add(window: &mut Window, step: &StepOutput, grad_norm: f64) {
     window.steps += 1;
-    window.loss += step.output.loss.sum;
-    window.weight += step.output.loss.weight;
-    window.items += step.output.items;
-    window.grad_norm += step.norm;
+    window.loss += step.loss.sum;
+    window.weight += step.loss.weight;
+    window.items += step.items;
+    window.grad_norm += grad_norm;
 }
 
 /// A line about training steps; `items` were seen so far.

@@ -177,7 +177,7 @@ impl<M: Task> Steps<M> {
         self.model = Some(model);
         state.step += 1;
         state.items_seen += gradient.output.items;
-        record::add(&mut state.window, &gradient);
+        record::add(&mut state.window, &gradient.output, gradient.norm);
         state.mean_loss = Some(state.mean_loss.map_or(loss, |m| 0.98 * m + 0.02 * loss));
         gradient.output.shown = Shown {
             grad_norm: gradient.norm,

@@ -1,12 +1,12 @@
 //! `formwork check`: validates an experiment and prints it resolved, with where each value comes from.
 
-use crate::error::{Error, Result};
+use super::output;
+use crate::error::Result;
 use crate::experiment::{annotated_toml, check, load};
 use clap::Args;
-use std::io::Write;
 use std::path::PathBuf;
 
-/// Validate an experiment; print the resolved file and where each value came from
+/// `formwork check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
     /// The experiment
@@ -24,6 +24,6 @@ pub struct CheckArgs {
 pub fn run(args: CheckArgs) -> Result<()> {
     let loaded = load(&args.file, &args.sets)?;
     check(&loaded)?;
-    let mut out = std::io::stdout().lock();
-    write!(out, "{}", annotated_toml(&loaded)).map_err(Error::io("write", "standard output"))
+    output::part(annotated_toml(&loaded));
+    Ok(())
 }

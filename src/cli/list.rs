@@ -1,14 +1,14 @@
 //! `formwork list`: what an experiment file can say, from the families' own tables.
 
+use super::output;
 use crate::error::{Error, Result, suggestion};
 use crate::model::preset;
 use crate::nn::Kind;
 use crate::{data, model, nn, stack, task, tokenizer, train};
 use clap::Args;
 use std::fmt::Write as _;
-use std::io::Write as _;
 
-/// List what an experiment file can say: kinds by family, and presets
+/// `formwork list`.
 #[derive(Args, Debug)]
 pub struct ListArgs {
     /// One family, or all
@@ -27,10 +27,8 @@ type Row = (String, String, String);
 /// # Errors
 /// A family that is not known.
 pub fn run(args: ListArgs) -> Result<()> {
-    let text = text(args.family.as_deref())?;
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .map_err(Error::io("write", "standard output"))
+    output::part(text(args.family.as_deref())?);
+    Ok(())
 }
 
 /// The tables as text.

@@ -2,8 +2,10 @@
 //! standard error. Printing lives on this floor alone.
 
 pub mod bench;
+pub mod check;
 pub mod eval;
 pub mod generate;
+pub mod list;
 pub mod output;
 pub mod plan;
 pub mod train;
@@ -27,12 +29,16 @@ enum Command {
     Train(train::TrainArgs),
     /// Go on with a run from its newest whole checkpoint.
     Resume(train::ResumeArgs),
+    /// Validate an experiment; print it resolved, with where each value came from.
+    Check(check::CheckArgs),
     /// Evaluate a run on a split.
     Eval(eval::EvalArgs),
     /// Continue a text with a trained model.
     Generate(generate::GenerateArgs),
     /// Parameters, FLOPs and memory of a model, before it is trained.
     Plan(plan::PlanArgs),
+    /// What an experiment file can say: kinds by family, and presets.
+    List(list::ListArgs),
     /// Measure training speed.
     Bench(bench::BenchArgs),
     /// Train, then hold the result against the file's [expect].
@@ -63,13 +69,12 @@ fn run(command: Command) -> Result<(), Error> {
     match command {
         Command::Train(args) => train::train(args),
         Command::Resume(args) => train::resume(args),
+        Command::Check(args) => check::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Generate(args) => generate::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::List(args) => list::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Verify(args) => verify::run(args),
     }
 }
-
-pub mod check;
-pub mod list;

@@ -128,7 +128,8 @@ fn canonical(path: &Path) -> PathBuf {
 fn overrides(sets: &[String]) -> Result<Table, Fault> {
     let mut root = Table::default();
     for set in sets {
-        let fault = |message: &str| Fault::new(format!("--set {set}: {message}"));
+        let origin = Origin::Set(set.clone());
+        let fault = |message: &str| words::placed(Path::new(""), Some(&origin), message.into());
         let Some((key, text)) = set.split_once('=') else {
             return Err(fault("no value; write --set KEY=VALUE"));
         };
@@ -140,7 +141,6 @@ fn overrides(sets: &[String]) -> Result<Table, Fault> {
         if keys == ["extends"] {
             return Err(fault("`extends` stands in files only"));
         }
-        let origin = Origin::Set(set.clone());
         let mut node = value(text, &origin).map_err(|reason| fault(&reason))?;
         for key in keys[1..].iter().rev() {
             let mut table = Table::default();

@@ -1,6 +1,6 @@
 //! An experiment as TOML: complete, loadable, with or without the origin of every value.
 
-use super::{Experiment, Loaded, Origin};
+use super::{Experiment, Loaded, Origin, words};
 use std::fmt::Write;
 use toml::{Table, Value};
 
@@ -14,7 +14,7 @@ pub fn annotated_toml(loaded: &Loaded) -> String {
     render(&loaded.experiment, &|key| {
         Some(match loaded.origin(key) {
             Origin::File { path, line } => format!("{}:{line}", path.display()),
-            Origin::Set(text) => format!("--set {}", text.escape_debug()),
+            Origin::Set(text) => format!("--set {}", words::one_line(text)),
             Origin::Preset(name) => format!("preset {name}"),
             Origin::Default => "default".into(),
         })
@@ -56,10 +56,12 @@ fn section(table: &Table, prefix: &str, comment: &dyn Fn(&str) -> Option<String>
     for (key, value) in table {
         if let Value::Table(table) = value {
             let name = dotted(&quoted(key));
-            if !lines.is_empty() {
-                lines.push((String::new(), None));
+            if table.is_empty() || table.values().any(|v| !v.is_table()) {
+                if !lines.is_empty() {
+                    lines.push((String::new(), None));
+                }
+                lines.push((format!("[{name}]"), None));
             }
-            lines.push((format!("[{name}]"), None));
             section(table, &name, comment, lines);
         }
     }
@@ -87,12 +89,13 @@ fn inline(value: &Value) -> String {
             let entries = table.iter().map(|(k, v)| format!("{} = {}", quoted(k), inline(v)));
             format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
         }
+        Value::Float(f) if *f != 0.0 && !(1e-4..1e9).contains(&f.abs()) => format!("{f:e}"),
         Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) => value.to_string(),
     }
 }
 
 /// A one-line string: TOML's own writer breaks lines where the text does.
-fn basic(text: &str) -> String {
+pub(super) fn basic(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {

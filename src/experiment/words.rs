@@ -29,9 +29,10 @@ pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) 
 
 /// A fault at the place that an origin names.
 pub(super) fn placed(file: &Path, origin: Option<&Origin>, message: String) -> Fault {
+    let message = one_line(&message);
     match origin {
         Some(Origin::File { path, line }) => Fault::at(path, *line, message),
-        Some(Origin::Set(text)) => Fault::new(format!("--set {text}: {message}")),
+        Some(Origin::Set(text)) => Fault::new(format!("--set {}: {message}", one_line(text))),
         Some(Origin::Preset(name)) => Fault::new(format!("preset {name}: {message}")),
         Some(Origin::Default) | None => Fault {
             file: Some(file.to_path_buf()),
@@ -39,6 +40,15 @@ pub(super) fn placed(file: &Path, origin: Option<&Origin>, message: String) -> F
             message,
         },
     }
+}
+
+/// Control characters escaped: a fault is one line.
+pub(super) fn one_line(text: &str) -> String {
+    let escaped = text.chars().map(|c| match c {
+        c if c.is_control() => c.escape_default().to_string(),
+        c => c.to_string(),
+    });
+    escaped.collect()
 }
 
 /// `[model.position] theta`, or the key alone at the top of the file. Items of lists go by their list's name.

@@ -48,7 +48,6 @@ pub fn run(args: EvalArgs) -> Result<()> {
     let name = which.name();
     let split = Split {
         source: prepared.source(which)?.clone(),
-        part: which,
         bytes_per_token: *prepared.bytes_per_token.get(which),
     };
     let extent = Extent::whole(&opened.experiment.train);

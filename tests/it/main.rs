@@ -6,16 +6,21 @@
     clippy::print_stdout
 )]
 
+mod binary;
 mod checkpoint;
+mod commands;
 mod contracts;
 mod data;
 mod goldens;
 mod house;
 mod interop;
 mod interruption;
+mod limits;
+mod memory;
 mod optim;
 mod oracle;
 mod report;
+mod resume;
 mod run_dir;
 mod schedule;
 mod small_run;

@@ -9,6 +9,7 @@
 mod contracts;
 mod data;
 mod goldens;
+mod goldens_details;
 mod house;
 mod interop;
 mod oracle;

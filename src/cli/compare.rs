@@ -64,7 +64,9 @@ pub fn run(args: CompareArgs) -> Result<()> {
         .write_all(text.as_bytes())
         .and_then(|()| io::stdout().flush())
     {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Error::io("write", "standard output")(e)),
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::io("write", "standard output")(e))
+        }
         _ => Ok(()),
     }
 }
@@ -89,6 +91,9 @@ fn headline(c: &Comparison) -> String {
     let differ = match c.differing.len() {
         0 => "no setting differs".into(),
         1 => "1 setting differs".into(),
+        n if n > sheet::SETTINGS => {
+            format!("{n} settings differ, not all are shown (--html and --json have them)")
+        }
         n => format!("{n} settings differ"),
     };
     format!(
@@ -110,7 +115,9 @@ fn style() -> Style {
     let terminal = io::stdout().is_terminal();
     Style {
         width: width.filter(|_| terminal).unwrap_or(PIPE_WIDTH),
-        color: terminal && variable("NO_COLOR").is_none() && variable("TERM").is_none_or(|t| t != "dumb"),
+        color: terminal
+            && variable("NO_COLOR").is_none()
+            && variable("TERM").is_none_or(|t| t != "dumb"),
         unicode: locale.is_empty() || locale.contains("utf-8") || locale.contains("utf8"),
     }
 }

@@ -45,7 +45,10 @@ pub fn run(args: DataArgs) -> Result<()> {
         DataCommand::Pull { name, from } => {
             let manifest = Manifest::find(&name)?;
             if let Some(from) = from.as_deref().filter(|f| !f.is_dir()) {
-                return Err(Error::usage(format!("--from {}: there is no such folder", from.display())));
+                return Err(Error::usage(format!(
+                    "--from {}: there is no such folder",
+                    from.display()
+                )));
             }
             fetch(&manifest, from.as_deref(), &Path::new(PULLED).join(&name))
         }
@@ -53,11 +56,13 @@ pub fn run(args: DataArgs) -> Result<()> {
 }
 
 fn print(text: &str) -> Result<()> {
-    std::io::stdout().write_all(text.as_bytes()).or_else(|e| match e.kind() {
-        // `… | head` has read enough.
-        std::io::ErrorKind::BrokenPipe => Ok(()),
-        _ => Err(Error::run(format!("cannot write to standard output: {e}"))),
-    })
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .or_else(|e| match e.kind() {
+            // `… | head` has read enough.
+            std::io::ErrorKind::BrokenPipe => Ok(()),
+            _ => Err(Error::run(format!("cannot write to standard output: {e}"))),
+        })
 }
 
 /// Something to a person; when nobody can read it, the work goes on.
@@ -70,7 +75,11 @@ fn list(places: &Places) -> Result<String> {
     let all = Manifest::all()?;
     let width = all.iter().map(|m| m.name.len()).max().unwrap_or(0);
     for manifest in &all {
-        let here = manifest.files.iter().filter(|f| manifest.located(f, places).is_some()).count();
+        let here = manifest
+            .files
+            .iter()
+            .filter(|f| manifest.located(f, places).is_some())
+            .count();
         let state = match here {
             0 => "-".to_owned(),
             n if n == manifest.files.len() => "here".to_owned(),
@@ -114,13 +123,28 @@ fn show(manifest: &Manifest, places: &Places) -> String {
         }
     }
     for file in &manifest.files {
-        let sum = file.sha256.as_deref().or(file.unpacked_sha256.as_deref()).unwrap_or_default();
-        let unpacked = if file.sha256.is_none() { " (unpacked)" } else { "" };
-        text.push_str(&format!("\n{}  {}\n", file.path.display(), size(file.size())));
+        let sum = file
+            .sha256
+            .as_deref()
+            .or(file.unpacked_sha256.as_deref())
+            .unwrap_or_default();
+        let unpacked = if file.sha256.is_none() {
+            " (unpacked)"
+        } else {
+            ""
+        };
+        text.push_str(&format!(
+            "\n{}  {}\n",
+            file.path.display(),
+            size(file.size())
+        ));
         text.push_str(&format!("  sha256  {sum}{unpacked}\n"));
         match (&file.url, &file.made) {
             (Some(url), _) => text.push_str(&format!("  from    {url}\n")),
-            (None, made) => text.push_str(&format!("  made    {}\n", made.as_deref().unwrap_or_default())),
+            (None, made) => text.push_str(&format!(
+                "  made    {}\n",
+                made.as_deref().unwrap_or_default()
+            )),
         }
         let here = manifest.located(file, places);
         let here = here.map_or("no".to_owned(), |path| path.display().to_string());
@@ -137,7 +161,12 @@ fn fetch(manifest: &Manifest, from: Option<&Path>, folder: &Path) -> Result<()> 
         // A line that is written over, at each further MB.
         Event::Progress(bytes) if live && bytes / 1_000_000 != shown => {
             shown = bytes / 1_000_000;
-            note(&format!("\r{}  {} of {}", file.path.display(), size(bytes), size(file.size())));
+            note(&format!(
+                "\r{}  {} of {}",
+                file.path.display(),
+                size(bytes),
+                size(file.size())
+            ));
         }
         Event::Progress(_) => {}
         Event::Done(outcome) => {
@@ -146,12 +175,22 @@ fn fetch(manifest: &Manifest, from: Option<&Path>, folder: &Path) -> Result<()> 
                 Outcome::Present => "there already, checked".to_owned(),
                 Outcome::Fetched => "fetched, checked".to_owned(),
                 Outcome::NotOffered(made) => {
-                    format!("left out: no address has this file ({made}); use --from with a folder that has it")
+                    format!(
+                        "left out: no address has this file ({made}); use --from with a folder that has it"
+                    )
                 }
             };
             note(&format!("{clear}{}  {what}\n", file.path.display()));
         }
     })?;
-    let done = outcomes.iter().filter(|o| !matches!(o, Outcome::NotOffered(_))).count();
-    print(&format!("{}: {done} of {} files in {}\n", manifest.name, outcomes.len(), folder.display()))
+    let done = outcomes
+        .iter()
+        .filter(|o| !matches!(o, Outcome::NotOffered(_)))
+        .count();
+    print(&format!(
+        "{}: {done} of {} files in {}\n",
+        manifest.name,
+        outcomes.len(),
+        folder.display()
+    ))
 }

@@ -2,10 +2,12 @@
 //! standard error. Printing lives on this floor alone.
 
 pub mod bench;
+pub mod check;
 pub mod compare;
 pub mod data;
 pub mod eval;
 pub mod generate;
+pub mod list;
 pub mod output;
 pub mod plan;
 pub mod train;
@@ -17,7 +19,13 @@ use std::process::ExitCode;
 
 /// A training framework for every transformer.
 #[derive(Debug, Parser)]
-#[command(name = "formwork", version, about, max_term_width = 110, infer_subcommands = false)]
+#[command(
+    name = "formwork",
+    version,
+    about,
+    max_term_width = 110,
+    infer_subcommands = false
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -29,10 +37,14 @@ enum Command {
     Train(train::TrainArgs),
     /// Go on with a run from its newest whole checkpoint.
     Resume(train::ResumeArgs),
+    /// Check an experiment file; print it resolved, with where each value came from.
+    Check(check::CheckArgs),
     /// Evaluate a run on a split.
     Eval(eval::EvalArgs),
     /// Continue a text with a trained model.
     Generate(generate::GenerateArgs),
+    /// Kinds and presets by family.
+    List(list::ListArgs),
     /// Set runs side by side: what differs, how they ended, their curves.
     Compare(compare::CompareArgs),
     /// Public data sets: list, show, pull.
@@ -69,8 +81,10 @@ fn run(command: Command) -> Result<(), Error> {
     match command {
         Command::Train(args) => train::train(args),
         Command::Resume(args) => train::resume(args),
+        Command::Check(args) => check::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Generate(args) => generate::run(args),
+        Command::List(args) => list::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Data(args) => data::run(args),
         Command::Plan(args) => plan::run(args),

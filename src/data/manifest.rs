@@ -114,7 +114,11 @@ impl FileEntry {
             "{} is not the file that the manifest names: SHA-256 {found}, wanted {}{}",
             path.display(),
             wanted.map_or("(none)", String::as_str),
-            if self.sha256.is_none() { " after unpacking" } else { "" }
+            if self.sha256.is_none() {
+                " after unpacking"
+            } else {
+                ""
+            }
         )))
     }
 
@@ -127,10 +131,14 @@ impl FileEntry {
 impl Manifest {
     /// Reads a manifest; `place` is for messages.
     pub fn parse(text: &str, place: &Path) -> Result<Self> {
-        let manifest: Self = toml::from_str(text)
-            .map_err(|e| Error::run(format!("{}: {}", place.display(), e.to_string().trim_end())))?;
+        let manifest: Self = toml::from_str(text).map_err(|e| {
+            Error::run(format!("{}: {}", place.display(), e.to_string().trim_end()))
+        })?;
         for file in &manifest.files {
-            let inside = file.path.components().all(|c| matches!(c, std::path::Component::Normal(_)));
+            let inside = file
+                .path
+                .components()
+                .all(|c| matches!(c, std::path::Component::Normal(_)));
             let summed = file.sha256.is_some() != file.unpacked_sha256.is_some();
             let origin = file.url.is_some() != file.made.is_some();
             if !inside || !summed || !origin {
@@ -156,7 +164,10 @@ impl Manifest {
             found.push(Self::parse(text, Path::new(name))?);
         }
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        for path in entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "toml")) {
+        for path in entries
+            .map(|e| e.path())
+            .filter(|p| p.extension().is_some_and(|e| e == "toml"))
+        {
             let text = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
             let manifest = Self::parse(&text, &path)?;
             found.retain(|m| m.name != manifest.name);
@@ -179,7 +190,9 @@ impl Manifest {
     /// Where a file lies, plain or gzipped, when it does.
     pub fn located(&self, file: &FileEntry, places: &Places) -> Option<PathBuf> {
         let folders = places.roots().iter().map(|root| root.join(&self.name));
-        folders.into_iter().find_map(|folder| either(&folder.join(&file.path)))
+        folders
+            .into_iter()
+            .find_map(|folder| either(&folder.join(&file.path)))
     }
 }
 
@@ -195,9 +208,16 @@ mod tests {
     #[test]
     fn every_manifest_reads_and_is_named_after_its_file() {
         let all = Manifest::all_in(Path::new("no such folder")).unwrap();
-        assert_eq!(all.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), names().collect::<Vec<_>>());
+        assert_eq!(
+            all.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(),
+            names().collect::<Vec<_>>()
+        );
         for manifest in &all {
-            assert!(!manifest.licence.is_empty() && !manifest.files.is_empty(), "{}", manifest.name);
+            assert!(
+                !manifest.licence.is_empty() && !manifest.files.is_empty(),
+                "{}",
+                manifest.name
+            );
             for file in &manifest.files {
                 assert!(file.size() > 0);
                 assert!(file.url.as_ref().is_none_or(|u| u.starts_with("https://")));

@@ -89,7 +89,9 @@ fn pull_file(
             download(url, file, &part, report)?;
             if let Err(wrong) = file.verified(&part) {
                 std::fs::remove_file(&part).map_err(Error::io("remove", &part))?;
-                return Err(Error::run(format!("{url}: {wrong}; the download was removed")));
+                return Err(Error::run(format!(
+                    "{url}: {wrong}; the download was removed"
+                )));
             }
         }
         (None, None) => return Ok(Outcome::NotOffered(file.made.clone().unwrap_or_default())),
@@ -109,7 +111,12 @@ fn copy_in(manifest: &Manifest, file: &FileEntry, from: &Path) -> Option<PathBuf
     either(&from.join(&file.path)).or_else(|| either(&from.join(&manifest.name).join(&file.path)))
 }
 
-fn download(url: &str, file: &FileEntry, part: &Path, report: &mut dyn FnMut(&FileEntry, Event)) -> Result<()> {
+fn download(
+    url: &str,
+    file: &FileEntry,
+    part: &Path,
+    report: &mut dyn FnMut(&FileEntry, Event),
+) -> Result<()> {
     let failed = |why: String| {
         Error::run(format!(
             "cannot fetch {url}: {why}; try again to go on, or use --from with a folder that has the file"
@@ -148,7 +155,9 @@ fn download(url: &str, file: &FileEntry, part: &Path, report: &mut dyn FnMut(&Fi
         if n == 0 {
             return target.sync_all().map_err(Error::io("write", part));
         }
-        target.write_all(&block[..n]).map_err(Error::io("write", part))?;
+        target
+            .write_all(&block[..n])
+            .map_err(Error::io("write", part))?;
         done += n as u64;
         report(file, Event::Progress(done));
     }

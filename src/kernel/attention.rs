@@ -42,12 +42,19 @@ pub fn attention(
     options: AttentionOptions,
 ) -> Tensor<4> {
     let ([batch, heads, n_q, d_head], [_, kv_heads, n_k, _]) = (q.dims(), k.dims());
-    assert_eq!(k.dims(), [batch, kv_heads, n_k, d_head], "keys of attention");
+    assert_eq!(
+        k.dims(),
+        [batch, kv_heads, n_k, d_head],
+        "keys of attention"
+    );
     assert_eq!(v.dims(), k.dims(), "values of attention");
     assert_eq!(heads % kv_heads, 0, "key-value heads divide the heads");
     if let Some(bias) = &bias {
         let dims = bias.dims();
-        assert!(dims[0] == 1 || dims[0] == batch, "batch of attention's bias");
+        assert!(
+            dims[0] == 1 || dims[0] == batch,
+            "batch of attention's bias"
+        );
         assert_eq!(dims[1..], [heads, n_q, n_k], "bias of attention");
     }
     composed::attention(q, k, v, bias, mask, options)

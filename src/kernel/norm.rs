@@ -6,12 +6,7 @@ use burn::tensor::Tensor;
 use super::composed;
 
 /// `(x − mean) / √(variance + eps) · gamma + beta`: x `[B, S, D]`, gamma and beta `[D]`.
-pub fn layer_norm(
-    x: Tensor<3>,
-    gamma: Tensor<1>,
-    beta: Option<Tensor<1>>,
-    eps: f64,
-) -> Tensor<3> {
+pub fn layer_norm(x: Tensor<3>, gamma: Tensor<1>, beta: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
     composed::layer_norm(x, gamma, beta, eps)
 }
 

@@ -28,10 +28,18 @@ pub struct Difference {
     pub values: Vec<Option<String>>,
 }
 
-/// Whether a setting names a run rather than shapes it: its name, seed, folder and what is expected of it.
+/// Settings that change what a run writes, not what it learns.
+const BOOKKEEPING: [&str; 3] = ["train.checkpoint_every", "train.keep_last", "train.log_every"];
+
+/// Whether a setting names a run rather than shapes it: its name, seed, folder, bookkeeping and what is
+/// expected of it.
 fn identifies(key: &str) -> bool {
     let last = key.rsplit('.').next().unwrap_or(key);
-    matches!(key, "name" | "seed") || matches!(last, "run" | "run_dir") || key.starts_with("expect.")
+    matches!(key, "name" | "seed")
+        || matches!(last, "run" | "run_dir")
+        || key.starts_with("expect.")
+        || key.starts_with("train.sample.")
+        || BOOKKEEPING.contains(&key)
 }
 
 /// Groups runs into arms, in order of first appearance; with `each`, every run is an arm.

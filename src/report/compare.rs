@@ -130,8 +130,16 @@ pub fn more_is_better(metric: &str) -> bool {
 impl Comparison {
     /// The best `n` arms by their best value, in the table's order.
     pub fn leading(&self, n: usize) -> Vec<usize> {
-        let sign = if more_is_better(&self.metric) { -1.0 } else { 1.0 };
-        let key = |i: usize| self.results[i].best.map_or(f64::INFINITY, |s| sign * s.mean);
+        let sign = if more_is_better(&self.metric) {
+            -1.0
+        } else {
+            1.0
+        };
+        let key = |i: usize| {
+            self.results[i]
+                .best
+                .map_or(f64::INFINITY, |s| sign * s.mean)
+        };
         let mut order: Vec<usize> = (0..self.arms.len()).collect();
         order.sort_by(|&a, &b| key(a).total_cmp(&key(b)));
         order.truncate(n);
@@ -177,7 +185,11 @@ pub fn compare(runs: Vec<Run>, options: &Options) -> Result<Comparison> {
 /// The first split on which any run has the metric.
 fn split_of(metric: &str, runs: &[Run]) -> Result<&'static str> {
     const SPLITS: [&str; 3] = ["valid", "test", "train"];
-    let scored = |run: &Run, split: &str| run.scores.get(split).is_some_and(|s| s.contains_key(metric));
+    let scored = |run: &Run, split: &str| {
+        run.scores
+            .get(split)
+            .is_some_and(|s| s.contains_key(metric))
+    };
     let has = |split: &&str| {
         runs.iter()
             .any(|r| !r.series(split, metric).is_empty() || scored(r, split))
@@ -292,7 +304,9 @@ fn gap(
         .iter()
         .filter_map(|(seed, a)| Some(mean(a) - mean(theirs.get(seed)?)));
     let paired = paired_t(&pairs.collect::<Vec<f64>>());
-    let value = |arm: &Arm| summarize(arm.counted.iter().filter_map(|&m| pick(&outcomes[m]))).map(|s| s.mean);
+    let value = |arm: &Arm| {
+        summarize(arm.counted.iter().filter_map(|&m| pick(&outcomes[m]))).map(|s| s.mean)
+    };
     let mean = match paired {
         Some(paired) => paired.mean,
         None => value(arm)? - value(base)?,

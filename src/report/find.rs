@@ -37,13 +37,21 @@ pub fn not_a_run(path: &Path, folder: &Path) -> Fault {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let mut names: Vec<PathBuf> = runs_in(parent).into_iter().map(|n| parent.join(n)).collect();
+    let mut names: Vec<PathBuf> = runs_in(parent)
+        .into_iter()
+        .map(|n| parent.join(n))
+        .collect();
     names.extend(
         runs_in(Path::new(RUNS))
             .into_iter()
             .map(|n| Path::new(RUNS).join(n)),
     );
-    let last = |p: &Path| p.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let last = |p: &Path| {
+        p.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
     let wanted = last(path);
     let known: Vec<String> = names.iter().map(|n| last(n)).collect();
     let near = nearest(&wanted, known.iter().map(String::as_str));
@@ -54,7 +62,7 @@ pub fn not_a_run(path: &Path, folder: &Path) -> Fault {
         ),
         None => match names.first() {
             Some(one) => format!(
-                "; run folders exist there, such as {}",
+                "; there are runs, such as {}",
                 one.strip_prefix(".").unwrap_or(one).display()
             ),
             None => "; `formwork train` makes one".into(),

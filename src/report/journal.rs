@@ -141,7 +141,11 @@ impl<'de> Visitor<'de> for LineVisitor {
             }
         }
         let step = step.ok_or_else(|| serde::de::Error::missing_field("step"))?;
-        Ok(Line { step, split, numbers })
+        Ok(Line {
+            step,
+            split,
+            numbers,
+        })
     }
 }
 
@@ -229,7 +233,16 @@ mod tests {
         let losses = journal.series("train", "loss");
         assert_eq!(
             losses,
-            [Point { step: 1, value: 3.5 }, Point { step: 2, value: 2.5 }]
+            [
+                Point {
+                    step: 1,
+                    value: 3.5
+                },
+                Point {
+                    step: 2,
+                    value: 2.5
+                }
+            ]
         );
         assert_eq!(journal.metrics("train").collect::<Vec<_>>(), ["loss", "lr"]);
         assert!(

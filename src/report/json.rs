@@ -52,7 +52,9 @@ fn arm(c: &Comparison, i: usize) -> Value {
 
 fn run(c: &Comparison, m: usize) -> Value {
     let (run, outcome) = (&c.runs[m], &c.outcomes[m]);
-    let point = |p: Option<(Option<u64>, f64)>| p.map(|(step, value)| json!({"step": step, "value": value}));
+    let point = |p: Option<(Option<u64>, f64)>| {
+        p.map(|(step, value)| json!({"step": step, "value": value}))
+    };
     json!({
         "path": run.path,
         "name": run.name,
@@ -72,7 +74,9 @@ fn run(c: &Comparison, m: usize) -> Value {
 /// A seed as the number it is.
 fn seed(seed: Option<&str>) -> Value {
     match seed {
-        Some(seed) => seed.parse::<i64>().map_or_else(|_| json!(seed), |n| json!(n)),
+        Some(seed) => seed
+            .parse::<i64>()
+            .map_or_else(|_| json!(seed), |n| json!(n)),
         None => Value::Null,
     }
 }

@@ -34,10 +34,11 @@ pub fn notes(runs: &[Run], arms: &[Arm], results: &[Results]) -> Vec<String> {
             ));
         }
     }
-    if runs
-        .iter()
-        .any(|r| r.settings.iter().any(|(key, _)| key == "train.eval_batches"))
-    {
+    if runs.iter().any(|r| {
+        r.settings
+            .iter()
+            .any(|(key, _)| key == "train.eval_batches")
+    }) {
         let note = "best values come from evaluations of part of the split (train.eval_batches), final ones from all of it";
         notes.push(note.into());
     }
@@ -65,7 +66,10 @@ fn machines(runs: &[Run]) -> Vec<String> {
                 true => "do not compare speeds",
                 false => "results may differ for that alone",
             };
-            notes.push(format!("runs differ in {key}: {}; {why}", values.join(" | ")));
+            notes.push(format!(
+                "runs differ in {key}: {}; {why}",
+                values.join(" | ")
+            ));
         }
     }
     notes

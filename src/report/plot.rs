@@ -111,7 +111,11 @@ pub fn plot(c: &Comparison, style: &Style) -> String {
 fn title(c: &Comparison, traces: &[Trace], frame: &Frame) -> String {
     let mut title = format!("{} {} by step", c.split, c.metric);
     if traces.len() < c.arms.len() {
-        title.push_str(&format!(", the {} best of {} arms", traces.len(), c.arms.len()));
+        title.push_str(&format!(
+            ", the {} best of {} arms",
+            traces.len(),
+            c.arms.len()
+        ));
     }
     if let Some(above) = frame.above {
         title.push_str(&format!(
@@ -152,7 +156,11 @@ fn frame(traces: &[Trace]) -> Option<Frame> {
     let all = || traces.iter().flat_map(|t| t.points.iter().copied());
     let last = all().map(|p| p.0).reduce(f64::max)?;
     let first = all().map(|p| p.0).reduce(f64::min)?;
-    let settled = || all().filter(|p| p.0 >= first + 0.1 * (last - first)).map(|p| p.1);
+    let settled = || {
+        all()
+            .filter(|p| p.0 >= first + 0.1 * (last - first))
+            .map(|p| p.1)
+    };
     let (low, high) = (settled().reduce(f64::min)?, settled().reduce(f64::max)?);
     let low = all().map(|p| p.1).fold(low, f64::min);
     let top = all().map(|p| p.1).fold(high, f64::max);
@@ -196,7 +204,9 @@ fn canvas<'a>(
                 }
                 let color = COLORS[i % ARMS].1;
                 for pair in trace.points.windows(2) {
-                    context.draw(&Line::new(pair[0].0, pair[0].1, pair[1].0, pair[1].1, color));
+                    context.draw(&Line::new(
+                        pair[0].0, pair[0].1, pair[1].0, pair[1].1, color,
+                    ));
                 }
                 if trace.points.len() == 1 {
                     context.draw(&Points::new(&trace.points, color));
@@ -230,7 +240,13 @@ fn colored<'a>(cells: impl Iterator<Item = (&'a str, Color)>, style: &Style) -> 
 
 /// The first, middle and last step below the frame.
 fn step_labels(frame: &Frame, columns: usize) -> String {
-    let label = |share: f64| count((frame.x[0] + (frame.x[1] - frame.x[0]) * share).round().max(0.0) as u64);
+    let label = |share: f64| {
+        count(
+            (frame.x[0] + (frame.x[1] - frame.x[0]) * share)
+                .round()
+                .max(0.0) as u64,
+        )
+    };
     let (first, middle, last) = (label(0.0), label(0.5), label(1.0));
     let gap = (columns / 2)
         .saturating_sub(first.len() + middle.len() / 2)
@@ -238,7 +254,11 @@ fn step_labels(frame: &Frame, columns: usize) -> String {
     let rest = columns
         .saturating_sub(first.len() + gap + middle.len() + last.len())
         .max(1);
-    format!("{first}{}{middle}{}{last}", " ".repeat(gap), " ".repeat(rest))
+    format!(
+        "{first}{}{middle}{}{last}",
+        " ".repeat(gap),
+        " ".repeat(rest)
+    )
 }
 
 /// Marks and names of the arms, as many in a line as fit.
@@ -258,7 +278,10 @@ fn legend(traces: &[Trace], style: &Style) -> String {
         }
         used += width;
         match style.color {
-            true => text.push_str(&format!("\u{1b}[{}m━━\u{1b}[0m {name}   ", COLORS[i % ARMS].0)),
+            true => text.push_str(&format!(
+                "\u{1b}[{}m━━\u{1b}[0m {name}   ",
+                COLORS[i % ARMS].0
+            )),
             false => text.push_str(&format!("{name}   ")),
         }
     }

@@ -148,7 +148,12 @@ pub fn read(path: &Path) -> Result<Run> {
     })?;
     let mut settings = Vec::new();
     flatten("", &toml::Value::Table(table), &mut settings);
-    let setting = |key: &str| settings.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone());
+    let setting = |key: &str| {
+        settings
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, v)| v.clone())
+    };
     let folder_name = || {
         folder
             .file_name()
@@ -193,7 +198,8 @@ fn flatten(prefix: &str, value: &toml::Value, out: &mut Vec<(String, String)>) {
 
 fn read_text(path: &Path) -> Result<String> {
     let bytes = fs::read(path).map_err(Error::io("read", path))?;
-    Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
 
 /// The text of a file that need not exist.
@@ -280,6 +286,8 @@ fn shown((key, value): (String, serde_json::Value)) -> Option<(String, String)> 
     match value {
         serde_json::Value::String(text) => Some((key, text)),
         serde_json::Value::Number(_) | serde_json::Value::Bool(_) => Some((key, value.to_string())),
-        serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => None,
+        serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
+            None
+        }
     }
 }

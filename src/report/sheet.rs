@@ -8,6 +8,9 @@ use crate::report::terminal::{count, duration, mean_sd, number, p_value, shorten
 /// Longest name or setting in a terminal cell, in columns.
 const CELL: usize = 28;
 
+/// Differing settings in the table; runs that differ in more are not read column by column.
+pub const SETTINGS: usize = 8;
+
 /// A cell: what is shown and what it sorts by.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
@@ -85,7 +88,8 @@ fn build(c: &Comparison, settings: bool) -> Sheet {
         "runs that differ only in their seed",
         c.arms.iter().map(|a| text(&a.label)).collect(),
     );
-    for difference in c.differing.iter().filter(|_| settings) {
+    let telling = c.differing.iter().filter(|d| settings && d.key != "train.steps");
+    for difference in telling.take(SETTINGS) {
         let cells = difference.values.iter().map(|v| setting(v.as_deref())).collect();
         sheet.add(&difference.short, &difference.key, cells);
     }

@@ -28,7 +28,10 @@ pub fn table(rows: &[Vec<String>], width: Option<usize>) -> String {
         .collect();
     let right: Vec<bool> = (0..header.len()).map(|c| numeric(rows, c)).collect();
     let mut text = String::new();
-    for (i, block) in blocks(&widths, width.unwrap_or(usize::MAX)).iter().enumerate() {
+    for (i, block) in blocks(&widths, width.unwrap_or(usize::MAX))
+        .iter()
+        .enumerate()
+    {
         if i > 0 {
             text.push('\n');
         }
@@ -78,7 +81,9 @@ fn numeric(rows: &[Vec<String>], column: usize) -> bool {
         .peekable();
     filled.peek().is_some()
         && filled.all(|t| {
-            t.starts_with(|c: char| c.is_ascii_digit() || "+-<[(".contains(c)) || t == "NaN" || t == "inf"
+            t.starts_with(|c: char| c.is_ascii_digit() || "+-<[(".contains(c))
+                || t == "NaN"
+                || t == "inf"
         })
 }
 
@@ -129,10 +134,14 @@ mod tests {
 
     #[test]
     fn a_wide_table_breaks_into_blocks_with_the_first_column() {
-        let rows: Vec<Vec<String>> = [["arm", "loss", "speed"], ["A", "1.5", "120"], ["B", "10.25", "9"]]
-            .iter()
-            .map(|r| r.iter().map(|c| c.to_string()).collect())
-            .collect();
+        let rows: Vec<Vec<String>> = [
+            ["arm", "loss", "speed"],
+            ["A", "1.5", "120"],
+            ["B", "10.25", "9"],
+        ]
+        .iter()
+        .map(|r| r.iter().map(|c| c.to_string()).collect())
+        .collect();
         assert_eq!(
             table(&rows, None),
             "arm   loss  speed\nA      1.5    120\nB    10.25      9\n"

@@ -39,7 +39,9 @@ pub fn count(n: u64) -> String {
 /// only the mean, by [`number`], when there is no `sd`.
 pub fn mean_sd(mean: f64, sd: Option<f64>) -> String {
     match sd {
-        Some(sd) if mean.is_finite() && sd.is_finite() && mean.abs() < 1e3 && mean.abs() >= 1e-3 => {
+        Some(sd)
+            if mean.is_finite() && sd.is_finite() && mean.abs() < 1e3 && mean.abs() >= 1e-3 =>
+        {
             let fine = if sd > 0.0 { decimals(sd, 2) } else { 0 };
             let places = fine.max(decimals(mean.abs(), 4)).min(6);
             format!("{mean:.places$} ± {sd:.places$}")
@@ -73,7 +75,10 @@ pub fn duration(seconds: f64) -> String {
         return format!("{seconds:.1} s");
     }
     let whole = seconds.round() as u64;
-    let (minutes, hours) = ((seconds / 60.0).round() as u64, (seconds / 3600.0).round() as u64);
+    let (minutes, hours) = (
+        (seconds / 60.0).round() as u64,
+        (seconds / 3600.0).round() as u64,
+    );
     if whole < 3600 {
         format!("{} min {:02} s", whole / 60, whole % 60)
     } else if minutes < 24 * 60 {
@@ -116,7 +121,10 @@ pub fn shortened(text: &str, width: usize) -> String {
     }
     let room = width.saturating_sub(1);
     let head: String = within(text.chars(), room.div_ceil(2)).into_iter().collect();
-    let tail: String = within(text.chars().rev(), room / 2).into_iter().rev().collect();
+    let tail: String = within(text.chars().rev(), room / 2)
+        .into_iter()
+        .rev()
+        .collect();
     format!("{head}…{tail}")
 }
 

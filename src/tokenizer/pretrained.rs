@@ -27,7 +27,10 @@ pub struct PretrainedConfig {
 impl PretrainedConfig {
     pub(super) fn faults(&self) -> Vec<String> {
         if self.path.as_os_str().is_empty() {
-            vec!["[tokenizer] kind = \"pretrained\" needs `path`: a tokenizer.json or its folder".into()]
+            vec![
+                "[tokenizer] kind = \"pretrained\" needs `path`: a tokenizer.json or its folder"
+                    .into(),
+            ]
         } else {
             Vec::new()
         }
@@ -72,7 +75,10 @@ impl PretrainedConfig {
         let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
         let mut vocab = Map::new();
         for (id, line) in text.lines().enumerate() {
-            if vocab.insert(line.trim_end().to_owned(), json!(id)).is_some() {
+            if vocab
+                .insert(line.trim_end().to_owned(), json!(id))
+                .is_some()
+            {
                 return Err(Error::run(format!(
                     "{}:{}: the token `{}` occurs twice",
                     path.display(),
@@ -92,15 +98,18 @@ impl PretrainedConfig {
             .keys()
             .any(|t| !special(t) && t.contains(|c: char| c.is_ascii_uppercase()));
         let added = present(&vocab, &wordpiece::SPECIALS, "[SEP]");
-        Ok(wordpiece::file(&added, vocab, self.lowercase.unwrap_or(!capitals)))
+        Ok(wordpiece::file(
+            &added,
+            vocab,
+            self.lowercase.unwrap_or(!capitals),
+        ))
     }
 }
 
 fn gpt2(vocab_path: &Path, merges_path: &Path) -> Result<Value> {
     let text = std::fs::read(vocab_path).map_err(Error::io("read", vocab_path))?;
-    let vocab: Map<String, Value> = serde_json::from_slice(&text).map_err(|e| {
-        Error::run(format!("{} is not a vocabulary: {e}", vocab_path.display()))
-    })?;
+    let vocab: Map<String, Value> = serde_json::from_slice(&text)
+        .map_err(|e| Error::run(format!("{} is not a vocabulary: {e}", vocab_path.display())))?;
     let text = std::fs::read_to_string(merges_path).map_err(Error::io("read", merges_path))?;
     let merges: Vec<String> = text
         .lines()

@@ -33,7 +33,9 @@ struct Folder {
 
 impl Folder {
     fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+        }
     }
 
     fn with(files: &[(&str, &[u8])]) -> Self {
@@ -52,12 +54,22 @@ impl Folder {
     }
 
     fn places(&self) -> Places {
-        Places::at(Some(self.dir.path()), vec![self.dir.path().join("data")], self.dir.path().join("cache"))
+        Places::at(
+            Some(self.dir.path()),
+            vec![self.dir.path().join("data")],
+            self.dir.path().join("cache"),
+        )
     }
 
     /// What `[data]` and `[tokenizer]` written like this give.
     fn prepare(&self, data: &str, tokenizer: &str) -> Result<Data> {
-        prepare(&data_config(data), Some(&tokenizer_config(tokenizer)), None, &self.places(), 7)
+        prepare(
+            &data_config(data),
+            Some(&tokenizer_config(tokenizer)),
+            None,
+            &self.places(),
+            7,
+        )
     }
 }
 
@@ -70,7 +82,9 @@ fn tokenizer_config(text: &str) -> TokenizerConfig {
 }
 
 fn items(source: &Arc<dyn Source>) -> Vec<Item> {
-    (0..source.len() as u64).map(|i| source.get(i).unwrap()).collect()
+    (0..source.len() as u64)
+        .map(|i| source.get(i).unwrap())
+        .collect()
 }
 
 /// Byte ids as text; `.` where nothing is scored.

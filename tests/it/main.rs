@@ -6,12 +6,18 @@
     clippy::print_stdout
 )]
 
+mod checkpoint;
 mod contracts;
 mod data;
 mod goldens;
 mod goldens_details;
 mod house;
 mod interop;
+mod interruption;
+mod optim;
 mod oracle;
 mod report;
+mod run_dir;
+mod schedule;
+mod small_run;
 mod trajectory;

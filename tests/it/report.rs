@@ -48,7 +48,8 @@ impl Fixture {
             valid,
         } = self;
         let name = toml::Value::String(name.clone());
-        let resolved = format!("name = {name}\nseed = {seed}\n{settings}\n[train]\nsteps = {steps}\n");
+        let resolved =
+            format!("name = {name}\nseed = {seed}\n{settings}\n[train]\nsteps = {steps}\n");
         fs::write(folder.join("resolved.toml"), resolved).unwrap();
         let mut lines = String::new();
         for (step, loss) in valid {
@@ -75,7 +76,10 @@ fn compared(paths: &[PathBuf]) -> Comparison {
 
 /// Two arms of three seeds: the final losses that the scipy numbers below are for.
 fn pre_and_post(root: &Path) -> Vec<PathBuf> {
-    let losses = [("pre", [1.512, 1.498, 1.530]), ("post", [1.478, 1.481, 1.490])];
+    let losses = [
+        ("pre", [1.512, 1.498, 1.530]),
+        ("post", [1.478, 1.481, 1.490]),
+    ];
     let mut paths = Vec::new();
     for (arm, losses) in losses {
         for (seed, loss) in (1..).zip(losses) {
@@ -180,9 +184,15 @@ fn runs_that_differ_in_their_seed_are_one_arm() {
          | B | post | post | 3 (1, 2, 3) | 200 | 1.4830 ± 0.0062 | 200 | 1.4830 ± 0.0062 | -0.030 [-0.060, -0.001] | 0.048 | -0.030 [-0.060, -0.001] | 0.048 | 0.5000 ± 0.0000 | 100.0 | 3 min 20 s |\n"
     );
     let object = json::json(&c);
-    assert_eq!(object["arms"][1]["settings"]["model.norm_placement"], "post");
+    assert_eq!(
+        object["arms"][1]["settings"]["model.norm_placement"],
+        "post"
+    );
     assert_eq!(object["arms"][1]["seeds"], serde_json::json!([1, 2, 3]));
-    assert_eq!(object["arms"][1]["difference"]["final"]["paired"]["pairs"], 3);
+    assert_eq!(
+        object["arms"][1]["difference"]["final"]["paired"]["pairs"],
+        3
+    );
 
     let each = Options {
         each: true,
@@ -216,7 +226,12 @@ fn a_key_that_only_one_arm_has_differs() {
     let found: Vec<(&str, Vec<Option<&str>>)> = c
         .differing
         .iter()
-        .map(|d| (d.key.as_str(), d.values.iter().map(Option::as_deref).collect()))
+        .map(|d| {
+            (
+                d.key.as_str(),
+                d.values.iter().map(Option::as_deref).collect(),
+            )
+        })
         .collect();
     assert_eq!(
         found,
@@ -243,7 +258,10 @@ fn the_view_fits_its_terminal() {
     assert!(ascii.is_ascii());
     assert!(ascii.lines().all(|l| l.len() <= 72), "{ascii}");
     assert!(ascii.contains("valid loss by step"));
-    let drawn = ascii.lines().filter(|l| l.contains('|')).collect::<String>();
+    let drawn = ascii
+        .lines()
+        .filter(|l| l.contains('|'))
+        .collect::<String>();
     assert!(
         drawn.contains('A') && drawn.contains('B'),
         "each arm is drawn with its letter"
@@ -257,7 +275,12 @@ fn the_view_fits_its_terminal() {
         },
         Some(100),
     );
-    assert!(color.contains("\u{1b}[36m") && color.chars().any(|c| ('\u{2801}'..='\u{28ff}').contains(&c)));
+    assert!(
+        color.contains("\u{1b}[36m")
+            && color
+                .chars()
+                .any(|c| ('\u{2801}'..='\u{28ff}').contains(&c))
+    );
 }
 
 #[test]

@@ -25,7 +25,10 @@ pub fn data(c: &Comparison) -> Value {
     };
     let arm = |i: usize| {
         let clock = curve(&members(i), "train", "elapsed_s", 200);
-        let clock: Vec<Value> = clock.iter().map(|b| json!([b.step, rounded(b.mean)])).collect();
+        let clock: Vec<Value> = clock
+            .iter()
+            .map(|b| json!([b.step, rounded(b.mean)]))
+            .collect();
         json!({"id": c.arms[i].id, "label": plain(&c.arms[i].label), "runs": c.arms[i].counted.len(), "clock": clock})
     };
     let arms: Vec<Value> = (0..c.arms.len()).map(arm).collect();

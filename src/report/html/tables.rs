@@ -26,7 +26,11 @@ pub fn results(c: &Comparison) -> String {
     let top = values()
         .min_by(|a, b| (sign * a.1).total_cmp(&(sign * b.1)))
         .map(|(row, _)| row);
-    let top = if c.arms.len() > 1 { top.zip(best) } else { None };
+    let top = if c.arms.len() > 1 {
+        top.zip(best)
+    } else {
+        None
+    };
     let explained = if c.arms.len() > 1 {
         " Differences are from the first arm; the best arm is bold."
     } else {
@@ -91,7 +95,9 @@ fn table_cell(cell: &Cell, class: &str, heads: bool, mark: Option<usize>) -> Str
     } else {
         escape(&cell.text)
     };
-    let value = cell.value.map_or_else(|| escape(&cell.text), |v| v.to_string());
+    let value = cell
+        .value
+        .map_or_else(|| escape(&cell.text), |v| v.to_string());
     let class = if class.is_empty() {
         String::new()
     } else {
@@ -121,17 +127,22 @@ pub fn settings(c: &Comparison) -> String {
         "setting".to_string(),
         "dotted key of the resolved experiment".to_string(),
     )];
-    columns.extend(
-        c.arms
-            .iter()
-            .map(|a| (format!("{} {}", a.id, a.label), "value in this arm".to_string())),
-    );
+    columns.extend(c.arms.iter().map(|a| {
+        (
+            format!("{} {}", a.id, a.label),
+            "value in this arm".to_string(),
+        )
+    }));
     let row = |d: &Difference| {
         std::iter::once(Cell {
             text: d.key.clone(),
             value: None,
         })
-        .chain(d.values.iter().map(|v| cell(v.as_deref().unwrap_or_default())))
+        .chain(
+            d.values
+                .iter()
+                .map(|v| cell(v.as_deref().unwrap_or_default())),
+        )
         .collect()
     };
     let rows: Vec<Vec<Cell>> = c.differing.iter().map(row).collect();
@@ -146,7 +157,10 @@ pub fn runs(c: &Comparison) -> String {
     let titles = [
         "run", "arm", "seed", "state", "best", "at step", "final", "items/s", "time",
     ];
-    let columns = titles.iter().map(|t| (t.to_string(), String::new())).collect();
+    let columns = titles
+        .iter()
+        .map(|t| (t.to_string(), String::new()))
+        .collect();
     let of = |value: Option<f64>, show: &dyn Fn(f64) -> String| {
         value.map_or_else(Cell::default, |v| Cell {
             text: show(v),
@@ -203,7 +217,11 @@ pub fn samples(c: &Comparison) -> String {
             .find(|r| !r.samples.is_empty())
     };
     let mut text = String::new();
-    for (arm, run) in c.arms.iter().filter_map(|a| Some((a, sampled(&a.members)?))) {
+    for (arm, run) in c
+        .arms
+        .iter()
+        .filter_map(|a| Some((a, sampled(&a.members)?)))
+    {
         text.push_str(&format!(
             "<details><summary>{} {}</summary>\n",
             escape(&arm.id),

@@ -15,7 +15,11 @@ fn generated(config: &str, seed: u64) -> Data {
 fn texts(data: &Data, item: &Item) -> (String, String) {
     let tokenizer = data.tokenizer.as_ref().unwrap();
     let of = |ids: &mut dyn Iterator<Item = &i32>| {
-        tokenizer.decode(&ids.filter(|i| **i != NOT_SCORED).map(|i| *i as u32).collect::<Vec<_>>())
+        tokenizer.decode(
+            &ids.filter(|i| **i != NOT_SCORED)
+                .map(|i| *i as u32)
+                .collect::<Vec<_>>(),
+        )
     };
     (of(&mut item.inputs.iter()), of(&mut item.targets.iter()))
 }
@@ -28,7 +32,10 @@ fn every_answer_is_right_and_only_it_is_scored() {
         let (text, answer) = texts(&data, &data.train.get(sample).unwrap());
         let (question, shown) = text.split_once('=').unwrap();
         assert_eq!(format!("{}\n", shown), answer);
-        let (a, b) = (question[..3].parse::<i64>().unwrap(), question[4..].parse::<i64>().unwrap());
+        let (a, b) = (
+            question[..3].parse::<i64>().unwrap(),
+            question[4..].parse::<i64>().unwrap(),
+        );
         let result = match &question[3..4] {
             "+" => a + b,
             "-" => a - b,
@@ -55,7 +62,10 @@ fn strings() {
             c.into_iter().collect()
         }),
     ] {
-        let data = generated(&format!("kind = \"{kind}\"\nlength = 6\nmin_length = 3\nsymbols = 20"), 1);
+        let data = generated(
+            &format!("kind = \"{kind}\"\nlength = 6\nmin_length = 3\nsymbols = 20"),
+            1,
+        );
         let mut lengths = BTreeSet::new();
         for sample in 0..300 {
             let item = data.train.get(sample).unwrap();
@@ -86,25 +96,49 @@ fn held_out_problems_are_never_trained_on() {
                 None => question,
             }
         };
-        let set = |source: &Arc<dyn Source>| items(source).iter().map(question).collect::<BTreeSet<_>>();
-        let (valid, test) = (set(data.valid.as_ref().unwrap()), set(data.test.as_ref().unwrap()));
-        assert!(valid.len() > 20 && test.len() > 20 && valid.is_disjoint(&test), "{config}");
-        let train: BTreeSet<String> = (0..20_000).map(|s| question(&data.train.get(s).unwrap())).collect();
-        assert!(train.is_disjoint(&valid) && train.is_disjoint(&test), "{config}");
+        let set =
+            |source: &Arc<dyn Source>| items(source).iter().map(question).collect::<BTreeSet<_>>();
+        let (valid, test) = (
+            set(data.valid.as_ref().unwrap()),
+            set(data.test.as_ref().unwrap()),
+        );
+        assert!(
+            valid.len() > 20 && test.len() > 20 && valid.is_disjoint(&test),
+            "{config}"
+        );
+        let train: BTreeSet<String> = (0..20_000)
+            .map(|s| question(&data.train.get(s).unwrap()))
+            .collect();
+        assert!(
+            train.is_disjoint(&valid) && train.is_disjoint(&test),
+            "{config}"
+        );
         // Another seed: other training, the same validation.
         let other = generated(config, 2);
-        assert_eq!(items(other.valid.as_ref().unwrap()), items(data.valid.as_ref().unwrap()));
-        assert_ne!(other.train.get(0).unwrap().inputs, data.train.get(0).unwrap().inputs);
+        assert_eq!(
+            items(other.valid.as_ref().unwrap()),
+            items(data.valid.as_ref().unwrap())
+        );
+        assert_ne!(
+            other.train.get(0).unwrap().inputs,
+            data.train.get(0).unwrap().inputs
+        );
     }
 }
 
 #[test]
 fn random_tokens() {
-    let data = generated("kind = \"random_tokens\"\nvocab_size = 70000\ncontext = 32\nvalid_items = 3", 1);
+    let data = generated(
+        "kind = \"random_tokens\"\nvocab_size = 70000\ncontext = 32\nvalid_items = 3",
+        1,
+    );
     let item = data.train.get(5).unwrap();
     assert_eq!(item, data.train.get(5).unwrap());
     assert_eq!(item.inputs[1..], item.targets[..31]);
-    assert!(item.inputs.iter().any(|i| *i > 65535) && item.inputs.iter().all(|i| (0..70000).contains(i)));
+    assert!(
+        item.inputs.iter().any(|i| *i > 65535)
+            && item.inputs.iter().all(|i| (0..70000).contains(i))
+    );
     assert_eq!(data.valid.unwrap().len(), 3);
 }
 

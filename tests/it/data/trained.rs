@@ -21,7 +21,11 @@ fn the_same_text_gives_the_same_file() {
         let config = tokenizer_config(config);
         let once = Tokenizer::build(&config, &[&text]).unwrap();
         for _ in 0..3 {
-            assert_eq!(Tokenizer::build(&config, &[&text]).unwrap().fingerprint(), once.fingerprint(), "{config:?}");
+            assert_eq!(
+                Tokenizer::build(&config, &[&text]).unwrap().fingerprint(),
+                once.fingerprint(),
+                "{config:?}"
+            );
         }
         // Documents are counted together.
         let parts = Tokenizer::build(&config, &[first, second]).unwrap();
@@ -36,7 +40,11 @@ fn exact_kinds_give_the_text_back() {
     for config in [TRAINED[0], TRAINED[3]] {
         let tokenizer = Tokenizer::build(&tokenizer_config(config), &[&text, odd]).unwrap();
         for text in [text.as_str(), odd, ""] {
-            assert_eq!(tokenizer.decode(&tokenizer.encode(text).unwrap()), text, "{config}");
+            assert_eq!(
+                tokenizer.decode(&tokenizer.encode(text).unwrap()),
+                text,
+                "{config}"
+            );
         }
     }
 }
@@ -48,9 +56,15 @@ fn unseen_characters() {
     let bpe = tokenizer(TRAINED[0]);
     assert_eq!(bpe.decode(&bpe.encode("日 ka").unwrap()), "日 ka");
     let wordpiece = tokenizer(TRAINED[1]);
-    assert_eq!(wordpiece.encode("日").unwrap(), [wordpiece.id("[UNK]").unwrap()]);
+    assert_eq!(
+        wordpiece.encode("日").unwrap(),
+        [wordpiece.id("[UNK]").unwrap()]
+    );
     let unigram = tokenizer(TRAINED[3]);
-    assert_eq!(unigram.encode("日").unwrap(), [unigram.id("<unk>").unwrap()]);
+    assert_eq!(
+        unigram.encode("日").unwrap(),
+        [unigram.id("<unk>").unwrap()]
+    );
 }
 
 #[test]
@@ -59,8 +73,16 @@ fn sizes_are_kept_and_special_tokens_placed() {
     for config in TRAINED {
         let wanted = if config.contains("600") { 600 } else { 300 };
         let tokenizer = Tokenizer::build(&tokenizer_config(config), &[&text]).unwrap();
-        assert!(tokenizer.vocab_size() <= wanted, "{config}: {}", tokenizer.vocab_size());
-        assert!(tokenizer.vocab_size() > wanted * 2 / 3, "{config}: {}", tokenizer.vocab_size());
+        assert!(
+            tokenizer.vocab_size() <= wanted,
+            "{config}: {}",
+            tokenizer.vocab_size()
+        );
+        assert!(
+            tokenizer.vocab_size() > wanted * 2 / 3,
+            "{config}: {}",
+            tokenizer.vocab_size()
+        );
         assert!(tokenizer.end_of_text().is_some());
     }
     let bpe = Tokenizer::build(&tokenizer_config(TRAINED[0]), &[&text]).unwrap();
@@ -91,8 +113,14 @@ fn merges_equal_the_library_trainer() {
             .initial_alphabet(ByteLevel::alphabet().into_iter().collect())
             .build(),
     );
-    library.train(&mut trainer, [text.as_str()].into_iter()).unwrap();
-    let theirs: BTreeSet<(u32, String)> = library.get_vocab(true).into_iter().map(|(t, i)| (i, t)).collect();
+    library
+        .train(&mut trainer, [text.as_str()].into_iter())
+        .unwrap();
+    let theirs: BTreeSet<(u32, String)> = library
+        .get_vocab(true)
+        .into_iter()
+        .map(|(t, i)| (i, t))
+        .collect();
     let ours: BTreeSet<(u32, String)> = (0..1000).map(|i| (i, ours.token(i).unwrap())).collect();
     assert_eq!(ours, theirs);
 }
@@ -120,7 +148,9 @@ fn faults_of_sizes() {
         "[tokenizer] a special token is empty; leave the key out to have none"
     );
     assert_eq!(
-        Tokenizer::build(&tokenizer_config("kind = \"unigram\""), &["", ""]).unwrap_err().to_string(),
+        Tokenizer::build(&tokenizer_config("kind = \"unigram\""), &["", ""])
+            .unwrap_err()
+            .to_string(),
         "the training text is empty: a unigram tokenizer has nothing to learn from"
     );
 }

@@ -17,8 +17,13 @@ fn hostile_names_stay_text() {
         &format!("[model]\nkind = {}", toml::Value::String(evil.into())),
         &[(200, 1.0)],
     );
-    let two =
-        Fixture::new("two", 1, "[model]\nkind = \"plain\"", &[(100, 1.5), (200, 1.25)]).write(root.path());
+    let two = Fixture::new(
+        "two",
+        1,
+        "[model]\nkind = \"plain\"",
+        &[(100, 1.5), (200, 1.25)],
+    )
+    .write(root.path());
     let folder = one.write(root.path());
     one.name = format!("{evil}\u{1b}[2J");
     let resolved = fs::read_to_string(folder.join("resolved.toml")).unwrap();
@@ -32,7 +37,10 @@ fn hostile_names_stay_text() {
     fs::write(folder.join("samples.jsonl"), format!("{sample}\n")).unwrap();
     let c = compared(&[folder, two]);
     let page = html::page(&c);
-    assert!(!page.contains("<img"), "markup from a name reached the page");
+    assert!(
+        !page.contains("<img"),
+        "markup from a name reached the page"
+    );
     assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;&lt;/script&gt;"));
     assert_eq!(page.matches("</script>").count(), 2);
     assert!(!page.contains('\u{1b}'));
@@ -61,5 +69,8 @@ fn the_page_is_written_whole_and_the_same_each_time() {
     );
     let missing = html::write(&c, &pages.path().join("no/such/page.html")).unwrap_err();
     assert_eq!(missing.exit_status(), 1);
-    assert!(matches!(html::write(&c, pages.path()), Err(Error::Invalid(_))));
+    assert!(matches!(
+        html::write(&c, pages.path()),
+        Err(Error::Invalid(_))
+    ));
 }

@@ -90,7 +90,10 @@ fn early_stopping_is_an_end_and_scores_stand_in_for_evaluations() {
         &sheet::sheet(&compared(std::slice::from_ref(&folder))).text(true),
         None,
     );
-    assert!(table.contains("test loss") && table.contains("2.250"), "{table}");
+    assert!(
+        table.contains("test loss") && table.contains("2.250"),
+        "{table}"
+    );
 
     fs::remove_file(folder.join("metrics.jsonl")).unwrap();
     let c = compared(std::slice::from_ref(&folder));
@@ -108,7 +111,11 @@ fn wrong_folders_and_metrics_are_explained() {
     let pre = Fixture::new("pre-1", 1, "", &[(200, 1.0)]).write(root.path());
     fs::create_dir(root.path().join("empty")).unwrap();
     let shown = root.path().display();
-    let message = |name: &str| run::read_all(&[root.path().join(name)]).unwrap_err().to_string();
+    let message = |name: &str| {
+        run::read_all(&[root.path().join(name)])
+            .unwrap_err()
+            .to_string()
+    };
     assert_eq!(
         message("pre-2"),
         format!("{shown}/pre-2: no such run folder; did you mean {shown}/pre-1?")
@@ -116,7 +123,7 @@ fn wrong_folders_and_metrics_are_explained() {
     assert_eq!(
         message("empty"),
         format!(
-            "{shown}/empty: not a run folder (it has no resolved.toml); run folders exist there, such as {shown}/pre-1"
+            "{shown}/empty: not a run folder (it has no resolved.toml); there are runs, such as {shown}/pre-1"
         )
     );
     assert_eq!(
@@ -154,7 +161,12 @@ fn absurd_numbers_are_shown_and_never_panic() {
     for (i, a) in losses.into_iter().enumerate() {
         for (seed, b) in (1..).zip(losses) {
             let valid: Vec<(u64, f64)> = steps.into_iter().zip([a, b, a, b]).collect();
-            let run = Fixture::new(&format!("{i}-{seed}"), seed, &format!("[model]\nx = {i}"), &valid);
+            let run = Fixture::new(
+                &format!("{i}-{seed}"),
+                seed,
+                &format!("[model]\nx = {i}"),
+                &valid,
+            );
             paths.push(run.write(root.path()));
         }
     }

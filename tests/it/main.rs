@@ -12,6 +12,7 @@ mod commands;
 mod contracts;
 mod data;
 mod goldens;
+mod goldens_details;
 mod house;
 mod interop;
 mod interruption;

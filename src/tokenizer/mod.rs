@@ -11,6 +11,7 @@ mod bytes;
 mod chars;
 mod config;
 mod format;
+mod likelihood;
 mod merges;
 mod pieces;
 mod pretrained;

@@ -4,6 +4,7 @@ mod batches;
 mod generators;
 mod manifests;
 mod messages;
+mod places;
 mod text;
 mod tokenizers;
 mod trained;

@@ -1,7 +1,7 @@
 //! One token per character (Unicode scalar value), ids in the order of the characters.
 //!
-//! Vocabulary: the characters of the training text, sorted, then the unknown token, the end of text and other
-//! special tokens when configured. Karpathy, char-rnn (2015).
+//! Vocabulary: the characters of the training text, sorted, then the unknown token, the end of text
+//! and other special tokens when configured. Karpathy, char-rnn (2015).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -90,7 +90,8 @@ fn write(
 
 /// The direct path: a table from character to id.
 pub(super) struct Chars {
-    /// Id + 1 by scalar value; 0 = not in the vocabulary. Characters beyond the table are in `rare`.
+    /// Id + 1 by scalar value; 0 = not in the vocabulary. Characters beyond the table are in
+    /// `rare`.
     table: Vec<u32>,
     rare: HashMap<char, u32>,
     tokens: Vec<Option<String>>,

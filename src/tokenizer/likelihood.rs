@@ -1,12 +1,13 @@
-//! Learning the pieces of a unigram model: EM over all segmentations, then pruning what the likelihood
-//! misses least.
+//! Learning the pieces of a unigram model: EM over all segmentations, then pruning what the
+//! likelihood misses least.
 //!
-//! Kudo, "Subword regularization", arXiv:1804.10959, section 3.2, in SentencePiece's form: counts below
-//! one half are dropped, probabilities are ψ(count) − ψ(total) (a sparse prior), and each round keeps
-//! three quarters of the pieces. Sums run in a fixed order, whatever the number of threads.
+//! Kudo, "Subword regularization", arXiv:1804.10959, section 3.2, in SentencePiece's form: counts
+//! below one half are dropped, probabilities are ψ(count) − ψ(total) (a sparse prior), and each
+//! round keeps three quarters of the pieces. Sums run in a fixed order, whatever the number of
+//! threads.
 //!
-//! The trainer of the `tokenizers` crate finds its first pieces in a list that has every word once, so
-//! it misses whole words (`▁that`, unless another word begins with it): 3.1 bytes per token on
+//! The trainer of the `tokenizers` crate finds its first pieces in a list that has every word once,
+//! so it misses whole words (`▁that`, unless another word begins with it): 3.1 bytes per token on
 //! WikiText-2 with 8192 pieces, where this one reaches 4.1. It also depends on a random hash order.
 
 use std::collections::{BTreeSet, HashMap};
@@ -24,7 +25,8 @@ const MOST_SUBSTRINGS: usize = 20_000_000;
 const KEPT: f64 = 0.75;
 /// EM steps in a round.
 const STEPS: usize = 2;
-/// Words are summed in so many parts, in order: not the number of threads, so that sums are the same.
+/// Words are summed in so many parts, in order: not the number of threads, so that sums are the
+/// same.
 const PARTS: usize = 16;
 
 /// A piece and its log-probability.
@@ -122,7 +124,8 @@ fn maximize(pieces: Vec<Piece>, counts: &[f64]) -> Vec<Piece> {
         .collect()
 }
 
-/// ψ(x) for x > 0: recurrence to 7, then the asymptotic series (Abramowitz and Stegun 6.3.5, 6.3.18).
+/// ψ(x) for x > 0: recurrence to 7, then the asymptotic series (Abramowitz and Stegun 6.3.5,
+/// 6.3.18).
 fn digamma(mut x: f64) -> f64 {
     let mut below = 0.0;
     while x < 7.0 {
@@ -134,8 +137,8 @@ fn digamma(mut x: f64) -> f64 {
     x.ln() - 0.5 / x - series - below
 }
 
-/// Drops pieces whose loss of likelihood is least, down to `keep`. A dropped piece is taken to be written
-/// with the best other segmentation of it.
+/// Drops pieces whose loss of likelihood is least, down to `keep`. A dropped piece is taken to be
+/// written with the best other segmentation of it.
 fn prune(pieces: Vec<Piece>, words: &[(String, u64)], keep: usize) -> Vec<Piece> {
     let model = Model::new(&pieces);
     let (counts, _) = model.count(words, Count::Best);

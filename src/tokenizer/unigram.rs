@@ -1,7 +1,7 @@
 //! Unigram language model over pieces: a word is read as its likeliest segmentation.
 //!
-//! Kudo, "Subword regularization", arXiv:1804.10959; learned in `likelihood`. `▁` stands for a blank and
-//! begins a word; nothing is put before the text, so the exact text comes back.
+//! Kudo, "Subword regularization", arXiv:1804.10959; learned in `likelihood`. `▁` stands for a
+//! blank and begins a word; nothing is put before the text, so the exact text comes back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::{bytes, format, likelihood, words};
 use crate::error::{Error, Result};
 
-/// `kind = "unigram"`. The special tokens `<pad> </s> <unk>` have ids 0 to 2, as in T5; `</s>` ends a text.
+/// `kind = "unigram"`. The special tokens `<pad> </s> <unk>` have ids 0 to 2, as in T5; `</s>` ends
+/// a text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UnigramConfig {
@@ -32,7 +33,8 @@ impl Default for UnigramConfig {
 
 const SPECIALS: [&str; 3] = ["<pad>", "</s>", "<unk>"];
 const UNKNOWN: usize = 2;
-/// Longer "words" (base64, no blanks) are learned from in parts, so that their likelihood stays a number.
+/// Longer "words" (base64, no blanks) are learned from in parts, so that their likelihood stays a
+/// number.
 const LONGEST: usize = 256;
 
 impl UnigramConfig {

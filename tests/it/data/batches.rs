@@ -1,4 +1,5 @@
-//! Batches: order is a function of seed and step, whatever the prefetch, the micro-batches or the start.
+//! Batches: order is a function of seed and step, whatever the prefetch, the micro-batches or the
+//! start.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -101,7 +101,8 @@ fn characters_and_bytes_come_back() {
     }
 }
 
-/// The direct paths for characters and bytes give what the library makes of the same file, specials included.
+/// The direct paths for characters and bytes give what the library makes of the same file, specials
+/// included.
 #[test]
 fn the_direct_paths_equal_the_library() {
     let all = ODD.concat();

@@ -1,4 +1,5 @@
-//! Training BPE, WordPiece and Unigram: the same text gives the same file; the library's merges where it has them.
+//! Training BPE, WordPiece and Unigram: the same text gives the same file; the library's merges
+//! where it has them.
 
 use std::collections::BTreeSet;
 

@@ -134,7 +134,8 @@ fn download(
         .http_status_as_error(false)
         .build()
         .into();
-    let mut request = agent.get(url);
+    // A range of a body that was packed for the way would not fit its file.
+    let mut request = agent.get(url).header("Accept-Encoding", "identity");
     if had > 0 {
         request = request.header("Range", format!("bytes={had}-"));
     }

@@ -42,10 +42,31 @@ impl CharConfig {
             .collect()
     }
 
-    /// The file of the tokenizer for the characters of `texts`.
+    /// The file of the tokenizer for the characters of `texts`. A special token that is one of them
+    /// (a line break that ends a name) keeps its place; the others follow.
     pub(super) fn train(&self, texts: &[&str]) -> Value {
         let alphabet: BTreeSet<char> = texts.iter().flat_map(|t| t.chars()).collect();
-        let added = format::specials(self.names(), alphabet.len(), self.end_of_text.as_deref());
+        let alphabet: Vec<char> = alphabet.into_iter().collect();
+        let place = |name: &str| {
+            alphabet
+                .iter()
+                .position(|c| c.encode_utf8(&mut [0; 4]) == name)
+        };
+        let (inside, after): (Vec<&str>, Vec<&str>) = self
+            .names()
+            .into_iter()
+            .partition(|name| place(name).is_some());
+        let end = self.end_of_text.as_deref();
+        let mut added: Vec<Added> = inside
+            .into_iter()
+            .map(|name| Added {
+                id: place(name).unwrap_or_default() as u32,
+                content: name.to_owned(),
+                end_of_text: end == Some(name),
+            })
+            .collect();
+        added.extend(format::specials(after, alphabet.len(), end));
+        added.sort_by_key(|token| token.id);
         write(alphabet, &added, self.unknown.as_deref())
     }
 }

@@ -178,6 +178,16 @@ fn the_end_of_text_is_kept() {
     assert_ne!(other.fingerprint(), tokenizer.fingerprint());
 }
 
+/// A list of names: the line break ends each of them.
+#[test]
+fn a_character_of_the_text_may_end_it() {
+    let config = "kind = \"char\"\nend_of_text = \"\\n\"\nunknown = \"<unk>\"";
+    let tokenizer = Tokenizer::build(&tokenizer_config(config), &["emma\nava\n"]).unwrap();
+    assert_eq!(tokenizer.vocab_size(), 6);
+    assert_eq!(tokenizer.end_of_text(), Some(0));
+    assert_eq!(tokenizer.encode("\nam?").unwrap(), [0, 1, 3, 5]);
+}
+
 #[test]
 fn unseen_characters_are_an_error_or_the_unknown_token() {
     let strict = Tokenizer::build(&tokenizer_config("kind = \"char\""), &["ab"]).unwrap();

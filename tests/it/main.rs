@@ -16,6 +16,7 @@ mod interruption;
 mod optim;
 mod oracle;
 mod report;
+mod resume;
 mod run_dir;
 mod schedule;
 mod small_run;

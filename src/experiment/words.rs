@@ -18,9 +18,10 @@ pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) 
             format!("{} is not known{}", stated(root, path), suggestion(word, allowed.iter().copied()))
         }
         Reason::Missing(key) => missing(root, path, key),
-        Reason::Unfit { wanted, .. } => {
-            let remedy = whole(root, path, wanted);
-            format!("{} must be {}{remedy}", stated(root, path), wish(wanted))
+        Reason::Unfit { wanted, .. } => unfit(root, path, wanted),
+        Reason::Length { found, wanted } => {
+            let name = name(path);
+            format!("{name} has {found} items; it must be {}", wish(wanted))
         }
         Reason::Other(message) => format!("{}: {message}", stated(root, path)),
     };
@@ -71,11 +72,30 @@ fn header(path: &[String]) -> String {
 
 /// `[model.position] theta = "big"`; a table by its name alone.
 fn stated(root: &Node, path: &[String]) -> String {
+    let item = path.last().is_some_and(|key| key.parse::<usize>().is_ok());
     match root.at(path) {
+        Some(node) if node.table().is_none() && item => format!("{}: {}", name(path), node.shown()),
         Some(node) if node.table().is_none() => format!("{} = {}", name(path), node.shown()),
-        _ if path.is_empty() => "the file".into(),
-        _ => format!("[{}]", header(path)),
+        _ => name(path),
     }
+}
+
+fn unfit(root: &Node, path: &[String], wanted: &str) -> String {
+    let (stated, remedy) = match root.at(path).map(|n| &n.value) {
+        Some(Value::Table(_)) => (name(path), ", not a table".into()),
+        Some(Value::Array(_)) => (name(path), ", not a list".into()),
+        _ => (stated(root, path), whole(root, path, wanted)),
+    };
+    match read::values::<Experiment>(root, path) {
+        [] => format!("{stated} must be {}{remedy}", wish(wanted)),
+        allowed => format!("{stated} must be one of {}", list(allowed)),
+    }
+}
+
+/// Strings as TOML writes them, between commas.
+fn list(names: Names) -> String {
+    let names: Vec<String> = names.iter().map(|n| format!("\"{n}\"")).collect();
+    names.join(", ")
 }
 
 /// The place of the nearest key at or above a path.
@@ -114,10 +134,6 @@ fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Names) -> Strin
 }
 
 fn missing(root: &Node, path: &[String], key: &str) -> String {
-    let list = |names: Names| {
-        let names: Vec<String> = names.iter().map(|n| format!("\"{n}\"")).collect();
-        names.join(", ")
-    };
     if path.is_empty() {
         if key == "name" {
             return "`name` is missing: the run folder is called by it".into();
@@ -152,6 +168,7 @@ fn wish(wanted: &str) -> String {
         "a map" => "a table".into(),
         _ if wanted.starts_with("struct ") => "a table".into(),
         "a sequence" => "a list".into(),
+        "an array of length 2" => "a list of 2".into(),
         _ => wanted.into(),
     }
 }

@@ -5,3 +5,6 @@
     clippy::print_stderr,
     clippy::print_stdout
 )]
+
+mod diagnostics;
+mod presets;

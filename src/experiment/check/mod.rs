@@ -112,14 +112,14 @@ impl Sense<'_> {
     /// A number above 0.
     fn positive(&mut self, key: &str, value: f64) {
         if !(value > 0.0 && value.is_finite()) {
-            self.fault(&[key], format!("{} = {value} must be above 0", last(key)));
+            self.fault(&[key], format!("{} = {value:?} must be above 0", last(key)));
         }
     }
 
     /// A probability below 1.
     fn probability(&mut self, key: &str, value: f64) {
         if !(0.0..1.0).contains(&value) {
-            self.fault(&[key], format!("{} = {value} must be at least 0 and below 1", last(key)));
+            self.fault(&[key], format!("{} = {value:?} must be at least 0 and below 1", last(key)));
         }
     }
 }

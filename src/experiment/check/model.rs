@@ -111,7 +111,7 @@ fn dropouts(sense: &mut Sense, c: &DecoderConfig) {
     if c.dropout != 0.0 && own.iter().all(|(_, value)| value.is_some()) {
         sense.fault(
             &["model.dropout"],
-            format!("dropout = {} has no effect: each of its places has a key of its own; leave it out", c.dropout),
+            format!("dropout = {:?} has no effect: each of its places has a key of its own; leave it out", c.dropout),
         );
     }
 }
@@ -201,7 +201,7 @@ fn rotary(sense: &mut Sense, c: &RotaryConfig, head: Option<usize>) {
     let key = |name: &str| format!("model.position.{name}");
     sense.positive(&key("theta"), c.theta);
     if !(c.fraction > 0.0 && c.fraction <= 1.0) {
-        let rule = format!("fraction = {} must be above 0 and at most 1", c.fraction);
+        let rule = format!("fraction = {:?} must be above 0 and at most 1", c.fraction);
         sense.fault(&[&key("fraction")], rule);
     } else if let Some(head) = head {
         let rotated = (head as f64 * c.fraction) as usize;
@@ -210,7 +210,7 @@ fn rotary(sense: &mut Sense, c: &RotaryConfig, head: Option<usize>) {
             sense.fault(
                 &keys,
                 format!(
-                    "rotary positions turn pairs, but fraction = {} of a head of {head} is {rotated} elements; \
+                    "rotary positions turn pairs, but fraction = {:?} of a head of {head} is {rotated} elements; \
                      make it even and at least 2",
                     c.fraction
                 ),
@@ -230,7 +230,7 @@ fn scaling(sense: &mut Sense, scaling: &ScalingConfig) {
         ScalingConfig::Ntk(c) => (c.factor, None),
         ScalingConfig::Yarn(c) => {
             if !(c.beta_slow > 0.0 && c.beta_fast > c.beta_slow) {
-                let rule = format!("beta_fast = {} must be above beta_slow = {}, and both above 0", c.beta_fast, c.beta_slow);
+                let rule = format!("beta_fast = {:?} must be above beta_slow = {:?}, and both above 0", c.beta_fast, c.beta_slow);
                 sense.fault(&[&key("beta_fast"), &key("beta_slow")], rule);
             }
             (c.factor, Some(c.original_context))
@@ -238,14 +238,14 @@ fn scaling(sense: &mut Sense, scaling: &ScalingConfig) {
         ScalingConfig::Llama3(c) => {
             let (low, high) = (c.low_freq_factor, c.high_freq_factor);
             if !(low > 0.0 && high > low) {
-                let rule = format!("high_freq_factor = {high} must be above low_freq_factor = {low}, and both above 0");
+                let rule = format!("high_freq_factor = {high:?} must be above low_freq_factor = {low:?}, and both above 0");
                 sense.fault(&[&key("high_freq_factor"), &key("low_freq_factor")], rule);
             }
             (c.factor, Some(c.original_context))
         }
     };
     if !(factor >= 1.0 && factor.is_finite()) {
-        sense.fault(&[&key("factor")], format!("factor = {factor} must be 1 or more"));
+        sense.fault(&[&key("factor")], format!("factor = {factor:?} must be 1 or more"));
     }
     sense.count(&key("original_context"), original.unwrap_or(1), LONGEST);
 }

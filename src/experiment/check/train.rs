@@ -79,13 +79,13 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
         sense.fault(&["train.log_every"], "log_every = 0 must be 1 or more");
     }
     if !(c.clip_norm >= 0.0 && c.clip_norm.is_finite()) {
-        sense.fault(&["train.clip_norm"], format!("clip_norm = {} must be 0 (no clipping) or more", c.clip_norm));
+        sense.fault(&["train.clip_norm"], format!("clip_norm = {:?} must be 0 (no clipping) or more", c.clip_norm));
     }
     if let Some(ema) = c.ema.filter(|ema| !(*ema > 0.0 && *ema < 1.0)) {
-        sense.fault(&["train.ema"], format!("ema = {ema} must be between 0 and 1, as in 0.999; leave it out to do without"));
+        sense.fault(&["train.ema"], format!("ema = {ema:?} must be between 0 and 1, as in 0.999; leave it out to do without"));
     }
     if let Some(factor) = c.spike_factor.filter(|f| !(*f > 1.0 && f.is_finite())) {
-        sense.fault(&["train.spike_factor"], format!("spike_factor = {factor} must be above 1"));
+        sense.fault(&["train.spike_factor"], format!("spike_factor = {factor:?} must be above 1"));
     }
     if let Err(error) = c.device.parse::<DeviceName>() {
         sense.fault(&["train.device"], error.to_string());
@@ -114,7 +114,7 @@ fn evaluations(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     }
     sense.count("train.sample.tokens", sample.tokens, MOST_ITEMS);
     if !(sample.temperature >= 0.0 && sample.temperature.is_finite()) {
-        let rule = format!("temperature = {} must be 0 (the likeliest token) or more", sample.temperature);
+        let rule = format!("temperature = {:?} must be 0 (the likeliest token) or more", sample.temperature);
         sense.fault(&["train.sample.temperature"], rule);
     }
 }

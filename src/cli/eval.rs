@@ -48,7 +48,6 @@ pub fn run(args: EvalArgs) -> Result<()> {
     let name = which.name();
     let split = Split {
         source: prepared.source(which)?.clone(),
-        part: which,
         bytes_per_token: *prepared.bytes_per_token.get(which),
     };
     let extent = Extent::whole(&opened.experiment.train);
@@ -63,7 +62,10 @@ pub fn run(args: EvalArgs) -> Result<()> {
         }
         output::line(object.to_string());
     } else {
-        output::line(format!("{name} loss {:.4} at step {}", scores.loss, opened.step));
+        output::line(format!(
+            "{name} loss {:.4} at step {}",
+            scores.loss, opened.step
+        ));
         for (metric, value) in &scores.metrics {
             output::line(format!("{metric} {}", number(*value)));
         }

@@ -109,7 +109,11 @@ fn sampling(args: &GenerateArgs) -> Result<Sampling> {
 }
 
 fn longest_stop(stops: &[String]) -> usize {
-    stops.iter().map(|s| s.len().saturating_sub(1)).max().unwrap_or(0)
+    stops
+        .iter()
+        .map(|s| s.len().saturating_sub(1))
+        .max()
+        .unwrap_or(0)
 }
 
 /// The text that is on the screen already, and what waits for the rest of a character or of a stop text.
@@ -135,7 +139,10 @@ impl Shown {
 
     /// As `write`, keeping back the last `held` bytes, in which a stop text may have begun.
     fn write_holding(&mut self, text: &str, held: usize) {
-        let mut end = text.len().saturating_sub(held).max(self.text.len().min(text.len()));
+        let mut end = text
+            .len()
+            .saturating_sub(held)
+            .max(self.text.len().min(text.len()));
         while !text.is_char_boundary(end) {
             end -= 1;
         }

@@ -3,6 +3,8 @@
 
 pub mod bench;
 pub mod check;
+pub mod compare;
+pub mod data;
 pub mod eval;
 pub mod generate;
 pub mod list;
@@ -17,7 +19,13 @@ use std::process::ExitCode;
 
 /// A training framework for every transformer.
 #[derive(Debug, Parser)]
-#[command(name = "formwork", version, about, max_term_width = 110, infer_subcommands = false)]
+#[command(
+    name = "formwork",
+    version,
+    about,
+    max_term_width = 110,
+    infer_subcommands = false
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -29,16 +37,20 @@ enum Command {
     Train(train::TrainArgs),
     /// Go on with a run from its newest whole checkpoint.
     Resume(train::ResumeArgs),
-    /// Validate an experiment; print it resolved, with where each value came from.
+    /// Check an experiment file; print it resolved, with where each value came from.
     Check(check::CheckArgs),
     /// Evaluate a run on a split.
     Eval(eval::EvalArgs),
     /// Continue a text with a trained model.
     Generate(generate::GenerateArgs),
+    /// Kinds and presets by family.
+    List(list::ListArgs),
+    /// Set runs side by side: what differs, how they ended, their curves.
+    Compare(compare::CompareArgs),
+    /// Public data sets: list, show, pull.
+    Data(data::DataArgs),
     /// Parameters, FLOPs and memory of a model, before it is trained.
     Plan(plan::PlanArgs),
-    /// What an experiment file can say: kinds by family, and presets.
-    List(list::ListArgs),
     /// Measure training speed.
     Bench(bench::BenchArgs),
     /// Train, then hold the result against the file's [expect].
@@ -72,8 +84,10 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Check(args) => check::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Generate(args) => generate::run(args),
-        Command::Plan(args) => plan::run(args),
         Command::List(args) => list::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Data(args) => data::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Verify(args) => verify::run(args),
     }

@@ -107,11 +107,7 @@ pub fn train(args: TrainArgs) -> Result<()> {
         _ => run::Start::New,
     };
     if !args.how.quiet {
-        output::note(format!(
-            "{} → {}",
-            args.file.display(),
-            folder.display()
-        ));
+        output::note(format!("{} → {}", args.file.display(), folder.display()));
     }
     let outcome = run::train(&loaded, &folder, start, args.how.options())?;
     summary(&folder, &outcome)

@@ -53,7 +53,9 @@ pub fn run(args: VerifyArgs) -> Result<()> {
             missed += usize::from(!holds);
             let shown = value.map_or("not measured".to_string(), number);
             let verdict = if holds { "holds" } else { "MISSED" };
-            output::line(format!("{verdict}  {name}: {metric} {shown} (expected {wanted})"));
+            output::line(format!(
+                "{verdict}  {name}: {metric} {shown} (expected {wanted})"
+            ));
         }
     }
     if missed > 0 {

@@ -47,14 +47,19 @@ impl ArithmeticConfig {
     pub(super) fn faults(&self) -> Vec<String> {
         let mut faults = self.held_out().faults();
         if !(1..=MOST_DIGITS).contains(&self.digits) {
-            faults.push(format!("[data] digits = {} must be 1 to {MOST_DIGITS}", self.digits));
+            faults.push(format!(
+                "[data] digits = {} must be 1 to {MOST_DIGITS}",
+                self.digits
+            ));
         }
         if self.operations.is_empty() {
             faults.push("[data] operations is empty; allowed: `+`, `-`, `*`".into());
         }
         for (i, operation) in self.operations.iter().enumerate() {
             if !["+", "-", "*"].contains(&operation.as_str()) {
-                faults.push(format!("[data] operations has `{operation}`; allowed: `+`, `-`, `*`"));
+                faults.push(format!(
+                    "[data] operations has `{operation}`; allowed: `+`, `-`, `*`"
+                ));
             } else if self.operations[..i].contains(operation) {
                 faults.push(format!("[data] operations has `{operation}` twice"));
             }
@@ -65,7 +70,11 @@ impl ArithmeticConfig {
     /// Places of an answer: a carry or a sign takes one more than the operands, a product twice as many.
     fn width(&self) -> usize {
         let digits = self.digits as usize;
-        if self.operations.iter().any(|o| o == "*") { (2 * digits).max(digits + 1) } else { digits + 1 }
+        if self.operations.iter().any(|o| o == "*") {
+            (2 * digits).max(digits + 1)
+        } else {
+            digits + 1
+        }
     }
 }
 
@@ -99,7 +108,11 @@ impl Problems for ArithmeticConfig {
         if self.reversed {
             answer = answer.chars().rev().collect();
         }
-        let (low, high) = if operation == "-" { (a, b) } else { (a.min(b), a.max(b)) };
+        let (low, high) = if operation == "-" {
+            (a, b)
+        } else {
+            (a.min(b), a.max(b))
+        };
         Problem {
             question: format!("{a:0digits$}{operation}{b:0digits$}="),
             answer,

@@ -6,6 +6,7 @@
 
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memmap2::Mmap;
 use sha2::{Digest, Sha256};
@@ -14,6 +15,8 @@ use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"FWTOKEN1";
 const HEADER: usize = 72;
+/// Two threads may write the same cache at once.
+static PARTS: AtomicUsize = AtomicUsize::new(0);
 
 /// An open cache.
 pub struct Tokens {
@@ -34,7 +37,12 @@ impl Tokens {
         let file = std::fs::File::open(path).map_err(Error::io("read", path))?;
         // SAFETY: the map is read only, and caches are never changed in place: writers make a new file and rename.
         let map = unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))?;
-        let bad = |why: &str| Error::run(format!("the token cache {} is damaged: {why}", path.display()));
+        let bad = |why: &str| {
+            Error::run(format!(
+                "the token cache {} is damaged: {why}",
+                path.display()
+            ))
+        };
         if map.len() < HEADER || &map[..8] != MAGIC {
             return Err(bad("no header"));
         }
@@ -103,7 +111,11 @@ impl Tokens {
         let (mut low, mut high) = (0, self.documents);
         while low < high {
             let middle = low + (high - low) / 2;
-            if start(middle) <= at { low = middle + 1 } else { high = middle }
+            if start(middle) <= at {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
         low.saturating_sub(1)
     }
@@ -133,7 +145,8 @@ impl Writer {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(unwritable(folder))?;
         }
-        let part = path.with_extension(format!("{}.tmp", std::process::id()));
+        let number = PARTS.fetch_add(1, Ordering::Relaxed);
+        let part = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
         let file = std::fs::File::create(&part).map_err(unwritable(&part))?;
         let mut file = BufWriter::with_capacity(1 << 20, file);
         file.write_all(&[0; HEADER]).map_err(unwritable(&part))?;
@@ -157,7 +170,9 @@ impl Writer {
         let bytes: Vec<u8> = if self.wide {
             ids.iter().flat_map(|id| id.to_le_bytes()).collect()
         } else {
-            ids.iter().flat_map(|id| (*id as u16).to_le_bytes()).collect()
+            ids.iter()
+                .flat_map(|id| (*id as u16).to_le_bytes())
+                .collect()
         };
         self.put(&bytes)
     }

@@ -19,12 +19,15 @@ pub struct Reading {
     pub field: Option<String>,
     /// A line break or mark between documents of a plain file.
     pub separator: Option<String>,
+    /// Any bytes are text; otherwise a file must be UTF-8.
+    pub any_bytes: bool,
 }
 
 /// The field read when none is configured.
 const FIELD: &str = "text";
 
-/// The files that paths stand for: a folder's files at any depth in the order of their paths, hidden ones left out.
+/// The files that paths stand for: a folder's files at any depth in the order of their paths, hidden ones
+/// and linked folders left out.
 pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
@@ -32,7 +35,10 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             let before = all.len();
             walk(path, &mut all)?;
             if all.len() == before {
-                return Err(Error::usage(format!("[data] the folder {} holds no file", path.display())));
+                return Err(Error::usage(format!(
+                    "[data] the folder {} holds no file",
+                    path.display()
+                )));
             }
         } else {
             all.push(path.clone());
@@ -43,17 +49,24 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 
 fn walk(folder: &Path, all: &mut Vec<PathBuf>) -> Result<()> {
     let mut entries = std::fs::read_dir(folder)
-        .and_then(|entries| entries.map(|e| e.map(|e| e.path())).collect::<std::io::Result<Vec<_>>>())
+        .and_then(|entries| {
+            entries
+                .map(|e| e.map(|e| e.path()))
+                .collect::<std::io::Result<Vec<_>>>()
+        })
         .map_err(Error::io("read", folder))?;
     entries.sort();
     for path in entries {
-        let hidden = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.'));
+        let hidden = path
+            .file_name()
+            .is_some_and(|n| n.to_string_lossy().starts_with('.'));
         if hidden {
             continue;
         }
-        if path.is_dir() {
+        // A linked folder may lead back here.
+        if path.is_dir() && !path.is_symlink() {
             walk(&path, all)?;
-        } else {
+        } else if path.is_file() {
             all.push(path);
         }
     }
@@ -110,7 +123,17 @@ fn of_file(path: &Path, reading: &Reading) -> Result<Vec<Vec<u8>>> {
     if text.starts_with(b"\xEF\xBB\xBF") {
         text.drain(..3);
     }
-    let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
+    if let (false, Err(e)) = (reading.any_bytes, std::str::from_utf8(&text)) {
+        return Err(Error::run(format!(
+            "{} is not UTF-8 (byte {} of its text); convert it, or use [tokenizer] kind = \"byte\"",
+            path.display(),
+            e.valid_up_to()
+        )));
+    }
+    let name = path
+        .file_name()
+        .map(|n| n.to_string_lossy().to_lowercase())
+        .unwrap_or_default();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     if reading.field.is_some() || name.ends_with(".jsonl") || name.ends_with(".ndjson") {
         return json_lines(&text, reading.field.as_deref().unwrap_or(FIELD), path);
@@ -127,7 +150,8 @@ fn json_lines(text: &[u8], field: &str, path: &Path) -> Result<Vec<Vec<u8>>> {
         .filter(|(_, line)| !line.trim_ascii().is_empty())
         .map(|(number, line)| {
             let at = |why: String| Error::run(format!("{}:{}: {why}", path.display(), number + 1));
-            let value: Value = serde_json::from_slice(line).map_err(|e| at(format!("not JSON: {e}")))?;
+            let value: Value =
+                serde_json::from_slice(line).map_err(|e| at(format!("not JSON: {e}")))?;
             let Some(object) = value.as_object() else {
                 return Err(at("not a JSON object".into()));
             };
@@ -137,7 +161,9 @@ fn json_lines(text: &[u8], field: &str, path: &Path) -> Result<Vec<Vec<u8>>> {
                     let parts: Vec<&str> = parts.iter().filter_map(Value::as_str).collect();
                     Ok(parts.join(" ").into_bytes())
                 }
-                Some(_) => Err(at(format!("`{field}` is neither a string nor a list of strings"))),
+                Some(_) => Err(at(format!(
+                    "`{field}` is neither a string nor a list of strings"
+                ))),
                 None => {
                     let keys = object.keys().map(String::as_str);
                     let hint = crate::error::suggestion(field, keys.clone());

@@ -56,7 +56,8 @@ pub fn step_samples(source: &dyn Source, seed: u64, batch_size: usize, step: u64
     numbers
         .map(|number| {
             let epoch = number / len;
-            let (at, permutation) = order.get_or_insert_with(|| (epoch, Permutation::new(seed, epoch, len)));
+            let (at, permutation) =
+                order.get_or_insert_with(|| (epoch, Permutation::new(seed, epoch, len)));
             if *at != epoch {
                 (*at, *permutation) = (epoch, Permutation::new(seed, epoch, len));
             }
@@ -73,13 +74,16 @@ pub fn step_batches(
     micro_batch_size: usize,
     step: u64,
 ) -> Result<Vec<Batch>> {
+    if source.is_empty() {
+        return Err(Error::run("there is no example to train on"));
+    }
     let samples = step_samples(source, seed, batch_size, step);
     let mut batches = samples
         .chunks(micro_batch_size.clamp(1, batch_size.max(1)))
         .scan(0, |row, samples| {
             let first_row = *row;
             *row += samples.len();
-            Some(gather(source, samples, Split::Train, step, first_row))
+            Some(gather(source, samples, step, first_row))
         })
         .collect::<Result<Vec<_>>>()?;
     let scored = batches.iter().map(|b| b.scored).sum();
@@ -94,7 +98,7 @@ pub fn step_batches(
 }
 
 /// Some examples as one batch, a step of its own.
-fn gather(source: &dyn Source, samples: &[u64], split: Split, step: u64, first_row: usize) -> Result<Batch> {
+fn gather(source: &dyn Source, samples: &[u64], step: u64, first_row: usize) -> Result<Batch> {
     let (mut inputs, mut targets, mut documents) = (Vec::new(), Vec::new(), Vec::new());
     for sample in samples {
         let item = source.get(*sample)?;
@@ -115,7 +119,7 @@ fn gather(source: &dyn Source, samples: &[u64], split: Split, step: u64, first_r
         step_scored: scored,
         step,
         last: true,
-        split,
+        split: source.split(),
     })
 }
 
@@ -141,7 +145,8 @@ pub fn train_stream(
         let send = send.clone();
         move || {
             for step in from_step.. {
-                let batches = step_batches(source.as_ref(), seed, batch_size, micro_batch_size, step);
+                let batches =
+                    step_batches(source.as_ref(), seed, batch_size, micro_batch_size, step);
                 let failed = batches.is_err();
                 // The other side is gone when training has ended.
                 if send.send(batches).is_err() || failed {
@@ -150,16 +155,23 @@ pub fn train_stream(
             }
         }
     };
-    let thread = std::thread::Builder::new().name("batches".into()).spawn(work);
+    let thread = std::thread::Builder::new()
+        .name("batches".into())
+        .spawn(work);
     let thread = match thread {
         Ok(thread) => Some(thread),
         Err(e) => {
             // The queue is empty, so this does not wait.
-            let _ = send.send(Err(Error::run(format!("cannot start the thread that makes batches: {e}"))));
+            let _ = send.send(Err(Error::run(format!(
+                "cannot start the thread that makes batches: {e}"
+            ))));
             None
         }
     };
-    TrainStream { ready: Some(ready), thread }
+    TrainStream {
+        ready: Some(ready),
+        thread,
+    }
 }
 
 impl Iterator for TrainStream {
@@ -183,13 +195,12 @@ impl Drop for TrainStream {
 /// A whole split in order; the last batch may have fewer rows.
 pub fn eval_batches(
     source: Arc<dyn Source>,
-    split: Split,
     batch_size: usize,
 ) -> impl Iterator<Item = Result<Batch>> + Send {
     let len = source.len() as u64;
     let size = batch_size.max(1) as u64;
     (0..len.div_ceil(size)).map(move |number| {
         let samples: Vec<u64> = (number * size..len.min((number + 1) * size)).collect();
-        gather(source.as_ref(), &samples, split, number, 0)
+        gather(source.as_ref(), &samples, number, 0)
     })
 }

@@ -7,9 +7,11 @@
 pub mod arithmetic;
 pub mod cache;
 pub mod copy;
+mod corpus;
 pub mod documents;
 pub mod loader;
 pub mod manifest;
+mod paths;
 pub mod places;
 pub mod problems;
 pub mod pull;
@@ -26,15 +28,16 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Fault, Result};
-use crate::tokenizer::{Kind, Tokenizer, TokenizerConfig};
+use crate::tokenizer::{CharConfig, Kind, Tokenizer, TokenizerConfig};
 
 pub use arithmetic::ArithmeticConfig;
 pub use copy::CopyConfig;
+pub use paths::Paths;
 pub use places::Places;
 pub use random_tokens::RandomTokensConfig;
 pub use reverse::ReverseConfig;
 pub use sort::SortConfig;
-pub use text::{Paths, TextConfig, Windows};
+pub use text::{TextConfig, Windows};
 
 /// A target that is not scored: padding, a question, the next document's first token.
 pub const NOT_SCORED: i32 = -100;
@@ -124,20 +127,14 @@ impl DataConfig {
 
     /// All faults of sense of `[data]` with this `[tokenizer]`, each with its remedy.
     pub fn faults(&self, tokenizer: Option<&TokenizerConfig>) -> Vec<String> {
-        let mut faults = match self {
-            Self::Text(c) => c.faults(),
-            Self::Arithmetic(c) => c.faults(),
-            Self::Copy(c) => c.faults(),
-            Self::Reverse(c) => c.faults(),
-            Self::Sort(c) => c.faults(),
-            Self::RandomTokens(c) => c.faults(),
-        };
+        let mut faults = self.own_faults();
         match (self, tokenizer) {
             (Self::Text(_), None) => faults.push(
                 "[data] kind = \"text\" needs a [tokenizer]; the simplest is kind = \"char\"".into(),
             ),
             (Self::Text(_), Some(t)) => faults.extend(t.faults()),
-            (_, None | Some(TokenizerConfig::Char(_))) => {}
+            (_, None) => {}
+            (_, Some(TokenizerConfig::Char(c))) if *c == CharConfig::default() => {}
             (_, Some(other)) => faults.push(format!(
                 "[tokenizer] kind = \"{}\" has no effect: {} brings its own alphabet; leave [tokenizer] out",
                 other.kind(),
@@ -145,6 +142,17 @@ impl DataConfig {
             )),
         }
         faults
+    }
+
+    fn own_faults(&self) -> Vec<String> {
+        match self {
+            Self::Text(c) => c.faults(),
+            Self::Arithmetic(c) => c.faults(),
+            Self::Copy(c) => c.faults(),
+            Self::Reverse(c) => c.faults(),
+            Self::Sort(c) => c.faults(),
+            Self::RandomTokens(c) => c.faults(),
+        }
     }
 }
 
@@ -176,6 +184,11 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// A file that changed or cannot be read.
     fn get(&self, sample: u64) -> Result<Item>;
+
+    /// What it is for.
+    fn split(&self) -> Split {
+        Split::Train
+    }
 
     /// Whether examples are drawn (any number is a new one) rather than counted (`0..len`).
     fn drawn(&self) -> bool {
@@ -291,14 +304,16 @@ pub fn prepare(
     places: &Places,
     seed: u64,
 ) -> Result<Data> {
-    let faults = config.faults(tokenizer);
-    // A run that is resumed may come with its tokenizer and without its configuration.
-    let known = saved.is_some() && tokenizer.is_none() && matches!(config, DataConfig::Text(_));
-    if !faults.is_empty() && !(known && faults.len() == 1) {
+    // A run that goes on may come with its tokenizer and without the configuration of it.
+    let faults = match saved {
+        Some(_) => config.own_faults(),
+        None => config.faults(tokenizer),
+    };
+    if !faults.is_empty() {
         return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }
     match config {
-        DataConfig::Text(c) => text::prepare(c, tokenizer, saved, places, seed),
+        DataConfig::Text(c) => corpus::prepare(c, tokenizer, saved, places, seed),
         DataConfig::Arithmetic(c) => problems::prepare(c, seed),
         DataConfig::Copy(c) => problems::prepare(c, seed),
         DataConfig::Reverse(c) => problems::prepare(c, seed),

@@ -66,11 +66,19 @@ impl Places {
         let mut message = format!("[data] no file or folder `{}`; looked in", path.display());
         let last = self.roots.last();
         for base in self.experiment.iter().chain(&self.roots) {
-            let name = if base.as_os_str().is_empty() { Path::new(".") } else { base };
+            let name = if base.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                base
+            };
             let comma = if Some(base) == last { "" } else { "," };
             message.push_str(&format!(" {}{comma}", name.display()));
         }
-        let first = path.iter().next().and_then(|p| p.to_str()).unwrap_or_default();
+        let first = path
+            .iter()
+            .next()
+            .and_then(|p| p.to_str())
+            .unwrap_or_default();
         if manifest::names().any(|name| name == first) {
             message.push_str(&format!("; fetch it with: formwork data pull {first}"));
         } else if let Some(near) = crate::error::nearest(first, manifest::names()) {

@@ -56,7 +56,11 @@ impl HeldOut {
     /// Where a problem belongs.
     pub fn split(&self, key: u64) -> Split {
         let place = mix(key) as f64 / u64::MAX as f64;
-        let valid = if self.valid_items > 0 { self.share } else { 0.0 };
+        let valid = if self.valid_items > 0 {
+            self.share
+        } else {
+            0.0
+        };
         let test = if self.test_items > 0 { self.share } else { 0.0 };
         if place < valid {
             Split::Valid
@@ -69,18 +73,25 @@ impl HeldOut {
 
     /// Faults of the sizes.
     pub fn faults(&self) -> Vec<String> {
-        let sets = [self.valid_items, self.test_items].iter().filter(|n| **n > 0).count();
+        let sets = [self.valid_items, self.test_items]
+            .iter()
+            .filter(|n| **n > 0)
+            .count();
         if self.share > 0.0 && self.share * (sets as f64) < 1.0 {
             Vec::new()
         } else {
-            vec![format!("[data] held_out = {} must be above 0 and leave problems to train on", self.share)]
+            vec![format!(
+                "[data] held_out = {} must be above 0 and leave problems to train on",
+                self.share
+            )]
         }
     }
 }
 
 /// A key from a problem's text.
 pub fn key(text: &str) -> u64 {
-    text.bytes().fold(0x0F0C_AB1E, |key, byte| mix(key ^ u64::from(byte)))
+    text.bytes()
+        .fold(0x0F0C_AB1E, |key, byte| mix(key ^ u64::from(byte)))
 }
 
 /// Inputs of the longest problem: its characters and the line break, less the last target.
@@ -88,10 +99,12 @@ pub fn context(problems: &impl Problems) -> usize {
     problems.longest()
 }
 
-/// Purpose-side coordinates: training draws by the run's seed, held-out sets by a fixed one.
+/// Training draws by the run's seed, held-out sets by this one.
 const FIXED_SEED: u64 = 0;
 /// Draws before a family is taken to have no further problem of the wanted kind.
 const PATIENCE: usize = 10_000;
+/// What one pass over problems without end is taken to be.
+const PASS: usize = 10_000;
 
 pub(super) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<Data> {
     let alphabet = problems.alphabet() + &END.to_string();
@@ -105,11 +118,20 @@ pub(super) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<Data> {
         if set.is_empty() {
             return Err(too_few(split));
         }
-        Ok(Some(Arc::new(Fixed { set, tokenizer: tokenizer.clone(), context: context(problems) })))
+        Ok(Some(Arc::new(Fixed {
+            set,
+            split,
+            tokenizer: tokenizer.clone(),
+            context: context(problems),
+        })))
     };
     let valid = held_out(Split::Valid, sizes.valid_items)?;
     let test = held_out(Split::Test, sizes.test_items)?;
-    let train = Drawn { problems: problems.clone(), tokenizer: tokenizer.clone(), seed };
+    let train = Drawn {
+        problems: problems.clone(),
+        tokenizer: tokenizer.clone(),
+        seed,
+    };
     train.get(0)?;
     Ok(Data {
         train: Arc::new(train),
@@ -154,7 +176,11 @@ fn too_few(split: Split) -> Error {
 /// A problem as an example of `context` tokens.
 fn item(problem: &Problem, sample: u64, tokenizer: &Tokenizer, context: usize) -> Result<Item> {
     let text = format!("{}{}{END}", problem.question, problem.answer);
-    let ids: Vec<i32> = tokenizer.encode(&text)?.into_iter().map(|id| id as i32).collect();
+    let ids: Vec<i32> = tokenizer
+        .encode(&text)?
+        .into_iter()
+        .map(|id| id as i32)
+        .collect();
     let asked = problem.question.chars().count();
     let mut targets = ids[1..].to_vec();
     targets[..asked - 1].fill(NOT_SCORED);
@@ -163,7 +189,12 @@ fn item(problem: &Problem, sample: u64, tokenizer: &Tokenizer, context: usize) -
     let mut inputs = ids;
     inputs.pop();
     inputs.resize(context, end);
-    Ok(Item { inputs, targets, documents: None, sample })
+    Ok(Item {
+        inputs,
+        targets,
+        documents: None,
+        sample,
+    })
 }
 
 /// Training problems without end.
@@ -174,9 +205,8 @@ struct Drawn<P> {
 }
 
 impl<P: Problems> Source for Drawn<P> {
-    /// What one pass is taken to be.
     fn len(&self) -> usize {
-        PATIENCE
+        PASS
     }
 
     fn get(&self, sample: u64) -> Result<Item> {
@@ -198,6 +228,7 @@ impl<P: Problems> Source for Drawn<P> {
 /// A held-out set.
 struct Fixed {
     set: Vec<Problem>,
+    split: Split,
     tokenizer: Tokenizer,
     context: usize,
 }
@@ -208,7 +239,16 @@ impl Source for Fixed {
     }
 
     fn get(&self, sample: u64) -> Result<Item> {
-        item(&self.set[sample as usize], sample, &self.tokenizer, self.context)
+        item(
+            &self.set[sample as usize],
+            sample,
+            &self.tokenizer,
+            self.context,
+        )
+    }
+
+    fn split(&self) -> Split {
+        self.split
     }
 }
 
@@ -238,10 +278,16 @@ impl Strings {
             faults.push("[data] length and min_length must be at least 1".into());
         }
         if self.min_length.is_some_and(|least| least > self.length) {
-            faults.push(format!("[data] min_length is above length = {}", self.length));
+            faults.push(format!(
+                "[data] min_length is above length = {}",
+                self.length
+            ));
         }
         if !(2..=SYMBOLS).contains(&self.symbols) {
-            faults.push(format!("[data] symbols = {} must be 2 to {SYMBOLS}", self.symbols));
+            faults.push(format!(
+                "[data] symbols = {} must be 2 to {SYMBOLS}",
+                self.symbols
+            ));
         }
         faults
     }
@@ -260,7 +306,9 @@ impl Strings {
         let least = self.min_length.unwrap_or(self.length);
         let length = least + stream.below((self.length - least) as u64 + 1) as usize;
         let all: Vec<char> = symbols(self.symbols).collect();
-        (0..length).map(|_| all[stream.below(all.len() as u64) as usize]).collect()
+        (0..length)
+            .map(|_| all[stream.below(all.len() as u64) as usize])
+            .collect()
     }
 
     /// The problem that asks for `answer` given `string`.

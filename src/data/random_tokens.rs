@@ -34,7 +34,11 @@ impl RandomTokensConfig {
     pub(super) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.vocab_size == 0 || self.vocab_size > i32::MAX as usize {
-            faults.push(format!("[data] vocab_size = {} must be 1 to {}", self.vocab_size, i32::MAX));
+            faults.push(format!(
+                "[data] vocab_size = {} must be 1 to {}",
+                self.vocab_size,
+                i32::MAX
+            ));
         }
         if self.context == 0 {
             faults.push("[data] context = 0; a window has at least one token".into());
@@ -58,14 +62,27 @@ impl Source for Random {
     }
 
     fn get(&self, sample: u64) -> Result<Item> {
-        let mut stream = Stream::new(self.seed, Purpose::Synthetic, (sample, self.split as u64, 0));
+        let mut stream = Stream::new(
+            self.seed,
+            Purpose::Synthetic,
+            (sample, self.split as u64, 0),
+        );
         let vocab_size = self.config.vocab_size as u64;
         let mut inputs: Vec<i32> = (0..=self.config.context)
             .map(|_| stream.below(vocab_size) as i32)
             .collect();
         let targets = inputs[1..].to_vec();
         inputs.pop();
-        Ok(Item { inputs, targets, documents: None, sample })
+        Ok(Item {
+            inputs,
+            targets,
+            documents: None,
+            sample,
+        })
+    }
+
+    fn split(&self) -> Split {
+        self.split
     }
 
     fn drawn(&self) -> bool {
@@ -74,7 +91,11 @@ impl Source for Random {
 }
 
 pub(super) fn prepare(config: &RandomTokensConfig, seed: u64) -> Data {
-    let source = |split| Random { config: config.clone(), split, seed };
+    let source = |split| Random {
+        config: config.clone(),
+        split,
+        seed,
+    };
     Data {
         train: Arc::new(source(Split::Train)),
         valid: (config.valid_items > 0).then(|| Arc::new(source(Split::Valid)) as Arc<dyn Source>),

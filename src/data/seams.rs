@@ -85,15 +85,13 @@ impl DataLoader<Batch> for TrainLoader {
 pub struct EvalLoader {
     /// What to evaluate on.
     pub source: Arc<dyn Source>,
-    /// Its name.
-    pub split: Split,
     /// Examples of a batch.
     pub batch_size: usize,
 }
 
 impl DataLoader<Batch> for EvalLoader {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<Batch> + 'a> {
-        let batches = loader::eval_batches(Arc::clone(&self.source), self.split, self.batch_size);
+        let batches = loader::eval_batches(Arc::clone(&self.source), self.batch_size);
         Box::new(Pass::new(batches, self.num_items()))
     }
 
@@ -133,6 +131,10 @@ impl Source for Part {
     fn get(&self, sample: u64) -> Result<Item> {
         self.source.get(self.start + sample)
     }
+
+    fn split(&self) -> Split {
+        self.source.split()
+    }
 }
 
 /// One pass, counting examples.
@@ -144,7 +146,11 @@ struct Pass<I> {
 
 impl<I> Pass<I> {
     fn new(batches: I, total: usize) -> Self {
-        Self { batches, done: 0, total }
+        Self {
+            batches,
+            done: 0,
+            total,
+        }
     }
 }
 

@@ -29,7 +29,9 @@ pub fn cut(documents: Vec<Vec<u8>>, unit: Unit, valid: f64, test: f64) -> Result
     };
     let total: usize = documents.iter().map(length).sum();
     let (first, second) = bounds(total, valid, test);
-    if unit == Unit::Documents && ((valid > 0.0 && first == second) || (test > 0.0 && second == total) || first == 0) {
+    if unit == Unit::Documents
+        && ((valid > 0.0 && first == second) || (test > 0.0 && second == total) || first == 0)
+    {
         return Err(Error::usage(format!(
             "[data] {total} document(s) cannot be split by fractions; make more documents with `document_separator`, \
              JSONL or a folder, or give valid_path"
@@ -43,7 +45,11 @@ pub fn cut(documents: Vec<Vec<u8>>, unit: Unit, valid: f64, test: f64) -> Result
         // Where the bounds fall inside this document, from the last to the first.
         for (bound, part) in [(second, &mut parts.test), (first, &mut parts.valid)] {
             if bound < end {
-                let tail = if bound <= at { std::mem::take(&mut rest) } else { rest.split_off(offset(&rest, unit, bound - at)) };
+                let tail = if bound <= at {
+                    std::mem::take(&mut rest)
+                } else {
+                    rest.split_off(offset(&rest, unit, bound - at))
+                };
                 if !tail.is_empty() {
                     part.push(tail);
                 }
@@ -104,7 +110,10 @@ mod tests {
         assert_eq!(parts.valid, of(&["ééé", "é"]));
         assert_eq!(parts.test, of(&["éé"]));
         let parts = cut(of(&["abcdefghij"]), Unit::Bytes, 0.3, 0.2).unwrap();
-        assert_eq!((parts.train, parts.valid, parts.test), (of(&["abcde"]), of(&["fgh"]), of(&["ij"])));
+        assert_eq!(
+            (parts.train, parts.valid, parts.test),
+            (of(&["abcde"]), of(&["fgh"]), of(&["ij"]))
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::cache::Tokens;
-use super::{Item, NOT_SCORED, Source};
+use super::{Item, NOT_SCORED, Source, Split};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
@@ -31,16 +31,24 @@ pub struct TextSource {
     context: usize,
     layout: Layout,
     blocked: bool,
+    split: Split,
 }
 
 impl TextSource {
     /// Windows of `context` tokens; `blocked` fills [`Item::documents`].
-    pub fn new(tokens: Arc<Tokens>, context: usize, layout: Layout, blocked: bool) -> Self {
+    pub fn new(
+        tokens: Arc<Tokens>,
+        context: usize,
+        layout: Layout,
+        blocked: bool,
+        split: Split,
+    ) -> Self {
         Self {
             tokens,
             context,
             layout,
             blocked,
+            split,
         }
     }
 
@@ -70,6 +78,11 @@ impl Source for TextSource {
     }
 
     fn get(&self, sample: u64) -> Result<Item> {
+        assert!(
+            self.drawn() || sample < self.len() as u64,
+            "window {sample} of {}",
+            self.len()
+        );
         let from = self.start(sample);
         let count = self.context.min(self.tokens.len() - 1 - from);
         let window = self.tokens.window(from, count + 1);
@@ -99,6 +112,10 @@ impl Source for TextSource {
             documents,
             sample,
         })
+    }
+
+    fn split(&self) -> Split {
+        self.split
     }
 
     fn drawn(&self) -> bool {

@@ -93,7 +93,6 @@ pub fn job(
         train: data.train.clone(),
         valid: data.valid.clone().map(|source| Split {
             source,
-            part: data::Split::Valid,
             bytes_per_token: data.bytes_per_token.valid,
         }),
         run,

@@ -131,7 +131,10 @@ fn locate<T: DeserializeOwned>(root: &Node, reason: &Reason) -> Vec<String> {
     let about_kind = match reason {
         Reason::UnknownValue { .. } => true,
         Reason::Unfit { wanted, .. } => wanted.as_str() == TAG,
-        Reason::UnknownKey { .. } | Reason::Missing(_) | Reason::Length { .. } | Reason::Other(_) => false,
+        Reason::UnknownKey { .. }
+        | Reason::Missing(_)
+        | Reason::Length { .. }
+        | Reason::Other(_) => false,
     };
     if about_kind && root.at(&path).is_some_and(|n| n.table().is_some()) {
         path.push("kind".into());
@@ -266,7 +269,10 @@ impl<'de> Deserializer<'de> for &'de Node {
     ) -> Result<V::Value, Reason> {
         match &self.value {
             Value::String(s) => visitor.visit_enum(s.as_str().into_deserializer()),
-            _ => Err(de::Error::invalid_type(Unexpected::Other("no string"), &"a string")),
+            _ => Err(de::Error::invalid_type(
+                Unexpected::Other("no string"),
+                &"a string",
+            )),
         }
     }
 

@@ -15,7 +15,11 @@ pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) 
                 Some(Value::String(s)) => s.as_str(),
                 _ => "",
             };
-            format!("{} is not known{}", stated(root, path), suggestion(word, allowed.iter().copied()))
+            format!(
+                "{} is not known{}",
+                stated(root, path),
+                suggestion(word, allowed.iter().copied())
+            )
         }
         Reason::Missing(key) => missing(root, path, key),
         Reason::Unfit { wanted, .. } => unfit(root, path, wanted),
@@ -111,16 +115,24 @@ fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Names) -> Strin
     let is_table = root.at(path).is_some_and(|n| n.table().is_some());
     if table.is_empty() {
         return match nearest(key, allowed.iter().copied()) {
-            Some(near) if is_table => format!("there is no section [{key}]; did you mean [{near}]?"),
+            Some(near) if is_table => {
+                format!("there is no section [{key}]; did you mean [{near}]?")
+            }
             Some(near) => format!("there is no key `{key}`; did you mean `{near}`?"),
             None => {
                 let what = if is_table { "section [" } else { "key `" };
                 let end = if is_table { "]" } else { "`" };
-                format!("there is no {what}{key}{end}{}", suggestion(key, allowed.iter().copied()))
+                format!(
+                    "there is no {what}{key}{end}{}",
+                    suggestion(key, allowed.iter().copied())
+                )
             }
         };
     }
-    let kind = root.at(table).and_then(Node::table).and_then(|t| t.string("kind"));
+    let kind = root
+        .at(table)
+        .and_then(Node::table)
+        .and_then(|t| t.string("kind"));
     let near = nearest(key, allowed.iter().copied()).is_some();
     let kind = match kind {
         Some(kind) if !near => format!(" with kind = \"{kind}\""),
@@ -140,7 +152,10 @@ fn missing(root: &Node, path: &[String], key: &str) -> String {
         }
         return match read::kinds::<Experiment>(root, &[key.to_string()]) {
             [] => format!("the section [{key}] is missing"),
-            kinds => format!("the section [{key}] is missing; its kind is one of {}", list(kinds)),
+            kinds => format!(
+                "the section [{key}] is missing; its kind is one of {}",
+                list(kinds)
+            ),
         };
     }
     let table = header(path);
@@ -148,7 +163,10 @@ fn missing(root: &Node, path: &[String], key: &str) -> String {
         let kinds = read::kinds::<Experiment>(root, path);
         return format!("[{table}] has no `kind`; it is one of {}", list(kinds));
     }
-    let kind = root.at(path).and_then(Node::table).and_then(|t| t.string("kind"));
+    let kind = root
+        .at(path)
+        .and_then(Node::table)
+        .and_then(|t| t.string("kind"));
     match kind {
         Some(kind) => format!("[{table}] with kind = \"{kind}\" needs the key `{key}`"),
         None => format!("[{table}] needs the key `{key}`"),
@@ -164,7 +182,9 @@ fn wish(wanted: &str) -> String {
         "f64" | "f32" => "a number".into(),
         "a boolean" => "true or false".into(),
         "a string" | "string or map" | "path string" | TAG => "a string".into(),
-        _ if wanted.starts_with(TAGGED) => "a table with a `kind`, or the kind alone as a string".into(),
+        _ if wanted.starts_with(TAGGED) => {
+            "a table with a `kind`, or the kind alone as a string".into()
+        }
         "a map" => "a table".into(),
         _ if wanted.starts_with("struct ") => "a table".into(),
         "a sequence" => "a list".into(),

@@ -89,7 +89,10 @@ impl Sampling {
 fn likeliest(scores: &[(u32, f64)]) -> u32 {
     scores
         .iter()
-        .fold((0, f64::NEG_INFINITY), |best, s| if s.1 > best.1 { *s } else { best })
+        .fold(
+            (0, f64::NEG_INFINITY),
+            |best, s| if s.1 > best.1 { *s } else { best },
+        )
         .0
 }
 

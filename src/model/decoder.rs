@@ -56,6 +56,8 @@ pub struct DecoderConfig {
     pub feed_forward: FeedForwardConfig,
     /// Whether the product onto the vocabulary uses the embeddings' table.
     pub tie_embeddings: bool,
+    /// Whether an untied product onto the vocabulary has a bias (GPT-J).
+    pub head_bias: bool,
     /// Whether the hidden state is multiplied by 1/√d_model before the vocabulary (T5 v1.0).
     pub head_scale: bool,
     /// Every dropout that has no key of its own.
@@ -90,6 +92,7 @@ impl Default for DecoderConfig {
             attention: AttentionConfig::default(),
             feed_forward: FeedForwardConfig::default(),
             tie_embeddings: true,
+            head_bias: false,
             head_scale: false,
             dropout: 0.0,
             dropout_embedding: None,
@@ -154,8 +157,10 @@ impl DecoderConfig {
             embedding: Embedding::new(inputs.vocab_size, self.d_model, scale, norm, &init),
             position: self.position.init(&position, &init),
             stack: Stack::new(&shape, &init),
-            head: (!self.tie_embeddings)
-                .then(|| Linear::new(self.d_model, inputs.vocab_size, false, Role::Head, &init)),
+            head: (!self.tie_embeddings).then(|| {
+                let vocab = inputs.vocab_size;
+                Linear::new(self.d_model, vocab, self.head_bias, Role::Head, &init)
+            }),
             dropout: shape.dropout.embedding,
             head_factor: if self.head_scale { 1.0 / root } else { 1.0 },
         }

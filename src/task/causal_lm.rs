@@ -7,8 +7,8 @@ use super::Task;
 use super::output::{StepOutput, Sum};
 use crate::data::loader::Batch;
 use crate::kernel;
-use crate::model::decoder::DecoderInput;
 use crate::model::Decoder;
+use crate::model::decoder::DecoderInput;
 use crate::nn::Kind;
 use crate::nn::pass::{Draws, Pass};
 use burn::module::Module;
@@ -119,11 +119,7 @@ impl TrainStep for CausalLm {
             first_row: batch.first_row as u64,
         });
         let logits = self.logits(&batch, &device, &pass);
-        let sum = kernel::cross_entropy_sum(
-            logits,
-            targets(&batch, &device),
-            self.label_smoothing,
-        );
+        let sum = kernel::cross_entropy_sum(logits, targets(&batch, &device), self.label_smoothing);
         let output = StepOutput {
             loss: Sum::new(scalar(sum.clone().detach()), batch.scored as f64),
             items: (batch.rows * batch.cols) as u64,
@@ -161,7 +157,10 @@ impl InferenceStep for CausalLm {
 /// decoding gives.
 fn right(best: &[i64], batch: &Batch) -> (Sum, Sum) {
     let (mut tokens, mut rows) = (Sum::default(), Sum::default());
-    for (best, targets) in best.chunks(batch.cols).zip(batch.targets.chunks(batch.cols)) {
+    for (best, targets) in best
+        .chunks(batch.cols)
+        .zip(batch.targets.chunks(batch.cols))
+    {
         let scored = || best.iter().zip(targets).filter(|(_, t)| **t >= 0);
         let hits = scored().filter(|(b, t)| **b == i64::from(**t)).count();
         let all = scored().count();

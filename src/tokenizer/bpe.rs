@@ -39,7 +39,9 @@ impl Default for BpeConfig {
 impl BpeConfig {
     fn names(&self) -> Vec<&str> {
         let rest = self.special_tokens.iter().map(String::as_str);
-        std::iter::once(self.end_of_text.as_str()).chain(rest).collect()
+        std::iter::once(self.end_of_text.as_str())
+            .chain(rest)
+            .collect()
     }
 
     pub(super) fn faults(&self) -> Vec<String> {
@@ -66,7 +68,9 @@ impl BpeConfig {
                 vocab_size: self.vocab_size - names.len(),
                 min_frequency: self.min_frequency,
                 continuation: "",
-                alphabet: (0..=255).map(|b| format::byte_char(b).to_string()).collect(),
+                alphabet: (0..=255)
+                    .map(|b| format::byte_char(b).to_string())
+                    .collect(),
             },
         );
         let added = format::specials(names, learned.symbols.len(), Some(&self.end_of_text));
@@ -74,7 +78,11 @@ impl BpeConfig {
         for symbol in learned.symbols {
             vocab.insert(symbol, json!(vocab.len()));
         }
-        let merges: Vec<String> = learned.merges.iter().map(|(a, b)| format!("{a} {b}")).collect();
+        let merges: Vec<String> = learned
+            .merges
+            .iter()
+            .map(|(a, b)| format!("{a} {b}"))
+            .collect();
         Ok(file(&added, vocab, &merges))
     }
 }

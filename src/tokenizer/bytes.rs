@@ -22,9 +22,13 @@ pub(super) fn special_faults(names: &[&str]) -> Vec<String> {
     let mut faults = Vec::new();
     for (i, name) in names.iter().enumerate() {
         if name.is_empty() {
-            faults.push("[tokenizer] a special token is empty; leave the key out to have none".into());
+            faults.push(
+                "[tokenizer] a special token is empty; leave the key out to have none".into(),
+            );
         } else if names[..i].contains(name) {
-            faults.push(format!("[tokenizer] the special token `{name}` is given twice"));
+            faults.push(format!(
+                "[tokenizer] the special token `{name}` is given twice"
+            ));
         }
     }
     faults
@@ -78,7 +82,10 @@ impl Bytes {
         let vocab = model["vocab"].as_object()?;
         let bytes = vocab.len() == 256
             && (0..=255u8).all(|b| vocab.get(&format::byte_char(b).to_string()) == Some(&json!(b)));
-        let consecutive = added.iter().enumerate().all(|(i, a)| a.id as usize == 256 + i);
+        let consecutive = added
+            .iter()
+            .enumerate()
+            .all(|(i, a)| a.id as usize == 256 + i);
         (plain && bytes && consecutive).then(|| Self {
             specials: Specials::new(added),
             names: added.iter().map(|a| a.content.clone()).collect(),

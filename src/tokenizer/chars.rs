@@ -36,7 +36,10 @@ impl CharConfig {
 
     fn names(&self) -> Vec<&str> {
         let options = self.unknown.iter().chain(&self.end_of_text);
-        options.chain(&self.special_tokens).map(String::as_str).collect()
+        options
+            .chain(&self.special_tokens)
+            .map(String::as_str)
+            .collect()
     }
 
     /// The file of the tokenizer for the characters of `texts`.
@@ -63,7 +66,11 @@ pub(super) fn of_alphabet(alphabet: impl Iterator<Item = char>, end: Option<char
     write(alphabet, &added, None)
 }
 
-fn write(alphabet: impl IntoIterator<Item = char>, added: &[Added], unknown: Option<&str>) -> Value {
+fn write(
+    alphabet: impl IntoIterator<Item = char>,
+    added: &[Added],
+    unknown: Option<&str>,
+) -> Value {
     let mut vocab = serde_json::Map::new();
     for c in alphabet {
         vocab.insert(c.to_string(), json!(vocab.len()));

@@ -28,7 +28,14 @@ pub struct Added {
 }
 
 /// A whole file from its variable parts.
-pub fn file(added: &[Added], normalizer: Value, pre_tokenizer: Value, post_processor: Value, decoder: Value, model: Value) -> Value {
+pub fn file(
+    added: &[Added],
+    normalizer: Value,
+    pre_tokenizer: Value,
+    post_processor: Value,
+    decoder: Value,
+    model: Value,
+) -> Value {
     json!({
         "version": "1.0",
         "truncation": null,
@@ -60,7 +67,11 @@ pub fn entry(token: &Added) -> Value {
 }
 
 /// Special tokens with consecutive ids from `first`; the one named `end` ends a text.
-pub fn specials<'a>(names: impl IntoIterator<Item = &'a str>, first: usize, end: Option<&str>) -> Vec<Added> {
+pub fn specials<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    first: usize,
+    end: Option<&str>,
+) -> Vec<Added> {
     let mut added: Vec<Added> = Vec::new();
     for name in names {
         if added.iter().all(|a| a.content != name) {
@@ -124,7 +135,8 @@ pub fn byte_level(words: bool) -> Value {
 
 /// The frame `before text after` around a single text, and around a pair.
 pub fn template(before: Option<&Added>, after: &Added) -> Value {
-    let special = |t: &Added, kind: usize| json!({"SpecialToken": {"id": t.content, "type_id": kind}});
+    let special =
+        |t: &Added, kind: usize| json!({"SpecialToken": {"id": t.content, "type_id": kind}});
     let sequence = |id: &str, kind: usize| json!({"Sequence": {"id": id, "type_id": kind}});
     let mut single: Vec<Value> = before.iter().map(|t| special(t, 0)).collect();
     single.extend([sequence("A", 0), special(after, 0)]);
@@ -133,7 +145,12 @@ pub fn template(before: Option<&Added>, after: &Added) -> Value {
     let tokens: serde_json::Map<String, Value> = before
         .into_iter()
         .chain([after])
-        .map(|t| (t.content.clone(), json!({"id": t.content, "ids": [t.id], "tokens": [t.content]})))
+        .map(|t| {
+            (
+                t.content.clone(),
+                json!({"id": t.content, "ids": [t.id], "tokens": [t.content]}),
+            )
+        })
         .collect();
     json!({"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": tokens})
 }

@@ -46,7 +46,9 @@ pub fn learn(counts: &BTreeMap<String, u64>, plan: &Plan<'_>) -> Learned {
     let mut words: Vec<Word> = counts
         .iter()
         .map(|(word, count)| Word {
-            symbols: spell(word, plan.continuation).map(|s| numbers[&s]).collect(),
+            symbols: spell(word, plan.continuation)
+                .map(|s| numbers[&s])
+                .collect(),
             count: *count,
         })
         .collect();
@@ -54,12 +56,17 @@ pub fn learn(counts: &BTreeMap<String, u64>, plan: &Plan<'_>) -> Learned {
     let mut joined: HashSet<Pair> = HashSet::new();
     let mut merges = Vec::new();
     while symbols.len() < plan.vocab_size {
-        let Some((pair, count)) = pairs.pop() else { break };
+        let Some((pair, count)) = pairs.pop() else {
+            break;
+        };
         if count < plan.min_frequency.max(1) {
             break;
         }
         let (left, right) = (&symbols[pair.0 as usize], &symbols[pair.1 as usize]);
-        let text = format!("{left}{}", right.strip_prefix(plan.continuation).unwrap_or(right));
+        let text = format!(
+            "{left}{}",
+            right.strip_prefix(plan.continuation).unwrap_or(right)
+        );
         if joined.insert(pair) {
             merges.push((left.clone(), right.clone()));
         }
@@ -74,7 +81,9 @@ pub fn learn(counts: &BTreeMap<String, u64>, plan: &Plan<'_>) -> Learned {
 
 /// The symbols before any merge.
 fn initial(counts: &BTreeMap<String, u64>, plan: &Plan<'_>) -> BTreeSet<String> {
-    let seen = counts.keys().flat_map(|word| spell(word, plan.continuation));
+    let seen = counts
+        .keys()
+        .flat_map(|word| spell(word, plan.continuation));
     plan.alphabet.iter().cloned().chain(seen).collect()
 }
 
@@ -101,7 +110,11 @@ impl Pairs {
         for (place, word) in words.iter().enumerate() {
             pairs.add(place, word);
         }
-        pairs.queue = pairs.counts.iter().map(|(p, c)| (*c, Reverse(*p))).collect();
+        pairs.queue = pairs
+            .counts
+            .iter()
+            .map(|(p, c)| (*c, Reverse(*p)))
+            .collect();
         pairs
     }
 
@@ -190,7 +203,11 @@ mod tests {
     /// The worked example of Sennrich et al., algorithm 1, without the end-of-word mark.
     #[test]
     fn joins_the_most_frequent_pair() {
-        let l = learn_from(&[("low", 5), ("lower", 2), ("newest", 6), ("widest", 3)], 14, "");
+        let l = learn_from(
+            &[("low", 5), ("lower", 2), ("newest", 6), ("widest", 3)],
+            14,
+            "",
+        );
         let merges: Vec<String> = l.merges.iter().map(|(a, b)| format!("{a}+{b}")).collect();
         assert_eq!(merges, ["e+s", "es+t", "l+o", "lo+w"]);
     }
@@ -198,7 +215,10 @@ mod tests {
     #[test]
     fn ties_go_to_the_smaller_symbols_and_rare_pairs_stay_apart() {
         let l = learn_from(&[("ab", 2), ("cd", 2), ("ef", 1)], 100, "");
-        assert_eq!(l.merges, [("a".into(), "b".into()), ("c".into(), "d".into())]);
+        assert_eq!(
+            l.merges,
+            [("a".into(), "b".into()), ("c".into(), "d".into())]
+        );
     }
 
     #[test]

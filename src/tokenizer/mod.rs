@@ -9,6 +9,7 @@
 mod bpe;
 mod bytes;
 mod chars;
+mod config;
 mod format;
 mod merges;
 mod pieces;
@@ -18,11 +19,11 @@ mod wordpiece;
 mod words;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
@@ -30,126 +31,10 @@ use crate::error::{Error, Result};
 pub use bpe::BpeConfig;
 pub use bytes::ByteConfig;
 pub use chars::CharConfig;
+pub use config::{KINDS, Kind, TokenizerConfig};
 pub use pretrained::PretrainedConfig;
 pub use unigram::UnigramConfig;
 pub use wordpiece::WordpieceConfig;
-
-/// `[tokenizer]` of an experiment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum TokenizerConfig {
-    /// One token per character.
-    Char(CharConfig),
-    /// One token per byte.
-    Byte(ByteConfig),
-    /// Byte-level byte-pair encoding, trained on the training text.
-    Bpe(BpeConfig),
-    /// WordPiece, trained on the training text.
-    Wordpiece(WordpieceConfig),
-    /// A unigram language model over pieces, trained on the training text.
-    Unigram(UnigramConfig),
-    /// A tokenizer someone else trained.
-    Pretrained(PretrainedConfig),
-}
-
-/// One kind of a family, for `list`, the README and the tests that iterate every kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
-    /// The value of the key `kind`.
-    pub kind: &'static str,
-    /// What it is, in one line.
-    pub line: &'static str,
-    /// Paper or origin.
-    pub source: &'static str,
-    /// A table for an experiment file.
-    pub example: &'static str,
-}
-
-/// Every kind of tokenizer.
-pub const KINDS: &[Kind] = &[
-    Kind {
-        kind: "char",
-        line: "one token per character of the training text",
-        source: "Karpathy, char-rnn, 2015",
-        example: "[tokenizer]\nkind = \"char\"",
-    },
-    Kind {
-        kind: "byte",
-        line: "one token per byte: 256 tokens, no unknown input",
-        source: "Graves, arXiv:1308.0850; Al-Rfou et al., arXiv:1808.04444",
-        example: "[tokenizer]\nkind = \"byte\"",
-    },
-    Kind {
-        kind: "bpe",
-        line: "byte-level byte-pair encoding, trained here",
-        source: "Sennrich et al., arXiv:1508.07909; Radford et al. (GPT-2), 2019",
-        example: "[tokenizer]\nkind = \"bpe\"\nvocab_size = 8192",
-    },
-    Kind {
-        kind: "wordpiece",
-        line: "BERT's WordPiece, trained here",
-        source: "Schuster and Nakajima, 2012; Devlin et al., arXiv:1810.04805",
-        example: "[tokenizer]\nkind = \"wordpiece\"\nvocab_size = 8192\nlowercase = true",
-    },
-    Kind {
-        kind: "unigram",
-        line: "unigram language model over pieces, trained here",
-        source: "Kudo, arXiv:1804.10959",
-        example: "[tokenizer]\nkind = \"unigram\"\nvocab_size = 8192",
-    },
-    Kind {
-        kind: "pretrained",
-        line: "tokenizer.json, vocab.json + merges.txt, or vocab.txt",
-        source: "the Hugging Face tokenizers format",
-        example: "[tokenizer]\nkind = \"pretrained\"\npath = \"tokenizers/gpt2\"",
-    },
-];
-
-impl TokenizerConfig {
-    /// The value of the key `kind`.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Char(_) => "char",
-            Self::Byte(_) => "byte",
-            Self::Bpe(_) => "bpe",
-            Self::Wordpiece(_) => "wordpiece",
-            Self::Unigram(_) => "unigram",
-            Self::Pretrained(_) => "pretrained",
-        }
-    }
-
-    /// Whether building it reads the training text.
-    pub fn is_trained(&self) -> bool {
-        !matches!(self, Self::Byte(_) | Self::Pretrained(_))
-    }
-
-    /// All faults of sense, each with its remedy; empty when the configuration can be built.
-    pub fn faults(&self) -> Vec<String> {
-        match self {
-            Self::Char(c) => c.faults(),
-            Self::Byte(c) => c.faults(),
-            Self::Bpe(c) => c.faults(),
-            Self::Wordpiece(c) => c.faults(),
-            Self::Unigram(c) => c.faults(),
-            Self::Pretrained(c) => c.faults(),
-        }
-    }
-
-    /// The same configuration with its file, when it has one, found by `find`.
-    pub fn with_path(&self, find: impl Fn(&Path) -> Result<PathBuf>) -> Result<Self> {
-        match self {
-            Self::Pretrained(c) => Ok(Self::Pretrained(PretrainedConfig {
-                path: find(&c.path)?,
-                ..c.clone()
-            })),
-            Self::Char(_)
-            | Self::Byte(_)
-            | Self::Bpe(_)
-            | Self::Wordpiece(_)
-            | Self::Unigram(_) => Ok(self.clone()),
-        }
-    }
-}
 
 /// A tokenizer that is ready to use. Cloning is cheap.
 #[derive(Clone)]
@@ -212,9 +97,7 @@ impl Tokenizer {
 
     /// Reads the format's bytes; `path` is for messages.
     fn from_json(json: Vec<u8>, path: &Path) -> Result<Self> {
-        let bad = |why: String| {
-            Error::run(format!("{} is not a tokenizer: {why}", path.display()))
-        };
+        let bad = |why: String| Error::run(format!("{} is not a tokenizer: {why}", path.display()));
         let value: serde_json::Value =
             serde_json::from_slice(&json).map_err(|e| bad(e.to_string()))?;
         let added = format::added_tokens(&value);
@@ -328,9 +211,18 @@ impl Tokenizer {
 
     /// Writes the file, whole or not at all.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let part = path.with_extension("json.tmp");
-        std::fs::write(&part, &self.0.json).map_err(Error::io("write", &part))?;
-        std::fs::rename(&part, path).map_err(Error::io("write", path))
+        let part = path.with_extension(format!("{}.tmp", std::process::id()));
+        let write = || {
+            let mut file = std::fs::File::create(&part)?;
+            file.write_all(&self.0.json)?;
+            file.sync_all()?;
+            std::fs::rename(&part, path)
+        };
+        write().map_err(|e| {
+            // Nothing half-written stays; the first error is the one to hear of.
+            let _ = std::fs::remove_file(&part);
+            Error::io("write", path)(e)
+        })
     }
 
     /// SHA-256 (hex) of what [`Self::save`] writes: equal fingerprints, equal ids.
@@ -362,12 +254,7 @@ impl fmt::Debug for Tokenizer {
 
 /// Bytes in lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    use fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn library_encode(library: &tokenizers::Tokenizer, text: &str, framed: bool) -> Result<Vec<u32>> {

@@ -27,7 +27,10 @@ pub struct PretrainedConfig {
 impl PretrainedConfig {
     pub(super) fn faults(&self) -> Vec<String> {
         if self.path.as_os_str().is_empty() {
-            vec!["[tokenizer] kind = \"pretrained\" needs `path`: a tokenizer.json or its folder".into()]
+            vec![
+                "[tokenizer] kind = \"pretrained\" needs `path`: a tokenizer.json or its folder"
+                    .into(),
+            ]
         } else {
             Vec::new()
         }
@@ -72,7 +75,10 @@ impl PretrainedConfig {
         let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
         let mut vocab = Map::new();
         for (id, line) in text.lines().enumerate() {
-            if vocab.insert(line.trim_end().to_owned(), json!(id)).is_some() {
+            if vocab
+                .insert(line.trim_end().to_owned(), json!(id))
+                .is_some()
+            {
                 return Err(Error::run(format!(
                     "{}:{}: the token `{}` occurs twice",
                     path.display(),
@@ -90,17 +96,20 @@ impl PretrainedConfig {
         let special = |token: &str| token.starts_with('[') && token.ends_with(']');
         let capitals = vocab
             .keys()
-            .any(|t| !special(t) && t.chars().any(char::is_uppercase));
+            .any(|t| !special(t) && t.contains(|c: char| c.is_ascii_uppercase()));
         let added = present(&vocab, &wordpiece::SPECIALS, "[SEP]");
-        Ok(wordpiece::file(&added, vocab, self.lowercase.unwrap_or(!capitals)))
+        Ok(wordpiece::file(
+            &added,
+            vocab,
+            self.lowercase.unwrap_or(!capitals),
+        ))
     }
 }
 
 fn gpt2(vocab_path: &Path, merges_path: &Path) -> Result<Value> {
     let text = std::fs::read(vocab_path).map_err(Error::io("read", vocab_path))?;
-    let vocab: Map<String, Value> = serde_json::from_slice(&text).map_err(|e| {
-        Error::run(format!("{} is not a vocabulary: {e}", vocab_path.display()))
-    })?;
+    let vocab: Map<String, Value> = serde_json::from_slice(&text)
+        .map_err(|e| Error::run(format!("{} is not a vocabulary: {e}", vocab_path.display())))?;
     let text = std::fs::read_to_string(merges_path).map_err(Error::io("read", merges_path))?;
     let merges: Vec<String> = text
         .lines()
@@ -146,6 +155,9 @@ fn marked(json: &[u8], name: &str, path: &Path) -> Result<Vec<u8>> {
         content: name.to_owned(),
         end_of_text: true,
     };
+    for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+        entry.remove("end_of_text");
+    }
     match entries.iter_mut().find(|e| e["content"] == name) {
         Some(entry) => entry["end_of_text"] = Value::Bool(true),
         None => entries.push(format::entry(&token)),

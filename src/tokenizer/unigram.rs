@@ -107,9 +107,15 @@ fn sentences(counts: BTreeMap<String, u64>) -> Vec<(String, u32)> {
 }
 
 /// Pieces with their log-probabilities, the likeliest first.
-fn learn(sentences: Vec<(String, u32)>, vocab_size: usize, specials: usize) -> Result<Vec<(String, f64)>> {
-    let alphabet: std::collections::BTreeSet<char> =
-        sentences.iter().flat_map(|(word, _)| word.chars()).collect();
+fn learn(
+    sentences: Vec<(String, u32)>,
+    vocab_size: usize,
+    specials: usize,
+) -> Result<Vec<(String, f64)>> {
+    let alphabet: std::collections::BTreeSet<char> = sentences
+        .iter()
+        .flat_map(|(word, _)| word.chars())
+        .collect();
     let room = vocab_size - specials;
     if alphabet.len() >= room {
         return Err(Error::run(format!(
@@ -133,7 +139,11 @@ fn learn(sentences: Vec<(String, u32)>, vocab_size: usize, specials: usize) -> R
     one_thread
         .install(|| trainer.do_train(sentences, &mut model))
         .map_err(|e| failed(e.to_string()))?;
-    let pieces = model.iter().filter(|(piece, _)| !piece.is_empty()).cloned().collect();
+    let pieces = model
+        .iter()
+        .filter(|(piece, _)| !piece.is_empty())
+        .cloned()
+        .collect();
     Ok(in_order(pieces))
 }
 

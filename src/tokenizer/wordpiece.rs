@@ -68,7 +68,11 @@ impl WordpieceConfig {
                 vocab_size: self.vocab_size - names.len(),
                 min_frequency: self.min_frequency,
                 continuation: CONTINUATION,
-                alphabet: counts.keys().flat_map(|w| w.chars()).map(String::from).collect(),
+                alphabet: counts
+                    .keys()
+                    .flat_map(|w| w.chars())
+                    .map(String::from)
+                    .collect(),
             },
         );
         let size = names.len() + learned.symbols.len();
@@ -101,7 +105,11 @@ fn pre_tokenizer() -> Value {
 }
 
 /// The file for a vocabulary; frames a text as `[CLS] … [SEP]` when it has both.
-pub(super) fn file(added: &[format::Added], vocab: serde_json::Map<String, Value>, lowercase: bool) -> Value {
+pub(super) fn file(
+    added: &[format::Added],
+    vocab: serde_json::Map<String, Value>,
+    lowercase: bool,
+) -> Value {
     let find = |name: &str| added.iter().find(|a| a.content == name);
     let frame = match (find("[CLS]"), find("[SEP]")) {
         (Some(cls), Some(sep)) => format::template(Some(cls), sep),

@@ -13,7 +13,11 @@ use super::pieces;
 use crate::error::{Error, Result};
 
 /// Words in sorted order with their counts: a function of the text alone.
-pub fn count(texts: &[&str], normalizer: &Value, pre_tokenizer: &Value) -> Result<BTreeMap<String, u64>> {
+pub fn count(
+    texts: &[&str],
+    normalizer: &Value,
+    pre_tokenizer: &Value,
+) -> Result<BTreeMap<String, u64>> {
     let normalizer: Option<NormalizerWrapper> =
         serde_json::from_value(normalizer.clone()).map_err(unreadable)?;
     let pre_tokenizer: PreTokenizerWrapper =

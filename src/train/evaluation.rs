@@ -1,7 +1,7 @@
 //! Metrics of a model on a whole split.
 
 use super::config::TrainConfig;
-use crate::data::{self, Source, loader};
+use crate::data::{Source, loader};
 use crate::error::{Error, Result};
 use crate::task::{StepOutput, Task};
 use burn::train::InferenceStep;
@@ -13,8 +13,6 @@ use std::sync::Arc;
 pub struct Split {
     /// The items.
     pub source: Arc<dyn Source>,
-    /// Which split it is.
-    pub part: data::Split,
     /// Bytes of text behind one scored token, when there is text.
     pub bytes_per_token: Option<f64>,
 }
@@ -65,15 +63,17 @@ pub fn evaluate<M: Task>(
     let count = split.source.len().div_ceil(extent.batch_size.max(1));
     let batches = extent.batches.map_or(count, |limit| limit.min(count));
     let mut total = StepOutput::default();
-    let (source, part) = (split.source.clone(), split.part);
-    let all = loader::eval_batches(source, part, extent.batch_size);
+    
+    let all = loader::eval_batches(split.source.clone(), extent.batch_size);
     for (i, batch) in all.take(batches).enumerate() {
         let output = InferenceStep::step(model, batch?);
         each(&output, i as u64 + 1, batches as u64);
         total.add(&output);
     }
     if total.loss.weight == 0.0 {
-        return Err(Error::run("the split has no scored position to evaluate on"));
+        return Err(Error::run(
+            "the split has no scored position to evaluate on",
+        ));
     }
     Ok(scores(&total, split.bytes_per_token))
 }
@@ -87,7 +87,10 @@ fn scores(total: &StepOutput, bytes_per_token: Option<f64>) -> Scores {
         .collect();
     metrics.insert("perplexity".into(), loss.exp());
     if let Some(bytes) = bytes_per_token {
-        metrics.insert("bits_per_byte".into(), loss / std::f64::consts::LN_2 / bytes);
+        metrics.insert(
+            "bits_per_byte".into(),
+            loss / std::f64::consts::LN_2 / bytes,
+        );
     }
     Scores { loss, metrics }
 }

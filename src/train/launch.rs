@@ -1,7 +1,7 @@
 //! The one entry into training: a job goes through burn-train's supervised training and learner.
 
 use super::job::{Job, Observer, Outcome};
-use super::steps::StepStrategy;
+use super::strategy::StepStrategy;
 use super::view::{NoFiles, Silent, StepMetric, View};
 use crate::data::seams::TrainLoader;
 use crate::error::Result;
@@ -41,9 +41,17 @@ pub fn run<M: Task>(
         .metric_valid_numeric(StepMetric::new("Loss", |v| v.loss, false))
         .metric_train_numeric(StepMetric::new("Perplexity", |v| v.loss.exp(), false))
         .metric_valid_numeric(StepMetric::new("Perplexity", |v| v.loss.exp(), false))
-        .metric_train_numeric(StepMetric::new("Gradient norm", |v| v.shown.grad_norm, false))
+        .metric_train_numeric(StepMetric::new(
+            "Gradient norm",
+            |v| v.shown.grad_norm,
+            false,
+        ))
         .metric_train_numeric(StepMetric::new("Learning rate", |v| v.shown.lr, false))
-        .metric_train_numeric(StepMetric::new("Items per second", |v| v.shown.items_per_s, true))
+        .metric_train_numeric(StepMetric::new(
+            "Items per second",
+            |v| v.shown.items_per_s,
+            true,
+        ))
         .with_training_strategy(TrainingStrategy::Custom(strategy.clone()));
     let training = match view {
         View::Interactive => training,

@@ -5,6 +5,7 @@ pub mod checkpoint;
 pub mod config;
 pub mod ema;
 pub mod evaluation;
+mod events;
 pub mod gradients;
 pub mod job;
 pub mod journal;
@@ -18,6 +19,7 @@ pub mod run_dir;
 pub mod schedule;
 pub mod signal;
 mod steps;
+mod strategy;
 pub mod view;
 
 pub use config::TrainConfig;

@@ -13,10 +13,11 @@ use crate::error::{Error, Result};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// The experiment as its author wrote it; its presence makes a folder a run folder.
+/// The experiment as its author wrote it.
 pub const EXPERIMENT: &str = "experiment.toml";
-/// The experiment with every value spelled out.
+/// The experiment with every value spelled out; written last, its presence makes a folder a run folder.
 pub const RESOLVED: &str = "resolved.toml";
 /// The tokenizer.
 pub const TOKENIZER: &str = "tokenizer.json";
@@ -127,7 +128,7 @@ impl RunDir {
             .truncate(false)
             .open(&path)
             .map_err(Error::io("open", &path))?;
-        match file.try_lock() {
+        match patient_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
@@ -154,17 +155,13 @@ impl RunDir {
         })
     }
 
-    /// Deletes what a run writes and nothing else. The experiment goes last: until then the folder is
-    /// known for what it is.
+    /// Deletes what a run writes and nothing else. What marks the folder as a run's goes last.
     fn clear(&self) -> Result<()> {
         for folder in [STEPS, REPORT] {
-            gone(
-                std::fs::remove_dir_all(self.path(folder)),
-                &self.path(folder),
-            )?;
+            gone(std::fs::remove_dir_all(self.path(folder)), &self.path(folder))?;
         }
         for file in [
-            "latest", "best", METRICS, SAMPLES, SCORES, TOKENIZER, MACHINE, RESOLVED, EXPERIMENT,
+            "latest", "best", METRICS, SAMPLES, SCORES, TOKENIZER, MACHINE, EXPERIMENT, RESOLVED,
         ] {
             gone(std::fs::remove_file(self.path(file)), &self.path(file))?;
         }
@@ -179,7 +176,7 @@ pub fn steps_of(root: &Path) -> PathBuf {
 
 /// Whether a folder holds a run.
 pub fn is_run(root: &Path) -> bool {
-    root.join(EXPERIMENT).is_file()
+    root.join(RESOLVED).is_file()
 }
 
 /// An error when a folder holds no run, for commands that read one.
@@ -191,13 +188,22 @@ pub fn require_run(root: &Path) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(if root.is_dir() {
-        format!(
-            "{} is not a run folder: it has no {EXPERIMENT}",
-            root.display()
-        )
+        format!("{} is not a run folder: it has no {RESOLVED}", root.display())
     } else {
         format!("there is no run folder {}", root.display())
     }))
+}
+
+/// Takes the lock; waits a moment for a process that is about to be gone.
+fn patient_lock(file: &File) -> Result<(), TryLockError> {
+    const TRIES: u32 = 10;
+    for _ in 1..TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(30)),
+            settled => return settled,
+        }
+    }
+    file.try_lock()
 }
 
 fn refusal(root: &Path) -> Error {
@@ -215,24 +221,23 @@ fn refusal(root: &Path) -> Error {
     })
 }
 
-/// Whether nothing is there that is not ours.
+/// Whether nothing is there, or only what a run writes before its first step: it was killed there.
 fn is_vacant(root: &Path) -> Result<bool> {
-    match std::fs::read_dir(root) {
-        Ok(entries) => {
-            for entry in entries {
-                let name = entry.map_err(Error::io("read", root))?.file_name();
-                if ![LOCK, STEPS].iter().any(|ours| name == *ours)
-                    && !name.to_string_lossy().ends_with(".toml.tmp")
-                {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        }
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(true),
-        Err(e) if e.kind() == ErrorKind::NotADirectory => Ok(false),
-        Err(e) => Err(Error::io("read", root)(e)),
+    let entries = match std::fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(true),
+        Err(e) if e.kind() == ErrorKind::NotADirectory => return Ok(false),
+        Err(e) => return Err(Error::io("read", root)(e)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Error::io("read", root))?;
+        names.push(entry.file_name().to_string_lossy().into_owned());
     }
+    let begun = names.iter().any(|name| name == LOCK);
+    let ours = [LOCK, STEPS, EXPERIMENT, RESOLVED, TOKENIZER, MACHINE];
+    let is_ours = |name: &String| ours.contains(&name.trim_end_matches(".tmp"));
+    Ok(names.is_empty() || begun && names.iter().all(is_ours))
 }
 
 fn gone(removed: std::io::Result<()>, path: &Path) -> Result<()> {

@@ -1,114 +1,20 @@
-//! The step loop: a strategy of ours under burn-train's learner.
-//!
-//! burn-train's own loop is shaped by epochs: it validates and saves at their ends alone, adds the gradients
-//! of micro-batches without weights, restores neither the order of the data nor the position in it, and
-//! leaves without saving when it is interrupted. This strategy keeps its steps, its learner, its metrics and
-//! its dashboard, and owns the order of things in between. A round is the stretch between two evaluations;
-//! the dashboard calls it an epoch.
+//! The step loop: gradients, update, journal, evaluation, checkpoint, in this order and nowhere else.
 
-use super::checkpoint::{Best, Parts};
+use super::checkpoint::{self, Best, Parts};
 use super::config::OnDivergence;
 use super::evaluation::{Extent, Scores, Split, evaluate};
+use super::events::{Events, Part};
 use super::job::{Job, Observer, Outcome, Report, Stopped};
 use super::journal::Journal;
-use super::{checkpoint, gradients, record, run_dir, view};
+use super::{gradients, record, run_dir};
 use crate::data::loader::{self, Batch};
 use crate::error::{Error, Result};
+use crate::task::Task;
 use crate::task::output::Shown;
-use crate::task::{StepOutput, Task};
-use burn::train::{
-    EventProcessorTraining, Interrupter, Learner, LearnerEvent, SupervisedLearningStrategy,
-    SupervisedTrainingEventProcessor, TrainLoader, TrainingComponents, TrainingItem,
-    ValidLoader,
-};
-use std::sync::Mutex;
 use std::time::Instant;
 
-/// Carries a job into burn-train and its outcome out of it.
-pub struct StepStrategy<M: Task> {
-    job: Mutex<Option<(Job<M>, Box<dyn Observer<M>>)>>,
-    outcome: Mutex<Option<Result<Outcome>>>,
-}
-
-impl<M: Task> StepStrategy<M> {
-    /// A strategy for one job.
-    pub fn new(job: Job<M>, observer: Box<dyn Observer<M>>) -> Self {
-        Self {
-            job: Mutex::new(Some((job, observer))),
-            outcome: Mutex::new(None),
-        }
-    }
-
-    /// How the job ended.
-    pub fn outcome(&self) -> Result<Outcome> {
-        take(&self.outcome).unwrap_or_else(|| Err(Error::run("the step loop did not run")))
-    }
-}
-
-fn take<T>(slot: &Mutex<Option<T>>) -> Option<T> {
-    slot.lock().unwrap_or_else(|e| e.into_inner()).take()
-}
-
-impl<M: Task> SupervisedLearningStrategy<M> for StepStrategy<M> {
-    fn fit(
-        &self,
-        components: TrainingComponents<M>,
-        learner: Learner<M>,
-        _train: TrainLoader<M>,
-        _valid: ValidLoader<M>,
-        _starting_epoch: usize,
-    ) -> (M, SupervisedTrainingEventProcessor<M>) {
-        let Some((job, observer)) = take(&self.job) else {
-            unreachable!("burn-train enters a strategy once")
-        };
-        let model = learner.model();
-        drop(learner);
-        let mut steps = Steps {
-            model: Some(model),
-            events: Events {
-                processor: components.event_processor,
-                interrupter: components.interrupter,
-            },
-            started: Instant::now(),
-            elapsed_before: job.state.elapsed_s,
-            window_s: 0.0,
-            job,
-            observer,
-        };
-        let outcome = steps.run();
-        *self.outcome.lock().unwrap_or_else(|e| e.into_inner()) = Some(outcome);
-        let Some(model) = steps.model else {
-            unreachable!("a step puts the model back")
-        };
-        (model, steps.events.processor)
-    }
-}
-
-/// The dashboard's side of a run.
-struct Events<M: Task> {
-    processor: SupervisedTrainingEventProcessor<M>,
-    interrupter: Interrupter,
-}
-
-impl<M: Task> Events<M> {
-    fn train(&mut self, event: LearnerEvent<StepOutput>) {
-        let result = self.processor.process_train(event);
-        self.interrupter.fail_on_error(result);
-    }
-
-    fn valid(&mut self, event: LearnerEvent<StepOutput>) {
-        let result = self.processor.process_valid(event);
-        self.interrupter.fail_on_error(result);
-    }
-
-    fn item(output: StepOutput, done: u64, total: u64) -> LearnerEvent<StepOutput> {
-        let progress = view::progress(done, total);
-        LearnerEvent::ProcessedItem(TrainingItem::new(output, progress, Some(done as usize), None))
-    }
-}
-
 /// A run in progress.
-struct Steps<M: Task> {
+pub struct Steps<M: Task> {
     model: Option<M>,
     job: Job<M>,
     observer: Box<dyn Observer<M>>,
@@ -127,7 +33,29 @@ impl<M: Task> Steps<M> {
         }
     }
 
-    fn run(&mut self) -> Result<Outcome> {
+    /// A loop that begins where `job.state` says.
+    pub fn new(model: M, job: Job<M>, observer: Box<dyn Observer<M>>, events: Events<M>) -> Self {
+        Self {
+            model: Some(model),
+            started: Instant::now(),
+            elapsed_before: job.state.elapsed_s,
+            window_s: 0.0,
+            job,
+            observer,
+            events,
+        }
+    }
+
+    /// Takes the steps; gives back the model, the dashboard's side and how it ended.
+    pub fn run(mut self) -> (M, Events<M>, Result<Outcome>) {
+        let outcome = self.take_steps();
+        let Some(model) = self.model else {
+            unreachable!("a step puts the model back")
+        };
+        (model, self.events, outcome)
+    }
+
+    fn take_steps(&mut self) -> Result<Outcome> {
         let config = &self.job.config;
         let total = config.steps;
         let path = self.job.run.path(run_dir::METRICS);
@@ -147,7 +75,8 @@ impl<M: Task> Steps<M> {
             self.step(batches?, &mut journal)?;
             let stop = self.after_step(&mut journal)?;
             if let Some(stop) = stop {
-                self.events.train(LearnerEvent::EndSplit(self.round()));
+                let round = self.round();
+                self.events.steps_end(round);
                 return self.finish(stop, &mut journal);
             }
         }
@@ -185,12 +114,11 @@ impl<M: Task> Steps<M> {
             items_per_s: gradient.output.items as f64 / began.elapsed().as_secs_f64(),
         };
         self.window_s += began.elapsed().as_secs_f64();
-        let (done, every) = (state.step, self.round_length());
-        let (at, of) = ((done - 1) % every + 1, every);
-        self.events
-            .train(Events::<M>::item(gradient.output, at, of));
+        let (step, of) = (state.step, self.round_length());
+        let done = (step - 1) % of + 1;
+        self.events.stepped(gradient.output, Part { done, of });
         let config = &self.job.config;
-        if done % config.log_every.max(1) == 0 || done == config.steps {
+        if step % config.log_every.max(1) == 0 || step == config.steps {
             self.log(lr, journal)?;
         }
         Ok(())
@@ -228,7 +156,11 @@ impl<M: Task> Steps<M> {
                 Err(Error::run(format!(
                     "step {step} diverged: {reason}; its batch holds the samples {samples:?}; the state before it \
                      is saved in {}; lower the learning rate, or set on_divergence = \"skip\" in [train]",
-                    self.job.run.steps().join(checkpoint::name(step - 1)).display()
+                    self.job
+                        .run
+                        .steps()
+                        .join(checkpoint::name(step - 1))
+                        .display()
                 )))
             }
         }
@@ -265,7 +197,10 @@ impl<M: Task> Steps<M> {
 
     fn round_length(&self) -> u64 {
         let config = &self.job.config;
-        config.eval_every.unwrap_or(config.steps).clamp(1, config.steps.max(1))
+        config
+            .eval_every
+            .unwrap_or(config.steps)
+            .clamp(1, config.steps.max(1))
     }
 
     fn round(&self) -> usize {
@@ -273,10 +208,9 @@ impl<M: Task> Steps<M> {
     }
 
     fn start_round(&mut self) {
-        self.events.train(LearnerEvent::StartSplit {
-            epoch_number: (self.job.state.step / self.round_length()) as usize + 1,
-            total_items: self.round_length() as usize,
-        });
+        let length = self.round_length();
+        let round = (self.job.state.step / length) as usize + 1;
+        self.events.round_begins(round, length);
     }
 
     /// Evaluation, checkpoint and requests to stop; what ends the run, if anything does.
@@ -288,9 +222,9 @@ impl<M: Task> Steps<M> {
         let mut stop = None;
         if evaluates {
             let round = self.round();
-            self.events.train(LearnerEvent::EndSplit(round));
+            self.events.steps_end(round);
             improved = self.evaluate(round, step == total, journal)?;
-            self.events.train(LearnerEvent::EndEpoch(round));
+            self.events.round_ends(round);
             if step < total {
                 self.start_round();
             }
@@ -299,7 +233,7 @@ impl<M: Task> Steps<M> {
                 stop = Some(Stopped::Early);
             }
         }
-        if self.job.stop.is_raised() || self.events.interrupter.should_stop() {
+        if self.job.stop.is_raised() || self.events.asked_to_stop() {
             stop = Some(Stopped::Interrupted);
         }
         let due = match self.job.config.checkpoint_every {
@@ -355,23 +289,14 @@ impl<M: Task> Steps<M> {
         Ok(improved)
     }
 
-    fn score(
-        &mut self,
-        model: &M,
-        valid: &Split,
-        extent: Extent,
-        round: usize,
-    ) -> Result<Scores> {
+    fn score(&mut self, model: &M, valid: &Split, extent: Extent, round: usize) -> Result<Scores> {
         let events = &mut self.events;
-        let batches = valid.source.len().div_ceil(extent.batch_size.max(1));
-        events.valid(LearnerEvent::StartSplit {
-            epoch_number: round,
-            total_items: extent.batches.map_or(batches, |b| b.min(batches)),
+        let all = valid.source.len().div_ceil(extent.batch_size.max(1));
+        events.evaluation_begins(round, extent.batches.map_or(all, |b| b.min(all)));
+        let scores = evaluate(model, valid, extent, |output, done, of| {
+            events.evaluated(output.clone(), Part { done, of });
         });
-        let scores = evaluate(model, valid, extent, |output, done, total| {
-            events.valid(Events::<M>::item(output.clone(), done, total));
-        });
-        events.valid(LearnerEvent::EndSplit(round));
+        events.evaluation_ends(round);
         scores
     }
 

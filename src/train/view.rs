@@ -91,7 +91,8 @@ impl Metric for StepMetric {
         values: &Values,
         _metadata: &MetricMetadata,
     ) -> Result<SerializedEntry, TensorReadError> {
-        self.state.update((self.value)(values), values.weight.max(1.0) as usize);
+        self.state
+            .update((self.value)(values), values.weight.max(1.0) as usize);
         Ok(self.state.compute_update(self.format()))
     }
 
@@ -160,12 +161,7 @@ pub struct NoFiles;
 impl MetricLogger for NoFiles {
     fn log(&mut self, _: MetricsUpdate, _: usize, _: &Split) {}
 
-    fn read_numeric(
-        &mut self,
-        _: &str,
-        _: usize,
-        _: &Split,
-    ) -> Result<Vec<NumericEntry>, String> {
+    fn read_numeric(&mut self, _: &str, _: usize, _: &Split) -> Result<Vec<NumericEntry>, String> {
         Ok(Vec::new())
     }
 

@@ -54,7 +54,10 @@ fn all() -> Vec<(String, DecoderConfig)> {
     }
     use NormPlacement::{Deepnorm, Parallel, Post, Pre, Sandwich};
     for placement in [Pre, Post, Sandwich, Parallel, Deepnorm] {
-        for norm in [NormConfig::default(), NormConfig::Rms(RmsNormConfig::default())] {
+        for norm in [
+            NormConfig::default(),
+            NormConfig::Rms(RmsNormConfig::default()),
+        ] {
             let config = DecoderConfig {
                 norm_placement: placement,
                 norm: norm.clone(),
@@ -121,7 +124,12 @@ fn build(config: &DecoderConfig, device: &Device) -> Decoder {
 
 fn task(config: &DecoderConfig) -> CausalLm {
     let device = Device::flex().autodiff();
-    let task = CausalLm::new(build(config, &device), &CausalLmConfig::default(), 11, false);
+    let task = CausalLm::new(
+        build(config, &device),
+        &CausalLmConfig::default(),
+        11,
+        false,
+    );
     parameters::materialised(parameters::name_parameters(task))
 }
 
@@ -131,7 +139,9 @@ fn ids(values: &[i32], rows: usize) -> Tensor<2, Int> {
 }
 
 fn sample(rows: usize, salt: usize) -> Vec<i32> {
-    (0..rows * SEQ).map(|i| ((i * 7 + salt * 5 + i * i) % VOCAB) as i32).collect()
+    (0..rows * SEQ)
+        .map(|i| ((i * 7 + salt * 5 + i * i) % VOCAB) as i32)
+        .collect()
 }
 
 /// Logits `[rows · seq · vocab]` of a pass in evaluation mode.
@@ -148,7 +158,10 @@ fn near(a: &[f32], b: &[f32], what: &str) {
     assert_eq!(a.len(), b.len(), "{what}");
     let scale = b.iter().fold(1e-3f32, |m, x| m.max(x.abs()));
     for (i, (x, y)) in a.iter().zip(b).enumerate() {
-        assert!((x - y).abs() <= 2e-5 * scale, "{what}: element {i}: {x} against {y}");
+        assert!(
+            (x - y).abs() <= 2e-5 * scale,
+            "{what}: element {i}: {x} against {y}"
+        );
     }
 }
 
@@ -179,7 +192,10 @@ fn fresh_models_guess_uniformly() {
         let output = InferenceStep::step(&task.valid(), batch(&sample(4, 1), 4, 0, 1));
         let uniform = (VOCAB as f64).ln();
         let loss = output.loss.mean();
-        assert!((loss / uniform - 1.0).abs() < 0.05, "{name}: {loss} against ln V = {uniform}");
+        assert!(
+            (loss / uniform - 1.0).abs() < 0.05,
+            "{name}: {loss} against ln V = {uniform}"
+        );
     }
 }
 
@@ -194,7 +210,11 @@ fn the_future_is_hidden_and_rows_are_apart() {
         let after = plain(&model, &changed, 2);
         let kept = (SEQ + 5) * VOCAB;
         near(&after[..kept], &before[..kept], &name);
-        assert_ne!(after[kept..], before[kept..], "{name}: a token has no effect");
+        assert_ne!(
+            after[kept..],
+            before[kept..],
+            "{name}: a token has no effect"
+        );
         let alone = plain(&model, &values[SEQ..], 1);
         near(&alone, &before[SEQ * VOCAB..], &name);
     }
@@ -236,7 +256,9 @@ fn packed_documents_equal_documents_alone() {
         let values = sample(1, 2);
         let (first, second) = values.split_at(5);
         let documents: Vec<i32> = (0..SEQ).map(|i| i32::from(i >= 5)).collect();
-        let positions: Vec<i32> = (0..SEQ as i32).map(|i| if i >= 5 { i - 5 } else { i }).collect();
+        let positions: Vec<i32> = (0..SEQ as i32)
+            .map(|i| if i >= 5 { i - 5 } else { i })
+            .collect();
         let packed = logits(
             &model,
             DecoderInput {
@@ -248,7 +270,11 @@ fn packed_documents_equal_documents_alone() {
         near(&packed[..5 * VOCAB], &plain(&model, first, 1), &name);
         near(&packed[5 * VOCAB..], &plain(&model, second, 1), &name);
         let across = plain(&model, &values, 1);
-        assert_ne!(across[5 * VOCAB..], packed[5 * VOCAB..], "{name}: the mask does nothing");
+        assert_ne!(
+            across[5 * VOCAB..],
+            packed[5 * VOCAB..],
+            "{name}: the mask does nothing"
+        );
     }
 }
 
@@ -260,8 +286,16 @@ fn every_parameter_gets_a_gradient() {
         for parameter in parameters::list(&task) {
             let norm = gradient_norm(&step.grads, &parameter);
             let zero_by_symmetry = parameter.path.ends_with("key.bias");
-            assert!(norm.is_finite(), "{name}: {} has gradient {norm}", parameter.path);
-            assert!(norm > 0.0 || zero_by_symmetry, "{name}: {} has no gradient", parameter.path);
+            assert!(
+                norm.is_finite(),
+                "{name}: {} has gradient {norm}",
+                parameter.path
+            );
+            assert!(
+                norm > 0.0 || zero_by_symmetry,
+                "{name}: {} has no gradient",
+                parameter.path
+            );
         }
     }
 }
@@ -286,13 +320,24 @@ fn micro_batches_equal_one_batch_with_dropout_on() {
         let values = sample(3, 6);
         let whole = vec![batch(&values, 3, 0, 26)];
         // The first row of a batch has one position that is not scored: give every part its own.
-        let mut parts = vec![batch(&values[..SEQ], 1, 0, 26), batch(&values[SEQ..], 2, 1, 26)];
+        let mut parts = vec![
+            batch(&values[..SEQ], 1, 0, 26),
+            batch(&values[SEQ..], 2, 1, 26),
+        ];
         parts[1].targets[0] = (parts[1].inputs[0] + 1) % VOCAB as i32;
         parts[1].scored += 1;
         let one = gradients::accumulate(&task, whole);
         let two = gradients::accumulate(&task, parts);
-        assert!((one.norm / two.norm - 1.0).abs() < 1e-4, "{name}: {} and {}", one.norm, two.norm);
-        assert!((one.output.loss.sum / two.output.loss.sum - 1.0).abs() < 1e-5, "{name}");
+        assert!(
+            (one.norm / two.norm - 1.0).abs() < 1e-4,
+            "{name}: {} and {}",
+            one.norm,
+            two.norm
+        );
+        assert!(
+            (one.output.loss.sum / two.output.loss.sum - 1.0).abs() < 1e-5,
+            "{name}"
+        );
     }
 }
 
@@ -310,7 +355,9 @@ fn dropout_draws_by_step_and_rests_in_evaluation() {
     assert_eq!(loss(1, &drops), loss(1, &drops));
     assert_ne!(loss(1, &drops), loss(2, &drops));
     let evaluated = |task: &CausalLm| {
-        InferenceStep::step(&task.valid(), batch(&sample(2, 8), 2, 0, 17)).loss.sum
+        InferenceStep::step(&task.valid(), batch(&sample(2, 8), 2, 0, 17))
+            .loss
+            .sum
     };
     assert_eq!(evaluated(&drops), evaluated(&still));
 }

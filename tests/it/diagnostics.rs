@@ -6,7 +6,8 @@ mod fuzz;
 mod kinds;
 mod layers;
 mod overrides;
-mod sense;
+mod sense_of_models;
+mod sense_of_runs;
 
 use formwork::error::Error;
 use formwork::experiment::{Loaded, check, load_text};
@@ -36,10 +37,16 @@ pub fn judged(text: &str, sets: &[String]) -> Result<Loaded, Error> {
 
 impl Case {
     fn text(&self) -> String {
-        self.edits.iter().fold(RIGHT.to_string(), |text, (from, to)| {
-            assert!(text.contains(from), "{}: `{from}` is not in the file", self.title);
-            text.replacen(from, to, 1)
-        })
+        self.edits
+            .iter()
+            .fold(RIGHT.to_string(), |text, (from, to)| {
+                assert!(
+                    text.contains(from),
+                    "{}: `{from}` is not in the file",
+                    self.title
+                );
+                text.replacen(from, to, 1)
+            })
     }
 
     /// Whether the person reads what the case says; else both texts.
@@ -52,7 +59,8 @@ impl Case {
                 error.to_string()
             }
         };
-        (says != self.says).then(|| format!("{}\n  says   {says}\n  wanted {}\n", self.title, self.says))
+        (says != self.says)
+            .then(|| format!("{}\n  says   {says}\n  wanted {}\n", self.title, self.says))
     }
 }
 
@@ -65,5 +73,11 @@ pub fn all_say(cases: &[Case]) {
 #[test]
 fn there_are_enough_wrong_files() {
     assert!(judged(RIGHT, &[]).is_ok());
-    assert!(form::CASES.len() + overrides::CASES.len() + sense::CASES.len() >= 100);
+    let cases = [
+        form::CASES,
+        overrides::CASES,
+        sense_of_models::CASES,
+        sense_of_runs::CASES,
+    ];
+    assert!(cases.iter().map(|c| c.len()).sum::<usize>() >= 100);
 }

@@ -88,7 +88,10 @@ fn every_file_uses_floors_below_its_own() {
                 // The ground floor's rooms may lean on each other.
                 && *own_floor > 0
             {
-                wrong.push(format!("{} (floor {own_floor}) uses {used} (floor {used_floor})", path.display()));
+                wrong.push(format!(
+                    "{} (floor {own_floor}) uses {used} (floor {used_floor})",
+                    path.display()
+                ));
             }
         }
     }
@@ -114,7 +117,11 @@ fn every_file_says_what_it_is_for() {
     for folder in ["src", "tests"] {
         for path in sources(&root().join(folder)) {
             let text = fs::read_to_string(&path).unwrap();
-            assert!(text.starts_with("//! "), "{} does not open with //!", path.display());
+            assert!(
+                text.starts_with("//! "),
+                "{} does not open with //!",
+                path.display()
+            );
         }
     }
 }
@@ -132,13 +139,20 @@ fn what_is_absent_stays_absent() {
         let text = library_part(&text);
         let own = room(&path);
         let mut forbid = |word: &str, allowed: bool| {
-            if !allowed && text.lines().any(|l| !l.trim_start().starts_with("//") && l.contains(word)) {
+            if !allowed
+                && text
+                    .lines()
+                    .any(|l| !l.trim_start().starts_with("//") && l.contains(word))
+            {
                 found.push(format!("{} holds `{word}`", path.display()));
             }
         };
         // Printing lives on the top floor; unsafe code in the fast path alone.
         forbid("println!", false);
-        forbid("unsafe ", own == "kernel" && path.components().any(|c| c.as_os_str() == "flex"));
+        forbid(
+            "unsafe ",
+            own == "kernel" && path.components().any(|c| c.as_os_str() == "flex"),
+        );
         // burn-train's steps live in the tasks, its loop is entered in one place.
         forbid("impl TrainStep", own == "task");
         forbid("impl InferenceStep", own == "task");
@@ -170,8 +184,14 @@ fn shipped_experiments_open_with_what_they_are() {
         let text = fs::read_to_string(path).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         let shown = path.display();
-        assert!(lines[0].starts_with("# "), "{shown} does not say what it is");
-        assert!(lines[1].starts_with("# run:    formwork "), "{shown} has no command");
+        assert!(
+            lines[0].starts_with("# "),
+            "{shown} does not say what it is"
+        );
+        assert!(
+            lines[1].starts_with("# run:    formwork "),
+            "{shown} has no command"
+        );
         assert!(lines[2].starts_with("# result: "), "{shown} has no result");
         assert!(!lines[2].contains("pending"), "{shown} was never measured");
     });

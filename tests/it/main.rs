@@ -6,5 +6,19 @@
     clippy::print_stdout
 )]
 
+mod checkpoint;
+mod contracts;
+mod data;
 mod diagnostics;
+mod goldens;
+mod house;
+mod interop;
+mod interruption;
+mod optim;
+mod oracle;
 mod presets;
+mod report;
+mod run_dir;
+mod schedule;
+mod small_run;
+mod trajectory;

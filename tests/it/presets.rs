@@ -83,10 +83,14 @@ fn published_counts() {
     }
     for (name, millions) in GPT3 {
         let params = parse_preset(name).unwrap().params as f64 / 1e6;
-        assert!((params / millions - 1.0).abs() < 0.025, "{name}: {params} million");
+        assert!(
+            (params / millions - 1.0).abs() < 0.025,
+            "{name}: {params} million"
+        );
     }
     let counted = |name: &str| {
-        PUBLISHED.iter().any(|(known, _)| *known == name) || GPT3.iter().any(|(known, _)| *known == name)
+        PUBLISHED.iter().any(|(known, _)| *known == name)
+            || GPT3.iter().any(|(known, _)| *known == name)
     };
     let uncounted: Vec<&str> = names().filter(|name| !counted(name)).collect();
     assert_eq!(uncounted, ["nano"]);

@@ -11,7 +11,10 @@ pub const CASES: &[Case] = &[
     },
     Case {
         title: "unknown key, far, of a kind",
-        edits: &[(r#"kind = "rotary", theta = 10000.0"#, r#"kind = "alibi", theta = 10000.0"#)],
+        edits: &[(
+            r#"kind = "rotary", theta = 10000.0"#,
+            r#"kind = "alibi", theta = 10000.0"#,
+        )],
         sets: &[],
         says: r#"x.toml:11: [model.position] with kind = "alibi" has no key `theta`; allowed: `max_exponent`, `scaled`"#,
     },
@@ -47,13 +50,19 @@ pub const CASES: &[Case] = &[
     },
     Case {
         title: "unknown key two tables down",
-        edits: &[("theta = 10000.0", r#"scaling = { kind = "linear", faktor = 2.0 }"#)],
+        edits: &[(
+            "theta = 10000.0",
+            r#"scaling = { kind = "linear", faktor = 2.0 }"#,
+        )],
         sets: &[],
         says: "x.toml:11: [model.position.scaling] has no key `faktor`; did you mean `factor`?",
     },
     Case {
         title: "unknown key in a list of tables",
-        edits: &[("lr = 1e-3", "lr = 1e-3\ngroups = [{ match = \"norm\", lr_scal = 0.1 }]")],
+        edits: &[(
+            "lr = 1e-3",
+            "lr = 1e-3\ngroups = [{ match = \"norm\", lr_scal = 0.1 }]",
+        )],
         sets: &[],
         says: "x.toml:29: [optimizer.groups] has no key `lr_scal`; did you mean `lr_scale`?",
     },
@@ -275,7 +284,10 @@ pub const CASES: &[Case] = &[
     },
     Case {
         title: "nested too deep",
-        edits: &[("lr = 1e-3", "lr = 1e-3\na.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1")],
+        edits: &[(
+            "lr = 1e-3",
+            "lr = 1e-3\na.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1",
+        )],
         sets: &[],
         says: "x.toml:29: more than 16 tables inside each other",
     },

@@ -15,16 +15,77 @@ const CASES: u64 = 40_000;
 
 /// Values that somewhere mean trouble.
 const VALUES: &[&str] = &[
-    "0", "1", "-1", "3", "7", "1e308", "-0.0", "1e-320", "0.5", "1.0", "9223372036854775807", "4294967296", "-9223372036854775808",
-    "nan", "inf", "\"\"", "\"x\"", "\"\\u0000\"", "true", "false", "[]", "[1, 2]", "[[]]", "{}", "{ kind = \"none\" }",
-    "{ kind = 1 }", "{ kind = \"linear\", factor = 2.0 }", "1979-05-27", "\"\"\"\na\n\"\"\"", "'", "{", "=", "\"é☃\"",
+    "0",
+    "1",
+    "-1",
+    "3",
+    "7",
+    "1e308",
+    "-0.0",
+    "1e-320",
+    "0.5",
+    "1.0",
+    "9223372036854775807",
+    "4294967296",
+    "-9223372036854775808",
+    "nan",
+    "inf",
+    "\"\"",
+    "\"x\"",
+    "\"\\u0000\"",
+    "true",
+    "false",
+    "[]",
+    "[1, 2]",
+    "[[]]",
+    "{}",
+    "{ kind = \"none\" }",
+    "{ kind = 1 }",
+    "{ kind = \"linear\", factor = 2.0 }",
+    "1979-05-27",
+    "\"\"\"\na\n\"\"\"",
+    "'",
+    "{",
+    "=",
+    "\"é☃\"",
 ];
 
 /// Keys that mean something somewhere.
 const KEYS: &[&str] = &[
-    "kind", "preset", "extends", "n_heads", "n_kv_heads", "d_head", "d_model", "n_layers", "eps", "dropout", "max_len", "scaling",
-    "fraction", "steps", "warmup_steps", "batch_size", "micro_batch_size", "context", "path", "groups", "betas", "sample", "ema",
-    "digits", "length", "symbols", "final_norm", "norm", "qk_norm", "shared_parallel_norm", "softcap", "vocab_size", "x.y", "\"a b\"",
+    "kind",
+    "preset",
+    "extends",
+    "n_heads",
+    "n_kv_heads",
+    "d_head",
+    "d_model",
+    "n_layers",
+    "eps",
+    "dropout",
+    "max_len",
+    "scaling",
+    "fraction",
+    "steps",
+    "warmup_steps",
+    "batch_size",
+    "micro_batch_size",
+    "context",
+    "path",
+    "groups",
+    "betas",
+    "sample",
+    "ema",
+    "digits",
+    "length",
+    "symbols",
+    "final_norm",
+    "norm",
+    "qk_norm",
+    "shared_parallel_norm",
+    "softcap",
+    "vocab_size",
+    "x.y",
+    "\"a b\"",
 ];
 
 fn seeds() -> Vec<String> {
@@ -63,7 +124,12 @@ fn kinds() -> Vec<&'static str> {
         train::schedule::KINDS,
     ];
     let own = tokenizer::KINDS.iter().chain(data::KINDS).map(|k| k.kind);
-    tables.iter().flat_map(|t| t.iter()).map(|k| k.kind).chain(own).collect()
+    tables
+        .iter()
+        .flat_map(|t| t.iter())
+        .map(|k| k.kind)
+        .chain(own)
+        .collect()
 }
 
 /// Draws of one case.
@@ -83,8 +149,14 @@ impl Dice {
         let mut lines: Vec<String> = text.lines().map(String::from).collect();
         let at = self.below(lines.len());
         let kind = format!("\"{}\"", self.of(kinds));
-        let value = if self.below(2) == 0 { kind.as_str() } else { self.of(VALUES) };
-        let Some(line) = lines.get_mut(at) else { return text.into() };
+        let value = if self.below(2) == 0 {
+            kind.as_str()
+        } else {
+            self.of(VALUES)
+        };
+        let Some(line) = lines.get_mut(at) else {
+            return text.into();
+        };
         let equals: Vec<usize> = line.match_indices('=').map(|(i, _)| i).collect();
         if let Some(from) = equals.get(self.below(equals.len())) {
             let rest = &line[from + 1..];
@@ -122,8 +194,22 @@ impl Dice {
     }
 
     fn set(&mut self, kinds: &[&str]) -> String {
-        let table = self.of(&["model", "model.position", "model.attention", "data", "train", "optimizer", "schedule", "x", ""]);
-        let value = if self.below(2) == 0 { self.of(kinds) } else { self.of(VALUES) };
+        let table = self.of(&[
+            "model",
+            "model.position",
+            "model.attention",
+            "data",
+            "train",
+            "optimizer",
+            "schedule",
+            "x",
+            "",
+        ]);
+        let value = if self.below(2) == 0 {
+            self.of(kinds)
+        } else {
+            self.of(VALUES)
+        };
         format!("{table}.{}={value}", self.of(KEYS))
     }
 }
@@ -157,8 +243,14 @@ fn clear(error: &Error) {
     for fault in faults {
         let text = fault.to_string();
         assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(fault.file.is_some() || text.starts_with("--set"), "no place: {text}");
-        assert!(!text.contains("Unfit") && !text.contains("internally tagged"), "{text}");
+        assert!(
+            fault.file.is_some() || text.starts_with("--set"),
+            "no place: {text}"
+        );
+        assert!(
+            !text.contains("Unfit") && !text.contains("internally tagged"),
+            "{text}"
+        );
     }
 }
 
@@ -199,12 +291,16 @@ fn no_file_makes_it_panic() {
         }
     }
     // Both sides of the fence were visited.
-    assert!((CASES / 50..CASES * 9 / 10).contains(&accepted), "{accepted} of {CASES} accepted");
+    assert!(
+        (CASES / 50..CASES * 9 / 10).contains(&accepted),
+        "{accepted} of {CASES} accepted"
+    );
 }
 
 #[test]
 fn deep_and_long_files_are_refused() {
-    let deep = |open: &str, close: &str| format!("x = {}1{}", open.repeat(100_000), close.repeat(100_000));
+    let deep =
+        |open: &str, close: &str| format!("x = {}1{}", open.repeat(100_000), close.repeat(100_000));
     for text in [
         deep("[", "]"),
         deep("{ a = ", "}"),

@@ -11,7 +11,8 @@ type Family = (&'static str, Vec<(&'static str, &'static str)>);
 
 fn families() -> Vec<Family> {
     let rows = |kinds: &'static [nn::Kind]| kinds.iter().map(|k| (k.kind, k.example)).collect();
-    let own = |kinds: &'static [tokenizer::Kind]| kinds.iter().map(|k| (k.kind, k.example)).collect();
+    let own =
+        |kinds: &'static [tokenizer::Kind]| kinds.iter().map(|k| (k.kind, k.example)).collect();
     vec![
         ("model", rows(model::KINDS)),
         ("model.position", rows(nn::position::KINDS)),
@@ -46,13 +47,19 @@ fn the_tables_list_what_the_types_know() {
 fn every_example_loads() {
     for (key, kinds) in families() {
         for (kind, example) in kinds {
-            let body: Vec<&str> = example.lines().filter(|line| !line.starts_with('[')).collect();
+            let body: Vec<&str> = example
+                .lines()
+                .filter(|line| !line.starts_with('['))
+                .collect();
             let value = match example.starts_with(['{', '"']) {
                 true => example.to_string(),
                 false => format!("{{ {} }}", body.join(", ")),
             };
             load(&[format!("{key}={value}")]).unwrap_or_else(|e| panic!("{key} {kind}: {e}"));
-            assert!(value.contains(&format!("\"{kind}\"")), "{key} {kind} has another's example");
+            assert!(
+                value.contains(&format!("\"{kind}\"")),
+                "{key} {kind} has another's example"
+            );
         }
     }
 }
@@ -66,6 +73,9 @@ fn list_shows_every_kind() {
         }
     }
     let norms = list::text(Some("norms")).unwrap();
-    assert!(norms.starts_with("norms  ([model] norm)\n  layer  subtract the mean"), "{norms}");
+    assert!(
+        norms.starts_with("norms  ([model] norm)\n  layer  subtract the mean"),
+        "{norms}"
+    );
     assert_eq!(norms.lines().count(), 4);
 }

@@ -28,10 +28,27 @@ fn line(loaded: &Loaded, key: &str) -> usize {
 #[test]
 fn placement_and_position_are_one_key() {
     let loaded = right(&["model.norm_placement=post", "model.position=alibi"]);
-    assert!(matches!(decoder(&loaded).position, PositionConfig::Alibi(_)));
-    assert_eq!(*loaded.origin("model.position.kind"), Origin::Set("model.position=alibi".into()));
-    for kind in ["none", "sinusoidal", "learned", "learned_per_layer", "rotary", "alibi", "relative_bias"] {
-        for set in [format!("model.position={kind}"), format!("model.position.kind={kind}")] {
+    assert!(matches!(
+        decoder(&loaded).position,
+        PositionConfig::Alibi(_)
+    ));
+    assert_eq!(
+        *loaded.origin("model.position.kind"),
+        Origin::Set("model.position=alibi".into())
+    );
+    for kind in [
+        "none",
+        "sinusoidal",
+        "learned",
+        "learned_per_layer",
+        "rotary",
+        "alibi",
+        "relative_bias",
+    ] {
+        for set in [
+            format!("model.position={kind}"),
+            format!("model.position.kind={kind}"),
+        ] {
             judged(RIGHT, &[set]).unwrap();
         }
     }
@@ -50,10 +67,19 @@ fn the_same_kind_keeps_the_keys_below_and_another_drops_them() {
     let set = |set: &str| judged(&text, &[set.into()]).unwrap();
     assert_eq!(theta(&set("model.position.fraction=0.5")), 77.0);
     assert_eq!(theta(&set("model.position=rotary")), 77.0);
-    assert_eq!(theta(&set("model.position={ kind = \"rotary\", fraction = 0.5 }")), 77.0);
-    assert!(matches!(decoder(&set("model.position=learned")).position, PositionConfig::Learned(_)));
+    assert_eq!(
+        theta(&set("model.position={ kind = \"rotary\", fraction = 0.5 }")),
+        77.0
+    );
+    assert!(matches!(
+        decoder(&set("model.position=learned")).position,
+        PositionConfig::Learned(_)
+    ));
     // The order of overrides does not matter.
-    for sets in [["model.position.max_len=300", "model.position=learned"], ["model.position=learned", "model.position.max_len=300"]] {
+    for sets in [
+        ["model.position.max_len=300", "model.position=learned"],
+        ["model.position=learned", "model.position.max_len=300"],
+    ] {
         let loaded = right(&sets);
         let PositionConfig::Learned(c) = &decoder(&loaded).position else {
             panic!("{:?}", decoder(&loaded).position);
@@ -68,15 +94,23 @@ fn extended_files_lie_below() {
     let path = |name: &str| folder.path().join(name);
     std::fs::create_dir(path("base")).unwrap();
     std::fs::write(path("base/right.toml"), RIGHT).unwrap();
-    std::fs::write(path("base/middle.toml"), "extends = \"right.toml\"\n[train]\nsteps = 7_000\n").unwrap();
-    let text = "extends = \"base/middle.toml\"\nname = \"top\"\n[model]\nposition = \"sinusoidal\"\n";
+    std::fs::write(
+        path("base/middle.toml"),
+        "extends = \"right.toml\"\n[train]\nsteps = 7_000\n",
+    )
+    .unwrap();
+    let text =
+        "extends = \"base/middle.toml\"\nname = \"top\"\n[model]\nposition = \"sinusoidal\"\n";
     std::fs::write(path("top.toml"), text).unwrap();
     let loaded = load(&path("top.toml"), &["train.batch_size=8".into()]).unwrap();
     assert_eq!(loaded.experiment.name, "top");
     assert_eq!(loaded.experiment.train.steps, 7000);
     assert_eq!(loaded.experiment.train.batch_size, 8);
     assert_eq!(decoder(&loaded).n_layers, 6);
-    assert!(matches!(decoder(&loaded).position, PositionConfig::Sinusoidal(_)));
+    assert!(matches!(
+        decoder(&loaded).position,
+        PositionConfig::Sinusoidal(_)
+    ));
     assert_eq!(loaded.source, text);
     assert_eq!(line(&loaded, "name"), 2);
     assert_eq!(line(&loaded, "model.position.kind"), 4);
@@ -94,10 +128,16 @@ fn presets_lie_below_the_file() {
     // The file's keys win, the preset's own remain.
     assert_eq!(decoder(&loaded).n_layers, 6);
     assert!(!decoder(&loaded).tie_embeddings);
-    assert_eq!(*loaded.origin("model.tie_embeddings"), Origin::Preset("llama-7b".into()));
+    assert_eq!(
+        *loaded.origin("model.tie_embeddings"),
+        Origin::Preset("llama-7b".into())
+    );
     // Another preset begins anew.
     let loaded = right(&["model.preset=gpt2", "model.n_layers=3"]);
-    assert_eq!((decoder(&loaded).n_layers, decoder(&loaded).d_model), (3, 768));
+    assert_eq!(
+        (decoder(&loaded).n_layers, decoder(&loaded).d_model),
+        (3, 768)
+    );
     let ModelConfig::Decoder(gpt2) = parse_preset("gpt2").unwrap().model;
     assert_eq!(decoder(&loaded).attention, gpt2.attention);
 }
@@ -106,7 +146,11 @@ fn presets_lie_below_the_file() {
 fn every_preset_makes_sense() {
     for name in names() {
         let loaded = judged(RIGHT, &[format!("model.preset={name}")]).unwrap();
-        assert_eq!(loaded.experiment.model, parse_preset(name).unwrap().model, "{name}");
+        assert_eq!(
+            loaded.experiment.model,
+            parse_preset(name).unwrap().model,
+            "{name}"
+        );
     }
 }
 
@@ -115,8 +159,15 @@ fn resolved_files_load_back() {
     for sets in [
         &[][..],
         &["model.preset=llama3.1-8b", "name=a+b"],
-        &["optimizer.groups=[{ match = \"norm\", lr_scale = 0.5 }]", "train.sample={ prompt = \"a\\nb\\\"c\\t\\u0001\" }"],
-        &["expect.valid_loss={ equals = 1e-30, tolerance = 0.0 }", "train.ema=0.999", "optimizer.lr=1e-12"],
+        &[
+            "optimizer.groups=[{ match = \"norm\", lr_scale = 0.5 }]",
+            "train.sample={ prompt = \"a\\nb\\\"c\\t\\u0001\" }",
+        ],
+        &[
+            "expect.valid_loss={ equals = 1e-30, tolerance = 0.0 }",
+            "train.ema=0.999",
+            "optimizer.lr=1e-12",
+        ],
     ] {
         let loaded = right(sets);
         for text in [resolved_toml(&loaded.experiment), annotated_toml(&loaded)] {

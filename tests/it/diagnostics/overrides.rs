@@ -78,7 +78,11 @@ pub const CASES: &[Case] = &[
     Case {
         title: "set: last wins, kinds too",
         edits: &[],
-        sets: &["model.position=alibi", "model.position=learned", "model.position.max_len=3"],
+        sets: &[
+            "model.position=alibi",
+            "model.position=learned",
+            "model.position.max_len=3",
+        ],
         says: "--set model.position.max_len=3: [model.position] max_len = 3 is shorter than the context of 256 tokens; leave it out to follow the data",
     },
     Case {

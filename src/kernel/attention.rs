@@ -1,0 +1,61 @@
+//! Softmax attention: `softmax(softcap(scale·q·kᵀ) + bias, masked)·v` (Vaswani et al. 2017), with key-value
+//! heads shared by groups of query heads (Ainslie et al. 2023) and dropout on the weights.
+//!
+//! The flex kernel works on tiles and keeps one log-sum-exp per query (Dao et al. 2022, arXiv:2205.14135):
+//! memory grows with the length, not with its square, apart from what `bias` and `blocked` hold themselves.
+
+use burn::tensor::{Bool, Tensor};
+
+use super::{DropKey, composed};
+
+/// Which pairs of query and key may attend.
+#[derive(Clone, Debug, Default)]
+pub struct AttentionMask {
+    /// Query `i` sits at position `offset + i`; keys start at 0; keys after the query are blocked.
+    pub causal: bool,
+    /// Position of the first query, used by `causal` only.
+    pub offset: usize,
+    /// `[B or 1, 1, Q, K]`; true may not attend.
+    pub blocked: Option<Tensor<4, Bool>>,
+}
+
+/// How scores become weights.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionOptions {
+    /// Factor of the scores, usually `1/√d_head`.
+    pub scale: f64,
+    /// Scores become `cap·tanh(score/cap)`.
+    pub softcap: Option<f64>,
+    /// Dropout of single weights.
+    pub dropout: Option<DropKey>,
+}
+
+/// Attention of q `[B, H, Q, D]` over k and v `[B, H_kv, K, D]` (H_kv divides H), plus `bias`
+/// `[1 or B, H, Q, K]` after scale and soft cap; every float argument may be differentiated. The result is
+/// `[B, H, Q, D]`; a query with nothing to attend to gives zeros.
+pub fn attention(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    bias: Option<Tensor<4>>,
+    mask: AttentionMask,
+    options: AttentionOptions,
+) -> Tensor<4> {
+    let ([batch, heads, n_q, d_head], [_, kv_heads, n_k, _]) = (q.dims(), k.dims());
+    assert_eq!(
+        k.dims(),
+        [batch, kv_heads, n_k, d_head],
+        "keys of attention"
+    );
+    assert_eq!(v.dims(), k.dims(), "values of attention");
+    assert_eq!(heads % kv_heads, 0, "key-value heads divide the heads");
+    if let Some(bias) = &bias {
+        let dims = bias.dims();
+        assert!(
+            dims[0] == 1 || dims[0] == batch,
+            "batch of attention's bias"
+        );
+        assert_eq!(dims[1..], [heads, n_q, n_k], "bias of attention");
+    }
+    composed::attention(q, k, v, bias, mask, options)
+}

@@ -1,0 +1,261 @@
+//! Every operation of this floor written with plain tensor operations: what runs on a device without
+//! kernels of its own, and the oracle that the kernels are tested against.
+//!
+//! Differentiation is left to Burn's autodiff, so intermediate results are kept; nothing here is fast.
+//! Arguments and shapes are those of the functions of the same name in [`super`].
+
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation as burn_activation};
+
+use super::{Activation, AdamwArgs, AttentionMask, AttentionOptions, DropKey};
+use crate::rng::Purpose;
+
+/// `x·weight + bias`.
+pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
+    let [batch, seq, d_in] = x.dims();
+    let d_out = weight.dims()[1];
+    let y = x.reshape([batch * seq, d_in]).matmul(weight);
+    let y = match bias {
+        Some(bias) => y + bias.unsqueeze(),
+        None => y,
+    };
+    y.reshape([batch, seq, d_out])
+}
+
+/// `x·weightᵀ`.
+pub fn linear_transposed(x: Tensor<3>, weight: Tensor<2>) -> Tensor<3> {
+    linear(x, weight.transpose(), None)
+}
+
+/// `x + y`.
+pub fn add(x: Tensor<3>, y: Tensor<3>) -> Tensor<3> {
+    x + y
+}
+
+/// Layer normalisation over the last dimension.
+pub fn layer_norm(x: Tensor<3>, gamma: Tensor<1>, beta: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
+    let centred = x.clone() - x.mean_dim(2);
+    let variance = centred.clone().square().mean_dim(2);
+    let y = centred / (variance + eps).sqrt() * gamma.unsqueeze();
+    match beta {
+        Some(beta) => y + beta.unsqueeze(),
+        None => y,
+    }
+}
+
+/// Root mean square normalisation over the last dimension.
+pub fn rms_norm(x: Tensor<3>, gamma: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
+    let mean_square = x.clone().square().mean_dim(2);
+    let y = x / (mean_square + eps).sqrt();
+    match gamma {
+        Some(gamma) => y * gamma.unsqueeze(),
+        None => y,
+    }
+}
+
+/// The activation, element by element.
+pub fn activate(x: Tensor<3>, activation: Activation) -> Tensor<3> {
+    match activation {
+        Activation::Relu => burn_activation::relu(x),
+        Activation::Gelu => {
+            let half = x.clone() * 0.5;
+            half * ((x * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0)
+        }
+        Activation::GeluTanh => {
+            let inner = x.clone() + x.clone().powi_scalar(3) * 0.044_715;
+            let scaled = inner * (2.0 / std::f64::consts::PI).sqrt();
+            x * 0.5 * (scaled.tanh() + 1.0)
+        }
+        Activation::Silu => x.clone() * burn_activation::sigmoid(x),
+        Activation::ReluSquared => burn_activation::relu(x).square(),
+    }
+}
+
+/// `activation(gate) · up`.
+pub fn gated(gate: Tensor<3>, up: Tensor<3>, activation: Activation) -> Tensor<3> {
+    activate(gate, activation) * up
+}
+
+/// Softmax attention with all scores in memory.
+pub fn attention(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    bias: Option<Tensor<4>>,
+    mask: AttentionMask,
+    options: AttentionOptions,
+) -> Tensor<4> {
+    let ([batch, heads, n_q, _], n_k) = (q.dims(), k.dims()[2]);
+    let device = q.device();
+    let (k, v) = (repeat_heads(k, heads), repeat_heads(v, heads));
+    let mut scores = q.matmul(k.transpose()) * options.scale;
+    if let Some(cap) = options.softcap {
+        scores = (scores / cap).tanh() * cap;
+    }
+    if let Some(bias) = bias {
+        scores = scores + bias;
+    }
+    let blocked = blocked_pairs(&mask, [n_q, n_k], &device);
+    let weights = match blocked {
+        None => burn_activation::softmax(scores, 3),
+        Some(blocked) => {
+            // Filled twice: a finite value before softmax keeps fully blocked rows free of NaN, the zero
+            // after it makes them (and their gradients) zero.
+            let blocked = blocked.expand([batch, heads, n_q, n_k]);
+            burn_activation::softmax(scores.mask_fill(blocked.clone(), -1e30), 3)
+                .mask_fill(blocked, 0.0)
+        }
+    };
+    let weights = match options.dropout {
+        Some(key) => drop_elements(weights, key),
+        None => weights,
+    };
+    weights.matmul(v)
+}
+
+/// Each key-value head once for every query head that reads it.
+fn repeat_heads(x: Tensor<4>, heads: usize) -> Tensor<4> {
+    let [batch, kv_heads, seq, d_head] = x.dims();
+    if kv_heads == heads {
+        return x;
+    }
+    let group = heads / kv_heads;
+    x.reshape([batch, kv_heads, 1, seq, d_head])
+        .expand([batch, kv_heads, group, seq, d_head])
+        .reshape([batch, heads, seq, d_head])
+}
+
+/// The pairs that may not attend, `[B or 1, 1, Q, K]`, when there are any.
+fn blocked_pairs(
+    mask: &AttentionMask,
+    [n_q, n_k]: [usize; 2],
+    device: &Device,
+) -> Option<Tensor<4, Bool>> {
+    let future = mask.causal.then(|| {
+        let rows = Tensor::<1, Int>::arange(0..n_q as i64, device).reshape([1, 1, n_q, 1]);
+        let columns = Tensor::<1, Int>::arange(0..n_k as i64, device).reshape([1, 1, 1, n_k]);
+        let last = (rows + mask.offset as i64).expand([1, 1, n_q, n_k]);
+        columns.expand([1, 1, n_q, n_k]).greater(last)
+    });
+    match (future, mask.blocked.clone()) {
+        (Some(future), Some(blocked)) => Some(blocked.bool_or(future)),
+        (future, blocked) => future.or(blocked),
+    }
+}
+
+/// Dropout of single elements.
+pub fn dropout(x: Tensor<3>, key: DropKey) -> Tensor<3> {
+    drop_elements(x, key)
+}
+
+/// Dropout of a tensor of any rank whose first dimension is the row.
+pub fn drop_elements<const D: usize>(x: Tensor<D>, key: DropKey) -> Tensor<D> {
+    if key.p <= 0.0 {
+        return x;
+    }
+    let dims = x.dims();
+    let per_row = dims.iter().skip(1).product::<usize>();
+    let mut factors = vec![0.0f32; dims[0] * per_row];
+    for (row, factors) in factors.chunks_exact_mut(per_row.max(1)).enumerate() {
+        key.fill(row, 0, factors);
+    }
+    let data = TensorData::new(factors, dims);
+    let factors = Tensor::<D>::from_data(data, &x.device());
+    x * factors
+}
+
+/// Dropout of whole rows.
+pub fn drop_path(x: Tensor<3>, key: DropKey) -> Tensor<3> {
+    if key.p <= 0.0 {
+        return x;
+    }
+    let batch = x.dims()[0];
+    let factors: Vec<f32> = (0..batch)
+        .map(|row| {
+            let word = key.stream(Purpose::DropPath, row).block(0)[0];
+            key.factor(word)
+        })
+        .collect();
+    let factors = Tensor::<3>::from_data(TensorData::new(factors, [batch, 1, 1]), &x.device());
+    x * factors
+}
+
+/// Summed cross-entropy.
+pub fn cross_entropy_sum(
+    logits: Tensor<2>,
+    targets: Tensor<1, Int>,
+    label_smoothing: f64,
+) -> Tensor<1> {
+    let [positions, vocab] = logits.dims();
+    let skipped = targets.clone().equal_elem(super::NOT_SCORED);
+    let index = targets
+        .mask_fill(skipped.clone(), 0)
+        .reshape([positions, 1]);
+    let log_p = burn_activation::log_softmax(logits, 1);
+    let picked = log_p.clone().gather(1, index).reshape([positions]);
+    let mut loss = picked * (label_smoothing - 1.0);
+    if label_smoothing > 0.0 {
+        let all = log_p.sum_dim(1).reshape([positions]);
+        loss = loss - all * (label_smoothing / vocab as f64);
+    }
+    loss.mask_fill(skipped, 0.0).sum()
+}
+
+/// Rotation of pairs of the first `R` dimensions of each head.
+pub fn rotary(x: Tensor<4>, cos: Tensor<2>, sin: Tensor<2>, interleaved: bool) -> Tensor<4> {
+    let [batch, heads, seq, d_head] = x.dims();
+    let pairs = cos.dims()[1];
+    let turned = x.clone().narrow(3, 0, 2 * pairs);
+    let split = if interleaved {
+        [batch, heads, seq, pairs, 2]
+    } else {
+        [batch, heads, seq, 2, pairs]
+    };
+    let axis = if interleaved { 4 } else { 3 };
+    let halves = turned.reshape(split);
+    let part = |i| {
+        halves
+            .clone()
+            .narrow(axis, i, 1)
+            .reshape([batch, heads, seq, pairs])
+    };
+    let (a, b) = (part(0), part(1));
+    let cos = cos.reshape([1, 1, seq, pairs]);
+    let sin = sin.reshape([1, 1, seq, pairs]);
+    let first = a.clone() * cos.clone() - b.clone() * sin.clone();
+    let second = b * cos + a * sin;
+    let joined = Tensor::<4>::stack::<5>(vec![first, second], axis);
+    let turned = joined.reshape([batch, heads, seq, 2 * pairs]);
+    if 2 * pairs == d_head {
+        return turned;
+    }
+    Tensor::cat(vec![turned, x.narrow(3, 2 * pairs, d_head - 2 * pairs)], 3)
+}
+
+/// Rows of `weight`.
+pub fn embedding(weight: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
+    let ([batch, seq], d_model) = (ids.dims(), weight.dims()[1]);
+    weight
+        .select(0, ids.reshape([batch * seq]))
+        .reshape([batch, seq, d_model])
+}
+
+/// Sum of squares, read back to the host.
+pub fn sum_of_squares<const D: usize>(x: Tensor<D>) -> f64 {
+    x.square().sum().into_scalar::<f32>().into()
+}
+
+/// One step of AdamW.
+pub fn adamw_step<const D: usize>(
+    param: Tensor<D>,
+    grad: Tensor<D>,
+    moment_1: Tensor<D>,
+    moment_2: Tensor<D>,
+    args: AdamwArgs,
+) -> (Tensor<D>, Tensor<D>, Tensor<D>) {
+    let factors = args.factors();
+    let moment_1 = moment_1 * args.beta_1 + grad.clone() * (1.0 - args.beta_1);
+    let moment_2 = moment_2 * args.beta_2 + grad.square() * (1.0 - args.beta_2);
+    let scale = moment_2.clone().sqrt() * factors.second_scale + args.eps;
+    let param = param * factors.decay - moment_1.clone() / scale * factors.step_size;
+    (param, moment_1, moment_2)
+}

@@ -1,0 +1,19 @@
+//! Softmax cross-entropy from logits, with label smoothing as in PyTorch: the target distribution is
+//! `(1−ε)·one_hot + ε/V`.
+
+use burn::tensor::{Int, Tensor};
+
+use super::composed;
+
+/// The target of a position that is not scored.
+pub const NOT_SCORED: i64 = -100;
+
+/// Sum over the scored positions of `−log softmax(logits)[target]`, shape `[1]`: logits `[N, V]`, targets `[N]`
+/// in `0..V`, or [`NOT_SCORED`].
+pub fn cross_entropy_sum(
+    logits: Tensor<2>,
+    targets: Tensor<1, Int>,
+    label_smoothing: f64,
+) -> Tensor<1> {
+    composed::cross_entropy_sum(logits, targets, label_smoothing)
+}

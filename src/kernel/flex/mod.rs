@@ -1,0 +1,1 @@
+//! The kernels for Burn's CPU backend.

@@ -1,0 +1,16 @@
+//! Normalisation over the last dimension: layer (Ba et al. 2016, arXiv:1607.06450) and root mean square
+//! (Zhang and Sennrich 2019, arXiv:1910.07467).
+
+use burn::tensor::Tensor;
+
+use super::composed;
+
+/// `(x − mean) / √(variance + eps) · gamma + beta`: x `[B, S, D]`, gamma and beta `[D]`.
+pub fn layer_norm(x: Tensor<3>, gamma: Tensor<1>, beta: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
+    composed::layer_norm(x, gamma, beta, eps)
+}
+
+/// `x / √(mean(x²) + eps) · gamma`: x `[B, S, D]`, gamma `[D]`.
+pub fn rms_norm(x: Tensor<3>, gamma: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
+    composed::rms_norm(x, gamma, eps)
+}

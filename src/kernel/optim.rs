@@ -1,0 +1,67 @@
+//! What an optimizer does to whole tensors: norms, scaling, and AdamW's update (Loshchilov and Hutter 2019,
+//! arXiv:1711.05101) in one pass over memory. None of it is differentiated.
+
+use burn::tensor::Tensor;
+
+use super::composed;
+
+/// The numbers of one AdamW step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdamwArgs {
+    /// Learning rate.
+    pub lr: f64,
+    /// Decay of the mean of gradients.
+    pub beta_1: f64,
+    /// Decay of the mean of squared gradients.
+    pub beta_2: f64,
+    /// Added to the root of the second moment.
+    pub eps: f64,
+    /// Decoupled decay; the parameter loses `lr·weight_decay` of itself.
+    pub weight_decay: f64,
+    /// Steps that these moments have seen, this one included; starts at 1.
+    pub time: u64,
+}
+
+/// What the arguments come to, computed once in float64.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AdamwFactors {
+    /// `1 − lr·weight_decay`
+    pub decay: f64,
+    /// `lr / (1 − beta_1^t)`
+    pub step_size: f64,
+    /// `1 / √(1 − beta_2^t)`
+    pub second_scale: f64,
+}
+
+impl AdamwArgs {
+    pub(super) fn factors(&self) -> AdamwFactors {
+        let time = self.time as f64;
+        AdamwFactors {
+            decay: 1.0 - self.lr * self.weight_decay,
+            step_size: self.lr / (1.0 - self.beta_1.powf(time)),
+            second_scale: 1.0 / (1.0 - self.beta_2.powf(time)).sqrt(),
+        }
+    }
+}
+
+/// One step: `(param, grad, moments) → (param, moments)`, with PyTorch's formula. The buffers of param and
+/// moments are written in place when nothing else holds them.
+pub fn adamw_step<const D: usize>(
+    param: Tensor<D>,
+    grad: Tensor<D>,
+    moment_1: Tensor<D>,
+    moment_2: Tensor<D>,
+    args: AdamwArgs,
+) -> (Tensor<D>, Tensor<D>, Tensor<D>) {
+    composed::adamw_step(param, grad, moment_1, moment_2, args)
+}
+
+/// Sum of the squares of all elements, for the global norm of gradients.
+pub fn sum_of_squares<const D: usize>(x: &Tensor<D>) -> f64 {
+    composed::sum_of_squares(x.clone())
+}
+
+/// `x·factor`, in place when nothing else holds x: the clipping of gradients.
+pub fn scale<const D: usize>(x: Tensor<D>, factor: f64) -> Tensor<D> {
+    x * factor
+}

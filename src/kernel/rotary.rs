@@ -1,0 +1,16 @@
+//! Rotary positions (Su et al. 2021, arXiv:2104.09864): pairs of dimensions turned by an angle per position.
+//! The backward pass is the rotation by the opposite angle; the tables are constants.
+
+use burn::tensor::Tensor;
+
+use super::composed;
+
+/// Turns the first `R` dimensions of every head of x `[B, H, S, D]` by the angles in cos and sin `[S, R/2]`.
+/// Pair `i` is the dimensions `(i, i + R/2)`, or `(2i, 2i + 1)` when `interleaved`.
+pub fn rotary(x: Tensor<4>, cos: Tensor<2>, sin: Tensor<2>, interleaved: bool) -> Tensor<4> {
+    let ([_, _, seq, d_head], [positions, pairs]) = (x.dims(), cos.dims());
+    assert_eq!(positions, seq, "one row of angles per position");
+    assert_eq!(cos.dims(), sin.dims(), "cosines and sines");
+    assert!(2 * pairs <= d_head, "{pairs} pairs in {d_head} dimensions");
+    composed::rotary(x, cos, sin, interleaved)
+}

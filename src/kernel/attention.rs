@@ -4,9 +4,16 @@
 //! The flex kernel works on tiles and keeps one log-sum-exp per query (Dao et al. 2022, arXiv:2205.14135):
 //! memory grows with the length, not with its square, apart from what `bias` and `blocked` hold themselves.
 
+#[cfg(feature = "flex")]
+use burn::backend::Dispatch;
 use burn::tensor::{Bool, Tensor};
 
 use super::{DropKey, composed};
+#[cfg(feature = "flex")]
+use super::{
+    extension::{AttentionSettings, KernelOps, MaybeMask, maybe},
+    has_kernels,
+};
 
 /// Which pairs of query and key may attend.
 #[derive(Clone, Debug, Default)]
@@ -42,13 +49,63 @@ pub fn attention(
     options: AttentionOptions,
 ) -> Tensor<4> {
     let ([batch, heads, n_q, d_head], [_, kv_heads, n_k, _]) = (q.dims(), k.dims());
-    assert_eq!(k.dims(), [batch, kv_heads, n_k, d_head], "keys of attention");
+    assert_eq!(
+        k.dims(),
+        [batch, kv_heads, n_k, d_head],
+        "keys of attention"
+    );
     assert_eq!(v.dims(), k.dims(), "values of attention");
     assert_eq!(heads % kv_heads, 0, "key-value heads divide the heads");
     if let Some(bias) = &bias {
         let dims = bias.dims();
-        assert!(dims[0] == 1 || dims[0] == batch, "batch of attention's bias");
+        assert!(
+            dims[0] == 1 || dims[0] == batch,
+            "batch of attention's bias"
+        );
         assert_eq!(dims[1..], [heads, n_q, n_k], "bias of attention");
     }
+    if let Some(blocked) = &mask.blocked {
+        let dims = blocked.dims();
+        assert!(
+            dims[0] == 1 || dims[0] == batch,
+            "batch of attention's mask"
+        );
+        assert_eq!(dims[1..], [1, n_q, n_k], "mask of attention");
+    }
+    #[cfg(feature = "flex")]
+    if has_kernels(&q) {
+        return fused(q, k, v, bias, mask, options);
+    }
     composed::attention(q, k, v, bias, mask, options)
+}
+
+#[cfg(feature = "flex")]
+fn fused(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    bias: Option<Tensor<4>>,
+    mask: AttentionMask,
+    options: AttentionOptions,
+) -> Tensor<4> {
+    let blocked = match mask.blocked {
+        Some(blocked) => MaybeMask::Some(blocked.into_dispatch()),
+        None => MaybeMask::None,
+    };
+    let settings = AttentionSettings {
+        causal: mask.causal,
+        offset: mask.offset,
+        scale: options.scale,
+        softcap: options.softcap,
+        dropout: options.dropout.filter(|key| key.p > 0.0),
+    };
+    let (q, k, v) = (q.into_dispatch(), k.into_dispatch(), v.into_dispatch());
+    Tensor::from_dispatch(Dispatch::fused_attention(
+        q,
+        k,
+        v,
+        maybe(bias),
+        blocked,
+        settings,
+    ))
 }

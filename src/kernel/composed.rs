@@ -32,12 +32,7 @@ pub fn add(x: Tensor<3>, y: Tensor<3>) -> Tensor<3> {
 }
 
 /// Layer normalisation over the last dimension.
-pub fn layer_norm(
-    x: Tensor<3>,
-    gamma: Tensor<1>,
-    beta: Option<Tensor<1>>,
-    eps: f64,
-) -> Tensor<3> {
+pub fn layer_norm(x: Tensor<3>, gamma: Tensor<1>, beta: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
     let centred = x.clone() - x.mean_dim(2);
     let variance = centred.clone().square().mean_dim(2);
     let y = centred / (variance + eps).sqrt() * gamma.unsqueeze();

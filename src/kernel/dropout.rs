@@ -10,7 +10,7 @@ use burn::tensor::Tensor;
 use super::composed;
 #[cfg(feature = "flex")]
 use super::{extension::KernelOps, has_kernels};
-use crate::rng::{Purpose, Stream, unit};
+use crate::rng::{Purpose, Stream};
 
 /// Where a dropout stands in a run: everything that its mask depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,13 +34,28 @@ impl DropKey {
         Stream::new(self.seed, purpose, (self.step, row, self.site))
     }
 
+    /// The random words below this one drop their element: `p` of 2³² of them, to 24 bits.
+    pub(super) fn threshold(&self) -> u32 {
+        let p = self.p.clamp(0.0, 1.0);
+        (p * f64::from(1 << 24)).round().min(f64::from((1 << 24) - 1)) as u32 * 256
+    }
+
     /// What an element with these random bits is multiplied by.
     #[inline]
     pub(super) fn factor(&self, word: u32) -> f32 {
-        if unit(word) < self.p as f32 {
+        if word < self.threshold() {
             0.0
         } else {
+            self.kept()
+        }
+    }
+
+    /// What kept elements are multiplied by.
+    pub(super) fn kept(&self) -> f32 {
+        if self.p < 1.0 {
             1.0 / (1.0 - self.p as f32)
+        } else {
+            0.0
         }
     }
 

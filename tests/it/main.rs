@@ -3,3 +3,5 @@
 
 mod kernels;
 mod kernels_speed;
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

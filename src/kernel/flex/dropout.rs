@@ -6,7 +6,59 @@ use pulp::{Simd, WithSimd};
 use super::buffer::{PIECE, contiguous, in_pieces, output, slice, slice_mut, tensor};
 use super::simd::run;
 use crate::kernel::DropKey;
-use crate::rng::Purpose;
+use crate::rng::{Purpose, Stream};
+
+/// Elements that share 16 blocks of random words; see [`DropKey`].
+const GROUP: usize = 64;
+
+/// The factors of whole groups: Philox 4×32-10 with one block per lane, as in [`crate::rng::philox`].
+#[inline(always)]
+fn groups<S: Simd>(simd: S, key: &DropKey, stream: &Stream, first: u64, out: &mut [f32]) {
+    let lanes = S::U32_LANES;
+    let (key_words, [low, high]) = stream.key_and_counter();
+    let word = |value: u32| simd.splat_u32s(value);
+    let mut steps = [0u32; 64];
+    (0..64).for_each(|i| steps[i] = i as u32);
+    let steps = simd.partial_load_u32s(&steps[..lanes]);
+    let (threshold, kept) = (key.threshold(), key.kept());
+    for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
+        let mut block = 0;
+        while block < 16 {
+            let start = (first + group as u64) * 16 + block as u64;
+            // 16 blocks of one group never cross a multiple of 2³².
+            let mut c = [
+                simd.add_u32s(word(start as u32), steps),
+                word((start >> 32) as u32),
+                word(low),
+                word(high),
+            ];
+            let mut k = key_words;
+            for _ in 0..10 {
+                let (low_0, high_0) = simd.widening_mul_u32s(word(0xD251_1F53), c[0]);
+                let (low_1, high_1) = simd.widening_mul_u32s(word(0xCD9E_8D57), c[2]);
+                c = [
+                    simd.xor_u32s(simd.xor_u32s(high_1, c[1]), word(k[0])),
+                    low_1,
+                    simd.xor_u32s(simd.xor_u32s(high_0, c[3]), word(k[1])),
+                    low_0,
+                ];
+                k = [
+                    k[0].wrapping_add(0x9E37_79B9),
+                    k[1].wrapping_add(0xBB67_AE85),
+                ];
+            }
+            let width = lanes.min(16 - block);
+            for (i, words) in c.into_iter().enumerate() {
+                let dropped = simd.less_than_u32s(words, word(threshold));
+                let zero = simd.splat_f32s(0.0);
+                let factor = simd.select_f32s(dropped, zero, simd.splat_f32s(kept));
+                let at = i * 16 + block;
+                simd.partial_store_f32s(&mut out[at..at + width], factor);
+            }
+            block += width;
+        }
+    }
+}
 
 /// Fills the dropout factors of a row's elements, compiled for the machine's registers.
 pub struct Factors<'a> {
@@ -24,8 +76,32 @@ impl WithSimd for Factors<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        self.key.fill(self.row, self.first, self.out);
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self {
+            key,
+            row,
+            first,
+            out,
+        } = self;
+        let stream = key.stream(Purpose::Dropout, row);
+        let (mut next, mut rest) = (first, out);
+        let mut edge = [0.0; GROUP];
+        while !rest.is_empty() {
+            let (group, skip) = ((next / GROUP) as u64, next % GROUP);
+            let whole = rest.len() / GROUP * GROUP;
+            let len = if skip == 0 && whole > 0 {
+                groups(simd, key, &stream, group, &mut rest[..whole]);
+                whole
+            } else {
+                // The end of one group or the start of another.
+                groups(simd, key, &stream, group, &mut edge);
+                let len = rest.len().min(GROUP - skip);
+                rest[..len].copy_from_slice(&edge[skip..skip + len]);
+                len
+            };
+            next += len;
+            rest = &mut rest[len..];
+        }
     }
 }
 

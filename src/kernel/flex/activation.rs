@@ -79,9 +79,11 @@ impl Function for Silu {
     }
 }
 
-/// `f(x)`, `f'(x)·g`, `f(a)·b`, `f'(a)·b·g` and `f(a)·g`.
+/// `f(x)`, times a factor when there is one.
 #[derive(Clone, Copy)]
 struct Value<F>(F);
+
+/// `f'(x)` times the gradient, and times the other side of a gated product when there is one.
 #[derive(Clone, Copy)]
 struct Slope<F>(F);
 

@@ -9,11 +9,12 @@ use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
 use rayon::prelude::*;
 
-use super::attention_rows::SoftmaxRow;
+use super::attention_rows::{SoftmaxRow, soft_cap};
 use super::buffer::{contiguous, dims, output, slice, tensor};
 use super::dropout::Factors;
-use super::product::{Into, Matrix, product};
-use super::simd::run;
+use super::linear::Sum;
+use super::product::{Put, Matrix, product};
+use super::simd::{map_in_place, run};
 use crate::kernel::extension::{AttentionSettings, Maybe, MaybeMask};
 
 /// Queries of a tile.
@@ -140,18 +141,18 @@ impl Problem {
         let q = self.q.rows(batch, head, first, len);
         let k = self.k.rows(batch, self.kv_head(head), from, n);
         let scale = self.settings.scale as f32;
-        product(scores, q, k.transposed(), Into::TILE.times(scale));
+        product(scores, q, k.transposed(), Put::TILE.times(scale));
         let [n_q, n_k] = [self.q.dims[2], self.k.dims[2]];
         for (i, row) in scores.chunks_exact_mut(n).enumerate() {
             let query = first + i;
             if let Some(cap) = self.settings.softcap {
                 let slope = slope.as_deref_mut().map(|s| &mut s[i * n..(i + 1) * n]);
-                super::attention_rows::soft_cap(row, cap as f32, slope);
+                soft_cap(row, cap as f32, slope);
             }
             if let Some(bias) = &self.bias {
                 let b = if dims::<4>(bias)[0] == 1 { 0 } else { batch };
                 let at = ((b * self.q.dims[1] + head) * n_q + query) * n_k + from;
-                super::simd::map_in_place(super::linear::Sum, row, [&slice(bias)[at..at + n]]);
+                map_in_place(Sum, row, [&slice(bias)[at..at + n]]);
             }
             if let Some(blocked) = &self.blocked {
                 let b = if dims::<4>(blocked)[0] == 1 { 0 } else { batch };
@@ -312,7 +313,7 @@ fn forward_tile(
         }
         let v = problem.v.rows(batch, problem.kv_head(head), keys[0], n);
         let weights = Matrix::rows(scores, [len, n]);
-        product(&mut sum, weights, v, Into::ADD_TILE);
+        product(&mut sum, weights, v, Put::ADD_TILE);
     }
     (sum, statistics)
 }

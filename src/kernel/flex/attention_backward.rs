@@ -12,7 +12,7 @@ use super::attention::{CHUNK, Heads, Place, Problem, Shared, TILE};
 use super::attention_rows::{GradientRow, probabilities};
 use super::buffer::{output, slice, tensor};
 use super::linear::Sum;
-use super::product::{Into, Matrix, product};
+use super::product::{Put, Matrix, product};
 use super::simd::{map_in_place, run};
 use crate::kernel::extension::AttentionGradients;
 
@@ -197,7 +197,7 @@ impl Pass<'_> {
         }
         let kv_head = problem.kv_head(head);
         let v = problem.v.rows(batch, kv_head, from, n);
-        product(d_scores, grad, v.transposed(), Into::TILE);
+        product(d_scores, grad, v.transposed(), Put::TILE);
         let lse = &self.lse[(batch * heads + head) * n_q + first..][..len];
         let rows = scores.chunks_exact_mut(n).zip(d_scores.chunks_exact_mut(n));
         for (i, (p, d)) in rows.enumerate() {
@@ -227,9 +227,9 @@ impl Pass<'_> {
         let p = Matrix::rows(scores, [len, n]);
         let d = Matrix::rows(d_scores, [len, n]);
         let scale = problem.settings.scale as f32;
-        let scaled = Into::ADD_TILE.times(scale);
+        let scaled = Put::ADD_TILE.times(scale);
         let d_v = &mut scratch.d_v[range.clone()];
-        product(d_v, p.transposed(), grad, Into::ADD_TILE);
+        product(d_v, p.transposed(), grad, Put::ADD_TILE);
         let q = problem.q.rows(batch, head, first, len);
         product(&mut scratch.d_k[range], d.transposed(), q, scaled);
         let k = problem.k.rows(batch, kv_head, from, n);

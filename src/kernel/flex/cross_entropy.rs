@@ -6,7 +6,7 @@ use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::buffer::{ALONE, PIECE, contiguous, dims, output, slice, slice_mut, tensor};
+use super::buffer::{ALONE, PIECE, contiguous, dims, in_pieces, output, slice, slice_mut, tensor};
 use super::math::exp;
 use super::simd::{Vector, run};
 use crate::kernel::NOT_SCORED;
@@ -142,7 +142,7 @@ fn all_rows(rows: &mut [f32], vocab: usize, targets: &[i64], smoothing: f64) -> 
 }
 
 fn copy(from: &[f32], to: &mut [f32]) {
-    super::buffer::in_pieces(to, PIECE, |first, piece| {
+    in_pieces(to, PIECE, |first, piece| {
         piece.copy_from_slice(&from[first..first + piece.len()]);
     });
 }

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::activation::elementwise;
 use super::buffer::{ALONE, PIECE, contiguous, in_pieces, output, slice, tensor};
-use super::product::{Into, Matrix, product};
+use super::product::{Put, Matrix, product};
 use super::simd::{Elementwise, Vector, map_in_place};
 
 /// `x + y`.
@@ -46,14 +46,14 @@ pub fn forward(
     let d_out = right.shape[1];
     let mut out = output(left.shape[0] * d_out);
     let into = match bias.map(contiguous) {
-        None => Into::REPLACE,
+        None => Put::REPLACE,
         Some(bias) => {
             let rows = (PIECE / d_out.max(1)).max(1);
             in_pieces(&mut out, (rows * d_out).max(1), |_, piece| {
                 let each = |row: &mut [f32]| row.copy_from_slice(slice(&bias));
                 piece.chunks_exact_mut(d_out).for_each(each);
             });
-            Into::ADD
+            Put::ADD
         }
     };
     if left.shape[1] == 0 && !into.add {
@@ -76,7 +76,7 @@ pub fn weight_gradient(x: FlexTensor, grad: FlexTensor) -> FlexTensor {
     if left.shape[1] == 0 {
         out.fill(0.0);
     }
-    product(&mut out, left, right, Into::REPLACE);
+    product(&mut out, left, right, Put::REPLACE);
     tensor(out, shape)
 }
 

@@ -7,43 +7,8 @@ use rayon::prelude::*;
 
 use super::buffer::{ALONE, PIECE, contiguous, in_pieces, output, slice, tensor};
 use super::linear::Sum;
-use super::simd::{Vector, map_in_place, run};
+use super::simd::{Vector, map_in_place, row_sum, run};
 use crate::kernel::extension::NormSettings;
-
-/// Sum over a row of `f` of the registers of `N` slices, with four running sums.
-#[inline(always)]
-fn row_sum<S: Simd, const N: usize>(
-    simd: S,
-    rows: [&[f32]; N],
-    f: impl Fn([Vector<S>; N]) -> Vector<S>,
-) -> f32 {
-    let heads = rows.map(|row| S::as_simd_f32s(row).0);
-    let tails = rows.map(|row| S::as_simd_f32s(row).1);
-    let mut sums = [Vector::splat(simd, 0.0); 4];
-    let count = heads[0].len();
-    let at = |i: usize| heads.map(|head| Vector::new(simd, head[i]));
-    let mut i = 0;
-    while i + 4 <= count {
-        for (j, sum) in sums.iter_mut().enumerate() {
-            *sum = *sum + f(at(i + j));
-        }
-        i += 4;
-    }
-    while i < count {
-        sums[0] = sums[0] + f(at(i));
-        i += 1;
-    }
-    let mut total = ((sums[0] + sums[1]) + (sums[2] + sums[3])).sum();
-    let used = count * S::F32_LANES;
-    if !tails[0].is_empty() {
-        let last = f(tails.map(|tail| Vector::new(simd, simd.partial_load_f32s(tail))));
-        let mut lanes = [0.0; 64];
-        let len = rows[0].len() - used;
-        simd.partial_store_f32s(&mut lanes[..len], last.lanes());
-        total += lanes[..len].iter().sum::<f32>();
-    }
-    total
-}
 
 /// A row's mean (0 when not centred) and the inverse of its scale.
 #[inline(always)]
@@ -217,17 +182,4 @@ fn last(x: &FlexTensor) -> usize {
 /// Elements of a piece of whole rows.
 fn whole_rows(width: usize) -> usize {
     ((PIECE / width.max(1)).max(1) * width).max(1)
-}
-
-/// Sum of squares of a slice.
-pub fn sum_of_squares(x: &[f32]) -> f32 {
-    struct Kernel<'a>(&'a [f32]);
-    impl WithSimd for Kernel<'_> {
-        type Output = f32;
-        #[inline(always)]
-        fn with_simd<S: Simd>(self, simd: S) -> f32 {
-            row_sum(simd, [self.0], |[x]| x * x)
-        }
-    }
-    run(Kernel(x))
 }

@@ -1,12 +1,12 @@
 //! Whole-tensor work of optimizers: one pass over memory, in place, all threads.
 
 use burn_flex::FlexTensor;
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::activation::elementwise;
-use super::buffer::{ALONE, PIECE, contiguous, slice, slice_mut, tensor};
-use super::simd::{Elementwise, Vector, map};
+use super::buffer::{ALONE, PIECE, contiguous, in_pieces, output, slice, slice_mut, tensor};
+use super::simd::{Elementwise, Vector, map, map_in_place, row_sum, run};
 use crate::kernel::AdamwArgs;
 
 /// `x·factor`.
@@ -25,10 +25,21 @@ pub fn scale(x: FlexTensor, factor: f32) -> FlexTensor {
     elementwise(Scale(factor), x, [])
 }
 
+struct Squares<'a>(&'a [f32]);
+
+impl WithSimd for Squares<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f32 {
+        row_sum(simd, [self.0], |[x]| x * x)
+    }
+}
+
 /// Sum of squares. Each piece is summed in float32 lanes, the pieces in float64 in their order.
 pub fn sum_of_squares(x: FlexTensor) -> f64 {
     let x = contiguous(x);
-    let piece = |part: &[f32]| f64::from(super::norm::sum_of_squares(part));
+    let piece = |part: &[f32]| f64::from(run(Squares(part)));
     let elements = slice(&x);
     if elements.len() <= ALONE {
         elements.chunks(PIECE).map(piece).sum()
@@ -38,7 +49,7 @@ pub fn sum_of_squares(x: FlexTensor) -> f64 {
     }
 }
 
-/// The running means and the step, as float32 constants.
+/// The running mean: factors of the old mean and of the gradient.
 #[derive(Clone, Copy)]
 struct Mean(f32, f32);
 
@@ -49,6 +60,7 @@ impl Elementwise<2> for Mean {
     }
 }
 
+/// The running mean of squares.
 #[derive(Clone, Copy)]
 struct MeanSquare(f32, f32);
 
@@ -59,6 +71,7 @@ impl Elementwise<2> for MeanSquare {
     }
 }
 
+/// The parameter's step.
 #[derive(Clone, Copy)]
 struct Update {
     decay: f32,
@@ -95,9 +108,9 @@ pub fn adamw_step(
     let [m, v] = moments;
     let (mut param, mut m, mut v) = (own(param), own(m), own(v));
     let work = |(((p, m), v), g): (((&mut [f32], &mut [f32]), &mut [f32]), &[f32])| {
-        super::simd::map_in_place(first, m, [g]);
-        super::simd::map_in_place(second, v, [g]);
-        super::simd::map_in_place(update, p, [m, v]);
+        map_in_place(first, m, [g]);
+        map_in_place(second, v, [g]);
+        map_in_place(update, p, [m, v]);
     };
     // Small blocks: the three passes meet the moments in cache.
     const BLOCK: usize = 2048;
@@ -129,8 +142,8 @@ fn own(x: FlexTensor) -> FlexTensor {
     if x.is_unique() {
         return x;
     }
-    let mut copy = super::buffer::output(slice(&x).len());
-    super::buffer::in_pieces(&mut copy, PIECE, |first, piece| {
+    let mut copy = output(slice(&x).len());
+    in_pieces(&mut copy, PIECE, |first, piece| {
         map(Scale(1.0), [&slice(&x)[first..first + piece.len()]], piece);
     });
     tensor(copy, x.layout().shape().clone())

@@ -40,7 +40,7 @@ impl<'a> Matrix<'a> {
 
 /// How a product is put into its output.
 #[derive(Clone, Copy)]
-pub struct Into {
+pub struct Put {
     /// Factor of the product.
     pub factor: f32,
     /// Add to what is there instead of replacing it.
@@ -49,7 +49,7 @@ pub struct Into {
     pub threads: bool,
 }
 
-impl Into {
+impl Put {
     /// Replaces the output, on all threads when the product is large.
     pub const REPLACE: Self = Self {
         factor: 1.0,
@@ -85,7 +85,7 @@ impl Into {
 const THREADS_FROM: usize = 96 * 96 * 96;
 
 /// `out = factor·left·right (+ out)`; `out` is stored row after row.
-pub fn product(out: &mut [f32], left: Matrix, right: Matrix, into: Into) {
+pub fn product(out: &mut [f32], left: Matrix, right: Matrix, into: Put) {
     let ([m, k], [inner, n]) = (left.shape, right.shape);
     assert_eq!(k, inner, "the inner dimensions of a matrix product");
     assert_eq!(out.len(), m * n, "the output of a matrix product");

@@ -5,13 +5,22 @@
 //! results may differ in the last bit between machines, never on one.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::sync::OnceLock;
 
 use pulp::{Arch, Simd, WithSimd};
+
+/// Set to `portable`, this variable keeps the kernels of this folder off the machine's vector instructions.
+pub const SWITCH: &str = "FORMWORK_SIMD";
 
 /// Runs a kernel with the best instruction set.
 #[inline]
 pub fn run<K: WithSimd>(kernel: K) -> K::Output {
-    Arch::new().dispatch(kernel)
+    static ARCH: OnceLock<Arch> = OnceLock::new();
+    let arch = ARCH.get_or_init(|| match std::env::var(SWITCH) {
+        Ok(choice) if choice == "portable" => Arch::Scalar,
+        _ => Arch::new(),
+    });
+    arch.dispatch(kernel)
 }
 
 /// A register of float32 lanes.
@@ -237,4 +246,39 @@ pub fn map_in_place<const N: usize, const M: usize, F: Elementwise<N>>(
         }
     }
     run(Kernel(f, io, others));
+}
+
+/// Sum of `f` over the registers of `N` slices of one length, in four running sums.
+#[inline(always)]
+pub fn row_sum<S: Simd, const N: usize>(
+    simd: S,
+    rows: [&[f32]; N],
+    f: impl Fn([Vector<S>; N]) -> Vector<S>,
+) -> f32 {
+    let heads = rows.map(|row| S::as_simd_f32s(row).0);
+    let tails = rows.map(|row| S::as_simd_f32s(row).1);
+    let mut sums = [Vector::splat(simd, 0.0); 4];
+    let count = heads[0].len();
+    let at = |i: usize| heads.map(|head| Vector::new(simd, head[i]));
+    let mut i = 0;
+    while i + 4 <= count {
+        for (j, sum) in sums.iter_mut().enumerate() {
+            *sum = *sum + f(at(i + j));
+        }
+        i += 4;
+    }
+    while i < count {
+        sums[0] = sums[0] + f(at(i));
+        i += 1;
+    }
+    let mut total = ((sums[0] + sums[1]) + (sums[2] + sums[3])).sum();
+    let used = count * S::F32_LANES;
+    if !tails[0].is_empty() {
+        let last = f(tails.map(|tail| Vector::new(simd, simd.partial_load_f32s(tail))));
+        let mut lanes = [0.0; 64];
+        let len = rows[0].len() - used;
+        simd.partial_store_f32s(&mut lanes[..len], last.lanes());
+        total += lanes[..len].iter().sum::<f32>();
+    }
+    total
 }

@@ -9,6 +9,10 @@ use formwork::kernel::{
 };
 use formwork::rng::{Purpose, Stream};
 
+/// As the binary has it: large buffers stay mapped.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn device() -> Device {
     Device::flex().autodiff()
 }

@@ -181,11 +181,12 @@ fn gradients_equal_numeric_ones() {
                 let moved = task.clone().map(&mut Nudge { id, at, by, device: &device });
                 TrainStep::step(&moved, batch()).item.loss.mean()
             };
-            let h = 1e-2;
+            // Weights start near 0.02: a longer step leaves the straight part of the norms.
+            let h = 2e-3;
             let numeric = (loss(h) - loss(-h)) / (2.0 * f64::from(h));
             let difference = (numeric - f64::from(analytic[at])).abs();
             assert!(
-                difference < 2e-4 + 0.02 * numeric.abs(),
+                difference < 5e-4 + 0.03 * numeric.abs(),
                 "{}[{at}]: {} against {numeric}",
                 parameter.path,
                 analytic[at]

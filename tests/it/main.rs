@@ -17,6 +17,7 @@ mod goldens_details;
 mod house;
 mod interop;
 mod interruption;
+mod kernels;
 mod limits;
 mod memory;
 mod optim;

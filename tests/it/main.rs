@@ -18,6 +18,7 @@ mod house;
 mod interop;
 mod interruption;
 mod kernels;
+mod kinds;
 mod limits;
 mod memory;
 mod optim;

@@ -13,7 +13,7 @@ use super::attention_rows::{SoftmaxRow, soft_cap};
 use super::buffer::{contiguous, dims, output, slice, tensor};
 use super::dropout::Factors;
 use super::linear::Sum;
-use super::product::{Put, Matrix, product};
+use super::product::{Matrix, Put, product};
 use super::simd::{map_in_place, run};
 use crate::kernel::extension::{AttentionSettings, Maybe, MaybeMask};
 

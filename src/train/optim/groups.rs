@@ -169,7 +169,10 @@ pub(super) fn faults(common: Common) -> Vec<String> {
                 "group `{name}` changes nothing; give it `lr_scale` or `weight_decay`"
             ));
         }
-        for (key, value) in [("lr_scale", group.lr_scale), ("weight_decay", group.weight_decay)] {
+        for (key, value) in [
+            ("lr_scale", group.lr_scale),
+            ("weight_decay", group.weight_decay),
+        ] {
             if let Some(value) = value.filter(|v| !(*v >= 0.0 && v.is_finite())) {
                 faults.push(format!(
                     "group `{name}`: {key} = {value} is not a number of 0 or more"

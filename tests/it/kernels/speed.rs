@@ -63,7 +63,10 @@ fn row<const D: usize, const E: usize, const N: usize>(
 #[test]
 #[ignore = "a measurement"]
 fn operations() {
-    println!("{:<28}{:>20}{:>20}", "ms", "fused: fwd, +bwd", "composed: fwd, +bwd");
+    println!(
+        "{:<28}{:>20}{:>20}",
+        "ms", "fused: fwd, +bwd", "composed: fwd, +bwd"
+    );
     let big = || random([8, 256, 1536]);
     for kind in [Activation::Gelu, Activation::GeluTanh, Activation::Silu] {
         row(
@@ -87,7 +90,11 @@ fn operations() {
     );
     row(
         "linear 384->1536",
-        [random([8, 256, 384]), random([1, 384, 1536]), random([1, 1, 1536])],
+        [
+            random([8, 256, 384]),
+            random([1, 384, 1536]),
+            random([1, 1, 1536]),
+        ],
         |[x, w, b]| kernel::linear(x, w.squeeze_dim(0), Some(b.reshape([1536]))),
         |[x, w, b]| composed::linear(x, w.squeeze_dim(0), Some(b.reshape([1536]))),
     );
@@ -117,7 +124,8 @@ fn operations() {
         |[x]| composed::dropout(x, key),
     );
     let mut stream = Stream::new(1, Purpose::Split, (0, 0, 0));
-    let mut ints = |n: usize, below| -> Vec<i64> { (0..n).map(|_| stream.below(below) as i64).collect() };
+    let mut ints =
+        |n: usize, below| -> Vec<i64> { (0..n).map(|_| stream.below(below) as i64).collect() };
     let targets = Tensor::<1, Int>::from_data(TensorData::new(ints(1024, 8000), [1024]), &device());
     row(
         "cross entropy [1024,8000]",
@@ -239,8 +247,7 @@ impl Decoder {
     ) -> Tensor<1> {
         let ([vocab, seq, d, layers], batch) = (self.shape, ids.dims()[0]);
         let norm = |x, i: usize| kernel::layer_norm(x, v[i].clone(), Some(v[i + 1].clone()), 1e-5);
-        let linear =
-            |x, i: usize, b: usize| kernel::linear(x, w[i].clone(), Some(v[b].clone()));
+        let linear = |x, i: usize, b: usize| kernel::linear(x, w[i].clone(), Some(v[b].clone()));
         let at = Tensor::<2, Int>::from_data(
             TensorData::new((0..seq as i64).collect::<Vec<_>>(), [1, seq]),
             &device(),
@@ -281,7 +288,8 @@ fn step_time(shape: [usize; 4], heads: usize, batch: usize) -> (f64, f32, f32) {
     let mut model = Decoder::new(shape, heads);
     let [vocab, seq, ..] = shape;
     let mut stream = Stream::new(1, Purpose::Split, (0, 0, 0));
-    let mut ints = |n: usize| -> Vec<i64> { (0..n).map(|_| stream.below(vocab as u64) as i64).collect() };
+    let mut ints =
+        |n: usize| -> Vec<i64> { (0..n).map(|_| stream.below(vocab as u64) as i64).collect() };
     let ids = TensorData::new(ints(batch * seq), [batch, seq]);
     let ids = Tensor::<2, Int>::from_data(ids, &device());
     let targets = TensorData::new(ints(batch * seq), [batch * seq]);
@@ -307,8 +315,14 @@ fn step_time(shape: [usize; 4], heads: usize, batch: usize) -> (f64, f32, f32) {
         let v: Vec<Tensor<1>> = model.vectors.iter().map(lift1).collect();
         let loss = model.loss(&w, &v, &ids, &targets);
         let mut grads = loss.backward();
-        let g2: Vec<Tensor<2>> = w.iter().map(|x| x.grad_remove(&mut grads).unwrap()).collect();
-        let g1: Vec<Tensor<1>> = v.iter().map(|x| x.grad_remove(&mut grads).unwrap()).collect();
+        let g2: Vec<Tensor<2>> = w
+            .iter()
+            .map(|x| x.grad_remove(&mut grads).unwrap())
+            .collect();
+        let g1: Vec<Tensor<1>> = v
+            .iter()
+            .map(|x| x.grad_remove(&mut grads).unwrap())
+            .collect();
         drop((w, v));
         let norm: f64 = g2.iter().map(kernel::sum_of_squares).sum::<f64>()
             + g1.iter().map(kernel::sum_of_squares).sum::<f64>();

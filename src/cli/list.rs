@@ -3,7 +3,7 @@
 use super::output;
 use crate::error::{Error, Result, suggestion};
 use crate::model::preset;
-use crate::nn::Kind;
+use crate::kind::Kind;
 use crate::{data, model, nn, stack, task, tokenizer, train};
 use clap::Args;
 use std::fmt::Write as _;
@@ -72,12 +72,6 @@ fn families() -> Result<Vec<Family>> {
             .map(|k| row(k.kind, k.summary, k.source))
             .collect()
     };
-    let own = |kinds: &[tokenizer::Kind]| {
-        kinds
-            .iter()
-            .map(|k| row(k.kind, k.line, k.source))
-            .collect()
-    };
     Ok(vec![
         ("architectures", "[model] kind", rows(model::KINDS)),
         ("positions", "[model] position", rows(nn::position::KINDS)),
@@ -96,8 +90,8 @@ fn families() -> Result<Vec<Family>> {
         ("tasks", "[task] kind", rows(task::KINDS)),
         ("optimizers", "[optimizer] kind", rows(train::optim::KINDS)),
         ("schedules", "[schedule] kind", rows(train::schedule::KINDS)),
-        ("tokenizers", "[tokenizer] kind", own(tokenizer::KINDS)),
-        ("data", "[data] kind", own(data::KINDS)),
+        ("tokenizers", "[tokenizer] kind", rows(tokenizer::KINDS)),
+        ("data", "[data] kind", rows(data::KINDS)),
         ("presets", "[model] preset", presets()?),
     ])
 }

@@ -90,6 +90,13 @@ impl Stream {
         )
     }
 
+    /// What [`Self::block`] gives to Philox: the key, and the upper half of the counter. For fills that run
+    /// the rounds in registers.
+    #[inline]
+    pub fn key_and_counter(&self) -> ([u32; 2], [u32; 2]) {
+        (self.key, self.at)
+    }
+
     /// The next 32 bits.
     #[inline]
     pub fn next_u32(&mut self) -> u32 {

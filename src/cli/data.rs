@@ -194,3 +194,22 @@ fn fetch(manifest: &Manifest, from: Option<&Path>, folder: &Path) -> Result<()> 
         folder.display()
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_and_every_page_of_it() {
+        let places = Places::at(None, Vec::new(), "none".into());
+        let text = list(&places).unwrap();
+        for manifest in Manifest::all().unwrap() {
+            assert!(text.contains(&manifest.name) && text.contains(&manifest.licence));
+            let page = show(&manifest, &places);
+            assert!(
+                page.contains("sha256") && page.contains("here    no"),
+                "{page}"
+            );
+        }
+    }
+}

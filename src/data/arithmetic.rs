@@ -1,8 +1,8 @@
 //! `12+34=046`: whole numbers of a fixed width, so that every place value has its own position.
 //!
-//! With `reversed` the answer's last digit comes first, as a carry runs (Lee et al., "Teaching arithmetic to small
-//! transformers", arXiv:2307.03381). A sum or product and its mirror image (12+34, 34+12) count as one problem: an
-//! answer that is held out is held out in both orders.
+//! With `reversed` the answer's last digit comes first, as a carry runs (Lee et al., "Teaching
+//! arithmetic to small transformers", arXiv:2307.03381). A sum or product and its mirror image
+//! (12+34, 34+12) count as one problem: an answer that is held out is held out in both orders.
 
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,8 @@ impl ArithmeticConfig {
         faults
     }
 
-    /// Places of an answer: a carry or a sign takes one more than the operands, a product twice as many.
+    /// Places of an answer: a carry or a sign takes one more than the operands, a product twice as
+    /// many.
     fn width(&self) -> usize {
         let digits = self.digits as usize;
         if self.operations.iter().any(|o| o == "*") {

@@ -1,8 +1,8 @@
 //! Token ids on disk, mapped into memory: encoded once, read by every run.
 //!
-//! `magic · bytes per id · tokens · documents · bytes of text · SHA-256 of the rest · ids · document starts`,
-//! little-endian. A file is written aside and renamed into place, and believed only when its length and checksum
-//! are right; otherwise it is made again.
+//! `magic · bytes per id · tokens · documents · bytes of text · SHA-256 of the rest · ids ·
+//! document starts`, little-endian. A file is written aside and renamed into place, and believed
+//! only when its length and checksum are right; otherwise it is made again.
 
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,8 @@ impl Tokens {
     #[allow(unsafe_code)]
     pub fn open(path: &Path) -> Result<Self> {
         let file = std::fs::File::open(path).map_err(Error::io("read", path))?;
-        // SAFETY: the map is read only, and caches are never changed in place: writers make a new file and rename.
+        // SAFETY: the map is read only, and caches are never changed in place: writers make a new
+        // file and rename.
         let map = unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))?;
         let bad = |why: &str| {
             Error::run(format!(

@@ -1,9 +1,10 @@
 //! From the files of `kind = "text"` to windows of token ids.
 //!
-//! Files are read as documents (`documents`), split (`split`), encoded once into caches (`cache`) keyed by the
-//! SHA-256 of the files and of the tokenizer, and cut into windows (`windows`). Documents are followed by the
-//! tokenizer's end-of-text token; without one, by a line break where they lack it. A single document stands alone.
-//! Preparing reads a whole text into memory once; training reads only the mapped cache.
+//! Files are read as documents (`documents`), split (`split`), encoded once into caches (`cache`)
+//! keyed by the SHA-256 of the files and of the tokenizer, and cut into windows (`windows`).
+//! Documents are followed by the tokenizer's end-of-text token; without one, by a line break where
+//! they lack it. A single document stands alone. Preparing reads a whole text into memory once;
+//! training reads only the mapped cache.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -185,7 +186,8 @@ fn long_enough(tokens: &Tokens, config: &TextConfig, split: Split) -> Result<()>
     Ok(())
 }
 
-/// The tokenizer; one that is trained is kept beside the token caches, for it may take longer than encoding.
+/// The tokenizer; one that is trained is kept beside the token caches, for it may take longer than
+/// encoding.
 fn build(config: &TokenizerConfig, texts: &mut Texts<'_>, places: &Places) -> Result<Tokenizer> {
     if !config.is_trained() {
         let found = config.with_path(|path| places.resolve(path))?;

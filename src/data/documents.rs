@@ -1,7 +1,8 @@
 //! Reading files, folders, JSON lines and gzip as documents of bytes.
 //!
-//! A document is a file, a line of a JSONL file, or a block between separators. A byte-order mark at the start of
-//! a file is dropped; everything else is kept as it is. A file is gzipped when its first bytes say so.
+//! A document is a file, a line of a JSONL file, or a block between separators. A byte-order mark
+//! at the start of a file is dropped; everything else is kept as it is. A file is gzipped when its
+//! first bytes say so.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -26,8 +27,8 @@ pub struct Reading {
 /// The field read when none is configured.
 const FIELD: &str = "text";
 
-/// The files that paths stand for: a folder's files at any depth in the order of their paths, hidden ones
-/// and linked folders left out.
+/// The files that paths stand for: a folder's files at any depth in the order of their paths,
+/// hidden ones and linked folders left out.
 pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {

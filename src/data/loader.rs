@@ -1,8 +1,8 @@
 //! Batches: examples in an order that is a function of (seed, step), made ahead on a thread.
 //!
-//! Step s takes examples sB … sB+B−1 of an endless sequence: draws by number, or a counted source in the order of
-//! its epoch's permutation. Nothing else decides, so a stream begins at any step at once, and neither prefetch nor
-//! micro-batches can change what is learned from.
+//! Step s takes examples sB … sB+B−1 of an endless sequence: draws by number, or a counted source
+//! in the order of its epoch's permutation. Nothing else decides, so a stream begins at any step at
+//! once, and neither prefetch nor micro-batches can change what is learned from.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};

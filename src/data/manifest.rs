@@ -1,7 +1,7 @@
 //! Manifests: what a public data set is, where its files lie, and their checksums.
 //!
-//! `datasets/NAME.toml`, built into the binary; a file of that name in the working folder's `datasets/` wins, and
-//! others there are added. No data is shipped.
+//! `datasets/NAME.toml`, built into the binary; a file of that name in the working folder's
+//! `datasets/` wins, and others there are added. No data is shipped.
 
 use std::path::{Path, PathBuf};
 
@@ -86,8 +86,8 @@ pub struct FileEntry {
 }
 
 impl FileEntry {
-    /// The bytes to keep, when `path` holds this file: as it is, or unpacked where it is a gzipped copy of a file
-    /// that is plain at its address.
+    /// The bytes to keep, when `path` holds this file: as it is, or unpacked where it is a gzipped
+    /// copy of a file that is plain at its address.
     ///
     /// # Errors
     /// The checksum that was found and the one that was wanted.

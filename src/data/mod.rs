@@ -1,8 +1,8 @@
 //! Data sets: files or generators in, examples and batches of token ids out.
 //!
-//! [`prepare`] turns `[data]` and `[tokenizer]` into a [`Data`]; [`loader`] turns its sources into batches. An
-//! example is a function of (seed, sample number), an order of (seed, epoch), so nothing here has state to save.
-//! Tensors are made by the task, on its own thread and device.
+//! [`prepare`] turns `[data]` and `[tokenizer]` into a [`Data`]; [`loader`] turns its sources into
+//! batches. An example is a function of (seed, sample number), an order of (seed, epoch), so
+//! nothing here has state to save. Tensors are made by the task, on its own thread and device.
 
 pub mod arithmetic;
 pub mod cache;
@@ -163,7 +163,8 @@ pub struct Item {
     pub inputs: Vec<i32>,
     /// Token ids, or [`NOT_SCORED`]; as long as `inputs`.
     pub targets: Vec<i32>,
-    /// The document of each position, counted from the window's first, when attention must not cross documents.
+    /// The document of each position, counted from the window's first, when attention must not
+    /// cross documents.
     pub documents: Option<Vec<i32>>,
     /// Which example it is: a place in the data, or the number of a draw.
     pub sample: u64,
@@ -171,7 +172,8 @@ pub struct Item {
 
 /// Examples by number.
 pub trait Source: Send + Sync {
-    /// Examples in one pass. A source that draws has no end; its length is what one pass is taken to be.
+    /// Examples in one pass. A source that draws has no end; its length is what one pass is taken
+    /// to be.
     fn len(&self) -> usize;
 
     /// Whether there is nothing in it.
@@ -179,7 +181,8 @@ pub trait Source: Send + Sync {
         self.len() == 0
     }
 
-    /// Example `sample`: a function of the sample number alone. A source that draws takes any number.
+    /// Example `sample`: a function of the sample number alone. A source that draws takes any
+    /// number.
     ///
     /// # Errors
     /// A file that changed or cannot be read.
@@ -267,8 +270,8 @@ pub struct Data {
     pub vocab_size: usize,
     /// `None` for random tokens.
     pub tokenizer: Option<Tokenizer>,
-    /// Bytes of text that a token stands for on average: bits per byte = loss / ln 2 / this. `None` where tokens
-    /// stand for no text.
+    /// Bytes of text that a token stands for on average: bits per byte = loss / ln 2 / this. `None`
+    /// where tokens stand for no text.
     pub bytes_per_token: PerSplit<Option<f64>>,
     /// Tokens of each split; 0 for generators, which have no end.
     pub tokens: PerSplit<u64>,
@@ -293,10 +296,12 @@ impl Data {
 
 /// Prepares data and tokenizer.
 ///
-/// `saved` is the run's own tokenizer on resume or evaluation: it is used as it is, never trained again.
+/// `saved` is the run's own tokenizer on resume or evaluation: it is used as it is, never trained
+/// again.
 ///
 /// # Errors
-/// Faults of the configuration, files that are missing or unreadable, a split too short for one window.
+/// Faults of the configuration, files that are missing or unreadable, a split too short for one
+/// window.
 pub fn prepare(
     config: &DataConfig,
     tokenizer: Option<&TokenizerConfig>,

@@ -1,6 +1,6 @@
-//! Where data sets lie: a path is used as given, else relative to the experiment file, else in the folders of
-//! `FORMWORK_DATA` (separated like `PATH`), in `datasets/data` (what `data pull` fetches) and in `datasets`.
-//! A file may lie there plain or with `.gz`.
+//! Where data sets lie: a path is used as given, else relative to the experiment file, else in the
+//! folders of `FORMWORK_DATA` (separated like `PATH`), in `datasets/data` (what `data pull`
+//! fetches) and in `datasets`. A file may lie there plain or with `.gz`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,8 @@ impl Places {
     /// The file or folder that `path` of an experiment means.
     ///
     /// # Errors
-    /// It is in none of the places; the message lists them and names the command that fetches a known data set.
+    /// It is in none of the places; the message lists them and names the command that fetches a
+    /// known data set.
     pub fn resolve(&self, path: &Path) -> Result<PathBuf> {
         let candidates = || {
             let bases = self.experiment.iter().chain(&self.roots);

@@ -1,8 +1,8 @@
 //! Generated questions with answers: `question=answer`, a line each, only the answer scored.
 //!
-//! A problem belongs to training or is held out by a hash of the problem itself, so no seed, order or length of
-//! training ever shows a held-out one. Validation and test sets are fixed: the same for every seed. The line break
-//! ends the answer and is scored with it.
+//! A problem belongs to training or is held out by a hash of the problem itself, so no seed, order
+//! or length of training ever shows a held-out one. Validation and test sets are fixed: the same
+//! for every seed. The line break ends the answer and is scored with it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -145,7 +145,8 @@ pub(super) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<Data> {
     })
 }
 
-/// The held-out set: different problems of this split, in the order in which a fixed stream draws them.
+/// The held-out set: different problems of this split, in the order in which a fixed stream draws
+/// them.
 fn fixed<P: Problems>(problems: &P, split: Split, items: usize) -> Vec<Problem> {
     let sizes = problems.held_out();
     let mut stream = Stream::new(FIXED_SEED, Purpose::Synthetic, (0, split as u64, 0));

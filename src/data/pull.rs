@@ -1,7 +1,7 @@
 //! Fetching a data set: from its original addresses, or from a folder that has copies.
 //!
-//! A download goes to `FILE.part`, goes on where an earlier one stopped, is checked against the manifest's SHA-256
-//! and renamed into place: a file under its own name is whole and right.
+//! A download goes to `FILE.part`, goes on where an earlier one stopped, is checked against the
+//! manifest's SHA-256 and renamed into place: a file under its own name is whole and right.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -23,8 +23,8 @@ pub enum Outcome {
     NotOffered(String),
 }
 
-/// Fetches every file of `manifest` into `folder`, from the folder `from` when given, else over the network.
-/// `report` hears of each file when it is done, and of `(file, bytes so far)` on the way.
+/// Fetches every file of `manifest` into `folder`, from the folder `from` when given, else over the
+/// network. `report` hears of each file when it is done, and of `(file, bytes so far)` on the way.
 ///
 /// # Errors
 /// The first file that cannot be had, or whose checksum is wrong. Files that were done before stay.
@@ -106,7 +106,8 @@ fn part_of(target: &Path) -> PathBuf {
     name.into()
 }
 
-/// The copy of a file in a folder of copies: the data set's own folder, or one that holds such folders.
+/// The copy of a file in a folder of copies: the data set's own folder, or one that holds such
+/// folders.
 fn copy_in(manifest: &Manifest, file: &FileEntry, from: &Path) -> Option<PathBuf> {
     either(&from.join(&file.path)).or_else(|| either(&from.join(&manifest.name).join(&file.path)))
 }
@@ -133,7 +134,8 @@ fn download(
         .http_status_as_error(false)
         .build()
         .into();
-    let mut request = agent.get(url);
+    // A range of a body that was packed for the way would not fit its file.
+    let mut request = agent.get(url).header("Accept-Encoding", "identity");
     if had > 0 {
         request = request.header("Range", format!("bytes={had}-"));
     }

@@ -1,4 +1,5 @@
-//! Uniformly random tokens: nothing to learn, any shape to measure. The loss of a model that knows it is ln V.
+//! Uniformly random tokens: nothing to learn, any shape to measure. The loss of a model that knows
+//! it is ln V.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! The seams to Burn: sources as `Dataset`s, training and evaluation as `DataLoader`s.
 //!
-//! Batches stay on the host; the task makes tensors on its device, so moving a loader to a device changes nothing.
+//! Batches stay on the host; the task makes tensors on its device, so moving a loader to a device
+//! changes nothing.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! `bca=abc`: sort the symbols of a string, in the order a to z, A to Z, 0 to 9.
 //!
-//! Every place of the answer depends on the whole string: Graves et al., arXiv:1410.5401, section 4.5.
+//! Every place of the answer depends on the whole string: Graves et al., arXiv:1410.5401, section
+//! 4.5.
 
 use serde::{Deserialize, Serialize};
 

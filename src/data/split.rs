@@ -1,7 +1,8 @@
 //! Cutting a text into training, validation and test parts: the tail is held out, as nanoGPT does.
 //!
-//! A fraction counts characters (bytes for the byte tokenizer), or whole documents when windows are packed from
-//! documents. Of 1,115,394 characters with `valid_fraction = 0.1`, 1,003,854 are for training.
+//! A fraction counts characters (bytes for the byte tokenizer), or whole documents when windows are
+//! packed from documents. Of 1,115,394 characters with `valid_fraction = 0.1`, 1,003,854 are for
+//! training.
 
 use super::PerSplit;
 use crate::error::{Error, Result};
@@ -63,7 +64,8 @@ pub fn cut(documents: Vec<Vec<u8>>, unit: Unit, valid: f64, test: f64) -> Result
     Ok(parts)
 }
 
-/// Where validation and test begin. A millionth is forgiven: 4,000,000 · (1 − 0.05 − 0.05) is 3,600,000.
+/// Where validation and test begin. A millionth is forgiven: 4,000,000 · (1 − 0.05 − 0.05) is
+/// 3,600,000.
 fn bounds(total: usize, valid: f64, test: f64) -> (usize, usize) {
     let at = |share: f64| ((total as f64 * share + 1e-6).floor().max(0.0) as usize).min(total);
     let second = at(1.0 - test);

@@ -15,8 +15,8 @@ pub struct TextConfig {
     pub valid_path: Option<Paths>,
     /// Test text.
     pub test_path: Option<Paths>,
-    /// Share of the text, at its end, to validate on: of its characters, of its bytes for the byte tokenizer, of
-    /// its documents for `windows = "documents"`. Default 0.1 without `valid_path`.
+    /// Share of the text, at its end, to validate on: of its characters, of its bytes for the byte
+    /// tokenizer, of its documents for `windows = "documents"`. Default 0.1 without `valid_path`.
     pub valid_fraction: Option<f64>,
     /// Share of the text, after the validation part, to test on.
     pub test_fraction: Option<f64>,

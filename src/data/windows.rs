@@ -1,8 +1,9 @@
 //! Windows of a token stream: next to each other, or anywhere.
 //!
-//! Window k of the counted kind holds tokens kT … kT+T−1 and is scored on kT+1 … kT+T, so that every token but the
-//! first is scored once (nanoGPT draws the start uniformly instead). With attention blocked between documents a
-//! document's first token, which nothing in its document precedes, is not scored.
+//! Window k of the counted kind holds tokens kT … kT+T−1 and is scored on kT+1 … kT+T, so that
+//! every token but the first is scored once (nanoGPT draws the start uniformly instead). With
+//! attention blocked between documents a document's first token, which nothing in its document
+//! precedes, is not scored.
 
 use std::sync::Arc;
 
@@ -61,7 +62,8 @@ impl TextSource {
         match self.layout {
             Layout::Whole | Layout::Covering => sample as usize * self.context,
             Layout::Drawn { seed } => {
-                // A split shorter than one window and its last target is refused when data is prepared.
+                // A split shorter than one window and its last target is refused when data is
+                // prepared.
                 let starts = (self.tokens.len().saturating_sub(self.context)).max(1) as u64;
                 Stream::new(seed, Purpose::Window, (sample, 0, 0)).below(starts) as usize
             }

@@ -1,8 +1,12 @@
 //! Activations of feed-forward layers and their gated products (Shazeer 2020, arXiv:2002.05202).
 
+#[cfg(feature = "flex")]
+use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 use super::composed;
+#[cfg(feature = "flex")]
+use super::{extension::KernelOps, has_kernels};
 
 /// Which function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +25,20 @@ pub enum Activation {
 
 /// The activation of every element of x `[B, S, D]`.
 pub fn activate(x: Tensor<3>, activation: Activation) -> Tensor<3> {
+    #[cfg(feature = "flex")]
+    if has_kernels(&x) {
+        return Tensor::from_dispatch(Dispatch::activation(x.into_dispatch(), activation));
+    }
     composed::activate(x, activation)
 }
 
 /// `activation(gate)·up`, both `[B, S, D]`.
 pub fn gated(gate: Tensor<3>, up: Tensor<3>, activation: Activation) -> Tensor<3> {
+    assert_eq!(gate.dims(), up.dims(), "both sides of a gated product");
+    #[cfg(feature = "flex")]
+    if has_kernels(&gate) {
+        let (gate, up) = (gate.into_dispatch(), up.into_dispatch());
+        return Tensor::from_dispatch(Dispatch::gated(gate, up, activation));
+    }
     composed::gated(gate, up, activation)
 }

@@ -4,9 +4,16 @@
 //! The flex kernel works on tiles and keeps one log-sum-exp per query (Dao et al. 2022, arXiv:2205.14135):
 //! memory grows with the length, not with its square, apart from what `bias` and `blocked` hold themselves.
 
+#[cfg(feature = "flex")]
+use burn::backend::Dispatch;
 use burn::tensor::{Bool, Tensor};
 
 use super::{DropKey, composed};
+#[cfg(feature = "flex")]
+use super::{
+    extension::{AttentionSettings, KernelOps, MaybeMask, maybe},
+    has_kernels,
+};
 
 /// Which pairs of query and key may attend.
 #[derive(Clone, Debug, Default)]
@@ -57,5 +64,48 @@ pub fn attention(
         );
         assert_eq!(dims[1..], [heads, n_q, n_k], "bias of attention");
     }
+    if let Some(blocked) = &mask.blocked {
+        let dims = blocked.dims();
+        assert!(
+            dims[0] == 1 || dims[0] == batch,
+            "batch of attention's mask"
+        );
+        assert_eq!(dims[1..], [1, n_q, n_k], "mask of attention");
+    }
+    #[cfg(feature = "flex")]
+    if has_kernels(&q) {
+        return fused(q, k, v, bias, mask, options);
+    }
     composed::attention(q, k, v, bias, mask, options)
+}
+
+#[cfg(feature = "flex")]
+fn fused(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    bias: Option<Tensor<4>>,
+    mask: AttentionMask,
+    options: AttentionOptions,
+) -> Tensor<4> {
+    let blocked = match mask.blocked {
+        Some(blocked) => MaybeMask::Some(blocked.into_dispatch()),
+        None => MaybeMask::None,
+    };
+    let settings = AttentionSettings {
+        causal: mask.causal,
+        offset: mask.offset,
+        scale: options.scale,
+        softcap: options.softcap,
+        dropout: options.dropout.filter(|key| key.p > 0.0),
+    };
+    let (q, k, v) = (q.into_dispatch(), k.into_dispatch(), v.into_dispatch());
+    Tensor::from_dispatch(Dispatch::fused_attention(
+        q,
+        k,
+        v,
+        maybe(bias),
+        blocked,
+        settings,
+    ))
 }

@@ -1,9 +1,13 @@
 //! Softmax cross-entropy from logits, with label smoothing as in PyTorch: the target distribution is
 //! `(1−ε)·one_hot + ε/V`.
 
+#[cfg(feature = "flex")]
+use burn::backend::Dispatch;
 use burn::tensor::{Int, Tensor};
 
 use super::composed;
+#[cfg(feature = "flex")]
+use super::{extension::KernelOps, has_kernels};
 
 /// The target of a position that is not scored.
 pub const NOT_SCORED: i64 = -100;
@@ -15,5 +19,11 @@ pub fn cross_entropy_sum(
     targets: Tensor<1, Int>,
     label_smoothing: f64,
 ) -> Tensor<1> {
+    #[cfg(feature = "flex")]
+    if has_kernels(&logits) {
+        let (logits, targets) = (logits.into_dispatch(), targets.into_dispatch());
+        let loss = Dispatch::cross_entropy_total(logits, targets, label_smoothing);
+        return Tensor::from_dispatch(loss);
+    }
     composed::cross_entropy_sum(logits, targets, label_smoothing)
 }

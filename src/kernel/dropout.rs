@@ -3,10 +3,14 @@
 //!
 //! Elements: Srivastava et al. 2014. Whole rows: stochastic depth, Huang et al. 2016, arXiv:1603.09382.
 
+#[cfg(feature = "flex")]
+use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 use super::composed;
-use crate::rng::{Purpose, Stream, unit};
+#[cfg(feature = "flex")]
+use super::{extension::KernelOps, has_kernels};
+use crate::rng::{Purpose, Stream};
 
 /// Where a dropout stands in a run: everything that its mask depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,32 +34,89 @@ impl DropKey {
         Stream::new(self.seed, purpose, (self.step, row, self.site))
     }
 
+    /// The random words below this one drop their element: `p` of 2³² of them, to 24 bits.
+    pub(super) fn threshold(&self) -> u32 {
+        let p = self.p.clamp(0.0, 1.0);
+        (p * f64::from(1 << 24)).round().min(f64::from((1 << 24) - 1)) as u32 * 256
+    }
+
     /// What an element with these random bits is multiplied by.
     #[inline]
     pub(super) fn factor(&self, word: u32) -> f32 {
-        if unit(word) < self.p as f32 {
+        if word < self.threshold() {
             0.0
         } else {
-            1.0 / (1.0 - self.p as f32)
+            self.kept()
         }
     }
 
-    /// The factors of the elements `first ..` of a row: element `e` takes word `e mod 4` of block `e / 4`.
-    pub(super) fn fill(&self, row: usize, first: usize, factors: &mut [f32]) {
-        let stream = self.stream(Purpose::Dropout, row);
-        for (i, slot) in factors.iter_mut().enumerate() {
-            let element = (first + i) as u64;
-            *slot = self.factor(stream.block(element / 4)[(element % 4) as usize]);
+    /// What kept elements are multiplied by.
+    pub(super) fn kept(&self) -> f32 {
+        if self.p < 1.0 {
+            1.0 / (1.0 - self.p as f32)
+        } else {
+            0.0
         }
     }
+
+    /// The factors of the elements `first ..` of a row. Elements come in groups of 64, of 16 blocks: element
+    /// `e` takes word `(e mod 64) / 16` of block `16·(e / 64) + e mod 16`, so that registers fill in order.
+    pub(super) fn fill(&self, row: usize, first: usize, factors: &mut [f32]) {
+        let stream = self.stream(Purpose::Dropout, row);
+        let (mut next, mut rest) = (first, factors);
+        while !rest.is_empty() {
+            let (group, skip) = (next / GROUP, next % GROUP);
+            let words = group_words(&stream, group as u64);
+            let len = rest.len().min(GROUP - skip);
+            let (now, later) = rest.split_at_mut(len);
+            for (slot, word) in now.iter_mut().zip(&words[skip..]) {
+                *slot = self.factor(*word);
+            }
+            next += len;
+            rest = later;
+        }
+    }
+}
+
+/// Elements that share 16 blocks.
+const GROUP: usize = 64;
+
+/// The random words of one group, in the order of its elements.
+#[inline(always)]
+fn group_words(stream: &Stream, group: u64) -> [u32; GROUP] {
+    let mut words = [0; GROUP];
+    for block in 0..16 {
+        let drawn = stream.block(group * 16 + block as u64);
+        for (i, word) in drawn.into_iter().enumerate() {
+            words[i * 16 + block] = word;
+        }
+    }
+    words
 }
 
 /// Drops single elements of x `[B, S, D]`.
 pub fn dropout(x: Tensor<3>, key: DropKey) -> Tensor<3> {
-    composed::dropout(x, key)
+    fused_or(x, key, false, composed::dropout)
 }
 
 /// Drops whole rows (dimension 0) of x `[B, S, D]`.
 pub fn drop_path(x: Tensor<3>, key: DropKey) -> Tensor<3> {
-    composed::drop_path(x, key)
+    fused_or(x, key, true, composed::drop_path)
+}
+
+fn fused_or(
+    x: Tensor<3>,
+    key: DropKey,
+    rows: bool,
+    composed: fn(Tensor<3>, DropKey) -> Tensor<3>,
+) -> Tensor<3> {
+    if key.p <= 0.0 {
+        return x;
+    }
+    #[cfg(feature = "flex")]
+    if has_kernels(&x) {
+        return Tensor::from_dispatch(Dispatch::dropped(x.into_dispatch(), key, rows));
+    }
+    let _ = rows;
+    composed(x, key)
 }

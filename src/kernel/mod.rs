@@ -10,14 +10,20 @@ mod activation;
 mod attention;
 pub mod composed;
 mod cross_entropy;
+#[cfg(feature = "flex")]
+mod derivative;
 mod dropout;
 mod embedding;
+#[cfg(feature = "flex")]
+pub mod extension;
 #[cfg(feature = "flex")]
 pub mod flex;
 mod linear;
 mod norm;
 mod optim;
 mod rotary;
+#[cfg(feature = "flex")]
+mod tracked;
 
 pub use activation::{Activation, activate, gated};
 pub use attention::{AttentionMask, AttentionOptions, attention};

@@ -1,9 +1,13 @@
 //! What an optimizer does to whole tensors: norms, scaling, and AdamW's update (Loshchilov and Hutter 2019,
 //! arXiv:1711.05101) in one pass over memory. None of it is differentiated.
 
+#[cfg(feature = "flex")]
+use burn::backend::Flex;
 use burn::tensor::Tensor;
 
 use super::composed;
+#[cfg(feature = "flex")]
+use super::{flex, has_kernels};
 
 /// The numbers of one AdamW step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,15 +57,46 @@ pub fn adamw_step<const D: usize>(
     moment_2: Tensor<D>,
     args: AdamwArgs,
 ) -> (Tensor<D>, Tensor<D>, Tensor<D>) {
+    #[cfg(feature = "flex")]
+    if all_plain([&param, &grad, &moment_1, &moment_2]) {
+        let moments = [primitive(moment_1), primitive(moment_2)];
+        let (param, grad) = (primitive(param), primitive(grad));
+        let [param, moment_1, moment_2] =
+            flex::optim::adamw_step(param, grad, moments, args).map(Tensor::from_primitive::<Flex>);
+        return (param, moment_1, moment_2);
+    }
     composed::adamw_step(param, grad, moment_1, moment_2, args)
 }
 
 /// Sum of the squares of all elements, for the global norm of gradients.
 pub fn sum_of_squares<const D: usize>(x: &Tensor<D>) -> f64 {
+    #[cfg(feature = "flex")]
+    if all_plain([x]) {
+        return flex::optim::sum_of_squares(primitive(x.clone()));
+    }
     composed::sum_of_squares(x.clone())
 }
 
 /// `x·factor`, in place when nothing else holds x: the clipping of gradients.
 pub fn scale<const D: usize>(x: Tensor<D>, factor: f64) -> Tensor<D> {
+    #[cfg(feature = "flex")]
+    if all_plain([&x]) {
+        let x = flex::optim::scale(primitive(x), factor as f32);
+        return Tensor::from_primitive::<Flex>(x);
+    }
     x * factor
+}
+
+/// Whether the tensors are outside autodiff and where the kernels work.
+#[cfg(feature = "flex")]
+fn all_plain<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
+    let plain = |x: &&Tensor<D>| has_kernels(*x) && !x.device().is_autodiff();
+    tensors.iter().all(plain)
+}
+
+/// The CPU backend's tensor of a tensor that [`all_plain`] holds for.
+#[cfg(feature = "flex")]
+fn primitive<const D: usize>(x: Tensor<D>) -> burn_flex::FlexTensor {
+    x.try_into_primitive::<Flex>()
+        .expect("the device was checked to be flex, without autodiff")
 }

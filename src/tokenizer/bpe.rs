@@ -1,8 +1,8 @@
 //! Byte-level byte-pair encoding: no unknown input, the exact text comes back.
 //!
-//! Words are split by GPT-2's rule, written as 256 printable characters (one per byte) and joined by learned
-//! merges. Sennrich et al., arXiv:1508.07909; Radford et al., "Language models are unsupervised multitask
-//! learners", 2019. Ids: bytes, merges, special tokens last.
+//! Words are split by GPT-2's rule, written as 256 printable characters (one per byte) and joined
+//! by learned merges. Sennrich et al., arXiv:1508.07909; Radford et al., "Language models are
+//! unsupervised multitask learners", 2019. Ids: bytes, merges, special tokens last.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -1,6 +1,7 @@
 //! One token per byte: id = byte, so any file is a text and 256 tokens are enough.
 //!
-//! In the file it is a byte-level BPE without merges. Graves, arXiv:1308.0850; Al-Rfou et al., arXiv:1808.04444.
+//! In the file it is a byte-level BPE without merges. Graves, arXiv:1308.0850; Al-Rfou et al.,
+//! arXiv:1808.04444.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! One token per character (Unicode scalar value), ids in the order of the characters.
 //!
-//! Vocabulary: the characters of the training text, sorted, then the unknown token, the end of text and other
-//! special tokens when configured. Karpathy, char-rnn (2015).
+//! Vocabulary: the characters of the training text, sorted, then the unknown token, the end of text
+//! and other special tokens when configured. Karpathy, char-rnn (2015).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -42,10 +42,31 @@ impl CharConfig {
             .collect()
     }
 
-    /// The file of the tokenizer for the characters of `texts`.
+    /// The file of the tokenizer for the characters of `texts`. A special token that is one of them
+    /// (a line break that ends a name) keeps its place; the others follow.
     pub(super) fn train(&self, texts: &[&str]) -> Value {
         let alphabet: BTreeSet<char> = texts.iter().flat_map(|t| t.chars()).collect();
-        let added = format::specials(self.names(), alphabet.len(), self.end_of_text.as_deref());
+        let alphabet: Vec<char> = alphabet.into_iter().collect();
+        let place = |name: &str| {
+            alphabet
+                .iter()
+                .position(|c| c.encode_utf8(&mut [0; 4]) == name)
+        };
+        let (inside, after): (Vec<&str>, Vec<&str>) = self
+            .names()
+            .into_iter()
+            .partition(|name| place(name).is_some());
+        let end = self.end_of_text.as_deref();
+        let mut added: Vec<Added> = inside
+            .into_iter()
+            .map(|name| Added {
+                id: place(name).unwrap_or_default() as u32,
+                content: name.to_owned(),
+                end_of_text: end == Some(name),
+            })
+            .collect();
+        added.extend(format::specials(after, alphabet.len(), end));
+        added.sort_by_key(|token| token.id);
         write(alphabet, &added, self.unknown.as_deref())
     }
 }
@@ -90,7 +111,8 @@ fn write(
 
 /// The direct path: a table from character to id.
 pub(super) struct Chars {
-    /// Id + 1 by scalar value; 0 = not in the vocabulary. Characters beyond the table are in `rare`.
+    /// Id + 1 by scalar value; 0 = not in the vocabulary. Characters beyond the table are in
+    /// `rare`.
     table: Vec<u32>,
     rare: HashMap<char, u32>,
     tokens: Vec<Option<String>>,

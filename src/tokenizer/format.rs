@@ -1,6 +1,8 @@
-//! The Hugging Face `tokenizers` JSON format: the parts that several kinds write, and what we read of it.
+//! The Hugging Face `tokenizers` JSON format: the parts that several kinds write, and what we read
+//! of it.
 //!
-//! One extension, ignored by other readers: an entry of `added_tokens` may say `"end_of_text": true`.
+//! One extension, ignored by other readers: an entry of `added_tokens` may say `"end_of_text":
+//! true`.
 
 use serde_json::{Value, json};
 
@@ -101,7 +103,8 @@ pub fn added_tokens(file: &Value) -> Vec<Added> {
         .collect()
 }
 
-/// The end of a text: the marked token, else the first of the well-known names that is a special token.
+/// The end of a text: the marked token, else the first of the well-known names that is a special
+/// token.
 pub fn end_of_text(added: &[Added], id: impl Fn(&str) -> Option<u32>) -> Option<u32> {
     added
         .iter()
@@ -116,8 +119,8 @@ pub fn end_of_text(added: &[Added], id: impl Fn(&str) -> Option<u32>) -> Option<
         .and_then(id)
 }
 
-/// The printable character that stands for a byte in byte-level vocabularies (GPT-2): bytes that print in
-/// Latin-1 stand for themselves, the other 68 are counted up from U+0100.
+/// The printable character that stands for a byte in byte-level vocabularies (GPT-2): bytes that
+/// print in Latin-1 stand for themselves, the other 68 are counted up from U+0100.
 pub fn byte_char(byte: u8) -> char {
     let prints = |b: u8| matches!(b, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     if prints(byte) {
@@ -163,7 +166,8 @@ pub fn to_bytes(file: &Value) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Segments of a text: plain, or one special token's id. The leftmost, then longest special token wins.
+/// Segments of a text: plain, or one special token's id. The leftmost, then longest special token
+/// wins.
 pub struct Specials {
     /// Longest first.
     tokens: Vec<(Vec<u8>, u32)>,
@@ -186,7 +190,8 @@ impl Specials {
         Self { tokens, first }
     }
 
-    /// Calls `plain` with each stretch of ordinary text and `special` with each special id, in order.
+    /// Calls `plain` with each stretch of ordinary text and `special` with each special id, in
+    /// order.
     pub fn split<'a, E>(
         &self,
         text: &'a [u8],

@@ -1,9 +1,10 @@
 //! Learning byte-pair merges: join the most frequent adjacent pair, again and again.
 //!
-//! Sennrich et al., arXiv:1508.07909. Ties go to the pair with the smaller ids (older symbols), and symbols are
-//! numbered in sorted order, so the result is a function of the word counts. The trainers of the `tokenizers`
-//! crate number WordPiece symbols, and break some ties, in the order of a randomly seeded hash table; where that
-//! order does not matter both give the same merges (a test holds them together).
+//! Sennrich et al., arXiv:1508.07909. Ties go to the pair with the smaller ids (older symbols), and
+//! symbols are numbered in sorted order, so the result is a function of the word counts. The
+//! trainers of the `tokenizers` crate number WordPiece symbols, and break some ties, in the order
+//! of a randomly seeded hash table; where that order does not matter both give the same merges (a
+//! test holds them together).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};

@@ -1,8 +1,8 @@
 //! Text to token ids and back: characters, bytes, trained subwords, pretrained files.
 //!
-//! Whatever its kind, a tokenizer IS one file in the Hugging Face `tokenizers` JSON format: every constructor
-//! writes that file and reads it back, so what a run saves is what it used, and Python loads it. Characters and
-//! bytes have a direct path that gives the same ids as the library would.
+//! Whatever its kind, a tokenizer IS one file in the Hugging Face `tokenizers` JSON format: every
+//! constructor writes that file and reads it back, so what a run saves is what it used, and Python
+//! loads it. Characters and bytes have a direct path that gives the same ids as the library would.
 //!
 //! Not here: batching, padding, document boundaries (`data`).
 
@@ -11,6 +11,7 @@ mod bytes;
 mod chars;
 mod config;
 mod format;
+mod likelihood;
 mod merges;
 mod pieces;
 mod pretrained;
@@ -58,7 +59,8 @@ impl Tokenizer {
     /// Builds what `config` describes; kinds that are trained learn from `texts`, in order.
     ///
     /// # Errors
-    /// A vocabulary that cannot hold its alphabet, an empty training text, a file that is not a tokenizer.
+    /// A vocabulary that cannot hold its alphabet, an empty training text, a file that is not a
+    /// tokenizer.
     pub fn build(config: &TokenizerConfig, texts: &[&str]) -> Result<Self> {
         let faults = config.faults();
         if !faults.is_empty() {
@@ -83,7 +85,8 @@ impl Tokenizer {
         Self::from_json(format::to_bytes(&json)?, Path::new("tokenizer.json"))
     }
 
-    /// A character tokenizer with exactly these characters, ids in their order; `end` also ends a text.
+    /// A character tokenizer with exactly these characters, ids in their order; `end` also ends a
+    /// text.
     pub fn of_characters(alphabet: &str, end: Option<char>) -> Result<Self> {
         let json = chars::of_alphabet(alphabet.chars(), end);
         Self::from_json(format::to_bytes(&json)?, Path::new("tokenizer.json"))
@@ -134,7 +137,8 @@ impl Tokenizer {
         Ok(Self(Arc::new(tokenizer)))
     }
 
-    /// The ids of a text. Special tokens written in the text become their ids; nothing is added around it.
+    /// The ids of a text. Special tokens written in the text become their ids; nothing is added
+    /// around it.
     ///
     /// # Errors
     /// A character or word that the vocabulary lacks, when no unknown token is configured.
@@ -146,7 +150,8 @@ impl Tokenizer {
         }
     }
 
-    /// As [`Self::encode`], with the frame that the tokenizer puts around one text (BERT's `[CLS] … [SEP]`).
+    /// As [`Self::encode`], with the frame that the tokenizer puts around one text (BERT's `[CLS] …
+    /// [SEP]`).
     pub fn encode_framed(&self, text: &str) -> Result<Vec<u32>> {
         match &self.0.engine {
             Engine::Library(l) => library_encode(l, text, true),
@@ -154,9 +159,9 @@ impl Tokenizer {
         }
     }
 
-    /// The ids of a long text on all cores, in pieces of about 1 MiB that end where a line ends; byte-level,
-    /// character, byte and BERT-like tokenizers give the ids of [`Self::encode`]. Bytes that are not UTF-8 are
-    /// an error for every kind but `byte`.
+    /// The ids of a long text on all cores, in pieces of about 1 MiB that end where a line ends;
+    /// byte-level, character, byte and BERT-like tokenizers give the ids of [`Self::encode`]. Bytes
+    /// that are not UTF-8 are an error for every kind but `byte`.
     pub fn encode_long(&self, text: &[u8]) -> Result<Vec<u32>> {
         if let Engine::Bytes(b) = &self.0.engine {
             return Ok(b.encode(text));

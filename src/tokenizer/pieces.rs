@@ -1,8 +1,9 @@
-//! Cutting a long text where no tokenizer joins across: after a line break between two visible characters.
+//! Cutting a long text where no tokenizer joins across: after a line break between two visible
+//! characters.
 //!
-//! Byte-level splitting rules look at most one run of blanks ahead, and BERT's split at every blank, so a
-//! single line break with a visible character on each side is a boundary in both. The cuts depend on the text
-//! alone, never on the number of cores.
+//! Byte-level splitting rules look at most one run of blanks ahead, and BERT's split at every
+//! blank, so a single line break with a visible character on each side is a boundary in both. The
+//! cuts depend on the text alone, never on the number of cores.
 
 /// Bytes after which the next good place is taken.
 pub const PIECE: usize = 1 << 20;

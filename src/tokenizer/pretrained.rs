@@ -1,4 +1,5 @@
-//! A tokenizer that someone else trained: `tokenizer.json`, GPT-2's two files, or BERT's `vocab.txt`.
+//! A tokenizer that someone else trained: `tokenizer.json`, GPT-2's two files, or BERT's
+//! `vocab.txt`.
 //!
 //! `tokenizer.json` is kept byte for byte; the other two are written in the same format.
 
@@ -15,12 +16,14 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PretrainedConfig {
-    /// `tokenizer.json`, or a folder with `tokenizer.json`, or `vocab.json` and `merges.txt` (also as
-    /// `encoder.json` and `vocab.bpe`), or `vocab.txt`.
+    /// `tokenizer.json`, or a folder with `tokenizer.json`, or `vocab.json` and `merges.txt` (also
+    /// as `encoder.json` and `vocab.bpe`), or `vocab.txt`.
     pub path: PathBuf,
-    /// For `vocab.txt`: lower the case and drop accents. By default, when no token has a capital letter.
+    /// For `vocab.txt`: lower the case and drop accents. By default, when no token has a capital
+    /// letter.
     pub lowercase: Option<bool>,
-    /// Token that ends a text, when the usual names (`<|endoftext|>`, `</s>`, `[SEP]` …) do not find it.
+    /// Token that ends a text, when the usual names (`<|endoftext|>`, `</s>`, `[SEP]` …) do not
+    /// find it.
     pub end_of_text: Option<String>,
 }
 

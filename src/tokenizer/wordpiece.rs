@@ -1,9 +1,9 @@
-//! WordPiece as in BERT: words are split at blanks and punctuation, then read as the longest known pieces;
-//! `##` marks pieces that continue a word.
+//! WordPiece as in BERT: words are split at blanks and punctuation, then read as the longest known
+//! pieces; `##` marks pieces that continue a word.
 //!
-//! Schuster and Nakajima, ICASSP 2012; Devlin et al., arXiv:1810.04805. As in the `tokenizers` crate the pieces
-//! are learned by merging frequent pairs, not by likelihood. Blanks are not kept: decoding gives a readable text,
-//! not the original one.
+//! Schuster and Nakajima, ICASSP 2012; Devlin et al., arXiv:1810.04805. As in the `tokenizers`
+//! crate the pieces are learned by merging frequent pairs, not by likelihood. Blanks are not kept:
+//! decoding gives a readable text, not the original one.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ use super::merges::{self, Plan};
 use super::{bytes, format, words};
 use crate::error::{Error, Result};
 
-/// `kind = "wordpiece"`. The special tokens `[PAD] [UNK] [CLS] [SEP] [MASK]` have ids 0 to 4; `[SEP]` ends a text.
+/// `kind = "wordpiece"`. The special tokens `[PAD] [UNK] [CLS] [SEP] [MASK]` have ids 0 to 4;
+/// `[SEP]` ends a text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WordpieceConfig {

@@ -1,4 +1,5 @@
-//! The words of a training text and how often each occurs, as a tokenizer's own normalizer and splitter see it.
+//! The words of a training text and how often each occurs, as a tokenizer's own normalizer and
+//! splitter see it.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -16,6 +16,7 @@ t5_buckets.safetensors holds tables of T5's relative position buckets.
 import json
 import os
 import sys
+import zlib
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -66,16 +67,18 @@ class T5Decoder(torch.nn.Module):
                 yield name.removeprefix("stack."), parameter
 
 
+LLAMA = {
+    "hidden_size": 32,
+    "intermediate_size": 40,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+    "rms_norm_eps": 1e-5,
+}
+
+
 def llama(**options):
-    shape = dict(
-        hidden_size=32,
-        intermediate_size=40,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=64,
-        rms_norm_eps=1e-5,
-    )
-    return causal(hf.LlamaConfig, **(shape | options))
+    return causal(hf.LlamaConfig, **(LLAMA | options))
 
 
 def stretched(**scaling):
@@ -102,6 +105,22 @@ MODELS = {
         original_max_position_embeddings=32,
         low_freq_factor=1.0,
         high_freq_factor=4.0,
+    ),
+    # HF's dynamic scaling of 13 tokens at a context of 10 is an NTK base for a factor of 2 * 13/10 - 1 = 1.6.
+    "llama_dynamic": lambda: llama(
+        rope_theta=100.0, rope_scaling={"rope_type": "dynamic", "factor": 2.0}, max_position_embeddings=10
+    ),
+    "mistral": lambda: causal(
+        hf.MistralConfig, **(LLAMA | {"num_key_value_heads": 2, "max_position_embeddings": 64, "sliding_window": 32})
+    ),
+    "qwen2": lambda: causal(hf.Qwen2Config, **(LLAMA | {"num_key_value_heads": 2})),
+    "qwen3": lambda: causal(hf.Qwen3Config, **(LLAMA | {"num_key_value_heads": 2, "head_dim": 6})),
+    # Gemma 2 has sandwich norms, capped scores and scaled embeddings. Its gains are stored as 1 + w.
+    "gemma2": lambda: causal(
+        hf.Gemma2Config,
+        **(LLAMA | {"num_key_value_heads": 2, "head_dim": 8, "query_pre_attn_scalar": 11, "sliding_window": 64}),
+        attn_logit_softcapping=2.0,
+        final_logit_softcapping=None,
     ),
     "falcon": lambda: falcon(num_hidden_layers=3),
     "falcon_grouped": lambda: falcon(new_decoder_architecture=True, num_kv_heads=2),
@@ -149,14 +168,14 @@ MODELS = {
 }
 
 
-def redraw(model, seed):
+def redraw(model, seed, gains_from_zero):
     """Weights of a size at which attention is far from uniform and every bias and gain shows."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
             if parameter.dim() == 1:
-                gain = 1.0 if name.endswith("weight") else 0.0
+                gain = 1.0 if name.endswith("weight") and not gains_from_zero else 0.0
                 parameter.copy_(gain + 0.2 * noise)
             elif "relative_attention_bias" in name:
                 parameter.copy_(noise)
@@ -171,7 +190,7 @@ def logits_of(model, ids):
 
 def write(name, model, seed):
     model = model.float().eval()
-    redraw(model, seed)
+    redraw(model, seed, gains_from_zero=name == "gemma2")
     ids = torch.randint(0, VOCAB, (BATCH, LENGTH), generator=torch.Generator().manual_seed(seed + 1000))
     logits = logits_of(model, ids)
     loss = torch.nn.functional.cross_entropy(logits[:, :-1].reshape(-1, VOCAB), ids[:, 1:].reshape(-1))
@@ -180,6 +199,8 @@ def write(name, model, seed):
     for key, parameter in model.named_parameters():
         assert parameter.grad is not None and parameter.grad.abs().max() > 0, f"{name}: {key} has no gradient"
         tensors[key] = parameter.detach().contiguous().clone()
+        if name == "gemma2" and parameter.dim() == 1:
+            tensors[key] += 1.0
         tensors["grad." + key] = parameter.grad.contiguous().clone()
     config = model.config
     config.architectures = config.architectures or [type(model).__name__]
@@ -211,7 +232,7 @@ def main():
         if name == "t5_buckets":
             write_buckets()
         else:
-            write(name, MODELS[name](), seed=1 + list(MODELS).index(name))
+            write(name, MODELS[name](), seed=zlib.crc32(name.encode()))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-//! Tokenizers and data: ids against published ones, windows against tables, order against step numbers.
+//! Tokenizers and data: ids against published ones, windows against tables, order against step
+//! numbers.
 
 mod batches;
 mod generators;
 mod manifests;
 mod messages;
+mod places;
 mod text;
 mod tokenizers;
 mod trained;
@@ -15,8 +17,8 @@ use formwork::data::{Data, DataConfig, Item, Places, Source, prepare};
 use formwork::error::Result;
 use formwork::tokenizer::TokenizerConfig;
 
-/// A file of the development data. Without FORMWORK_DATA the test is left out, and says so; with it, the file must
-/// be there.
+/// A file of the development data. Without FORMWORK_DATA the test is left out, and says so; with
+/// it, the file must be there.
 fn shared(path: &str) -> Option<PathBuf> {
     if std::env::var_os("FORMWORK_DATA").is_none() {
         eprintln!("left out: FORMWORK_DATA is not set, so {path} is not here");

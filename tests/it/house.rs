@@ -147,7 +147,7 @@ fn what_is_absent_stays_absent() {
                 found.push(format!("{} holds `{word}`", path.display()));
             }
         };
-        // Printing lives on the top floor; unsafe code in the fast path alone.
+        // Printing lives on the top floor; unsafe code in the fast path and at the one memory map.
         forbid("println!", false);
         forbid(
             "unsafe ",

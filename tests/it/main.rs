@@ -6,18 +6,25 @@
     clippy::print_stdout
 )]
 
+mod binary;
 mod checkpoint;
+mod commands;
 mod contracts;
 mod data;
 mod diagnostics;
 mod goldens;
+mod goldens_details;
 mod house;
 mod interop;
 mod interruption;
+mod kernels;
+mod limits;
+mod memory;
 mod optim;
 mod oracle;
 mod presets;
 mod report;
+mod resume;
 mod run_dir;
 mod schedule;
 mod small_run;

@@ -17,7 +17,8 @@ pub const FAMILY: Family = Family {
     table,
 };
 
-fn read(hf: &HfConfig) -> HfShape {
+/// Also what Mistral and Qwen share with LLaMA.
+pub(super) fn read(hf: &HfConfig) -> HfShape {
     let context = hf.count(&["max_position_embeddings"], 2048);
     let bias = hf.flag("attention_bias", false);
     let n_heads = hf.count(&["num_attention_heads"], 32);
@@ -49,7 +50,8 @@ fn read(hf: &HfConfig) -> HfShape {
     }
 }
 
-fn table(config: &DecoderConfig) -> Table {
+/// Also the names of Mistral and Qwen; rules whose parameters a model lacks are idle.
+pub(super) fn table(config: &DecoderConfig) -> Table {
     let mut table = Table::new("model.");
     table.same("model.embed_tokens.weight", "embedding.weight");
     for layer in 0..config.n_layers {
@@ -59,6 +61,10 @@ fn table(config: &DecoderConfig) -> Table {
         table.norm(&format!("{theirs}.input_layernorm"), &ours.attention_norm);
         let norm = format!("{theirs}.post_attention_layernorm");
         table.norm(&norm, &ours.feed_forward_norm);
+        for (name, norm) in [("q_norm", "query_norm"), ("k_norm", "key_norm")] {
+            let theirs = format!("{theirs}.self_attn.{name}");
+            table.norm(&theirs, &format!("{attention}.{norm}.Rms"));
+        }
         for (name, path) in [
             ("self_attn.q_proj", format!("{attention}.query")),
             ("self_attn.k_proj", format!("{attention}.key")),

@@ -6,8 +6,11 @@ pub mod gpt2;
 pub mod gpt_neox;
 pub mod gptj;
 pub mod llama;
+pub mod mistral;
 pub mod mpt;
 pub mod openai_gpt;
+pub mod qwen2;
+pub mod qwen3;
 pub mod t5_stack;
 
 use super::hf_config::HfConfig;
@@ -49,8 +52,11 @@ pub const FAMILIES: &[Family] = &[
     gpt_neox::FAMILY,
     gptj::FAMILY,
     llama::FAMILY,
+    mistral::FAMILY,
     mpt::FAMILY,
     openai_gpt::FAMILY,
+    qwen2::FAMILY,
+    qwen3::FAMILY,
     t5_stack::FAMILY,
 ];
 

@@ -1,1 +1,188 @@
-//! The kernels for Burn's CPU backend.
+//! The kernels for Burn's CPU backend: float32 slices in, float32 slices out.
+//!
+//! Work is cut into pieces by size alone, so sums are added in one order whatever the number of threads.
+
+pub mod activation;
+pub mod attention;
+pub mod attention_backward;
+pub mod attention_rows;
+pub mod buffer;
+pub mod cross_entropy;
+pub mod dropout;
+pub mod embedding;
+pub mod linear;
+pub mod math;
+pub mod norm;
+pub mod optim;
+pub mod product;
+pub mod rotary;
+pub mod simd;
+
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn_flex::{Flex, FlexTensor};
+
+use super::extension::{
+    AttentionGradients, AttentionSaved, AttentionSettings, BackwardOps, KernelOps, Maybe,
+    MaybeMask, NormSettings,
+};
+use super::{Activation, DropKey};
+use attention::Problem;
+
+impl KernelOps for Flex {
+    fn affine(
+        x: FlexTensor,
+        weight: FlexTensor,
+        bias: Maybe<Self>,
+        transposed: bool,
+    ) -> FlexTensor {
+        linear::forward(x, weight, bias.into_option(), transposed)
+    }
+
+    fn residual_add(x: FlexTensor, y: FlexTensor) -> FlexTensor {
+        linear::add(x, y)
+    }
+
+    fn norm(
+        x: FlexTensor,
+        gamma: Maybe<Self>,
+        beta: Maybe<Self>,
+        settings: NormSettings,
+    ) -> FlexTensor {
+        norm::forward(x, gamma.into_option(), beta.into_option(), settings)
+    }
+
+    fn activation(x: FlexTensor, activation: Activation) -> FlexTensor {
+        activation::forward(x, activation)
+    }
+
+    fn gated(gate: FlexTensor, up: FlexTensor, activation: Activation) -> FlexTensor {
+        activation::gated(gate, up, activation)
+    }
+
+    fn fused_attention(
+        q: FlexTensor,
+        k: FlexTensor,
+        v: FlexTensor,
+        bias: Maybe<Self>,
+        blocked: MaybeMask<Self>,
+        settings: AttentionSettings,
+    ) -> FlexTensor {
+        let [out, _] = attention::forward(&Problem::new([q, k, v], bias, blocked, settings));
+        out
+    }
+
+    fn dropped(x: FlexTensor, key: DropKey, rows: bool) -> FlexTensor {
+        dropout::forward(x, key, rows)
+    }
+
+    fn cross_entropy_total(
+        logits: FlexTensor,
+        targets: IntTensor<Self>,
+        label_smoothing: f64,
+    ) -> FlexTensor {
+        cross_entropy::total_only(logits, targets, label_smoothing)
+    }
+
+    fn rotate(
+        x: FlexTensor,
+        cos: FlexTensor,
+        sin: FlexTensor,
+        interleaved: bool,
+        opposite: bool,
+    ) -> FlexTensor {
+        rotary::forward(x, cos, sin, interleaved, opposite)
+    }
+
+    fn rows(weight: FlexTensor, ids: IntTensor<Self>) -> FlexTensor {
+        embedding::forward(weight, ids)
+    }
+}
+
+impl BackwardOps for Flex {
+    fn weight_gradient(x: FlexTensor, grad: FlexTensor) -> FlexTensor {
+        linear::weight_gradient(x, grad)
+    }
+
+    fn bias_gradient(grad: FlexTensor) -> FlexTensor {
+        linear::bias_gradient(grad)
+    }
+
+    fn activation_backward(x: FlexTensor, grad: FlexTensor, activation: Activation) -> FlexTensor {
+        activation::backward(x, grad, activation)
+    }
+
+    fn gated_backward(
+        gate: FlexTensor,
+        up: FlexTensor,
+        grad: FlexTensor,
+        activation: Activation,
+    ) -> [FlexTensor; 2] {
+        activation::gated_backward(gate, up, grad, activation)
+    }
+
+    fn norm_backward(
+        x: FlexTensor,
+        gamma: Maybe<Self>,
+        grad: FlexTensor,
+        settings: NormSettings,
+    ) -> [FlexTensor; 3] {
+        norm::backward(x, gamma.into_option(), grad, settings)
+    }
+
+    fn attention_saving(
+        q: FlexTensor,
+        k: FlexTensor,
+        v: FlexTensor,
+        bias: Maybe<Self>,
+        blocked: MaybeMask<Self>,
+        settings: AttentionSettings,
+    ) -> AttentionSaved<Self> {
+        let inputs = [q.clone(), k.clone(), v.clone()];
+        let problem = Problem::new(inputs, bias.clone(), blocked.clone(), settings);
+        let [out, lse] = attention::forward(&problem);
+        AttentionSaved {
+            q,
+            k,
+            v,
+            bias,
+            blocked,
+            out,
+            lse,
+        }
+    }
+
+    fn attention_backward(
+        saved: AttentionSaved<Self>,
+        grad: FloatTensor<Self>,
+        settings: AttentionSettings,
+    ) -> AttentionGradients<Self> {
+        let inputs = [saved.q, saved.k, saved.v];
+        let bias_rows = match &saved.bias {
+            Maybe::Some(bias) => Some(bias.layout().shape()[0]),
+            Maybe::None => None,
+        };
+        let problem = Problem::new(inputs, saved.bias, saved.blocked, settings);
+        attention_backward::backward(&problem, saved.out, saved.lse, grad, bias_rows)
+    }
+
+    fn cross_entropy_saving(
+        logits: FlexTensor,
+        targets: IntTensor<Self>,
+        label_smoothing: f64,
+    ) -> [FlexTensor; 2] {
+        cross_entropy::saving(logits, targets, label_smoothing)
+    }
+
+    fn scaled(x: FlexTensor, factor: FlexTensor) -> FlexTensor {
+        let factor = buffer::contiguous(factor);
+        let factor = buffer::slice(&factor)[0];
+        if factor == 1.0 {
+            return x;
+        }
+        optim::scale(x, factor)
+    }
+
+    fn rows_backward(ids: IntTensor<Self>, grad: FlexTensor, rows: usize) -> FlexTensor {
+        embedding::backward(ids, grad, rows)
+    }
+}

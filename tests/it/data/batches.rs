@@ -1,4 +1,5 @@
-//! Batches: order is a function of seed and step, whatever the prefetch, the micro-batches or the start.
+//! Batches: order is a function of seed and step, whatever the prefetch, the micro-batches or the
+//! start.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use super::{Folder, items};
 use burn::data::dataloader::DataLoader;
 use burn::data::dataset::Dataset;
-use formwork::data::loader::{Batch, eval_batches, step_samples, train_stream};
+use formwork::data::loader::{Batch, eval_batches, step_batches, step_samples, train_stream};
 use formwork::data::seams::{EvalLoader, Items, TrainLoader};
 use formwork::data::{Data, Source, Split};
 
@@ -39,6 +40,11 @@ fn order_does_not_depend_on_micro_batches_or_the_start() {
             stream.take(count).map(|s| joined(&s.unwrap())).collect()
         };
         let whole = steps(12, 0, 30);
+        // Made without a thread, last step first.
+        for step in (0..30).rev() {
+            let alone = step_batches(data.train.as_ref(), 5, 12, 12, step).unwrap();
+            assert_eq!(joined(&alone), whole[step as usize]);
+        }
         for micro in [1, 5, 12, 100] {
             assert_eq!(steps(micro, 0, 30), whole, "{windows} {micro}");
         }

@@ -1,4 +1,5 @@
-//! Manifests and pulling: real files against their checksums, a folder, and a server that is cut off.
+//! Manifests and pulling: real files against their checksums, a folder, and a server that is cut
+//! off.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;

@@ -196,8 +196,8 @@ fn a_damaged_cache_is_made_again() {
         let mut flipped = good.clone();
         flipped[middle] ^= 1;
         for bad in [flipped, good[..middle].to_vec(), b"{}".to_vec(), Vec::new()] {
-            // A flipped byte of a tokenizer may be another tokenizer; the run keeps its own copy, so only whole
-            // files are tried.
+            // A flipped byte of a tokenizer may be another tokenizer; the run keeps its own copy,
+            // so only whole files are tried.
             if path.extension().is_some_and(|e| e == "json") && bad.len() == good.len() {
                 continue;
             }

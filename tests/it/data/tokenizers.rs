@@ -101,7 +101,8 @@ fn characters_and_bytes_come_back() {
     }
 }
 
-/// The direct paths for characters and bytes give what the library makes of the same file, specials included.
+/// The direct paths for characters and bytes give what the library makes of the same file, specials
+/// included.
 #[test]
 fn the_direct_paths_equal_the_library() {
     let all = ODD.concat();
@@ -175,6 +176,16 @@ fn the_end_of_text_is_kept() {
     let other = Tokenizer::build(&tokenizer_config(&other), &[]).unwrap();
     assert_eq!(other.end_of_text(), Some(4));
     assert_ne!(other.fingerprint(), tokenizer.fingerprint());
+}
+
+/// A list of names: the line break ends each of them.
+#[test]
+fn a_character_of_the_text_may_end_it() {
+    let config = "kind = \"char\"\nend_of_text = \"\\n\"\nunknown = \"<unk>\"";
+    let tokenizer = Tokenizer::build(&tokenizer_config(config), &["emma\nava\n"]).unwrap();
+    assert_eq!(tokenizer.vocab_size(), 6);
+    assert_eq!(tokenizer.end_of_text(), Some(0));
+    assert_eq!(tokenizer.encode("\nam?").unwrap(), [0, 1, 3, 5]);
 }
 
 #[test]

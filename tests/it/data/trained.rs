@@ -1,4 +1,5 @@
-//! Training BPE, WordPiece and Unigram: the same text gives the same file; the library's merges where it has them.
+//! Training BPE, WordPiece and Unigram: the same text gives the same file; the library's merges
+//! where it has them.
 
 use std::collections::BTreeSet;
 
@@ -153,4 +154,34 @@ fn faults_of_sizes() {
             .to_string(),
         "the training text is empty: a unigram tokenizer has nothing to learn from"
     );
+}
+
+/// No blanks, one character, nothing but blanks, control characters: a tokenizer or an error.
+#[test]
+fn odd_training_texts_never_panic() {
+    let texts = [
+        "a".repeat(20_000),
+        "ab".repeat(5_000),
+        " \n\t ".repeat(500),
+        "\0\0\u{1}\u{7f}".repeat(50),
+        "日本語".repeat(2_000),
+        "👩‍👩‍👧‍👦".repeat(200),
+        "x".into(),
+        "\n".into(),
+    ];
+    for text in &texts {
+        for config in TRAINED {
+            if let Ok(tokenizer) = Tokenizer::build(&tokenizer_config(config), &[text]) {
+                let ids = tokenizer.encode(text).unwrap();
+                assert!(ids.iter().all(|id| (*id as usize) < tokenizer.vocab_size()));
+                if !config.contains("wordpiece") {
+                    assert!(
+                        tokenizer.decode(&ids) == *text,
+                        "{config}: {:?}",
+                        text.get(..8)
+                    );
+                }
+            }
+        }
+    }
 }

@@ -1,0 +1,176 @@
+//! The derivative of every fused operation: what it saves, and its gradients through [`BackwardOps`].
+
+use std::fmt::Debug;
+
+use burn::backend::autodiff::{
+    checkpoint::base::Checkpointer,
+    grads::Gradients,
+    ops::{Backward, Ops},
+};
+use burn::backend::{
+    Backend,
+    tensor::{FloatTensor, IntTensor},
+};
+
+use super::extension::{
+    AttentionSaved, AttentionSettings, BackwardOps, KernelOps, Maybe, NormSettings,
+};
+use super::{Activation, DropKey};
+
+/// The derivative of an operation with `N` float inputs.
+pub(super) trait Derivative<B: Backend, const N: usize>:
+    Clone + Send + Debug + 'static
+{
+    /// The inputs' gradients from the output's; `wanted` tells which ones are used.
+    fn gradients(self, grad: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N];
+}
+
+/// A derivative as a step of Burn's graph; it is the step's state itself.
+#[derive(Debug)]
+pub(super) struct Step<D>(pub(super) std::marker::PhantomData<fn() -> D>);
+
+impl<B: Backend, const N: usize, D: Derivative<B, N>> Backward<B, N> for Step<D> {
+    type State = D;
+
+    fn backward(self, ops: Ops<D, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let grad = grads.consume::<B>(&ops.node);
+        let wanted = std::array::from_fn(|i| ops.parents[i].is_some());
+        let gradients = ops.state.gradients(grad, wanted);
+        for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
+            if let (Some(node), Some(gradient)) = (parent, gradient) {
+                grads.register::<B>(node.id, gradient);
+            }
+        }
+    }
+}
+
+/// The first `N` of the gradients.
+fn first<T, const N: usize>(all: impl IntoIterator<Item = Option<T>>) -> [Option<T>; N] {
+    let mut all = all.into_iter();
+    std::array::from_fn(|_| all.next().flatten())
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Linear<B: Backend> {
+    pub(super) x: FloatTensor<B>,
+    pub(super) weight: FloatTensor<B>,
+    pub(super) transposed: bool,
+}
+
+impl<B: KernelOps + BackwardOps, const N: usize> Derivative<B, N> for Linear<B> {
+    fn gradients(self, grad: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N] {
+        let bias = (N > 2 && wanted[N - 1]).then(|| B::bias_gradient(grad.clone()));
+        let weight = wanted[1].then(|| {
+            let (left, right) = (self.x, grad.clone());
+            let (left, right) = if self.transposed {
+                (right, left)
+            } else {
+                (left, right)
+            };
+            B::weight_gradient(left, right)
+        });
+        let x = wanted[0].then(|| B::affine(grad, self.weight, Maybe::None, !self.transposed));
+        first([x, weight, bias])
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Add;
+
+impl<B: Backend> Derivative<B, 2> for Add {
+    fn gradients(self, grad: FloatTensor<B>, _: [bool; 2]) -> [Option<FloatTensor<B>>; 2] {
+        [Some(grad.clone()), Some(grad)]
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Norm<B: Backend> {
+    pub(super) x: FloatTensor<B>,
+    pub(super) gamma: Maybe<B>,
+    pub(super) settings: NormSettings,
+}
+
+impl<B: BackwardOps, const N: usize> Derivative<B, N> for Norm<B> {
+    fn gradients(self, grad: FloatTensor<B>, _: [bool; N]) -> [Option<FloatTensor<B>>; N] {
+        first(B::norm_backward(self.x, self.gamma, grad, self.settings).map(Some))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Activated<B: Backend>(pub(super) FloatTensor<B>, pub(super) Activation);
+
+impl<B: BackwardOps> Derivative<B, 1> for Activated<B> {
+    fn gradients(self, grad: FloatTensor<B>, _: [bool; 1]) -> [Option<FloatTensor<B>>; 1] {
+        [Some(B::activation_backward(self.0, grad, self.1))]
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Gated<B: Backend> {
+    pub(super) gate: FloatTensor<B>,
+    pub(super) up: FloatTensor<B>,
+    pub(super) activation: Activation,
+}
+
+impl<B: BackwardOps> Derivative<B, 2> for Gated<B> {
+    fn gradients(self, grad: FloatTensor<B>, _: [bool; 2]) -> [Option<FloatTensor<B>>; 2] {
+        B::gated_backward(self.gate, self.up, grad, self.activation).map(Some)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Attention<B: Backend>(pub(super) AttentionSaved<B>, pub(super) AttentionSettings);
+
+impl<B: BackwardOps, const N: usize> Derivative<B, N> for Attention<B> {
+    fn gradients(self, grad: FloatTensor<B>, _: [bool; N]) -> [Option<FloatTensor<B>>; N] {
+        let d = B::attention_backward(self.0, grad, self.1);
+        first([Some(d.q), Some(d.k), Some(d.v), d.bias])
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Dropped(pub(super) DropKey, pub(super) bool);
+
+impl<B: KernelOps> Derivative<B, 1> for Dropped {
+    fn gradients(self, grad: FloatTensor<B>, _: [bool; 1]) -> [Option<FloatTensor<B>>; 1] {
+        [Some(B::dropped(grad, self.0, self.1))]
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct CrossEntropy<B: Backend>(pub(super) FloatTensor<B>);
+
+impl<B: BackwardOps> Derivative<B, 1> for CrossEntropy<B> {
+    fn gradients(self, grad: FloatTensor<B>, _: [bool; 1]) -> [Option<FloatTensor<B>>; 1] {
+        [Some(B::scaled(self.0, grad))]
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Rotated<B: Backend> {
+    pub(super) cos: FloatTensor<B>,
+    pub(super) sin: FloatTensor<B>,
+    pub(super) interleaved: bool,
+    pub(super) opposite: bool,
+}
+
+impl<B: KernelOps> Derivative<B, 1> for Rotated<B> {
+    fn gradients(self, grad: FloatTensor<B>, _: [bool; 1]) -> [Option<FloatTensor<B>>; 1] {
+        let Self {
+            cos,
+            sin,
+            interleaved,
+            opposite,
+        } = self;
+        [Some(B::rotate(grad, cos, sin, interleaved, !opposite))]
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Rows<B: Backend>(pub(super) IntTensor<B>, pub(super) usize);
+
+impl<B: BackwardOps> Derivative<B, 1> for Rows<B> {
+    fn gradients(self, grad: FloatTensor<B>, _: [bool; 1]) -> [Option<FloatTensor<B>>; 1] {
+        [Some(B::rows_backward(self.0, grad, self.1))]
+    }
+}

@@ -1,0 +1,228 @@
+//! The Burn backend extension: what a backend with kernels of its own provides, forward and backward.
+//!
+//! The public functions of this floor call it through `Dispatch` where `has_kernels` holds. Operations whose
+//! name ends in `_backward` are called by the derivatives in [`super::derivative`] on the inner backend and
+//! never run under autodiff themselves. Shapes are those of the public functions.
+
+use burn::backend::{
+    Backend, Dispatch, ExtensionType, backend_extension,
+    tensor::{BoolTensor, FloatTensor, IntTensor},
+};
+
+use burn::tensor::Tensor;
+
+use super::{Activation, DropKey};
+
+/// A float tensor that may be absent.
+#[derive(Clone, Debug, ExtensionType)]
+pub enum Maybe<B: Backend> {
+    /// There is one.
+    Some(FloatTensor<B>),
+    /// There is none.
+    None,
+}
+
+/// A mask that may be absent.
+#[derive(Clone, Debug, ExtensionType)]
+pub enum MaybeMask<B: Backend> {
+    /// True may not attend.
+    Some(BoolTensor<B>),
+    /// Nothing is blocked by a tensor.
+    None,
+}
+
+impl<B: Backend> Maybe<B> {
+    /// As the standard library's option.
+    pub fn into_option(self) -> Option<FloatTensor<B>> {
+        match self {
+            Maybe::Some(x) => Some(x),
+            Maybe::None => None,
+        }
+    }
+}
+
+/// An optional tensor on its way to a kernel.
+pub(super) fn maybe<const D: usize>(x: Option<Tensor<D>>) -> Maybe<Dispatch> {
+    match x {
+        Some(x) => Maybe::Some(x.into_dispatch()),
+        None => Maybe::None,
+    }
+}
+
+/// Normalisation's settings.
+#[derive(Clone, Copy, Debug)]
+pub struct NormSettings {
+    /// Added under the root.
+    pub eps: f64,
+    /// Subtract the mean: layer normalisation; else root mean square.
+    pub centred: bool,
+}
+
+/// Attention's settings that are not tensors.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionSettings {
+    /// Keys after the query are blocked.
+    pub causal: bool,
+    /// Position of the first query.
+    pub offset: usize,
+    /// Factor of the scores.
+    pub scale: f64,
+    /// Bound of the scores.
+    pub softcap: Option<f64>,
+    /// Dropout of weights.
+    pub dropout: Option<DropKey>,
+}
+
+/// What attention's backward pass needs from its forward pass.
+#[derive(Clone, Debug)]
+pub struct AttentionSaved<B: Backend> {
+    /// Queries.
+    pub q: FloatTensor<B>,
+    /// Keys.
+    pub k: FloatTensor<B>,
+    /// Values.
+    pub v: FloatTensor<B>,
+    /// Additive bias.
+    pub bias: Maybe<B>,
+    /// Blocked pairs.
+    pub blocked: MaybeMask<B>,
+    /// The result.
+    pub out: FloatTensor<B>,
+    /// Log of the sum of the exponentials of each query's scores, `[B, H, Q]`.
+    pub lse: FloatTensor<B>,
+}
+
+/// The gradients of attention's float arguments.
+#[derive(Debug)]
+pub struct AttentionGradients<B: Backend> {
+    /// Of the queries.
+    pub q: FloatTensor<B>,
+    /// Of the keys.
+    pub k: FloatTensor<B>,
+    /// Of the values.
+    pub v: FloatTensor<B>,
+    /// Of the bias, when there is one.
+    pub bias: Option<FloatTensor<B>>,
+}
+
+/// The fused operations that a backend provides to itself: the backward half, which is never dispatched.
+pub trait BackwardOps: Backend {
+    /// `xᵀ·grad` over all positions: `[.., d_in]` and `[.., d_out]` to `[d_in, d_out]`.
+    fn weight_gradient(x: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// Sum over all but the last dimension.
+    fn bias_gradient(grad: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// Gradient of x.
+    fn activation_backward(
+        x: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self>;
+    /// Gradients of gate and up.
+    fn gated_backward(
+        gate: FloatTensor<Self>,
+        up: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        activation: Activation,
+    ) -> [FloatTensor<Self>; 2];
+    /// Gradients of x, gamma and beta.
+    fn norm_backward(
+        x: FloatTensor<Self>,
+        gamma: Maybe<Self>,
+        grad: FloatTensor<Self>,
+        settings: NormSettings,
+    ) -> [FloatTensor<Self>; 3];
+    /// Attention that also gives what its backward pass needs.
+    fn attention_saving(
+        q: FloatTensor<Self>,
+        k: FloatTensor<Self>,
+        v: FloatTensor<Self>,
+        bias: Maybe<Self>,
+        blocked: MaybeMask<Self>,
+        settings: AttentionSettings,
+    ) -> AttentionSaved<Self>;
+    /// Gradients of attention.
+    fn attention_backward(
+        saved: AttentionSaved<Self>,
+        grad: FloatTensor<Self>,
+        settings: AttentionSettings,
+    ) -> AttentionGradients<Self>;
+    /// The loss, and its gradient over the logits' buffer.
+    fn cross_entropy_saving(
+        logits: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+        label_smoothing: f64,
+    ) -> [FloatTensor<Self>; 2];
+    /// `x·factor` with factor `[1]`.
+    fn scaled(x: FloatTensor<Self>, factor: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// The gradient's rows added into a table of `rows` rows.
+    fn rows_backward(
+        ids: IntTensor<Self>,
+        grad: FloatTensor<Self>,
+        rows: usize,
+    ) -> FloatTensor<Self>;
+}
+
+/// The fused operations.
+#[backend_extension(Flex, Autodiff)]
+pub trait KernelOps: Backend {
+    /// `x·weight + bias`, or `x·weightᵀ + bias`.
+    fn affine(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        #[extension_type] bias: Maybe<Self>,
+        transposed: bool,
+    ) -> FloatTensor<Self>;
+
+    /// `x + y`, of one shape.
+    fn residual_add(x: FloatTensor<Self>, y: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// Layer or root mean square normalisation.
+    fn norm(
+        x: FloatTensor<Self>,
+        #[extension_type] gamma: Maybe<Self>,
+        #[extension_type] beta: Maybe<Self>,
+        settings: NormSettings,
+    ) -> FloatTensor<Self>;
+
+    /// `activation(x)`.
+    fn activation(x: FloatTensor<Self>, activation: Activation) -> FloatTensor<Self>;
+
+    /// `activation(gate)·up`.
+    fn gated(
+        gate: FloatTensor<Self>,
+        up: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self>;
+
+    /// Softmax attention.
+    fn fused_attention(
+        q: FloatTensor<Self>,
+        k: FloatTensor<Self>,
+        v: FloatTensor<Self>,
+        #[extension_type] bias: Maybe<Self>,
+        #[extension_type] blocked: MaybeMask<Self>,
+        settings: AttentionSettings,
+    ) -> FloatTensor<Self>;
+
+    /// Dropout of elements, or of whole rows.
+    fn dropped(x: FloatTensor<Self>, key: DropKey, rows: bool) -> FloatTensor<Self>;
+
+    /// Summed cross-entropy, `[1]`.
+    fn cross_entropy_total(
+        logits: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+        label_smoothing: f64,
+    ) -> FloatTensor<Self>;
+
+    /// Rotation by the angles, or by their opposites.
+    fn rotate(
+        x: FloatTensor<Self>,
+        cos: FloatTensor<Self>,
+        sin: FloatTensor<Self>,
+        interleaved: bool,
+        opposite: bool,
+    ) -> FloatTensor<Self>;
+
+    /// Rows of a table.
+    fn rows(weight: FloatTensor<Self>, ids: IntTensor<Self>) -> FloatTensor<Self>;
+}

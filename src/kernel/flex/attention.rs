@@ -1,0 +1,319 @@
+//! Attention in tiles: [`TILE`] queries against at most [`CHUNK`] keys at a time, with the running maximum and
+//! sum of Milakov and Gimelshein (2018, arXiv:1805.02867) over the chunks.
+//!
+//! A piece of work is one head of one batch row, or one tile of its queries in the forward pass; pieces write
+//! disjoint parts, so nothing depends on the number of threads. Results and gradients lie in memory as
+//! `[B, S, H, D]` and are handed out as `[B, H, S, D]` views.
+
+use burn::backend::ops::FloatTensorOps;
+use burn_flex::{Flex, FlexTensor};
+use rayon::prelude::*;
+
+use super::attention_rows::{SoftmaxRow, soft_cap};
+use super::buffer::{contiguous, dims, output, slice, tensor};
+use super::dropout::Factors;
+use super::linear::Sum;
+use super::product::{Put, Matrix, product};
+use super::simd::{map_in_place, run};
+use crate::kernel::extension::{AttentionSettings, Maybe, MaybeMask};
+
+/// Queries of a tile.
+pub const TILE: usize = 64;
+
+/// Most keys of a chunk: scores of a tile fill 64 KiB.
+pub const CHUNK: usize = 256;
+
+/// A `[B, H, S, D]` tensor with any strides but a dense last dimension.
+pub struct Heads {
+    x: FlexTensor,
+    strides: [usize; 3],
+    offset: usize,
+    /// Batch, heads, positions, size of a head.
+    pub dims: [usize; 4],
+}
+
+impl Heads {
+    /// Reads a tensor, copying it only when its last dimension is not dense.
+    pub fn new(x: FlexTensor) -> Self {
+        let regular = |x: &FlexTensor| {
+            let strides = x.layout().strides();
+            strides[3] == 1 && strides.iter().all(|&s| s >= 0)
+        };
+        let x = if regular(&x) { x } else { contiguous(x) };
+        let strides = x.layout().strides();
+        Self {
+            strides: std::array::from_fn(|i| strides[i] as usize),
+            offset: x.layout().start_offset(),
+            dims: dims(&x),
+            x,
+        }
+    }
+
+    /// Positions `from .. from + len` of a head, as a matrix `[len, D]`.
+    pub fn rows(&self, batch: usize, head: usize, from: usize, len: usize) -> Matrix<'_> {
+        let at = batch * self.strides[0] + head * self.strides[1] + from * self.strides[2];
+        Matrix {
+            data: &slice(&self.x)[(self.offset + at).min(slice(&self.x).len())..],
+            shape: [len, self.dims[3]],
+            strides: [self.strides[2], 1],
+        }
+    }
+}
+
+/// Everything that the passes read.
+pub struct Problem {
+    /// Queries.
+    pub q: Heads,
+    /// Keys.
+    pub k: Heads,
+    /// Values.
+    pub v: Heads,
+    bias: Option<FlexTensor>,
+    blocked: Option<FlexTensor>,
+    /// The rest.
+    pub settings: AttentionSettings,
+}
+
+/// A tile of queries of one head against a chunk of keys.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// Batch row.
+    pub batch: usize,
+    /// Query head.
+    pub head: usize,
+    /// First query and number of queries.
+    pub queries: [usize; 2],
+    /// First key and number of keys.
+    pub keys: [usize; 2],
+}
+
+impl Problem {
+    /// Gathers the inputs.
+    pub fn new(
+        [q, k, v]: [FlexTensor; 3],
+        bias: Maybe<Flex>,
+        blocked: MaybeMask<Flex>,
+        settings: AttentionSettings,
+    ) -> Self {
+        Self {
+            q: Heads::new(q),
+            k: Heads::new(k),
+            v: Heads::new(v),
+            bias: bias.into_option().map(contiguous),
+            blocked: match blocked {
+                MaybeMask::Some(blocked) => Some(contiguous(blocked)),
+                MaybeMask::None => None,
+            },
+            settings,
+        }
+    }
+
+    /// The key-value head that a query head reads.
+    pub fn kv_head(&self, head: usize) -> usize {
+        head / (self.q.dims[1] / self.k.dims[1])
+    }
+
+    /// Number of keys that query `i` may see as far as causality goes.
+    fn seen(&self, i: usize) -> usize {
+        let keys = self.k.dims[2];
+        if self.settings.causal {
+            keys.min(self.settings.offset + i + 1)
+        } else {
+            keys
+        }
+    }
+
+    /// The chunks of keys that a tile of queries sees something of.
+    pub fn chunks(&self, [first, len]: [usize; 2]) -> impl Iterator<Item = [usize; 2]> + use<> {
+        let seen = self.seen(first + len - 1);
+        (0..seen.div_ceil(CHUNK)).map(move |c| [c * CHUNK, CHUNK.min(seen - c * CHUNK)])
+    }
+
+    /// Raw scores of a place into `scores`, then bounded, biased and masked. `slope` takes the soft cap's
+    /// derivative, when it is wanted.
+    pub fn scores(&self, place: Place, scores: &mut [f32], mut slope: Option<&mut [f32]>) {
+        let Place {
+            batch,
+            head,
+            queries: [first, len],
+            keys: [from, n],
+        } = place;
+        let q = self.q.rows(batch, head, first, len);
+        let k = self.k.rows(batch, self.kv_head(head), from, n);
+        let scale = self.settings.scale as f32;
+        product(scores, q, k.transposed(), Put::TILE.times(scale));
+        let [n_q, n_k] = [self.q.dims[2], self.k.dims[2]];
+        for (i, row) in scores.chunks_exact_mut(n).enumerate() {
+            let query = first + i;
+            if let Some(cap) = self.settings.softcap {
+                let slope = slope.as_deref_mut().map(|s| &mut s[i * n..(i + 1) * n]);
+                soft_cap(row, cap as f32, slope);
+            }
+            if let Some(bias) = &self.bias {
+                let b = if dims::<4>(bias)[0] == 1 { 0 } else { batch };
+                let at = ((b * self.q.dims[1] + head) * n_q + query) * n_k + from;
+                map_in_place(Sum, row, [&slice(bias)[at..at + n]]);
+            }
+            if let Some(blocked) = &self.blocked {
+                let b = if dims::<4>(blocked)[0] == 1 { 0 } else { batch };
+                let at = (b * n_q + query) * n_k + from;
+                let blocked = &blocked.bytes()[at..at + n];
+                let each = row.iter_mut().zip(blocked);
+                each.for_each(|(s, &b)| *s = if b != 0 { f32::NEG_INFINITY } else { *s });
+            }
+            let seen = self.seen(query).saturating_sub(from).min(n);
+            row[seen..].fill(f32::NEG_INFINITY);
+        }
+    }
+
+    /// The dropout factors of a place.
+    pub fn factors(&self, place: Place, out: &mut [f32]) {
+        let Some(key) = &self.settings.dropout else {
+            return;
+        };
+        let [_, _, n_q, _] = self.q.dims;
+        let [from, n] = place.keys;
+        for (i, out) in out.chunks_exact_mut(n).enumerate() {
+            let query = place.head * n_q + place.queries[0] + i;
+            run(Factors {
+                key,
+                row: place.batch,
+                first: query * self.k.dims[2] + from,
+                out,
+            });
+        }
+    }
+
+    /// Whether weights are dropped.
+    pub fn drops(&self) -> bool {
+        self.settings.dropout.is_some()
+    }
+}
+
+/// A tensor's memory that several pieces of work write disjoint rows of.
+pub struct Shared {
+    start: *mut f32,
+    len: usize,
+}
+
+// SAFETY: the pointer is only used through `row`, whose callers write disjoint rows.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Borrows a buffer for the time of a parallel loop.
+    pub fn new(buffer: &mut [f32]) -> Self {
+        Self {
+            start: buffer.as_mut_ptr(),
+            len: buffer.len(),
+        }
+    }
+
+    /// `len` elements from `at`.
+    ///
+    /// # Safety
+    /// The buffer outlives the slice, and no other slice of these elements is alive.
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn row(&self, at: usize, len: usize) -> &mut [f32] {
+        assert!(at + len <= self.len, "a row of a shared buffer");
+        // SAFETY: in bounds by the assertion; exclusive by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(at), len) }
+    }
+}
+
+/// The result, and the log-sum-exp of every query, `[B, H, Q]`.
+pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
+    let [batch, heads, n_q, d_head] = problem.q.dims;
+    let tiles = n_q.div_ceil(TILE);
+    let mut out = output(batch * n_q * heads * d_head);
+    let mut lse = output(batch * heads * n_q);
+    let (shared, lse_shared) = (Shared::new(&mut out), Shared::new(&mut lse));
+    let work = |piece: usize| {
+        let (tile, head) = (piece % tiles, piece / tiles % heads);
+        let row = piece / tiles / heads;
+        let first = tile * TILE;
+        let queries = [first, TILE.min(n_q - first)];
+        let (sum, statistics) = forward_tile(problem, row, head, queries);
+        for (i, (values, (largest, total))) in sum.chunks_exact(d_head).zip(statistics).enumerate()
+        {
+            let query = first + i;
+            let at = ((row * n_q + query) * heads + head) * d_head;
+            // SAFETY: (row, head, query) belongs to this piece alone; both buffers outlive the loop.
+            let (to, lse) = unsafe {
+                (
+                    shared.row(at, d_head),
+                    lse_shared.row((row * heads + head) * n_q + query, 1),
+                )
+            };
+            // A query with nothing to attend to: zeros, and probabilities of zero in the backward pass.
+            let none = total == 0.0;
+            let inverse = if none { 0.0 } else { 1.0 / total };
+            to.iter_mut()
+                .zip(values)
+                .for_each(|(y, x)| *y = x * inverse);
+            lse[0] = if none {
+                f32::INFINITY
+            } else {
+                largest + total.ln()
+            };
+        }
+    };
+    let pieces = batch * heads * tiles;
+    if pieces * TILE * problem.k.dims[2] * d_head <= 64 * 64 * 64 {
+        (0..pieces).for_each(work);
+    } else {
+        (0..pieces).into_par_iter().for_each(work);
+    }
+    let out = tensor(out, [batch, n_q, heads, d_head]);
+    [
+        Flex::float_swap_dims(out, 1, 2),
+        tensor(lse, [batch, heads, n_q]),
+    ]
+}
+
+/// Weighted sums of values of a tile, not yet divided, with each row's maximum and sum.
+fn forward_tile(
+    problem: &Problem,
+    batch: usize,
+    head: usize,
+    queries: [usize; 2],
+) -> (Vec<f32>, Vec<(f32, f32)>) {
+    let [_, len] = queries;
+    let d_head = problem.q.dims[3];
+    let mut sum = vec![0.0; len * d_head];
+    let mut statistics = vec![(f32::NEG_INFINITY, 0.0); len];
+    let widest = CHUNK.min(problem.k.dims[2]);
+    let mut scores = output(len * widest);
+    let mut factors = output(if problem.drops() { len * widest } else { 0 });
+    for keys in problem.chunks(queries) {
+        let place = Place {
+            batch,
+            head,
+            queries,
+            keys,
+        };
+        let n = keys[1];
+        let scores = &mut scores[..len * n];
+        problem.scores(place, scores, None);
+        for ((row, state), sum) in scores
+            .chunks_exact_mut(n)
+            .zip(&mut statistics)
+            .zip(sum.chunks_exact_mut(d_head))
+        {
+            let shrink = run(SoftmaxRow { row, state });
+            if shrink != 1.0 {
+                sum.iter_mut().for_each(|x| *x *= shrink);
+            }
+        }
+        if problem.drops() {
+            let factors = &mut factors[..len * n];
+            problem.factors(place, factors);
+            scores.iter_mut().zip(factors).for_each(|(s, f)| *s *= *f);
+        }
+        let v = problem.v.rows(batch, problem.kv_head(head), keys[0], n);
+        let weights = Matrix::rows(scores, [len, n]);
+        product(&mut sum, weights, v, Put::ADD_TILE);
+    }
+    (sum, statistics)
+}

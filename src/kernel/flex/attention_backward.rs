@@ -1,0 +1,238 @@
+//! Attention's gradients, tile by tile from the saved log-sum-exps:
+//! `p = exp(s − lse)`, `dv = pᵀ·dy`, `dp = dy·vᵀ`, `ds = p·(dp − Σ dy·y)`, `dq = ds·k`, `dk = dsᵀ·q`.
+//!
+//! A piece of work is one query head of one batch row (of all batch rows when they share a bias, whose gradient
+//! is then added in their order). Heads that share keys and values get their own gradients of them first.
+
+use burn::backend::ops::FloatTensorOps;
+use burn_flex::{Flex, FlexTensor};
+use rayon::prelude::*;
+
+use super::attention::{CHUNK, Heads, Place, Problem, Shared, TILE};
+use super::attention_rows::{GradientRow, probabilities};
+use super::buffer::{output, slice, tensor};
+use super::linear::Sum;
+use super::product::{Put, Matrix, product};
+use super::simd::{map_in_place, run};
+use crate::kernel::extension::AttentionGradients;
+
+/// What the pieces of work share.
+struct Pass<'a> {
+    problem: &'a Problem,
+    out: Heads,
+    grad: Heads,
+    lse: &'a [f32],
+    d_q: Shared,
+    d_k: Shared,
+    d_v: Shared,
+    d_bias: Option<Shared>,
+    shared_bias: bool,
+}
+
+/// Buffers of one piece of work.
+struct Scratch {
+    scores: Vec<f32>,
+    d_scores: Vec<f32>,
+    slope: Vec<f32>,
+    factors: Vec<f32>,
+    d_q: Vec<f32>,
+    d_k: Vec<f32>,
+    d_v: Vec<f32>,
+}
+
+/// Gradients of the queries, keys, values and, given its first dimension, of the bias.
+pub fn backward(
+    problem: &Problem,
+    out: FlexTensor,
+    lse: FlexTensor,
+    grad: FlexTensor,
+    bias_rows: Option<usize>,
+) -> AttentionGradients<Flex> {
+    let ([batch, heads, n_q, d_head], n_k) = (problem.q.dims, problem.k.dims[2]);
+    let mut d_q = output(batch * n_q * heads * d_head);
+    let mut d_k = output(batch * n_k * heads * d_head);
+    let mut d_v = output(batch * n_k * heads * d_head);
+    let mut d_bias = bias_rows.map(|rows| vec![0.0; rows * heads * n_q * n_k]);
+    let shared_bias = bias_rows == Some(1) && batch > 1;
+    let pass = Pass {
+        problem,
+        out: Heads::new(out),
+        grad: Heads::new(grad),
+        lse: slice(&lse),
+        d_q: Shared::new(&mut d_q),
+        d_k: Shared::new(&mut d_k),
+        d_v: Shared::new(&mut d_v),
+        d_bias: d_bias.as_deref_mut().map(Shared::new),
+        shared_bias,
+    };
+    let small = n_q * n_k * d_head * heads * batch <= 32 * 32 * 32;
+    let each = |piece: usize| {
+        if shared_bias {
+            (0..batch).for_each(|row| pass.head(row, piece));
+        } else {
+            pass.head(piece / heads, piece % heads);
+        }
+    };
+    let pieces = if shared_bias { heads } else { batch * heads };
+    if small {
+        (0..pieces).for_each(each);
+    } else {
+        (0..pieces).into_par_iter().for_each(each);
+    }
+    let view = |x: Vec<f32>, seq| {
+        let x = tensor(x, [batch, seq, heads, d_head]);
+        Flex::float_swap_dims(x, 1, 2)
+    };
+    let kv_heads = problem.k.dims[1];
+    let grouped = |x: Vec<f32>| {
+        if kv_heads == heads {
+            return view(x, n_k);
+        }
+        let x = sum_groups(&x, heads / kv_heads, d_head);
+        Flex::float_swap_dims(tensor(x, [batch, n_k, kv_heads, d_head]), 1, 2)
+    };
+    AttentionGradients {
+        q: view(d_q, n_q),
+        k: grouped(d_k),
+        v: grouped(d_v),
+        bias: d_bias
+            .zip(bias_rows)
+            .map(|(d, rows)| tensor(d, [rows, heads, n_q, n_k])),
+    }
+}
+
+/// Sums `group` neighbouring vectors of `width`.
+fn sum_groups(x: &[f32], group: usize, width: usize) -> Vec<f32> {
+    let mut out = Vec::with_capacity(x.len() / group);
+    for vectors in x.chunks_exact(group * width) {
+        let at = out.len();
+        out.extend_from_slice(&vectors[..width]);
+        for vector in vectors[width..].chunks_exact(width) {
+            map_in_place(Sum, &mut out[at..], [vector]);
+        }
+    }
+    out
+}
+
+impl Pass<'_> {
+    /// All gradients that one query head of one batch row gives.
+    fn head(&self, batch: usize, head: usize) {
+        let ([_, heads, n_q, d_head], n_k) = (self.problem.q.dims, self.problem.k.dims[2]);
+        let tile = TILE.min(n_q) * CHUNK.min(n_k);
+        let wanted = |on: bool| output(if on { tile } else { 0 });
+        let mut scratch = Scratch {
+            scores: output(tile),
+            d_scores: output(tile),
+            slope: wanted(self.problem.settings.softcap.is_some()),
+            factors: wanted(self.problem.drops()),
+            d_q: vec![0.0; TILE.min(n_q) * d_head],
+            d_k: vec![0.0; n_k * d_head],
+            d_v: vec![0.0; n_k * d_head],
+        };
+        for first in (0..n_q).step_by(TILE) {
+            self.tile(batch, head, [first, TILE.min(n_q - first)], &mut scratch);
+        }
+        for (i, (d_k, d_v)) in scratch
+            .d_k
+            .chunks_exact(d_head)
+            .zip(scratch.d_v.chunks_exact(d_head))
+            .enumerate()
+        {
+            let at = ((batch * n_k + i) * heads + head) * d_head;
+            // SAFETY: these rows belong to (batch, head), hence to this call alone; the buffers outlive
+            // the loop that makes it.
+            unsafe {
+                self.d_k.row(at, d_head).copy_from_slice(d_k);
+                self.d_v.row(at, d_head).copy_from_slice(d_v);
+            }
+        }
+    }
+
+    /// One tile of queries against all the keys that it sees.
+    fn tile(&self, batch: usize, head: usize, queries: [usize; 2], scratch: &mut Scratch) {
+        let ([_, heads, n_q, d_head], [first, len]) = (self.problem.q.dims, queries);
+        let grad = self.grad.rows(batch, head, first, len);
+        let out = self.out.rows(batch, head, first, len);
+        let delta: Vec<f32> = (0..len)
+            .map(|i| {
+                let g = &grad.data[i * grad.strides[0]..][..d_head];
+                let y = &out.data[i * out.strides[0]..][..d_head];
+                g.iter().zip(y).map(|(g, y)| g * y).sum()
+            })
+            .collect();
+        scratch.d_q[..len * d_head].fill(0.0);
+        for keys in self.problem.chunks(queries) {
+            let place = Place {
+                batch,
+                head,
+                queries,
+                keys,
+            };
+            self.chunk(place, grad, &delta, scratch);
+        }
+        for (i, d_q) in scratch.d_q[..len * d_head].chunks_exact(d_head).enumerate() {
+            let at = ((batch * n_q + first + i) * heads + head) * d_head;
+            // SAFETY: as in `head`.
+            unsafe { self.d_q.row(at, d_head) }.copy_from_slice(d_q);
+        }
+    }
+
+    /// One tile of queries against one chunk of keys.
+    fn chunk(&self, place: Place, grad: Matrix, delta: &[f32], scratch: &mut Scratch) {
+        let problem = self.problem;
+        let ([_, heads, n_q, d_head], n_k) = (problem.q.dims, problem.k.dims[2]);
+        let Place {
+            batch,
+            head,
+            queries: [first, len],
+            keys: [from, n],
+        } = place;
+        let scores = &mut scratch.scores[..len * n];
+        let d_scores = &mut scratch.d_scores[..len * n];
+        let capped = problem.settings.softcap.is_some();
+        let slope = capped.then(|| &mut scratch.slope[..len * n]);
+        problem.scores(place, scores, slope);
+        if problem.drops() {
+            problem.factors(place, &mut scratch.factors[..len * n]);
+        }
+        let kv_head = problem.kv_head(head);
+        let v = problem.v.rows(batch, kv_head, from, n);
+        product(d_scores, grad, v.transposed(), Put::TILE);
+        let lse = &self.lse[(batch * heads + head) * n_q + first..][..len];
+        let rows = scores.chunks_exact_mut(n).zip(d_scores.chunks_exact_mut(n));
+        for (i, (p, d)) in rows.enumerate() {
+            probabilities(p, lse[i]);
+            let factors = problem
+                .drops()
+                .then(|| &scratch.factors[i * n..(i + 1) * n]);
+            run(GradientRow {
+                d,
+                p,
+                factors,
+                delta: delta[i],
+            });
+            if let Some(d_bias) = &self.d_bias {
+                let row = if self.shared_bias { 0 } else { batch };
+                let at = ((row * heads + head) * n_q + first + i) * n_k + from;
+                // SAFETY: this row of the bias belongs to (batch, head), or to the head when the batch
+                // shares it; either way to this piece of work alone.
+                map_in_place(Sum, unsafe { d_bias.row(at, n) }, [&*d]);
+            }
+        }
+        if capped {
+            let each = d_scores.iter_mut().zip(&scratch.slope);
+            each.for_each(|(d, s)| *d *= s);
+        }
+        let range = from * d_head..(from + n) * d_head;
+        let p = Matrix::rows(scores, [len, n]);
+        let d = Matrix::rows(d_scores, [len, n]);
+        let scale = problem.settings.scale as f32;
+        let scaled = Put::ADD_TILE.times(scale);
+        let d_v = &mut scratch.d_v[range.clone()];
+        product(d_v, p.transposed(), grad, Put::ADD_TILE);
+        let q = problem.q.rows(batch, head, first, len);
+        product(&mut scratch.d_k[range], d.transposed(), q, scaled);
+        let k = problem.k.rows(batch, kv_head, from, n);
+        product(&mut scratch.d_q[..len * d_head], d, k, scaled);
+    }
+}

@@ -1,0 +1,137 @@
+//! What attention does to one row of scores.
+
+use pulp::{Simd, WithSimd};
+
+use super::math::{exp, tanh};
+use super::simd::{Elementwise, Vector, map_in_place, run};
+
+/// One row of scores becomes exponentials less the running maximum; the running maximum and sum move on, and
+/// the result is what earlier sums must be multiplied by.
+pub struct SoftmaxRow<'a> {
+    /// Scores; blocked ones are −∞.
+    pub row: &'a mut [f32],
+    /// Running maximum and sum.
+    pub state: &'a mut (f32, f32),
+}
+
+impl WithSimd for SoftmaxRow<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f32 {
+        let (before, total) = *self.state;
+        let (body, tail) = S::as_mut_simd_f32s(self.row);
+        let mut largest = Vector::splat(simd, before);
+        for x in body.iter() {
+            largest = largest.max(Vector::new(simd, *x));
+        }
+        let largest = tail.iter().fold(largest.largest(), |m, &x| m.max(x));
+        if largest == f32::NEG_INFINITY {
+            // Nothing seen so far: weights of zero (a NaN among the scores stays one).
+            let each = body.iter_mut();
+            each.for_each(|x| *x = exp(Vector::new(simd, *x)).lanes());
+            tail.iter_mut().for_each(|x| *x = x.exp());
+            let nan = body
+                .iter()
+                .map(|x| Vector::new(simd, *x).sum())
+                .sum::<f32>();
+            self.state.1 = total + nan + tail.iter().sum::<f32>();
+            return 1.0;
+        }
+        let offset = Vector::splat(simd, largest);
+        let mut sum = Vector::splat(simd, 0.0);
+        for slot in body.iter_mut() {
+            let e = exp(Vector::new(simd, *slot) - offset);
+            sum = sum + e;
+            *slot = e.lanes();
+        }
+        let mut sum = sum.sum();
+        if !tail.is_empty() {
+            let e = exp(Vector::new(simd, simd.partial_load_f32s(tail)) - offset);
+            simd.partial_store_f32s(tail, e.lanes());
+            sum += tail.iter().sum::<f32>();
+        }
+        let shrink = if before == largest {
+            1.0
+        } else {
+            (before - largest).exp()
+        };
+        *self.state = (largest, total * shrink + sum);
+        shrink
+    }
+}
+
+/// A row of scores becomes probabilities: `exp(score − lse)`.
+pub fn probabilities(row: &mut [f32], lse: f32) {
+    #[derive(Clone, Copy)]
+    struct Shifted(f32);
+    impl Elementwise<1> for Shifted {
+        #[inline(always)]
+        fn apply<S: Simd>(self, _: S, [x]: [Vector<S>; 1]) -> Vector<S> {
+            exp(x - x.same(self.0))
+        }
+    }
+    map_in_place(Shifted(lse), row, []);
+}
+
+/// `cap·tanh(x/cap)` in place; `slope` takes its derivative.
+pub fn soft_cap(row: &mut [f32], cap: f32, slope: Option<&mut [f32]>) {
+    struct Kernel<'a>(&'a mut [f32], f32, Option<&'a mut [f32]>);
+    impl WithSimd for Kernel<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            let Self(row, cap, slope) = self;
+            let lanes = S::F32_LANES;
+            for part in row.chunks_mut(lanes) {
+                let x = Vector::new(simd, simd.partial_load_f32s(part));
+                simd.partial_store_f32s(part, tanh(x * (1.0 / cap)).lanes());
+            }
+            if let Some(slope) = slope {
+                let each = slope.iter_mut().zip(row.iter());
+                each.for_each(|(s, t)| *s = 1.0 - t * t);
+            }
+            row.iter_mut().for_each(|t| *t *= cap);
+        }
+    }
+    run(Kernel(row, cap, slope));
+}
+
+/// A row of the scores' gradient: `p·(d·f − delta)` over `d`, with `f` the dropout factors, and the dropped
+/// weights `p·f` over `p`.
+pub struct GradientRow<'a> {
+    /// Gradient of the dropped weights in, gradient of the scores out.
+    pub d: &'a mut [f32],
+    /// Probabilities in, dropped weights out.
+    pub p: &'a mut [f32],
+    /// Dropout factors, when weights are dropped.
+    pub factors: Option<&'a [f32]>,
+    /// The row's sum of gradient times result.
+    pub delta: f32,
+}
+
+impl WithSimd for GradientRow<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self {
+            d,
+            p,
+            factors,
+            delta,
+        } = self;
+        match factors {
+            None => {
+                let each = d.iter_mut().zip(p.iter());
+                each.for_each(|(d, p)| *d = p * (*d - delta));
+            }
+            Some(factors) => {
+                for ((d, p), f) in d.iter_mut().zip(p.iter_mut()).zip(factors) {
+                    *d = *p * (*d * f - delta);
+                    *p *= f;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Between Burn's CPU tensors and slices: contiguous views, outputs, and cutting work into pieces.
+
+use burn::tensor::{Shape, TensorData};
+use burn_flex::FlexTensor;
+use rayon::prelude::*;
+
+/// Elements of one piece of element-wise work: 64 KiB, which fits a core's cache beside its neighbours.
+pub const PIECE: usize = 16 * 1024;
+
+/// Element-wise work below this many elements stays on the calling thread: waking another costs more.
+pub const ALONE: usize = 32 * 1024;
+
+/// The dimensions of a tensor.
+pub fn dims<const D: usize>(x: &FlexTensor) -> [usize; D] {
+    let shape = x.layout().shape();
+    std::array::from_fn(|i| shape[i])
+}
+
+/// The tensor with its elements in order and nothing else in its buffer; copies only when it must.
+pub fn contiguous(x: FlexTensor) -> FlexTensor {
+    let plain = x.to_contiguous();
+    drop(x);
+    plain
+}
+
+/// The elements of a [`contiguous`] tensor.
+pub fn slice(x: &FlexTensor) -> &[f32] {
+    x.storage::<f32>()
+}
+
+/// The elements of a [`contiguous`] tensor for writing, when nothing else holds its buffer.
+pub fn slice_mut(x: &mut FlexTensor) -> Option<&mut [f32]> {
+    x.try_storage_mut::<f32>()
+}
+
+/// A tensor from its elements; no copy.
+pub fn tensor(elements: Vec<f32>, shape: impl Into<Shape>) -> FlexTensor {
+    FlexTensor::from_data(TensorData::new(elements, shape.into()))
+}
+
+/// The same elements under another shape; x is [`contiguous`].
+pub fn reshaped(x: FlexTensor, shape: impl Into<Shape>) -> FlexTensor {
+    x.reshape(shape.into())
+}
+
+/// A buffer of `len` elements whose values are not defined: the caller writes every element before any is
+/// read.
+#[allow(clippy::uninit_vec)]
+pub fn output(len: usize) -> Vec<f32> {
+    let mut elements = Vec::with_capacity(len);
+    // SAFETY: the capacity was just reserved, every bit pattern is an f32, and every kernel here writes
+    // the whole buffer before it is read. Zeroing it first would cost a pass over memory.
+    unsafe { elements.set_len(len) };
+    elements
+}
+
+/// Calls `work(first, piece)` for consecutive pieces of `out`, on all threads when there is enough of it.
+pub fn in_pieces(out: &mut [f32], piece: usize, work: impl Fn(usize, &mut [f32]) + Sync + Send) {
+    if out.len() <= ALONE.max(piece) {
+        let each = |(i, part): (usize, &mut [f32])| work(i * piece, part);
+        out.chunks_mut(piece).enumerate().for_each(each);
+    } else {
+        let each = |(i, part): (usize, &mut [f32])| work(i * piece, part);
+        out.par_chunks_mut(piece).enumerate().for_each(each);
+    }
+}

@@ -1,0 +1,153 @@
+//! Softmax cross-entropy: loss and gradient of a row while it is in cache; the gradient overwrites the logits
+//! when nothing else holds them.
+
+use burn::tensor::{DType, Shape};
+use burn_flex::FlexTensor;
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::buffer::{ALONE, PIECE, contiguous, dims, in_pieces, output, slice, slice_mut, tensor};
+use super::math::exp;
+use super::simd::{Vector, run};
+use crate::kernel::NOT_SCORED;
+
+/// The integers of a tensor, whichever type holds them.
+pub fn integers(x: FlexTensor) -> Vec<i64> {
+    let x = contiguous(x);
+    match x.dtype() {
+        DType::I32 => x.storage::<i32>().iter().map(|&i| i.into()).collect(),
+        DType::I64 => x.storage::<i64>().to_vec(),
+        other => unreachable!("integer tensors are I32 or I64 here, not {other:?}"),
+    }
+}
+
+/// Replaces a row by its exponentials less its largest; gives the largest, the sum of them, and the
+/// sum of the row as it was.
+struct Exponentials<'a>(&'a mut [f32]);
+
+impl WithSimd for Exponentials<'_> {
+    type Output = [f32; 3];
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> [f32; 3] {
+        let (body, tail) = S::as_mut_simd_f32s(self.0);
+        let mut largest = Vector::splat(simd, f32::NEG_INFINITY);
+        let mut plain = Vector::splat(simd, 0.0);
+        for x in body.iter() {
+            let x = Vector::new(simd, *x);
+            largest = largest.max(x);
+            plain = plain + x;
+        }
+        let (mut largest, mut plain) = (largest.largest(), plain.sum());
+        for &x in tail.iter() {
+            largest = largest.max(x);
+            plain += x;
+        }
+        let offset = Vector::splat(simd, largest);
+        let mut sum = Vector::splat(simd, 0.0);
+        for slot in body.iter_mut() {
+            let e = exp(Vector::new(simd, *slot) - offset);
+            sum = sum + e;
+            *slot = e.lanes();
+        }
+        let mut sum = sum.sum();
+        if !tail.is_empty() {
+            let e = exp(Vector::new(simd, simd.partial_load_f32s(tail)) - offset);
+            simd.partial_store_f32s(tail, e.lanes());
+            sum += tail.iter().sum::<f32>();
+        }
+        [largest, sum, plain]
+    }
+}
+
+/// One row: its loss; the row becomes the gradient.
+struct Row<'a> {
+    row: &'a mut [f32],
+    target: i64,
+    smoothing: f32,
+}
+
+impl WithSimd for Row<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f32 {
+        let Self {
+            row,
+            target,
+            smoothing,
+        } = self;
+        if target == NOT_SCORED {
+            row.fill(0.0);
+            return 0.0;
+        }
+        let vocab = row.len();
+        let target = usize::try_from(target).ok().filter(|&t| t < vocab);
+        let target = target.expect("a target is a token of the vocabulary or not scored");
+        let picked = row[target];
+        let [largest, sum, plain] = Exponentials(row).with_simd(simd);
+        let (factor, spread) = (1.0 / sum, smoothing / vocab as f32);
+        row.iter_mut().for_each(|e| *e = *e * factor - spread);
+        row[target] -= 1.0 - smoothing;
+        let lse = largest + sum.ln();
+        lse - (1.0 - smoothing) * picked - spread * plain
+    }
+}
+
+/// The loss `[1]` and its gradient.
+pub fn saving(logits: FlexTensor, targets: FlexTensor, smoothing: f64) -> [FlexTensor; 2] {
+    let mut logits = contiguous(logits);
+    let targets = integers(targets);
+    let [positions, vocab] = dims(&logits);
+    assert_eq!(targets.len(), positions, "one target per row of logits");
+    if let Some(rows) = slice_mut(&mut logits) {
+        let loss = all_rows(rows, vocab, &targets, smoothing);
+        return [total(&loss), logits];
+    }
+    let mut rows = output(positions * vocab);
+    copy(slice(&logits), &mut rows);
+    let loss = all_rows(&mut rows, vocab, &targets, smoothing);
+    [total(&loss), tensor(rows, Shape::new([positions, vocab]))]
+}
+
+/// The loss `[1]`.
+pub fn total_only(logits: FlexTensor, targets: FlexTensor, smoothing: f64) -> FlexTensor {
+    let [loss, _] = saving(logits, targets, smoothing);
+    loss
+}
+
+fn all_rows(rows: &mut [f32], vocab: usize, targets: &[i64], smoothing: f64) -> Vec<f32> {
+    let mut losses = vec![0.0; targets.len()];
+    let smoothing = smoothing as f32;
+    let per_piece = (PIECE / vocab.max(1)).max(1);
+    let work = |((rows, losses), targets): ((&mut [f32], &mut [f32]), &[i64])| {
+        let each = rows.chunks_exact_mut(vocab).zip(losses).zip(targets);
+        for ((row, loss), &target) in each {
+            *loss = run(Row {
+                row,
+                target,
+                smoothing,
+            });
+        }
+    };
+    if rows.len() <= ALONE {
+        work(((rows, &mut losses), targets));
+    } else {
+        rows.par_chunks_mut(per_piece * vocab)
+            .zip(losses.par_chunks_mut(per_piece))
+            .zip(targets.par_chunks(per_piece))
+            .for_each(work);
+    }
+    losses
+}
+
+fn copy(from: &[f32], to: &mut [f32]) {
+    in_pieces(to, PIECE, |first, piece| {
+        piece.copy_from_slice(&from[first..first + piece.len()]);
+    });
+}
+
+fn total(losses: &[f32]) -> FlexTensor {
+    let sum: f64 = losses.iter().map(|&x| f64::from(x)).sum();
+    tensor(vec![sum as f32], [1])
+}

@@ -1,0 +1,51 @@
+//! Rows of a table, and their gradients added back: each piece of the table scans all positions in order, so a
+//! row's sum has one order and no two threads write one row.
+
+use burn_flex::FlexTensor;
+
+use super::buffer::{PIECE, contiguous, dims, in_pieces, output, slice, tensor};
+use super::cross_entropy::integers;
+use super::linear::Sum;
+use super::simd::map_in_place;
+
+/// Rows of a table `[V, D]`: ids `[B, S]` to `[B, S, D]`.
+pub fn forward(weight: FlexTensor, ids: FlexTensor) -> FlexTensor {
+    let weight = contiguous(weight);
+    let ([rows, width], [batch, seq]) = (dims(&weight), dims(&ids));
+    let ids = integers(ids);
+    let mut out = output(ids.len() * width);
+    let step = width.max(1);
+    let per_piece = (PIECE / step).max(1);
+    in_pieces(&mut out, per_piece * step, |first, piece| {
+        let ids = &ids[first / step..];
+        for (row, &id) in piece.chunks_exact_mut(step).zip(ids) {
+            let id = usize::try_from(id).ok().filter(|&id| id < rows);
+            let id = id.expect("every id is a row of the table");
+            row.copy_from_slice(&slice(&weight)[id * width..(id + 1) * width]);
+        }
+    });
+    tensor(out, [batch, seq, width])
+}
+
+/// The table's gradient, `[rows, D]`.
+pub fn backward(ids: FlexTensor, grad: FlexTensor, rows: usize) -> FlexTensor {
+    let grad = contiguous(grad);
+    let [_, _, width] = dims(&grad);
+    let ids = integers(ids);
+    let mut out = output(rows * width);
+    let step = width.max(1);
+    // Few pieces: each scans all ids.
+    let per_piece = (rows / 16).max(PIECE / step).max(1);
+    in_pieces(&mut out, per_piece * step, |first, piece| {
+        piece.fill(0.0);
+        let (low, count) = (first / step, piece.len() / step);
+        for (&id, row) in ids.iter().zip(slice(&grad).chunks_exact(step)) {
+            let id = id as usize;
+            if (low..low + count).contains(&id) {
+                let at = (id - low) * width;
+                map_in_place(Sum, &mut piece[at..at + width], [row]);
+            }
+        }
+    });
+    tensor(out, [rows, width])
+}

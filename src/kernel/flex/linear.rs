@@ -1,0 +1,121 @@
+//! Linear maps, their gradients and the residual addition.
+
+use burn_flex::FlexTensor;
+use pulp::Simd;
+use rayon::prelude::*;
+
+use super::activation::elementwise;
+use super::buffer::{ALONE, PIECE, contiguous, in_pieces, output, slice, tensor};
+use super::product::{Put, Matrix, product};
+use super::simd::{Elementwise, Vector, map_in_place};
+
+/// `x + y`.
+#[derive(Clone, Copy)]
+pub struct Sum;
+
+impl Elementwise<2> for Sum {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, [x, y]: [Vector<S>; 2]) -> Vector<S> {
+        x + y
+    }
+}
+
+/// The dimensions as rows of the last one.
+fn as_rows(x: &FlexTensor) -> [usize; 2] {
+    let shape = x.layout().shape();
+    let rank = shape.num_dims();
+    let rows = (0..rank - 1).map(|i| shape[i]).product();
+    [rows, shape[rank - 1]]
+}
+
+/// `x·weight + bias`, or `x·weightᵀ + bias`.
+pub fn forward(
+    x: FlexTensor,
+    weight: FlexTensor,
+    bias: Option<FlexTensor>,
+    transposed: bool,
+) -> FlexTensor {
+    let (x, weight) = (contiguous(x), contiguous(weight));
+    let left = Matrix::rows(slice(&x), as_rows(&x));
+    let right = Matrix::rows(slice(&weight), as_rows(&weight));
+    let right = if transposed {
+        right.transposed()
+    } else {
+        right
+    };
+    let d_out = right.shape[1];
+    let mut out = output(left.shape[0] * d_out);
+    let into = match bias.map(contiguous) {
+        None => Put::REPLACE,
+        Some(bias) => {
+            let rows = (PIECE / d_out.max(1)).max(1);
+            in_pieces(&mut out, (rows * d_out).max(1), |_, piece| {
+                let each = |row: &mut [f32]| row.copy_from_slice(slice(&bias));
+                piece.chunks_exact_mut(d_out).for_each(each);
+            });
+            Put::ADD
+        }
+    };
+    if left.shape[1] == 0 && !into.add {
+        out.fill(0.0);
+    }
+    product(&mut out, left, right, into);
+    let mut shape = x.layout().shape().clone();
+    let rank = shape.num_dims();
+    shape[rank - 1] = d_out;
+    tensor(out, shape)
+}
+
+/// `xᵀ·grad` over all positions.
+pub fn weight_gradient(x: FlexTensor, grad: FlexTensor) -> FlexTensor {
+    let (x, grad) = (contiguous(x), contiguous(grad));
+    let left = Matrix::rows(slice(&x), as_rows(&x)).transposed();
+    let right = Matrix::rows(slice(&grad), as_rows(&grad));
+    let shape = [left.shape[0], right.shape[1]];
+    let mut out = output(shape[0] * shape[1]);
+    if left.shape[1] == 0 {
+        out.fill(0.0);
+    }
+    product(&mut out, left, right, Put::REPLACE);
+    tensor(out, shape)
+}
+
+/// Rows that are summed into one partial sum; fixed, so that the order of additions is.
+const ROWS: usize = 128;
+
+/// Sum over all but the last dimension.
+pub fn bias_gradient(grad: FlexTensor) -> FlexTensor {
+    let grad = contiguous(grad);
+    let [rows, width] = as_rows(&grad);
+    if rows == 0 || width == 0 {
+        return tensor(vec![0.0; width], [width]);
+    }
+    let partial = |chunk: &[f32]| {
+        let mut sum = chunk[..width].to_vec();
+        for row in chunk[width..].chunks_exact(width) {
+            map_in_place(Sum, &mut sum, [row]);
+        }
+        sum
+    };
+    let elements = slice(&grad);
+    let mut partials: Vec<Vec<f32>> = if elements.len() <= ALONE {
+        elements.chunks(ROWS * width).map(partial).collect()
+    } else {
+        elements.par_chunks(ROWS * width).map(partial).collect()
+    };
+    let rest = partials.split_off(1);
+    let mut sum = partials.swap_remove(0);
+    for part in &rest {
+        map_in_place(Sum, &mut sum, [part]);
+    }
+    tensor(sum, [width])
+}
+
+/// `x + y`, over the buffer of either that nothing else holds.
+pub fn add(x: FlexTensor, y: FlexTensor) -> FlexTensor {
+    if y.is_unique() && !x.is_unique() {
+        elementwise(Sum, y, [x])
+    } else {
+        elementwise(Sum, x, [y])
+    }
+}

@@ -1,0 +1,185 @@
+//! Layer and root mean square normalisation, one row at a time; the backward pass recomputes the row's mean
+//! and scale, which costs less than keeping them.
+
+use burn_flex::FlexTensor;
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::buffer::{ALONE, PIECE, contiguous, in_pieces, output, slice, tensor};
+use super::linear::Sum;
+use super::simd::{Vector, map_in_place, row_sum, run};
+use crate::kernel::extension::NormSettings;
+
+/// A row's mean (0 when not centred) and the inverse of its scale.
+#[inline(always)]
+fn statistics<S: Simd>(simd: S, row: &[f32], settings: NormSettings) -> (f32, f32) {
+    let len = row.len() as f32;
+    let mean = if settings.centred {
+        row_sum(simd, [row], |[x]| x) / len
+    } else {
+        0.0
+    };
+    let centre = Vector::splat(simd, mean);
+    let variance = row_sum(simd, [row], |[x]| (x - centre) * (x - centre)) / len;
+    (mean, 1.0 / (variance + settings.eps as f32).sqrt())
+}
+
+struct Forward<'a> {
+    x: &'a [f32],
+    gamma: &'a [f32],
+    beta: Option<&'a [f32]>,
+    settings: NormSettings,
+    out: &'a mut [f32],
+}
+
+impl WithSimd for Forward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let width = self.gamma.len();
+        let rows = self.x.chunks_exact(width);
+        for (x, out) in rows.zip(self.out.chunks_exact_mut(width)) {
+            let (mean, inverse) = statistics(simd, x, self.settings);
+            match self.beta {
+                Some(beta) => {
+                    let each = x.iter().zip(self.gamma).zip(beta).zip(out);
+                    each.for_each(|(((x, g), b), y)| *y = (x - mean) * inverse * g + b);
+                }
+                None => {
+                    let each = x.iter().zip(self.gamma).zip(out);
+                    each.for_each(|((x, g), y)| *y = (x - mean) * inverse * g);
+                }
+            }
+        }
+    }
+}
+
+/// Normalises the last dimension.
+pub fn forward(
+    x: FlexTensor,
+    gamma: Option<FlexTensor>,
+    beta: Option<FlexTensor>,
+    settings: NormSettings,
+) -> FlexTensor {
+    let x = contiguous(x);
+    let width = last(&x);
+    let gamma = gamma.map_or_else(|| tensor(vec![1.0; width], [width]), contiguous);
+    let beta = beta.map(contiguous);
+    let mut out = output(slice(&x).len());
+    in_pieces(&mut out, whole_rows(width), |first, out| {
+        run(Forward {
+            x: &slice(&x)[first..first + out.len()],
+            gamma: slice(&gamma),
+            beta: beta.as_ref().map(slice),
+            settings,
+            out,
+        });
+    });
+    tensor(out, x.layout().shape().clone())
+}
+
+struct Backward<'a> {
+    x: &'a [f32],
+    gamma: &'a [f32],
+    grad: &'a [f32],
+    settings: NormSettings,
+    d_x: &'a mut [f32],
+    d_gamma: &'a mut [f32],
+    d_beta: &'a mut [f32],
+}
+
+impl WithSimd for Backward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let width = self.gamma.len();
+        let rows = self.x.chunks_exact(width);
+        let rows = rows.zip(self.grad.chunks_exact(width));
+        for ((x, grad), d_x) in rows.zip(self.d_x.chunks_exact_mut(width)) {
+            let (mean, inverse) = statistics(simd, x, self.settings);
+            let len = width as f32;
+            let centre = Vector::splat(simd, mean);
+            let slope = row_sum(simd, [x, grad, self.gamma], |[x, g, gamma]| {
+                (x - centre) * (g * gamma)
+            });
+            let slope = slope * inverse / len;
+            let shift = if self.settings.centred {
+                row_sum(simd, [grad, self.gamma], |[g, gamma]| g * gamma) / len
+            } else {
+                0.0
+            };
+            let sums = self.d_gamma.iter_mut().zip(self.d_beta.iter_mut());
+            let inputs = x.iter().zip(grad).zip(self.gamma);
+            for (((d_x, (d_gamma, d_beta)), ((x, g), gamma)), _) in
+                d_x.iter_mut().zip(sums).zip(inputs).zip(0..width)
+            {
+                let normal = (x - mean) * inverse;
+                *d_x = (g * gamma - shift - normal * slope) * inverse;
+                *d_gamma += g * normal;
+                *d_beta += g;
+            }
+        }
+    }
+}
+
+/// Gradients of x, gamma and beta.
+pub fn backward(
+    x: FlexTensor,
+    gamma: Option<FlexTensor>,
+    grad: FlexTensor,
+    settings: NormSettings,
+) -> [FlexTensor; 3] {
+    let (x, grad) = (contiguous(x), contiguous(grad));
+    let width = last(&x);
+    let gamma = gamma.map_or_else(|| tensor(vec![1.0; width], [width]), contiguous);
+    let len = slice(&x).len();
+    let piece = whole_rows(width);
+    let pieces = len.div_ceil(piece);
+    let mut d_x = output(len);
+    let mut partial = vec![0.0; pieces * 2 * width];
+    let work = |(i, (d_x, sums)): (usize, (&mut [f32], &mut [f32]))| {
+        let range = i * piece..i * piece + d_x.len();
+        let (d_gamma, d_beta) = sums.split_at_mut(width);
+        run(Backward {
+            x: &slice(&x)[range.clone()],
+            gamma: slice(&gamma),
+            grad: &slice(&grad)[range],
+            settings,
+            d_x,
+            d_gamma,
+            d_beta,
+        });
+    };
+    let sums = 2 * width.max(1);
+    if len <= ALONE {
+        let pairs = d_x.chunks_mut(piece).zip(partial.chunks_mut(sums));
+        pairs.enumerate().for_each(work);
+    } else {
+        let pairs = d_x.par_chunks_mut(piece).zip(partial.par_chunks_mut(sums));
+        pairs.enumerate().for_each(work);
+    }
+    let mut total = vec![0.0; 2 * width];
+    for part in partial.chunks_exact(sums) {
+        map_in_place(Sum, &mut total, [part]);
+    }
+    let d_beta = total.split_off(width);
+    let shape = x.layout().shape().clone();
+    [
+        tensor(d_x, shape),
+        tensor(total, [width]),
+        tensor(d_beta, [width]),
+    ]
+}
+
+/// The last dimension.
+fn last(x: &FlexTensor) -> usize {
+    let shape = x.layout().shape();
+    shape[shape.num_dims() - 1]
+}
+
+/// Elements of a piece of whole rows.
+fn whole_rows(width: usize) -> usize {
+    ((PIECE / width.max(1)).max(1) * width).max(1)
+}

@@ -1,0 +1,150 @@
+//! Whole-tensor work of optimizers: one pass over memory, in place, all threads.
+
+use burn_flex::FlexTensor;
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::activation::elementwise;
+use super::buffer::{ALONE, PIECE, contiguous, in_pieces, output, slice, slice_mut, tensor};
+use super::simd::{Elementwise, Vector, map, map_in_place, row_sum, run};
+use crate::kernel::AdamwArgs;
+
+/// `x·factor`.
+#[derive(Clone, Copy)]
+pub struct Scale(pub f32);
+
+impl Elementwise<1> for Scale {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, [x]: [Vector<S>; 1]) -> Vector<S> {
+        x * self.0
+    }
+}
+
+/// `x·factor`, in place when it can.
+pub fn scale(x: FlexTensor, factor: f32) -> FlexTensor {
+    elementwise(Scale(factor), x, [])
+}
+
+struct Squares<'a>(&'a [f32]);
+
+impl WithSimd for Squares<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f32 {
+        row_sum(simd, [self.0], |[x]| x * x)
+    }
+}
+
+/// Sum of squares. Each piece is summed in float32 lanes, the pieces in float64 in their order.
+pub fn sum_of_squares(x: FlexTensor) -> f64 {
+    let x = contiguous(x);
+    let piece = |part: &[f32]| f64::from(run(Squares(part)));
+    let elements = slice(&x);
+    if elements.len() <= ALONE {
+        elements.chunks(PIECE).map(piece).sum()
+    } else {
+        let sums: Vec<f64> = elements.par_chunks(PIECE).map(piece).collect();
+        sums.iter().sum()
+    }
+}
+
+/// The running mean: factors of the old mean and of the gradient.
+#[derive(Clone, Copy)]
+struct Mean(f32, f32);
+
+impl Elementwise<2> for Mean {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, [mean, grad]: [Vector<S>; 2]) -> Vector<S> {
+        mean.mul_add(mean.same(self.0), grad * self.1)
+    }
+}
+
+/// The running mean of squares.
+#[derive(Clone, Copy)]
+struct MeanSquare(f32, f32);
+
+impl Elementwise<2> for MeanSquare {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, [mean, grad]: [Vector<S>; 2]) -> Vector<S> {
+        mean.mul_add(mean.same(self.0), grad * grad * self.1)
+    }
+}
+
+/// The parameter's step.
+#[derive(Clone, Copy)]
+struct Update {
+    decay: f32,
+    step_size: f32,
+    second_scale: f32,
+    eps: f32,
+}
+
+impl Elementwise<3> for Update {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, [param, m, v]: [Vector<S>; 3]) -> Vector<S> {
+        let scale = v.sqrt().affine(self.second_scale, self.eps);
+        param * self.decay - m / scale * self.step_size
+    }
+}
+
+/// One AdamW step over param and moments; buffers that others hold are copied first.
+pub fn adamw_step(
+    param: FlexTensor,
+    grad: FlexTensor,
+    moments: [FlexTensor; 2],
+    args: AdamwArgs,
+) -> [FlexTensor; 3] {
+    let factors = args.factors();
+    let update = Update {
+        decay: factors.decay as f32,
+        step_size: factors.step_size as f32,
+        second_scale: factors.second_scale as f32,
+        eps: args.eps as f32,
+    };
+    let first = Mean(args.beta_1 as f32, (1.0 - args.beta_1) as f32);
+    let second = MeanSquare(args.beta_2 as f32, (1.0 - args.beta_2) as f32);
+    let grad = contiguous(grad);
+    let [m, v] = moments;
+    let (mut param, mut m, mut v) = (own(param), own(m), own(v));
+    let work = |(((p, m), v), g): (((&mut [f32], &mut [f32]), &mut [f32]), &[f32])| {
+        map_in_place(first, m, [g]);
+        map_in_place(second, v, [g]);
+        map_in_place(update, p, [m, v]);
+    };
+    // Small blocks: the three passes meet the moments in cache.
+    const BLOCK: usize = 2048;
+    let all = |p: &mut [f32], m: &mut [f32], v: &mut [f32], g: &[f32]| {
+        let blocks = p.chunks_mut(BLOCK).zip(m.chunks_mut(BLOCK));
+        blocks
+            .zip(v.chunks_mut(BLOCK))
+            .zip(g.chunks(BLOCK))
+            .for_each(work);
+    };
+    if let (Some(p), Some(m), Some(v)) =
+        (slice_mut(&mut param), slice_mut(&mut m), slice_mut(&mut v))
+    {
+        let g = slice(&grad);
+        if p.len() <= ALONE {
+            all(p, m, v, g);
+        } else {
+            let pieces = p.par_chunks_mut(PIECE).zip(m.par_chunks_mut(PIECE));
+            let pieces = pieces.zip(v.par_chunks_mut(PIECE)).zip(g.par_chunks(PIECE));
+            pieces.for_each(|(((p, m), v), g)| all(p, m, v, g));
+        }
+    }
+    [param, m, v]
+}
+
+/// The tensor as the only holder of its buffer.
+fn own(x: FlexTensor) -> FlexTensor {
+    let x = contiguous(x);
+    if x.is_unique() {
+        return x;
+    }
+    let mut copy = output(slice(&x).len());
+    in_pieces(&mut copy, PIECE, |first, piece| {
+        map(Scale(1.0), [&slice(&x)[first..first + piece.len()]], piece);
+    });
+    tensor(copy, x.layout().shape().clone())
+}

@@ -1,0 +1,284 @@
+//! Vectors of float32 whose width is chosen at run time: AVX-512, AVX2 with FMA, or portable code.
+//!
+//! A kernel is a [`pulp::WithSimd`]; [`run`] calls it compiled for the best instruction set of the machine.
+//! [`Vector`] gives the arithmetic its usual signs. A multiply-add is fused where the machine has it, so
+//! results may differ in the last bit between machines, never on one.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::sync::OnceLock;
+
+use pulp::{Arch, Simd, WithSimd};
+
+/// Set to `portable`, this variable keeps the kernels of this folder off the machine's vector instructions.
+pub const SWITCH: &str = "FORMWORK_SIMD";
+
+/// Runs a kernel with the best instruction set.
+#[inline]
+pub fn run<K: WithSimd>(kernel: K) -> K::Output {
+    static ARCH: OnceLock<Arch> = OnceLock::new();
+    let arch = ARCH.get_or_init(|| match std::env::var(SWITCH) {
+        Ok(choice) if choice == "portable" => Arch::Scalar,
+        _ => Arch::new(),
+    });
+    arch.dispatch(kernel)
+}
+
+/// A register of float32 lanes.
+#[derive(Clone, Copy)]
+pub struct Vector<S: Simd> {
+    simd: S,
+    lanes: S::f32s,
+}
+
+impl<S: Simd> Vector<S> {
+    /// The register's lanes as the SIMD library holds them.
+    #[inline(always)]
+    pub fn new(simd: S, lanes: S::f32s) -> Self {
+        Self { simd, lanes }
+    }
+
+    /// One value in every lane.
+    #[inline(always)]
+    pub fn splat(simd: S, value: f32) -> Self {
+        Self::new(simd, simd.splat_f32s(value))
+    }
+
+    /// One value in every lane, on this register's machine.
+    #[inline(always)]
+    pub fn same(self, value: f32) -> Self {
+        Self::splat(self.simd, value)
+    }
+
+    /// The lanes.
+    #[inline(always)]
+    pub fn lanes(self) -> S::f32s {
+        self.lanes
+    }
+
+    /// `self·factor + term`.
+    #[inline(always)]
+    pub fn mul_add(self, factor: Self, term: Self) -> Self {
+        let lanes = self
+            .simd
+            .mul_add_e_f32s(self.lanes, factor.lanes, term.lanes);
+        Self::new(self.simd, lanes)
+    }
+
+    /// `self·factor + term` with constants.
+    #[inline(always)]
+    pub fn affine(self, factor: f32, term: f32) -> Self {
+        self.mul_add(self.same(factor), self.same(term))
+    }
+
+    /// The polynomial with these coefficients, highest power first.
+    #[inline(always)]
+    pub fn polynomial<const N: usize>(self, coefficients: [f32; N]) -> Self {
+        let mut sum = self.same(coefficients[0]);
+        for &c in &coefficients[1..] {
+            sum = sum.mul_add(self, self.same(c));
+        }
+        sum
+    }
+
+    /// The larger of the two; which one when either is NaN is not defined.
+    #[inline(always)]
+    pub fn max(self, other: Self) -> Self {
+        Self::new(self.simd, self.simd.max_f32s(self.lanes, other.lanes))
+    }
+
+    /// The smaller of the two; which one when either is NaN is not defined.
+    #[inline(always)]
+    pub fn min(self, other: Self) -> Self {
+        Self::new(self.simd, self.simd.min_f32s(self.lanes, other.lanes))
+    }
+
+    /// The absolute value.
+    #[inline(always)]
+    pub fn abs(self) -> Self {
+        Self::new(self.simd, self.simd.abs_f32s(self.lanes))
+    }
+
+    /// The square root.
+    #[inline(always)]
+    pub fn sqrt(self) -> Self {
+        Self::new(self.simd, self.simd.sqrt_f32s(self.lanes))
+    }
+
+    /// The absolute value of `self` with the sign of `sign`.
+    #[inline(always)]
+    pub fn copy_sign(self, sign: Self) -> Self {
+        let s = self.simd;
+        let bit = s.and_f32s(sign.lanes, s.splat_f32s(-0.0));
+        Self::new(s, s.or_f32s(self.abs().lanes, bit))
+    }
+
+    /// Lane by lane: `when` where `self < bound`, else `otherwise` (NaN is not less).
+    #[inline(always)]
+    pub fn select_less(self, bound: Self, when: Self, otherwise: Self) -> Self {
+        let s = self.simd;
+        let mask = s.less_than_f32s(self.lanes, bound.lanes);
+        Self::new(s, s.select_f32s(mask, when.lanes, otherwise.lanes))
+    }
+
+    /// Lane by lane: `self` where `source` is a number, else `source`: NaN comes through.
+    #[inline(always)]
+    pub fn unless_nan(self, source: Self) -> Self {
+        let s = self.simd;
+        let mask = s.equal_f32s(source.lanes, source.lanes);
+        Self::new(s, s.select_f32s(mask, self.lanes, source.lanes))
+    }
+
+    /// `2^(n − 1)` where `self` is `n + 1.5·2²³`: an integer in the low bits of the fraction.
+    #[inline(always)]
+    pub fn half_power_of_two(self) -> Self {
+        let s = self.simd;
+        let bits = s.transmute_u32s_f32s(self.lanes);
+        let exponent = s.wrapping_dyn_shl_u32s(bits, s.splat_u32s(23));
+        let bits = s.add_u32s(exponent, s.splat_u32s(126 << 23));
+        Self::new(s, s.transmute_f32s_u32s(bits))
+    }
+
+    /// The sum of the lanes.
+    #[inline(always)]
+    pub fn sum(self) -> f32 {
+        self.simd.reduce_sum_f32s(self.lanes)
+    }
+
+    /// The largest lane.
+    #[inline(always)]
+    pub fn largest(self) -> f32 {
+        self.simd.reduce_max_f32s(self.lanes)
+    }
+}
+
+macro_rules! arithmetic {
+    ($($trait:ident $method:ident $op:ident),*) => {$(
+        impl<S: Simd> $trait for Vector<S> {
+            type Output = Self;
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self {
+                Self::new(self.simd, self.simd.$op(self.lanes, other.lanes))
+            }
+        }
+    )*};
+}
+arithmetic!(Add add add_f32s, Sub sub sub_f32s, Mul mul mul_f32s, Div div div_f32s);
+
+impl<S: Simd> Mul<f32> for Vector<S> {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, factor: f32) -> Self {
+        self * self.same(factor)
+    }
+}
+
+impl<S: Simd> Neg for Vector<S> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self::new(self.simd, self.simd.neg_f32s(self.lanes))
+    }
+}
+
+/// A function of `N` inputs, element by element.
+pub trait Elementwise<const N: usize>: Copy + Send + Sync {
+    /// One register of it.
+    fn apply<S: Simd>(self, simd: S, inputs: [Vector<S>; N]) -> Vector<S>;
+}
+
+/// `out[i] = f(inputs[0][i], …)`; every slice has the length of `out`.
+pub fn map<const N: usize, F: Elementwise<N>>(f: F, inputs: [&[f32]; N], out: &mut [f32]) {
+    struct Kernel<'a, F, const N: usize>(F, [&'a [f32]; N], &'a mut [f32]);
+    impl<F: Elementwise<N>, const N: usize> WithSimd for Kernel<'_, F, N> {
+        type Output = ();
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            let Self(f, inputs, out) = self;
+            let len = out.len();
+            let inputs = inputs.map(|x| &x[..len]);
+            let (body, tail) = S::as_mut_simd_f32s(out);
+            let heads = inputs.map(|x| S::as_simd_f32s(x).0);
+            let tails = inputs.map(|x| S::as_simd_f32s(x).1);
+            for (i, slot) in body.iter_mut().enumerate() {
+                let x = heads.map(|h| Vector::new(simd, h[i]));
+                *slot = f.apply(simd, x).lanes();
+            }
+            if !tail.is_empty() {
+                let x = tails.map(|t| Vector::new(simd, simd.partial_load_f32s(t)));
+                simd.partial_store_f32s(tail, f.apply(simd, x).lanes());
+            }
+        }
+    }
+    run(Kernel(f, inputs, out));
+}
+
+/// `io[i] = f(io[i], others[0][i], …)` for functions of one input more than `others` has.
+pub fn map_in_place<const N: usize, const M: usize, F: Elementwise<N>>(
+    f: F,
+    io: &mut [f32],
+    others: [&[f32]; M],
+) {
+    struct Kernel<'a, F, const N: usize, const M: usize>(F, &'a mut [f32], [&'a [f32]; M]);
+    impl<F: Elementwise<N>, const N: usize, const M: usize> WithSimd for Kernel<'_, F, N, M> {
+        type Output = ();
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            const { assert!(N == M + 1) };
+            let Self(f, io, others) = self;
+            let len = io.len();
+            let others = others.map(|x| &x[..len]);
+            let (body, tail) = S::as_mut_simd_f32s(io);
+            let heads = others.map(|x| S::as_simd_f32s(x).0);
+            let tails = others.map(|x| S::as_simd_f32s(x).1);
+            for (i, slot) in body.iter_mut().enumerate() {
+                let x = std::array::from_fn(|n| {
+                    Vector::new(simd, if n == 0 { *slot } else { heads[n - 1][i] })
+                });
+                *slot = f.apply(simd, x).lanes();
+            }
+            if !tail.is_empty() {
+                let x = std::array::from_fn(|n| {
+                    let part: &[f32] = if n == 0 { tail } else { tails[n - 1] };
+                    Vector::new(simd, simd.partial_load_f32s(part))
+                });
+                simd.partial_store_f32s(tail, f.apply(simd, x).lanes());
+            }
+        }
+    }
+    run(Kernel(f, io, others));
+}
+
+/// Sum of `f` over the registers of `N` slices of one length, in four running sums.
+#[inline(always)]
+pub fn row_sum<S: Simd, const N: usize>(
+    simd: S,
+    rows: [&[f32]; N],
+    f: impl Fn([Vector<S>; N]) -> Vector<S>,
+) -> f32 {
+    let heads = rows.map(|row| S::as_simd_f32s(row).0);
+    let tails = rows.map(|row| S::as_simd_f32s(row).1);
+    let mut sums = [Vector::splat(simd, 0.0); 4];
+    let count = heads[0].len();
+    let at = |i: usize| heads.map(|head| Vector::new(simd, head[i]));
+    let mut i = 0;
+    while i + 4 <= count {
+        for (j, sum) in sums.iter_mut().enumerate() {
+            *sum = *sum + f(at(i + j));
+        }
+        i += 4;
+    }
+    while i < count {
+        sums[0] = sums[0] + f(at(i));
+        i += 1;
+    }
+    let mut total = ((sums[0] + sums[1]) + (sums[2] + sums[3])).sum();
+    let used = count * S::F32_LANES;
+    if !tails[0].is_empty() {
+        let last = f(tails.map(|tail| Vector::new(simd, simd.partial_load_f32s(tail))));
+        let mut lanes = [0.0; 64];
+        let len = rows[0].len() - used;
+        simd.partial_store_f32s(&mut lanes[..len], last.lanes());
+        total += lanes[..len].iter().sum::<f32>();
+    }
+    total
+}

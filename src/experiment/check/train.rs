@@ -16,7 +16,7 @@ const LONGEST_NAME: usize = 100;
 /// What the validation split is measured by.
 const METRICS: [&str; 6] = [
     "valid_loss",
-    "best_loss",
+    "valid_best_loss",
     "valid_perplexity",
     "valid_bits_per_byte",
     "valid_accuracy",

@@ -30,7 +30,12 @@ pub struct Case {
 
 /// Loads and checks without looking for data.
 pub fn judged(text: &str, sets: &[String]) -> Result<Loaded, Error> {
-    let loaded = load_text(Path::new("x.toml"), text.into(), sets)?;
+    judged_at(Path::new("x.toml"), text, sets)
+}
+
+/// [`judged`], for a text in the place of a file.
+pub fn judged_at(path: &Path, text: &str, sets: &[String]) -> Result<Loaded, Error> {
+    let loaded = load_text(path, text.into(), sets)?;
     check::check_without_files(&loaded)?;
     Ok(loaded)
 }

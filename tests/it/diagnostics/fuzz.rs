@@ -1,6 +1,6 @@
 //! Thousands of broken experiment files: whatever the bytes, the answer is an experiment or a fault, never a panic.
 
-use super::{RIGHT, judged};
+use super::{RIGHT, judged, judged_at};
 use burn::tensor::Device;
 use formwork::error::Error;
 use formwork::experiment::{Loaded, annotated_toml, load_text, resolved_toml};
@@ -88,27 +88,32 @@ const KEYS: &[&str] = &[
     "\"a b\"",
 ];
 
-fn seeds() -> Vec<String> {
-    let mut texts = vec![RIGHT.to_string()];
+/// A text and the place it stands in.
+type Seed = (PathBuf, String);
+
+fn seeds() -> Vec<Seed> {
+    let mut seeds = vec![(PathBuf::from("x.toml"), RIGHT.to_string())];
     let head = RIGHT.split("[tokenizer]").nth(1).unwrap();
     for name in preset::names() {
         let model = preset::text(name).unwrap().split("[model]").nth(1).unwrap();
-        texts.push(format!("name = \"x\"\n[model]{model}\n[tokenizer]{head}"));
+        let text = format!("name = \"x\"\n[model]{model}\n[tokenizer]{head}");
+        seeds.push(("x.toml".into(), text));
     }
-    shipped(Path::new("experiments"), &mut texts);
-    texts
+    shipped(Path::new("experiments"), &mut seeds);
+    seeds
 }
 
 /// The text of every experiment in a folder.
-fn shipped(folder: &Path, texts: &mut Vec<String>) {
+fn shipped(folder: &Path, seeds: &mut Vec<Seed>) {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|e| e.path()).collect();
     paths.sort();
     for path in paths {
         if path.is_dir() {
-            shipped(&path, texts);
+            shipped(&path, seeds);
         } else if path.extension().is_some_and(|e| e == "toml") {
-            texts.push(std::fs::read_to_string(path).unwrap());
+            let text = std::fs::read_to_string(&path).unwrap();
+            seeds.push((path, text));
         }
     }
 }
@@ -233,6 +238,17 @@ fn sound(loaded: &Loaded) {
     }
 }
 
+#[test]
+fn shipped_experiments_make_sense() {
+    let mut seeds = Vec::new();
+    shipped(Path::new("experiments"), &mut seeds);
+    assert!(!seeds.is_empty());
+    for (path, text) in seeds {
+        let loaded = judged_at(&path, &text, &[]);
+        sound(&loaded.unwrap_or_else(|e| panic!("{e}")));
+    }
+}
+
 /// What must hold of a refusal.
 fn clear(error: &Error) {
     assert_eq!(error.exit_status(), 2, "{error}");
@@ -260,10 +276,9 @@ fn no_file_makes_it_panic() {
     let mut accepted = 0;
     for case in 0..CASES {
         let mut dice = Dice(Stream::new(1, Purpose::Split, (case, 0, 0)));
-        let mut text = seeds[dice.below(seeds.len())].clone();
-        if dice.below(3) == 0 {
-            text = RIGHT.into();
-        }
+        let right = dice.below(3) == 0;
+        let at = if right { 0 } else { dice.below(seeds.len()) };
+        let (path, mut text) = seeds[at].clone();
         for _ in 0..=dice.below(3) {
             text = match dice.below(4) {
                 0 => dice.lines(&text),
@@ -275,7 +290,7 @@ fn no_file_makes_it_panic() {
             }
         }
         let sets: Vec<String> = (0..dice.below(3) / 2).map(|_| dice.set(&kinds)).collect();
-        let outcome = catch_unwind(AssertUnwindSafe(|| match judged(&text, &sets) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| match judged_at(&path, &text, &sets) {
             Ok(loaded) => {
                 sound(&loaded);
                 true

@@ -2,8 +2,8 @@
 
 use super::output;
 use crate::error::{Error, Result, suggestion};
-use crate::model::preset;
 use crate::kind::Kind;
+use crate::model::preset;
 use crate::{data, model, nn, stack, task, tokenizer, train};
 use clap::Args;
 use std::fmt::Write as _;

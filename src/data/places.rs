@@ -51,6 +51,17 @@ impl Places {
         &self.roots
     }
 
+    /// `path` as another process may use it that starts elsewhere: absolute when it was found as given or
+    /// beside the experiment, unchanged when a root holds it.
+    pub fn anchored(&self, path: &Path) -> PathBuf {
+        let beside = self.experiment.iter().map(|folder| folder.join(path));
+        std::iter::once(path.to_path_buf())
+            .chain(beside)
+            .find_map(|candidate| either(&candidate))
+            .and_then(|found| found.canonicalize().ok())
+            .unwrap_or_else(|| path.to_path_buf())
+    }
+
     /// The file or folder that `path` of an experiment means.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::documents::Reading;
 use super::paths::Paths;
+use std::path::{Path, PathBuf};
 
 /// `kind = "text"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +46,20 @@ impl Default for TextConfig {
             across_documents: None,
             field: None,
             document_separator: None,
+        }
+    }
+}
+
+impl TextConfig {
+    /// The same with every path as `place` gives it.
+    #[must_use]
+    pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        let all = |paths: &Paths| Paths(paths.0.iter().map(|p| place(p)).collect());
+        Self {
+            path: all(&self.path),
+            valid_path: self.valid_path.as_ref().map(all),
+            test_path: self.test_path.as_ref().map(all),
+            ..self.clone()
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A run from its first file to its last: new, fresh, resumed, or opened for use.
 
 use super::{Experiment, Loaded, build, resolved_toml};
-use crate::data::{Data, Places};
+use crate::data::{Data, DataConfig, Places};
 use crate::error::{Error, Result};
 use crate::generate::{Generator, Sampling};
 use crate::task::CausalLm;
@@ -34,14 +34,20 @@ pub enum Start {
     ResumeOrNew,
 }
 
+/// Told of a line of the journal.
+pub type OnReport = Box<dyn FnMut(&Report) + Send>;
+
+/// Told of a step and the text that was generated after it.
+pub type OnSample = Box<dyn FnMut(u64, &str) + Send>;
+
 /// How a run is followed.
 pub struct Options {
     /// Dashboard or lines.
     pub view: View,
     /// Told of every line of the journal.
-    pub report: Box<dyn FnMut(&Report) + Send>,
+    pub report: OnReport,
     /// Told of every sample.
-    pub sample: Box<dyn FnMut(u64, &str) + Send>,
+    pub sample: OnSample,
     /// Told of what a person should know beside the results.
     pub notice: fn(&str),
 }
@@ -79,17 +85,30 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     launch(experiment, &data, model, job, options)
 }
 
-/// Writes what a run is before its first step; the experiment last, since it makes the folder a run.
+/// Writes what a run is before its first step; the resolved experiment last, since it makes the folder a run.
 fn describe(run: &RunDir, loaded: &Loaded, tokenizer: Option<&Tokenizer>) -> Result<()> {
     let experiment = &loaded.experiment;
     let machine = serde_json::to_string_pretty(&Machine::here(&experiment.train.device))
         .map_err(|e| Error::run(format!("cannot describe the machine: {e}")))?;
     run.write(run_dir::MACHINE, format!("{machine}\n").as_bytes())?;
-    run.write(run_dir::RESOLVED, resolved_toml(experiment).as_bytes())?;
     if let Some(tokenizer) = tokenizer {
         tokenizer.save(&run.path(run_dir::TOKENIZER))?;
     }
-    run.write(run_dir::EXPERIMENT, loaded.source.as_bytes())
+    run.write(run_dir::EXPERIMENT, loaded.source.as_bytes())?;
+    let resolved = resolved_toml(&anchored(experiment, &places(loaded))?);
+    run.write(run_dir::RESOLVED, resolved.as_bytes())
+}
+
+/// The experiment with paths that mean the same from any folder, since a run is resumed from anywhere.
+fn anchored(experiment: &Experiment, places: &Places) -> Result<Experiment> {
+    let mut experiment = experiment.clone();
+    if let DataConfig::Text(text) = &experiment.data {
+        experiment.data = DataConfig::Text(text.with_paths(|p| places.anchored(p)));
+    }
+    if let Some(tokenizer) = &experiment.tokenizer {
+        experiment.tokenizer = Some(tokenizer.with_path(|p| Ok(places.anchored(p)))?);
+    }
+    Ok(experiment)
 }
 
 /// Goes on with the run in `folder` from its newest whole checkpoint.
@@ -264,7 +283,7 @@ pub fn scores_json(scores: &Scores) -> serde_json::Value {
 
 /// Where an experiment's data is looked for.
 pub fn places(loaded: &Loaded) -> Places {
-    Places::new(Some(&loaded.path))
+    Places::new(loaded.path.parent())
 }
 
 fn tokenizer(folder: &Path) -> Result<Option<Tokenizer>> {

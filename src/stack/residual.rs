@@ -5,6 +5,7 @@
 //! deepnorm: LN(αx+f(x)) with α = (2N)^¼ and initial weights scaled by β = (8N)^−¼ in a decoder or an
 //! encoder alone (Wang et al. 2022, table 2).
 
+use crate::kernel;
 use crate::nn::Kind;
 use crate::nn::init::Init;
 use crate::nn::norm::{Norm, NormConfig};
@@ -153,7 +154,7 @@ impl Residual {
         } else {
             x * self.joining.alpha
         };
-        let sum = stream + result;
+        let sum = kernel::add(stream, result);
         match self.placement {
             NormPlacement::Post | NormPlacement::Deepnorm => self.norm.forward(sum),
             NormPlacement::Pre | NormPlacement::Sandwich | NormPlacement::Parallel => sum,

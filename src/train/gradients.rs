@@ -1,6 +1,7 @@
 //! Gradients of a whole model: summed over micro-batches, measured, clipped.
 
 use crate::data::loader::Batch;
+use crate::kernel;
 use crate::task::{StepOutput, Task};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::{GradientsAccumulator, GradientsParams};
@@ -74,7 +75,7 @@ struct Norm<'a> {
 impl ModuleVisitor for Norm<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         if let Some(gradient) = self.gradients.get::<D>(param.id) {
-            self.squares += f64::from(gradient.square().sum().into_scalar::<f32>());
+            self.squares += kernel::sum_of_squares(&gradient);
         }
     }
 }
@@ -88,7 +89,7 @@ impl ModuleVisitor for Scale<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         if let Some(gradient) = self.gradients.remove::<D>(param.id) {
             self.gradients
-                .register::<D>(param.id, gradient.mul_scalar(self.factor));
+                .register::<D>(param.id, kernel::scale(gradient, self.factor));
         }
     }
 }

@@ -16,9 +16,12 @@ use burn::train::{
 };
 use std::sync::Mutex;
 
+/// A job and who follows it.
+type Order<M> = (Job<M>, Box<dyn Observer<M>>);
+
 /// Carries a job into burn-train and its outcome out of it.
 pub struct StepStrategy<M: Task> {
-    job: Mutex<Option<(Job<M>, Box<dyn Observer<M>>)>>,
+    job: Mutex<Option<Order<M>>>,
     outcome: Mutex<Option<Result<Outcome>>>,
 }
 

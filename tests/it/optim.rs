@@ -329,7 +329,7 @@ fn optimizer_faults_are_named() {
         ),
         [
             "group `x` changes nothing; give it `lr_scale` or `weight_decay`",
-            "a decay of moments lies in [0, 1), not at 1"
+            "betas holds 1, which is not in [0, 1)"
         ]
     );
 }

@@ -11,6 +11,7 @@
 
 use super::groups::{Common, Decay, GroupConfig};
 use super::state::{self, full, like};
+use crate::kernel::{self, AdamwArgs};
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
@@ -147,34 +148,33 @@ impl Optimizer for Adam {
         grad: Tensor<D>,
         state: Option<AdamState<D>>,
     ) -> (Tensor<D>, Option<AdamState<D>>) {
-        let [beta1, beta2] = self.betas;
         let dtype = tensor.dtype();
-        let (mut tensor, mut grad) = (full(tensor), full(grad));
-        if self.weight_decay != 0.0 {
-            if self.decoupled {
-                tensor = tensor * (1.0 - lr * self.weight_decay);
-            } else {
-                grad = grad + tensor.clone() * self.weight_decay;
-            }
+        let (tensor, mut grad) = (full(tensor), full(grad));
+        let mut decay = self.weight_decay;
+        if !self.decoupled && decay != 0.0 {
+            grad = grad + tensor.clone() * decay;
+            decay = 0.0;
         }
-        let first = grad.clone() * (1.0 - beta1);
-        let second = grad.square() * (1.0 - beta2);
-        let state = match state {
-            Some(old) => AdamState {
-                time: old.time + 1,
-                first: old.first * beta1 + first,
-                second: old.second * beta2 + second,
-            },
-            None => AdamState {
-                time: 1,
-                first,
-                second,
-            },
+        let state = state.unwrap_or_else(|| AdamState {
+            time: 0,
+            first: grad.zeros_like(),
+            second: grad.zeros_like(),
+        });
+        let args = AdamwArgs {
+            lr,
+            beta_1: self.betas[0],
+            beta_2: self.betas[1],
+            eps: self.eps,
+            weight_decay: decay,
+            time: state.time as u64 + 1,
         };
-        let correction = |beta: f64| 1.0 - beta.powf(state.time as f64);
-        let root = state.second.clone().sqrt() / correction(beta2).sqrt();
-        let update = state.first.clone() / (root + self.eps);
-        let tensor = tensor - update * (lr / correction(beta1));
+        let (tensor, first, second) =
+            kernel::adamw_step(tensor, grad, state.first, state.second, args);
+        let state = AdamState {
+            time: state.time + 1,
+            first,
+            second,
+        };
         (like(tensor, dtype), Some(state))
     }
 

@@ -140,9 +140,18 @@ impl OptimizerConfig {
         if !positive(self.lr()) {
             faults.push(format!("lr = {} is not a positive number", self.lr()));
         }
-        for decay in betas.into_iter().flatten().chain(momentum) {
+        let name = match self {
+            Self::Muon(_) => "adamw_betas",
+            _ => "betas",
+        };
+        for (key, decay) in betas
+            .into_iter()
+            .flatten()
+            .map(|beta| (name, beta))
+            .chain(momentum.map(|m| ("momentum", m)))
+        {
             if !(0.0..1.0).contains(&decay) {
-                faults.push(format!("a decay of moments lies in [0, 1), not at {decay}"));
+                faults.push(format!("{key} holds {decay}, which is not in [0, 1)"));
             }
         }
         if let Some(eps) = eps.filter(|e| !(*e >= 0.0 && e.is_finite())) {

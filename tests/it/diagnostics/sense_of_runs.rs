@@ -49,7 +49,7 @@ pub const CASES: &[Case] = &[
         title: "betas",
         edits: &[("lr = 1e-3", "lr = 1e-3\nbetas = [0.9, 1.0]")],
         sets: &[],
-        says: "x.toml:27: [optimizer] a decay of moments lies in [0, 1), not at 1",
+        says: "x.toml:29: [optimizer] betas holds 1, which is not in [0, 1)",
     },
     Case {
         title: "tokenizer of a generator",
@@ -183,7 +183,7 @@ pub const CASES: &[Case] = &[
         title: "a momentum of one",
         edits: &[("kind = \"adamw\"\nlr", "kind = \"sgd\"\nmomentum = 1.0\nlr")],
         sets: &[],
-        says: "x.toml:27: [optimizer] a decay of moments lies in [0, 1), not at 1",
+        says: "x.toml:28: [optimizer] momentum holds 1, which is not in [0, 1)",
     },
     Case {
         title: "smoothing",

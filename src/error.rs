@@ -90,10 +90,7 @@ impl Error {
     }
 
     /// Wraps a system error: `.map_err(Error::io("read", path))`.
-    pub fn io(
-        doing: &'static str,
-        path: impl AsRef<Path>,
-    ) -> impl FnOnce(std::io::Error) -> Self {
+    pub fn io(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.as_ref().to_path_buf();
         move |source| Self::Io {
             doing,

@@ -1,1 +1,94 @@
-//! The command line.
+//! The command line: arguments in, an exit status out. Results go to standard output, everything else to
+//! standard error. Printing lives on this floor alone.
+
+pub mod bench;
+pub mod check;
+pub mod compare;
+pub mod data;
+pub mod eval;
+pub mod generate;
+pub mod list;
+pub mod output;
+pub mod plan;
+pub mod train;
+pub mod verify;
+
+use crate::error::{Error, Result};
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A training framework for every transformer.
+#[derive(Debug, Parser)]
+#[command(
+    name = "formwork",
+    version,
+    about,
+    max_term_width = 110,
+    infer_subcommands = false
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Train the model of an experiment file.
+    Train(train::TrainArgs),
+    /// Go on with a run from its newest whole checkpoint.
+    Resume(train::ResumeArgs),
+    /// Check an experiment file; print it resolved, with where each value came from.
+    Check(check::CheckArgs),
+    /// Evaluate a run on a split.
+    Eval(eval::EvalArgs),
+    /// Continue a text with a trained model.
+    Generate(generate::GenerateArgs),
+    /// Kinds and presets by family.
+    List(list::ListArgs),
+    /// Set runs side by side: what differs, how they ended, their curves.
+    Compare(compare::CompareArgs),
+    /// Public data sets: list, show, pull.
+    Data(data::DataArgs),
+    /// Parameters, FLOPs and memory of a model, before it is trained.
+    Plan(plan::PlanArgs),
+    /// Measure training speed.
+    Bench(bench::BenchArgs),
+    /// Train, then hold the result against the file's [expect].
+    Verify(verify::VerifyArgs),
+}
+
+/// Runs the process's command line.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let status = if error.use_stderr() { 2 } else { 0 };
+            // Nothing is left to be told when the terminal is gone.
+            let _ = error.print();
+            return ExitCode::from(status);
+        }
+    };
+    match run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::error(&error);
+            ExitCode::from(error.exit_status())
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Error> {
+    match command {
+        Command::Train(args) => train::train(args),
+        Command::Resume(args) => train::resume(args),
+        Command::Check(args) => check::run(args),
+        Command::Eval(args) => eval::run(args),
+        Command::Generate(args) => generate::run(args),
+        Command::List(args) => list::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Data(args) => data::run(args),
+        Command::Plan(args) => plan::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Verify(args) => verify::run(args),
+    }
+}

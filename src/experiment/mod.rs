@@ -1,1 +1,141 @@
-//! A TOML file becomes a run.
+//! A TOML file becomes an experiment: read with the place of every key, laid over what it extends, checked.
+//!
+//! [`load`] stops at the first fault of form; [`check`] gives all faults of sense at once. Nothing here runs a
+//! model or touches data.
+
+pub mod build;
+pub mod check;
+mod load;
+mod read;
+pub mod run;
+mod show;
+mod tree;
+mod words;
+
+use crate::data::DataConfig;
+use crate::model::ModelConfig;
+pub use crate::model::preset::parse_preset;
+use crate::task::TaskConfig;
+use crate::tokenizer::TokenizerConfig;
+use crate::train::TrainConfig;
+use crate::train::optim::OptimizerConfig;
+use crate::train::schedule::ScheduleConfig;
+pub use check::check;
+pub use load::{load, load_text};
+use serde::{Deserialize, Serialize};
+pub use show::{annotated_toml, resolved_toml};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Everything that a run is made from. A key that is not in the file has its type's default value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The run folder's name.
+    pub name: String,
+    /// Seed of everything random.
+    #[serde(default = "default_seed")]
+    pub seed: u64,
+    /// The network.
+    pub model: ModelConfig,
+    /// Text to token ids; none for data that brings its own alphabet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<TokenizerConfig>,
+    /// What the model learns from.
+    pub data: DataConfig,
+    /// What it learns to do.
+    pub task: TaskConfig,
+    /// How parameters follow their gradients.
+    pub optimizer: OptimizerConfig,
+    /// How the learning rate changes.
+    #[serde(default)]
+    pub schedule: ScheduleConfig,
+    /// How long, how much at a time, and what happens on the way.
+    pub train: TrainConfig,
+    /// What `verify` holds the result against, by metric.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub expect: BTreeMap<String, Expect>,
+}
+
+/// nanoGPT's seed.
+fn default_seed() -> u64 {
+    1337
+}
+
+/// What a metric must be; every key that is there must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Expect {
+    /// The largest value that will do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<f64>,
+    /// The smallest value that will do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
+    /// The value, up to `tolerance`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub equals: Option<f64>,
+    /// Distance from `equals` that will do; 0 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<f64>,
+}
+
+impl Expect {
+    /// Whether `value` meets the expectation; what is not a number meets none.
+    pub fn holds(&self, value: f64) -> bool {
+        let tolerance = self.tolerance.unwrap_or(0.0);
+        value.is_finite()
+            && self.at_most.is_none_or(|most| value <= most)
+            && self.at_least.is_none_or(|least| value >= least)
+            && self.equals.is_none_or(|e| (value - e).abs() <= tolerance)
+    }
+}
+
+impl fmt::Display for Expect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bounds = [("at most", self.at_most), ("at least", self.at_least), ("equal to", self.equals)];
+        let bounds = bounds.iter().filter_map(|(words, bound)| bound.map(|b| format!("{words} {b}")));
+        f.write_str(&bounds.collect::<Vec<_>>().join(", "))?;
+        self.tolerance.map_or(Ok(()), |t| write!(f, " ± {t}"))
+    }
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// A line of a file.
+    File {
+        /// As the user named it.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+    },
+    /// A `--set`, as it was given.
+    Set(String),
+    /// A named model.
+    Preset(String),
+    /// The key is in none of them.
+    #[default]
+    Default,
+}
+
+/// An experiment and where each of its values was written.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// The place of each key and table that was written, by its dotted name.
+    pub origins: BTreeMap<String, Origin>,
+    /// The text of the file.
+    pub source: String,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl Loaded {
+    /// Where the value of a dotted key comes from.
+    pub fn origin(&self, key: &str) -> &Origin {
+        self.origins.get(key).unwrap_or(&Origin::Default)
+    }
+}

@@ -1,1 +1,20 @@
-//! Comparing runs.
+//! Comparing runs: reads run folders, groups them into arms, and shows them as a table, as curves in a
+//! terminal, as one JSON object and as one self-contained HTML page.
+//!
+//! Everything here works from the files of a run folder; no model is loaded.
+
+pub mod arms;
+pub mod compare;
+pub mod curves;
+pub mod find;
+pub mod html;
+pub mod journal;
+pub mod json;
+pub mod notes;
+pub mod plan;
+pub mod plot;
+pub mod run;
+pub mod sheet;
+pub mod statistics;
+pub mod table;
+pub mod terminal;

@@ -1,1 +1,30 @@
-//! A model and a batch make a loss.
+//! A model and a batch make a loss: burn-train's steps live here and only here.
+
+pub mod causal_lm;
+pub mod output;
+
+use crate::data::loader::Batch;
+use crate::nn::Kind;
+use burn::train::{InferenceStep, LearnerModel, TrainStep};
+pub use causal_lm::{CausalLm, CausalLmConfig};
+pub use output::{StepOutput, Sum};
+use serde::{Deserialize, Serialize};
+
+/// The kinds of `[task]`.
+pub const KINDS: &[Kind] = &[causal_lm::KIND];
+
+/// What an experiment trains for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum TaskConfig {
+    /// Next-token prediction.
+    CausalLm(CausalLmConfig),
+}
+
+/// What the step loop trains: a burn-train model whose steps take batches and give sums.
+pub trait Task:
+    LearnerModel
+    + TrainStep<Input = Batch, Output = StepOutput>
+    + InferenceStep<Input = Batch, Output = StepOutput>
+{
+}

@@ -1,1 +1,280 @@
-//! Text to token ids and back.
+//! Text to token ids and back: characters, bytes, trained subwords, pretrained files.
+//!
+//! Whatever its kind, a tokenizer IS one file in the Hugging Face `tokenizers` JSON format: every
+//! constructor writes that file and reads it back, so what a run saves is what it used, and Python
+//! loads it. Characters and bytes have a direct path that gives the same ids as the library would.
+//!
+//! Not here: batching, padding, document boundaries (`data`).
+
+mod bpe;
+mod bytes;
+mod chars;
+mod config;
+mod format;
+mod likelihood;
+mod merges;
+mod pieces;
+mod pretrained;
+mod unigram;
+mod wordpiece;
+mod words;
+
+use std::fmt;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+
+pub use bpe::BpeConfig;
+pub use bytes::ByteConfig;
+pub use chars::CharConfig;
+pub use config::{KINDS, Kind, TokenizerConfig};
+pub use pretrained::PretrainedConfig;
+pub use unigram::UnigramConfig;
+pub use wordpiece::WordpieceConfig;
+
+/// A tokenizer that is ready to use. Cloning is cheap.
+#[derive(Clone)]
+pub struct Tokenizer(Arc<Inner>);
+
+struct Inner {
+    /// The file, byte for byte.
+    json: Vec<u8>,
+    engine: Engine,
+    vocab_size: usize,
+    end_of_text: Option<u32>,
+}
+
+enum Engine {
+    Chars(chars::Chars),
+    Bytes(bytes::Bytes),
+    Library(Box<tokenizers::Tokenizer>),
+}
+
+impl Tokenizer {
+    /// Builds what `config` describes; kinds that are trained learn from `texts`, in order.
+    ///
+    /// # Errors
+    /// A vocabulary that cannot hold its alphabet, an empty training text, a file that is not a
+    /// tokenizer.
+    pub fn build(config: &TokenizerConfig, texts: &[&str]) -> Result<Self> {
+        let faults = config.faults();
+        if !faults.is_empty() {
+            return Err(Error::Invalid(
+                faults.into_iter().map(crate::error::Fault::new).collect(),
+            ));
+        }
+        if config.is_trained() && texts.iter().all(|t| t.is_empty()) {
+            return Err(Error::run(format!(
+                "the training text is empty: a {} tokenizer has nothing to learn from",
+                config.kind()
+            )));
+        }
+        let json = match config {
+            TokenizerConfig::Char(c) => c.train(texts),
+            TokenizerConfig::Byte(c) => c.build(),
+            TokenizerConfig::Bpe(c) => c.train(texts)?,
+            TokenizerConfig::Wordpiece(c) => c.train(texts)?,
+            TokenizerConfig::Unigram(c) => c.train(texts)?,
+            TokenizerConfig::Pretrained(c) => return Self::from_json(c.read()?, &c.path),
+        };
+        Self::from_json(format::to_bytes(&json)?, Path::new("tokenizer.json"))
+    }
+
+    /// A character tokenizer with exactly these characters, ids in their order; `end` also ends a
+    /// text.
+    pub fn of_characters(alphabet: &str, end: Option<char>) -> Result<Self> {
+        let json = chars::of_alphabet(alphabet.chars(), end);
+        Self::from_json(format::to_bytes(&json)?, Path::new("tokenizer.json"))
+    }
+
+    /// Reads `tokenizer.json`.
+    pub fn load(path: &Path) -> Result<Self> {
+        let json = std::fs::read(path).map_err(Error::io("read", path))?;
+        Self::from_json(json, path)
+    }
+
+    /// Reads the format's bytes; `path` is for messages.
+    fn from_json(json: Vec<u8>, path: &Path) -> Result<Self> {
+        let bad = |why: String| Error::run(format!("{} is not a tokenizer: {why}", path.display()));
+        let value: serde_json::Value =
+            serde_json::from_slice(&json).map_err(|e| bad(e.to_string()))?;
+        let added = format::added_tokens(&value);
+        let (engine, vocab_size) = if let Some(chars) = chars::Chars::read(&value, &added) {
+            let size = chars.vocab_size();
+            (Engine::Chars(chars), size)
+        } else if let Some(bytes) = bytes::Bytes::read(&value, &added) {
+            let size = bytes.vocab_size();
+            (Engine::Bytes(bytes), size)
+        } else {
+            let mut library =
+                tokenizers::Tokenizer::from_bytes(&json).map_err(|e| bad(e.to_string()))?;
+            library.with_padding(None);
+            library
+                .with_truncation(None)
+                .map_err(|e| bad(e.to_string()))?;
+            let size = library
+                .get_vocab(true)
+                .into_values()
+                .max()
+                .map_or(0, |id| id as usize + 1);
+            (Engine::Library(Box::new(library)), size)
+        };
+        if vocab_size == 0 {
+            return Err(bad("its vocabulary is empty".into()));
+        }
+        let mut tokenizer = Inner {
+            json,
+            engine,
+            vocab_size,
+            end_of_text: None,
+        };
+        tokenizer.end_of_text = format::end_of_text(&added, |token| tokenizer.id(token));
+        Ok(Self(Arc::new(tokenizer)))
+    }
+
+    /// The ids of a text. Special tokens written in the text become their ids; nothing is added
+    /// around it.
+    ///
+    /// # Errors
+    /// A character or word that the vocabulary lacks, when no unknown token is configured.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        match &self.0.engine {
+            Engine::Chars(c) => c.encode(text),
+            Engine::Bytes(b) => Ok(b.encode(text.as_bytes())),
+            Engine::Library(l) => library_encode(l, text, false),
+        }
+    }
+
+    /// As [`Self::encode`], with the frame that the tokenizer puts around one text (BERT's `[CLS] …
+    /// [SEP]`).
+    pub fn encode_framed(&self, text: &str) -> Result<Vec<u32>> {
+        match &self.0.engine {
+            Engine::Library(l) => library_encode(l, text, true),
+            Engine::Chars(_) | Engine::Bytes(_) => self.encode(text),
+        }
+    }
+
+    /// The ids of a long text on all cores, in pieces of about 1 MiB that end where a line ends;
+    /// byte-level, character, byte and BERT-like tokenizers give the ids of [`Self::encode`]. Bytes
+    /// that are not UTF-8 are an error for every kind but `byte`.
+    pub fn encode_long(&self, text: &[u8]) -> Result<Vec<u32>> {
+        if let Engine::Bytes(b) = &self.0.engine {
+            return Ok(b.encode(text));
+        }
+        let text = utf8(text)?;
+        let parts = pieces::cut(text, pieces::PIECE)
+            .into_par_iter()
+            .map(|piece| self.encode(piece))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(parts.concat())
+    }
+
+    /// The text of some ids. Ids outside the vocabulary and broken UTF-8 become U+FFFD.
+    pub fn decode(&self, ids: &[u32]) -> String {
+        match &self.0.engine {
+            Engine::Chars(c) => c.decode(ids),
+            Engine::Bytes(b) => b.decode(ids),
+            Engine::Library(l) => l
+                .decode(ids, false)
+                .unwrap_or_else(|_| char::REPLACEMENT_CHARACTER.to_string()),
+        }
+    }
+
+    /// One more than the highest id.
+    pub fn vocab_size(&self) -> usize {
+        self.0.vocab_size
+    }
+
+    /// How a token is written in the vocabulary.
+    pub fn token(&self, id: u32) -> Option<String> {
+        match &self.0.engine {
+            Engine::Chars(c) => c.token(id),
+            Engine::Bytes(b) => b.token(id),
+            Engine::Library(l) => l.id_to_token(id),
+        }
+    }
+
+    /// The id of a token as it is written in the vocabulary.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.0.id(token)
+    }
+
+    /// The token that ends a text or separates documents, when there is one.
+    pub fn end_of_text(&self) -> Option<u32> {
+        self.0.end_of_text
+    }
+
+    /// Whether it reads bytes, so that any file is a text.
+    pub fn is_bytes(&self) -> bool {
+        matches!(self.0.engine, Engine::Bytes(_))
+    }
+
+    /// Writes the file, whole or not at all.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let part = path.with_extension(format!("{}.tmp", std::process::id()));
+        let write = || {
+            let mut file = std::fs::File::create(&part)?;
+            file.write_all(&self.0.json)?;
+            file.sync_all()?;
+            std::fs::rename(&part, path)
+        };
+        write().map_err(|e| {
+            // Nothing half-written stays; the first error is the one to hear of.
+            let _ = std::fs::remove_file(&part);
+            Error::io("write", path)(e)
+        })
+    }
+
+    /// SHA-256 (hex) of what [`Self::save`] writes: equal fingerprints, equal ids.
+    pub fn fingerprint(&self) -> String {
+        hex(&Sha256::digest(&self.0.json))
+    }
+}
+
+impl Inner {
+    fn id(&self, token: &str) -> Option<u32> {
+        match &self.engine {
+            Engine::Chars(c) => c.id(token),
+            Engine::Bytes(b) => b.id(token),
+            Engine::Library(l) => l.token_to_id(token),
+        }
+    }
+}
+
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let engine = match self.0.engine {
+            Engine::Chars(_) => "chars",
+            Engine::Bytes(_) => "bytes",
+            Engine::Library(_) => "library",
+        };
+        write!(f, "Tokenizer({engine}, {} tokens)", self.0.vocab_size)
+    }
+}
+
+/// Bytes in lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn library_encode(library: &tokenizers::Tokenizer, text: &str, framed: bool) -> Result<Vec<u32>> {
+    library
+        .encode_fast(text, framed)
+        .map(|e| e.get_ids().to_vec())
+        .map_err(|e| Error::run(format!("the tokenizer cannot encode the text: {e}")))
+}
+
+/// Text of bytes, or an error that names the first bad byte.
+pub(crate) fn utf8(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|e| {
+        Error::run(format!(
+            "the text is not UTF-8 (byte {}); convert it, or use [tokenizer] kind = \"byte\"",
+            e.valid_up_to()
+        ))
+    })
+}

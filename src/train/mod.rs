@@ -1,1 +1,26 @@
-//! The step loop, its optimizer, its checkpoints.
+//! The step loop, its optimizer, its schedule, its checkpoints and its journal.
+
+pub mod bench;
+pub mod checkpoint;
+pub mod config;
+pub mod ema;
+pub mod evaluation;
+mod events;
+pub mod gradients;
+pub mod job;
+pub mod journal;
+mod launch;
+pub mod machine;
+pub mod manifest;
+pub mod optim;
+pub mod parameters;
+mod record;
+pub mod run_dir;
+pub mod schedule;
+pub mod signal;
+mod steps;
+mod strategy;
+pub mod view;
+
+pub use config::TrainConfig;
+pub use launch::run;

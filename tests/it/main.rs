@@ -1,4 +1,29 @@
 //! The one integration-test binary.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, clippy::print_stdout)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout
+)]
 
+mod binary;
+mod checkpoint;
+mod commands;
+mod contracts;
+mod data;
+mod goldens;
+mod goldens_details;
+mod house;
+mod interop;
+mod interruption;
 mod kernels;
+mod limits;
+mod memory;
+mod optim;
+mod oracle;
+mod report;
+mod resume;
+mod run_dir;
+mod schedule;
+mod small_run;
+mod trajectory;

@@ -1,0 +1,107 @@
+//! `formwork bench train`: the speed of training steps, apart from evaluation, checkpoints and start-up.
+
+use super::output;
+use crate::error::{Error, Result};
+use crate::experiment::{self, build, run};
+use crate::report::terminal::number;
+use crate::train::bench::{Bench, Measure, measure};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// `formwork bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Training steps of an experiment: forward, backward, clipping, update.
+    Train(TrainArgs),
+}
+
+#[derive(Debug, Args)]
+struct TrainArgs {
+    /// The experiment file.
+    file: PathBuf,
+    /// Override a key.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// Steps that are counted.
+    #[arg(long, default_value_t = 20)]
+    steps: usize,
+    /// Steps before them that are not.
+    #[arg(long, default_value_t = 3)]
+    warmup: usize,
+    /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `formwork bench`.
+pub fn run(args: BenchArgs) -> Result<()> {
+    match args.what {
+        What::Train(args) => bench_train(args),
+    }
+}
+
+fn bench_train(args: TrainArgs) -> Result<()> {
+    if args.steps == 0 {
+        return Err(Error::usage("--steps 0 measures nothing; give at least 1"));
+    }
+    let mut sets = args.sets.clone();
+    if let Some(device) = &args.device {
+        sets.push(format!("train.device={device}"));
+    }
+    let loaded = experiment::load(&args.file, &sets)?;
+    experiment::check(&loaded)?;
+    let experiment = &loaded.experiment;
+    let data = build::data(experiment, &run::places(&loaded), None)?;
+    let device = build::device(experiment, true)?;
+    let network = build::network(experiment, data.vocab_size, data.context, &device);
+    let model = build::task(experiment, network);
+    let bench = Bench {
+        config: &experiment.train,
+        optimizer: &experiment.optimizer,
+        schedule: &experiment.schedule,
+        seed: experiment.seed,
+        train: data.train.clone(),
+    };
+    let measured = measure(model, &bench, args.warmup, args.steps)?;
+    let case = args
+        .file
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    show(&case, &experiment.train.device, &measured, args.json);
+    Ok(())
+}
+
+fn show(case: &str, engine: &str, m: &Measure, json: bool) {
+    if json {
+        let object = serde_json::json!({
+            "case": case,
+            "engine": engine,
+            "params": m.params,
+            "step_ms_median": m.step_ms_median,
+            "items_per_s": m.items_per_s,
+            "peak_rss_mb": m.peak_rss_mb,
+            "loss_first": m.loss_first,
+            "loss_last": m.loss_last,
+        });
+        output::line(object.to_string());
+        return;
+    }
+    output::line(format!("{case} on {engine}: {} parameters", m.params));
+    output::line(format!(
+        "step {:.2} ms (median)  {} items/s  peak memory {:.0} MB",
+        m.step_ms_median,
+        number(m.items_per_s),
+        m.peak_rss_mb
+    ));
+    output::line(format!("loss {:.4} → {:.4}", m.loss_first, m.loss_last));
+}

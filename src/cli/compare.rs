@@ -1,0 +1,138 @@
+//! `formwork compare RUN…`: what differs between runs, what they reached, how fast; curves; one HTML page.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::error::{Error, Result};
+use crate::report::compare::{Comparison, Options, compare};
+use crate::report::plot::{Style, plot};
+use crate::report::{html, json, run, sheet, terminal};
+
+/// Columns of the curves where there is no terminal to ask.
+const PIPE_WIDTH: usize = 100;
+
+/// Compare runs: differing settings, results over seeds, speed, curves.
+#[derive(Args, Clone, Debug)]
+pub struct CompareArgs {
+    /// Run folders, or names of runs in `checkpoints/`; the first one's arm is the baseline.
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// Also write one self-contained page, with curves to explore.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// The metric to compare, such as `accuracy` or `bits_per_byte`.
+    #[arg(long, value_name = "NAME", default_value = "loss")]
+    pub metric: String,
+    /// Do not group runs that differ only in their seed.
+    #[arg(long)]
+    pub each: bool,
+    /// Print one JSON object.
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Print the table as Markdown.
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// Compares the runs and prints the result on standard output; a reader that leaves early is no error.
+pub fn run(args: CompareArgs) -> Result<()> {
+    let runs = run::read_all(&args.runs)?;
+    let options = Options {
+        metric: args.metric.clone(),
+        each: args.each,
+    };
+    let comparison = compare(runs, &options)?;
+    if let Some(path) = &args.html {
+        html::write(&comparison, path)?;
+    }
+    let mut text = if args.json {
+        format!("{:#}\n", json::json(&comparison))
+    } else if args.markdown {
+        terminal::markdown(&sheet::sheet(&comparison).text(false))
+    } else {
+        let style = style();
+        let fit = io::stdout().is_terminal().then_some(style.width);
+        view(&comparison, &style, fit)
+    };
+    if let (Some(path), false) = (&args.html, args.json || args.markdown) {
+        text.push_str(&format!("\npage: {}\n", path.display()));
+    }
+    match io::stdout()
+        .lock()
+        .write_all(text.as_bytes())
+        .and_then(|()| io::stdout().flush())
+    {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::io("write", "standard output")(e))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Table, notes and curves as text; the table breaks at `width` columns, where there is a limit.
+pub fn view(c: &Comparison, style: &Style, width: Option<usize>) -> String {
+    let mut text = format!("{}\n\n", headline(c));
+    text.push_str(&terminal::table(&sheet::sheet(c).text(true), width));
+    for note in &c.notes {
+        text.push_str(&format!("note: {}\n", terminal::plain(note)));
+    }
+    let curves = plot(c, style);
+    if !curves.is_empty() {
+        text.push_str(&format!("\n{curves}"));
+    }
+    if style.unicode { text } else { ascii(&text) }
+}
+
+/// `9 runs in 3 arms; 2 settings differ`.
+fn headline(c: &Comparison) -> String {
+    let many = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let differ = match c.differing.len() {
+        0 => "no setting differs".into(),
+        1 => "1 setting differs".into(),
+        n if n > sheet::SETTINGS => {
+            format!("{n} settings differ, not all are shown (--html and --json have them)")
+        }
+        n => format!("{n} settings differ"),
+    };
+    format!(
+        "{} in {}; {differ}",
+        many(c.runs.len(), "run"),
+        many(c.arms.len(), "arm")
+    )
+}
+
+/// What standard output can show: its width, colours (NO_COLOR, TERM=dumb), UTF-8 (LC_ALL, LC_CTYPE, LANG).
+fn style() -> Style {
+    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    let width = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(variable)
+        .unwrap_or_default()
+        .to_lowercase();
+    let terminal = io::stdout().is_terminal();
+    Style {
+        width: width.filter(|_| terminal).unwrap_or(PIPE_WIDTH),
+        color: terminal
+            && variable("NO_COLOR").is_none()
+            && variable("TERM").is_none_or(|t| t != "dumb"),
+        unicode: locale.is_empty() || locale.contains("utf-8") || locale.contains("utf8"),
+    }
+}
+
+/// Our own signs in ASCII; anything else beyond it becomes `?`.
+fn ascii(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '±' => "+-".into(),
+            '–' => "-".into(),
+            '…' => "...".into(),
+            'Δ' => "d".into(),
+            '━' => "=".into(),
+            c if c.is_ascii() => c.to_string(),
+            _ => "?".into(),
+        })
+        .collect()
+}

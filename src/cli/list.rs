@@ -1,0 +1,115 @@
+//! `formwork list`: what an experiment file can say, from the families' own tables.
+
+use super::output;
+use crate::error::{Error, Result, suggestion};
+use crate::model::preset;
+use crate::nn::Kind;
+use crate::{data, model, nn, stack, task, tokenizer, train};
+use clap::Args;
+use std::fmt::Write as _;
+
+/// `formwork list`.
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// One family, or all
+    #[arg(value_name = "FAMILY")]
+    pub family: Option<String>,
+}
+
+/// A family: its name, the key that chooses, the rows.
+type Family = (&'static str, &'static str, Vec<Row>);
+
+/// A kind, what it is, where it comes from.
+type Row = (String, String, String);
+
+/// Prints one family, or all of them.
+///
+/// # Errors
+/// A family that is not known.
+pub fn run(args: ListArgs) -> Result<()> {
+    output::part(text(args.family.as_deref())?);
+    Ok(())
+}
+
+/// The tables as text.
+///
+/// # Errors
+/// A family that is not known, or a preset that cannot be read.
+pub fn text(family: Option<&str>) -> Result<String> {
+    let families = families()?;
+    let names = || families.iter().map(|(name, ..)| *name);
+    if let Some(name) = family.filter(|name| !names().any(|known| known == *name)) {
+        let near = suggestion(name, names());
+        return Err(Error::usage(format!("there is no list `{name}`{near}")));
+    }
+    let mut text = String::new();
+    for (name, key, rows) in &families {
+        if family.is_none_or(|wanted| wanted == *name) {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            table(&mut text, name, key, rows);
+        }
+    }
+    Ok(text)
+}
+
+fn table(text: &mut String, name: &str, key: &str, rows: &[Row]) {
+    let width = |column: fn(&Row) -> &str| rows.iter().map(|r| column(r).chars().count()).max();
+    let first = width(|r| &r.0).unwrap_or(0);
+    let second = width(|r| &r.1).unwrap_or(0);
+    text.push_str(&format!("{name}  ({key})\n"));
+    for (kind, summary, source) in rows {
+        let line = format!("  {kind:first$}  {summary:second$}  {source}");
+        writeln!(text, "{}", line.trim_end()).expect("writing to a string cannot fail");
+    }
+}
+
+fn families() -> Result<Vec<Family>> {
+    let rows = |kinds: &[Kind]| kinds.iter().map(|k| row(k.kind, k.summary, k.source)).collect();
+    let own = |kinds: &[tokenizer::Kind]| kinds.iter().map(|k| row(k.kind, k.line, k.source)).collect();
+    Ok(vec![
+        ("architectures", "[model] kind", rows(model::KINDS)),
+        ("positions", "[model] position", rows(nn::position::KINDS)),
+        ("attention", "[model] attention", rows(nn::attention::KINDS)),
+        ("norms", "[model] norm", rows(nn::norm::KINDS)),
+        ("placements", "[model] norm_placement", rows(stack::residual::KINDS)),
+        ("feed_forward", "[model] feed_forward", rows(nn::feed_forward::KINDS)),
+        ("tasks", "[task] kind", rows(task::KINDS)),
+        ("optimizers", "[optimizer] kind", rows(train::optim::KINDS)),
+        ("schedules", "[schedule] kind", rows(train::schedule::KINDS)),
+        ("tokenizers", "[tokenizer] kind", own(tokenizer::KINDS)),
+        ("data", "[data] kind", own(data::KINDS)),
+        ("presets", "[model] preset", presets()?),
+    ])
+}
+
+fn row(kind: &str, summary: &str, source: &str) -> Row {
+    (kind.into(), summary.into(), source.into())
+}
+
+fn presets() -> Result<Vec<Row>> {
+    let row = |name: &str| {
+        let preset = preset::parse_preset(name)?;
+        let summary = format!(
+            "{:>8} parameters, vocabulary {}, context {}",
+            short(preset.params),
+            preset.vocab_size,
+            preset.context
+        );
+        Ok((name.to_string(), summary, preset.source))
+    };
+    preset::names().map(row).collect()
+}
+
+/// 124439808 as `124.4M`.
+fn short(count: u64) -> String {
+    let count = count as f64;
+    if count < 1e6 {
+        format!("{:.1}K", count / 1e3)
+    } else if count < 1e9 {
+        format!("{:.1}M", count / 1e6)
+    } else {
+        format!("{:.2}B", count / 1e9)
+    }
+}

@@ -1,0 +1,163 @@
+//! `formwork plan`: what a model costs, before it is trained.
+
+use super::output;
+use crate::error::{Error, Result};
+use crate::experiment::{self, build, run};
+use crate::report::plan::{Plan, Question, plan};
+use crate::report::terminal::{duration, number};
+use crate::train::bench::{Bench, measure};
+use crate::train::optim::OptimizerConfig;
+use burn::tensor::Device;
+use clap::Args;
+use std::path::PathBuf;
+
+/// `formwork plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// The experiment file.
+    #[arg(required_unless_present = "preset", conflicts_with = "preset")]
+    file: Option<PathBuf>,
+    /// A named model instead of a file; `formwork list presets` shows them.
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// Override a key of the file.
+    #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "preset")]
+    sets: Vec<String>,
+    /// Do not time a few steps of the file's experiment.
+    #[arg(long)]
+    no_probe: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Seconds of training that a probe promises.
+struct Probe {
+    step_ms: f64,
+    steps: u64,
+}
+
+/// Runs `formwork plan`.
+pub fn run(args: PlanArgs) -> Result<()> {
+    let (plan, probe) = match (&args.preset, &args.file) {
+        (Some(name), _) => (of_preset(name)?, None),
+        (None, Some(file)) => of_file(file, &args)?,
+        (None, None) => return Err(Error::usage("give an experiment file or --preset NAME")),
+    };
+    if args.json {
+        output::line(json(&plan, probe.as_ref()).to_string());
+    } else {
+        show(&plan, probe.as_ref());
+    }
+    Ok(())
+}
+
+fn of_preset(name: &str) -> Result<Plan> {
+    let preset = experiment::parse_preset(name)?;
+    let question = Question {
+        model: &preset.model,
+        vocab_size: preset.vocab_size,
+        context: preset.context,
+        micro_batch_size: 1,
+        optimizer_values: 2,
+    };
+    Ok(plan(&question, &Device::default()))
+}
+
+fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Probe>)> {
+    let loaded = experiment::load(file, &args.sets)?;
+    experiment::check(&loaded)?;
+    let experiment = &loaded.experiment;
+    let data = build::data(experiment, &run::places(&loaded), None)?;
+    let device = build::device(experiment, true)?;
+    let question = Question {
+        model: &experiment.model,
+        vocab_size: data.vocab_size,
+        context: data.context,
+        micro_batch_size: experiment.train.micro_batch_size(),
+        optimizer_values: moments(&experiment.optimizer),
+    };
+    let plan = plan(&question, &device);
+    if args.no_probe || plan.memory() > available_memory() {
+        return Ok((plan, None));
+    }
+    let network = build::network(experiment, data.vocab_size, data.context, &device);
+    let bench = Bench {
+        config: &experiment.train,
+        optimizer: &experiment.optimizer,
+        schedule: &experiment.schedule,
+        seed: experiment.seed,
+        train: data.train.clone(),
+    };
+    let measured = measure(build::task(experiment, network), &bench, 2, 3)?;
+    let probe = Probe {
+        step_ms: measured.step_ms_median,
+        steps: experiment.train.steps,
+    };
+    Ok((plan, Some(probe)))
+}
+
+/// Values that an optimizer keeps for each parameter.
+fn moments(optimizer: &OptimizerConfig) -> usize {
+    match optimizer {
+        OptimizerConfig::Adamw(_) | OptimizerConfig::Adam(_) | OptimizerConfig::Lamb(_) => 2,
+        OptimizerConfig::Sgd(_) | OptimizerConfig::Lion(_) | OptimizerConfig::Muon(_) => 1,
+        // Rows and columns instead of whole matrices.
+        OptimizerConfig::Adafactor(_) => 0,
+    }
+}
+
+/// Bytes that the system can still give; unlimited where it does not tell.
+fn available_memory() -> u64 {
+    std::fs::read_to_string("/proc/meminfo")
+        .unwrap_or_default()
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .and_then(|rest| rest.split_whitespace().next())
+        .and_then(|kb| kb.parse::<u64>().ok())
+        .map_or(u64::MAX, |kb| kb * 1024)
+}
+
+fn json(plan: &Plan, probe: Option<&Probe>) -> serde_json::Value {
+    let mut object = serde_json::json!({
+        "params": plan.params,
+        "flops_per_item": plan.flops_per_item,
+        "parts": plan.parts,
+        "memory_bytes": plan.memory_bytes,
+    });
+    if let Some(probe) = probe {
+        object["probe"] = serde_json::json!({
+            "step_ms": probe.step_ms,
+            "steps": probe.steps,
+            "seconds": probe.step_ms / 1e3 * probe.steps as f64,
+        });
+    }
+    object
+}
+
+fn show(plan: &Plan, probe: Option<&Probe>) {
+    output::line(format!("{} parameters", plan.params));
+    for (part, count) in &plan.parts {
+        let share = 100.0 * *count as f64 / plan.params as f64;
+        output::line(format!("  {part:12} {count:>15}  {share:5.1} %"));
+    }
+    output::line(format!(
+        "{} FLOPs per token of training",
+        number(plan.flops_per_item)
+    ));
+    output::line(format!(
+        "{:.1} MB of memory in 32-bit floats (activations are an estimate)",
+        plan.memory() as f64 / 1e6
+    ));
+    for (part, bytes) in &plan.memory_bytes {
+        output::line(format!("  {part:12} {:>12.1} MB", *bytes as f64 / 1e6));
+    }
+    if let Some(probe) = probe {
+        output::line(format!(
+            "{:.1} ms a step in a short probe: {} for {} steps, evaluations apart",
+            probe.step_ms,
+            duration(probe.step_ms / 1e3 * probe.steps as f64),
+            probe.steps
+        ));
+    }
+}

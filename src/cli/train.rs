@@ -1,0 +1,188 @@
+//! `formwork train` and `formwork resume`.
+
+use super::output;
+use crate::error::{Error, Result};
+use crate::experiment::{self, run};
+use crate::report::terminal::{duration, number};
+use crate::train::job::{Outcome, Report, Stopped};
+use crate::train::view::View;
+use clap::Args;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+/// `formwork train`.
+#[derive(Debug, Args)]
+pub struct TrainArgs {
+    /// The experiment file.
+    file: PathBuf,
+    /// Override a key: --set optimizer.lr=3e-4
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// The run folder; checkpoints/NAME when absent.
+    #[arg(long, value_name = "DIR")]
+    run: Option<PathBuf>,
+    /// Go on if the run folder holds a checkpoint.
+    #[arg(long, conflicts_with = "fresh")]
+    resume: bool,
+    /// Delete the run folder first.
+    #[arg(long)]
+    fresh: bool,
+    #[command(flatten)]
+    how: How,
+}
+
+/// `formwork resume`.
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// The run folder.
+    run: PathBuf,
+    /// Override a key of the run's experiment: --set train.steps=10000
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Where a run computes and how it is followed.
+#[derive(Debug, Args)]
+struct How {
+    /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// One line a report, also in a terminal.
+    #[arg(long, conflicts_with = "quiet")]
+    plain: bool,
+    /// Nothing but errors and the summary.
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl How {
+    fn sets(&self, mut sets: Vec<String>) -> Vec<String> {
+        if let Some(device) = &self.device {
+            sets.push(format!("train.device={device}"));
+        }
+        sets
+    }
+
+    fn view(&self) -> View {
+        if self.plain || self.quiet || !std::io::stdout().is_terminal() {
+            View::Plain
+        } else {
+            View::Interactive
+        }
+    }
+
+    fn options(&self) -> run::Options {
+        let view = self.view();
+        let prints = view == View::Plain && !self.quiet;
+        run::Options {
+            view,
+            report: Box::new(move |report| {
+                if prints {
+                    output::note(report_line(report));
+                }
+            }),
+            sample: Box::new(move |step, text| {
+                if prints {
+                    output::note(format!("sample at step {step}: {text}"));
+                }
+            }),
+            notice: |text| output::note(text),
+        }
+    }
+}
+
+/// Runs `formwork train`.
+pub fn train(args: TrainArgs) -> Result<()> {
+    let loaded = experiment::load(&args.file, &args.how.sets(args.sets.clone()))?;
+    experiment::check(&loaded)?;
+    let folder = args
+        .run
+        .clone()
+        .unwrap_or_else(|| run::default_folder(&loaded.experiment.name));
+    let start = match (args.resume, args.fresh) {
+        (true, _) => run::Start::ResumeOrNew,
+        (_, true) => run::Start::Fresh,
+        _ => run::Start::New,
+    };
+    if !args.how.quiet {
+        output::note(format!("{} → {}", args.file.display(), folder.display()));
+    }
+    let outcome = run::train(&loaded, &folder, start, args.how.options())?;
+    summary(&folder, &outcome)
+}
+
+/// Runs `formwork resume`.
+pub fn resume(args: ResumeArgs) -> Result<()> {
+    let outcome = run::resume(
+        &args.run,
+        &args.how.sets(args.sets.clone()),
+        args.how.options(),
+    )?;
+    summary(&args.run, &outcome)
+}
+
+/// One report as a line: what a person follows in a pipe.
+fn report_line(report: &Report) -> String {
+    let mut parts = vec![
+        format!("step {:>6}/{}", report.step, report.steps),
+        format!("{:5}", report.split),
+        format!("loss {:.4}", report.loss),
+    ];
+    if !report.metrics.contains_key("perplexity") {
+        parts.push(format!("perplexity {}", number(report.loss.exp())));
+    }
+    for (name, value) in &report.metrics {
+        parts.push(format!("{name} {}", number(*value)));
+    }
+    if let Some(lr) = report.lr {
+        parts.push(format!("lr {lr:.2e}"));
+    }
+    if let Some(norm) = report.grad_norm {
+        parts.push(format!("grad_norm {norm:.3}"));
+    }
+    if let Some(speed) = report.items_per_s {
+        parts.push(format!("{} tokens/s", number(speed)));
+    }
+    if let Some(left) = report.left_s {
+        parts.push(format!("{} left", duration(left)));
+    }
+    parts.join("  ")
+}
+
+/// The end of a run: what came out and what to do next.
+fn summary(folder: &std::path::Path, outcome: &Outcome) -> Result<()> {
+    let run = folder.display();
+    let ended = match outcome.stopped {
+        Stopped::Done => "done",
+        Stopped::Early => "stopped early: the validation loss no longer improves",
+        Stopped::Interrupted => return Err(Error::run("the run was interrupted")),
+    };
+    output::line(format!(
+        "{ended} after {} steps in {}",
+        outcome.step,
+        duration(outcome.elapsed_s)
+    ));
+    if outcome.skipped > 0 {
+        output::line(format!("{} steps were skipped", outcome.skipped));
+    }
+    if let Some(scores) = &outcome.last {
+        let metrics: Vec<String> = scores
+            .metrics
+            .iter()
+            .map(|(name, value)| format!("{name} {}", number(*value)))
+            .collect();
+        output::line(format!(
+            "valid loss {:.4}  {}",
+            scores.loss,
+            metrics.join("  ")
+        ));
+    }
+    if let Some((step, loss)) = outcome.best {
+        output::line(format!("best valid loss {loss:.4} at step {step}"));
+    }
+    output::line(format!("next: formwork generate {run} --prompt \"…\""));
+    output::line(format!("      formwork compare {run} OTHER_RUN"));
+    Ok(())
+}

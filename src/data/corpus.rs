@@ -1,0 +1,299 @@
+//! From the files of `kind = "text"` to windows of token ids.
+//!
+//! Files are read as documents (`documents`), split (`split`), encoded once into caches (`cache`)
+//! keyed by the SHA-256 of the files and of the tokenizer, and cut into windows (`windows`).
+//! Documents are followed by the tokenizer's end-of-text token; without one, by a line break where
+//! they lack it. A single document stands alone. Preparing reads a whole text into memory once;
+//! training reads only the mapped cache.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+
+use super::cache::{Tokens, Writer};
+use super::documents::{self, Reading};
+use super::split::{self, Parts, Unit};
+use super::windows::{Layout, TextSource};
+use super::{Data, Paths, PerSplit, Places, Source, Split, TextConfig, Windows};
+use crate::error::{Error, Result};
+use crate::tokenizer::{Tokenizer, TokenizerConfig, hex, utf8};
+
+/// The files of an experiment, read when something must be made of them.
+struct Texts<'a> {
+    config: &'a TextConfig,
+    unit: Unit,
+    reading: Reading,
+    files: PerSplit<Vec<PathBuf>>,
+    /// Changes with every byte of every file and with how it is read and split.
+    key: String,
+    parts: Option<Parts>,
+}
+
+impl<'a> Texts<'a> {
+    fn find(config: &'a TextConfig, places: &Places, bytes: bool) -> Result<Self> {
+        let find = |paths: Option<&Paths>| -> Result<Vec<PathBuf>> {
+            let paths = paths.map(|p| p.0.as_slice()).unwrap_or_default();
+            let found = paths
+                .iter()
+                .map(|p| places.resolve(p))
+                .collect::<Result<Vec<_>>>()?;
+            documents::files(&found)
+        };
+        let files = PerSplit {
+            train: find(Some(&config.path))?,
+            valid: find(config.valid_path.as_ref())?,
+            test: find(config.test_path.as_ref())?,
+        };
+        let reading = config.reading(bytes);
+        let unit = match (config.windows, bytes) {
+            (Windows::Documents, _) => Unit::Documents,
+            (_, true) => Unit::Bytes,
+            (_, false) => Unit::Characters,
+        };
+        let mut key = Sha256::new();
+        key.update(format!("{reading:?} {unit:?} {:?}", config.fractions()));
+        for split in Split::ALL {
+            key.update(split.name());
+            // Whether a file is read as JSON lines depends on its name.
+            for (file, digest) in files
+                .get(split)
+                .iter()
+                .zip(documents::digests(files.get(split))?)
+            {
+                key.update(file.extension().unwrap_or_default().as_encoded_bytes());
+                key.update(digest);
+            }
+        }
+        Ok(Self {
+            config,
+            unit,
+            reading,
+            files,
+            key: hex(&key.finalize()),
+            parts: None,
+        })
+    }
+
+    /// The documents of each split, read at first use.
+    fn parts(&mut self) -> Result<&Parts> {
+        if self.parts.is_none() {
+            let reading = &self.reading;
+            let all = documents::read(&self.files.train, reading)?;
+            let (valid, test) = self.config.fractions();
+            let mut parts = split::cut(all, self.unit, valid, test)?;
+            parts
+                .valid
+                .extend(documents::read(&self.files.valid, reading)?);
+            parts
+                .test
+                .extend(documents::read(&self.files.test, reading)?);
+            self.parts = Some(parts);
+        }
+        Ok(self.parts.get_or_insert_with(Parts::default))
+    }
+
+    fn has(&self, split: Split) -> bool {
+        let (valid, test) = self.config.fractions();
+        match split {
+            Split::Train => true,
+            Split::Valid => valid > 0.0 || !self.files.valid.is_empty(),
+            Split::Test => test > 0.0 || !self.files.test.is_empty(),
+        }
+    }
+}
+
+pub(super) fn prepare(
+    config: &TextConfig,
+    tokenizer: Option<&TokenizerConfig>,
+    saved: Option<&Tokenizer>,
+    places: &Places,
+    seed: u64,
+) -> Result<Data> {
+    let bytes = match saved {
+        Some(saved) => saved.is_bytes(),
+        None => matches!(tokenizer, Some(TokenizerConfig::Byte(_))),
+    };
+    let mut texts = Texts::find(config, places, bytes)?;
+    let tokenizer = match (saved, tokenizer) {
+        (Some(saved), _) => saved.clone(),
+        (None, Some(tokenizer)) => build(tokenizer, &mut texts, places)?,
+        (None, None) => return Err(Error::usage("[data] kind = \"text\" needs a [tokenizer]")),
+    };
+    if config.windows == Windows::Documents && tokenizer.end_of_text().is_none() {
+        return Err(Error::usage(
+            "[data] windows = \"documents\" needs a token between documents; set [tokenizer] end_of_text = \
+             \"<|endoftext|>\"",
+        ));
+    }
+    let mut data = PerSplit::<Option<Arc<dyn Source>>>::default();
+    let mut bytes_per_token = PerSplit::default();
+    let mut tokens = PerSplit::default();
+    for split in Split::ALL {
+        if texts.has(split) {
+            let encoded = encoded(&mut texts, &tokenizer, split, places.cache())?;
+            long_enough(&encoded, config, split)?;
+            *bytes_per_token.get_mut(split) =
+                Some(encoded.text_bytes() as f64 / encoded.len() as f64);
+            *tokens.get_mut(split) = encoded.len() as u64;
+            let layout = match (split, config.windows) {
+                (Split::Valid | Split::Test, _) => Layout::Covering,
+                (Split::Train, Windows::Random) => Layout::Drawn { seed },
+                (Split::Train, Windows::Contiguous | Windows::Documents) => Layout::Whole,
+            };
+            let source = TextSource::new(
+                Arc::new(encoded),
+                config.context,
+                layout,
+                config.blocked(),
+                split,
+            );
+            *data.get_mut(split) = Some(Arc::new(source));
+        }
+    }
+    let Some(train) = data.train else {
+        return Err(Error::run("[data] there is no text to train on"));
+    };
+    Ok(Data {
+        train,
+        valid: data.valid,
+        test: data.test,
+        context: config.context,
+        vocab_size: tokenizer.vocab_size(),
+        tokenizer: Some(tokenizer),
+        bytes_per_token,
+        tokens,
+    })
+}
+
+fn long_enough(tokens: &Tokens, config: &TextConfig, split: Split) -> Result<()> {
+    // Evaluation fills up a partial window; training takes whole ones only.
+    let least = if split == Split::Train {
+        config.context + 1
+    } else {
+        2
+    };
+    if tokens.len() < least {
+        return Err(Error::usage(format!(
+            "[data] the {} split has {} token(s), and context = {} needs at least {least}; use more text, a larger \
+             fraction or a smaller context",
+            split.name(),
+            tokens.len(),
+            config.context
+        )));
+    }
+    Ok(())
+}
+
+/// The tokenizer; one that is trained is kept beside the token caches, for it may take longer than
+/// encoding.
+fn build(config: &TokenizerConfig, texts: &mut Texts<'_>, places: &Places) -> Result<Tokenizer> {
+    if !config.is_trained() {
+        let found = config.with_path(|path| places.resolve(path))?;
+        return Tokenizer::build(&found, &[]);
+    }
+    let description = serde_json::to_string(config).map_err(|e| Error::run(e.to_string()))?;
+    let key = Sha256::digest(format!("tokenizer 1 {} {description}", texts.key));
+    let path = places
+        .cache()
+        .join(format!("tokenizer-{}.json", &hex(&key)[..32]));
+    if let Ok(tokenizer) = Tokenizer::load(&path) {
+        return Ok(tokenizer);
+    }
+    let train = &texts.parts()?.train;
+    let mut train = train.iter().map(|d| utf8(d)).collect::<Result<Vec<_>>>()?;
+    if train.len() > 1 && matches!(config, TokenizerConfig::Char(c) if c.end_of_text.is_none()) {
+        // What will separate the documents.
+        train.push("\n");
+    }
+    let tokenizer = Tokenizer::build(config, &train)?;
+    if !matches!(config, TokenizerConfig::Char(_)) {
+        std::fs::create_dir_all(places.cache()).map_err(Error::io("create", places.cache()))?;
+        tokenizer.save(&path)?;
+    }
+    Ok(tokenizer)
+}
+
+/// The tokens of a split, from its cache or into it.
+fn encoded(
+    texts: &mut Texts<'_>,
+    tokenizer: &Tokenizer,
+    split: Split,
+    cache: &Path,
+) -> Result<Tokens> {
+    let description = format!(
+        "tokens 1 {} {} {}",
+        texts.key,
+        split.name(),
+        tokenizer.fingerprint()
+    );
+    let path = cache.join(format!(
+        "{}-{}.tokens",
+        split.name(),
+        &hex(&Sha256::digest(description))[..32]
+    ));
+    if let Ok(tokens) = Tokens::open(&path) {
+        return Ok(tokens);
+    }
+    let separated = texts.unit == Unit::Documents;
+    let documents = texts.parts()?.get(split);
+    let separated = separated || documents.len() > 1;
+    let mut writer = Writer::new(&path, tokenizer.vocab_size())?;
+    // A group at a time: the ids in memory stay few.
+    for group in groups(documents) {
+        let encoded = group
+            .par_iter()
+            .map(|document| encode(document, tokenizer, separated))
+            .collect::<Result<Vec<_>>>()
+            .map_err(|e| in_split(e, split))?;
+        for (ids, bytes) in encoded {
+            writer.document(&ids, bytes)?;
+        }
+    }
+    writer.finish()?;
+    Tokens::open(&path)
+}
+
+/// Runs of documents of at most 64 MiB, or a single longer one.
+fn groups(documents: &[Vec<u8>]) -> impl Iterator<Item = &[Vec<u8>]> {
+    const GROUP: usize = 64 << 20;
+    let mut rest = documents;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let count = rest
+            .iter()
+            .take_while(|d| {
+                bytes += d.len();
+                bytes <= GROUP
+            })
+            .count();
+        let (group, tail) = rest.split_at(count.max(1).min(rest.len()));
+        rest = tail;
+        (!group.is_empty()).then_some(group)
+    })
+}
+
+/// A document's ids with what ends it, and its bytes.
+fn encode(document: &[u8], tokenizer: &Tokenizer, separated: bool) -> Result<(Vec<u32>, usize)> {
+    match tokenizer.end_of_text() {
+        Some(end) if separated => {
+            let mut ids = tokenizer.encode_long(document)?;
+            ids.push(end);
+            Ok((ids, document.len()))
+        }
+        None if separated && !document.ends_with(b"\n") => {
+            let mut line = document.to_vec();
+            line.push(b'\n');
+            Ok((tokenizer.encode_long(&line)?, line.len()))
+        }
+        _ => Ok((tokenizer.encode_long(document)?, document.len())),
+    }
+}
+
+fn in_split(error: Error, split: Split) -> Error {
+    match error {
+        Error::Run(message) => Error::Run(format!("the {} text: {message}", split.name())),
+        other => other,
+    }
+}

@@ -1,0 +1,199 @@
+//! Reading files, folders, JSON lines and gzip as documents of bytes.
+//!
+//! A document is a file, a line of a JSONL file, or a block between separators. A byte-order mark
+//! at the start of a file is dropped; everything else is kept as it is. A file is gzipped when its
+//! first bytes say so.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+
+/// How files become documents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The field of a JSON line that holds its text.
+    pub field: Option<String>,
+    /// A line break or mark between documents of a plain file.
+    pub separator: Option<String>,
+    /// Any bytes are text; otherwise a file must be UTF-8.
+    pub any_bytes: bool,
+}
+
+/// The field read when none is configured.
+const FIELD: &str = "text";
+
+/// The files that paths stand for: a folder's files at any depth in the order of their paths,
+/// hidden ones and linked folders left out.
+pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let before = all.len();
+            walk(path, &mut all)?;
+            if all.len() == before {
+                return Err(Error::usage(format!(
+                    "[data] the folder {} holds no file",
+                    path.display()
+                )));
+            }
+        } else {
+            all.push(path.clone());
+        }
+    }
+    Ok(all)
+}
+
+fn walk(folder: &Path, all: &mut Vec<PathBuf>) -> Result<()> {
+    let mut entries = std::fs::read_dir(folder)
+        .and_then(|entries| {
+            entries
+                .map(|e| e.map(|e| e.path()))
+                .collect::<std::io::Result<Vec<_>>>()
+        })
+        .map_err(Error::io("read", folder))?;
+    entries.sort();
+    for path in entries {
+        let hidden = path
+            .file_name()
+            .is_some_and(|n| n.to_string_lossy().starts_with('.'));
+        if hidden {
+            continue;
+        }
+        // A linked folder may lead back here.
+        if path.is_dir() && !path.is_symlink() {
+            walk(&path, all)?;
+        } else if path.is_file() {
+            all.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// SHA-256 of each file as it lies on disk.
+pub fn digests(files: &[PathBuf]) -> Result<Vec<[u8; 32]>> {
+    files.par_iter().map(|file| digest(file)).collect()
+}
+
+/// SHA-256 of a file as it lies on disk.
+pub fn digest(path: &Path) -> Result<[u8; 32]> {
+    let mut file = std::fs::File::open(path).map_err(Error::io("read", path))?;
+    let mut hash = Sha256::new();
+    let mut block = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut block).map_err(Error::io("read", path))? {
+            0 => return Ok(hash.finalize().into()),
+            n => hash.update(&block[..n]),
+        }
+    }
+}
+
+/// The content of a file, unpacked when it is gzipped.
+///
+/// # Errors
+/// Unreadable, or a gzip that is cut short or damaged.
+pub fn content(path: &Path) -> Result<Vec<u8>> {
+    let raw = std::fs::read(path).map_err(Error::io("read", path))?;
+    if !raw.starts_with(&[0x1F, 0x8B]) {
+        return Ok(raw);
+    }
+    let mut plain = Vec::with_capacity(raw.len() * 4);
+    flate2::read::MultiGzDecoder::new(raw.as_slice())
+        .read_to_end(&mut plain)
+        .map_err(|e| Error::run(format!("{} is a damaged gzip file: {e}", path.display())))?;
+    Ok(plain)
+}
+
+/// The documents of files, in order; empty documents are left out.
+pub fn read(files: &[PathBuf], reading: &Reading) -> Result<Vec<Vec<u8>>> {
+    let each = files
+        .par_iter()
+        .map(|path| of_file(path, reading))
+        .collect::<Result<Vec<_>>>()?;
+    let mut documents: Vec<Vec<u8>> = each.into_iter().flatten().collect();
+    documents.retain(|d| !d.is_empty());
+    Ok(documents)
+}
+
+fn of_file(path: &Path, reading: &Reading) -> Result<Vec<Vec<u8>>> {
+    let mut text = content(path)?;
+    if text.starts_with(b"\xEF\xBB\xBF") {
+        text.drain(..3);
+    }
+    if let (false, Err(e)) = (reading.any_bytes, std::str::from_utf8(&text)) {
+        return Err(Error::run(format!(
+            "{} is not UTF-8 (byte {} of its text); convert it, or use [tokenizer] kind = \"byte\"",
+            path.display(),
+            e.valid_up_to()
+        )));
+    }
+    let name = path
+        .file_name()
+        .map(|n| n.to_string_lossy().to_lowercase())
+        .unwrap_or_default();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    if reading.field.is_some() || name.ends_with(".jsonl") || name.ends_with(".ndjson") {
+        return json_lines(&text, reading.field.as_deref().unwrap_or(FIELD), path);
+    }
+    match &reading.separator {
+        Some(separator) => Ok(blocks(&text, separator.as_bytes())),
+        None => Ok(vec![text]),
+    }
+}
+
+fn json_lines(text: &[u8], field: &str, path: &Path) -> Result<Vec<Vec<u8>>> {
+    let lines = text.split(|b| *b == b'\n').enumerate();
+    lines
+        .filter(|(_, line)| !line.trim_ascii().is_empty())
+        .map(|(number, line)| {
+            let at = |why: String| Error::run(format!("{}:{}: {why}", path.display(), number + 1));
+            let value: Value =
+                serde_json::from_slice(line).map_err(|e| at(format!("not JSON: {e}")))?;
+            let Some(object) = value.as_object() else {
+                return Err(at("not a JSON object".into()));
+            };
+            match object.get(field) {
+                Some(Value::String(text)) => Ok(text.clone().into_bytes()),
+                Some(Value::Array(parts)) if parts.iter().all(Value::is_string) => {
+                    let parts: Vec<&str> = parts.iter().filter_map(Value::as_str).collect();
+                    Ok(parts.join(" ").into_bytes())
+                }
+                Some(_) => Err(at(format!(
+                    "`{field}` is neither a string nor a list of strings"
+                ))),
+                None => {
+                    let keys = object.keys().map(String::as_str);
+                    let hint = crate::error::suggestion(field, keys.clone());
+                    Err(at(format!("no field `{field}`{hint}; set [data] field")))
+                }
+            }
+        })
+        .collect()
+}
+
+fn blocks(text: &[u8], separator: &[u8]) -> Vec<Vec<u8>> {
+    let mut documents = Vec::new();
+    let mut rest = text;
+    while let Some(at) = find(rest, separator) {
+        documents.push(rest[..at].to_vec());
+        rest = &rest[at + separator.len()..];
+    }
+    documents.push(rest.to_vec());
+    documents
+}
+
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    let first = *wanted.first()?;
+    let mut from = 0;
+    while let Some(at) = text[from..].iter().position(|b| *b == first) {
+        if text[from + at..].starts_with(wanted) {
+            return Some(from + at);
+        }
+        from += at + 1;
+    }
+    None
+}

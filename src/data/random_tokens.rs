@@ -1,0 +1,110 @@
+//! Uniformly random tokens: nothing to learn, any shape to measure. The loss of a model that knows
+//! it is ln V.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Data, Item, PerSplit, Source, Split};
+use crate::error::Result;
+use crate::rng::{Purpose, Stream};
+
+/// `kind = "random_tokens"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RandomTokensConfig {
+    /// Ids are below this.
+    pub vocab_size: usize,
+    /// Tokens in a window.
+    pub context: usize,
+    /// Windows in the validation split; 0 for none.
+    pub valid_items: usize,
+}
+
+impl Default for RandomTokensConfig {
+    fn default() -> Self {
+        Self {
+            vocab_size: 256,
+            context: 128,
+            valid_items: 16,
+        }
+    }
+}
+
+impl RandomTokensConfig {
+    pub(super) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.vocab_size == 0 || self.vocab_size > i32::MAX as usize {
+            faults.push(format!(
+                "[data] vocab_size = {} must be 1 to {}",
+                self.vocab_size,
+                i32::MAX
+            ));
+        }
+        if self.context == 0 {
+            faults.push("[data] context = 0; a window has at least one token".into());
+        }
+        faults
+    }
+}
+
+struct Random {
+    config: RandomTokensConfig,
+    split: Split,
+    seed: u64,
+}
+
+impl Source for Random {
+    fn len(&self) -> usize {
+        match self.split {
+            Split::Train => 1 << 16,
+            Split::Valid | Split::Test => self.config.valid_items,
+        }
+    }
+
+    fn get(&self, sample: u64) -> Result<Item> {
+        let mut stream = Stream::new(
+            self.seed,
+            Purpose::Synthetic,
+            (sample, self.split as u64, 0),
+        );
+        let vocab_size = self.config.vocab_size as u64;
+        let mut inputs: Vec<i32> = (0..=self.config.context)
+            .map(|_| stream.below(vocab_size) as i32)
+            .collect();
+        let targets = inputs[1..].to_vec();
+        inputs.pop();
+        Ok(Item {
+            inputs,
+            targets,
+            documents: None,
+            sample,
+        })
+    }
+
+    fn split(&self) -> Split {
+        self.split
+    }
+
+    fn drawn(&self) -> bool {
+        self.split == Split::Train
+    }
+}
+
+pub(super) fn prepare(config: &RandomTokensConfig, seed: u64) -> Data {
+    let source = |split| Random {
+        config: config.clone(),
+        split,
+        seed,
+    };
+    Data {
+        train: Arc::new(source(Split::Train)),
+        valid: (config.valid_items > 0).then(|| Arc::new(source(Split::Valid)) as Arc<dyn Source>),
+        test: None,
+        context: config.context,
+        vocab_size: config.vocab_size,
+        tokenizer: None,
+        bytes_per_token: PerSplit::default(),
+        tokens: PerSplit::default(),
+    }
+}

@@ -1,0 +1,140 @@
+//! Devices by name: `flex`, `ndarray`, `wgpu[:i]`, `vulkan[:i]`, `cuda[:i]`.
+//!
+//! Which of them exist is decided when the binary is built; asking for another one names the feature.
+
+use crate::error::{Error, Result, suggestion};
+use burn::tensor::Device;
+use std::fmt;
+use std::str::FromStr;
+
+/// A device's family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// The CPU, in pure Rust.
+    Flex,
+    /// The CPU, through the ndarray crate.
+    Ndarray,
+    /// A GPU through WebGPU's shading language.
+    Wgpu,
+    /// A GPU through Vulkan and SPIR-V.
+    Vulkan,
+    /// An NVIDIA GPU.
+    Cuda,
+}
+
+/// Names of all families, compiled in or not.
+pub const NAMES: [&str; 5] = ["flex", "ndarray", "wgpu", "vulkan", "cuda"];
+
+impl Backend {
+    /// The name in experiment files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flex => NAMES[0],
+            Self::Ndarray => NAMES[1],
+            Self::Wgpu => NAMES[2],
+            Self::Vulkan => NAMES[3],
+            Self::Cuda => NAMES[4],
+        }
+    }
+
+    /// Whether this binary has it.
+    pub fn compiled_in(self) -> bool {
+        match self {
+            Self::Flex => cfg!(feature = "flex"),
+            Self::Ndarray => cfg!(feature = "ndarray"),
+            Self::Wgpu => cfg!(feature = "wgpu"),
+            Self::Vulkan => cfg!(feature = "vulkan"),
+            Self::Cuda => cfg!(feature = "cuda"),
+        }
+    }
+}
+
+/// A device that was asked for and that this binary can open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceName {
+    /// The family.
+    pub backend: Backend,
+    /// Which of several GPUs.
+    pub index: Option<usize>,
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.backend.name())?;
+        self.index.map_or(Ok(()), |i| write!(f, ":{i}"))
+    }
+}
+
+impl FromStr for DeviceName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, index) = match text.split_once(':') {
+            Some((name, index)) => (name, Some(index)),
+            None => (text, None),
+        };
+        let backend = match name {
+            "flex" => Backend::Flex,
+            "ndarray" => Backend::Ndarray,
+            "wgpu" => Backend::Wgpu,
+            "vulkan" => Backend::Vulkan,
+            "cuda" => Backend::Cuda,
+            _ => {
+                let hint = suggestion(name, NAMES);
+                return Err(Error::usage(format!("there is no device `{text}`{hint}")));
+            }
+        };
+        let index = match index {
+            None => None,
+            Some(_) if matches!(backend, Backend::Flex | Backend::Ndarray) => {
+                return Err(Error::usage(format!(
+                    "device `{text}`: {name} is one device and takes no number"
+                )));
+            }
+            Some(i) => Some(i.parse().map_err(|_| {
+                Error::usage(format!(
+                    "device `{text}`: `{i}` is not a number; write {name} or {name}:0"
+                ))
+            })?),
+        };
+        if !backend.compiled_in() {
+            return Err(Error::usage(format!(
+                "device `{text}` is not in this binary; build it with: cargo build --release --features {name}"
+            )));
+        }
+        Ok(Self { backend, index })
+    }
+}
+
+impl DeviceName {
+    /// Opens the device. Library code of Burn asks for a default device behind our back, so the choice is
+    /// also made the default; call this before other threads start.
+    pub fn open(self) -> Result<Device> {
+        match self.backend {
+            #[cfg(feature = "flex")]
+            Backend::Flex => Ok(Device::flex()),
+            #[cfg(feature = "ndarray")]
+            #[allow(deprecated)]
+            Backend::Ndarray => Ok(Device::ndarray()),
+            #[cfg(feature = "wgpu")]
+            Backend::Wgpu => Ok(Device::wgpu(gpu(self.index))),
+            #[cfg(feature = "vulkan")]
+            Backend::Vulkan => Ok(Device::vulkan(gpu(self.index))),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda => Ok(Device::cuda(self.index.unwrap_or(0))),
+            #[allow(unreachable_patterns)]
+            other => Err(Error::usage(format!(
+                "device `{}` is not in this binary",
+                other.name()
+            ))),
+        }
+    }
+}
+
+#[cfg(any(feature = "wgpu", feature = "vulkan"))]
+fn gpu(index: Option<usize>) -> burn::tensor::DeviceKind {
+    match index {
+        Some(i) => burn::tensor::DeviceKind::DiscreteGpu(i),
+        None => burn::tensor::DeviceKind::DefaultDevice,
+    }
+}

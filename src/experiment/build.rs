@@ -1,0 +1,103 @@
+//! From a checked experiment to the things that run: device, data, model, optimizer, job.
+
+use super::Experiment;
+use crate::data::{self, Data, DataConfig, Places};
+use crate::device::DeviceName;
+use crate::error::Result;
+use crate::model::{Decoder, ModelConfig, ModelInputs};
+use crate::task::{CausalLm, TaskConfig};
+use crate::tokenizer::Tokenizer;
+use crate::train::checkpoint::State;
+use crate::train::ema::Ema;
+use crate::train::evaluation::Split;
+use crate::train::job::Job;
+use crate::train::run_dir::RunDir;
+use crate::train::signal::Stop;
+use crate::train::{optim, parameters};
+use burn::tensor::Device;
+
+/// Opens the device of `[train]`, for training or (without gradients) for use.
+pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
+    let device = experiment.train.device.parse::<DeviceName>()?.open()?;
+    Ok(if training { device.autodiff() } else { device })
+}
+
+/// Reads or generates the data; `saved` is the run's own tokenizer when there is one.
+pub fn data(experiment: &Experiment, places: &Places, saved: Option<&Tokenizer>) -> Result<Data> {
+    data::prepare(
+        &experiment.data,
+        experiment.tokenizer.as_ref(),
+        saved,
+        places,
+        experiment.seed,
+    )
+}
+
+/// The network, its parameters not yet drawn.
+pub fn network(
+    experiment: &Experiment,
+    vocab_size: usize,
+    context: usize,
+    device: &Device,
+) -> Decoder {
+    let inputs = ModelInputs {
+        vocab_size,
+        context,
+        seed: experiment.seed,
+        device,
+    };
+    match &experiment.model {
+        ModelConfig::Decoder(config) => config.init(&inputs),
+    }
+}
+
+/// The network with its objective, every parameter named by its path.
+pub fn task(experiment: &Experiment, network: Decoder) -> CausalLm {
+    let task = match &experiment.task {
+        TaskConfig::CausalLm(config) => CausalLm::new(
+            network,
+            config,
+            experiment.seed,
+            answers_are_exact(&experiment.data),
+        ),
+    };
+    parameters::name_parameters(task)
+}
+
+/// Whether a row has one right answer, so that the share of exact ones is a metric.
+fn answers_are_exact(data: &DataConfig) -> bool {
+    match data {
+        DataConfig::Text(_) | DataConfig::RandomTokens(_) => false,
+        DataConfig::Arithmetic(_)
+        | DataConfig::Copy(_)
+        | DataConfig::Reverse(_)
+        | DataConfig::Sort(_) => true,
+    }
+}
+
+/// A fresh job: step 0, initial weights, empty optimizer.
+pub fn job(
+    experiment: &Experiment,
+    data: &Data,
+    model: &CausalLm,
+    run: RunDir,
+    stop: Stop,
+) -> Result<Job<CausalLm>> {
+    Ok(Job {
+        config: experiment.train.clone(),
+        seed: experiment.seed,
+        optimizer: optim::build(&experiment.optimizer, model)?,
+        base_lr: experiment.optimizer.lr(),
+        schedule: experiment.schedule.clone(),
+        ema: experiment.train.ema.map(|decay| Ema::new(decay, model)),
+        train: data.train.clone(),
+        valid: data.valid.clone().map(|source| Split {
+            source,
+            bytes_per_token: data.bytes_per_token.valid,
+        }),
+        run,
+        state: State::default(),
+        last: None,
+        stop,
+    })
+}

@@ -1,0 +1,130 @@
+//! Whether an experiment makes sense: every fault at once, each with its line and the remedy.
+//!
+//! Rules look at values alone, never at whether a key was written, so that a resolved experiment, in which every
+//! key is written, passes exactly when the file it came from does.
+
+mod data;
+mod model;
+mod train;
+
+use super::{Loaded, Origin, words};
+use crate::error::{Error, Fault, Result};
+
+/// Everything that is wrong with an experiment, data files that cannot be found included.
+///
+/// # Errors
+/// [`Error::Invalid`] with all faults, in the order of their lines.
+pub fn check(loaded: &Loaded) -> Result<()> {
+    run(loaded, true)
+}
+
+/// [`check`] without looking for data files: what can be said on a machine that has none.
+///
+/// # Errors
+/// [`Error::Invalid`] with all faults, in the order of their lines.
+pub fn check_without_files(loaded: &Loaded) -> Result<()> {
+    run(loaded, false)
+}
+
+fn run(loaded: &Loaded, files: bool) -> Result<()> {
+    let mut sense = Sense {
+        loaded,
+        faults: Vec::new(),
+    };
+    let context = data::check(&mut sense, files);
+    model::check(&mut sense, context);
+    train::check(&mut sense);
+    let mut faults = sense.faults;
+    faults.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    faults.dedup();
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Invalid(faults))
+    }
+}
+
+/// Gathers faults and finds their places.
+struct Sense<'a> {
+    loaded: &'a Loaded,
+    faults: Vec<Fault>,
+}
+
+impl Sense<'_> {
+    /// A fault about dotted keys. It is named by the first one's table; its place is the first key that a `--set`
+    /// or, failing that, a file holds.
+    fn fault(&mut self, keys: &[&str], rule: impl AsRef<str>) {
+        let table = keys[0].rsplit_once('.').map_or("", |(table, _)| table);
+        let origin = self.place(keys);
+        let message = match table {
+            "" => rule.as_ref().to_string(),
+            _ => format!("[{table}] {}", rule.as_ref()),
+        };
+        let fault = words::placed(&self.loaded.path, Some(&origin), message);
+        self.faults.push(fault);
+    }
+
+    fn place(&self, keys: &[&str]) -> Origin {
+        let origins = || keys.iter().map(|key| self.loaded.origin(key));
+        let set = origins().find(|o| matches!(o, Origin::Set(_)));
+        let file = origins().find(|o| matches!(o, Origin::File { .. }));
+        let mut above = keys[0];
+        let mut found = set.or(file);
+        while let (None, Some((table, _))) = (found, above.rsplit_once('.')) {
+            above = table;
+            found = self.loaded.origins.get(above);
+        }
+        found.cloned().unwrap_or_default()
+    }
+
+    /// A fault that a lower floor words: `[table] key = …`, or a sentence about keys of `table`.
+    fn sentence(&mut self, table: &str, text: &str) {
+        let (table, text) = text
+            .strip_prefix('[')
+            .and_then(|t| t.split_once("] "))
+            .unwrap_or((table, text));
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        let keys = words.map(|word| format!("{table}.{word}"));
+        let known = |key: &String| self.loaded.origins.contains_key(key);
+        let key = keys.into_iter().find(known);
+        let key = key.unwrap_or_else(|| format!("{table}.kind"));
+        self.fault(&[&key], text);
+    }
+
+    /// A number of things: from 1 to `most`. Returns whether it is.
+    fn count(&mut self, key: &str, value: usize, most: usize) -> bool {
+        let fine = (1..=most).contains(&value);
+        if !fine {
+            let name = last(key);
+            self.fault(&[key], format!("{name} = {value} is not between 1 and {most}"));
+        }
+        fine
+    }
+
+    /// A number of steps or items that may be absent: 1 or more.
+    fn some(&mut self, key: &str, value: Option<u64>) {
+        if value == Some(0) {
+            let name = last(key);
+            self.fault(&[key], format!("{name} = 0 must be 1 or more; leave it out to do without"));
+        }
+    }
+
+    /// A number above 0.
+    fn positive(&mut self, key: &str, value: f64) {
+        if !(value > 0.0 && value.is_finite()) {
+            self.fault(&[key], format!("{} = {value} must be above 0", last(key)));
+        }
+    }
+
+    /// A probability below 1.
+    fn probability(&mut self, key: &str, value: f64) {
+        if !(0.0..1.0).contains(&value) {
+            self.fault(&[key], format!("{} = {value} must be at least 0 and below 1", last(key)));
+        }
+    }
+}
+
+/// The last part of a dotted key.
+fn last(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}

@@ -1,0 +1,251 @@
+//! The sense of `[model]`.
+
+use super::Sense;
+use crate::model::{DecoderConfig, ModelConfig};
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::FeedForwardConfig;
+use crate::nn::init::InitConfig;
+use crate::nn::norm::NormConfig;
+use crate::nn::position::PositionConfig;
+use crate::nn::position::rotary::{RotaryConfig, ScalingConfig};
+use crate::stack::NormPlacement;
+
+const MOST_LAYERS: usize = 10_000;
+const MOST_HEADS: usize = 4096;
+/// Of any vector inside a model.
+const WIDEST: usize = 1 << 24;
+/// Positions of any table or input.
+pub(super) const LONGEST: usize = 1 << 24;
+
+/// All faults of `[model]`, for inputs of `context` tokens when that is known.
+pub(super) fn check(sense: &mut Sense, context: Option<usize>) {
+    match &sense.loaded.experiment.model {
+        ModelConfig::Decoder(c) => decoder(sense, c, context),
+    }
+}
+
+fn decoder(sense: &mut Sense, c: &DecoderConfig, context: Option<usize>) {
+    sense.count("model.n_layers", c.n_layers, MOST_LAYERS);
+    let width = sense.count("model.d_model", c.d_model, WIDEST);
+    norm(sense, "model.norm", &c.norm);
+    placement(sense, c);
+    dropouts(sense, c);
+    feed_forward(sense, &c.feed_forward);
+    match &c.init {
+        InitConfig::Gpt2(i) => sense.positive("model.init.std", i.std),
+        InitConfig::Xavier(i) => {
+            sense.positive("model.init.gain", i.gain);
+            sense.positive("model.init.embedding_std", i.embedding_std);
+        }
+        InitConfig::TruncatedNormal(i) => sense.positive("model.init.std", i.std),
+    }
+    let heads = match &c.attention {
+        AttentionConfig::MultiHead(a) => multi_head(sense, a, width.then_some(c.d_model)),
+    };
+    position(sense, &c.position, heads, context);
+}
+
+fn norm(sense: &mut Sense, key: &str, norm: &NormConfig) {
+    match norm {
+        NormConfig::Layer(c) => sense.positive(&format!("{key}.eps"), c.eps),
+        NormConfig::Rms(c) => sense.positive(&format!("{key}.eps"), c.eps),
+        NormConfig::None(_) => {}
+    }
+}
+
+/// Norms that contradict their place.
+fn placement(sense: &mut Sense, c: &DecoderConfig) {
+    let placed = match c.norm_placement {
+        NormPlacement::Pre | NormPlacement::Parallel => None,
+        NormPlacement::Post => Some("post"),
+        NormPlacement::Sandwich => Some("sandwich"),
+        NormPlacement::Deepnorm => Some("deepnorm"),
+    };
+    if let NormConfig::None(_) = c.norm {
+        if let Some(name) = placed {
+            sense.fault(
+                &["model.norm_placement", "model.norm.kind"],
+                format!("norm_placement = \"{name}\" places norms, but norm is \"none\"; use \"pre\" or another norm"),
+            );
+        }
+        for (key, set) in [
+            ("model.final_norm", c.final_norm == Some(true)),
+            ("model.embedding_norm", c.embedding_norm),
+        ] {
+            if set {
+                let name = super::last(key);
+                sense.fault(&[key], format!("{name} = true has no effect: norm is \"none\""));
+            }
+        }
+    } else if c.final_norm == Some(true) && !c.norm_placement.wants_final_norm() {
+        sense.fault(
+            &["model.final_norm", "model.norm_placement"],
+            format!(
+                "final_norm = true repeats a norm: with norm_placement = \"{}\" the last block ends in one; leave it out",
+                placed.unwrap_or_default()
+            ),
+        );
+    }
+    if let Some(shared) = c.shared_parallel_norm
+        && c.norm_placement != NormPlacement::Parallel
+    {
+        sense.fault(
+            &["model.shared_parallel_norm", "model.norm_placement"],
+            format!("shared_parallel_norm = {shared} has no effect: norm_placement is not \"parallel\"; leave it out"),
+        );
+    }
+}
+
+fn dropouts(sense: &mut Sense, c: &DecoderConfig) {
+    let own = [
+        ("model.dropout_embedding", c.dropout_embedding),
+        ("model.dropout_attention", c.dropout_attention),
+        ("model.dropout_residual", c.dropout_residual),
+    ];
+    sense.probability("model.dropout", c.dropout);
+    sense.probability("model.drop_path", c.drop_path);
+    for (key, value) in own {
+        sense.probability(key, value.unwrap_or(0.0));
+    }
+    if c.dropout != 0.0 && own.iter().all(|(_, value)| value.is_some()) {
+        sense.fault(
+            &["model.dropout"],
+            format!("dropout = {} has no effect: each of its places has a key of its own; leave it out", c.dropout),
+        );
+    }
+}
+
+fn feed_forward(sense: &mut Sense, feed_forward: &FeedForwardConfig) {
+    let d_ff = match feed_forward {
+        FeedForwardConfig::Dense(c) => c.d_ff,
+        FeedForwardConfig::Gated(c) => c.d_ff,
+    };
+    sense.count("model.feed_forward.d_ff", d_ff.unwrap_or(1), WIDEST);
+}
+
+/// Returns the width of a head, when it has one.
+fn multi_head(sense: &mut Sense, c: &MultiHeadConfig, d_model: Option<usize>) -> Option<usize> {
+    let key = |name: &str| format!("model.attention.{name}");
+    norm(sense, &key("qk_norm"), &c.qk_norm);
+    if let Some(cap) = c.softcap {
+        sense.positive(&key("softcap"), cap);
+    }
+    if let Some(scale) = c.scale {
+        sense.positive(&key("scale"), scale);
+    }
+    let heads = sense.count(&key("n_heads"), c.n_heads, MOST_HEADS);
+    let kv = sense.count(&key("n_kv_heads"), c.n_kv_heads.unwrap_or(1), MOST_HEADS);
+    let head = sense.count(&key("d_head"), c.d_head.unwrap_or(1), WIDEST);
+    if !heads {
+        return None;
+    }
+    if kv && !c.n_heads.is_multiple_of(c.n_kv_heads()) {
+        sense.fault(
+            &[&key("n_heads"), &key("n_kv_heads")],
+            format!("n_heads = {} is not a multiple of n_kv_heads = {}", c.n_heads, c.n_kv_heads()),
+        );
+    }
+    let d_model = d_model?;
+    if c.d_head.is_none() && !d_model.is_multiple_of(c.n_heads) {
+        sense.fault(
+            &["model.d_model", &key("n_heads")],
+            format!(
+                "d_model = {d_model} is not a multiple of [model.attention] n_heads = {}; change one, or give d_head",
+                c.n_heads
+            ),
+        );
+        return None;
+    }
+    head.then(|| c.d_head(d_model))
+}
+
+fn position(sense: &mut Sense, position: &PositionConfig, head: Option<usize>, context: Option<usize>) {
+    match position {
+        PositionConfig::None(_) => {}
+        PositionConfig::Sinusoidal(c) => sense.positive("model.position.base", c.base),
+        PositionConfig::Learned(c) => table(sense, c.max_len, context),
+        PositionConfig::LearnedPerLayer(c) => table(sense, c.max_len, context),
+        PositionConfig::Rotary(c) => rotary(sense, c, head),
+        PositionConfig::Alibi(c) => sense.positive("model.position.max_exponent", c.max_exponent),
+        PositionConfig::RelativeBias(c) => {
+            let (buckets, most) = (c.buckets, c.max_distance);
+            if sense.count("model.position.buckets", buckets, WIDEST) && buckets < 2 {
+                sense.fault(&["model.position.buckets"], "buckets = 1 must be 2 or more");
+            } else if most <= buckets / 2 || most > LONGEST {
+                let half = buckets / 2;
+                sense.fault(
+                    &["model.position.max_distance", "model.position.buckets"],
+                    format!("max_distance = {most} is not between {half}, half of the buckets, and {LONGEST}"),
+                );
+            }
+        }
+    }
+}
+
+/// A learned table must reach as far as the inputs.
+fn table(sense: &mut Sense, max_len: Option<usize>, context: Option<usize>) {
+    let Some(rows) = max_len else { return };
+    if !sense.count("model.position.max_len", rows, LONGEST) {
+        return;
+    }
+    if let Some(context) = context.filter(|context| *context > rows) {
+        sense.fault(
+            &["model.position.max_len", "data.context"],
+            format!("max_len = {rows} is shorter than the context of {context} tokens; leave it out to follow the data"),
+        );
+    }
+}
+
+fn rotary(sense: &mut Sense, c: &RotaryConfig, head: Option<usize>) {
+    let key = |name: &str| format!("model.position.{name}");
+    sense.positive(&key("theta"), c.theta);
+    if !(c.fraction > 0.0 && c.fraction <= 1.0) {
+        let rule = format!("fraction = {} must be above 0 and at most 1", c.fraction);
+        sense.fault(&[&key("fraction")], rule);
+    } else if let Some(head) = head {
+        let rotated = (head as f64 * c.fraction) as usize;
+        let keys = [&key("fraction"), "model.attention.d_head", "model.attention.n_heads", "model.d_model"];
+        if rotated < 2 || !rotated.is_multiple_of(2) {
+            sense.fault(
+                &keys,
+                format!(
+                    "rotary positions turn pairs, but fraction = {} of a head of {head} is {rotated} elements; \
+                     make it even and at least 2",
+                    c.fraction
+                ),
+            );
+        } else if rotated == 2 && matches!(c.scaling, ScalingConfig::Ntk(_)) {
+            sense.fault(&["model.position.scaling.kind"], "kind = \"ntk\" needs 4 or more rotated elements in a head");
+        }
+    }
+    scaling(sense, &c.scaling);
+}
+
+fn scaling(sense: &mut Sense, scaling: &ScalingConfig) {
+    let key = |name: &str| format!("model.position.scaling.{name}");
+    let (factor, original) = match scaling {
+        ScalingConfig::None(_) => return,
+        ScalingConfig::Linear(c) => (c.factor, None),
+        ScalingConfig::Ntk(c) => (c.factor, None),
+        ScalingConfig::Yarn(c) => {
+            if !(c.beta_slow > 0.0 && c.beta_fast > c.beta_slow) {
+                let rule = format!("beta_fast = {} must be above beta_slow = {}, and both above 0", c.beta_fast, c.beta_slow);
+                sense.fault(&[&key("beta_fast"), &key("beta_slow")], rule);
+            }
+            (c.factor, Some(c.original_context))
+        }
+        ScalingConfig::Llama3(c) => {
+            let (low, high) = (c.low_freq_factor, c.high_freq_factor);
+            if !(low > 0.0 && high > low) {
+                let rule = format!("high_freq_factor = {high} must be above low_freq_factor = {low}, and both above 0");
+                sense.fault(&[&key("high_freq_factor"), &key("low_freq_factor")], rule);
+            }
+            (c.factor, Some(c.original_context))
+        }
+    };
+    if !(factor >= 1.0 && factor.is_finite()) {
+        sense.fault(&[&key("factor")], format!("factor = {factor} must be 1 or more"));
+    }
+    sense.count(&key("original_context"), original.unwrap_or(1), LONGEST);
+}

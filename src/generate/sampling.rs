@@ -1,0 +1,166 @@
+//! How the next token is drawn from its scores.
+
+use crate::rng::{Purpose, Stream};
+use std::cmp::Ordering;
+
+/// The rules of a draw, applied in this order: repetition penalty, temperature, top-k, top-p.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sampling {
+    /// Divides the scores; 0 takes the likeliest token.
+    pub temperature: f64,
+    /// Keeps the k likeliest tokens.
+    pub top_k: Option<usize>,
+    /// Keeps the likeliest tokens that together reach this probability (Holtzman et al. 2020).
+    pub top_p: Option<f64>,
+    /// Divides positive scores of tokens already present, multiplies negative ones (Keskar et al. 2019).
+    pub repetition_penalty: f64,
+    /// Seed of the draws: token n of a text draws from (seed, sampling, n).
+    pub seed: u64,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            temperature: 1.0,
+            top_k: None,
+            top_p: None,
+            repetition_penalty: 1.0,
+            seed: 0,
+        }
+    }
+}
+
+impl Sampling {
+    /// The token that follows `tokens`, given the scores of all tokens.
+    pub fn draw(&self, logits: &[f32], tokens: &[u32]) -> u32 {
+        let mut scores: Vec<(u32, f64)> = logits
+            .iter()
+            .enumerate()
+            .map(|(id, score)| (id as u32, f64::from(*score)))
+            .collect();
+        self.penalise(&mut scores, tokens);
+        if self.temperature <= 0.0 {
+            return likeliest(&scores);
+        }
+        scores.sort_by(|a, b| descending(a.1, b.1).then(a.0.cmp(&b.0)));
+        if let Some(k) = self.top_k {
+            scores.truncate(k.max(1));
+        }
+        let best = scores[0].1;
+        let mut total = 0.0;
+        for (_, score) in &mut scores {
+            *score = ((*score - best) / self.temperature).exp();
+            total += *score;
+        }
+        if let Some(p) = self.top_p {
+            total = nucleus(&mut scores, p * total);
+        }
+        let mut stream = Stream::new(self.seed, Purpose::Sampling, (tokens.len() as u64, 0, 0));
+        let mut left = f64::from(stream.uniform()) * total;
+        for (id, weight) in &scores {
+            left -= weight;
+            if left < 0.0 {
+                return *id;
+            }
+        }
+        scores[scores.len() - 1].0
+    }
+
+    fn penalise(&self, scores: &mut [(u32, f64)], tokens: &[u32]) {
+        if self.repetition_penalty == 1.0 {
+            return;
+        }
+        let mut seen = tokens.to_vec();
+        seen.sort_unstable();
+        seen.dedup();
+        for id in seen {
+            if let Some((_, score)) = scores.get_mut(id as usize) {
+                *score = if *score > 0.0 {
+                    *score / self.repetition_penalty
+                } else {
+                    *score * self.repetition_penalty
+                };
+            }
+        }
+    }
+}
+
+/// The first of the highest scores.
+fn likeliest(scores: &[(u32, f64)]) -> u32 {
+    scores
+        .iter()
+        .fold(
+            (0, f64::NEG_INFINITY),
+            |best, s| if s.1 > best.1 { *s } else { best },
+        )
+        .0
+}
+
+fn descending(a: f64, b: f64) -> Ordering {
+    b.partial_cmp(&a).unwrap_or(Ordering::Equal)
+}
+
+/// Keeps the first weights that reach `mass` together, at least one; returns their sum.
+fn nucleus(scores: &mut Vec<(u32, f64)>, mass: f64) -> f64 {
+    let mut sum = 0.0;
+    let mut kept = 0;
+    for (_, weight) in scores.iter() {
+        sum += weight;
+        kept += 1;
+        if sum >= mass {
+            break;
+        }
+    }
+    scores.truncate(kept);
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_temperature_is_greedy_and_ties_take_the_first() {
+        let greedy = Sampling {
+            temperature: 0.0,
+            ..Sampling::default()
+        };
+        assert_eq!(greedy.draw(&[0.0, 2.0, 2.0], &[]), 1);
+        assert_eq!(greedy.draw(&[f32::NAN, 1.0], &[]), 1);
+    }
+
+    #[test]
+    fn top_k_and_top_p_cut_the_tail() {
+        let logits = [0.0, 1.0, 2.0, 3.0];
+        let count = |s: &Sampling| {
+            let mut seen = [0; 4];
+            for n in 0..2000 {
+                seen[s.draw(&logits, &vec![0; n]) as usize] += 1;
+            }
+            seen
+        };
+        let k = count(&Sampling {
+            top_k: Some(2),
+            ..Sampling::default()
+        });
+        assert_eq!((k[0], k[1]), (0, 0));
+        // p(3) = .644, p(2) = .237: together .881, so .85 keeps two.
+        let p = count(&Sampling {
+            top_p: Some(0.85),
+            ..Sampling::default()
+        });
+        assert_eq!((p[0], p[1]), (0, 0));
+        assert!((p[3] as f64 / 2000.0 - 0.731).abs() < 0.04, "{p:?}");
+    }
+
+    #[test]
+    fn repetition_is_penalised_on_both_sides_of_zero() {
+        let s = Sampling {
+            temperature: 0.0,
+            repetition_penalty: 2.0,
+            ..Sampling::default()
+        };
+        assert_eq!(s.draw(&[3.0, 2.0], &[0]), 1);
+        assert_eq!(s.draw(&[-1.0, -1.5], &[0]), 1);
+    }
+}

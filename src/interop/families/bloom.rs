@@ -1,0 +1,81 @@
+//! BLOOM (Le Scao et al. 2022): ALiBi, a norm on the embeddings, one head of queries, keys and values in turn
+//! in the fused matrix.
+
+use super::{Family, HfShape, block, fused_by_group, layer_norm};
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::DecoderConfig;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::alibi::AlibiConfig;
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "bloom",
+    summary: "BLOOM: ALiBi, a norm on the embeddings",
+    read,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    hf.only("apply_residual_connection_post_layernorm", false);
+    let config = DecoderConfig {
+        n_layers: hf.count(&["n_layer", "num_hidden_layers"], 2),
+        d_model: hf.count(&["hidden_size", "n_embed"], 64),
+        norm: layer_norm(hf.real("layer_norm_epsilon", 1e-5)),
+        embedding_norm: true,
+        position: PositionConfig::Alibi(AlibiConfig::default()),
+        attention: AttentionConfig::MultiHead(MultiHeadConfig {
+            n_heads: hf.count(&["n_head", "num_attention_heads"], 8),
+            ..MultiHeadConfig::default()
+        }),
+        feed_forward: FeedForwardConfig::Dense(DenseConfig {
+            d_ff: None,
+            activation: Activation::GeluTanh,
+            bias: true,
+        }),
+        tie_embeddings: hf.flag("tie_word_embeddings", true),
+        dropout_attention: Some(hf.real("attention_dropout", 0.0)),
+        dropout_residual: Some(hf.real("hidden_dropout", 0.0)),
+        ..DecoderConfig::default()
+    };
+    HfShape {
+        config,
+        vocab_size: hf.count(&["vocab_size"], 250_880),
+        // ALiBi has no table of positions; the released models were trained on 2048 tokens.
+        context: hf.count(&["seq_length"], 2048),
+    }
+}
+
+fn table(config: &DecoderConfig) -> Table {
+    let mut table = Table::new("transformer.");
+    table.same("transformer.word_embeddings.weight", "embedding.weight");
+    let norm = "transformer.word_embeddings_layernorm";
+    table.norm(norm, "embedding.norm.Layer");
+    let fused = fused_by_group(config);
+    for layer in 0..config.n_layers {
+        let theirs = format!("transformer.h.{layer}");
+        let ours = block(layer, "Layer", "Dense");
+        let (attention, mlp) = (ours.attention, ours.feed_forward);
+        table.norm(&format!("{theirs}.input_layernorm"), &ours.attention_norm);
+        let norm = format!("{theirs}.post_attention_layernorm");
+        table.norm(&norm, &ours.feed_forward_norm);
+        let qkv = format!("{theirs}.self_attention.query_key_value");
+        table.fused(&qkv, &attention, Stored::OutIn, fused);
+        for (name, path) in [
+            ("self_attention.dense", format!("{attention}.output")),
+            ("mlp.dense_h_to_4h", format!("{mlp}.up")),
+            ("mlp.dense_4h_to_h", format!("{mlp}.down")),
+        ] {
+            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+        }
+    }
+    table.norm("transformer.ln_f", "stack.final_norm.Layer");
+    table.linear("lm_head", "head", Stored::OutIn);
+    if config.tie_embeddings {
+        table.ignored.push("lm_head.weight");
+    }
+    table
+}

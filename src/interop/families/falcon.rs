@@ -1,0 +1,123 @@
+//! Falcon (Almazrouei et al. 2023): parallel layers after one norm (7B) or two (40B), one key-value head or
+//! one for each group, rotary positions; the RW models have ALiBi, biases and layers in a row.
+
+use super::{Family, HfShape, block, fused_by_group, layer_norm};
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::DecoderConfig;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::alibi::AlibiConfig;
+use crate::stack::NormPlacement;
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "falcon",
+    summary: "Falcon: parallel layers, few key-value heads, rotary positions or ALiBi",
+    read,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    let context = hf.count(&["max_position_embeddings"], 2048);
+    let n_heads = hf.count(&["num_attention_heads", "n_head"], 71);
+    let grouped = hf.flag("new_decoder_architecture", false);
+    let n_kv_heads = match (grouped, hf.flag("multi_query", true)) {
+        (true, _) => hf.count(&["num_kv_heads", "n_head_kv"], n_heads),
+        (false, true) => 1,
+        (false, false) => n_heads,
+    };
+    let parallel = grouped || hf.flag("parallel_attn", true);
+    let norms = hf.count(&["num_ln_in_parallel_attn"], if grouped { 2 } else { 1 });
+    if !(1..=2).contains(&norms)
+        || (norms == 2 && !grouped)
+        || (grouped && !hf.flag("parallel_attn", true))
+    {
+        hf.fault(
+            "this combination of `new_decoder_architecture`, `parallel_attn` and \
+             `num_ln_in_parallel_attn` is not one of a released Falcon",
+        );
+    }
+    let d_model = hf.count(&["hidden_size", "n_embed"], 4544);
+    let bias = hf.flag("bias", false);
+    let position = if hf.flag("alibi", false) {
+        PositionConfig::Alibi(AlibiConfig {
+            scaled: true,
+            ..AlibiConfig::default()
+        })
+    } else {
+        PositionConfig::Rotary(hf.rotary("rope_theta", context))
+    };
+    let config = DecoderConfig {
+        n_layers: hf.count(&["num_hidden_layers", "n_layer"], 32),
+        d_model,
+        norm: layer_norm(hf.real("layer_norm_epsilon", 1e-5)),
+        norm_placement: if parallel {
+            NormPlacement::Parallel
+        } else {
+            NormPlacement::Pre
+        },
+        shared_parallel_norm: parallel.then_some(norms == 1),
+        position,
+        attention: AttentionConfig::MultiHead(MultiHeadConfig {
+            n_heads,
+            n_kv_heads: Some(n_kv_heads),
+            bias,
+            ..MultiHeadConfig::default()
+        }),
+        feed_forward: FeedForwardConfig::Dense(DenseConfig {
+            d_ff: Some(hf.count(&["ffn_hidden_size"], 4 * d_model)),
+            activation: hf.activation("activation", "gelu"),
+            bias,
+        }),
+        tie_embeddings: hf.flag("tie_word_embeddings", true),
+        dropout_attention: Some(hf.real("attention_dropout", 0.0)),
+        dropout_residual: Some(hf.real("hidden_dropout", 0.0)),
+        ..DecoderConfig::default()
+    };
+    HfShape {
+        config,
+        vocab_size: hf.count(&["vocab_size"], 65024),
+        context,
+    }
+}
+
+fn table(config: &DecoderConfig) -> Table {
+    let mut table = Table::new("transformer.");
+    table.same("transformer.word_embeddings.weight", "embedding.weight");
+    let fused = fused_by_group(config);
+    for layer in 0..config.n_layers {
+        let theirs = format!("transformer.h.{layer}");
+        let ours = block(layer, "Layer", "Dense");
+        let (attention, mlp) = (ours.attention, ours.feed_forward);
+        let first = match config.shared_parallel_norm {
+            Some(false) => "ln_attn",
+            Some(true) | None => "input_layernorm",
+        };
+        table.norm(&format!("{theirs}.{first}"), &ours.attention_norm);
+        table.norm(&format!("{theirs}.ln_mlp"), &ours.parallel_norm);
+        let norm = format!("{theirs}.post_attention_layernorm");
+        table.norm(&norm, &ours.feed_forward_norm);
+        let qkv = format!("{theirs}.self_attention.query_key_value");
+        table.fused(&qkv, &attention, Stored::OutIn, fused);
+        for (name, path) in [
+            ("self_attention.dense", format!("{attention}.output")),
+            ("mlp.dense_h_to_4h", format!("{mlp}.up")),
+            ("mlp.dense_4h_to_h", format!("{mlp}.down")),
+        ] {
+            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+        }
+    }
+    table.norm("transformer.ln_f", "stack.final_norm.Layer");
+    table.linear("lm_head", "head", Stored::OutIn);
+    table.ignored = vec![
+        "rotary_emb.inv_freq",
+        "self_attention.maybe_rotary.inv_freq",
+    ];
+    if config.tie_embeddings {
+        table.ignored.push("lm_head.weight");
+    }
+    table
+}

@@ -1,0 +1,101 @@
+//! GPT-NeoX and Pythia (Black et al. 2022): parallel layers with a norm each, partial rotary positions, one
+//! head of queries, keys and values in turn in the fused matrix.
+
+use super::{Family, HfShape, block, fused_by_group, layer_norm};
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::DecoderConfig;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::rotary::RotaryConfig;
+use crate::stack::NormPlacement;
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "gpt_neox",
+    summary: "GPT-NeoX, Pythia: parallel layers with a norm each, partial rotary positions",
+    read,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    let context = hf.count(&["max_position_embeddings"], 2048);
+    let parallel = hf.flag("use_parallel_residual", true);
+    let config = DecoderConfig {
+        n_layers: hf.count(&["num_hidden_layers"], 44),
+        d_model: hf.count(&["hidden_size"], 6144),
+        norm: layer_norm(hf.real("layer_norm_eps", 1e-5)),
+        norm_placement: if parallel {
+            NormPlacement::Parallel
+        } else {
+            NormPlacement::Pre
+        },
+        shared_parallel_norm: parallel.then_some(false),
+        position: PositionConfig::Rotary(RotaryConfig {
+            fraction: hf.real("rotary_pct", 0.25),
+            ..hf.rotary("rotary_emb_base", context)
+        }),
+        attention: AttentionConfig::MultiHead(MultiHeadConfig {
+            n_heads: hf.count(&["num_attention_heads"], 64),
+            bias: hf.flag("attention_bias", true),
+            ..MultiHeadConfig::default()
+        }),
+        feed_forward: FeedForwardConfig::Dense(DenseConfig {
+            d_ff: Some(hf.count(&["intermediate_size"], 24576)),
+            activation: hf.activation("hidden_act", "gelu"),
+            bias: true,
+        }),
+        tie_embeddings: hf.flag("tie_word_embeddings", false),
+        dropout_embedding: Some(hf.real("hidden_dropout", 0.0)),
+        dropout_attention: Some(hf.real("attention_dropout", 0.0)),
+        dropout_residual: Some(hf.real("hidden_dropout", 0.0)),
+        ..DecoderConfig::default()
+    };
+    HfShape {
+        config,
+        vocab_size: hf.count(&["vocab_size"], 50432),
+        context,
+    }
+}
+
+fn table(config: &DecoderConfig) -> Table {
+    let mut table = Table::new("gpt_neox.");
+    table.same("gpt_neox.embed_in.weight", "embedding.weight");
+    let fused = fused_by_group(config);
+    for layer in 0..config.n_layers {
+        let theirs = format!("gpt_neox.layers.{layer}");
+        let ours = block(layer, "Layer", "Dense");
+        let (attention, mlp) = (ours.attention, ours.feed_forward);
+        table.norm(&format!("{theirs}.input_layernorm"), &ours.attention_norm);
+        let second = match config.norm_placement {
+            NormPlacement::Parallel => &ours.parallel_norm,
+            NormPlacement::Pre
+            | NormPlacement::Post
+            | NormPlacement::Sandwich
+            | NormPlacement::Deepnorm => &ours.feed_forward_norm,
+        };
+        table.norm(&format!("{theirs}.post_attention_layernorm"), second);
+        let qkv = format!("{theirs}.attention.query_key_value");
+        table.fused(&qkv, &attention, Stored::OutIn, fused);
+        for (name, path) in [
+            ("attention.dense", format!("{attention}.output")),
+            ("mlp.dense_h_to_4h", format!("{mlp}.up")),
+            ("mlp.dense_4h_to_h", format!("{mlp}.down")),
+        ] {
+            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+        }
+    }
+    table.norm("gpt_neox.final_layer_norm", "stack.final_norm.Layer");
+    table.linear("embed_out", "head", Stored::OutIn);
+    table.ignored = vec![
+        ".attention.bias",
+        ".attention.masked_bias",
+        "rotary_emb.inv_freq",
+    ];
+    if config.tie_embeddings {
+        table.ignored.push("embed_out.weight");
+    }
+    table
+}

@@ -1,0 +1,94 @@
+//! GPT-J (Wang and Komatsuzaki 2021): parallel layers after one norm, rotary positions over neighbours of a
+//! part of each head, a bias on the vocabulary.
+
+use super::{Family, HfShape, block, layer_norm};
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::DecoderConfig;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::rotary::{Pairing, RotaryConfig};
+use crate::stack::NormPlacement;
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "gptj",
+    summary: "GPT-J: parallel layers after one norm, interleaved partial rotary positions",
+    read,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    hf.only("tie_word_embeddings", false);
+    let context = hf.count(&["n_positions"], 2048);
+    let d_model = hf.count(&["n_embd"], 4096);
+    let attention = MultiHeadConfig {
+        n_heads: hf.count(&["n_head"], 16),
+        bias: false,
+        ..MultiHeadConfig::default()
+    };
+    let d_head = attention.d_head(d_model).max(1);
+    let rotated = hf.count(&["rotary_dim"], d_head);
+    let rotary = RotaryConfig {
+        pairing: Pairing::Interleaved,
+        fraction: rotated as f64 / d_head as f64,
+        ..RotaryConfig::default()
+    };
+    if rotary.rotated(d_head) != rotated || rotated > d_head {
+        hf.fault(format!(
+            "`rotary_dim` = {rotated} is not an even part of a head of {d_head}"
+        ));
+    }
+    let config = DecoderConfig {
+        n_layers: hf.count(&["n_layer"], 28),
+        d_model,
+        norm: layer_norm(hf.real("layer_norm_epsilon", 1e-5)),
+        norm_placement: NormPlacement::Parallel,
+        shared_parallel_norm: Some(true),
+        position: PositionConfig::Rotary(rotary),
+        attention: AttentionConfig::MultiHead(attention),
+        feed_forward: FeedForwardConfig::Dense(DenseConfig {
+            d_ff: hf.count_if_any(&["n_inner"]),
+            activation: hf.activation("activation_function", "gelu_new"),
+            bias: true,
+        }),
+        tie_embeddings: false,
+        head_bias: true,
+        dropout_embedding: Some(hf.real("embd_pdrop", 0.0)),
+        dropout_attention: Some(hf.real("attn_pdrop", 0.0)),
+        dropout_residual: Some(hf.real("resid_pdrop", 0.0)),
+        ..DecoderConfig::default()
+    };
+    HfShape {
+        config,
+        vocab_size: hf.count(&["vocab_size"], 50400),
+        context,
+    }
+}
+
+fn table(config: &DecoderConfig) -> Table {
+    let mut table = Table::new("transformer.");
+    table.same("transformer.wte.weight", "embedding.weight");
+    for layer in 0..config.n_layers {
+        let theirs = format!("transformer.h.{layer}");
+        let ours = block(layer, "Layer", "Dense");
+        let (attention, mlp) = (ours.attention, ours.feed_forward);
+        table.norm(&format!("{theirs}.ln_1"), &ours.attention_norm);
+        for (name, path) in [
+            ("attn.q_proj", format!("{attention}.query")),
+            ("attn.k_proj", format!("{attention}.key")),
+            ("attn.v_proj", format!("{attention}.value")),
+            ("attn.out_proj", format!("{attention}.output")),
+            ("mlp.fc_in", format!("{mlp}.up")),
+            ("mlp.fc_out", format!("{mlp}.down")),
+        ] {
+            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+        }
+    }
+    table.norm("transformer.ln_f", "stack.final_norm.Layer");
+    table.linear("lm_head", "head", Stored::OutIn);
+    table.ignored = vec![".attn.bias", ".attn.masked_bias"];
+    table
+}

@@ -1,0 +1,87 @@
+//! LLaMA 1 to 3 (Touvron et al. 2023): pre-RMS-norm, rotary positions, SwiGLU, grouped queries.
+
+use super::{Family, HfShape, block, rms_norm};
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::DecoderConfig;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{FeedForwardConfig, GatedConfig};
+use crate::nn::position::PositionConfig;
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "llama",
+    summary: "LLaMA: RMS norm, rotary positions, gated feed-forward, grouped queries",
+    read,
+    table,
+};
+
+/// Also what Mistral and Qwen share with LLaMA.
+pub(super) fn read(hf: &HfConfig) -> HfShape {
+    let context = hf.count(&["max_position_embeddings"], 2048);
+    let bias = hf.flag("attention_bias", false);
+    let n_heads = hf.count(&["num_attention_heads"], 32);
+    let config = DecoderConfig {
+        n_layers: hf.count(&["num_hidden_layers"], 32),
+        d_model: hf.count(&["hidden_size"], 4096),
+        norm: rms_norm(hf.real("rms_norm_eps", 1e-6)),
+        position: PositionConfig::Rotary(hf.rotary("rope_theta", context)),
+        attention: AttentionConfig::MultiHead(MultiHeadConfig {
+            n_heads,
+            n_kv_heads: Some(hf.count(&["num_key_value_heads"], n_heads)),
+            d_head: hf.count_if_any(&["head_dim"]),
+            bias,
+            ..MultiHeadConfig::default()
+        }),
+        feed_forward: FeedForwardConfig::Gated(GatedConfig {
+            d_ff: Some(hf.count(&["intermediate_size"], 11008)),
+            activation: hf.activation("hidden_act", "silu"),
+            bias: hf.flag("mlp_bias", false),
+        }),
+        tie_embeddings: hf.flag("tie_word_embeddings", false),
+        dropout_attention: Some(hf.real("attention_dropout", 0.0)),
+        ..DecoderConfig::default()
+    };
+    HfShape {
+        config,
+        vocab_size: hf.count(&["vocab_size"], 32000),
+        context,
+    }
+}
+
+/// Also the names of Mistral and Qwen; rules whose parameters a model lacks are idle.
+pub(super) fn table(config: &DecoderConfig) -> Table {
+    let mut table = Table::new("model.");
+    table.same("model.embed_tokens.weight", "embedding.weight");
+    for layer in 0..config.n_layers {
+        let theirs = format!("model.layers.{layer}");
+        let ours = block(layer, "Rms", "Gated");
+        let (attention, mlp) = (ours.attention, ours.feed_forward);
+        table.norm(&format!("{theirs}.input_layernorm"), &ours.attention_norm);
+        let norm = format!("{theirs}.post_attention_layernorm");
+        table.norm(&norm, &ours.feed_forward_norm);
+        for (name, norm) in [("q_norm", "query_norm"), ("k_norm", "key_norm")] {
+            let theirs = format!("{theirs}.self_attn.{name}");
+            table.norm(&theirs, &format!("{attention}.{norm}.Rms"));
+        }
+        for (name, path) in [
+            ("self_attn.q_proj", format!("{attention}.query")),
+            ("self_attn.k_proj", format!("{attention}.key")),
+            ("self_attn.v_proj", format!("{attention}.value")),
+            ("self_attn.o_proj", format!("{attention}.output")),
+            ("mlp.gate_proj", format!("{mlp}.gate")),
+            ("mlp.up_proj", format!("{mlp}.up")),
+            ("mlp.down_proj", format!("{mlp}.down")),
+        ] {
+            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+        }
+    }
+    table.norm("model.norm", "stack.final_norm.Rms");
+    table.linear("lm_head", "head", Stored::OutIn);
+    table.ignored = vec!["rotary_emb.inv_freq"];
+    if config.tie_embeddings {
+        table.ignored.push("lm_head.weight");
+    }
+    table
+}

@@ -1,0 +1,124 @@
+//! T5's decoder stack without an encoder (Raffel et al. 2020): RMS norm, one bucketed bias for all layers,
+//! scores without 1/√d_head; the head of v1.0 is tied and scaled by d^−½, that of v1.1 is neither.
+//!
+//! Whole T5 models, with their encoder and cross-attention, are not decoders and are refused.
+
+use super::{Family, HfShape, block, rms_norm};
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::DecoderConfig;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig, GatedConfig};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::relative_bias::RelativeBiasConfig;
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "t5",
+    summary: "T5's decoder stack alone: RMS norm, bucketed relative bias",
+    read,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    if hf.flag("is_encoder_decoder", true) || !hf.flag("is_decoder", false) {
+        hf.fault(
+            "holds a T5 with an encoder; a decoder stack alone (`is_decoder`) can be imported",
+        );
+    }
+    let projection = hf.word("feed_forward_proj", "relu");
+    let (gated, name) = match projection.strip_prefix("gated-") {
+        // HF reads "gated-gelu" as GELU's tanh form.
+        Some("gelu") => (true, "gelu_new"),
+        Some(name) => (true, name),
+        None => (false, projection),
+    };
+    let activation = hf.activation_named("feed_forward_proj", name);
+    let d_ff = Some(hf.count(&["d_ff"], 2048));
+    let bias = false;
+    let tied = hf.flag("tie_word_embeddings", true);
+    let config = DecoderConfig {
+        n_layers: hf.count(&["num_layers"], 6),
+        d_model: hf.count(&["d_model"], 512),
+        norm: rms_norm(hf.real("layer_norm_epsilon", 1e-6)),
+        position: PositionConfig::RelativeBias(RelativeBiasConfig {
+            buckets: hf.count(&["relative_attention_num_buckets"], 32),
+            max_distance: hf.count(&["relative_attention_max_distance"], 128),
+        }),
+        attention: AttentionConfig::MultiHead(MultiHeadConfig {
+            n_heads: hf.count(&["num_heads"], 8),
+            d_head: Some(hf.count(&["d_kv"], 64)),
+            bias,
+            scale: Some(1.0),
+            ..MultiHeadConfig::default()
+        }),
+        feed_forward: if gated {
+            FeedForwardConfig::Gated(GatedConfig {
+                d_ff,
+                activation,
+                bias,
+            })
+        } else {
+            FeedForwardConfig::Dense(DenseConfig {
+                d_ff,
+                activation,
+                bias,
+            })
+        },
+        tie_embeddings: tied,
+        head_scale: tied,
+        dropout: hf.real("dropout_rate", 0.1),
+        ..DecoderConfig::default()
+    };
+    HfShape {
+        config,
+        vocab_size: hf.count(&["vocab_size"], 32128),
+        context: hf.count(&["n_positions"], 512),
+    }
+}
+
+fn table(config: &DecoderConfig) -> Table {
+    let mut table = Table::new("");
+    table.same("embed_tokens.weight", "embedding.weight");
+    table.same(
+        "block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+        "position.RelativeBias.table",
+    );
+    for layer in 0..config.n_layers {
+        // Layer 1 of a decoder's block is its cross-attention.
+        let attention = format!("block.{layer}.layer.0");
+        let mlp = format!("block.{layer}.layer.2");
+        let (kind, names) = match &config.feed_forward {
+            FeedForwardConfig::Dense(_) => ("Dense", [("wi", "up"), ("wo", "down")].as_slice()),
+            FeedForwardConfig::Gated(_) => (
+                "Gated",
+                [("wi_0", "gate"), ("wi_1", "up"), ("wo", "down")].as_slice(),
+            ),
+        };
+        let ours = block(layer, "Rms", kind);
+        table.norm(&format!("{attention}.layer_norm"), &ours.attention_norm);
+        table.norm(&format!("{mlp}.layer_norm"), &ours.feed_forward_norm);
+        for (name, part) in [
+            ("q", "query"),
+            ("k", "key"),
+            ("v", "value"),
+            ("o", "output"),
+        ] {
+            let path = format!("{}.{part}", ours.attention);
+            let name = format!("{attention}.SelfAttention.{name}");
+            table.linear(&name, &path, Stored::OutIn);
+        }
+        for (name, part) in names {
+            let path = format!("{}.{part}", ours.feed_forward);
+            let name = format!("{mlp}.DenseReluDense.{name}");
+            table.linear(&name, &path, Stored::OutIn);
+        }
+    }
+    table.norm("final_layer_norm", "stack.final_norm.Rms");
+    table.linear("lm_head", "head", Stored::OutIn);
+    if config.tie_embeddings {
+        table.ignored.push("lm_head.weight");
+    }
+    table
+}

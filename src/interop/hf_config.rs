@@ -1,0 +1,204 @@
+//! Reading HF's config.json: typed keys with the defaults of HF's classes, every fault kept for one report.
+
+use crate::error::{Fault, suggestion};
+use crate::nn::feed_forward::Activation;
+use crate::nn::position::rotary::{
+    LinearScalingConfig, Llama3ScalingConfig, NoScalingConfig, RotaryConfig, ScalingConfig,
+    YarnScalingConfig,
+};
+use serde_json::Value;
+use std::cell::RefCell;
+use std::path::PathBuf;
+
+/// A config.json, and what is wrong with it so far.
+#[derive(Debug)]
+pub struct HfConfig {
+    file: PathBuf,
+    value: Value,
+    faults: RefCell<Vec<Fault>>,
+}
+
+impl HfConfig {
+    /// A parsed file; `file` is named in faults.
+    pub fn new(file: impl Into<PathBuf>, value: Value) -> Self {
+        Self {
+            file: file.into(),
+            value,
+            faults: RefCell::default(),
+        }
+    }
+
+    /// Notes a fault.
+    pub fn fault(&self, message: impl Into<String>) {
+        self.faults.borrow_mut().push(Fault {
+            file: Some(self.file.clone()),
+            line: None,
+            message: message.into(),
+        });
+    }
+
+    /// The faults so far.
+    pub fn into_faults(self) -> Vec<Fault> {
+        self.faults.into_inner()
+    }
+
+    /// A nested object, as a config of its own that reports into a fresh list; empty when absent.
+    pub fn nested(&self, key: &str) -> Self {
+        Self::new(self.file.clone(), self.value[key].clone())
+    }
+
+    /// Takes over the faults of a nested object.
+    pub fn adopt(&self, nested: Self) {
+        self.faults.borrow_mut().extend(nested.into_faults());
+    }
+
+    /// The value of a key; `None` when it is absent or null.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.value.get(key).filter(|v| !v.is_null())
+    }
+
+    /// The first of several names of one number that is present, at least 1.
+    pub fn count(&self, keys: &[&str], default: usize) -> usize {
+        self.count_if_any(keys).unwrap_or(default)
+    }
+
+    /// As [`Self::count`], `None` when absent.
+    pub fn count_if_any(&self, keys: &[&str]) -> Option<usize> {
+        let (key, value) = keys.iter().find_map(|k| Some((k, self.get(k)?)))?;
+        match value.as_u64().filter(|&n| (1..1 << 40).contains(&n)) {
+            Some(n) => Some(n as usize),
+            None => {
+                self.fault(format!("`{key}` = {value} is not a number of at least 1"));
+                Some(1)
+            }
+        }
+    }
+
+    /// A real number.
+    pub fn real(&self, key: &str, default: f64) -> f64 {
+        match self.get(key).map(|v| (v, v.as_f64())) {
+            None => default,
+            Some((_, Some(x))) => x,
+            Some((value, None)) => {
+                self.fault(format!("`{key}` = {value} is not a number"));
+                default
+            }
+        }
+    }
+
+    /// A switch.
+    pub fn flag(&self, key: &str, default: bool) -> bool {
+        match self.get(key).map(|v| (v, v.as_bool())) {
+            None => default,
+            Some((_, Some(on))) => on,
+            Some((value, None)) => {
+                self.fault(format!("`{key}` = {value} is not true or false"));
+                default
+            }
+        }
+    }
+
+    /// A name.
+    pub fn word<'a>(&'a self, key: &str, default: &'a str) -> &'a str {
+        self.get(key).and_then(Value::as_str).unwrap_or(default)
+    }
+
+    /// Notes a fault unless `key` is absent, null or `allowed`.
+    pub fn only(&self, key: &str, allowed: impl Into<Value>) {
+        let allowed = allowed.into();
+        if let Some(value) = self.get(key).filter(|v| **v != allowed) {
+            let near = |(a, b): (f64, f64)| (a - b).abs() <= 1e-6 * b.abs();
+            if !value.as_f64().zip(allowed.as_f64()).is_some_and(near) {
+                self.fault(format!(
+                    "`{key}` = {value} is not supported; it must be {allowed}"
+                ));
+            }
+        }
+    }
+
+    /// A nonlinearity by HF's name of it.
+    pub fn activation(&self, key: &str, default: &str) -> Activation {
+        self.activation_named(key, self.word(key, default))
+    }
+
+    /// The nonlinearity that HF calls `name`; `key` is named when there is none.
+    pub fn activation_named(&self, key: &str, name: &str) -> Activation {
+        match name {
+            "relu" => Activation::Relu,
+            "gelu" | "gelu_python" => Activation::Gelu,
+            "gelu_new" | "gelu_fast" | "gelu_pytorch_tanh" => Activation::GeluTanh,
+            "silu" | "swish" => Activation::Silu,
+            "relu2" => Activation::ReluSquared,
+            other => {
+                let allowed = [
+                    "relu",
+                    "gelu",
+                    "gelu_new",
+                    "gelu_pytorch_tanh",
+                    "silu",
+                    "relu2",
+                ];
+                let hint = suggestion(other, allowed);
+                self.fault(format!("`{key}` = \"{other}\" is not supported{hint}"));
+                Activation::Gelu
+            }
+        }
+    }
+
+    /// Rotary positions over `fraction` of each head: `rope_theta` and `rope_scaling`, or both in
+    /// `rope_parameters` as newer files have them. `context` stands in for a missing original length.
+    pub fn rotary(&self, theta_key: &str, context: usize) -> RotaryConfig {
+        let newer = self.get("rope_parameters").is_some();
+        let scaling = self.nested(if newer {
+            "rope_parameters"
+        } else {
+            "rope_scaling"
+        });
+        let theta = self.real(theta_key, 10_000.0);
+        let config = RotaryConfig {
+            theta: scaling.real("rope_theta", theta),
+            scaling: scaling.rope_scaling(context),
+            ..RotaryConfig::default()
+        };
+        self.adopt(scaling);
+        config
+    }
+
+    /// This object as a stretching of rotary wavelengths.
+    fn rope_scaling(&self, context: usize) -> ScalingConfig {
+        let original = ["original_max_position_embeddings"];
+        let factor = self.real("factor", 1.0);
+        match self.word("rope_type", self.word("type", "default")) {
+            "default" => ScalingConfig::None(NoScalingConfig {}),
+            "linear" => ScalingConfig::Linear(LinearScalingConfig { factor }),
+            "yarn" => {
+                // HF derives this factor from `factor` alone unless one of these keys is there.
+                self.only("attention_factor", 0.1 * factor.max(1.0).ln() + 1.0);
+                self.only("truncate", true);
+                for key in ["mscale", "mscale_all_dim"] {
+                    if let Some(value) = self.get(key) {
+                        self.fault(format!("rope scaling `{key}` = {value} is not supported"));
+                    }
+                }
+                ScalingConfig::Yarn(YarnScalingConfig {
+                    factor,
+                    original_context: self.count(&original, context),
+                    beta_fast: self.real("beta_fast", 32.0),
+                    beta_slow: self.real("beta_slow", 1.0),
+                })
+            }
+            "llama3" => ScalingConfig::Llama3(Llama3ScalingConfig {
+                factor,
+                original_context: self.count(&original, context),
+                low_freq_factor: self.real("low_freq_factor", 1.0),
+                high_freq_factor: self.real("high_freq_factor", 4.0),
+            }),
+            other => {
+                let allowed = ["default", "linear", "yarn", "llama3"];
+                let hint = suggestion(other, allowed);
+                self.fault(format!("rope scaling \"{other}\" is not supported{hint}"));
+                ScalingConfig::None(NoScalingConfig {})
+            }
+        }
+    }
+}

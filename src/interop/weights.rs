@@ -1,0 +1,224 @@
+//! Weights of an HF folder: `model.safetensors`, or the shards that `model.safetensors.index.json` names.
+//!
+//! Headers are read when the folder is opened; a tensor is read, and cast to 32-bit floats, when it is
+//! asked for, so that a model larger than half of the memory can be imported.
+
+use crate::error::{Error, Fault, Result};
+use burn::tensor::{bf16, f16};
+use safetensors::Dtype;
+use safetensors::tensor::Metadata;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// The one-file form.
+const SINGLE: &str = "model.safetensors";
+/// The list of shards.
+const INDEX: &str = "model.safetensors.index.json";
+/// Headers above this size are refused (the format's own limit).
+const MAX_HEADER: u64 = 100_000_000;
+
+/// Numbers on the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Length of each dimension.
+    pub shape: Vec<usize>,
+    /// Row-major.
+    pub values: Vec<f32>,
+}
+
+/// Where a tensor lies.
+#[derive(Clone, Debug)]
+struct Entry {
+    file: usize,
+    dtype: Dtype,
+    shape: Vec<usize>,
+    start: u64,
+    bytes: usize,
+}
+
+/// The weights of a folder, by their HF names.
+#[derive(Debug)]
+pub struct Weights {
+    files: Vec<PathBuf>,
+    entries: BTreeMap<String, Entry>,
+}
+
+impl Weights {
+    /// Reads the headers of the safetensors files of `dir`.
+    ///
+    /// # Errors
+    /// No safetensors file, a shard that is missing, a damaged header, a name in two shards.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let mut weights = Self {
+            files: Vec::new(),
+            entries: BTreeMap::new(),
+        };
+        for file in files(dir)? {
+            weights.add(file)?;
+        }
+        Ok(weights)
+    }
+
+    /// The names, in alphabetical order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    /// The shape of a tensor.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.entries.get(name).map(|e| e.shape.as_slice())
+    }
+
+    /// The file that holds a tensor.
+    pub fn file(&self, name: &str) -> Option<&Path> {
+        self.entries.get(name).map(|e| self.files[e.file].as_path())
+    }
+
+    /// One tensor as 32-bit floats.
+    ///
+    /// # Errors
+    /// A name that is not there, a file that cannot be read, numbers that are not 16-, 32- or 64-bit floats.
+    pub fn read(&self, name: &str) -> Result<Array> {
+        let entry = self
+            .entries
+            .get(name)
+            .ok_or_else(|| Error::run(format!("the weights have no tensor `{name}`")))?;
+        let path = &self.files[entry.file];
+        let mut file = File::open(path).map_err(Error::io("open", path))?;
+        let mut bytes = vec![0; entry.bytes];
+        file.seek(SeekFrom::Start(entry.start))
+            .and_then(|_| file.read_exact(&mut bytes))
+            .map_err(Error::io("read", path))?;
+        let values = floats(&bytes, entry.dtype).ok_or_else(|| {
+            let message = format!(
+                "tensor `{name}` is {:?}; F64, F32, F16 and BF16 can be imported",
+                entry.dtype
+            );
+            invalid(path, message)
+        })?;
+        Ok(Array {
+            shape: entry.shape.clone(),
+            values,
+        })
+    }
+
+    fn add(&mut self, path: PathBuf) -> Result<()> {
+        let (header_end, header, length) = header(&path)?;
+        if header_end + header.data_len() as u64 != length {
+            let message = format!(
+                "is {length} bytes long but its header describes {}; the file is truncated or damaged",
+                header_end + header.data_len() as u64
+            );
+            return Err(invalid(&path, message));
+        }
+        let file = self.files.len();
+        for (name, info) in header.tensors() {
+            let (start, end) = info.data_offsets;
+            let entry = Entry {
+                file,
+                dtype: info.dtype,
+                shape: info.shape.clone(),
+                start: header_end + start as u64,
+                bytes: end - start,
+            };
+            if let Some(before) = self.entries.insert(name.clone(), entry) {
+                let other = self.files[before.file].display();
+                return Err(invalid(
+                    &path,
+                    format!("tensor `{name}` is also in {other}"),
+                ));
+            }
+        }
+        self.files.push(path);
+        Ok(())
+    }
+}
+
+/// A fault of a file of the user.
+fn invalid(path: &Path, message: String) -> Error {
+    Error::Invalid(vec![Fault {
+        file: Some(path.to_path_buf()),
+        line: None,
+        message,
+    }])
+}
+
+/// The safetensors files of a folder.
+fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let index = dir.join(INDEX);
+    if index.is_file() {
+        let text = std::fs::read_to_string(&index).map_err(Error::io("read", &index))?;
+        let value: Value = serde_json::from_str(&text)
+            .map_err(|e| invalid(&index, format!("is not JSON: {e}")))?;
+        let map = value["weight_map"].as_object().ok_or_else(|| {
+            let message = "has no `weight_map`, the object from tensor names to files".into();
+            invalid(&index, message)
+        })?;
+        let shards: BTreeSet<&str> = map.values().filter_map(Value::as_str).collect();
+        return shards
+            .into_iter()
+            .map(|shard| match plain(shard).then(|| dir.join(shard)) {
+                Some(path) if path.is_file() => Ok(path),
+                _ => Err(invalid(
+                    &index,
+                    format!("names the shard `{shard}`, which is not in the folder"),
+                )),
+            })
+            .collect();
+    }
+    let single = dir.join(SINGLE);
+    if single.is_file() {
+        return Ok(vec![single]);
+    }
+    let remedy = if dir.join("pytorch_model.bin").is_file() {
+        "; it has pytorch_model.bin: save it again with save_pretrained(…, safe_serialization=True)"
+    } else {
+        ""
+    };
+    Err(invalid(
+        dir,
+        format!("has neither {SINGLE} nor {INDEX}{remedy}"),
+    ))
+}
+
+/// Whether a shard's name is a file of the folder itself.
+fn plain(name: &str) -> bool {
+    Path::new(name).file_name().is_some_and(|f| f == name)
+}
+
+/// Where the data of a safetensors file begins, its header, and the length of the file.
+fn header(path: &Path) -> Result<(u64, Metadata, u64)> {
+    let mut file = File::open(path).map_err(Error::io("open", path))?;
+    let length = file.metadata().map_err(Error::io("read", path))?.len();
+    let mut size = [0; 8];
+    let damaged = |what: &str| invalid(path, format!("is not a safetensors file: {what}"));
+    file.read_exact(&mut size)
+        .map_err(|_| damaged("it is shorter than 8 bytes"))?;
+    let size = u64::from_le_bytes(size);
+    if size > MAX_HEADER || size + 8 > length {
+        return Err(damaged("the length of its header is beyond its end"));
+    }
+    let mut bytes = vec![0; size as usize];
+    file.read_exact(&mut bytes)
+        .map_err(Error::io("read", path))?;
+    let metadata = serde_json::from_slice(&bytes)
+        .map_err(|e| damaged(&format!("its header cannot be read: {e}")))?;
+    Ok((size + 8, metadata, length))
+}
+
+/// Little-endian numbers as 32-bit floats; `None` for a format that is not a float.
+fn floats(bytes: &[u8], dtype: Dtype) -> Option<Vec<f32>> {
+    fn each<const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+        bytes.as_chunks().0.iter().map(|b| number(*b)).collect()
+    }
+    match dtype {
+        Dtype::F32 => Some(each(bytes, f32::from_le_bytes)),
+        Dtype::F64 => Some(each(bytes, |b| f64::from_le_bytes(b) as f32)),
+        Dtype::F16 => Some(each(bytes, |b| f16::from_le_bytes(b).to_f32())),
+        Dtype::BF16 => Some(each(bytes, |b| bf16::from_le_bytes(b).to_f32())),
+        _ => None,
+    }
+}

@@ -1,0 +1,99 @@
+//! Named models: fragments of experiment files with published shapes.
+//!
+//! A preset is one TOML file beside this one: the `[model]` table of an experiment, and what is published about
+//! the model: its vocabulary, its context, its parameters as the reference implementation counts them. Adding
+//! one is adding a file and its line in [`PRESETS`].
+
+use super::ModelConfig;
+use crate::error::{Error, Result, suggestion};
+use serde::{Deserialize, Serialize};
+
+/// A named model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preset {
+    /// Where the numbers come from, and what was decided where the source is silent.
+    pub source: String,
+    /// Tokens of the published vocabulary.
+    pub vocab_size: usize,
+    /// Longest input of the published model in tokens.
+    pub context: usize,
+    /// Parameters, tied matrices counted once.
+    pub params: u64,
+    /// `[model]`.
+    pub model: ModelConfig,
+}
+
+macro_rules! presets {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("presets/", $name, ".toml")))),*]
+    };
+}
+
+/// Names and texts.
+const PRESETS: &[(&str, &str)] = presets![
+    "nano",
+    "openai-gpt",
+    "gpt2",
+    "gpt2-medium",
+    "gpt2-large",
+    "gpt2-xl",
+    "gpt3-small",
+    "gpt3-medium",
+    "gpt3-large",
+    "gpt3-xl",
+    "gpt3-2.7b",
+    "gpt3-6.7b",
+    "gpt3-13b",
+    "gpt3-175b",
+    "llama-7b",
+    "llama-13b",
+    "llama-33b",
+    "llama-65b",
+    "llama2-7b",
+    "llama2-13b",
+    "llama2-70b",
+    "llama3-8b",
+    "llama3-70b",
+    "llama3.1-8b",
+    "llama3.2-1b",
+    "llama3.2-3b",
+    "tinyllama-1.1b",
+    "smollm2-135m",
+    "mistral-7b-v0.2",
+    "qwen2-0.5b",
+    "qwen3-0.6b",
+    "falcon-7b",
+    "gpt-neox-20b",
+    "pythia-70m",
+    "pythia-160m",
+    "pythia-410m",
+    "pythia-1.4b",
+    "mpt-7b",
+    "bloom-560m",
+    "bloom-7b1",
+    "bloom",
+];
+
+/// The names, small families first.
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+    PRESETS.iter().map(|(name, _)| *name)
+}
+
+/// The text of a preset.
+pub fn text(name: &str) -> Option<&'static str> {
+    let preset = PRESETS.iter().find(|(known, _)| *known == name);
+    preset.map(|(_, text)| *text)
+}
+
+/// A preset by name.
+///
+/// # Errors
+/// A name that is not known, with the nearest one.
+pub fn parse_preset(name: &str) -> Result<Preset> {
+    let text = text(name).ok_or_else(|| {
+        let near = suggestion(name, names());
+        Error::usage(format!("there is no preset `{name}`{near}"))
+    })?;
+    toml::from_str(text).map_err(|error| Error::run(format!("preset {name}: {error}")))
+}

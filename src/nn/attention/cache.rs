@@ -1,0 +1,64 @@
+//! Keys and values of the tokens that were already decoded.
+//!
+//! Room is taken in steps that double, so that appending a token costs O(1) amortised and most appends write
+//! in place.
+
+use burn::tensor::Tensor;
+
+/// One layer's keys and values, `[batch, kv heads, length, d_head]`.
+#[derive(Clone, Debug, Default)]
+pub struct LayerCache {
+    stored: Option<(Tensor<4>, Tensor<4>)>,
+    len: usize,
+}
+
+impl LayerCache {
+    /// Tokens stored.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is stored yet.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends the keys and values of new tokens and returns those of all tokens.
+    pub fn append(&mut self, key: Tensor<4>, value: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
+        let [batch, heads, new, d] = key.dims();
+        let len = self.len + new;
+        let (keys, values) = match self.stored.take() {
+            Some((keys, values)) if keys.dims()[2] >= len => (keys, values),
+            Some((keys, values)) => (grown(keys, self.len, len), grown(values, self.len, len)),
+            None => {
+                let room = [batch, heads, len.next_power_of_two().max(16), d];
+                let empty = Tensor::zeros(room, &key.device());
+                (empty.clone(), empty)
+            }
+        };
+        let place = [0..batch, 0..heads, self.len..len, 0..d];
+        let keys = keys.slice_assign(place.clone(), key);
+        let values = values.slice_assign(place, value);
+        let all = [0..batch, 0..heads, 0..len, 0..d];
+        let result = (keys.clone().slice(all.clone()), values.clone().slice(all));
+        self.stored = Some((keys, values));
+        self.len = len;
+        result
+    }
+
+    /// Keeps the rows of the batch that `rows` lists, in that order (beams move between rows).
+    pub fn reorder(&mut self, rows: &burn::tensor::Tensor<1, burn::tensor::Int>) {
+        self.stored = self
+            .stored
+            .take()
+            .map(|(k, v)| (k.select(0, rows.clone()), v.select(0, rows.clone())));
+    }
+}
+
+/// A larger copy of `x` whose first `used` positions are kept.
+fn grown(x: Tensor<4>, used: usize, needed: usize) -> Tensor<4> {
+    let [batch, heads, _, d] = x.dims();
+    let room = Tensor::zeros([batch, heads, needed.next_power_of_two(), d], &x.device());
+    let place = [0..batch, 0..heads, 0..used, 0..d];
+    room.slice_assign(place.clone(), x.slice(place))
+}

@@ -1,0 +1,100 @@
+//! Attention: the half of a block in which positions look at each other.
+//!
+//! The state of incremental decoding is a value that the caller owns ([`LayerCache`]); there is one forward
+//! for training, evaluation and decoding.
+
+pub mod cache;
+pub mod multi_head;
+
+use super::Kind;
+use super::init::Init;
+use super::pass::Pass;
+use super::position::Prepared;
+use burn::module::Module;
+use burn::tensor::{Bool, Tensor};
+pub use cache::LayerCache;
+use multi_head::{MultiHead, MultiHeadConfig};
+use serde::{Deserialize, Serialize};
+
+/// The kinds of `[model] attention`.
+pub const KINDS: &[Kind] = &[multi_head::KIND];
+
+/// Which attention a model uses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum AttentionConfig {
+    /// Scaled dot products over all positions: multi-head, grouped-query, multi-query.
+    MultiHead(MultiHeadConfig),
+}
+
+impl Default for AttentionConfig {
+    fn default() -> Self {
+        Self::MultiHead(MultiHeadConfig::default())
+    }
+}
+
+impl AttentionConfig {
+    /// Attention over vectors of `d_model` elements, with dropout on its weights.
+    pub fn init(&self, d_model: usize, dropout: f64, init: &Init) -> Attention {
+        match self {
+            Self::MultiHead(c) => Attention::MultiHead(MultiHead::new(c, d_model, dropout, init)),
+        }
+    }
+
+    /// Query heads.
+    pub fn n_heads(&self) -> usize {
+        match self {
+            Self::MultiHead(c) => c.n_heads,
+        }
+    }
+
+    /// Width of a head in a model of width `d_model`.
+    pub fn d_head(&self, d_model: usize) -> usize {
+        match self {
+            Self::MultiHead(c) => c.d_head(d_model),
+        }
+    }
+}
+
+/// Which keys a query may see.
+#[derive(Clone, Debug, Default)]
+pub struct Mask {
+    /// Whether keys after the query are hidden.
+    pub causal: bool,
+    /// True where a query may not see a key, `[batch or 1, 1, queries, keys]`: padding, other documents.
+    pub blocked: Option<Tensor<4, Bool>>,
+}
+
+/// What a layer's attention gets beside its input.
+pub struct Context<'a> {
+    /// Rotation and biases of this pass.
+    pub prepared: &'a Prepared,
+    /// Visibility.
+    pub mask: &'a Mask,
+    /// Keys and values of earlier tokens, in decoding.
+    pub cache: Option<&'a mut LayerCache>,
+    /// Dropout's draws.
+    pub pass: &'a Pass,
+}
+
+/// An attention with its parameters.
+#[derive(Module, Debug)]
+pub enum Attention {
+    /// Scaled dot products over all positions.
+    MultiHead(MultiHead),
+}
+
+impl Attention {
+    /// The layer that acts.
+    pub fn layer(&self) -> &dyn AttentionLayer {
+        match self {
+            Self::MultiHead(layer) => layer,
+        }
+    }
+}
+
+/// Attention within a sequence, or from a sequence to a memory.
+pub trait AttentionLayer {
+    /// `x` `[batch, queries, d_model]` attends to itself, or to `memory` `[batch, keys, d_model]`.
+    fn forward(&self, x: Tensor<3>, memory: Option<Tensor<3>>, context: Context) -> Tensor<3>;
+}

@@ -1,0 +1,175 @@
+//! Multi-head scaled dot-product attention: concat(head₁ … head_h)W^O with
+//! head_i = softmax(scale·q_i k_iᵀ + bias)v_i (Vaswani et al. 2017, section 3.2).
+//!
+//! Fewer key-value heads than query heads make grouped-query (Ainslie et al. 2023) or, with one,
+//! multi-query attention (Shazeer 2019). Queries and keys may be normalised per head (Henry et al. 2020)
+//! and scores capped at c·tanh(s/c) (Gemma 2).
+
+use super::{AttentionLayer, Context, Kind};
+use crate::kernel::{self, AttentionMask, AttentionOptions};
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use crate::nn::norm::{NoNormConfig, Norm, NormConfig};
+use burn::module::Module;
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "multi_head",
+    summary: "scaled dot products over all positions; n_kv_heads makes it grouped-query or multi-query",
+    source: "Vaswani et al. 2017, section 3.2; Shazeer 2019; Ainslie et al. 2023",
+    example: "{ kind = \"multi_head\", n_heads = 4, n_kv_heads = 2 }",
+};
+
+/// The knobs of multi-head attention.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MultiHeadConfig {
+    /// Query heads.
+    pub n_heads: usize,
+    /// Key and value heads, a divisor of `n_heads`; `n_heads` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_kv_heads: Option<usize>,
+    /// Width of a head; d_model / n_heads when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d_head: Option<usize>,
+    /// Whether queries, keys and values have biases.
+    pub bias: bool,
+    /// Whether the output has a bias; as `bias` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_bias: Option<bool>,
+    /// Norm on each head's queries and keys.
+    pub qk_norm: NormConfig,
+    /// Scores become c·tanh(score/c).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub softcap: Option<f64>,
+    /// Factor on the scores; 1/√d_head when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+}
+
+impl Default for MultiHeadConfig {
+    fn default() -> Self {
+        Self {
+            n_heads: 4,
+            n_kv_heads: None,
+            d_head: None,
+            bias: true,
+            out_bias: None,
+            qk_norm: NormConfig::None(NoNormConfig {}),
+            softcap: None,
+            scale: None,
+        }
+    }
+}
+
+impl MultiHeadConfig {
+    /// Key and value heads.
+    pub fn n_kv_heads(&self) -> usize {
+        self.n_kv_heads.unwrap_or(self.n_heads)
+    }
+
+    /// Width of a head in a model of width `d_model`.
+    pub fn d_head(&self, d_model: usize) -> usize {
+        self.d_head.unwrap_or(d_model / self.n_heads.max(1))
+    }
+}
+
+/// Multi-head attention with its parameters.
+#[derive(Module, Debug)]
+pub struct MultiHead {
+    /// `[d_model, n_heads·d_head]`.
+    pub query: Linear,
+    /// `[d_model, n_kv_heads·d_head]`.
+    pub key: Linear,
+    /// `[d_model, n_kv_heads·d_head]`.
+    pub value: Linear,
+    /// `[n_heads·d_head, d_model]`.
+    pub output: Linear,
+    /// Norm on each head's queries.
+    pub query_norm: Norm,
+    /// Norm on each head's keys.
+    pub key_norm: Norm,
+    n_heads: usize,
+    n_kv_heads: usize,
+    d_head: usize,
+    scale: f64,
+    softcap: Option<f64>,
+    dropout: f64,
+}
+
+impl MultiHead {
+    /// Attention over vectors of `d_model` elements, with dropout on its weights.
+    pub fn new(config: &MultiHeadConfig, d_model: usize, dropout: f64, init: &Init) -> Self {
+        let (heads, kv_heads) = (config.n_heads, config.n_kv_heads());
+        let d_head = config.d_head(d_model);
+        let bias = config.bias;
+        let out_bias = config.out_bias.unwrap_or(bias);
+        Self {
+            query: Linear::new(d_model, heads * d_head, bias, Role::Inner, init),
+            key: Linear::new(d_model, kv_heads * d_head, bias, Role::Inner, init),
+            value: Linear::new(d_model, kv_heads * d_head, bias, Role::Value, init),
+            output: Linear::new(heads * d_head, d_model, out_bias, Role::Residual, init),
+            query_norm: config.qk_norm.init(d_head, init),
+            key_norm: config.qk_norm.init(d_head, init),
+            n_heads: heads,
+            n_kv_heads: kv_heads,
+            d_head,
+            scale: config.scale.unwrap_or(1.0 / (d_head as f64).sqrt()),
+            softcap: config.softcap,
+            dropout,
+        }
+    }
+
+    /// `[batch, seq, heads·d_head]` → `[batch, heads, seq, d_head]`, each head normalised.
+    fn split(&self, x: Tensor<3>, heads: usize, norm: Option<&Norm>) -> Tensor<4> {
+        let [batch, seq, _] = x.dims();
+        let x = match norm {
+            None | Some(Norm::None(_)) => x,
+            Some(norm) => norm.forward(x.reshape([batch, seq * heads, self.d_head])),
+        };
+        x.reshape([batch, seq, heads, self.d_head]).swap_dims(1, 2)
+    }
+}
+
+impl AttentionLayer for MultiHead {
+    fn forward(&self, x: Tensor<3>, memory: Option<Tensor<3>>, context: Context) -> Tensor<3> {
+        let [batch, queries, _] = x.dims();
+        let source = memory.unwrap_or_else(|| x.clone());
+        let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
+        let k = self.key.forward(source.clone());
+        let k = self.split(k, self.n_kv_heads, Some(&self.key_norm));
+        let v = self.split(self.value.forward(source), self.n_kv_heads, None);
+        let (q, k) = match &context.prepared.rotation {
+            Some(r) => (
+                kernel::rotary(q, r.cos.clone(), r.sin.clone(), r.interleaved),
+                kernel::rotary(k, r.cos.clone(), r.sin.clone(), r.interleaved),
+            ),
+            None => (q, k),
+        };
+        let mut offset = 0;
+        let (k, v) = match context.cache {
+            Some(cache) => {
+                offset = cache.len();
+                cache.append(k, v)
+            }
+            None => (k, v),
+        };
+        let mask = AttentionMask {
+            causal: context.mask.causal,
+            offset,
+            blocked: context.mask.blocked.clone(),
+        };
+        let options = AttentionOptions {
+            scale: self.scale,
+            softcap: self.softcap,
+            dropout: context.pass.key(self.dropout),
+        };
+        let bias = context.prepared.score_bias.clone();
+        let y = kernel::attention(q, k, v, bias, mask, options);
+        let y = y.swap_dims(1, 2);
+        self.output
+            .forward(y.reshape([batch, queries, self.n_heads * self.d_head]))
+    }
+}

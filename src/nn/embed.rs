@@ -1,0 +1,49 @@
+//! Token embeddings: a table of vectors, optionally scaled and normalised.
+
+use super::init::{Init, Role};
+use super::norm::{Norm, NormConfig};
+use crate::kernel;
+use burn::module::{Module, Param};
+use burn::tensor::{Int, Tensor};
+
+/// The table of token vectors and what happens to them on the way in.
+#[derive(Module, Debug)]
+pub struct Embedding {
+    /// `[vocab, d_model]`.
+    pub weight: Param<Tensor<2>>,
+    /// Norm on the embeddings, as in BLOOM and BART.
+    pub norm: Option<Norm>,
+    scale: f64,
+}
+
+impl Embedding {
+    /// A table for `vocab` tokens; `scale` multiplies the vectors (√d_model in the 2017 Transformer).
+    pub fn new(
+        vocab: usize,
+        d_model: usize,
+        scale: f64,
+        norm: Option<&NormConfig>,
+        init: &Init,
+    ) -> Self {
+        Self {
+            weight: init.matrix(vocab, d_model, Role::Embedding),
+            norm: norm.map(|n| n.init(d_model, init)),
+            scale,
+        }
+    }
+
+    /// Vectors of `ids` `[batch, seq]` as `[batch, seq, d_model]`.
+    pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+        let x = kernel::embedding(self.weight.val(), ids);
+        let x = if self.scale == 1.0 { x } else { x * self.scale };
+        match &self.norm {
+            Some(norm) => norm.forward(x),
+            None => x,
+        }
+    }
+
+    /// The tied product onto the vocabulary: `[batch, seq, d_model]` → `[batch, seq, vocab]`.
+    pub fn logits(&self, x: Tensor<3>) -> Tensor<3> {
+        kernel::linear_transposed(x, self.weight.val())
+    }
+}

@@ -1,0 +1,77 @@
+//! The two-matrix feed-forward layer W₂·act(W₁x + b₁) + b₂ (Vaswani et al. 2017, section 3.3).
+
+use super::super::init::{Init, Role};
+use super::super::linear::Linear;
+use super::{Activation, FeedForwardLayer, Kind};
+use crate::kernel;
+use burn::module::Module;
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "dense",
+    summary: "two matrices with a nonlinearity between",
+    source: "Vaswani et al. 2017, section 3.3",
+    example: "{ kind = \"dense\", activation = \"gelu\", d_ff = 512, bias = true }",
+};
+
+/// The knobs of a dense feed-forward layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DenseConfig {
+    /// Inner width; 4·d_model when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d_ff: Option<usize>,
+    /// The nonlinearity.
+    pub activation: Activation,
+    /// Whether both maps have biases.
+    pub bias: bool,
+}
+
+impl Default for DenseConfig {
+    fn default() -> Self {
+        Self {
+            d_ff: None,
+            activation: Activation::Gelu,
+            bias: true,
+        }
+    }
+}
+
+impl DenseConfig {
+    /// The inner width for vectors of `d_model` elements.
+    pub fn d_ff(&self, d_model: usize) -> usize {
+        self.d_ff.unwrap_or(4 * d_model)
+    }
+}
+
+/// W₂·act(W₁x + b₁) + b₂.
+#[derive(Module, Debug)]
+pub struct Dense {
+    /// `[d_model, d_ff]`.
+    pub up: Linear,
+    /// `[d_ff, d_model]`.
+    pub down: Linear,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl Dense {
+    /// The layer for vectors of `d_model` elements.
+    pub fn new(config: &DenseConfig, d_model: usize, init: &Init) -> Self {
+        let d_ff = config.d_ff(d_model);
+        Self {
+            up: Linear::new(d_model, d_ff, config.bias, Role::Value, init),
+            down: Linear::new(d_ff, d_model, config.bias, Role::Residual, init),
+            activation: config.activation,
+        }
+    }
+}
+
+impl FeedForwardLayer for Dense {
+    fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        let inner = kernel::activate(self.up.forward(x), self.activation.into());
+        self.down.forward(inner)
+    }
+}

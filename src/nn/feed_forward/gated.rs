@@ -1,0 +1,83 @@
+//! The gated feed-forward layer W₂(act(W₁x)⊙W₃x) (Shazeer 2020): SwiGLU with silu, GEGLU with gelu.
+
+use super::super::init::{Init, Role};
+use super::super::linear::Linear;
+use super::{Activation, FeedForwardLayer, Kind};
+use crate::kernel;
+use burn::module::Module;
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "gated",
+    summary: "a nonlinear gate times a linear branch, then a matrix back",
+    source: "Shazeer 2020",
+    example: "{ kind = \"gated\", activation = \"silu\", d_ff = 344 }",
+};
+
+/// The knobs of a gated feed-forward layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GatedConfig {
+    /// Inner width; 8/3·d_model rounded up to a multiple of 8 when absent (equal parameters to a dense one).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d_ff: Option<usize>,
+    /// The gate's nonlinearity.
+    pub activation: Activation,
+    /// Whether the three maps have biases.
+    pub bias: bool,
+}
+
+impl Default for GatedConfig {
+    fn default() -> Self {
+        Self {
+            d_ff: None,
+            activation: Activation::Silu,
+            bias: false,
+        }
+    }
+}
+
+impl GatedConfig {
+    /// The inner width for vectors of `d_model` elements.
+    pub fn d_ff(&self, d_model: usize) -> usize {
+        self.d_ff
+            .unwrap_or((8 * d_model).div_ceil(3).next_multiple_of(8))
+    }
+}
+
+/// W₂(act(W₁x)⊙W₃x).
+#[derive(Module, Debug)]
+pub struct Gated {
+    /// W₁ `[d_model, d_ff]`.
+    pub gate: Linear,
+    /// W₃ `[d_model, d_ff]`.
+    pub up: Linear,
+    /// W₂ `[d_ff, d_model]`.
+    pub down: Linear,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl Gated {
+    /// The layer for vectors of `d_model` elements.
+    pub fn new(config: &GatedConfig, d_model: usize, init: &Init) -> Self {
+        let d_ff = config.d_ff(d_model);
+        Self {
+            gate: Linear::new(d_model, d_ff, config.bias, Role::Value, init),
+            up: Linear::new(d_model, d_ff, config.bias, Role::Value, init),
+            down: Linear::new(d_ff, d_model, config.bias, Role::Residual, init),
+            activation: config.activation,
+        }
+    }
+}
+
+impl FeedForwardLayer for Gated {
+    fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        let gate = self.gate.forward(x.clone());
+        let up = self.up.forward(x);
+        self.down
+            .forward(kernel::gated(gate, up, self.activation.into()))
+    }
+}

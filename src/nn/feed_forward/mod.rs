@@ -1,0 +1,103 @@
+//! Position-wise feed-forward layers: the half of a block that looks at one position at a time.
+
+pub mod dense;
+pub mod gated;
+
+use super::Kind;
+use super::init::Init;
+use crate::kernel;
+use burn::module::Module;
+use burn::tensor::Tensor;
+pub use dense::{Dense, DenseConfig};
+pub use gated::{Gated, GatedConfig};
+use serde::{Deserialize, Serialize};
+
+/// The kinds of `[model] feed_forward`.
+pub const KINDS: &[Kind] = &[dense::KIND, gated::KIND];
+
+/// A pointwise nonlinearity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activation {
+    /// max(0, x).
+    Relu,
+    /// x·Φ(x), with the error function (Hendrycks and Gimpel 2016).
+    Gelu,
+    /// GELU by its tanh approximation, as GPT-2 computes it.
+    GeluTanh,
+    /// x·σ(x), also called swish.
+    Silu,
+    /// max(0, x)² (So et al. 2021, Primer).
+    ReluSquared,
+}
+
+impl From<Activation> for kernel::Activation {
+    fn from(activation: Activation) -> Self {
+        match activation {
+            Activation::Relu => Self::Relu,
+            Activation::Gelu => Self::Gelu,
+            Activation::GeluTanh => Self::GeluTanh,
+            Activation::Silu => Self::Silu,
+            Activation::ReluSquared => Self::ReluSquared,
+        }
+    }
+}
+
+/// Which feed-forward layer a block has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum FeedForwardConfig {
+    /// W₂·act(W₁x).
+    Dense(DenseConfig),
+    /// W₂(act(W₁x)⊙W₃x).
+    Gated(GatedConfig),
+}
+
+impl Default for FeedForwardConfig {
+    fn default() -> Self {
+        Self::Dense(DenseConfig::default())
+    }
+}
+
+impl FeedForwardConfig {
+    /// The layer for vectors of `d_model` elements.
+    pub fn init(&self, d_model: usize, init: &Init) -> FeedForward {
+        match self {
+            Self::Dense(c) => FeedForward::Dense(Dense::new(c, d_model, init)),
+            Self::Gated(c) => FeedForward::Gated(Gated::new(c, d_model, init)),
+        }
+    }
+
+    /// The inner width.
+    pub fn d_ff(&self, d_model: usize) -> usize {
+        match self {
+            Self::Dense(c) => c.d_ff(d_model),
+            Self::Gated(c) => c.d_ff(d_model),
+        }
+    }
+}
+
+/// A feed-forward layer acts on each position apart.
+pub trait FeedForwardLayer {
+    /// `[batch, seq, d_model]` → the same shape.
+    fn forward(&self, x: Tensor<3>) -> Tensor<3>;
+}
+
+/// A feed-forward layer with its parameters.
+#[derive(Module, Debug)]
+pub enum FeedForward {
+    /// W₂·act(W₁x).
+    Dense(Dense),
+    /// W₂(act(W₁x)⊙W₃x).
+    Gated(Gated),
+}
+
+impl FeedForward {
+    /// The layer that acts.
+    pub fn layer(&self) -> &dyn FeedForwardLayer {
+        match self {
+            Self::Dense(layer) => layer,
+            Self::Gated(layer) => layer,
+        }
+    }
+}

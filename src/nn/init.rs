@@ -1,0 +1,220 @@
+//! Initial weights, named as in the papers, drawn from the counter-based generator.
+//!
+//! Parameter number i of a model draws from the stream (seed, init, i), so a model's initial weights depend
+//! on its shape and seed alone. Parameters are lazy: a model can be built, counted and planned without
+//! allocating it.
+
+use crate::rng::{Purpose, Stream};
+use burn::module::{Param, ParamId};
+use burn::tensor::{Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+
+/// How the matrices of a model are drawn. Gains start at 1 and biases at 0 under every scheme.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum InitConfig {
+    /// Normal draws; projections back into the residual stream are scaled down with depth.
+    Gpt2(Gpt2InitConfig),
+    /// Uniform with variance 2/(fan in + fan out).
+    Xavier(XavierInitConfig),
+    /// Normal draws, redrawn beyond two standard deviations.
+    TruncatedNormal(TruncatedNormalInitConfig),
+}
+
+impl Default for InitConfig {
+    fn default() -> Self {
+        Self::Gpt2(Gpt2InitConfig::default())
+    }
+}
+
+/// GPT-2's initialisation (Radford et al. 2019, section 2.3).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Gpt2InitConfig {
+    /// Standard deviation of every matrix and embedding.
+    pub std: f64,
+    /// Divide the standard deviation of projections into the residual stream by √(2·layers).
+    pub depth_scaled: bool,
+}
+
+impl Default for Gpt2InitConfig {
+    fn default() -> Self {
+        Self {
+            std: 0.02,
+            depth_scaled: true,
+        }
+    }
+}
+
+/// Glorot and Bengio 2010; embeddings are normal with their own standard deviation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct XavierInitConfig {
+    /// Multiplies the bound √(6/(fan in + fan out)).
+    pub gain: f64,
+    /// Standard deviation of embeddings.
+    pub embedding_std: f64,
+}
+
+impl Default for XavierInitConfig {
+    fn default() -> Self {
+        Self {
+            gain: 1.0,
+            embedding_std: 0.02,
+        }
+    }
+}
+
+/// BERT's initialisation (Devlin et al. 2019, released code): normal, cut at two standard deviations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TruncatedNormalInitConfig {
+    /// Standard deviation before the cut.
+    pub std: f64,
+}
+
+impl Default for TruncatedNormalInitConfig {
+    fn default() -> Self {
+        Self { std: 0.02 }
+    }
+}
+
+/// What a matrix does, as far as its initialisation depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Queries, keys and anything else.
+    Inner,
+    /// Values and the first feed-forward products: DeepNorm scales them.
+    Value,
+    /// A projection whose result is added to the residual stream: GPT-2 and DeepNorm scale it.
+    Residual,
+    /// A table of vectors that is looked up.
+    Embedding,
+    /// An untied product onto the vocabulary: small, so that a fresh model's loss is ln V.
+    Head,
+}
+
+/// Makes the parameters of one model, in order.
+pub struct Init<'a> {
+    device: &'a Device,
+    seed: u64,
+    config: InitConfig,
+    residuals: usize,
+    beta: f64,
+    next: Cell<u64>,
+}
+
+impl<'a> Init<'a> {
+    /// `residuals` is the number of additions to the residual stream (2 a layer); `beta` DeepNorm's factor
+    /// on values, outputs and feed-forward matrices (1 elsewhere).
+    pub fn new(
+        device: &'a Device,
+        seed: u64,
+        config: &InitConfig,
+        residuals: usize,
+        beta: f64,
+    ) -> Self {
+        Self {
+            device,
+            seed,
+            config: config.clone(),
+            residuals: residuals.max(1),
+            beta,
+            next: Cell::new(0),
+        }
+    }
+
+    /// The device that parameters are made on.
+    pub fn device(&self) -> &'a Device {
+        self.device
+    }
+
+    /// A matrix `[d_in, d_out]`; embeddings are `[entries, d]`.
+    pub fn matrix(&self, d_in: usize, d_out: usize, role: Role) -> Param<Tensor<2>> {
+        let draw = self.draw(d_in, d_out, role);
+        let stream = self.stream();
+        self.lazy([d_in, d_out], move |n| draw.fill(stream.clone(), n))
+    }
+
+    /// A vector of `len` equal values (gains and biases).
+    pub fn vector(&self, len: usize, value: f32) -> Param<Tensor<1>> {
+        self.stream();
+        self.lazy([len], move |n| vec![value; n])
+    }
+
+    fn stream(&self) -> Stream {
+        let index = self.next.replace(self.next.get() + 1);
+        Stream::new(self.seed, Purpose::Init, (index, 0, 0))
+    }
+
+    fn lazy<const D: usize>(
+        &self,
+        shape: [usize; D],
+        values: impl Fn(usize) -> Vec<f32> + Send + Sync + 'static,
+    ) -> Param<Tensor<D>> {
+        Param::uninitialized(
+            ParamId::new(),
+            move |device, require_grad| {
+                let data = TensorData::new(values(shape.iter().product()), shape);
+                let tensor = Tensor::<D>::from_data(data, device);
+                if require_grad {
+                    tensor.require_grad()
+                } else {
+                    tensor
+                }
+            },
+            self.device.clone(),
+            true,
+            shape.into(),
+        )
+    }
+
+    fn draw(&self, d_in: usize, d_out: usize, role: Role) -> Draw {
+        let beta = match role {
+            Role::Value | Role::Residual => self.beta,
+            Role::Inner | Role::Embedding | Role::Head => 1.0,
+        };
+        let small = |std: f64| match role {
+            Role::Head => std.min(0.5 / (d_in as f64).sqrt()),
+            _ => std * beta,
+        };
+        match &self.config {
+            InitConfig::Gpt2(c) if role == Role::Residual && c.depth_scaled => {
+                Draw::Normal(c.std * beta / (self.residuals as f64).sqrt())
+            }
+            InitConfig::Gpt2(c) => Draw::Normal(small(c.std)),
+            InitConfig::Xavier(c) => match role {
+                Role::Embedding => Draw::Normal(c.embedding_std),
+                Role::Head => Draw::Normal(small(c.embedding_std)),
+                _ => Draw::Uniform(c.gain * beta * (6.0 / (d_in + d_out) as f64).sqrt()),
+            },
+            InitConfig::TruncatedNormal(c) => Draw::Truncated(small(c.std)),
+        }
+    }
+}
+
+/// A distribution around zero.
+#[derive(Clone, Copy, Debug)]
+enum Draw {
+    Normal(f64),
+    Truncated(f64),
+    Uniform(f64),
+}
+
+impl Draw {
+    fn fill(self, mut stream: Stream, n: usize) -> Vec<f32> {
+        (0..n)
+            .map(|_| match self {
+                Self::Normal(std) => stream.normal() * std as f32,
+                Self::Uniform(bound) => (stream.uniform() * 2.0 - 1.0) * bound as f32,
+                Self::Truncated(std) => loop {
+                    let x = stream.normal();
+                    if x.abs() <= 2.0 {
+                        break x * std as f32;
+                    }
+                },
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,30 @@
+//! The affine map y = xW + b, with W `[d_in, d_out]`.
+
+use super::init::{Init, Role};
+use crate::kernel;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+
+/// An affine map of the last dimension.
+#[derive(Module, Debug)]
+pub struct Linear {
+    /// `[d_in, d_out]`.
+    pub weight: Param<Tensor<2>>,
+    /// `[d_out]`.
+    pub bias: Option<Param<Tensor<1>>>,
+}
+
+impl Linear {
+    /// A map from `d_in` to `d_out`.
+    pub fn new(d_in: usize, d_out: usize, bias: bool, role: Role, init: &Init) -> Self {
+        Self {
+            weight: init.matrix(d_in, d_out, role),
+            bias: bias.then(|| init.vector(d_out, 0.0)),
+        }
+    }
+
+    /// `[batch, seq, d_in]` → `[batch, seq, d_out]`.
+    pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        kernel::linear(x, self.weight.val(), self.bias.as_ref().map(Param::val))
+    }
+}

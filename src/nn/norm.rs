@@ -1,0 +1,152 @@
+//! Normalisation of the last dimension.
+//!
+//! Layer norm: (x−μ)/√(σ²+ε)·γ+β (Ba et al. 2016). RMS norm: x/√(mean x²+ε)·γ (Zhang and Sennrich 2019).
+
+use super::Kind;
+use super::init::Init;
+use crate::kernel;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+/// The kinds of `[model] norm`.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        kind: "layer",
+        summary: "subtract the mean, divide by the standard deviation, scale and shift",
+        source: "Ba, Kiros and Hinton 2016",
+        example: "{ kind = \"layer\", eps = 1e-5, bias = true }",
+    },
+    Kind {
+        kind: "rms",
+        summary: "divide by the root mean square, scale",
+        source: "Zhang and Sennrich 2019",
+        example: "{ kind = \"rms\", eps = 1e-6 }",
+    },
+    Kind {
+        kind: "none",
+        summary: "no normalisation",
+        source: "",
+        example: "{ kind = \"none\" }",
+    },
+];
+
+/// Which normalisation a model uses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum NormConfig {
+    /// Layer norm.
+    Layer(LayerNormConfig),
+    /// RMS norm.
+    Rms(RmsNormConfig),
+    /// No normalisation.
+    None(NoNormConfig),
+}
+
+impl Default for NormConfig {
+    fn default() -> Self {
+        Self::Layer(LayerNormConfig::default())
+    }
+}
+
+/// Layer norm's knobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LayerNormConfig {
+    /// Added to the variance.
+    pub eps: f64,
+    /// Whether there is a shift β.
+    pub bias: bool,
+}
+
+impl Default for LayerNormConfig {
+    fn default() -> Self {
+        Self {
+            eps: 1e-5,
+            bias: true,
+        }
+    }
+}
+
+/// RMS norm's knobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RmsNormConfig {
+    /// Added to the mean square.
+    pub eps: f64,
+}
+
+impl Default for RmsNormConfig {
+    fn default() -> Self {
+        Self { eps: 1e-6 }
+    }
+}
+
+/// `none` has no knobs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NoNormConfig {}
+
+impl NormConfig {
+    /// A norm over vectors of `d` elements.
+    pub fn init(&self, d: usize, init: &Init) -> Norm {
+        match self {
+            Self::Layer(c) => Norm::Layer(LayerNorm {
+                gamma: init.vector(d, 1.0),
+                beta: c.bias.then(|| init.vector(d, 0.0)),
+                eps: c.eps,
+            }),
+            Self::Rms(c) => Norm::Rms(RmsNorm {
+                gamma: init.vector(d, 1.0),
+                eps: c.eps,
+            }),
+            Self::None(_) => Norm::None(NoNorm {}),
+        }
+    }
+}
+
+/// A normalisation with its parameters.
+#[derive(Module, Debug)]
+pub enum Norm {
+    /// Layer norm.
+    Layer(LayerNorm),
+    /// RMS norm.
+    Rms(RmsNorm),
+    /// No normalisation.
+    None(NoNorm),
+}
+
+impl Norm {
+    /// `[batch, seq, d]` → the same shape.
+    pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        match self {
+            Self::Layer(n) => {
+                kernel::layer_norm(x, n.gamma.val(), n.beta.as_ref().map(Param::val), n.eps)
+            }
+            Self::Rms(n) => kernel::rms_norm(x, Some(n.gamma.val()), n.eps),
+            Self::None(_) => x,
+        }
+    }
+}
+
+/// γ and β of a layer norm.
+#[derive(Module, Debug)]
+pub struct LayerNorm {
+    /// `[d]`, starts at 1.
+    pub gamma: Param<Tensor<1>>,
+    /// `[d]`, starts at 0.
+    pub beta: Option<Param<Tensor<1>>>,
+    eps: f64,
+}
+
+/// γ of an RMS norm.
+#[derive(Module, Debug)]
+pub struct RmsNorm {
+    /// `[d]`, starts at 1.
+    pub gamma: Param<Tensor<1>>,
+    eps: f64,
+}
+
+/// Nothing.
+#[derive(Module, Debug)]
+pub struct NoNorm {}

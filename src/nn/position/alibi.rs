@@ -1,0 +1,112 @@
+//! Attention with linear biases: score − slope_h·|i − j| (Press et al. 2022, section 3).
+//!
+//! Slopes are the geometric sequence 2^(−max/h), 2^(−2max/h) …; a number of heads h that is not a power of
+//! two takes the sequence of the power below, then every second term of the one above (released code).
+
+use super::{Kind, PositionScheme, PositionShape, Prepared, Span};
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "alibi",
+    summary: "scores lowered in proportion to distance, a fixed slope for each head",
+    source: "Press et al. 2022",
+    example: "{ kind = \"alibi\" }",
+};
+
+/// The knobs of linear biases.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AlibiConfig {
+    /// The last head's slope is 2^−max_exponent.
+    pub max_exponent: f64,
+    /// Multiply the bias by 1/√d_head together with the scores, as Falcon does.
+    pub scaled: bool,
+}
+
+impl Default for AlibiConfig {
+    fn default() -> Self {
+        Self {
+            max_exponent: 8.0,
+            scaled: false,
+        }
+    }
+}
+
+/// Biases scores by distance.
+#[derive(Module, Debug)]
+pub struct Alibi {
+    slopes: Vec<f64>,
+}
+
+impl Alibi {
+    /// The scheme for a model of this shape.
+    pub fn new(config: &AlibiConfig, shape: &PositionShape) -> Self {
+        let factor = if config.scaled {
+            1.0 / (shape.d_head as f64).sqrt()
+        } else {
+            1.0
+        };
+        Self {
+            slopes: slopes(shape.n_heads, config.max_exponent)
+                .into_iter()
+                .map(|s| s * factor)
+                .collect(),
+        }
+    }
+}
+
+/// The slope of each of `n_heads` heads.
+pub fn slopes(n_heads: usize, max_exponent: f64) -> Vec<f64> {
+    let geometric = |n: usize| -> Vec<f64> {
+        (1..=n)
+            .map(|i| 2f64.powf(-max_exponent * i as f64 / n as f64))
+            .collect()
+    };
+    let below = 1 << n_heads.ilog2();
+    let mut slopes = geometric(below);
+    slopes.extend(
+        geometric(2 * below)
+            .into_iter()
+            .step_by(2)
+            .take(n_heads - below),
+    );
+    slopes
+}
+
+impl PositionScheme for Alibi {
+    fn prepare(&self, span: Span, device: &Device) -> Prepared {
+        let heads = self.slopes.len();
+        let mut bias = Vec::with_capacity(heads * span.queries * span.keys);
+        for slope in &self.slopes {
+            for i in 0..span.queries {
+                let at = span.offset + i;
+                bias.extend((0..span.keys).map(|j| -(slope * at.abs_diff(j) as f64) as f32));
+            }
+        }
+        let data = TensorData::new(bias, [1, heads, span.queries, span.keys]);
+        Prepared {
+            rotation: None,
+            score_bias: Some(Tensor::from_data(data, device)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slopes;
+
+    #[test]
+    fn slopes_of_the_paper() {
+        assert_eq!(slopes(8, 8.0)[0], 0.5);
+        assert_eq!(slopes(8, 8.0)[7], 1.0 / 256.0);
+        // 12 heads: the 8 of a power of two, then every second of the 16.
+        let twelve = slopes(12, 8.0);
+        assert_eq!(twelve.len(), 12);
+        assert_eq!(twelve[8], 2f64.powf(-0.5));
+        assert_eq!(twelve[9], 2f64.powf(-1.5));
+        assert_eq!(slopes(1, 8.0), [2f64.powi(-8)]);
+    }
+}

@@ -1,0 +1,54 @@
+//! A learned table of positions, added to the embeddings (Gehring et al. 2017; GPT, BERT).
+
+use super::{Kind, Places, PositionScheme, PositionShape, rows};
+use crate::nn::init::{Init, Role};
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "learned",
+    summary: "a learned vector for each position, added to the embeddings",
+    source: "Gehring et al. 2017; Radford et al. 2018",
+    example: "{ kind = \"learned\" }",
+};
+
+/// The knobs of learned positions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LearnedConfig {
+    /// Rows of the table; the data's context when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_len: Option<usize>,
+}
+
+/// Adds the table's rows.
+#[derive(Module, Debug)]
+pub struct Learned {
+    /// `[max_len, d_model]`.
+    pub table: Param<Tensor<2>>,
+    max_len: usize,
+}
+
+impl Learned {
+    /// The scheme for a model of this shape.
+    pub fn new(config: &LearnedConfig, shape: &PositionShape, init: &Init) -> Self {
+        let max_len = config.max_len.unwrap_or(shape.context);
+        Self {
+            table: init.matrix(max_len, shape.d_model, Role::Embedding),
+            max_len,
+        }
+    }
+}
+
+impl PositionScheme for Learned {
+    fn embed(&self, x: Tensor<3>, at: &Places) -> Tensor<3> {
+        let [_, seq, _] = x.dims();
+        x + rows(self.table.val(), seq, at)
+    }
+
+    fn max_len(&self) -> Option<usize> {
+        Some(self.max_len)
+    }
+}

@@ -1,0 +1,57 @@
+//! A learned table of positions added to the input of every layer, N·T·d parameters
+//! (Al-Rfou et al. 2019, "Character-level language modeling with deeper self-attention", section 2.2).
+
+use super::{Kind, Places, PositionScheme, PositionShape, rows};
+use crate::nn::init::{Init, Role};
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "learned_per_layer",
+    summary: "a learned table added to the input of every layer",
+    source: "Al-Rfou et al. 2019, section 2.2",
+    example: "{ kind = \"learned_per_layer\" }",
+};
+
+/// The knobs of per-layer positions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LearnedPerLayerConfig {
+    /// Rows of each table; the data's context when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_len: Option<usize>,
+}
+
+/// Adds the rows of the layer's table.
+#[derive(Module, Debug)]
+pub struct LearnedPerLayer {
+    /// One `[max_len, d_model]` for each layer.
+    pub tables: Vec<Param<Tensor<2>>>,
+    max_len: usize,
+}
+
+impl LearnedPerLayer {
+    /// The scheme for a model of this shape.
+    pub fn new(config: &LearnedPerLayerConfig, shape: &PositionShape, init: &Init) -> Self {
+        let max_len = config.max_len.unwrap_or(shape.context);
+        Self {
+            tables: (0..shape.n_layers)
+                .map(|_| init.matrix(max_len, shape.d_model, Role::Embedding))
+                .collect(),
+            max_len,
+        }
+    }
+}
+
+impl PositionScheme for LearnedPerLayer {
+    fn embed_layer(&self, x: Tensor<3>, layer: usize, at: &Places) -> Tensor<3> {
+        let [_, seq, _] = x.dims();
+        x + rows(self.tables[layer].val(), seq, at)
+    }
+
+    fn max_len(&self) -> Option<usize> {
+        Some(self.max_len)
+    }
+}

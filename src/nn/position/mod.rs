@@ -1,0 +1,214 @@
+//! Position schemes: how a model knows where a token stands.
+//!
+//! A scheme enters at up to three places: added to the embeddings (once, or before every layer), rotating
+//! queries and keys, and biasing attention scores. What depends on the span of positions alone is prepared
+//! once a forward pass ([`Prepared`]) and shared by all layers.
+
+pub mod alibi;
+pub mod learned;
+pub mod learned_per_layer;
+pub mod none;
+pub mod relative_bias;
+pub mod rotary;
+pub mod sinusoidal;
+
+use super::Kind;
+use super::init::Init;
+use alibi::{Alibi, AlibiConfig};
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor};
+use learned::{Learned, LearnedConfig};
+use learned_per_layer::{LearnedPerLayer, LearnedPerLayerConfig};
+use none::{NoPosition, NoPositionConfig};
+use relative_bias::{RelativeBias, RelativeBiasConfig};
+use rotary::{Rotary, RotaryConfig};
+use serde::{Deserialize, Serialize};
+use sinusoidal::{Sinusoidal, SinusoidalConfig};
+
+/// The kinds of `[model] position`.
+pub const KINDS: &[Kind] = &[
+    none::KIND,
+    sinusoidal::KIND,
+    learned::KIND,
+    learned_per_layer::KIND,
+    rotary::KIND,
+    alibi::KIND,
+    relative_bias::KIND,
+];
+
+/// Which position scheme a model uses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum PositionConfig {
+    /// No positions.
+    None(NoPositionConfig),
+    /// Fixed sines and cosines, added to the embeddings.
+    Sinusoidal(SinusoidalConfig),
+    /// A learned table, added to the embeddings.
+    Learned(LearnedConfig),
+    /// A learned table for each layer.
+    LearnedPerLayer(LearnedPerLayerConfig),
+    /// Queries and keys rotated by their position.
+    Rotary(RotaryConfig),
+    /// Scores lowered in proportion to distance.
+    Alibi(AlibiConfig),
+    /// A learned scalar for each head and distance bucket.
+    RelativeBias(RelativeBiasConfig),
+}
+
+impl Default for PositionConfig {
+    fn default() -> Self {
+        Self::Learned(LearnedConfig::default())
+    }
+}
+
+/// The model's shape, as far as a position scheme depends on it.
+#[derive(Clone, Copy, Debug)]
+pub struct PositionShape {
+    /// Width of the residual stream.
+    pub d_model: usize,
+    /// Query heads.
+    pub n_heads: usize,
+    /// Width of a head.
+    pub d_head: usize,
+    /// Layers.
+    pub n_layers: usize,
+    /// Longest training input in tokens.
+    pub context: usize,
+    /// Whether a query sees earlier keys only.
+    pub causal: bool,
+}
+
+impl PositionConfig {
+    /// The scheme for a model of this shape.
+    pub fn init(&self, shape: &PositionShape, init: &Init) -> Position {
+        match self {
+            Self::None(_) => Position::None(NoPosition {}),
+            Self::Sinusoidal(c) => Position::Sinusoidal(Sinusoidal::new(c, shape)),
+            Self::Learned(c) => Position::Learned(Learned::new(c, shape, init)),
+            Self::LearnedPerLayer(c) => {
+                Position::LearnedPerLayer(LearnedPerLayer::new(c, shape, init))
+            }
+            Self::Rotary(c) => Position::Rotary(Rotary::new(c, shape)),
+            Self::Alibi(c) => Position::Alibi(Alibi::new(c, shape)),
+            Self::RelativeBias(c) => Position::RelativeBias(RelativeBias::new(c, shape, init)),
+        }
+    }
+}
+
+/// A position scheme with its parameters.
+#[derive(Module, Debug)]
+pub enum Position {
+    /// No positions.
+    None(NoPosition),
+    /// Fixed sines and cosines.
+    Sinusoidal(Sinusoidal),
+    /// A learned table.
+    Learned(Learned),
+    /// A learned table for each layer.
+    LearnedPerLayer(LearnedPerLayer),
+    /// Rotated queries and keys.
+    Rotary(Rotary),
+    /// Linear biases.
+    Alibi(Alibi),
+    /// Bucketed biases.
+    RelativeBias(RelativeBias),
+}
+
+impl Position {
+    /// The scheme that acts.
+    pub fn scheme(&self) -> &dyn PositionScheme {
+        match self {
+            Self::None(scheme) => scheme,
+            Self::Sinusoidal(scheme) => scheme,
+            Self::Learned(scheme) => scheme,
+            Self::LearnedPerLayer(scheme) => scheme,
+            Self::Rotary(scheme) => scheme,
+            Self::Alibi(scheme) => scheme,
+            Self::RelativeBias(scheme) => scheme,
+        }
+    }
+}
+
+/// Where the tokens of an input stand.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// Position of the first token: tokens already in the cache come before it.
+    pub offset: usize,
+    /// Position of each token `[batch, seq]`, when they are not `offset..offset + seq` in every row
+    /// (documents packed into one window, each counted from its own start).
+    pub ids: Option<Tensor<2, Int>>,
+}
+
+/// The queries and keys of one forward pass: query i stands at `offset + i`, key j at `j`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Number of queries.
+    pub queries: usize,
+    /// Number of keys.
+    pub keys: usize,
+    /// Position of the first query.
+    pub offset: usize,
+}
+
+/// What all layers of one forward pass share.
+#[derive(Clone, Debug, Default)]
+pub struct Prepared {
+    /// Rotation of queries and keys.
+    pub rotation: Option<Rotation>,
+    /// Added to the scores, `[1, heads, queries, keys]`.
+    pub score_bias: Option<Tensor<4>>,
+}
+
+/// Tables of a rotation: cosines and sines `[queries, rotated/2]` at the queries' positions.
+#[derive(Clone, Debug)]
+pub struct Rotation {
+    /// cos(mθ).
+    pub cos: Tensor<2>,
+    /// sin(mθ).
+    pub sin: Tensor<2>,
+    /// Whether neighbours (2i, 2i+1) make a pair, or (i, i + rotated/2).
+    pub interleaved: bool,
+}
+
+/// What a position scheme may do; each default does nothing.
+pub trait PositionScheme {
+    /// Changes the embeddings `[batch, seq, d_model]` before the first layer.
+    fn embed(&self, x: Tensor<3>, _at: &Places) -> Tensor<3> {
+        x
+    }
+
+    /// Changes the input of a layer.
+    fn embed_layer(&self, x: Tensor<3>, _layer: usize, _at: &Places) -> Tensor<3> {
+        x
+    }
+
+    /// Computes what the layers of one pass share.
+    fn prepare(&self, _span: Span, _device: &Device) -> Prepared {
+        Prepared::default()
+    }
+
+    /// The longest input that the scheme can place, when it has a limit.
+    fn max_len(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// The rows of a table `[positions, d]` for the tokens of `x`, as `[1 or batch, seq, d]`.
+pub(crate) fn rows(table: Tensor<2>, seq: usize, at: &Places) -> Tensor<3> {
+    let [positions, d] = table.dims();
+    match &at.ids {
+        Some(ids) => crate::kernel::embedding(table, ids.clone()),
+        None => {
+            assert!(
+                at.offset + seq <= positions,
+                "positions {}..{} of a table of {positions}",
+                at.offset,
+                at.offset + seq
+            );
+            table
+                .slice([at.offset..at.offset + seq, 0..d])
+                .unsqueeze_dim(0)
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! No positions: a causal decoder can still learn order from its mask (Haviv et al. 2022, "NoPos").
+
+use super::{Kind, PositionScheme};
+use burn::module::Module;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "none",
+    summary: "no positions; order comes from the causal mask alone",
+    source: "Haviv et al. 2022",
+    example: "{ kind = \"none\" }",
+};
+
+/// `none` has no knobs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NoPositionConfig {}
+
+/// Does nothing.
+#[derive(Module, Debug)]
+pub struct NoPosition {}
+
+impl PositionScheme for NoPosition {}

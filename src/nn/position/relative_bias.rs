@@ -1,0 +1,118 @@
+//! Relative position bias: a learned scalar for each head and bucket of distances, shared by all layers
+//! (Raffel et al. 2020, T5, section 2.1).
+//!
+//! Half of the buckets hold one distance each; the others grow logarithmically up to `max_distance`. A
+//! bidirectional model spends half of them on each direction.
+
+use super::{Kind, PositionScheme, PositionShape, Prepared, Span};
+use crate::kernel;
+use crate::nn::init::{Init, Role};
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "relative_bias",
+    summary: "a learned scalar for each head and bucket of distances, added to the scores",
+    source: "Raffel et al. 2020, section 2.1",
+    example: "{ kind = \"relative_bias\", buckets = 32, max_distance = 128 }",
+};
+
+/// The knobs of bucketed biases.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RelativeBiasConfig {
+    /// Number of buckets.
+    pub buckets: usize,
+    /// Distances from here on share the last bucket.
+    pub max_distance: usize,
+}
+
+impl Default for RelativeBiasConfig {
+    fn default() -> Self {
+        Self {
+            buckets: 32,
+            max_distance: 128,
+        }
+    }
+}
+
+/// Biases scores by bucketed distance.
+#[derive(Module, Debug)]
+pub struct RelativeBias {
+    /// `[buckets, heads]`.
+    pub table: Param<Tensor<2>>,
+    buckets: usize,
+    max_distance: usize,
+    causal: bool,
+}
+
+impl RelativeBias {
+    /// The scheme for a model of this shape.
+    pub fn new(config: &RelativeBiasConfig, shape: &PositionShape, init: &Init) -> Self {
+        Self {
+            table: init.matrix(config.buckets, shape.n_heads, Role::Embedding),
+            buckets: config.buckets,
+            max_distance: config.max_distance,
+            causal: shape.causal,
+        }
+    }
+}
+
+/// The bucket of a key that stands `relative` = key − query positions away.
+pub fn bucket(relative: i64, buckets: usize, max_distance: usize, causal: bool) -> usize {
+    let (base, buckets, distance) = if causal {
+        (0, buckets, (-relative).max(0) as usize)
+    } else {
+        let half = buckets / 2;
+        let base = if relative > 0 { half } else { 0 };
+        (base, half, relative.unsigned_abs() as usize)
+    };
+    let exact = buckets / 2;
+    if distance < exact {
+        return base + distance;
+    }
+    let log = (distance as f64 / exact as f64).ln() / (max_distance as f64 / exact as f64).ln();
+    let wide = exact + (log * (buckets - exact) as f64) as usize;
+    base + wide.min(buckets - 1)
+}
+
+impl PositionScheme for RelativeBias {
+    fn prepare(&self, span: Span, device: &Device) -> Prepared {
+        let ids: Vec<i32> = (0..span.queries)
+            .flat_map(|i| {
+                let at = (span.offset + i) as i64;
+                (0..span.keys as i64).map(move |j| j - at)
+            })
+            .map(|relative| bucket(relative, self.buckets, self.max_distance, self.causal) as i32)
+            .collect();
+        let ids: Tensor<2, Int> =
+            Tensor::from_data(TensorData::new(ids, [span.queries, span.keys]), device);
+        let bias = kernel::embedding(self.table.val(), ids)
+            .permute([2, 0, 1])
+            .unsqueeze_dim(0);
+        Prepared {
+            rotation: None,
+            score_bias: Some(bias),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bucket;
+
+    /// Values of HF's `_relative_position_bucket` with 32 buckets and distance 128.
+    #[test]
+    fn buckets_of_the_reference() {
+        let causal: Vec<usize> = [0, -1, -15, -16, -17, -31, -64, -127, -128, -1000, 3]
+            .map(|r| bucket(r, 32, 128, true))
+            .to_vec();
+        assert_eq!(causal, [0, 1, 15, 16, 16, 21, 26, 31, 31, 31, 0]);
+        let both: Vec<usize> = [0, -1, -7, -8, -127, 1, 7, 8, 127, 500]
+            .map(|r| bucket(r, 32, 128, false))
+            .to_vec();
+        assert_eq!(both, [0, 1, 7, 8, 15, 17, 23, 24, 31, 31]);
+    }
+}

@@ -1,0 +1,221 @@
+//! Arms of a comparison: runs whose settings are the same but for their seed, and the settings in which arms differ.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::report::run::Run;
+
+/// Runs that differ only in their seed.
+#[derive(Clone, Debug)]
+pub struct Arm {
+    /// `A`, `B`, … by first appearance on the command line.
+    pub id: String,
+    /// What the names of its runs have in common.
+    pub label: String,
+    /// Indices of its runs.
+    pub members: Vec<usize>,
+    /// Those that count in means and curves: the runs that are done, or all while none is.
+    pub counted: Vec<usize>,
+}
+
+/// A setting in which arms differ.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// Dotted key.
+    pub key: String,
+    /// The end of the key that tells it from the other differing keys: `norm_placement`, `position.kind`.
+    pub short: String,
+    /// The value in each arm; none where the arm has no such key.
+    pub values: Vec<Option<String>>,
+}
+
+/// Settings that change what a run writes, not what it learns.
+const BOOKKEEPING: [&str; 3] = ["train.checkpoint_every", "train.keep_last", "train.log_every"];
+
+/// Whether a setting names a run rather than shapes it: its name, seed, folder, bookkeeping and what is
+/// expected of it.
+fn identifies(key: &str) -> bool {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    matches!(key, "name" | "seed")
+        || matches!(last, "run" | "run_dir")
+        || key.starts_with("expect.")
+        || key.starts_with("train.sample.")
+        || BOOKKEEPING.contains(&key)
+}
+
+/// Groups runs into arms, in order of first appearance; with `each`, every run is an arm.
+pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
+    let mut known: BTreeMap<Vec<(&str, &str)>, usize> = BTreeMap::new();
+    let mut members: Vec<Vec<usize>> = Vec::new();
+    for (i, run) in runs.iter().enumerate() {
+        let shaping = run.settings.iter().filter(|(key, _)| !identifies(key));
+        let mut print: Vec<(&str, &str)> = shaping.map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        print.sort_unstable();
+        let next = members.len();
+        let arm = if each {
+            next
+        } else {
+            *known.entry(print).or_insert(next)
+        };
+        if arm == next {
+            members.push(Vec::new());
+        }
+        members[arm].push(i);
+    }
+    let arm = |(n, members): (usize, Vec<usize>)| {
+        let done: Vec<usize> = members.iter().copied().filter(|&m| runs[m].done()).collect();
+        let counted = if done.is_empty() { members.clone() } else { done };
+        Arm {
+            id: letters(n),
+            label: label(&members, runs),
+            members,
+            counted,
+        }
+    };
+    members.into_iter().enumerate().map(arm).collect()
+}
+
+/// The settings that are not the same in all arms, in the order of the resolved files.
+pub fn differences(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
+    let settings: Vec<BTreeMap<&str, &str>> = arms
+        .iter()
+        .map(|arm| {
+            runs[arm.members[0]]
+                .settings
+                .iter()
+                .map(|(k, v)| (k.as_str(), v.as_str()))
+                .collect()
+        })
+        .collect();
+    let mut seen = BTreeSet::new();
+    let mut differing: Vec<Difference> = Vec::new();
+    for arm in arms {
+        for (key, _) in &runs[arm.members[0]].settings {
+            if identifies(key) || !seen.insert(key.as_str()) {
+                continue;
+            }
+            let values: Vec<Option<&str>> = settings.iter().map(|s| s.get(key.as_str()).copied()).collect();
+            if values.iter().any(|v| *v != values[0]) {
+                let values = values.into_iter().map(|v| v.map(str::to_string)).collect();
+                differing.push(Difference {
+                    key: key.clone(),
+                    short: String::new(),
+                    values,
+                });
+            }
+        }
+    }
+    let keys: Vec<String> = differing.iter().map(|d| d.key.clone()).collect();
+    for difference in &mut differing {
+        difference.short = shortest(&difference.key, &keys);
+    }
+    differing
+}
+
+/// The shortest end of a dotted key that no other key has; `kind` alone says too little.
+fn shortest(key: &str, all: &[String]) -> String {
+    let starts = key.rmatch_indices('.').map(|(dot, _)| dot + 1).chain([0]);
+    let mut ends = starts.map(|start| &key[start..]);
+    let unique = |end: &str| {
+        all.iter()
+            .filter(|k| *k == end || k.ends_with(&format!(".{end}")))
+            .count()
+            <= 1
+    };
+    ends.find(|end| *end != "kind" && unique(end))
+        .unwrap_or(key)
+        .to_string()
+}
+
+/// `A` … `Z`, `AA`, `AB` …
+fn letters(mut n: usize) -> String {
+    let mut text = Vec::new();
+    loop {
+        text.push(b'A' + (n % 26) as u8);
+        match (n / 26).checked_sub(1) {
+            Some(rest) => n = rest,
+            None => break,
+        }
+    }
+    text.iter().rev().map(|&b| char::from(b)).collect()
+}
+
+/// The runs' names without their seeds when these agree, else what the names begin with.
+fn label(members: &[usize], runs: &[Run]) -> String {
+    let first = &runs[members[0]];
+    if members.len() == 1 {
+        return first.name.clone();
+    }
+    let mut stems = members.iter().map(|&m| stem(&runs[m]));
+    let stem = stems.next().unwrap_or_default();
+    if stems.all(|s| s == stem) && !stem.is_empty() {
+        return stem;
+    }
+    let shared = members.iter().fold(first.name.as_str(), |shared, &m| {
+        let same = shared
+            .char_indices()
+            .zip(runs[m].name.chars())
+            .take_while(|((_, a), b)| a == b);
+        let end = same.last().map_or(0, |((i, c), _)| i + c.len_utf8());
+        &shared[..end]
+    });
+    let shared = shared.trim_end_matches(|c: char| c.is_ascii_digit() || "-_. ".contains(c));
+    if shared.is_empty() {
+        format!("{} …", first.name)
+    } else {
+        shared.to_string()
+    }
+}
+
+/// `pre` for `pre-s7` and `pre_seed7` of seed 7.
+fn stem(run: &Run) -> String {
+    let seed = run.seed.as_deref().unwrap_or_default();
+    match run.name.strip_suffix(seed) {
+        Some(rest) if !seed.is_empty() => {
+            let rest = rest.trim_end_matches(['-', '_', '.', '=', ' ']);
+            let bare = rest
+                .strip_suffix("seed")
+                .or_else(|| rest.strip_suffix("-s"))
+                .or_else(|| rest.strip_suffix("_s"));
+            bare.unwrap_or(rest)
+                .trim_end_matches(['-', '_', '.', ' '])
+                .to_string()
+        }
+        _ => run.name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_go_on_after_z() {
+        assert_eq!(
+            [0, 25, 26, 27, 701, 702].map(letters),
+            ["A", "Z", "AA", "AB", "ZZ", "AAA"]
+        );
+    }
+
+    #[test]
+    fn keys_are_shortened_to_what_tells_them_apart() {
+        let keys = [
+            "model.position.kind",
+            "model.norm.kind",
+            "model.d_model",
+            "optimizer.lr",
+            "schedule.lr",
+        ]
+        .map(str::to_string);
+        let short: Vec<String> = keys.iter().map(|k| shortest(k, &keys)).collect();
+        assert_eq!(
+            short,
+            [
+                "position.kind",
+                "norm.kind",
+                "d_model",
+                "optimizer.lr",
+                "schedule.lr"
+            ]
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! A comparison as one HTML page that needs nothing else: no request leaves it (a content policy forbids them),
+//! it works from a file, on a phone, by keyboard and in dark mode. The tables stand without scripts.
+//!
+//! The bytes depend on the run folders and the names they were given by, on nothing else.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::report::compare::Comparison;
+use crate::report::terminal::plain;
+
+mod data;
+mod tables;
+
+use data::{data, data_series};
+use tables::{results, runs, samples, settings};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+/// Writes the page beside `path` and renames it into place, so that a reader never sees half of it.
+pub fn write(c: &Comparison, path: &Path) -> Result<()> {
+    let name = path
+        .file_name()
+        .ok_or_else(|| Error::usage(format!("--html: {} is no file name", path.display())))?;
+    if path.is_dir() {
+        return Err(Error::usage(format!(
+            "--html: {} is a folder; name a file, such as {}",
+            path.display(),
+            path.join("compare.html").display()
+        )));
+    }
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}", std::process::id()));
+    let partial = path.with_file_name(hidden);
+    let written = fs::File::create(&partial).and_then(|mut file| {
+        file.write_all(page(c).as_bytes())?;
+        file.sync_all()
+    });
+    let placed = written.and_then(|()| fs::rename(&partial, path));
+    if placed.is_err() {
+        // Nothing to do when even this fails: the first error is the one to tell.
+        drop(fs::remove_file(&partial));
+    }
+    placed.map_err(Error::io("write", path))
+}
+
+/// The page's text.
+pub fn page(c: &Comparison) -> String {
+    let title = title(c);
+    let data = data(c)
+        .to_string()
+        .replace('<', "\\u003c")
+        .replace("\u{2028}", "\\u2028")
+        .replace("\u{2029}", "\\u2029");
+    let body = [
+        header(c, &title),
+        results(c),
+        settings(c),
+        curves(c),
+        runs(c),
+        samples(c),
+    ]
+    .concat();
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n\
+         <meta name=\"generator\" content=\"formwork {version}\">\n<link rel=\"icon\" href=\"data:,\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\
+         <footer>Made by <code>formwork compare</code> from the run folders; this file needs nothing else.</footer>\n</main>\n\
+         <script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        version = env!("CARGO_PKG_VERSION"),
+        title = escape(&title),
+    )
+}
+
+/// Text that is safe as an element's content and in a quoted attribute.
+pub fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in plain(text).chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+fn title(c: &Comparison) -> String {
+    let labels: Vec<&str> = c.arms.iter().map(|a| a.label.as_str()).collect();
+    match labels.as_slice() {
+        [one] => one.to_string(),
+        [first, second] => format!("{first} and {second}"),
+        [first, second, third] => format!("{first}, {second} and {third}"),
+        [first, second, rest @ ..] => format!("{first}, {second} and {} more arms", rest.len()),
+        [] => "no runs".into(),
+    }
+}
+
+fn header(c: &Comparison, title: &str) -> String {
+    let differing: Vec<String> = c
+        .differing
+        .iter()
+        .take(8)
+        .map(|d| format!("<code>{}</code>", escape(&d.key)))
+        .collect();
+    let more = if c.differing.len() > 8 {
+        format!(" and {} more", c.differing.len() - 8)
+    } else {
+        String::new()
+    };
+    let differ = if differing.is_empty() {
+        "No setting differs.".into()
+    } else {
+        format!("What differs: {}{more}.", differing.join(", "))
+    };
+    let (runs, arms) = (c.runs.len(), c.arms.len());
+    let plural = |n: usize| if n == 1 { "" } else { "s" };
+    let notes: String = c
+        .notes
+        .iter()
+        .map(|n| format!("<li>{}</li>", escape(n)))
+        .collect();
+    let notes = if notes.is_empty() {
+        notes
+    } else {
+        format!("<ul class=\"notes\" aria-label=\"Notes\">{notes}</ul>\n")
+    };
+    format!(
+        "<h1>{}</h1>\n<p class=\"quiet\">{runs} run{} in {arms} arm{}. {differ}</p>\n{notes}",
+        escape(title),
+        plural(runs),
+        plural(arms)
+    )
+}
+
+fn curves(c: &Comparison) -> String {
+    if data_series(c).is_empty() {
+        return "<h2>Curves</h2>\n<p class=\"quiet\">Nothing was measured yet.</p>\n".into();
+    }
+    let check = |id: &str, text: &str, on: bool| {
+        format!(
+            "<label><input type=\"checkbox\" id=\"{id}\"{}>{text}</label>",
+            if on { " checked" } else { "" }
+        )
+    };
+    let mut text =
+        String::from("<h2 id=\"curves\">Curves</h2>\n<div class=\"card\"><div class=\"controls\">");
+    text.push_str("<label>metric <select id=\"metric\"></select></label>");
+    text.push_str("<label>over <select id=\"axis\"><option value=\"step\">steps</option><option value=\"time\">wall time</option></select></label>");
+    text.push_str(&check("valid", "valid", true));
+    text.push_str(&check("train", "train", true));
+    text.push_str("<label>smoothing <input type=\"range\" id=\"smooth\" min=\"0\" max=\"0.98\" step=\"0.02\" value=\"0.8\"></label>");
+    text.push_str(&check("band", "± sd", true));
+    text.push_str(&check("logy", "log y", false));
+    text.push_str(&check("logx", "log x", false));
+    text.push_str(&check("settled", "fit without the start", true));
+    text.push_str(
+        "</div>\n<div class=\"plot\"><svg id=\"chart\" tabindex=\"0\" role=\"img\" aria-label=\"Curves\"></svg><div class=\"tip\" id=\"tip\" hidden></div></div>\n\
+         <div class=\"hidden\" id=\"spoken\" aria-live=\"polite\"></div>\n\
+         <div class=\"legend\" id=\"legend\" role=\"group\" aria-label=\"Arms in the curves\">\
+         <button type=\"button\" id=\"every\">all</button><button type=\"button\" id=\"none\">none</button></div>\n\
+         <noscript><p>The curves need JavaScript; the tables do not.</p></noscript></div>\n",
+    );
+    text
+}

@@ -1,0 +1,267 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const $ = (id) => document.getElementById(id);
+  const SVG = "http://www.w3.org/2000/svg";
+  const DASHES = ["", "7 4", "2 3", "9 3 2 3"];
+  const colorOf = (arm) => `var(--c${arm % 8})`;
+  const dashOf = (arm) => DASHES[Math.floor(arm / 8) % DASHES.length];
+  const node = (name, attributes, parent) => {
+    const made = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    if (parent) parent.append(made);
+    return made;
+  };
+
+  // ---- numbers -------------------------------------------------------------------------------------------
+  const number = (x) => {
+    if (!Number.isFinite(x)) return "–";
+    const size = Math.abs(x);
+    if (size !== 0 && (size >= 1e9 || size < 1e-3)) return x.toExponential(2);
+    return size >= 1000 ? Math.round(x).toLocaleString("en-US") : String(Number(x.toPrecision(4)));
+  };
+  /** The unit that times of this size are told in: seconds of it and its name. */
+  const unitOf = (s) => (s < 120 ? [1, " s"] : s < 7200 ? [60, " min"] : s < 172800 ? [3600, " h"] : [86400, " d"]);
+  const duration = (s) => number(s / unitOf(s)[0]) + unitOf(s)[1];
+
+  // ---- tables: a header's button sorts, again the other way; ties keep their order -------------------------
+  for (const button of document.querySelectorAll("th button")) {
+    button.addEventListener("click", () => {
+      const header = button.closest("th");
+      const body = header.closest("table").tBodies[0];
+      const rising = header.getAttribute("aria-sort") !== "ascending";
+      for (const other of header.parentNode.children) other.removeAttribute("aria-sort");
+      header.setAttribute("aria-sort", rising ? "ascending" : "descending");
+      const key = (row) => row.cells[header.cellIndex].dataset.value;
+      const order = (a, b) => {
+        const [x, y] = [key(a), key(b)];
+        if (x === "" || y === "") return (x === "") - (y === ""); // what is missing stays last
+        const [m, n] = [Number(x), Number(y)];
+        const by = Number.isNaN(m) || Number.isNaN(n) ? x.localeCompare(y, "en", { numeric: true }) : m - n;
+        return rising ? by : -by;
+      };
+      body.append(...[...body.rows].sort(order));
+    });
+  }
+
+  // ---- curves ----------------------------------------------------------------------------------------------
+  const names = Object.keys(data.series);
+  if (names.length === 0) return;
+  const on = new Set(data.on);
+  let cursor = null; // x value under the pointer or moved by arrow keys
+  let view = null; // scales of the last drawing
+  for (const name of names) $("metric").append(new Option(name, name));
+
+  /** Seconds at a step, between the arm's clock readings. */
+  const seconds = (arm, step) => {
+    const clock = data.arms[arm].clock;
+    const after = clock.findIndex(([s]) => s >= step);
+    if (after <= 0) return clock.length === 0 ? null : after === 0 ? (clock[0][1] * step) / Math.max(clock[0][0], 1) : clock.at(-1)[1];
+    const [[s0, t0], [s1, t1]] = [clock[after - 1], clock[after]];
+    return t0 + ((t1 - t0) * (step - s0)) / (s1 - s0);
+  };
+
+  /** Exponential mean, started without a bias towards zero. */
+  const smooth = (points, weight) => {
+    let [sum, norm] = [0, 0];
+    return points.map((p) => {
+      sum = weight * sum + (1 - weight) * p.y;
+      norm = weight * norm + (1 - weight);
+      return { ...p, y: sum / norm };
+    });
+  };
+
+  /** The lines to draw now: one per arm and split. */
+  const lines = () => {
+    const splits = data.series[$("metric").value];
+    const made = [];
+    for (const split of ["train", "valid", "test"]) {
+      if (!splits[split] || (split === "train" ? !$("train").checked : !$("valid").checked)) continue;
+      splits[split].forEach((raw, arm) => {
+        if (!on.has(arm)) return;
+        let points = raw.map(([step, y, sd, n]) => ({ step, x: $("axis").value === "time" ? seconds(arm, step) : step, y, sd, n }));
+        points = points.filter((p) => p.x !== null && (!$("logx").checked || p.x > 0) && (!$("logy").checked || p.y > 0));
+        if (split === "train") points = smooth(points, Number($("smooth").value));
+        if (points.length > 0) made.push({ arm, split, points });
+      });
+    }
+    return made;
+  };
+
+  const span = (values, log) => {
+    let [low, high] = [Infinity, -Infinity];
+    for (const v of values) [low, high] = [Math.min(low, v), Math.max(high, v)];
+    if (!Number.isFinite(low)) return [log ? 1 : 0, 10];
+    if (low === high) return log ? [low / 2, high * 2] : [low - 0.5, high + 0.5];
+    return [low, high];
+  };
+
+  const scale = ([low, high], [from, to], log) => {
+    const f = log ? Math.log10 : (v) => v;
+    const at = (v) => from + ((to - from) * (f(v) - f(low))) / (f(high) - f(low));
+    at.back = (p) => {
+      const v = f(low) + ((p - from) / (to - from)) * (f(high) - f(low));
+      return log ? 10 ** v : v;
+    };
+    return at;
+  };
+
+  /** Round values inside a range, about `n` of them. */
+  const ticks = ([low, high], n, log) => {
+    if (log && high / low >= 10) {
+      const found = [];
+      const few = Math.log10(high / low) > 4;
+      for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); e++)
+        for (const m of few ? [1] : [1, 2, 5]) if (m * 10 ** e >= low && m * 10 ** e <= high) found.push(m * 10 ** e);
+      return found;
+    }
+    const rough = (high - low) / n;
+    const unit = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 2.5, 5, 10].map((m) => m * unit).find((s) => s >= rough);
+    const found = [];
+    for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9; i++) found.push(i * step);
+    return found;
+  };
+
+  const path = (points, x, y) => points.map((p, i) => `${i ? "L" : "M"}${x(p.x).toFixed(1)} ${y(p.y).toFixed(1)}`).join("");
+
+  const draw = () => {
+    const svg = $("chart");
+    const width = Math.max(svg.parentNode.clientWidth, 240);
+    const height = Math.round(Math.min(Math.max(width * 0.48, 250), 460));
+    const box = { left: 58, right: width - 12, top: 12, bottom: height - 40 };
+    const [logx, logy] = [$("logx").checked, $("logy").checked];
+    const all = lines();
+    const xs = span(all.flatMap((l) => l.points.map((p) => p.x)), logx);
+    const start = xs[0] + 0.1 * (xs[1] - xs[0]);
+    const shown = all.flatMap((l) => l.points.filter((p) => !$("settled").checked || p.x >= start).map((p) => p.y));
+    const drawn = new Set(all.map((l) => l.split));
+    let ys = span(shown, logy);
+    if (!logy) { const pad = (ys[1] - ys[0]) * 0.04; ys = [ys[0] - pad, ys[1] + pad]; }
+    const x = scale(xs, [box.left, box.right], logx);
+    const y = scale(ys, [box.bottom, box.top], logy);
+    view = { all, x, y, box, width, height };
+
+    svg.replaceChildren();
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    svg.setAttribute("height", height);
+    const clip = node("clipPath", { id: "frame" }, svg);
+    node("rect", { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top }, clip);
+    for (const v of ticks(ys, height / 60, logy)) {
+      node("line", { class: "grid", x1: box.left, x2: box.right, y1: y(v), y2: y(v) }, svg);
+      node("text", { x: box.left - 8, y: y(v) + 4, "text-anchor": "end" }, svg).textContent = number(v);
+    }
+    const time = $("axis").value === "time";
+    const [unit, unitName] = time ? unitOf(xs[1]) : [1, ""];
+    for (const tick of ticks(xs.map((v) => v / unit), width / 110, logx)) {
+      const v = tick * unit;
+      node("line", { class: "grid", x1: x(v), x2: x(v), y1: box.top, y2: box.bottom }, svg);
+      node("text", { x: Math.min(x(v), width - 26), y: box.bottom + 17, "text-anchor": "middle" }, svg).textContent = number(tick) + unitName;
+    }
+    node("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }, svg);
+    node("text", { x: (box.left + box.right) / 2, y: height - 5, "text-anchor": "middle" }, svg).textContent = time ? "wall time" : "optimizer steps";
+
+    const layer = node("g", { "clip-path": "url(#frame)" }, svg);
+    for (const { arm, split, points } of all) {
+      if (split !== "train" && $("band").checked && points.some((p) => p.sd > 0)) {
+        const low = (p) => (logy ? Math.max(p.y - p.sd, ys[0]) : p.y - p.sd);
+        const edge = [...points.map((p) => ({ x: p.x, y: p.y + p.sd })), ...points.toReversed().map((p) => ({ x: p.x, y: low(p) }))];
+        node("path", { class: "band", d: `${path(edge, x, y)}Z`, fill: colorOf(arm) }, layer);
+      }
+    }
+    for (const { arm, split, points } of all) {
+      const look = { class: split === "train" ? "train" : "valid", stroke: colorOf(arm), "stroke-dasharray": dashOf(arm) };
+      node("path", { ...look, d: path(points, x, y) }, layer);
+      if (split !== "train" && points.length <= 40)
+        for (const p of points) node("circle", { cx: x(p.x), cy: y(p.y), r: points.length === 1 ? 4 : 2.4, fill: colorOf(arm) }, layer);
+    }
+    node("g", { id: "pointer" }, svg);
+    const kinds = [...drawn].map((s) => (s === "train" ? "train (thin)" : `${s} (thick)`)).join(", ");
+    svg.setAttribute("aria-label", `${$("metric").value} by ${time ? "wall time" : "step"}: ${kinds || "nothing shown"}; ${on.size} arms. Arrow keys read values.`);
+    point();
+  };
+
+  /** Crosshair and values at the cursor. */
+  const point = () => {
+    const [tip, pointer] = [$("tip"), $("pointer")];
+    tip.hidden = cursor === null || view.all.length === 0;
+    pointer.replaceChildren();
+    if (tip.hidden) return;
+    const { x, y, box, all, width } = view;
+    const px = Math.min(Math.max(x(cursor), box.left), box.right);
+    const near = all.map((l) => ({ ...l, p: l.points.reduce((a, b) => (Math.abs(x(b.x) - px) < Math.abs(x(a.x) - px) ? b : a)) }));
+    near.sort((a, b) => (a.split === b.split ? (a.p.y - b.p.y) * (data.more ? -1 : 1) : a.split === "train" ? 1 : -1));
+    node("line", { class: "cross", x1: px, x2: px, y1: box.top, y2: box.bottom }, pointer);
+    const time = $("axis").value === "time";
+    const heading = time ? duration(cursor) : `step ${Math.round(cursor).toLocaleString("en-US")}`;
+    const rows = near.slice(0, 16).map(({ arm, split, p }) => {
+      if (y(p.y) >= box.top && y(p.y) <= box.bottom) node("circle", { cx: x(p.x), cy: y(p.y), r: 4, fill: colorOf(arm) }, pointer);
+      const row = document.createElement("div");
+      const mark = document.createElement("b");
+      mark.style.color = colorOf(arm);
+      mark.textContent = data.arms[arm].id;
+      const sd = p.sd > 0 && split !== "train" ? ` ± ${Number(p.sd.toPrecision(2))}` : "";
+      const n = p.n > 1 ? `, n ${p.n}` : "";
+      row.append(mark, ` ${split} ${number(p.y)}${sd} (step ${p.step.toLocaleString("en-US")}${n})`);
+      return row;
+    });
+    const head = document.createElement("div");
+    head.textContent = heading;
+    tip.replaceChildren(head, ...rows);
+    tip.style.left = px < width / 2 ? `${px + 14}px` : "";
+    tip.style.right = px < width / 2 ? "" : `${width - px + 14}px`;
+  };
+
+  const chart = $("chart");
+  chart.addEventListener("pointermove", (event) => {
+    const bounds = chart.getBoundingClientRect();
+    cursor = view.x.back(((event.clientX - bounds.left) * view.width) / bounds.width);
+    point();
+  });
+  chart.addEventListener("pointerleave", () => { cursor = null; point(); });
+  chart.addEventListener("blur", () => { cursor = null; point(); });
+  chart.addEventListener("keydown", (event) => {
+    const steps = { ArrowRight: 1, ArrowLeft: -1, PageUp: 10, PageDown: -10, Home: -1e9, End: 1e9 };
+    if (event.key === "Escape") { cursor = null; point(); }
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    const longest = [...view.all].sort((a, b) => b.points.length * (b.split !== "train" || 1e-6) - a.points.length * (a.split !== "train" || 1e-6))[0];
+    if (!longest) return;
+    const xs = longest.points.map((p) => p.x);
+    const here = cursor === null ? -1 : xs.findLastIndex((v) => v <= cursor + 1e-9);
+    cursor = xs[Math.min(Math.max(here + steps[event.key], 0), xs.length - 1)];
+    point();
+    $("spoken").textContent = $("tip").innerText;
+  });
+
+  // ---- legend ----------------------------------------------------------------------------------------------
+  const buttons = data.arms.map((arm, i) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    const swatch = node("svg", { class: "swatch", viewBox: "0 0 26 12", "aria-hidden": "true" });
+    node("line", { x1: 0, x2: 26, y1: 6, y2: 6, stroke: colorOf(i), "stroke-width": 4, "stroke-dasharray": dashOf(i) }, swatch);
+    button.append(swatch, `${arm.id} ${arm.label}`);
+    button.addEventListener("click", (event) => {
+      const alone = event.shiftKey || event.altKey; // with Shift: this arm only
+      if (alone) { on.clear(); on.add(i); } else if (!on.delete(i)) on.add(i);
+      refresh();
+    });
+    $("legend").append(button);
+    return button;
+  });
+  const switchAll = (id, arms) => $(id).addEventListener("click", () => { on.clear(); arms.forEach((i) => on.add(i)); refresh(); });
+  switchAll("every", data.arms.map((_, i) => i));
+  switchAll("none", []);
+  const refresh = () => {
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(on.has(i))));
+    draw();
+  };
+
+  const splits = Object.values(data.series);
+  if (!splits.some((s) => s.train)) $("train").closest("label").hidden = $("smooth").closest("label").hidden = true;
+  if (!data.arms.some((a) => a.clock.length > 1)) $("axis").closest("label").hidden = true;
+  if (!data.arms.some((a) => a.runs > 1)) $("band").closest("label").hidden = true;
+  for (const id of ["metric", "axis", "logx", "logy", "settled", "train", "valid", "band", "smooth"]) $(id).addEventListener("input", draw);
+  new ResizeObserver(draw).observe(chart.parentNode);
+  refresh();
+})();

@@ -1,0 +1,254 @@
+//! `metrics.jsonl` as series: for each split and metric, values by step.
+//!
+//! A line is `{"step":200,"split":"valid","loss":1.92,…}`. Every numeric key is a metric; other keys are
+//! ignored. `null`, `NaN` and `Infinity` are kept as NaN, the mark of a diverged run. The last line may be torn
+//! (the writer was killed); any other line that cannot be read is counted and skipped. Where steps go back,
+//! a resumed run wrote them again, and the later line counts.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// A value at an optimizer step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Optimizer steps done.
+    pub step: u64,
+    /// The metric's value; NaN where the journal has none that is finite.
+    pub value: f64,
+}
+
+/// All series of one journal.
+#[derive(Clone, Debug, Default)]
+pub struct Journal {
+    splits: BTreeMap<String, BTreeMap<String, Vec<Point>>>,
+    /// Lines, other than a torn last one, that are not JSON objects with a step.
+    pub unreadable: usize,
+    /// The largest step of any line.
+    pub last_step: u64,
+}
+
+impl Journal {
+    /// Reads the text of a `metrics.jsonl`.
+    pub fn parse(text: &str) -> Self {
+        let mut journal = Self::default();
+        for raw in text.split_inclusive('\n') {
+            let whole = raw.ends_with('\n');
+            let line = raw.trim();
+            if line.is_empty() {
+                continue;
+            }
+            match parse_line(line) {
+                Some(line) => journal.push(line),
+                None if whole => journal.unreadable += 1,
+                None => {}
+            }
+        }
+        journal
+    }
+
+    /// The values of one metric on one split by rising step; empty when it was never written.
+    pub fn series(&self, split: &str, metric: &str) -> &[Point] {
+        self.splits
+            .get(split)
+            .and_then(|metrics| metrics.get(metric))
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// The names of the metrics on a split.
+    pub fn metrics(&self, split: &str) -> impl Iterator<Item = &str> {
+        self.splits
+            .get(split)
+            .into_iter()
+            .flat_map(|m| m.keys().map(String::as_str))
+    }
+
+    fn push(&mut self, line: Line<'_>) {
+        self.last_step = self.last_step.max(line.step);
+        let metrics = entry(&mut self.splits, &line.split);
+        for (name, value) in line.numbers {
+            let series = entry(metrics, &name);
+            while series.last().is_some_and(|p| p.step >= line.step) {
+                series.pop();
+            }
+            series.push(Point {
+                step: line.step,
+                value,
+            });
+        }
+    }
+}
+
+/// `map.entry(key).or_default()`; a journal has few names, and lines repeat them.
+fn entry<'m, V: Default>(map: &'m mut BTreeMap<String, V>, key: &str) -> &'m mut V {
+    map.entry(key.to_string()).or_default()
+}
+
+struct Line<'a> {
+    step: u64,
+    split: Cow<'a, str>,
+    numbers: Vec<(Cow<'a, str>, f64)>,
+}
+
+/// Strict JSON first; then with Python's names for what JSON cannot say.
+fn parse_line(line: &str) -> Option<Line<'_>> {
+    if let Ok(parsed) = serde_json::from_str(line) {
+        return Some(parsed);
+    }
+    let mut mended = line.to_string();
+    for name in ["-Infinity", "Infinity", "NaN", "-inf", "inf", "nan"] {
+        mended = mended
+            .replace(&format!(":{name}"), ":null")
+            .replace(&format!(": {name}"), ":null");
+    }
+    let parsed: Line<'_> = serde_json::from_str(&mended).ok()?;
+    Some(Line {
+        step: parsed.step,
+        split: Cow::Owned(parsed.split.into_owned()),
+        numbers: parsed
+            .numbers
+            .into_iter()
+            .map(|(k, v)| (Cow::Owned(k.into_owned()), v))
+            .collect(),
+    })
+}
+
+impl<'de> Deserialize<'de> for Line<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(LineVisitor)
+    }
+}
+
+struct LineVisitor;
+
+impl<'de> Visitor<'de> for LineVisitor {
+    type Value = Line<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with `step`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut step, mut split, mut numbers) = (None, Cow::Borrowed("train"), Vec::new());
+        while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+            match (key.as_ref(), map.next_value::<Scalar<'de>>()?) {
+                ("step", Scalar::Number(n)) if n >= 0.0 => step = Some(n as u64),
+                ("split", Scalar::Text(name)) => split = name,
+                (_, Scalar::Number(n)) => numbers.push((key, n)),
+                (_, Scalar::Text(_) | Scalar::Other) => {}
+            }
+        }
+        let step = step.ok_or_else(|| serde::de::Error::missing_field("step"))?;
+        Ok(Line {
+            step,
+            split,
+            numbers,
+        })
+    }
+}
+
+/// A string, borrowed where it has no escapes.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Scalar::deserialize(deserializer)? {
+            Scalar::Text(text) => Ok(Self(text)),
+            Scalar::Number(_) | Scalar::Other => Err(serde::de::Error::custom("expected a string")),
+        }
+    }
+}
+
+/// What a line's value can be, as far as a journal cares.
+enum Scalar<'a> {
+    Number(f64),
+    Text(Cow<'a, str>),
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Scalar<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+struct ScalarVisitor;
+
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = Scalar<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+    fn visit_f64<E>(self, x: f64) -> Result<Self::Value, E> {
+        Ok(Scalar::Number(x))
+    }
+    fn visit_i64<E>(self, x: i64) -> Result<Self::Value, E> {
+        Ok(Scalar::Number(x as f64))
+    }
+    fn visit_u64<E>(self, x: u64) -> Result<Self::Value, E> {
+        Ok(Scalar::Number(x as f64))
+    }
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Scalar::Number(f64::NAN))
+    }
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Scalar::Other)
+    }
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Scalar::Text(Cow::Borrowed(text)))
+    }
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Scalar::Text(Cow::Owned(text.to_string())))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Other)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_lines_are_read_for_what_they_say() {
+        let text = concat!(
+            "{\"step\":1,\"split\":\"train\",\"loss\":3.5,\"note\":\"x\",\"list\":[1],\"deep\":{\"a\":1}}\n",
+            "not json\n\n",
+            "{\"step\":2,\"split\":\"train\",\"loss\":null}\n",
+            "{\"step\":3,\"split\":\"train\",\"loss\": NaN,\"lr\":1}\n",
+            "{\"step\":2,\"split\":\"train\",\"loss\":2.5}\n",
+            "{\"step\":3,\"split\":\"tr",
+        );
+        let journal = Journal::parse(text);
+        assert_eq!(journal.unreadable, 1);
+        assert_eq!(journal.last_step, 3);
+        let losses = journal.series("train", "loss");
+        assert_eq!(
+            losses,
+            [
+                Point {
+                    step: 1,
+                    value: 3.5
+                },
+                Point {
+                    step: 2,
+                    value: 2.5
+                }
+            ]
+        );
+        assert_eq!(journal.metrics("train").collect::<Vec<_>>(), ["loss", "lr"]);
+        assert!(
+            Journal::parse("{\"step\":1,\"loss\":null}").series("train", "loss")[0]
+                .value
+                .is_nan()
+        );
+    }
+}

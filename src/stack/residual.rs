@@ -1,0 +1,162 @@
+//! Norm placement: the only place where a layer's result is added to the residual stream.
+//!
+//! post: LN(x+f(x)) (Vaswani et al. 2017) · pre: x+f(LN(x)) (Xiong et al. 2020) · sandwich:
+//! x+LN(f(LN(x))) (Ding et al. 2021) · parallel: x+a(LN(x))+m(LN(x)) (Wang and Komatsuzaki 2021, GPT-J) ·
+//! deepnorm: LN(αx+f(x)) with α = (2N)^¼ and initial weights scaled by β = (8N)^−¼ in a decoder or an
+//! encoder alone (Wang et al. 2022, table 2).
+
+use crate::nn::Kind;
+use crate::nn::init::Init;
+use crate::nn::norm::{Norm, NormConfig};
+use crate::nn::pass::Pass;
+use burn::module::Module;
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+/// Where a block normalises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NormPlacement {
+    /// x + f(LN(x)), and a norm after the last block.
+    #[default]
+    Pre,
+    /// LN(x + f(x)).
+    Post,
+    /// x + LN(f(LN(x))), and a norm after the last block.
+    Sandwich,
+    /// x + attention(LN(x)) + feed-forward(LN(x)), and a norm after the last block.
+    Parallel,
+    /// LN(αx + f(x)).
+    Deepnorm,
+}
+
+/// The values of `[model] norm_placement`.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        kind: "pre",
+        summary: "x + f(LN(x)), a final norm",
+        source: "Xiong et al. 2020; GPT-2",
+        example: "\"pre\"",
+    },
+    Kind {
+        kind: "post",
+        summary: "LN(x + f(x))",
+        source: "Vaswani et al. 2017",
+        example: "\"post\"",
+    },
+    Kind {
+        kind: "sandwich",
+        summary: "x + LN(f(LN(x))), a final norm",
+        source: "Ding et al. 2021, CogView",
+        example: "\"sandwich\"",
+    },
+    Kind {
+        kind: "parallel",
+        summary: "x + attention(LN(x)) + feed_forward(LN(x)), a final norm",
+        source: "Wang and Komatsuzaki 2021, GPT-J",
+        example: "\"parallel\"",
+    },
+    Kind {
+        kind: "deepnorm",
+        summary: "LN(alpha x + f(x)) with depth-scaled initial weights",
+        source: "Wang et al. 2022, DeepNet",
+        example: "\"deepnorm\"",
+    },
+];
+
+impl NormPlacement {
+    /// Whether the stream leaves the last block unnormalised, so that a final norm belongs after it.
+    pub fn wants_final_norm(self) -> bool {
+        match self {
+            Self::Pre | Self::Sandwich | Self::Parallel => true,
+            Self::Post | Self::Deepnorm => false,
+        }
+    }
+
+    /// DeepNorm's (α, β) for `n_layers` of a decoder or an encoder alone; (1, 1) elsewhere.
+    pub fn alpha_beta(self, n_layers: usize) -> (f64, f64) {
+        match self {
+            Self::Deepnorm => {
+                let n = n_layers as f64;
+                ((2.0 * n).powf(0.25), (8.0 * n).powf(-0.25))
+            }
+            Self::Pre | Self::Post | Self::Sandwich | Self::Parallel => (1.0, 1.0),
+        }
+    }
+}
+
+/// How results join the stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Joining {
+    /// Dropout on each result.
+    pub dropout: f64,
+    /// Probability that a row skips the layer.
+    pub drop_path: f64,
+    /// DeepNorm's α.
+    pub alpha: f64,
+}
+
+/// One residual connection with its norms.
+#[derive(Module, Debug)]
+pub struct Residual {
+    /// Before the layer, or after the sum.
+    pub norm: Norm,
+    /// After the layer (sandwich).
+    pub after: Option<Norm>,
+    #[module(skip)]
+    placement: NormPlacement,
+    #[module(skip)]
+    joining: Joining,
+}
+
+impl Residual {
+    /// A connection over vectors of `d_model` elements.
+    pub fn new(
+        placement: NormPlacement,
+        norm: &NormConfig,
+        d_model: usize,
+        joining: Joining,
+        init: &Init,
+    ) -> Self {
+        Self {
+            norm: norm.init(d_model, init),
+            after: (placement == NormPlacement::Sandwich).then(|| norm.init(d_model, init)),
+            placement,
+            joining,
+        }
+    }
+
+    /// Runs `layer` around the stream `x` `[batch, seq, d_model]`.
+    pub fn around(
+        &self,
+        x: Tensor<3>,
+        pass: &Pass,
+        layer: impl FnOnce(Tensor<3>) -> Tensor<3>,
+    ) -> Tensor<3> {
+        let branch = match self.placement {
+            NormPlacement::Pre | NormPlacement::Sandwich | NormPlacement::Parallel => {
+                self.norm.forward(x.clone())
+            }
+            NormPlacement::Post | NormPlacement::Deepnorm => x.clone(),
+        };
+        let result = layer(branch);
+        let result = match &self.after {
+            Some(after) => after.forward(result),
+            None => result,
+        };
+        let result = pass.drop_path(
+            pass.dropout(result, self.joining.dropout),
+            self.joining.drop_path,
+        );
+        let stream = if self.joining.alpha == 1.0 {
+            x
+        } else {
+            x * self.joining.alpha
+        };
+        let sum = stream + result;
+        match self.placement {
+            NormPlacement::Post | NormPlacement::Deepnorm => self.norm.forward(sum),
+            NormPlacement::Pre | NormPlacement::Sandwich | NormPlacement::Parallel => sum,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What one step of any task gives back: sums that add up over micro-batches and batches.
+
+use burn::tensor::ExecutionError;
+use burn::train::ItemLazy;
+use std::collections::BTreeMap;
+
+/// A sum with its weight; the mean is their quotient.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sum {
+    /// Added values.
+    pub sum: f64,
+    /// How many values were added.
+    pub weight: f64,
+}
+
+impl Sum {
+    /// One sum.
+    pub fn new(sum: f64, weight: f64) -> Self {
+        Self { sum, weight }
+    }
+
+    /// The mean; NaN when nothing was added.
+    pub fn mean(&self) -> f64 {
+        self.sum / self.weight
+    }
+}
+
+impl std::ops::AddAssign for Sum {
+    fn add_assign(&mut self, other: Self) {
+        self.sum += other.sum;
+        self.weight += other.weight;
+    }
+}
+
+/// The sums of a step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepOutput {
+    /// Loss in nats over scored positions.
+    pub loss: Sum,
+    /// Items that were read (tokens for text).
+    pub items: u64,
+    /// Further metrics by their usual names (`accuracy`, `exact_match` …).
+    pub metrics: BTreeMap<&'static str, Sum>,
+    /// What the interactive view shows beside them.
+    pub shown: Shown,
+}
+
+/// Values of the last step that are not sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Shown {
+    /// Global norm of the gradient before clipping.
+    pub grad_norm: f64,
+    /// Learning rate.
+    pub lr: f64,
+    /// Items per second.
+    pub items_per_s: f64,
+}
+
+impl StepOutput {
+    /// Adds another step's sums to this one's.
+    pub fn add(&mut self, other: &Self) {
+        self.loss += other.loss;
+        self.items += other.items;
+        for (name, sum) in &other.metrics {
+            *self.metrics.entry(name).or_default() += *sum;
+        }
+        self.shown = other.shown;
+    }
+}
+
+impl ItemLazy for StepOutput {
+    fn sync(self) -> Result<Self, ExecutionError> {
+        Ok(self)
+    }
+}

@@ -1,0 +1,125 @@
+//! `[tokenizer]` of an experiment: one kind, each with its own keys.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{BpeConfig, ByteConfig, CharConfig, PretrainedConfig, UnigramConfig, WordpieceConfig};
+use crate::error::Result;
+
+/// `[tokenizer]` of an experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum TokenizerConfig {
+    /// One token per character.
+    Char(CharConfig),
+    /// One token per byte.
+    Byte(ByteConfig),
+    /// Byte-level byte-pair encoding, trained on the training text.
+    Bpe(BpeConfig),
+    /// WordPiece, trained on the training text.
+    Wordpiece(WordpieceConfig),
+    /// A unigram language model over pieces, trained on the training text.
+    Unigram(UnigramConfig),
+    /// A tokenizer someone else trained.
+    Pretrained(PretrainedConfig),
+}
+
+/// One kind of a family, for `list`, the README and the tests that iterate every kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The value of the key `kind`.
+    pub kind: &'static str,
+    /// What it is, in one line.
+    pub line: &'static str,
+    /// Paper or origin.
+    pub source: &'static str,
+    /// A table for an experiment file.
+    pub example: &'static str,
+}
+
+/// Every kind of tokenizer.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        kind: "char",
+        line: "one token per character of the training text",
+        source: "Karpathy, char-rnn, 2015",
+        example: "[tokenizer]\nkind = \"char\"",
+    },
+    Kind {
+        kind: "byte",
+        line: "one token per byte: 256 tokens, no unknown input",
+        source: "Graves, arXiv:1308.0850; Al-Rfou et al., arXiv:1808.04444",
+        example: "[tokenizer]\nkind = \"byte\"",
+    },
+    Kind {
+        kind: "bpe",
+        line: "byte-level byte-pair encoding, trained here",
+        source: "Sennrich et al., arXiv:1508.07909; Radford et al. (GPT-2), 2019",
+        example: "[tokenizer]\nkind = \"bpe\"\nvocab_size = 8192",
+    },
+    Kind {
+        kind: "wordpiece",
+        line: "BERT's WordPiece, trained here",
+        source: "Schuster and Nakajima, 2012; Devlin et al., arXiv:1810.04805",
+        example: "[tokenizer]\nkind = \"wordpiece\"\nvocab_size = 8192\nlowercase = true",
+    },
+    Kind {
+        kind: "unigram",
+        line: "unigram language model over pieces, trained here",
+        source: "Kudo, arXiv:1804.10959",
+        example: "[tokenizer]\nkind = \"unigram\"\nvocab_size = 8192",
+    },
+    Kind {
+        kind: "pretrained",
+        line: "tokenizer.json, vocab.json + merges.txt, or vocab.txt",
+        source: "the Hugging Face tokenizers format",
+        example: "[tokenizer]\nkind = \"pretrained\"\npath = \"tokenizers/gpt2\"",
+    },
+];
+
+impl TokenizerConfig {
+    /// The value of the key `kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Char(_) => "char",
+            Self::Byte(_) => "byte",
+            Self::Bpe(_) => "bpe",
+            Self::Wordpiece(_) => "wordpiece",
+            Self::Unigram(_) => "unigram",
+            Self::Pretrained(_) => "pretrained",
+        }
+    }
+
+    /// Whether building it reads the training text.
+    pub fn is_trained(&self) -> bool {
+        !matches!(self, Self::Byte(_) | Self::Pretrained(_))
+    }
+
+    /// All faults of sense, each with its remedy; empty when the configuration can be built.
+    pub fn faults(&self) -> Vec<String> {
+        match self {
+            Self::Char(c) => c.faults(),
+            Self::Byte(c) => c.faults(),
+            Self::Bpe(c) => c.faults(),
+            Self::Wordpiece(c) => c.faults(),
+            Self::Unigram(c) => c.faults(),
+            Self::Pretrained(c) => c.faults(),
+        }
+    }
+
+    /// The same configuration with its file, when it has one, found by `find`.
+    pub fn with_path(&self, find: impl Fn(&Path) -> Result<PathBuf>) -> Result<Self> {
+        match self {
+            Self::Pretrained(c) => Ok(Self::Pretrained(PretrainedConfig {
+                path: find(&c.path)?,
+                ..c.clone()
+            })),
+            Self::Char(_)
+            | Self::Byte(_)
+            | Self::Bpe(_)
+            | Self::Wordpiece(_)
+            | Self::Unigram(_) => Ok(self.clone()),
+        }
+    }
+}

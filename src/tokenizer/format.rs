@@ -1,0 +1,245 @@
+//! The Hugging Face `tokenizers` JSON format: the parts that several kinds write, and what we read
+//! of it.
+//!
+//! One extension, ignored by other readers: an entry of `added_tokens` may say `"end_of_text":
+//! true`.
+
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+
+/// Names under which published tokenizers end a text, the likeliest first.
+const KNOWN_ENDS: &[&str] = &[
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "</s>",
+    "<eos>",
+    "[EOS]",
+    "[SEP]",
+];
+
+/// A special token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Added {
+    /// Its id.
+    pub id: u32,
+    /// As it is written in a text.
+    pub content: String,
+    /// Marked as the end of a text.
+    pub end_of_text: bool,
+}
+
+/// A whole file from its variable parts.
+pub fn file(
+    added: &[Added],
+    normalizer: Value,
+    pre_tokenizer: Value,
+    post_processor: Value,
+    decoder: Value,
+    model: Value,
+) -> Value {
+    json!({
+        "version": "1.0",
+        "truncation": null,
+        "padding": null,
+        "added_tokens": added.iter().map(entry).collect::<Vec<_>>(),
+        "normalizer": normalizer,
+        "pre_tokenizer": pre_tokenizer,
+        "post_processor": post_processor,
+        "decoder": decoder,
+        "model": model,
+    })
+}
+
+/// A special token's entry in `added_tokens`.
+pub fn entry(token: &Added) -> Value {
+    let mut entry = json!({
+        "id": token.id,
+        "content": token.content,
+        "single_word": false,
+        "lstrip": false,
+        "rstrip": false,
+        "normalized": false,
+        "special": true,
+    });
+    if token.end_of_text {
+        entry["end_of_text"] = Value::Bool(true);
+    }
+    entry
+}
+
+/// Special tokens with consecutive ids from `first`; the one named `end` ends a text.
+pub fn specials<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    first: usize,
+    end: Option<&str>,
+) -> Vec<Added> {
+    let mut added: Vec<Added> = Vec::new();
+    for name in names {
+        if added.iter().all(|a| a.content != name) {
+            added.push(Added {
+                id: (first + added.len()) as u32,
+                content: name.to_owned(),
+                end_of_text: end == Some(name),
+            });
+        }
+    }
+    added
+}
+
+/// The special tokens that a file lists.
+pub fn added_tokens(file: &Value) -> Vec<Added> {
+    let entries = file["added_tokens"].as_array();
+    entries
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            Some(Added {
+                id: u32::try_from(entry["id"].as_u64()?).ok()?,
+                content: entry["content"].as_str()?.to_owned(),
+                end_of_text: entry["end_of_text"].as_bool().unwrap_or(false),
+            })
+        })
+        .collect()
+}
+
+/// The end of a text: the marked token, else the first of the well-known names that is a special
+/// token.
+pub fn end_of_text(added: &[Added], id: impl Fn(&str) -> Option<u32>) -> Option<u32> {
+    added
+        .iter()
+        .find(|a| a.end_of_text)
+        .map(|a| a.content.as_str())
+        .or_else(|| {
+            KNOWN_ENDS
+                .iter()
+                .find(|name| added.iter().any(|a| a.content == **name))
+                .copied()
+        })
+        .and_then(id)
+}
+
+/// The printable character that stands for a byte in byte-level vocabularies (GPT-2): bytes that
+/// print in Latin-1 stand for themselves, the other 68 are counted up from U+0100.
+pub fn byte_char(byte: u8) -> char {
+    let prints = |b: u8| matches!(b, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
+    if prints(byte) {
+        char::from(byte)
+    } else {
+        let hidden = (0..byte).filter(|b| !prints(*b)).count() as u32;
+        char::from_u32(0x100 + hidden).unwrap_or(char::REPLACEMENT_CHARACTER)
+    }
+}
+
+/// GPT-2's splitting and byte mapping. Without `words`, the text is one piece.
+pub fn byte_level(words: bool) -> Value {
+    json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": words})
+}
+
+/// The frame `before text after` around a single text, and around a pair.
+pub fn template(before: Option<&Added>, after: &Added) -> Value {
+    let special =
+        |t: &Added, kind: usize| json!({"SpecialToken": {"id": t.content, "type_id": kind}});
+    let sequence = |id: &str, kind: usize| json!({"Sequence": {"id": id, "type_id": kind}});
+    let mut single: Vec<Value> = before.iter().map(|t| special(t, 0)).collect();
+    single.extend([sequence("A", 0), special(after, 0)]);
+    let mut pair = single.clone();
+    pair.extend([sequence("B", 1), special(after, 1)]);
+    let tokens: serde_json::Map<String, Value> = before
+        .into_iter()
+        .chain([after])
+        .map(|t| {
+            (
+                t.content.clone(),
+                json!({"id": t.content, "ids": [t.id], "tokens": [t.content]}),
+            )
+        })
+        .collect();
+    json!({"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": tokens})
+}
+
+/// The bytes of a file.
+pub fn to_bytes(file: &Value) -> Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec_pretty(file)
+        .map_err(|e| Error::run(format!("cannot write the tokenizer: {e}")))?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// Segments of a text: plain, or one special token's id. The leftmost, then longest special token
+/// wins.
+pub struct Specials {
+    /// Longest first.
+    tokens: Vec<(Vec<u8>, u32)>,
+    first: [bool; 256],
+}
+
+impl Specials {
+    /// Looks for these tokens.
+    pub fn new<'a>(added: impl IntoIterator<Item = &'a Added>) -> Self {
+        let mut tokens: Vec<(Vec<u8>, u32)> = added
+            .into_iter()
+            .filter(|a| !a.content.is_empty())
+            .map(|a| (a.content.clone().into_bytes(), a.id))
+            .collect();
+        tokens.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then_with(|| a.cmp(b)));
+        let mut first = [false; 256];
+        for (token, _) in &tokens {
+            first[token[0] as usize] = true;
+        }
+        Self { tokens, first }
+    }
+
+    /// Calls `plain` with each stretch of ordinary text and `special` with each special id, in
+    /// order.
+    pub fn split<'a, E>(
+        &self,
+        text: &'a [u8],
+        mut each: impl FnMut(Segment<'a>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let mut from = 0;
+        let mut at = 0;
+        while !self.tokens.is_empty() && at < text.len() {
+            let found = self.first[text[at] as usize]
+                .then(|| self.tokens.iter().find(|(t, _)| text[at..].starts_with(t)))
+                .flatten();
+            match found {
+                Some((token, id)) => {
+                    if from < at {
+                        each(Segment::Plain(&text[from..at]))?;
+                    }
+                    each(Segment::Special(*id))?;
+                    at += token.len();
+                    from = at;
+                }
+                None => at += 1,
+            }
+        }
+        if from < text.len() {
+            each(Segment::Plain(&text[from..]))?;
+        }
+        Ok(())
+    }
+}
+
+/// A stretch of text.
+pub enum Segment<'a> {
+    /// Ordinary text.
+    Plain(&'a [u8]),
+    /// A special token.
+    Special(u32),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_256_different_characters() {
+        let all: std::collections::BTreeSet<char> = (0..=255).map(byte_char).collect();
+        assert_eq!(all.len(), 256);
+        assert_eq!(byte_char(b' '), 'Ġ');
+        assert_eq!(byte_char(b'\n'), 'Ċ');
+        assert_eq!(byte_char(0xAD), 'Ń');
+    }
+}

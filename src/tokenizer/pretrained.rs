@@ -1,0 +1,169 @@
+//! A tokenizer that someone else trained: `tokenizer.json`, GPT-2's two files, or BERT's
+//! `vocab.txt`.
+//!
+//! `tokenizer.json` is kept byte for byte; the other two are written in the same format.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::format::{self, Added};
+use super::{bpe, wordpiece};
+use crate::error::{Error, Result};
+
+/// `kind = "pretrained"`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PretrainedConfig {
+    /// `tokenizer.json`, or a folder with `tokenizer.json`, or `vocab.json` and `merges.txt` (also
+    /// as `encoder.json` and `vocab.bpe`), or `vocab.txt`.
+    pub path: PathBuf,
+    /// For `vocab.txt`: lower the case and drop accents. By default, when no token has a capital
+    /// letter.
+    pub lowercase: Option<bool>,
+    /// Token that ends a text, when the usual names (`<|endoftext|>`, `</s>`, `[SEP]` …) do not
+    /// find it.
+    pub end_of_text: Option<String>,
+}
+
+impl PretrainedConfig {
+    pub(super) fn faults(&self) -> Vec<String> {
+        if self.path.as_os_str().is_empty() {
+            vec![
+                "[tokenizer] kind = \"pretrained\" needs `path`: a tokenizer.json or its folder"
+                    .into(),
+            ]
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// The bytes of the file.
+    pub(super) fn read(&self) -> Result<Vec<u8>> {
+        let json = self.found()?;
+        if let Some(name) = &self.end_of_text {
+            return marked(&json, name, &self.path);
+        }
+        Ok(json)
+    }
+
+    fn found(&self) -> Result<Vec<u8>> {
+        let file = |name: &str| self.path.join(name);
+        let read = |path: &Path| std::fs::read(path).map_err(Error::io("read", path));
+        if self.path.is_file() {
+            if self.path.extension().is_some_and(|e| e == "txt") {
+                return format::to_bytes(&self.bert(&self.path)?);
+            }
+            return read(&self.path);
+        }
+        if file("tokenizer.json").is_file() {
+            return read(&file("tokenizer.json"));
+        }
+        for (vocab, merges) in [("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")] {
+            if file(vocab).is_file() && file(merges).is_file() {
+                return format::to_bytes(&gpt2(&file(vocab), &file(merges))?);
+            }
+        }
+        if file("vocab.txt").is_file() {
+            return format::to_bytes(&self.bert(&file("vocab.txt"))?);
+        }
+        Err(Error::usage(format!(
+            "[tokenizer] {} has none of tokenizer.json, vocab.json + merges.txt, encoder.json + vocab.bpe, vocab.txt",
+            self.path.display()
+        )))
+    }
+
+    fn bert(&self, path: &Path) -> Result<Value> {
+        let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
+        let mut vocab = Map::new();
+        for (id, line) in text.lines().enumerate() {
+            if vocab
+                .insert(line.trim_end().to_owned(), json!(id))
+                .is_some()
+            {
+                return Err(Error::run(format!(
+                    "{}:{}: the token `{}` occurs twice",
+                    path.display(),
+                    id + 1,
+                    line.trim_end()
+                )));
+            }
+        }
+        if !vocab.contains_key("[UNK]") {
+            return Err(Error::run(format!(
+                "{} is not a WordPiece vocabulary: it has no [UNK]",
+                path.display()
+            )));
+        }
+        let special = |token: &str| token.starts_with('[') && token.ends_with(']');
+        let capitals = vocab
+            .keys()
+            .any(|t| !special(t) && t.contains(|c: char| c.is_ascii_uppercase()));
+        let added = present(&vocab, &wordpiece::SPECIALS, "[SEP]");
+        Ok(wordpiece::file(
+            &added,
+            vocab,
+            self.lowercase.unwrap_or(!capitals),
+        ))
+    }
+}
+
+fn gpt2(vocab_path: &Path, merges_path: &Path) -> Result<Value> {
+    let text = std::fs::read(vocab_path).map_err(Error::io("read", vocab_path))?;
+    let vocab: Map<String, Value> = serde_json::from_slice(&text)
+        .map_err(|e| Error::run(format!("{} is not a vocabulary: {e}", vocab_path.display())))?;
+    let text = std::fs::read_to_string(merges_path).map_err(Error::io("read", merges_path))?;
+    let merges: Vec<String> = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("#version"))
+        .map(str::to_owned)
+        .collect();
+    let added = present(&vocab, &["<|endoftext|>"], "<|endoftext|>");
+    Ok(bpe::file(&added, vocab, &merges))
+}
+
+/// Those of `names` that the vocabulary has, by id.
+fn present(vocab: &Map<String, Value>, names: &[&str], end: &str) -> Vec<Added> {
+    let mut added: Vec<Added> = names
+        .iter()
+        .filter_map(|name| {
+            Some(Added {
+                id: u32::try_from(vocab.get(*name)?.as_u64()?).ok()?,
+                content: (*name).to_owned(),
+                end_of_text: *name == end,
+            })
+        })
+        .collect();
+    added.sort_by_key(|a| a.id);
+    added
+}
+
+/// The file with its end of text marked.
+fn marked(json: &[u8], name: &str, path: &Path) -> Result<Vec<u8>> {
+    let bad = |why: String| Error::run(format!("{} is not a tokenizer: {why}", path.display()));
+    let mut file: Value = serde_json::from_slice(json).map_err(|e| bad(e.to_string()))?;
+    let library = tokenizers::Tokenizer::from_bytes(json).map_err(|e| bad(e.to_string()))?;
+    let Some(id) = library.token_to_id(name) else {
+        return Err(Error::usage(format!(
+            "[tokenizer] end_of_text = `{name}` is not a token of {}",
+            path.display()
+        )));
+    };
+    let Some(entries) = file["added_tokens"].as_array_mut() else {
+        return Err(bad("it has no list `added_tokens`".into()));
+    };
+    let token = Added {
+        id,
+        content: name.to_owned(),
+        end_of_text: true,
+    };
+    for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+        entry.remove("end_of_text");
+    }
+    match entries.iter_mut().find(|e| e["content"] == name) {
+        Some(entry) => entry["end_of_text"] = Value::Bool(true),
+        None => entries.push(format::entry(&token)),
+    }
+    format::to_bytes(&file)
+}

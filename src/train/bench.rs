@@ -1,0 +1,103 @@
+//! Training steps without a run around them, timed one by one.
+
+use super::config::TrainConfig;
+use super::schedule::ScheduleConfig;
+use super::{gradients, optim};
+use crate::data::{Source, loader};
+use crate::error::{Error, Result};
+use crate::task::Task;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What is timed.
+pub struct Bench<'a> {
+    /// `[train]`.
+    pub config: &'a TrainConfig,
+    /// `[optimizer]`.
+    pub optimizer: &'a optim::OptimizerConfig,
+    /// `[schedule]`.
+    pub schedule: &'a ScheduleConfig,
+    /// Seed of the order of the data.
+    pub seed: u64,
+    /// Training items.
+    pub train: Arc<dyn Source>,
+}
+
+/// Figures of a measurement.
+#[derive(Clone, Copy, Debug)]
+pub struct Measure {
+    /// Parameters of the model.
+    pub params: usize,
+    /// Median of the steps' times in milliseconds.
+    pub step_ms_median: f64,
+    /// Items of a step over its median time.
+    pub items_per_s: f64,
+    /// Largest resident size of the process in MB (2²⁰ bytes); 0 where the system does not tell.
+    pub peak_rss_mb: f64,
+    /// Loss of the first step.
+    pub loss_first: f64,
+    /// Loss of the last step.
+    pub loss_last: f64,
+}
+
+/// Takes `warmup` steps, then times `steps`: forward, backward, clipping, update.
+pub fn measure<M: Task>(
+    mut model: M,
+    bench: &Bench,
+    warmup: usize,
+    steps: usize,
+) -> Result<Measure> {
+    let config = bench.config;
+    let mut optimizer = optim::build(bench.optimizer, &model)?;
+    let mut stream = loader::train_stream(
+        bench.train.clone(),
+        bench.seed,
+        config.batch_size,
+        config.micro_batch_size(),
+        0,
+    );
+    let (mut times, mut losses, mut items) = (Vec::new(), Vec::new(), 0);
+    for step in 0..warmup + steps {
+        let Some(batches) = stream.next() else {
+            return Err(Error::run("the training data ended before the last step"));
+        };
+        let batches = batches?;
+        let began = Instant::now();
+        let mut gradient = gradients::accumulate(&model, batches);
+        gradient.clip(&model, config.clip_norm);
+        let lr = bench
+            .schedule
+            .lr(bench.optimizer.lr(), step as u64, config.steps);
+        losses.push(gradient.output.loss.mean());
+        items = gradient.output.items;
+        model = model.optimize(&mut optimizer, lr.into(), gradient.gradients);
+        if step >= warmup {
+            times.push(began.elapsed().as_secs_f64());
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    let median = times[times.len() / 2];
+    Ok(Measure {
+        params: model.num_params(),
+        step_ms_median: median * 1e3,
+        items_per_s: items as f64 / median,
+        peak_rss_mb: peak_rss_mb(),
+        loss_first: losses[0],
+        loss_last: losses[losses.len() - 1],
+    })
+}
+
+/// Largest resident size of this process so far, from the kernel's accounting.
+pub fn peak_rss_mb() -> f64 {
+    status_kb("VmHWM:") / 1024.0
+}
+
+fn status_kb(key: &str) -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(key))
+        .and_then(|rest| rest.split_whitespace().next())
+        .and_then(|kb| kb.parse().ok())
+        .unwrap_or(0.0)
+}

@@ -1,0 +1,314 @@
+//! Checkpoints: folders that are there whole or not at all.
+//!
+//! ```text
+//! steps/NNNNNNNN/  model.safetensors  optimizer.bpk  [ema.safetensors]  state.json  manifest.json
+//! ```
+//!
+//! One is written under a name that ends in `.tmp`, brought to the disk with its manifest last, and
+//! renamed. Only then do `latest` and `best` move, and only then are older ones deleted. Whatever
+//! interrupts that, a whole checkpoint remains.
+
+mod moments;
+mod state;
+mod weights;
+
+use super::ema::Ema;
+use super::manifest::{self, Manifest, damaged, sync_folder, write_json};
+use super::run_dir::{RunDir, steps_of};
+use crate::error::{Error, Result};
+use burn::module::Module;
+use burn::optim::ModuleOptimizer;
+pub use state::{Best, State, Window};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+pub use weights::{load as load_weights, save as save_weights, weights_hash};
+
+const MODEL: &str = "model.safetensors";
+const OPTIMIZER: &str = "optimizer.bpk";
+const EMA: &str = "ema.safetensors";
+const STATE: &str = "state.json";
+/// The link to the newest checkpoint.
+pub const LATEST: &str = "latest";
+/// The link to the checkpoint of the best evaluation.
+pub const BEST: &str = "best";
+
+/// Everything that a checkpoint holds.
+pub struct Parts<'a, M> {
+    /// The weights.
+    pub model: &'a M,
+    /// Its moments.
+    pub optimizer: &'a ModuleOptimizer,
+    /// Averaged weights.
+    pub ema: Option<&'a Ema<M>>,
+    /// Step and bookkeeping.
+    pub state: &'a State,
+}
+
+/// Writes the checkpoint of `state.step`, moves the links, and deletes all but the newest `keep_last` and
+/// the best. A checkpoint of that step that is there already is replaced; those of later steps belong to
+/// a past that was given up, and go.
+///
+/// # Errors
+/// When the disk refuses. What was there before is then untouched.
+pub fn save<M: Module>(run: &RunDir, parts: &Parts<M>, keep_last: usize) -> Result<PathBuf> {
+    let steps = run.steps();
+    let step = parts.state.step;
+    let partial = steps.join(format!("{}.tmp", name(step)));
+    let place = steps.join(name(step));
+    gone(&partial)?;
+    let written = write(&partial, parts).and_then(|()| put(&partial, &place));
+    if let Err(error) = written {
+        // Gives the space back; the error that is returned is the one that matters.
+        let _ = std::fs::remove_dir_all(&partial);
+        return Err(error);
+    }
+    sync_folder(&steps)?;
+    link(run.root(), LATEST, Some(step))?;
+    let best = parts.state.best.map(|b| b.step);
+    let best = best.filter(|s| steps.join(name(*s)).is_dir());
+    link(run.root(), BEST, best)?;
+    prune(run.root(), step, best, keep_last)?;
+    Ok(place)
+}
+
+fn write<M: Module>(folder: &Path, parts: &Parts<M>) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+    weights::save(parts.model, &folder.join(MODEL))?;
+    moments::save(parts.optimizer, &folder.join(OPTIMIZER))?;
+    write_json(&folder.join(STATE), parts.state)?;
+    let mut names = vec![MODEL, OPTIMIZER, STATE];
+    if let Some(ema) = parts.ema {
+        weights::save(ema.model(), &folder.join(EMA))?;
+        names.push(EMA);
+    }
+    manifest::seal(folder, &names)?;
+    Ok(())
+}
+
+/// Renames the finished folder into place. What is there goes aside first, as `NNNNNNNN.old`, from where
+/// [`clean`] brings it back if the process dies between the two.
+fn put(partial: &Path, place: &Path) -> Result<()> {
+    let aside = place.with_extension("old");
+    gone(&aside)?;
+    if place.exists() {
+        std::fs::rename(place, &aside).map_err(Error::io("rename", place))?;
+    }
+    std::fs::rename(partial, place).map_err(Error::io("rename", partial))?;
+    gone(&aside)
+}
+
+/// Steps that have a checkpoint folder, rising; whole or not.
+pub fn steps(root: &Path) -> Vec<u64> {
+    let mut found: Vec<u64> = entries(&steps_of(root))
+        .iter()
+        .filter_map(|entry| entry.parse().ok())
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// Removes what an interrupted save left behind.
+///
+/// # Errors
+/// When something cannot be deleted.
+pub fn clean(run: &RunDir) -> Result<()> {
+    for entry in entries(&run.steps()) {
+        let path = run.steps().join(&entry);
+        if let Some(step) = entry.strip_suffix(".old") {
+            let place = run.steps().join(step);
+            if !place.exists() {
+                std::fs::rename(&path, &place).map_err(Error::io("rename", &path))?;
+            }
+        }
+        if entry.ends_with(".tmp") || entry.ends_with(".old") {
+            gone(&path)?;
+        }
+    }
+    for entry in entries(run.root()).iter().filter(|e| e.ends_with(".tmp")) {
+        let path = run.root().join(entry);
+        std::fs::remove_file(&path).map_err(Error::io("delete", &path))?;
+    }
+    Ok(())
+}
+
+/// The newest checkpoint that is whole, and why newer ones are not.
+#[derive(Debug, Default)]
+pub struct Search {
+    /// The newest whole one.
+    pub found: Option<Checkpoint>,
+    /// What is wrong with those that are newer, newest first.
+    pub refused: Vec<Error>,
+}
+
+/// Looks for the newest whole checkpoint of a run.
+pub fn newest_whole(root: &Path) -> Search {
+    let mut search = Search::default();
+    for step in steps(root).into_iter().rev() {
+        match Checkpoint::open(steps_of(root).join(name(step))) {
+            Ok(checkpoint) => {
+                search.found = Some(checkpoint);
+                break;
+            }
+            Err(error) => search.refused.push(error),
+        }
+    }
+    search
+}
+
+/// A checkpoint whose files are as its manifest says.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    folder: PathBuf,
+    manifest: Manifest,
+    state: State,
+}
+
+impl Checkpoint {
+    /// Opens a checkpoint's folder (or a link to one) and verifies every file of it.
+    ///
+    /// # Errors
+    /// With the file and what is wrong with it.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
+        let folder = folder.into();
+        if !folder.is_dir() {
+            return Err(Error::run(format!("there is no checkpoint {}", folder.display())));
+        }
+        let manifest = manifest::verify(&folder)?;
+        for file in [MODEL, OPTIMIZER, STATE] {
+            if !manifest.files.contains_key(file) {
+                let what = format!("manifest.json does not name {file}");
+                return Err(damaged(&folder, &what));
+            }
+        }
+        let path = folder.join(STATE);
+        let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
+        let state = serde_json::from_slice(&text)
+            .map_err(|e| damaged(&folder, &format!("state.json cannot be read: {e}")))?;
+        Ok(Self {
+            folder,
+            manifest,
+            state,
+        })
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Step and bookkeeping.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Whether it has averaged weights.
+    pub fn has_ema(&self) -> bool {
+        self.manifest.files.contains_key(EMA)
+    }
+
+    /// The model with the saved weights.
+    ///
+    /// # Errors
+    /// When the weights are another model's.
+    pub fn load_model<M: Module>(&self, model: M) -> Result<M> {
+        weights::load(model, &self.folder.join(MODEL))
+    }
+
+    /// The model with the weights that evaluations use: averaged ones where there are any.
+    ///
+    /// # Errors
+    /// When the weights are another model's.
+    pub fn load_evaluated<M: Module>(&self, model: M) -> Result<M> {
+        let file = if self.has_ema() { EMA } else { MODEL };
+        weights::load(model, &self.folder.join(file))
+    }
+
+    /// The averaged weights; `model` gives the structure.
+    ///
+    /// # Errors
+    /// When there are none, or they are another model's.
+    pub fn load_ema<M: Module>(&self, decay: f64, model: &M) -> Result<Ema<M>> {
+        if !self.has_ema() {
+            let what = "it has no averaged weights; the run did not set train.ema when it was written";
+            return Err(damaged(&self.folder, what));
+        }
+        let average = weights::load(model.valid(), &self.folder.join(EMA))?;
+        Ok(Ema::from_average(decay, average))
+    }
+
+    /// The optimizer, built for `model`, with the saved moments. Load the model first.
+    ///
+    /// # Errors
+    /// When the state is another model's or another kind of optimizer's.
+    pub fn load_optimizer<M: Module>(
+        &self,
+        optimizer: ModuleOptimizer,
+        model: &M,
+    ) -> Result<ModuleOptimizer> {
+        moments::load(optimizer, model, &self.folder.join(OPTIMIZER))
+    }
+}
+
+/// A checkpoint's name.
+pub fn name(step: u64) -> String {
+    format!("{step:08}")
+}
+
+/// Points a link of the run folder at a step's checkpoint, or removes it, in one move.
+fn link(root: &Path, link: &str, step: Option<u64>) -> Result<()> {
+    let path = root.join(link);
+    let Some(step) = step else {
+        return match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("delete", &path)(e)),
+            _ => Ok(()),
+        };
+    };
+    let fresh = root.join(format!("{link}.tmp"));
+    // A leftover of a process that died; if it cannot go, making the link says why.
+    let _ = std::fs::remove_file(&fresh);
+    symlink(&Path::new("steps").join(name(step)), &fresh)
+        .and_then(|()| std::fs::rename(&fresh, &path))
+        .map_err(Error::io("write", &path))?;
+    sync_folder(root)
+}
+
+#[cfg(unix)]
+fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(target, link)
+}
+
+#[cfg(windows)]
+fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
+    std::os::windows::fs::symlink_dir(target, link)
+}
+
+fn prune(root: &Path, step: u64, best: Option<u64>, keep_last: usize) -> Result<()> {
+    let all = steps(root);
+    let past: Vec<u64> = all.iter().copied().filter(|s| *s <= step).collect();
+    let kept = &past[past.len().saturating_sub(keep_last.max(1))..];
+    for old in all.iter().filter(|s| !kept.contains(s) && Some(**s) != best) {
+        // Half deleted, it must not look like a damaged checkpoint.
+        let place = steps_of(root).join(name(*old));
+        let doomed = place.with_extension("tmp");
+        gone(&doomed)?;
+        std::fs::rename(&place, &doomed).map_err(Error::io("rename", &place))?;
+        gone(&doomed)?;
+    }
+    Ok(())
+}
+
+/// The names in a folder; none when it cannot be read.
+fn entries(folder: &Path) -> Vec<String> {
+    std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect()
+}
+
+fn gone(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("delete", folder)(e)),
+        _ => Ok(()),
+    }
+}

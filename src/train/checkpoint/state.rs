@@ -1,0 +1,102 @@
+//! What a run remembers beside weights and moments.
+//!
+//! Order of the data, windows, dropout and learning rate are functions of the step, so the step number
+//! brings all of them back. The rest is bookkeeping that journal lines and decisions depend on; doubles
+//! are written as text that reads back to the same bits.
+
+use serde::{Deserialize, Serialize};
+
+/// Where a run stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct State {
+    /// Optimizer steps done.
+    pub step: u64,
+    /// Tokens or images seen.
+    pub items_seen: u64,
+    /// The best evaluation so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best: Option<Best>,
+    /// Evaluations since then.
+    pub evaluations_without_improvement: u64,
+    /// Sums of the journal line that is not written yet.
+    pub window: Window,
+    /// Running mean of the loss, that spikes are measured by; the journal's, not the model's.
+    #[serde(with = "exact_option", skip_serializing_if = "Option::is_none")]
+    pub mean_loss: Option<f64>,
+    /// Steps left out because their loss was not a number or a spike.
+    pub skipped_steps: u64,
+    /// Length of metrics.jsonl.
+    pub journal_bytes: u64,
+    /// Length of samples.jsonl.
+    pub samples_bytes: u64,
+    /// Seconds spent so far, in all processes.
+    #[serde(with = "exact")]
+    pub elapsed_s: f64,
+}
+
+/// The best evaluation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Best {
+    /// Optimizer steps done then.
+    pub step: u64,
+    /// Its loss.
+    #[serde(with = "exact")]
+    pub value: f64,
+}
+
+/// Sums since the last training line of the journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Window {
+    /// Steps.
+    pub steps: u64,
+    /// Σ loss × weight.
+    #[serde(with = "exact")]
+    pub loss: f64,
+    /// Σ weight: scored tokens.
+    #[serde(with = "exact")]
+    pub weight: f64,
+    /// Tokens or images.
+    pub items: u64,
+    /// Σ norm of the gradient.
+    #[serde(with = "exact")]
+    pub grad_norm: f64,
+}
+
+/// Doubles as text: `serde_json` reads a number to the nearest double only with a feature that would be
+/// switched on for every crate, and JSON has no NaN.
+mod exact {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(x: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(x)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse()
+            .map_err(|_| D::Error::custom(format!("`{text}` is not a number")))
+    }
+}
+
+mod exact_option {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[derive(Deserialize)]
+    struct Exact(#[serde(with = "super::exact")] f64);
+
+    // The signature is serde's.
+    #[allow(clippy::ref_option)]
+    pub fn serialize<S: Serializer>(x: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+        match x {
+            Some(x) => super::exact::serialize(x, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {
+        Ok(Option::<Exact>::deserialize(d)?.map(|x| x.0))
+    }
+}

@@ -1,0 +1,132 @@
+//! `[train]`: how long, how much at a time, and what happens on the way.
+
+use serde::{Deserialize, Serialize};
+
+/// The knobs of a training run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrainConfig {
+    /// Optimizer steps.
+    pub steps: u64,
+    /// Items of an optimizer step.
+    pub batch_size: usize,
+    /// Items that are in memory at once; gradients are accumulated. `batch_size` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub micro_batch_size: Option<usize>,
+    /// Largest global norm of the gradient; 0 switches clipping off.
+    pub clip_norm: f64,
+    /// Steps between evaluations on the validation split; at the end only when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_every: Option<u64>,
+    /// Items of an evaluation batch; `batch_size` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_batch_size: Option<usize>,
+    /// Batches of an evaluation on the way; the whole split when absent. The last evaluation is always whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_batches: Option<usize>,
+    /// Steps between checkpoints; at evaluations when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_every: Option<u64>,
+    /// Checkpoints kept beside the best one.
+    pub keep_last: usize,
+    /// Steps between lines of the journal.
+    pub log_every: u64,
+    /// Decay of the moving average of the weights, which evaluations then use; none when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ema: Option<f64>,
+    /// Evaluations without improvement after which the run ends; never when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patience: Option<u64>,
+    /// What happens when the loss is not a number, or spikes.
+    pub on_divergence: OnDivergence,
+    /// A loss above this many times its running mean is a spike; none when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spike_factor: Option<f64>,
+    /// Where to compute: flex, ndarray, wgpu[:i], vulkan[:i], cuda[:i].
+    pub device: String,
+    /// Number format of weights and activations.
+    pub dtype: Dtype,
+    /// Text to continue at every evaluation, written to samples.jsonl.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<SampleConfig>,
+}
+
+impl Default for TrainConfig {
+    fn default() -> Self {
+        Self {
+            steps: 1000,
+            batch_size: 32,
+            micro_batch_size: None,
+            clip_norm: 1.0,
+            eval_every: None,
+            eval_batch_size: None,
+            eval_batches: None,
+            checkpoint_every: None,
+            keep_last: 2,
+            log_every: 10,
+            ema: None,
+            patience: None,
+            on_divergence: OnDivergence::Stop,
+            spike_factor: None,
+            device: "flex".into(),
+            dtype: Dtype::F32,
+            sample: None,
+        }
+    }
+}
+
+/// What happens when the loss is not a number, or spikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDivergence {
+    /// The run ends with the step, the samples of its batch and a checkpoint of the state before it.
+    Stop,
+    /// The step is left out and logged.
+    Skip,
+}
+
+/// Number format of weights and activations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dtype {
+    /// 32-bit floats.
+    F32,
+    /// bfloat16.
+    Bf16,
+    /// 16-bit floats.
+    F16,
+}
+
+/// What is generated at evaluations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SampleConfig {
+    /// The text to continue.
+    pub prompt: String,
+    /// Tokens to generate.
+    pub tokens: usize,
+    /// Divides the logits; 0 takes the likeliest token.
+    pub temperature: f64,
+}
+
+impl Default for SampleConfig {
+    fn default() -> Self {
+        Self {
+            prompt: "\n".into(),
+            tokens: 100,
+            temperature: 0.8,
+        }
+    }
+}
+
+impl TrainConfig {
+    /// Items that are in memory at once.
+    pub fn micro_batch_size(&self) -> usize {
+        self.micro_batch_size.unwrap_or(self.batch_size)
+    }
+
+    /// Items of an evaluation batch.
+    pub fn eval_batch_size(&self) -> usize {
+        self.eval_batch_size.unwrap_or(self.micro_batch_size())
+    }
+}

@@ -1,0 +1,86 @@
+//! A moving average of the weights (Polyak and Juditsky 1992): s ← ds + (1 − d)θ after every step.
+//!
+//! The average is a module of its own, without gradients and with dropout off, so evaluation uses it in
+//! the weights' place without exchanging anything. Float parameters are averaged; there is no
+//! correction for the start, which is the initial weights.
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+
+/// Averaged weights.
+#[derive(Clone, Debug)]
+pub struct Ema<M> {
+    decay: f64,
+    average: M,
+}
+
+impl<M: Module> Ema<M> {
+    /// An average that starts at the model's weights; `decay` in [0, 1).
+    pub fn new(decay: f64, model: &M) -> Self {
+        Self {
+            decay,
+            average: model.valid(),
+        }
+    }
+
+    /// An average that goes on from saved weights.
+    pub fn from_average(decay: f64, average: M) -> Self {
+        Self { decay, average }
+    }
+
+    /// Takes the weights after a step into the average.
+    pub fn update(self, model: &M) -> Self {
+        let mut weights = Weights(GradientsParams::new());
+        model.visit(&mut weights);
+        let mut blend = Blend {
+            decay: self.decay,
+            weights: weights.0,
+        };
+        Self {
+            decay: self.decay,
+            average: self.average.map(&mut blend),
+        }
+    }
+
+    /// The averaged model, in evaluation mode.
+    pub fn model(&self) -> &M {
+        &self.average
+    }
+
+    /// d above.
+    pub fn decay(&self) -> f64 {
+        self.decay
+    }
+}
+
+/// The current weights by id; Burn's container of tensors of any rank is named after gradients.
+struct Weights(GradientsParams);
+
+impl ModuleVisitor for Weights {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let value = param.val();
+        let value = if value.device().is_autodiff() {
+            value.inner()
+        } else {
+            value
+        };
+        self.0.register(param.id, value);
+    }
+}
+
+struct Blend {
+    decay: f64,
+    weights: GradientsParams,
+}
+
+impl ModuleMapper for Blend {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let Some(weight) = self.weights.remove::<D>(param.id) else {
+            return param;
+        };
+        let (id, average, mapper) = param.consume();
+        let average = average * self.decay + weight * (1.0 - self.decay);
+        Param::from_mapped_value(id, average, mapper)
+    }
+}

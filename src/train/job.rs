@@ -1,0 +1,108 @@
+//! What the step loop is given and what it gives back.
+
+use super::checkpoint::State;
+use super::config::TrainConfig;
+use super::ema::Ema;
+use super::evaluation::{Scores, Split};
+use super::run_dir::RunDir;
+use super::schedule::ScheduleConfig;
+use super::signal::Stop;
+use crate::data::Source;
+use crate::error::Result;
+use crate::task::Task;
+use burn::optim::ModuleOptimizer;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Everything a run needs beside its model.
+pub struct Job<M: Task> {
+    /// `[train]`.
+    pub config: TrainConfig,
+    /// Seed of the order of the data.
+    pub seed: u64,
+    /// The optimizer, with its state when the run goes on.
+    pub optimizer: ModuleOptimizer,
+    /// Learning rate that the schedule multiplies.
+    pub base_lr: f64,
+    /// Learning rate by step.
+    pub schedule: ScheduleConfig,
+    /// Moving average of the weights, when asked for.
+    pub ema: Option<Ema<M>>,
+    /// Training items.
+    pub train: Arc<dyn Source>,
+    /// The split that evaluations on the way use.
+    pub valid: Option<Split>,
+    /// Where the run lives.
+    pub run: RunDir,
+    /// Where the run stands.
+    pub state: State,
+    /// Scores of the last evaluation.
+    pub last: Option<Scores>,
+    /// Raised when the run is to save and end.
+    pub stop: Stop,
+}
+
+/// What an observer is told on the way.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Optimizer steps done.
+    pub step: u64,
+    /// Optimizer steps of the run.
+    pub steps: u64,
+    /// "train" or "valid".
+    pub split: &'static str,
+    /// Mean loss in nats since the last report, or over the split.
+    pub loss: f64,
+    /// Learning rate of the last step.
+    pub lr: Option<f64>,
+    /// Mean of the gradient norms.
+    pub grad_norm: Option<f64>,
+    /// Items per second.
+    pub items_per_s: Option<f64>,
+    /// Seconds of training in all.
+    pub elapsed_s: f64,
+    /// Seconds until the last step, at the present speed.
+    pub left_s: Option<f64>,
+    /// Other metrics by their usual names.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// Follows a run from outside.
+pub trait Observer<M>: Send {
+    /// A line of the journal was written.
+    fn report(&mut self, report: &Report);
+
+    /// An evaluation ended; `model` is in evaluation mode.
+    fn evaluated(&mut self, step: u64, model: &M) -> Result<()>;
+
+    /// Length of the file of samples, for the checkpoint: a resumed run cuts it there.
+    fn samples_bytes(&self) -> u64;
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// All steps were taken.
+    Done,
+    /// The validation loss did not improve for long enough.
+    Early,
+    /// The user or the system asked.
+    Interrupted,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Optimizer steps done.
+    pub step: u64,
+    /// Why it ended.
+    pub stopped: Stopped,
+    /// Step and loss of the best evaluation.
+    pub best: Option<(u64, f64)>,
+    /// Scores of the last evaluation.
+    pub last: Option<Scores>,
+    /// Seconds of training in all.
+    pub elapsed_s: f64,
+    /// Steps left out because they diverged.
+    pub skipped: u64,
+}

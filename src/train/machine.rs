@@ -1,0 +1,52 @@
+//! `machine.json`: what a run was computed on, for whoever compares its times.
+
+use serde::{Deserialize, Serialize};
+
+/// The machine and the program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu: String,
+    /// Threads that the process may use.
+    pub cores: usize,
+    /// Main memory in bytes; 0 where the system does not say.
+    pub memory_bytes: u64,
+    /// The system's name and version.
+    pub os: String,
+    /// Where tensors are: `flex`, `cuda:0` …
+    pub device: String,
+    /// The program's version.
+    pub version: String,
+    /// The program's commit, where the build was told (`FORMWORK_COMMIT`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+}
+
+impl Machine {
+    /// This machine.
+    pub fn here(device: &str) -> Self {
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        Self {
+            cpu: field(&read("/proc/cpuinfo"), "model name", ':')
+                .unwrap_or_else(|| std::env::consts::ARCH.into()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: field(&read("/proc/meminfo"), "MemTotal", ':')
+                .and_then(|kib| kib.trim_end_matches("kB").trim().parse::<u64>().ok())
+                .map_or(0, |kib| kib * 1024),
+            os: field(&read("/etc/os-release"), "PRETTY_NAME", '=')
+                .map_or_else(|| std::env::consts::OS.into(), |name| name.replace('"', "")),
+            device: device.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            commit: option_env!("FORMWORK_COMMIT").map(Into::into),
+        }
+    }
+}
+
+/// The value of the first line `name <separator> value`.
+fn field(text: &str, name: &str, separator: char) -> Option<String> {
+    text.lines()
+        .filter_map(|line| line.split_once(separator))
+        .find(|(key, _)| key.trim() == name)
+        .map(|(_, value)| value.trim().to_string())
+}

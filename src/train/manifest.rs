@@ -1,0 +1,187 @@
+//! `manifest.json`: the size and SHA-256 of every file of a checkpoint, written last.
+//!
+//! A folder is whole when its manifest is there and every file is as the manifest says. Nothing else of
+//! a checkpoint is read before that is known.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+/// The manifest's name in its folder.
+pub const NAME: &str = "manifest.json";
+
+/// This program's mark; a file of another program is refused by it.
+const FORMAT: &str = "formwork-checkpoint-1";
+
+/// What a checkpoint consists of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    format: String,
+    /// The program's version that wrote it.
+    pub version: String,
+    /// Files by name.
+    pub files: BTreeMap<String, Entry>,
+}
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Length in bytes.
+    pub size: u64,
+    /// Of the whole content, in hexadecimal.
+    pub sha256: String,
+}
+
+/// Brings the named files of a folder to the disk and writes their manifest beside them.
+///
+/// # Errors
+/// When a file cannot be read or the disk is full.
+pub fn seal(folder: &Path, names: &[&str]) -> Result<Manifest> {
+    let mut files = BTreeMap::new();
+    for name in names {
+        let path = folder.join(name);
+        let file = File::open(&path).map_err(Error::io("read", &path))?;
+        file.sync_all().map_err(Error::io("write", &path))?;
+        files.insert((*name).to_string(), entry(&path, file)?);
+    }
+    let manifest = Manifest {
+        format: FORMAT.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        files,
+    };
+    write_json(&folder.join(NAME), &manifest)?;
+    sync_folder(folder)?;
+    Ok(manifest)
+}
+
+/// Holds every file of a folder against its manifest.
+///
+/// # Errors
+/// With the file and what is wrong with it: absent, of another length, of another content, or no
+/// manifest of this program.
+pub fn verify(folder: &Path) -> Result<Manifest> {
+    let path = folder.join(NAME);
+    let text = std::fs::read(&path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => damaged(
+            folder,
+            "it has no manifest.json: not a checkpoint, or one whose writing was cut short",
+        ),
+        _ => Error::io("read", &path)(e),
+    })?;
+    let manifest: Manifest = serde_json::from_slice(&text)
+        .map_err(|e| damaged(folder, &format!("manifest.json cannot be read: {e}")))?;
+    if manifest.format != FORMAT {
+        return Err(damaged(
+            folder,
+            &format!(
+                "its format is `{}`, this program reads `{FORMAT}`",
+                manifest.format
+            ),
+        ));
+    }
+    for (name, expected) in &manifest.files {
+        check(folder, name, expected)?;
+    }
+    Ok(manifest)
+}
+
+/// An error about a checkpoint that cannot be used.
+pub(crate) fn damaged(folder: &Path, what: &str) -> Error {
+    Error::run(format!("checkpoint {}: {what}", folder.display()))
+}
+
+fn check(folder: &Path, name: &str, expected: &Entry) -> Result<()> {
+    if Path::new(name).components().count() != 1 || name.starts_with('.') {
+        return Err(damaged(
+            folder,
+            &format!("manifest.json names `{name}`, which is not a file of the folder"),
+        ));
+    }
+    let path = folder.join(name);
+    let file = File::open(&path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => damaged(folder, &format!("{name} is missing")),
+        _ => Error::io("read", &path)(e),
+    })?;
+    let size = file.metadata().map_err(Error::io("read", &path))?.len();
+    if size != expected.size {
+        let how = if size < expected.size {
+            "truncated"
+        } else {
+            "too long"
+        };
+        return Err(damaged(
+            folder,
+            &format!(
+                "{name} is {how}: {size} bytes, not {} as manifest.json says",
+                expected.size
+            ),
+        ));
+    }
+    let found = entry(&path, file)?;
+    if found.sha256 != expected.sha256 {
+        return Err(damaged(
+            folder,
+            &format!(
+                "{name} is damaged: its sha256 is {}, not {} as manifest.json says",
+                found.sha256, expected.sha256
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn entry(path: &Path, mut file: File) -> Result<Entry> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    let mut size = 0;
+    loop {
+        let n = file.read(&mut buffer).map_err(Error::io("read", path))?;
+        if n == 0 {
+            break;
+        }
+        hash.update(&buffer[..n]);
+        size += n as u64;
+    }
+    Ok(Entry {
+        size,
+        sha256: hex(&hash.finalize()),
+    })
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Writes a value as indented JSON and brings it to the disk.
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let mut text = serde_json::to_vec_pretty(value)
+        .map_err(|e| Error::run(format!("cannot write {}: {e}", path.display())))?;
+    text.push(b'\n');
+    write_synced(path, &text)
+}
+
+/// Writes a file and brings it to the disk.
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = File::create(path).map_err(Error::io("create", path))?;
+    file.write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .map_err(Error::io("write", path))
+}
+
+/// Brings a folder's list of names to the disk.
+pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
+    // Only Unix can open a folder as a file.
+    if cfg!(unix) {
+        File::open(folder)
+            .and_then(|f| f.sync_all())
+            .map_err(Error::io("write", folder))?;
+    }
+    Ok(())
+}

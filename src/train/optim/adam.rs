@@ -1,0 +1,202 @@
+//! Adam (Kingma and Ba, 2015) and AdamW (Loshchilov and Hutter, 2019), as PyTorch computes them:
+//!
+//! ```text
+//! Adam: g ← g + λθ        AdamW: θ ← θ − ηλθ
+//! m ← β₁m + (1 − β₁)g     v ← β₂v + (1 − β₂)g²
+//! θ ← θ − η/(1 − β₁ᵗ) · m / (√v/√(1 − β₂ᵗ) + ε)
+//! ```
+//!
+//! Our own step, not Burn's: coefficients and bias corrections are doubles (1 − 0.999 in single
+//! precision is off by 10⁻⁵), and moments of half-precision weights are kept in single precision.
+
+use super::groups::{Common, Decay, GroupConfig};
+use super::state::{self, full, like};
+use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
+use burn::tensor::{Device, Tensor};
+use serde::{Deserialize, Serialize};
+
+/// Adam with decoupled weight decay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdamwConfig {
+    /// The learning rate that the schedule multiplies.
+    pub lr: f64,
+    /// Decays of the first and the second moment.
+    pub betas: [f64; 2],
+    /// Added to the root of the second moment.
+    pub eps: f64,
+    /// λ above.
+    pub weight_decay: f64,
+    /// Which parameters are decayed.
+    pub decay: Decay,
+    /// Parameters with another learning rate or decay.
+    pub groups: Vec<GroupConfig>,
+}
+
+impl Default for AdamwConfig {
+    fn default() -> Self {
+        Self {
+            lr: 1e-3,
+            betas: [0.9, 0.999],
+            eps: 1e-8,
+            weight_decay: 0.01,
+            decay: Decay::Matrices,
+            groups: Vec::new(),
+        }
+    }
+}
+
+impl AdamwConfig {
+    pub(super) fn common(&self) -> Common<'_> {
+        Common {
+            weight_decay: self.weight_decay,
+            decay: self.decay,
+            groups: &self.groups,
+            matrices: None,
+        }
+    }
+
+    pub(super) fn step(&self, weight_decay: f64) -> Adam {
+        Adam {
+            betas: self.betas,
+            eps: self.eps,
+            weight_decay,
+            decoupled: true,
+        }
+    }
+}
+
+/// Adam; its weight decay is an L2 penalty that passes through the moments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdamConfig {
+    /// The learning rate that the schedule multiplies.
+    pub lr: f64,
+    /// Decays of the first and the second moment.
+    pub betas: [f64; 2],
+    /// Added to the root of the second moment.
+    pub eps: f64,
+    /// λ above.
+    pub weight_decay: f64,
+    /// Which parameters are decayed.
+    pub decay: Decay,
+    /// Parameters with another learning rate or decay.
+    pub groups: Vec<GroupConfig>,
+}
+
+impl Default for AdamConfig {
+    fn default() -> Self {
+        Self {
+            lr: 1e-3,
+            betas: [0.9, 0.999],
+            eps: 1e-8,
+            weight_decay: 0.0,
+            decay: Decay::Matrices,
+            groups: Vec::new(),
+        }
+    }
+}
+
+impl AdamConfig {
+    pub(super) fn common(&self) -> Common<'_> {
+        Common {
+            weight_decay: self.weight_decay,
+            decay: self.decay,
+            groups: &self.groups,
+            matrices: None,
+        }
+    }
+
+    pub(super) fn step(&self, weight_decay: f64) -> Adam {
+        Adam {
+            betas: self.betas,
+            eps: self.eps,
+            weight_decay,
+            decoupled: false,
+        }
+    }
+}
+
+/// One parameter's update.
+#[derive(Clone, Debug)]
+pub struct Adam {
+    pub(super) betas: [f64; 2],
+    pub(super) eps: f64,
+    pub(super) weight_decay: f64,
+    pub(super) decoupled: bool,
+}
+
+/// Moments of one parameter.
+#[derive(Clone, Debug)]
+pub struct AdamState<const D: usize> {
+    /// Steps taken.
+    pub time: usize,
+    /// Moving average of gradients.
+    pub first: Tensor<D>,
+    /// Moving average of squared gradients.
+    pub second: Tensor<D>,
+}
+
+impl Optimizer for Adam {
+    type State<const D: usize> = AdamState<D>;
+
+    fn step<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<AdamState<D>>,
+    ) -> (Tensor<D>, Option<AdamState<D>>) {
+        let [beta1, beta2] = self.betas;
+        let dtype = tensor.dtype();
+        let (mut tensor, mut grad) = (full(tensor), full(grad));
+        if self.weight_decay != 0.0 {
+            if self.decoupled {
+                tensor = tensor * (1.0 - lr * self.weight_decay);
+            } else {
+                grad = grad + tensor.clone() * self.weight_decay;
+            }
+        }
+        let first = grad.clone() * (1.0 - beta1);
+        let second = grad.square() * (1.0 - beta2);
+        let state = match state {
+            Some(old) => AdamState {
+                time: old.time + 1,
+                first: old.first * beta1 + first,
+                second: old.second * beta2 + second,
+            },
+            None => AdamState {
+                time: 1,
+                first,
+                second,
+            },
+        };
+        let correction = |beta: f64| 1.0 - beta.powf(state.time as f64);
+        let root = state.second.clone().sqrt() / correction(beta2).sqrt();
+        let update = state.first.clone() / (root + self.eps);
+        let tensor = tensor - update * (lr / correction(beta1));
+        (like(tensor, dtype), Some(state))
+    }
+
+    fn to_device<const D: usize>(mut state: AdamState<D>, device: &Device) -> AdamState<D> {
+        state.first = state.first.to_device(device);
+        state.second = state.second.to_device(device);
+        state
+    }
+}
+
+impl<const D: usize> RecordState for AdamState<D> {
+    fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
+        out.push_scalar(prefix, "time", self.time.into());
+        out.push_tensor(prefix, "first", self.first.to_data());
+        out.push_tensor(prefix, "second", self.second.to_data());
+    }
+
+    fn state_unflatten(prefix: &str, src: &mut StateSource, device: &Device) -> Option<Self> {
+        Some(Self {
+            time: state::counter(prefix, "time", src)?,
+            first: state::tensor(prefix, "first", src, device)?,
+            second: state::tensor(prefix, "second", src, device)?,
+        })
+    }
+}

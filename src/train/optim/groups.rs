@@ -1,0 +1,191 @@
+//! Which parameters are decayed, and which learn at another rate.
+//!
+//! nanoGPT's rule: parameters of two or more dimensions are decayed, gains and biases never. Groups
+//! then change learning rate and decay of the parameters whose path they match.
+
+use crate::error::{Error, Result, nearest};
+use crate::train::parameters::Parameter;
+use burn::module::{ParamGroup, ParamId};
+use serde::{Deserialize, Serialize};
+
+/// Which parameters weight decay holds for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decay {
+    /// Those of two or more dimensions: matrices and embeddings, not gains and biases.
+    #[default]
+    Matrices,
+    /// Every one.
+    All,
+}
+
+/// `[[optimizer.groups]]`: another learning rate or decay for some parameters. Where several groups
+/// match, the last one that has the key wins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GroupConfig {
+    /// A regular expression that is searched for in the dotted path of a parameter.
+    #[serde(rename = "match")]
+    pub pattern: String,
+    /// Multiplies the learning rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lr_scale: Option<f64>,
+    /// Replaces the weight decay; `decay` still says which parameters have any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight_decay: Option<f64>,
+}
+
+impl Default for GroupConfig {
+    fn default() -> Self {
+        Self {
+            pattern: String::new(),
+            lr_scale: None,
+            weight_decay: None,
+        }
+    }
+}
+
+/// How one parameter is updated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Multiplies the learning rate of the schedule.
+    pub lr_scale: f64,
+    /// Its weight decay; 0 for none.
+    pub weight_decay: f64,
+    /// Whether Muon orthogonalises its update (other optimizers ignore it).
+    pub matrix: bool,
+}
+
+/// The parameters that are updated alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cluster {
+    /// How.
+    pub settings: Settings,
+    /// Which.
+    pub ids: Vec<ParamId>,
+    /// Their paths, in the same order.
+    pub paths: Vec<String>,
+}
+
+/// What all optimizers have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Common<'a> {
+    pub weight_decay: f64,
+    pub decay: Decay,
+    pub groups: &'a [GroupConfig],
+    /// Where Muon's matrices are found.
+    pub matrices: Option<&'a str>,
+}
+
+/// Sorts the parameters into clusters of equal settings, in the order of their first members.
+pub(super) fn resolve(common: Common, parameters: &[Parameter]) -> Result<Vec<Cluster>> {
+    let groups = common
+        .groups
+        .iter()
+        .map(|group| matching(&group.pattern, parameters).map(|hits| (group, hits)))
+        .collect::<Result<Vec<_>>>()?;
+    let matrices = match common.matrices {
+        Some(pattern) => matching(pattern, parameters)?,
+        None => vec![false; parameters.len()],
+    };
+    let mut clusters: Vec<Cluster> = Vec::new();
+    for (i, parameter) in parameters.iter().enumerate() {
+        let rank = parameter.shape.len();
+        let mut settings = Settings {
+            lr_scale: 1.0,
+            weight_decay: common.weight_decay,
+            matrix: matrices[i] && rank == 2,
+        };
+        for (group, _) in groups.iter().filter(|(_, hits)| hits[i]) {
+            settings.lr_scale = group.lr_scale.unwrap_or(settings.lr_scale);
+            settings.weight_decay = group.weight_decay.unwrap_or(settings.weight_decay);
+        }
+        if common.decay == Decay::Matrices && rank < 2 {
+            settings.weight_decay = 0.0;
+        }
+        let at = clusters.iter().position(|c| c.settings == settings);
+        let at = at.unwrap_or_else(|| {
+            clusters.push(Cluster {
+                settings,
+                ids: Vec::new(),
+                paths: Vec::new(),
+            });
+            clusters.len() - 1
+        });
+        clusters[at].ids.push(parameter.id);
+        clusters[at].paths.push(parameter.path.clone());
+    }
+    Ok(clusters)
+}
+
+/// For each parameter, whether the pattern is found in its path; an error when it is in none.
+fn matching(pattern: &str, parameters: &[Parameter]) -> Result<Vec<bool>> {
+    let group = ParamGroup::from_regex(pattern).map_err(|_| {
+        Error::usage(format!(
+            "[optimizer] `{pattern}` is not a regular expression (https://docs.rs/regex has the syntax)"
+        ))
+    })?;
+    let hits: Vec<bool> = parameters
+        .iter()
+        .map(|p| group.matches(&p.id, Some(&p.path)))
+        .collect();
+    if hits.contains(&true) {
+        return Ok(hits);
+    }
+    Err(Error::usage(format!(
+        "[optimizer] `{pattern}` matches no parameter; {}",
+        nearby(pattern, parameters)
+    )))
+}
+
+/// A path or a part of one that looks like the pattern, else a few paths.
+fn nearby(pattern: &str, parameters: &[Parameter]) -> String {
+    let word = pattern.trim_matches(['^', '$']).replace('\\', "");
+    let parts = parameters.iter().flat_map(|p| p.path.split('.'));
+    let prefixes = parameters
+        .iter()
+        .flat_map(|p| p.path.match_indices('.').map(|(at, _)| &p.path[..at]));
+    let paths = parameters.iter().map(|p| p.path.as_str());
+    if let Some(near) = nearest(&word, parts.chain(prefixes).chain(paths)) {
+        return format!("did you mean `{near}`?");
+    }
+    let step = parameters.len().div_ceil(4).max(1);
+    let some: Vec<String> = parameters
+        .iter()
+        .step_by(step)
+        .map(|p| format!("`{}`", p.path))
+        .collect();
+    format!("parameters are named like {}", some.join(", "))
+}
+
+/// Faults of sense in what all optimizers share.
+pub(super) fn faults(common: Common) -> Vec<String> {
+    let mut faults = Vec::new();
+    if !(common.weight_decay >= 0.0 && common.weight_decay.is_finite()) {
+        faults.push(format!(
+            "weight_decay = {} is not a number of 0 or more",
+            common.weight_decay
+        ));
+    }
+    for group in common.groups {
+        let name = &group.pattern;
+        if name.is_empty() {
+            faults.push("a group has no `match`: a pattern of parameter paths".to_string());
+        } else if ParamGroup::from_regex(name).is_err() {
+            faults.push(format!("group `{name}` is not a regular expression"));
+        }
+        if group.lr_scale.is_none() && group.weight_decay.is_none() {
+            faults.push(format!(
+                "group `{name}` changes nothing; give it `lr_scale` or `weight_decay`"
+            ));
+        }
+        for (key, value) in [("lr_scale", group.lr_scale), ("weight_decay", group.weight_decay)] {
+            if let Some(value) = value.filter(|v| !(*v >= 0.0 && v.is_finite())) {
+                faults.push(format!(
+                    "group `{name}`: {key} = {value} is not a number of 0 or more"
+                ));
+            }
+        }
+    }
+    faults
+}

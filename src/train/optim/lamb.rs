@@ -1,0 +1,62 @@
+//! LAMB, layer-wise adaptive moments for large batches (You et al. 2020, algorithm 2):
+//!
+//! ```text
+//! r = m̂/(√v̂ + ε) + λθ,   θ ← θ − η·‖θ‖/‖r‖·r
+//! ```
+//!
+//! with Adam's bias-corrected moments m̂ and v̂; the ratio is 1 where a norm is 0.
+
+use super::groups::{Common, Decay, GroupConfig};
+use burn::optim::{Lamb, LambConfig as BurnLamb};
+use serde::{Deserialize, Serialize};
+
+/// Adam with a step in proportion to each parameter's norm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LambConfig {
+    /// The learning rate that the schedule multiplies.
+    pub lr: f64,
+    /// Decays of the first and the second moment.
+    pub betas: [f64; 2],
+    /// ε above.
+    pub eps: f64,
+    /// λ above.
+    pub weight_decay: f64,
+    /// Which parameters are decayed.
+    pub decay: Decay,
+    /// Parameters with another learning rate or decay.
+    pub groups: Vec<GroupConfig>,
+}
+
+impl Default for LambConfig {
+    fn default() -> Self {
+        Self {
+            lr: 1e-3,
+            betas: [0.9, 0.999],
+            eps: 1e-6,
+            weight_decay: 0.01,
+            decay: Decay::Matrices,
+            groups: Vec::new(),
+        }
+    }
+}
+
+impl LambConfig {
+    pub(super) fn common(&self) -> Common<'_> {
+        Common {
+            weight_decay: self.weight_decay,
+            decay: self.decay,
+            groups: &self.groups,
+            matrices: None,
+        }
+    }
+
+    pub(super) fn step(&self, weight_decay: f64) -> Lamb {
+        BurnLamb::new()
+            .with_beta_1(self.betas[0] as f32)
+            .with_beta_2(self.betas[1] as f32)
+            .with_epsilon(self.eps as f32)
+            .with_weight_decay(weight_decay as f32)
+            .build()
+    }
+}

@@ -1,0 +1,58 @@
+//! Lion, evolved sign momentum (Chen et al. 2023, "Symbolic discovery of optimization algorithms"):
+//!
+//! ```text
+//! θ ← (1 − ηλ)θ − η·sign(β₁m + (1 − β₁)g),   m ← β₂m + (1 − β₂)g
+//! ```
+//!
+//! It wants a learning rate 3 to 10 times smaller than AdamW's, and a decay that much larger.
+
+use super::groups::{Common, Decay, GroupConfig};
+use burn::optim::{Lion, LionConfig as BurnLion};
+use serde::{Deserialize, Serialize};
+
+/// Sign momentum.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LionConfig {
+    /// The learning rate that the schedule multiplies.
+    pub lr: f64,
+    /// Weight of the momentum in the step, and its decay.
+    pub betas: [f64; 2],
+    /// λ above.
+    pub weight_decay: f64,
+    /// Which parameters are decayed.
+    pub decay: Decay,
+    /// Parameters with another learning rate or decay.
+    pub groups: Vec<GroupConfig>,
+}
+
+impl Default for LionConfig {
+    fn default() -> Self {
+        Self {
+            lr: 1e-4,
+            betas: [0.9, 0.99],
+            weight_decay: 0.0,
+            decay: Decay::Matrices,
+            groups: Vec::new(),
+        }
+    }
+}
+
+impl LionConfig {
+    pub(super) fn common(&self) -> Common<'_> {
+        Common {
+            weight_decay: self.weight_decay,
+            decay: self.decay,
+            groups: &self.groups,
+            matrices: None,
+        }
+    }
+
+    pub(super) fn step(&self, weight_decay: f64) -> Lion {
+        BurnLion::new()
+            .with_beta_1(self.betas[0] as f32)
+            .with_beta_2(self.betas[1] as f32)
+            .with_weight_decay(weight_decay as f32)
+            .build()
+    }
+}

@@ -1,0 +1,244 @@
+//! Optimizers: which update a gradient becomes, for every parameter of a module.
+//!
+//! A config becomes one `ModuleOptimizer` of Burn with a group for each combination of learning rate,
+//! decay and kind of update. The schedule's learning rate is given at each step; groups scale it.
+
+pub mod adafactor;
+pub mod adam;
+pub mod groups;
+pub mod lamb;
+pub mod lion;
+pub mod muon;
+pub mod sgd;
+mod state;
+
+use super::parameters::{self, Parameter};
+use crate::error::{Error, Result};
+use crate::nn::Kind;
+pub use adafactor::AdafactorConfig;
+pub use adam::{AdamConfig, AdamwConfig};
+use burn::module::{Module, ParamGroup};
+use burn::optim::{LearningRate, ModuleOptimizer, Optimizer};
+use burn::tensor::{Device, Tensor};
+use groups::{Cluster, Common};
+pub use groups::{Decay, GroupConfig};
+pub use lamb::LambConfig;
+pub use lion::LionConfig;
+pub use muon::MuonConfig;
+use serde::{Deserialize, Serialize};
+pub use sgd::SgdConfig;
+
+/// `[optimizer]`: how parameters follow their gradients.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum OptimizerConfig {
+    /// Adam with decoupled weight decay.
+    Adamw(AdamwConfig),
+    /// Adam.
+    Adam(AdamConfig),
+    /// Gradient descent with momentum.
+    Sgd(SgdConfig),
+    /// Sign momentum.
+    Lion(LionConfig),
+    /// Factored second moments.
+    Adafactor(AdafactorConfig),
+    /// Layer-wise adaptive moments.
+    Lamb(LambConfig),
+    /// Orthogonalised momentum.
+    Muon(MuonConfig),
+}
+
+impl Default for OptimizerConfig {
+    fn default() -> Self {
+        Self::Adamw(AdamwConfig::default())
+    }
+}
+
+/// The kinds of `[optimizer]`.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        kind: "adamw",
+        summary: "Adam with decoupled weight decay",
+        source: "Loshchilov and Hutter 2019",
+        example: "kind = \"adamw\"\nlr = 1e-3\nbetas = [0.9, 0.95]\nweight_decay = 0.1",
+    },
+    Kind {
+        kind: "adam",
+        summary: "adaptive moments; weight decay as an L2 penalty",
+        source: "Kingma and Ba 2015",
+        example: "kind = \"adam\"\nlr = 1e-3",
+    },
+    Kind {
+        kind: "sgd",
+        summary: "gradient descent with momentum",
+        source: "Sutskever et al. 2013",
+        example: "kind = \"sgd\"\nlr = 0.1\nmomentum = 0.9",
+    },
+    Kind {
+        kind: "lion",
+        summary: "the sign of a momentum",
+        source: "Chen et al. 2023",
+        example: "kind = \"lion\"\nlr = 1e-4\nweight_decay = 1.0",
+    },
+    Kind {
+        kind: "adafactor",
+        summary: "second moments of rows and columns only",
+        source: "Shazeer and Stern 2018",
+        example: "kind = \"adafactor\"\nlr = 1e-2",
+    },
+    Kind {
+        kind: "lamb",
+        summary: "Adam with a step in proportion to each parameter's norm",
+        source: "You et al. 2020",
+        example: "kind = \"lamb\"\nlr = 2e-3",
+    },
+    Kind {
+        kind: "muon",
+        summary: "orthogonalised momentum for the blocks' matrices, AdamW for the rest",
+        source: "Jordan et al. 2024",
+        example: "kind = \"muon\"\nlr = 0.02\nadamw_lr = 3e-4",
+    },
+];
+
+impl OptimizerConfig {
+    /// The learning rate that the schedule multiplies.
+    pub fn lr(&self) -> f64 {
+        match self {
+            Self::Adamw(c) => c.lr,
+            Self::Adam(c) => c.lr,
+            Self::Sgd(c) => c.lr,
+            Self::Lion(c) => c.lr,
+            Self::Adafactor(c) => c.lr,
+            Self::Lamb(c) => c.lr,
+            Self::Muon(c) => c.lr,
+        }
+    }
+
+    /// Faults of sense, each as a sentence about keys of `[optimizer]`.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = groups::faults(self.common());
+        let (betas, eps, momentum) = match self {
+            Self::Adamw(c) => (Some(c.betas), Some(c.eps), None),
+            Self::Adam(c) => (Some(c.betas), Some(c.eps), None),
+            Self::Lamb(c) => (Some(c.betas), Some(c.eps), None),
+            Self::Lion(c) => (Some(c.betas), None, None),
+            Self::Muon(c) => (Some(c.adamw_betas), Some(c.adamw_eps), Some(c.momentum)),
+            Self::Sgd(c) => (None, None, Some(c.momentum)),
+            Self::Adafactor(_) => (None, None, None),
+        };
+        match self {
+            Self::Sgd(c) => c.faults(&mut faults),
+            Self::Adafactor(c) => c.faults(&mut faults),
+            Self::Muon(c) if !positive(c.adamw_lr) => {
+                faults.push(format!("adamw_lr = {} is not a positive number", c.adamw_lr));
+            }
+            _ => {}
+        }
+        if !positive(self.lr()) {
+            faults.push(format!("lr = {} is not a positive number", self.lr()));
+        }
+        for decay in betas.into_iter().flatten().chain(momentum) {
+            if !(0.0..1.0).contains(&decay) {
+                faults.push(format!("a decay of moments lies in [0, 1), not at {decay}"));
+            }
+        }
+        if let Some(eps) = eps.filter(|e| !(*e >= 0.0 && e.is_finite())) {
+            faults.push(format!("eps = {eps} is not a number of 0 or more"));
+        }
+        faults
+    }
+
+    /// How the parameters of `model` are updated: what `check` and `plan` can show.
+    ///
+    /// # Errors
+    /// A group's pattern that is in no parameter's path.
+    pub fn clusters(&self, parameters: &[Parameter]) -> Result<Vec<Cluster>> {
+        let mut clusters = groups::resolve(self.common(), parameters)?;
+        if let Self::Muon(c) = self {
+            for cluster in clusters.iter_mut().filter(|c| !c.settings.matrix) {
+                cluster.settings.lr_scale *= c.adamw_lr / c.lr;
+            }
+        }
+        Ok(clusters)
+    }
+
+    fn common(&self) -> Common<'_> {
+        match self {
+            Self::Adamw(c) => c.common(),
+            Self::Adam(c) => c.common(),
+            Self::Sgd(c) => c.common(),
+            Self::Lion(c) => c.common(),
+            Self::Adafactor(c) => c.common(),
+            Self::Lamb(c) => c.common(),
+            Self::Muon(c) => c.common(),
+        }
+    }
+
+    /// Adds the update of one cluster; the first becomes the fallback that Burn asks for.
+    fn add(&self, to: Option<ModuleOptimizer>, cluster: Cluster) -> ModuleOptimizer {
+        let decay = cluster.settings.weight_decay;
+        match self {
+            Self::Adamw(c) => with(to, cluster, c.step(decay)),
+            Self::Adam(c) => with(to, cluster, c.step(decay)),
+            Self::Sgd(c) => with(to, cluster, c.step(decay)),
+            Self::Lion(c) => with(to, cluster, c.step(decay)),
+            Self::Adafactor(c) => with(to, cluster, c.step(decay)),
+            Self::Lamb(c) => with(to, cluster, c.step(decay)),
+            Self::Muon(c) if cluster.settings.matrix => with(to, cluster, c.step(decay)),
+            Self::Muon(c) => with(to, cluster, c.adamw(decay)),
+        }
+    }
+}
+
+/// The optimizer of a model whose parameters have their final ids
+/// ([`name_parameters`](parameters::name_parameters)).
+///
+/// # Errors
+/// A group's pattern that is in no parameter's path, and a model without parameters.
+pub fn build<M: Module>(config: &OptimizerConfig, model: &M) -> Result<ModuleOptimizer> {
+    config
+        .clusters(&parameters::list(model))?
+        .into_iter()
+        .fold(None, |optimizer, cluster| Some(config.add(optimizer, cluster)))
+        .ok_or_else(|| Error::run("the model has no parameters to train"))
+}
+
+fn positive(x: f64) -> bool {
+    x > 0.0 && x.is_finite()
+}
+
+fn with<O: Optimizer>(to: Option<ModuleOptimizer>, cluster: Cluster, optimizer: O) -> ModuleOptimizer {
+    let scaled = Scaled {
+        optimizer,
+        lr_scale: cluster.settings.lr_scale,
+    };
+    match to {
+        None => scaled.into(),
+        Some(to) => to.with_group(ParamGroup::from_ids(cluster.ids), scaled, None),
+    }
+}
+
+/// An optimizer at a multiple of the learning rate.
+#[derive(Clone)]
+struct Scaled<O> {
+    optimizer: O,
+    lr_scale: f64,
+}
+
+impl<O: Optimizer> Optimizer for Scaled<O> {
+    type State<const D: usize> = O::State<D>;
+
+    fn step<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<Self::State<D>>,
+    ) -> (Tensor<D>, Option<Self::State<D>>) {
+        self.optimizer.step(lr * self.lr_scale, tensor, grad, state)
+    }
+
+    fn to_device<const D: usize>(state: Self::State<D>, device: &Device) -> Self::State<D> {
+        O::to_device(state, device)
+    }
+}

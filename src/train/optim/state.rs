@@ -1,0 +1,41 @@
+//! Small parts that our own optimizer steps share.
+
+use burn::optim::StateSource;
+use burn::tensor::{DType, Device, FloatDType, Tensor};
+
+/// The tensor in single precision when it is in half.
+pub(super) fn full<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    match tensor.dtype() {
+        DType::F16 | DType::BF16 => tensor.cast(FloatDType::F32),
+        _ => tensor,
+    }
+}
+
+/// The tensor in the number format of the weights.
+pub(super) fn like<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
+    if tensor.dtype() == dtype {
+        tensor
+    } else {
+        tensor.cast(FloatDType::from(dtype))
+    }
+}
+
+/// A tensor of a record, in the number format that it was saved in.
+pub(super) fn tensor<const D: usize>(
+    prefix: &str,
+    leaf: &str,
+    source: &mut StateSource,
+    device: &Device,
+) -> Option<Tensor<D>> {
+    let data = source.take_tensor(prefix, leaf)?;
+    if data.rank() != D {
+        return None;
+    }
+    let dtype = data.dtype();
+    Some(Tensor::from_data(data, (device, dtype)))
+}
+
+/// A counter of a record.
+pub(super) fn counter(prefix: &str, leaf: &str, source: &mut StateSource) -> Option<usize> {
+    usize::try_from(source.take_scalar(prefix, leaf)?).ok()
+}

@@ -1,0 +1,133 @@
+//! The parameters of a module by their dotted paths: `stack.blocks.0.attention.MultiHead.query.weight`.
+//!
+//! A path is what files, groups and messages call a parameter. Optimizer states are keyed by
+//! `ParamId`, which Burn draws at random; [`name_parameters`] derives the ids from the paths, so that
+//! two processes that build the same model agree on them and equal runs write equal files.
+
+use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param, ParamId};
+use burn::tensor::{Bool, Int, Tensor};
+use sha2::{Digest, Sha256};
+
+/// What a parameter is, without its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Names of the fields from the root, joined by dots.
+    pub path: String,
+    /// The key of its gradient and of its optimizer state.
+    pub id: ParamId,
+    /// Lengths of its dimensions.
+    pub shape: Vec<usize>,
+}
+
+/// The float parameters in the order of the module's fields. Values that are not drawn yet stay so.
+pub fn list<M: Module>(model: &M) -> Vec<Parameter> {
+    let mut lister = Lister::default();
+    model.visit(&mut lister);
+    lister.found
+}
+
+/// The same module with ids that are functions of the paths.
+///
+/// Call it once on a freshly built model, before any optimizer sees it.
+pub fn name_parameters<M: Module>(model: M) -> M {
+    model.map(&mut Namer::default())
+}
+
+/// Draws the values of all parameters now, in their order.
+pub fn materialised<M: Module>(model: M) -> M {
+    model.visit(&mut Drawer);
+    model
+}
+
+struct Drawer;
+
+impl ModuleVisitor for Drawer {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        drop(param.val());
+    }
+}
+
+/// The id of the parameter at a path: the first 64 bits of the path's SHA-256.
+pub fn id_of(path: &str) -> ParamId {
+    let digest = Sha256::digest(path.as_bytes());
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest[..8]);
+    ParamId::from(u64::from_le_bytes(first))
+}
+
+/// Where a traversal stands.
+#[derive(Default)]
+pub(crate) struct Path(Vec<String>);
+
+impl Path {
+    pub(crate) fn enter(&mut self, name: &str) {
+        self.0.push(name.to_string());
+    }
+
+    pub(crate) fn exit(&mut self) {
+        self.0.pop();
+    }
+
+    pub(crate) fn joined(&self) -> String {
+        self.0.join(".")
+    }
+}
+
+#[derive(Default)]
+struct Lister {
+    path: Path,
+    found: Vec<Parameter>,
+}
+
+impl ModuleVisitor for Lister {
+    fn enter_module(&mut self, name: &str, _container: &str) {
+        self.path.enter(name);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.exit();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.found.push(Parameter {
+            path: self.path.joined(),
+            id: param.id,
+            shape: param.lazy_shape().to_vec(),
+        });
+    }
+}
+
+#[derive(Default)]
+struct Namer {
+    path: Path,
+}
+
+impl ModuleMapper for Namer {
+    fn enter_module(&mut self, name: &str, _container: &str) {
+        self.path.enter(name);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.exit();
+    }
+
+    fn map_float<const D: usize>(&mut self, mut param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        param.id = id_of(&self.path.joined());
+        param
+    }
+
+    fn map_int<const D: usize>(&mut self, mut param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
+        param.id = id_of(&self.path.joined());
+        param
+    }
+
+    fn map_bool<const D: usize>(&mut self, mut param: Param<Tensor<D, Bool>>) -> Param<Tensor<D, Bool>> {
+        param.id = id_of(&self.path.joined());
+        param
+    }
+
+    fn map_flag(&mut self, mut flag: Param<Flag>) -> Param<Flag> {
+        flag.id = id_of(&self.path.joined());
+        flag
+    }
+}

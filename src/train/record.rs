@@ -1,0 +1,48 @@
+//! The lines of `metrics.jsonl`.
+
+use super::checkpoint::Window;
+use super::job::Report;
+use crate::task::StepOutput;
+use serde_json::{Map, Value, json};
+
+/// Adds a step to the sums of the next line.
+pub fn add(window: &mut Window, step: &StepOutput, grad_norm: f64) {
+    window.steps += 1;
+    window.loss += step.loss.sum;
+    window.weight += step.loss.weight;
+    window.items += step.items;
+    window.grad_norm += grad_norm;
+}
+
+/// A line about training steps; `items` were seen so far.
+pub fn train(report: &Report, items: u64) -> Value {
+    json!({
+        "step": report.step,
+        "split": report.split,
+        "loss": report.loss,
+        "perplexity": report.loss.exp(),
+        "lr": report.lr,
+        "grad_norm": report.grad_norm,
+        "items": items,
+        "items_per_s": report.items_per_s,
+        "elapsed_s": report.elapsed_s,
+    })
+}
+
+/// A line about an evaluation.
+pub fn valid(report: &Report) -> Value {
+    let mut line = Map::new();
+    line.insert("step".into(), report.step.into());
+    line.insert("split".into(), report.split.into());
+    line.insert("loss".into(), report.loss.into());
+    for (name, value) in &report.metrics {
+        line.insert(name.clone(), (*value).into());
+    }
+    line.insert("elapsed_s".into(), report.elapsed_s.into());
+    line.into()
+}
+
+/// A line about a step that was left out.
+pub fn skipped(step: u64, loss: f64, samples: &[u64]) -> Value {
+    json!({ "step": step, "split": "train", "loss": loss, "skipped": true, "samples": samples })
+}

@@ -1,0 +1,248 @@
+//! A run folder: everything a run is, was and needs, held by one process at a time.
+//!
+//! ```text
+//! experiment.toml resolved.toml tokenizer.json machine.json    written before the first step
+//! metrics.jsonl samples.jsonl                                  appended
+//! steps/NNNNNNNN/ best latest                                  checkpoints
+//! scores.json report/                                          made afterwards
+//! run.lock                                                     held while a process trains here
+//! ```
+
+use super::manifest::{sync_folder, write_synced};
+use crate::error::{Error, Result};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The experiment as its author wrote it.
+pub const EXPERIMENT: &str = "experiment.toml";
+/// The experiment with every value spelled out; written last, its presence makes a folder a run folder.
+pub const RESOLVED: &str = "resolved.toml";
+/// The tokenizer.
+pub const TOKENIZER: &str = "tokenizer.json";
+/// What the run was computed on.
+pub const MACHINE: &str = "machine.json";
+/// The journal.
+pub const METRICS: &str = "metrics.jsonl";
+/// Generated texts.
+pub const SAMPLES: &str = "samples.jsonl";
+const SCORES: &str = "scores.json";
+const LOCK: &str = "run.lock";
+const STEPS: &str = "steps";
+const REPORT: &str = "report";
+
+/// An open run folder; no other process can train in it until the value is dropped.
+#[derive(Debug)]
+pub struct RunDir {
+    root: PathBuf,
+    _lock: File,
+}
+
+/// What to do with a run that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// Leave it alone: an error.
+    Refuse,
+    /// Delete it and start over (`--fresh`).
+    Replace,
+}
+
+impl RunDir {
+    /// Makes the folder for a new run and locks it.
+    ///
+    /// # Errors
+    /// When the folder holds a run (unless it is to be replaced) or anything else, or when another process
+    /// trains in it.
+    pub fn create(root: impl AsRef<Path>, existing: Existing) -> Result<Self> {
+        let root = root.as_ref();
+        if !is_run(root) && !is_vacant(root)? {
+            return Err(Error::usage(format!(
+                "{} exists and is not a run folder; name another with --run DIR",
+                root.display()
+            )));
+        }
+        if is_run(root) && existing == Existing::Refuse {
+            return Err(refusal(root));
+        }
+        std::fs::create_dir_all(root).map_err(Error::io("create", root))?;
+        let run = Self::locked(root)?;
+        if is_run(root) {
+            run.clear()?;
+        }
+        std::fs::create_dir_all(run.steps()).map_err(Error::io("create", run.steps()))?;
+        Ok(run)
+    }
+
+    /// Opens and locks the folder of a run that exists.
+    ///
+    /// # Errors
+    /// When it holds no run, or when another process trains in it.
+    pub fn open(root: impl AsRef<Path>) -> Result<Self> {
+        let root = root.as_ref();
+        require_run(root)?;
+        let run = Self::locked(root)?;
+        std::fs::create_dir_all(run.steps()).map_err(Error::io("create", run.steps()))?;
+        Ok(run)
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The path of a file of the run.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// The folder of the checkpoints.
+    pub fn steps(&self) -> PathBuf {
+        steps_of(&self.root)
+    }
+
+    /// Writes a file of the run whole or not at all.
+    ///
+    /// # Errors
+    /// When the disk refuses; the file is then as it was.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.path(name);
+        let partial = self.path(&format!("{name}.tmp"));
+        let written = write_synced(&partial, bytes).and_then(|()| {
+            std::fs::rename(&partial, &path).map_err(Error::io("write", &path))?;
+            sync_folder(&self.root)
+        });
+        if written.is_err() {
+            // Best effort: the error that is returned is the one that matters.
+            let _ = std::fs::remove_file(&partial);
+        }
+        written
+    }
+
+    fn locked(root: &Path) -> Result<Self> {
+        let path = root.join(LOCK);
+        let mut file = OpenOptions::new()
+            .create(true)
+            .read(true)
+            .write(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(Error::io("open", &path))?;
+        match patient_lock(&file) {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // The number is a courtesy; without it the message still says what is wrong.
+                let _ = file.read_to_string(&mut holder);
+                let holder = match holder.trim() {
+                    "" => "another process".to_string(),
+                    pid => format!("process {pid}"),
+                };
+                return Err(Error::run(format!(
+                    "{} is in use: {holder} trains in it",
+                    root.display()
+                )));
+            }
+            Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path)(e)),
+        }
+        file.set_len(0)
+            .and_then(|()| file.seek(SeekFrom::Start(0)))
+            .and_then(|_| file.write_all(format!("{}\n", std::process::id()).as_bytes()))
+            .map_err(Error::io("write", &path))?;
+        Ok(Self {
+            root: root.to_path_buf(),
+            _lock: file,
+        })
+    }
+
+    /// Deletes what a run writes and nothing else. What marks the folder as a run's goes last.
+    fn clear(&self) -> Result<()> {
+        for folder in [STEPS, REPORT] {
+            gone(std::fs::remove_dir_all(self.path(folder)), &self.path(folder))?;
+        }
+        for file in [
+            "latest", "best", METRICS, SAMPLES, SCORES, TOKENIZER, MACHINE, EXPERIMENT, RESOLVED,
+        ] {
+            gone(std::fs::remove_file(self.path(file)), &self.path(file))?;
+        }
+        Ok(())
+    }
+}
+
+/// The folder of a run's checkpoints.
+pub fn steps_of(root: &Path) -> PathBuf {
+    root.join(STEPS)
+}
+
+/// Whether a folder holds a run.
+pub fn is_run(root: &Path) -> bool {
+    root.join(RESOLVED).is_file()
+}
+
+/// An error when a folder holds no run, for commands that read one.
+///
+/// # Errors
+/// With what is there instead.
+pub fn require_run(root: &Path) -> Result<()> {
+    if is_run(root) {
+        return Ok(());
+    }
+    Err(Error::usage(if root.is_dir() {
+        format!("{} is not a run folder: it has no {RESOLVED}", root.display())
+    } else {
+        format!("there is no run folder {}", root.display())
+    }))
+}
+
+/// Takes the lock; waits a moment for a process that is about to be gone.
+fn patient_lock(file: &File) -> Result<(), TryLockError> {
+    const TRIES: u32 = 10;
+    for _ in 1..TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(30)),
+            settled => return settled,
+        }
+    }
+    file.try_lock()
+}
+
+fn refusal(root: &Path) -> Error {
+    let shown = root.display();
+    let checkpoints = super::checkpoint::steps(root);
+    Error::usage(match checkpoints.last() {
+        Some(step) => format!(
+            "{shown} holds a run at step {step}; go on with `formwork resume {shown}`, \
+             start over with --fresh, or name another folder with --run DIR"
+        ),
+        None => format!(
+            "{shown} holds a run without a checkpoint; start over with --fresh, \
+             or name another folder with --run DIR"
+        ),
+    })
+}
+
+/// Whether nothing is there, or only what a run writes before its first step: it was killed there.
+fn is_vacant(root: &Path) -> Result<bool> {
+    let entries = match std::fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(true),
+        Err(e) if e.kind() == ErrorKind::NotADirectory => return Ok(false),
+        Err(e) => return Err(Error::io("read", root)(e)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Error::io("read", root))?;
+        names.push(entry.file_name().to_string_lossy().into_owned());
+    }
+    let begun = names.iter().any(|name| name == LOCK);
+    let ours = [LOCK, STEPS, EXPERIMENT, RESOLVED, TOKENIZER, MACHINE];
+    let is_ours = |name: &String| ours.contains(&name.trim_end_matches(".tmp"));
+    Ok(names.is_empty() || begun && names.iter().all(is_ours))
+}
+
+fn gone(removed: std::io::Result<()>, path: &Path) -> Result<()> {
+    match removed {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("delete", path)(e)),
+        _ => Ok(()),
+    }
+}

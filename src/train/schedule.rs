@@ -1,0 +1,322 @@
+//! Learning rates as closed forms of the step: nothing to save, nothing to replay.
+//!
+//! `step` counts from 0 and is the step about to be taken. During the warm-up of `w` steps every
+//! schedule gives `base·(step + 1)/(w + 1)`, as nanoGPT does: the first step moves, and the step after
+//! the warm-up has the full rate.
+
+use crate::nn::Kind;
+use serde::{Deserialize, Serialize};
+use std::f64::consts::PI;
+
+/// `[schedule]`: how the learning rate changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ScheduleConfig {
+    /// The same all the time.
+    Constant(ConstantConfig),
+    /// A straight line down.
+    Linear(DecayConfig),
+    /// Half a cosine down.
+    Cosine(DecayConfig),
+    /// Falls with the root of the step.
+    InverseSqrt(InverseSqrtConfig),
+    /// The 2017 Transformer's rule.
+    Noam(NoamConfig),
+    /// Warm-up, a plateau, a short decay.
+    Wsd(WsdConfig),
+}
+
+impl Default for ScheduleConfig {
+    fn default() -> Self {
+        Self::Constant(ConstantConfig::default())
+    }
+}
+
+/// The kinds of `[schedule]`.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        kind: "constant",
+        summary: "the same learning rate after the warm-up",
+        source: "",
+        example: "kind = \"constant\"\nwarmup_steps = 100",
+    },
+    Kind {
+        kind: "linear",
+        summary: "a straight line down to min_lr",
+        source: "Devlin et al. 2019 (BERT)",
+        example: "kind = \"linear\"\nwarmup_steps = 100",
+    },
+    Kind {
+        kind: "cosine",
+        summary: "half a cosine down to min_lr",
+        source: "Loshchilov and Hutter 2017; Radford et al. 2018",
+        example: "kind = \"cosine\"\nwarmup_steps = 100\nfinal_fraction = 0.1",
+    },
+    Kind {
+        kind: "inverse_sqrt",
+        summary: "base·√(warmup/step) after the warm-up",
+        source: "Vaswani et al. 2017; Raffel et al. 2020 (T5)",
+        example: "kind = \"inverse_sqrt\"\nwarmup_steps = 4000",
+    },
+    Kind {
+        kind: "noam",
+        summary: "lr·d_model^-0.5·min(n^-0.5, n·warmup^-1.5) at step n",
+        source: "Vaswani et al. 2017, section 5.3",
+        example: "kind = \"noam\"\nwarmup_steps = 4000\nd_model = 512",
+    },
+    Kind {
+        kind: "wsd",
+        summary: "warm-up, a plateau, then a decay over the last steps",
+        source: "Hu et al. 2024 (MiniCPM)",
+        example: "kind = \"wsd\"\nwarmup_steps = 100\ndecay_fraction = 0.2",
+    },
+];
+
+/// The knob of `constant`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConstantConfig {
+    /// Steps of rising learning rate at the start.
+    pub warmup_steps: u64,
+}
+
+/// The knobs of `linear` and `cosine`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DecayConfig {
+    /// Steps of rising learning rate at the start.
+    pub warmup_steps: u64,
+    /// The step at which the decay has ended; `train.steps` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decay_steps: Option<u64>,
+    /// The learning rate at the end; 0 when both are absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_lr: Option<f64>,
+    /// The learning rate at the end as a fraction of the full one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub final_fraction: Option<f64>,
+}
+
+/// The knobs of `inverse_sqrt`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct InverseSqrtConfig {
+    /// Steps of rising learning rate at the start; the fall begins there.
+    pub warmup_steps: u64,
+    /// The least learning rate.
+    pub min_lr: f64,
+}
+
+impl Default for InverseSqrtConfig {
+    fn default() -> Self {
+        Self {
+            warmup_steps: 4000,
+            min_lr: 0.0,
+        }
+    }
+}
+
+/// The knobs of `noam`; the optimizer's `lr` is the formula's factor, 1 in the paper.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NoamConfig {
+    /// Steps of rising learning rate at the start.
+    pub warmup_steps: u64,
+    /// The formula's width.
+    pub d_model: u64,
+}
+
+impl Default for NoamConfig {
+    fn default() -> Self {
+        Self {
+            warmup_steps: 4000,
+            d_model: 512,
+        }
+    }
+}
+
+/// The knobs of `wsd`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WsdConfig {
+    /// Steps of rising learning rate at the start.
+    pub warmup_steps: u64,
+    /// Steps of the decay at the end; `decay_fraction` of `train.steps` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decay_steps: Option<u64>,
+    /// The share of `train.steps` that the decay takes; 0.1 when both are absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decay_fraction: Option<f64>,
+    /// The learning rate at the end; 0 when both are absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_lr: Option<f64>,
+    /// The learning rate at the end as a fraction of the full one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub final_fraction: Option<f64>,
+    /// How it falls.
+    pub shape: WsdShape,
+}
+
+impl Default for WsdConfig {
+    fn default() -> Self {
+        Self {
+            warmup_steps: 0,
+            decay_steps: None,
+            decay_fraction: None,
+            min_lr: None,
+            final_fraction: None,
+            shape: WsdShape::Linear,
+        }
+    }
+}
+
+/// How the learning rate falls at the end of `wsd`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WsdShape {
+    /// A straight line.
+    Linear,
+    /// Half a cosine.
+    Cosine,
+    /// 1 − √(share of the decay done) (Hägele et al. 2024).
+    Sqrt,
+}
+
+/// Steps of the decay when `wsd` names none (Hägele et al. 2024: 10 to 20 % of the run).
+const WSD_DECAY: f64 = 0.1;
+
+impl ScheduleConfig {
+    /// The learning rate of the step about to be taken, counted from 0, in a run of `total` steps.
+    pub fn lr(&self, base: f64, step: u64, total: u64) -> f64 {
+        let warmup = self.warmup_steps();
+        if let Self::Noam(c) = self {
+            let n = (step + 1) as f64;
+            let w = (c.warmup_steps.max(1)) as f64;
+            return base / (c.d_model as f64).sqrt() * (1.0 / n.sqrt()).min(n * w.powf(-1.5));
+        }
+        if step < warmup {
+            return base * (step + 1) as f64 / (warmup + 1) as f64;
+        }
+        match self {
+            Self::Constant(_) => base,
+            Self::Linear(c) => {
+                let (low, done) = (c.low(base), c.done(step, total));
+                low + (1.0 - done) * (base - low)
+            }
+            Self::Cosine(c) => {
+                let (low, done) = (c.low(base), c.done(step, total));
+                low + 0.5 * (1.0 + (PI * done).cos()) * (base - low)
+            }
+            Self::InverseSqrt(c) => {
+                let w = warmup.max(1) as f64;
+                (base * (w / (step as f64).max(w)).sqrt()).max(c.min_lr)
+            }
+            Self::Wsd(c) => {
+                let length = c.decay_length(total);
+                let start = total.saturating_sub(length).max(warmup);
+                let low = low(base, c.min_lr, c.final_fraction);
+                let done = share(step, start, total);
+                let left = match c.shape {
+                    WsdShape::Linear => 1.0 - done,
+                    WsdShape::Cosine => 0.5 * (1.0 + (PI * done).cos()),
+                    WsdShape::Sqrt => 1.0 - done.sqrt(),
+                };
+                low + left * (base - low)
+            }
+            Self::Noam(_) => unreachable!("returned above: its warm-up is part of the formula"),
+        }
+    }
+
+    /// Steps of rising learning rate at the start.
+    pub fn warmup_steps(&self) -> u64 {
+        match self {
+            Self::Constant(c) => c.warmup_steps,
+            Self::Linear(c) | Self::Cosine(c) => c.warmup_steps,
+            Self::InverseSqrt(c) => c.warmup_steps,
+            Self::Noam(c) => c.warmup_steps,
+            Self::Wsd(c) => c.warmup_steps,
+        }
+    }
+
+    /// Faults of sense, each as a sentence about keys of `[schedule]`, for a run of `total` steps.
+    pub fn faults(&self, base: f64, total: u64) -> Vec<String> {
+        let mut faults = Vec::new();
+        let warmup = self.warmup_steps();
+        let ends = match self {
+            Self::Linear(c) | Self::Cosine(c) => Some((c.min_lr, c.final_fraction)),
+            Self::Wsd(c) => Some((c.min_lr, c.final_fraction)),
+            Self::InverseSqrt(c) => Some((Some(c.min_lr), None)),
+            Self::Constant(_) | Self::Noam(_) => None,
+        };
+        match ends {
+            Some((Some(_), Some(_))) => {
+                faults.push("min_lr and final_fraction say the same thing; keep one".into());
+            }
+            Some((Some(low), None)) if !(0.0..=base).contains(&low) => {
+                faults.push(format!("min_lr = {low} is not between 0 and lr = {base}"));
+            }
+            Some((None, Some(f))) if !(0.0..=1.0).contains(&f) => {
+                faults.push(format!("final_fraction = {f} is not between 0 and 1"));
+            }
+            _ => {}
+        }
+        match self {
+            Self::Linear(c) | Self::Cosine(c) if c.decay_steps.unwrap_or(total) <= warmup => {
+                faults.push(format!(
+                    "warmup_steps = {warmup} leaves nothing of the {} steps to decay over",
+                    c.decay_steps.unwrap_or(total)
+                ));
+            }
+            Self::Wsd(c) => c.faults(total, &mut faults),
+            Self::Noam(c) if c.d_model == 0 || c.warmup_steps == 0 => {
+                faults.push("noam wants d_model and warmup_steps of 1 or more".into());
+            }
+            _ => {}
+        }
+        faults
+    }
+}
+
+impl DecayConfig {
+    fn low(&self, base: f64) -> f64 {
+        low(base, self.min_lr, self.final_fraction)
+    }
+
+    fn done(&self, step: u64, total: u64) -> f64 {
+        share(step, self.warmup_steps, self.decay_steps.unwrap_or(total))
+    }
+}
+
+impl WsdConfig {
+    fn decay_length(&self, total: u64) -> u64 {
+        let share = self.decay_fraction.unwrap_or(WSD_DECAY);
+        self.decay_steps.unwrap_or((share * total as f64).round() as u64)
+    }
+
+    fn faults(&self, total: u64, faults: &mut Vec<String>) {
+        if self.decay_steps.is_some() && self.decay_fraction.is_some() {
+            faults.push("decay_steps and decay_fraction say the same thing; keep one".into());
+        } else if let Some(f) = self.decay_fraction.filter(|f| !(0.0..=1.0).contains(f)) {
+            faults.push(format!("decay_fraction = {f} is not between 0 and 1"));
+        } else if self.decay_length(total) + self.warmup_steps > total {
+            faults.push(format!(
+                "warmup_steps = {} and a decay of {} steps are more than the {total} of the run",
+                self.warmup_steps,
+                self.decay_length(total)
+            ));
+        }
+    }
+}
+
+/// The learning rate at the end.
+fn low(base: f64, min_lr: Option<f64>, final_fraction: Option<f64>) -> f64 {
+    min_lr.unwrap_or(final_fraction.unwrap_or(0.0) * base)
+}
+
+/// How much of the way from `start` to `end` is done at `step`, in 0 … 1.
+fn share(step: u64, start: u64, end: u64) -> f64 {
+    if step >= end {
+        return 1.0;
+    }
+    step.saturating_sub(start) as f64 / (end - start.min(end - 1)) as f64
+}

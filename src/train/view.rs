@@ -1,0 +1,176 @@
+//! burn-train's view of a run: the numbers of a step as its metrics, and a renderer that shows nothing.
+
+use crate::task::output::{Shown, StepOutput};
+use burn::data::dataloader::Progress;
+use burn::tensor::TensorReadError;
+use burn::train::logger::{EvaluationProgressLogger, MetricLogger, TrainingProgressLogger};
+use burn::train::metric::state::{FormatOptions, NumericMetricState};
+use burn::train::metric::store::{EpochSummary, MetricsUpdate, Split};
+use burn::train::metric::{
+    Adaptor, Metric, MetricAttributes, MetricDefinition, MetricMetadata, MetricName, Numeric,
+    NumericAttributes, NumericEntry, SerializedEntry,
+};
+use burn::train::renderer::{
+    EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation,
+    MetricsRendererTraining,
+};
+use std::sync::Arc;
+
+/// How a person follows a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// burn-train's terminal dashboard.
+    Interactive,
+    /// One line a report, printed by the caller.
+    Plain,
+}
+
+/// The numbers that a metric may show.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Values {
+    /// Mean loss in nats.
+    pub loss: f64,
+    /// Scored positions of the step.
+    pub weight: f64,
+    /// Everything that is not a sum.
+    pub shown: Shown,
+}
+
+impl Adaptor<Values> for StepOutput {
+    fn adapt(&self) -> Values {
+        Values {
+            loss: self.loss.mean(),
+            weight: self.loss.weight,
+            shown: self.shown,
+        }
+    }
+}
+
+/// One number of a step as a metric of burn-train.
+#[derive(Clone)]
+pub struct StepMetric {
+    name: MetricName,
+    value: fn(&Values) -> f64,
+    higher_is_better: bool,
+    state: NumericMetricState,
+}
+
+impl StepMetric {
+    /// A metric that shows `value`.
+    pub fn new(name: &str, value: fn(&Values) -> f64, higher_is_better: bool) -> Self {
+        Self {
+            name: Arc::new(name.to_string()),
+            value,
+            higher_is_better,
+            state: NumericMetricState::default(),
+        }
+    }
+
+    fn format(&self) -> FormatOptions {
+        FormatOptions::new(self.name.clone()).precision(4)
+    }
+}
+
+impl Metric for StepMetric {
+    type Input = Values;
+
+    fn name(&self) -> MetricName {
+        self.name.clone()
+    }
+
+    fn attributes(&self) -> MetricAttributes {
+        NumericAttributes {
+            unit: None,
+            higher_is_better: self.higher_is_better,
+        }
+        .into()
+    }
+
+    fn update(
+        &mut self,
+        values: &Values,
+        _metadata: &MetricMetadata,
+    ) -> Result<SerializedEntry, TensorReadError> {
+        self.state
+            .update((self.value)(values), values.weight.max(1.0) as usize);
+        Ok(self.state.compute_update(self.format()))
+    }
+
+    fn compute(&mut self) -> Result<SerializedEntry, TensorReadError> {
+        Ok(self.state.compute_final(self.format()))
+    }
+
+    fn clear(&mut self) {
+        self.state.reset();
+    }
+}
+
+impl Numeric for StepMetric {
+    fn value(&self) -> Option<NumericEntry> {
+        Some(self.state.current_value())
+    }
+
+    fn running_value(&self) -> Option<NumericEntry> {
+        Some(self.state.running_value())
+    }
+
+    fn final_value(&self) -> NumericEntry {
+        self.state.final_value()
+    }
+}
+
+/// Shows nothing: the caller prints its own lines.
+pub struct Silent;
+
+impl MetricsRendererTraining for Silent {
+    fn update_train(&mut self, _: MetricState) {}
+    fn update_valid(&mut self, _: MetricState) {}
+}
+
+impl MetricsRendererEvaluation for Silent {
+    fn update_test(&mut self, _: EvaluationName, _: MetricState) {}
+}
+
+impl TrainingProgressLogger for Silent {
+    fn start(&mut self, _: usize, _: usize, _: Option<usize>, _: Option<&str>) {}
+    fn update_epoch(&mut self, _: usize) {}
+    fn start_split(&mut self, _: &str, _: usize) {}
+    fn update_split(&mut self, _: usize) {}
+    fn end_split(&mut self) {}
+    fn end(&mut self) {}
+    fn log_event_training(&mut self, _: String) {}
+}
+
+impl EvaluationProgressLogger for Silent {
+    fn start_global_progress(&mut self, _: usize) {}
+    fn start_test(&mut self, _: &str, _: usize) {}
+    fn update_test_progress(&mut self, _: usize) {}
+    fn end_test(&mut self) {}
+    fn end_global_progress(&mut self) {}
+    fn log_event_evaluation(&mut self, _: String) {}
+}
+
+impl MetricsRenderer for Silent {
+    fn manual_close(&mut self) {}
+    fn register_metric(&mut self, _: MetricDefinition) {}
+}
+
+/// Keeps burn-train from writing its own metric files: the journal is the one record.
+pub struct NoFiles;
+
+impl MetricLogger for NoFiles {
+    fn log(&mut self, _: MetricsUpdate, _: usize, _: &Split) {}
+
+    fn read_numeric(&mut self, _: &str, _: usize, _: &Split) -> Result<Vec<NumericEntry>, String> {
+        Ok(Vec::new())
+    }
+
+    fn log_metric_definition(&mut self, _: MetricDefinition) {}
+
+    fn log_epoch_summary(&mut self, _: EpochSummary) {}
+}
+
+/// Progress of a split in steps.
+pub fn progress(done: u64, total: u64) -> Progress {
+    Progress::new(done as usize, total as usize, Some("steps".into()))
+}

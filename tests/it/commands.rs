@@ -1,0 +1,209 @@
+//! Every command once, on a small run, as scripts use them.
+
+use crate::binary::{experiments, failure, formwork, output, shipped};
+use serde_json::Value;
+use std::path::Path;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text.trim()).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+/// A finished run of the smoke experiment, with this name and changes.
+fn run(folder: &Path, name: &str, sets: &[&str]) -> String {
+    let shown = folder.join(name).display().to_string();
+    let mut arguments = vec!["train", "experiments/smoke/tiny.toml", "--quiet", "--run", &shown];
+    for set in sets {
+        arguments.extend(["--set", set]);
+    }
+    output(&arguments);
+    shown
+}
+
+#[test]
+fn train_writes_the_run_folder_of_the_interface() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(folder.path(), "run", &[]);
+    for file in [
+        "experiment.toml",
+        "resolved.toml",
+        "tokenizer.json",
+        "machine.json",
+        "metrics.jsonl",
+        "scores.json",
+        "steps/00000040/model.safetensors",
+        "steps/00000040/manifest.json",
+        "latest/state.json",
+        "best/state.json",
+    ] {
+        assert!(Path::new(&run).join(file).exists(), "{file} is missing");
+    }
+    let lines = std::fs::read_to_string(Path::new(&run).join("metrics.jsonl")).unwrap();
+    let lines: Vec<Value> = lines.lines().map(json).collect();
+    let train = lines.iter().find(|l| l["split"] == "train").unwrap();
+    for key in ["step", "loss", "lr", "grad_norm", "items", "items_per_s", "elapsed_s"] {
+        assert!(train[key].is_number(), "{key}: {train}");
+    }
+    let valid = lines.iter().find(|l| l["split"] == "valid").unwrap();
+    for key in ["step", "loss", "perplexity", "exact_match"] {
+        assert!(valid[key].is_number(), "{key}: {valid}");
+    }
+}
+
+#[test]
+fn reports_are_lines_in_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = folder.path().join("run").display().to_string();
+    let ended = formwork(&["train", "experiments/smoke/tiny.toml", "--run", &shown])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    let line = said.lines().find(|l| l.contains("train")).unwrap();
+    for word in ["step", "loss", "perplexity", "lr", "grad_norm", "tokens/s", "left"] {
+        assert!(said.contains(word), "no {word} in: {line}");
+    }
+    let printed = String::from_utf8(ended.stdout).unwrap();
+    assert!(printed.contains("done after 40 steps"), "{printed}");
+    assert!(printed.contains("next: formwork"), "{printed}");
+}
+
+#[test]
+fn eval_plan_and_bench_print_one_json_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(folder.path(), "run", &[]);
+    let scores = json(&output(&["eval", &run, "--json"]));
+    let journal = formwork::train::journal::read(Path::new(&run).join("metrics.jsonl")).unwrap();
+    let best = journal
+        .iter()
+        .filter(|l| l.split == "valid")
+        .filter_map(|l| l.loss)
+        .fold(f64::INFINITY, f64::min);
+    assert_eq!(scores["loss"].as_f64().unwrap(), best, "{scores}");
+    assert_eq!(scores["split"], "valid");
+    let plan = json(&output(&["plan", "--preset", "gpt2", "--json"]));
+    assert_eq!(plan["params"], 124_439_808);
+    let plan = json(&output(&["plan", "experiments/smoke/tiny.toml", "--json"]));
+    assert!(plan["probe"]["step_ms"].as_f64().unwrap() > 0.0, "{plan}");
+    let bench = json(&output(&[
+        "bench",
+        "train",
+        "experiments/bench/lm_s.toml",
+        "--steps",
+        "2",
+        "--warmup",
+        "1",
+        "--json",
+    ]));
+    assert_eq!(bench["case"], "lm_s");
+    assert_eq!(bench["params"], 818_176);
+    for key in ["step_ms_median", "items_per_s", "peak_rss_mb", "loss_first", "loss_last"] {
+        assert!(bench[key].as_f64().unwrap() > 0.0, "{key}: {bench}");
+    }
+}
+
+#[test]
+fn generate_is_a_function_of_its_seed_and_stops_where_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(folder.path(), "run", &[]);
+    let text = |more: &[&str]| {
+        let mut arguments = vec!["generate", &run, "--prompt", "abcd=", "--tokens", "30"];
+        arguments.extend(more);
+        output(&arguments)
+    };
+    assert_eq!(text(&["--seed", "1"]), text(&["--seed", "1"]));
+    assert_ne!(text(&["--seed", "1"]), text(&["--seed", "2"]));
+    let greedy = text(&["--temperature", "0"]);
+    assert_eq!(greedy, text(&["--temperature", "0", "--seed", "9"]));
+    assert!(greedy.starts_with("abcd="), "{greedy}");
+    let drawn = text(&["--seed", "1"]);
+    let stop: String = drawn.trim_end().chars().skip(9).take(2).collect();
+    let stopped = text(&["--seed", "1", "--stop", &stop]);
+    assert_eq!(stopped.trim_end_matches('\n'), &drawn[..9 + drawn[9..].find(&stop).unwrap()]);
+}
+
+#[test]
+fn compare_shows_what_differs() {
+    let folder = tempfile::tempdir().unwrap();
+    let pre = run(folder.path(), "pre", &["name=pre"]);
+    let post = run(folder.path(), "post", &["name=post", "model.norm_placement=post"]);
+    let table = output(&["compare", &pre, &post]);
+    assert!(table.contains("norm_placement"), "{table}");
+    assert!(!table.contains("d_model"), "{table}");
+    let page = folder.path().join("page.html").display().to_string();
+    output(&["compare", &pre, &post, "--html", &page]);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("norm_placement") && !page.contains("http://"));
+}
+
+#[test]
+fn verify_holds_results_against_expectations() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().display().to_string();
+    let verify = |expect: &str| {
+        formwork(&[
+            "verify",
+            "experiments/smoke/tiny.toml",
+            "--runs",
+            &runs,
+            "--set",
+            expect,
+        ])
+        .output()
+        .unwrap()
+    };
+    let kept = verify("expect.valid_loss.at_most=3.0");
+    assert!(kept.status.success());
+    assert!(String::from_utf8_lossy(&kept.stdout).contains("holds"));
+    let missed = verify("expect.valid_loss.at_most=0.1");
+    assert_eq!(missed.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&missed.stdout).contains("MISSED"));
+}
+
+#[test]
+fn wrong_arguments_exit_with_2_and_say_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing").display().to_string();
+    for (arguments, expected) in [
+        (vec!["generate", &missing, "--prompt", "x"], "there is no run folder"),
+        (vec!["eval", &missing], "there is no run folder"),
+        (vec!["resume", &missing], "there is no run folder"),
+        (vec!["plan"], "--preset"),
+        (vec!["plan", "--preset", "gpt3"], "gpt3"),
+        (vec!["train", "experiments/quickstart.toml", "--device", "tpu"], "there is no device `tpu`"),
+        (vec!["train", "experiments/quickstart.toml", "--device", "flex:1"], "takes no number"),
+        (vec!["verify", "experiments/causal_lm/enwik8_bytes.toml"], "no [expect] table"),
+        (vec!["trian"], "unrecognized subcommand"),
+    ] {
+        let (status, said) = failure(&arguments);
+        assert_eq!(status, 2, "{arguments:?}: {said}");
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn every_shipped_experiment_is_right_and_planned_as_it_is_built() {
+    let has_data = std::env::var_os("FORMWORK_DATA").is_some();
+    for file in experiments() {
+        let shown = file.display().to_string();
+        let needs_files = std::fs::read_to_string(&file).unwrap().contains("kind = \"text\"")
+            || shown.contains("ablations");
+        if needs_files && !has_data {
+            eprintln!("skipped without FORMWORK_DATA: {shown}");
+            continue;
+        }
+        output(&["check", &shown]);
+        let loaded = formwork::experiment::load(&file, &[]).unwrap();
+        let plan = json(&output(&["plan", &shown, "--no-probe", "--json"]));
+        let device = burn::tensor::Device::flex();
+        let places = formwork::experiment::run::places(&loaded);
+        let data = formwork::experiment::build::data(&loaded.experiment, &places, None).unwrap();
+        let network = formwork::experiment::build::network(
+            &loaded.experiment,
+            data.vocab_size,
+            data.context,
+            &device,
+        );
+        let built = burn::module::Module::num_params(&network);
+        assert_eq!(plan["params"].as_u64().unwrap(), built as u64, "{shown}");
+    }
+    assert!(shipped("experiments/quickstart.toml").exists());
+}

@@ -1,0 +1,363 @@
+//! What every kind of every family keeps: HOUSE's contract table, over all positions and placements.
+
+use burn::module::Module;
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::train::{InferenceStep, TrainStep};
+use formwork::data::loader::Batch;
+use formwork::data::{NOT_SCORED, Split};
+use formwork::model::decoder::DecoderInput;
+use formwork::model::{Decoder, DecoderConfig, ModelInputs};
+use formwork::nn::attention::AttentionConfig;
+use formwork::nn::attention::multi_head::MultiHeadConfig;
+use formwork::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig, GatedConfig};
+use formwork::nn::norm::{NoNormConfig, NormConfig, RmsNormConfig};
+use formwork::nn::pass::Pass;
+use formwork::nn::position::{self, PositionConfig};
+use formwork::stack::NormPlacement;
+use formwork::task::{CausalLm, CausalLmConfig};
+use formwork::train::{gradients, parameters};
+
+const VOCAB: usize = 17;
+const SEQ: usize = 9;
+
+/// A position scheme by its kind, through the example of its row.
+fn position(kind: &str) -> PositionConfig {
+    serde_json::from_value(serde_json::json!({ "kind": kind })).unwrap()
+}
+
+fn attention(n_kv_heads: usize, change: impl FnOnce(&mut MultiHeadConfig)) -> AttentionConfig {
+    let mut config = MultiHeadConfig {
+        n_heads: 4,
+        n_kv_heads: Some(n_kv_heads),
+        ..MultiHeadConfig::default()
+    };
+    change(&mut config);
+    AttentionConfig::MultiHead(config)
+}
+
+/// A name and a config for every kind of every family, each in a small decoder.
+fn all() -> Vec<(String, DecoderConfig)> {
+    let base = DecoderConfig {
+        n_layers: 2,
+        d_model: 16,
+        attention: attention(2, |_| {}),
+        ..DecoderConfig::default()
+    };
+    let mut all = Vec::new();
+    for kind in position::KINDS {
+        let config = DecoderConfig {
+            position: position(kind.kind),
+            ..base.clone()
+        };
+        all.push((format!("position {}", kind.kind), config));
+    }
+    use NormPlacement::{Deepnorm, Parallel, Post, Pre, Sandwich};
+    for placement in [Pre, Post, Sandwich, Parallel, Deepnorm] {
+        for norm in [
+            NormConfig::default(),
+            NormConfig::Rms(RmsNormConfig::default()),
+        ] {
+            let config = DecoderConfig {
+                norm_placement: placement,
+                norm: norm.clone(),
+                ..base.clone()
+            };
+            all.push((format!("{placement:?} with {norm:?}"), config));
+        }
+    }
+    let mut add = |name: &str, change: &dyn Fn(&mut DecoderConfig)| {
+        let mut config = base.clone();
+        change(&mut config);
+        all.push((name.to_string(), config));
+    };
+    add("no norm", &|c| c.norm = NormConfig::None(NoNormConfig {}));
+    add("separate parallel norms", &|c| {
+        c.norm_placement = NormPlacement::Parallel;
+        c.shared_parallel_norm = Some(false);
+    });
+    add("multi-query", &|c| c.attention = attention(1, |_| {}));
+    add("normalised queries, capped scores", &|c| {
+        c.attention = attention(4, |a| {
+            a.qk_norm = NormConfig::Rms(RmsNormConfig::default());
+            a.softcap = Some(5.0);
+            a.d_head = Some(6);
+        });
+    });
+    add("untied, scaled", &|c| {
+        c.tie_embeddings = false;
+        c.embedding_scale = true;
+        c.embedding_norm = true;
+        c.head_scale = true;
+    });
+    for activation in [
+        Activation::Relu,
+        Activation::Gelu,
+        Activation::GeluTanh,
+        Activation::Silu,
+        Activation::ReluSquared,
+    ] {
+        add(&format!("dense {activation:?}"), &|c| {
+            c.feed_forward = FeedForwardConfig::Dense(DenseConfig {
+                activation,
+                ..DenseConfig::default()
+            });
+        });
+        add(&format!("gated {activation:?}"), &|c| {
+            c.feed_forward = FeedForwardConfig::Gated(GatedConfig {
+                activation,
+                ..GatedConfig::default()
+            });
+        });
+    }
+    all
+}
+
+fn build(config: &DecoderConfig, device: &Device) -> Decoder {
+    config.init(&ModelInputs {
+        vocab_size: VOCAB,
+        context: SEQ + 4,
+        seed: 5,
+        device,
+    })
+}
+
+fn task(config: &DecoderConfig) -> CausalLm {
+    let device = Device::flex().autodiff();
+    let task = CausalLm::new(
+        build(config, &device),
+        &CausalLmConfig::default(),
+        11,
+        false,
+    );
+    parameters::materialised(parameters::name_parameters(task))
+}
+
+fn ids(values: &[i32], rows: usize) -> Tensor<2, Int> {
+    let shape = [rows, values.len() / rows];
+    Tensor::from_data(TensorData::new(values.to_vec(), shape), &Device::flex())
+}
+
+fn sample(rows: usize, salt: usize) -> Vec<i32> {
+    (0..rows * SEQ)
+        .map(|i| ((i * 7 + salt * 5 + i * i) % VOCAB) as i32)
+        .collect()
+}
+
+/// Logits `[rows · seq · vocab]` of a pass in evaluation mode.
+fn logits(model: &Decoder, input: DecoderInput) -> Vec<f32> {
+    let hidden = model.forward(input, None, &Pass::evaluation());
+    model.logits(hidden).into_data().iter::<f32>().collect()
+}
+
+fn plain(model: &Decoder, values: &[i32], rows: usize) -> Vec<f32> {
+    logits(model, DecoderInput::new(ids(values, rows)))
+}
+
+fn near(a: &[f32], b: &[f32], what: &str) {
+    assert_eq!(a.len(), b.len(), "{what}");
+    let scale = b.iter().fold(1e-3f32, |m, x| m.max(x.abs()));
+    for (i, (x, y)) in a.iter().zip(b).enumerate() {
+        assert!(
+            (x - y).abs() <= 2e-5 * scale,
+            "{what}: element {i}: {x} against {y}"
+        );
+    }
+}
+
+fn batch(inputs: &[i32], rows: usize, first_row: usize, step_scored: usize) -> Batch {
+    let mut targets: Vec<i32> = inputs.iter().map(|i| (i + 1) % VOCAB as i32).collect();
+    targets[0] = NOT_SCORED;
+    let scored = targets.iter().filter(|t| **t != NOT_SCORED).count();
+    Batch {
+        inputs: inputs.to_vec(),
+        scored,
+        targets,
+        documents: None,
+        samples: (0..rows as u64).collect(),
+        rows,
+        cols: inputs.len() / rows,
+        first_row,
+        step_scored,
+        step: 3,
+        last: true,
+        split: Split::Train,
+    }
+}
+
+#[test]
+fn fresh_models_guess_uniformly() {
+    for (name, config) in all() {
+        let task = task(&config);
+        let output = InferenceStep::step(&task.valid(), batch(&sample(4, 1), 4, 0, 1));
+        let uniform = (VOCAB as f64).ln();
+        let loss = output.loss.mean();
+        assert!(
+            (loss / uniform - 1.0).abs() < 0.05,
+            "{name}: {loss} against ln V = {uniform}"
+        );
+    }
+}
+
+#[test]
+fn the_future_is_hidden_and_rows_are_apart() {
+    for (name, config) in all() {
+        let model = build(&config, &Device::flex());
+        let values = sample(2, 0);
+        let before = plain(&model, &values, 2);
+        let mut changed = values.clone();
+        changed[SEQ + 5] = (changed[SEQ + 5] + 1) % VOCAB as i32;
+        let after = plain(&model, &changed, 2);
+        let kept = (SEQ + 5) * VOCAB;
+        near(&after[..kept], &before[..kept], &name);
+        assert_ne!(
+            after[kept..],
+            before[kept..],
+            "{name}: a token has no effect"
+        );
+        let alone = plain(&model, &values[SEQ..], 1);
+        near(&alone, &before[SEQ * VOCAB..], &name);
+    }
+}
+
+#[test]
+fn cached_equals_uncached() {
+    for (name, config) in all() {
+        let model = build(&config, &Device::flex());
+        let values = sample(2, 3);
+        let whole = plain(&model, &values, 2);
+        let mut cache = model.cache();
+        let mut at = 0;
+        for chunk in [4, 1, 1, 3] {
+            let part: Vec<i32> = (0..2)
+                .flat_map(|r| values[r * SEQ + at..r * SEQ + at + chunk].to_vec())
+                .collect();
+            let hidden = model.forward(
+                DecoderInput::new(ids(&part, 2)),
+                Some(&mut cache),
+                &Pass::evaluation(),
+            );
+            let got: Vec<f32> = model.logits(hidden).into_data().iter::<f32>().collect();
+            for row in 0..2 {
+                let want = (row * SEQ + at) * VOCAB..(row * SEQ + at + chunk) * VOCAB;
+                let have = row * chunk * VOCAB..(row + 1) * chunk * VOCAB;
+                near(&got[have], &whole[want], &name);
+            }
+            at += chunk;
+        }
+        assert_eq!(cache.len(), SEQ);
+    }
+}
+
+#[test]
+fn packed_documents_equal_documents_alone() {
+    for (name, config) in all() {
+        let model = build(&config, &Device::flex());
+        let values = sample(1, 2);
+        let (first, second) = values.split_at(5);
+        let documents: Vec<i32> = (0..SEQ).map(|i| i32::from(i >= 5)).collect();
+        let positions: Vec<i32> = (0..SEQ as i32)
+            .map(|i| if i >= 5 { i - 5 } else { i })
+            .collect();
+        let packed = logits(
+            &model,
+            DecoderInput {
+                ids: ids(&values, 1),
+                documents: Some(ids(&documents, 1)),
+                positions: Some(ids(&positions, 1)),
+            },
+        );
+        near(&packed[..5 * VOCAB], &plain(&model, first, 1), &name);
+        near(&packed[5 * VOCAB..], &plain(&model, second, 1), &name);
+        let across = plain(&model, &values, 1);
+        assert_ne!(
+            across[5 * VOCAB..],
+            packed[5 * VOCAB..],
+            "{name}: the mask does nothing"
+        );
+    }
+}
+
+#[test]
+fn every_parameter_gets_a_gradient() {
+    for (name, config) in all() {
+        let task = task(&config);
+        let step = TrainStep::step(&task, batch(&sample(3, 4), 3, 0, 26));
+        for parameter in parameters::list(&task) {
+            let norm = gradient_norm(&step.grads, &parameter);
+            let zero_by_symmetry = parameter.path.ends_with("key.bias");
+            assert!(
+                norm.is_finite(),
+                "{name}: {} has gradient {norm}",
+                parameter.path
+            );
+            assert!(
+                norm > 0.0 || zero_by_symmetry,
+                "{name}: {} has no gradient",
+                parameter.path
+            );
+        }
+    }
+}
+
+fn gradient_norm(gradients: &GradientsParams, parameter: &parameters::Parameter) -> f32 {
+    let square = |t: Tensor<1>| t.square().sum().into_scalar::<f32>();
+    match parameter.shape.len() {
+        1 => gradients.get::<1>(parameter.id).map_or(0.0, square),
+        _ => gradients.get::<2>(parameter.id).map_or(0.0, |t| {
+            let n = t.shape().num_elements();
+            square(t.reshape([n]))
+        }),
+    }
+}
+
+#[test]
+fn micro_batches_equal_one_batch_with_dropout_on() {
+    for (name, mut config) in all() {
+        config.dropout = 0.2;
+        config.drop_path = 0.3;
+        let task = task(&config);
+        let values = sample(3, 6);
+        let whole = vec![batch(&values, 3, 0, 26)];
+        // The first row of a batch has one position that is not scored: give every part its own.
+        let mut parts = vec![
+            batch(&values[..SEQ], 1, 0, 26),
+            batch(&values[SEQ..], 2, 1, 26),
+        ];
+        parts[1].targets[0] = (parts[1].inputs[0] + 1) % VOCAB as i32;
+        parts[1].scored += 1;
+        let one = gradients::accumulate(&task, whole);
+        let two = gradients::accumulate(&task, parts);
+        assert!(
+            (one.norm / two.norm - 1.0).abs() < 1e-4,
+            "{name}: {} and {}",
+            one.norm,
+            two.norm
+        );
+        assert!(
+            (one.output.loss.sum / two.output.loss.sum - 1.0).abs() < 1e-5,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn dropout_draws_by_step_and_rests_in_evaluation() {
+    let (_, mut config) = all().remove(0);
+    let still = task(&config);
+    config.dropout = 0.5;
+    let drops = task(&config);
+    let loss = |step: u64, task: &CausalLm| {
+        let mut batch = batch(&sample(2, 8), 2, 0, 17);
+        batch.step = step;
+        TrainStep::step(task, batch).item.loss.sum
+    };
+    assert_eq!(loss(1, &drops), loss(1, &drops));
+    assert_ne!(loss(1, &drops), loss(2, &drops));
+    let evaluated = |task: &CausalLm| {
+        InferenceStep::step(&task.valid(), batch(&sample(2, 8), 2, 0, 17))
+            .loss
+            .sum
+    };
+    assert_eq!(evaluated(&drops), evaluated(&still));
+}

@@ -1,0 +1,123 @@
+//! Tokenizers and data: ids against published ones, windows against tables, order against step
+//! numbers.
+
+mod batches;
+mod generators;
+mod manifests;
+mod messages;
+mod places;
+mod text;
+mod tokenizers;
+mod trained;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use formwork::data::{Data, DataConfig, Item, Places, Source, prepare};
+use formwork::error::Result;
+use formwork::tokenizer::TokenizerConfig;
+
+/// A file of the development data. Without FORMWORK_DATA the test is left out, and says so; with
+/// it, the file must be there.
+fn shared(path: &str) -> Option<PathBuf> {
+    if std::env::var_os("FORMWORK_DATA").is_none() {
+        eprintln!("left out: FORMWORK_DATA is not set, so {path} is not here");
+        return None;
+    }
+    let places = Places::new(None);
+    Some(places.resolve(Path::new(path)).unwrap())
+}
+
+/// A folder with files, and its places.
+struct Folder {
+    dir: tempfile::TempDir,
+}
+
+impl Folder {
+    fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn with(files: &[(&str, &[u8])]) -> Self {
+        let folder = Self::new();
+        for (name, content) in files {
+            folder.write(name, content);
+        }
+        folder
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> PathBuf {
+        let path = self.dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn places(&self) -> Places {
+        Places::at(
+            Some(self.dir.path()),
+            vec![self.dir.path().join("data")],
+            self.dir.path().join("cache"),
+        )
+    }
+
+    /// What `[data]` and `[tokenizer]` written like this give.
+    fn prepare(&self, data: &str, tokenizer: &str) -> Result<Data> {
+        prepare(
+            &data_config(data),
+            Some(&tokenizer_config(tokenizer)),
+            None,
+            &self.places(),
+            7,
+        )
+    }
+}
+
+fn data_config(text: &str) -> DataConfig {
+    toml::from_str(text).unwrap()
+}
+
+fn tokenizer_config(text: &str) -> TokenizerConfig {
+    toml::from_str(text).unwrap()
+}
+
+fn items(source: &Arc<dyn Source>) -> Vec<Item> {
+    (0..source.len() as u64)
+        .map(|i| source.get(i).unwrap())
+        .collect()
+}
+
+/// Byte ids as text; `.` where nothing is scored.
+fn letters(ids: &[i32]) -> String {
+    let letter = |id: &i32| u8::try_from(*id).map_or('.', char::from);
+    ids.iter().map(letter).collect()
+}
+
+fn gzip(content: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gz.write_all(content).unwrap();
+    gz.finish().unwrap()
+}
+
+/// A text of many different words: seeded, the same everywhere.
+fn prose(lines: usize) -> String {
+    use formwork::rng::{Purpose, Stream};
+    let mut stream = Stream::new(1, Purpose::Split, (1, 2, 3));
+    let syllables = ["ka", "lo", "mi", "ten", "su", "ra", "é", "böl", "shi", "x"];
+    let mut text = String::new();
+    for _ in 0..lines {
+        for word in 0..1 + stream.below(9) {
+            if word > 0 {
+                text.push(' ');
+            }
+            for _ in 0..1 + stream.below(3) {
+                text.push_str(syllables[stream.below(10).min(stream.below(10)) as usize]);
+            }
+        }
+        text.push('\n');
+    }
+    text
+}

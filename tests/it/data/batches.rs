@@ -1,0 +1,195 @@
+//! Batches: order is a function of seed and step, whatever the prefetch, the micro-batches or the
+//! start.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{Folder, items};
+use burn::data::dataloader::DataLoader;
+use burn::data::dataset::Dataset;
+use formwork::data::loader::{Batch, eval_batches, step_batches, step_samples, train_stream};
+use formwork::data::seams::{EvalLoader, Items, TrainLoader};
+use formwork::data::{Data, Source, Split};
+
+fn text(windows: &str) -> (Folder, Data) {
+    let text = super::prose(120);
+    let folder = Folder::with(&[("t.txt", text.as_bytes())]);
+    let data = format!("kind = \"text\"\npath = \"t.txt\"\ncontext = 16\nwindows = \"{windows}\"");
+    let data = folder.prepare(&data, "kind = \"char\"\nend_of_text = \"<|e|>\"");
+    (folder, data.unwrap())
+}
+
+/// A step's rows, whatever its micro-batches.
+fn joined(step: &[Batch]) -> (Vec<u64>, Vec<i32>, Vec<i32>, usize) {
+    let inputs = step.iter().flat_map(|b| b.inputs.clone()).collect();
+    let targets = step.iter().flat_map(|b| b.targets.clone()).collect();
+    (
+        step.iter().flat_map(|b| b.samples.clone()).collect(),
+        inputs,
+        targets,
+        step[0].step_scored,
+    )
+}
+
+#[test]
+fn order_does_not_depend_on_micro_batches_or_the_start() {
+    for windows in ["random", "contiguous"] {
+        let (_folder, data) = text(windows);
+        let steps = |micro, from, count| -> Vec<_> {
+            let stream = train_stream(Arc::clone(&data.train), 5, 12, micro, from);
+            stream.take(count).map(|s| joined(&s.unwrap())).collect()
+        };
+        let whole = steps(12, 0, 30);
+        // Made without a thread, last step first.
+        for step in (0..30).rev() {
+            let alone = step_batches(data.train.as_ref(), 5, 12, 12, step).unwrap();
+            assert_eq!(joined(&alone), whole[step as usize]);
+        }
+        for micro in [1, 5, 12, 100] {
+            assert_eq!(steps(micro, 0, 30), whole, "{windows} {micro}");
+        }
+        for from in [1, 7, 29] {
+            assert_eq!(
+                steps(4, from, 30 - from as usize),
+                whole[from as usize..],
+                "{windows} from {from}"
+            );
+        }
+        let other = train_stream(Arc::clone(&data.train), 6, 12, 12, 0)
+            .next()
+            .unwrap()
+            .unwrap();
+        if windows == "contiguous" {
+            assert_ne!(joined(&other).0, whole[0].0);
+        }
+        // A step far away is there at once.
+        let far = train_stream(Arc::clone(&data.train), 5, 12, 12, 1 << 40)
+            .next()
+            .unwrap()
+            .unwrap();
+        assert_eq!(far[0].step, 1 << 40);
+    }
+}
+
+#[test]
+fn micro_batches_know_their_step() {
+    let (_folder, data) = text("contiguous");
+    let step = train_stream(data.train, 5, 10, 4, 3)
+        .next()
+        .unwrap()
+        .unwrap();
+    let shape: Vec<_> = step
+        .iter()
+        .map(|b| (b.first_row, b.rows, b.cols, b.step, b.last))
+        .collect();
+    assert_eq!(
+        shape,
+        [
+            (0, 4, 16, 3, false),
+            (4, 4, 16, 3, false),
+            (8, 2, 16, 3, true)
+        ]
+    );
+    assert!(
+        step.iter()
+            .all(|b| b.step_scored == 160 && b.scored == b.rows * 16 && b.split == Split::Train)
+    );
+}
+
+#[test]
+fn an_epoch_shows_every_window_once() {
+    let (_folder, data) = text("contiguous");
+    let len = data.train.len() as u64;
+    assert!(len > 20);
+    // Batches that do not divide the epoch run over its end.
+    let count = 3 * len;
+    let numbers: Vec<u64> = (0..count.div_ceil(7))
+        .flat_map(|step| step_samples(data.train.as_ref(), 5, 7, step))
+        .take(count as usize)
+        .collect();
+    for epoch in numbers.chunks(len as usize) {
+        assert_eq!(
+            epoch.iter().copied().collect::<BTreeSet<_>>(),
+            (0..len).collect()
+        );
+    }
+    assert_ne!(
+        numbers[..len as usize],
+        numbers[len as usize..2 * len as usize]
+    );
+}
+
+#[test]
+fn evaluation_is_whole_and_in_order() {
+    let (_folder, data) = text("random");
+    let valid = data.valid.unwrap();
+    let batches: Vec<Batch> = eval_batches(Arc::clone(&valid), 5)
+        .map(Result::unwrap)
+        .collect();
+    let samples: Vec<u64> = batches.iter().flat_map(|b| b.samples.clone()).collect();
+    assert_eq!(samples, (0..valid.len() as u64).collect::<Vec<_>>());
+    let scored: usize = batches.iter().map(|b| b.scored).sum();
+    assert_eq!(scored as u64, data.tokens.valid - 1);
+    assert!(
+        batches
+            .iter()
+            .all(|b| b.step_scored == b.scored && b.split == Split::Valid)
+    );
+}
+
+#[test]
+fn burn_sees_the_same_batches() {
+    let (_folder, data) = text("contiguous");
+    let loader = TrainLoader {
+        source: Arc::clone(&data.train),
+        seed: 5,
+        batch_size: 6,
+        micro_batch_size: 4,
+        from_step: 2,
+        to_step: 5,
+    };
+    let direct: Vec<Batch> = train_stream(Arc::clone(&data.train), 5, 6, 4, 2)
+        .take(3)
+        .flat_map(Result::unwrap)
+        .collect();
+    let mut pass = loader.iter();
+    let through: Vec<Batch> = pass.by_ref().map(Result::unwrap).collect();
+    assert_eq!(through, direct);
+    assert_eq!(
+        (pass.progress().items_processed, pass.progress().items_total),
+        (18, 18)
+    );
+    assert_eq!(loader.slice(6, 18).num_items(), 12);
+    let valid = data.valid.unwrap();
+    let eval = EvalLoader {
+        source: Arc::clone(&valid),
+        batch_size: 4,
+    };
+    assert_eq!(eval.num_items(), valid.len());
+    let part: Vec<Batch> = eval.slice(1, 3).iter().map(Result::unwrap).collect();
+    assert_eq!(part.len(), 1);
+    assert_eq!(part[0].inputs[..16], valid.get(1).unwrap().inputs);
+    assert_eq!(
+        Dataset::get(&Items(Arc::clone(&valid)), 0).unwrap(),
+        items(&valid)[0]
+    );
+}
+
+#[test]
+fn an_error_ends_the_stream() {
+    struct Broken;
+    impl Source for Broken {
+        fn len(&self) -> usize {
+            10
+        }
+        fn get(&self, _: u64) -> formwork::error::Result<formwork::data::Item> {
+            Err(formwork::error::Error::run("the disk is gone"))
+        }
+    }
+    let mut stream = train_stream(Arc::new(Broken), 1, 2, 2, 0);
+    assert_eq!(
+        stream.next().unwrap().unwrap_err().to_string(),
+        "the disk is gone"
+    );
+    assert!(stream.next().is_none());
+}

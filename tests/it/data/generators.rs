@@ -1,0 +1,158 @@
+//! Generated problems: right answers, held-out ones never trained on, fixed validation sets.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{data_config, items};
+use formwork::data::{Data, Item, KINDS, NOT_SCORED, Places, Source, prepare};
+
+fn generated(config: &str, seed: u64) -> Data {
+    let places = Places::at(None, Vec::new(), "none".into());
+    prepare(&data_config(config), None, None, &places, seed).unwrap()
+}
+
+/// The text of an item, and the part of it that is scored.
+fn texts(data: &Data, item: &Item) -> (String, String) {
+    let tokenizer = data.tokenizer.as_ref().unwrap();
+    let of = |ids: &mut dyn Iterator<Item = &i32>| {
+        tokenizer.decode(
+            &ids.filter(|i| **i != NOT_SCORED)
+                .map(|i| *i as u32)
+                .collect::<Vec<_>>(),
+        )
+    };
+    (of(&mut item.inputs.iter()), of(&mut item.targets.iter()))
+}
+
+#[test]
+fn every_answer_is_right_and_only_it_is_scored() {
+    let arithmetic = "kind = \"arithmetic\"\ndigits = 3\noperations = [\"+\", \"-\", \"*\"]";
+    let data = generated(arithmetic, 1);
+    for sample in 0..2000 {
+        let (text, answer) = texts(&data, &data.train.get(sample).unwrap());
+        let (question, shown) = text.split_once('=').unwrap();
+        assert_eq!(format!("{}\n", shown), answer);
+        let (a, b) = (
+            question[..3].parse::<i64>().unwrap(),
+            question[4..].parse::<i64>().unwrap(),
+        );
+        let result = match &question[3..4] {
+            "+" => a + b,
+            "-" => a - b,
+            _ => a * b,
+        };
+        assert_eq!(answer.trim().parse::<i64>().unwrap(), result);
+    }
+    let data = generated("kind = \"arithmetic\"\nreversed = true", 1);
+    let (text, _) = texts(&data, &data.train.get(0).unwrap());
+    let answer: String = text[6..].chars().rev().collect();
+    let sum = text[..2].parse::<u32>().unwrap() + text[3..5].parse::<u32>().unwrap();
+    assert_eq!(answer.parse::<u32>().unwrap(), sum);
+    assert_eq!((data.context, data.vocab_size), (9, 13));
+}
+
+#[test]
+fn strings() {
+    for (kind, right) in [
+        ("copy", (|s| s) as fn(String) -> String),
+        ("reverse", |s| s.chars().rev().collect()),
+        ("sort", |s| {
+            let mut c: Vec<char> = s.chars().collect();
+            c.sort_unstable();
+            c.into_iter().collect()
+        }),
+    ] {
+        let data = generated(
+            &format!("kind = \"{kind}\"\nlength = 6\nmin_length = 3\nsymbols = 20"),
+            1,
+        );
+        let mut lengths = BTreeSet::new();
+        for sample in 0..300 {
+            let item = data.train.get(sample).unwrap();
+            assert_eq!((item.inputs.len(), item.targets.len()), (13, 13));
+            let (text, answer) = texts(&data, &item);
+            let string = text.split_once('=').unwrap().0.to_owned();
+            lengths.insert(string.len());
+            assert_eq!(answer, right(string) + "\n");
+        }
+        assert_eq!(lengths.into_iter().collect::<Vec<_>>(), [3, 4, 5, 6]);
+    }
+}
+
+#[test]
+fn held_out_problems_are_never_trained_on() {
+    for config in [
+        "kind = \"arithmetic\"\ntest_items = 500",
+        "kind = \"copy\"\nlength = 4\nsymbols = 5\ntest_items = 100",
+        "kind = \"sort\"\nlength = 3\nmin_length = 1\nsymbols = 9\ntest_items = 100",
+    ] {
+        let data = generated(config, 1);
+        let question = |item: &Item| {
+            let text = texts(&data, item).0;
+            let question = text.split_once('=').unwrap().0.to_owned();
+            // A sum and its mirror image are one problem.
+            match question.split_once('+') {
+                Some((a, b)) => format!("{}+{}", a.min(b), a.max(b)),
+                None => question,
+            }
+        };
+        let set =
+            |source: &Arc<dyn Source>| items(source).iter().map(question).collect::<BTreeSet<_>>();
+        let (valid, test) = (
+            set(data.valid.as_ref().unwrap()),
+            set(data.test.as_ref().unwrap()),
+        );
+        assert!(
+            valid.len() > 20 && test.len() > 20 && valid.is_disjoint(&test),
+            "{config}"
+        );
+        let train: BTreeSet<String> = (0..20_000)
+            .map(|s| question(&data.train.get(s).unwrap()))
+            .collect();
+        assert!(
+            train.is_disjoint(&valid) && train.is_disjoint(&test),
+            "{config}"
+        );
+        // Another seed: other training, the same validation.
+        let other = generated(config, 2);
+        assert_eq!(
+            items(other.valid.as_ref().unwrap()),
+            items(data.valid.as_ref().unwrap())
+        );
+        assert_ne!(
+            other.train.get(0).unwrap().inputs,
+            data.train.get(0).unwrap().inputs
+        );
+    }
+}
+
+#[test]
+fn random_tokens() {
+    let data = generated(
+        "kind = \"random_tokens\"\nvocab_size = 70000\ncontext = 32\nvalid_items = 3",
+        1,
+    );
+    let item = data.train.get(5).unwrap();
+    assert_eq!(item, data.train.get(5).unwrap());
+    assert_eq!(item.inputs[1..], item.targets[..31]);
+    assert!(
+        item.inputs.iter().any(|i| *i > 65535)
+            && item.inputs.iter().all(|i| (0..70000).contains(i))
+    );
+    assert_eq!(data.valid.unwrap().len(), 3);
+}
+
+#[test]
+fn every_example_of_the_table_is_a_configuration() {
+    for kind in KINDS {
+        let table: toml::Table = toml::from_str(kind.example).unwrap();
+        let config: formwork::data::DataConfig = table["data"].clone().try_into().unwrap();
+        assert_eq!(config.kind(), kind.kind);
+        if kind.kind != "text" {
+            assert!(config.faults(None).is_empty());
+            let data = generated(&toml::to_string(&config).unwrap(), 3);
+            assert_eq!(data.context, config.context());
+            assert_eq!(data.train.get(0).unwrap().inputs.len(), data.context);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What a person reads when data is wrong.
+
+use super::{Folder, data_config, gzip, tokenizer_config};
+use formwork::data::prepare;
+
+const CHAR: &str = "kind = \"char\"";
+
+fn message(folder: &Folder, data: &str, tokenizer: &str) -> String {
+    let error = folder
+        .prepare(data, tokenizer)
+        .err()
+        .expect("this configuration is wrong");
+    error
+        .to_string()
+        .replace(&folder.dir.path().display().to_string(), "DIR")
+}
+
+fn text(rest: &str) -> String {
+    format!("kind = \"text\"\npath = \"t.txt\"\n{rest}")
+}
+
+#[test]
+fn faults_of_sense() {
+    let folder = Folder::with(&[("t.txt", b"some text to read from")]);
+    for (data, expected) in [
+        (
+            "kind = \"text\"".into(),
+            "[data] `path` is missing: a file or folder of text, or a list of them",
+        ),
+        (
+            text("valid_path = []"),
+            "[data] `valid_path` is empty; leave it out or name a file",
+        ),
+        (
+            text("context = 0"),
+            "[data] context = 0; a window has at least one token",
+        ),
+        (
+            text("valid_fraction = 1.5"),
+            "[data] valid_fraction must be at least 0 and below 1\n[data] valid_fraction and \
+          test_fraction leave nothing to train on",
+        ),
+        (
+            text("test_fraction = 0.95"),
+            "[data] valid_fraction and test_fraction leave nothing to train on",
+        ),
+        (
+            text("valid_path = \"t.txt\"\nvalid_fraction = 0.1"),
+            "[data] valid_fraction has no effect beside valid_path; leave one of them out",
+        ),
+        (
+            text("across_documents = false"),
+            "[data] across_documents = false needs windows = \"documents\"",
+        ),
+        (
+            text("field = \"x\"\ndocument_separator = \"y\""),
+            "[data] `field` reads JSON lines and `document_separator` plain text; leave one of them out",
+        ),
+        (
+            text("document_separator = \"\""),
+            "[data] document_separator is empty; \"\\n\\n\" separates at blank lines",
+        ),
+        (
+            "kind = \"arithmetic\"\ndigits = 0".into(),
+            "[data] digits = 0 must be 1 to 9",
+        ),
+        (
+            "kind = \"arithmetic\"\noperations = [\"/\"]".into(),
+            "[data] operations has `/`; allowed: `+`, `-`, `*`",
+        ),
+        (
+            "kind = \"arithmetic\"\noperations = []".into(),
+            "[data] operations is empty; allowed: `+`, `-`, `*`",
+        ),
+        (
+            "kind = \"copy\"\nheld_out = 0.6\ntest_items = 5".into(),
+            "[data] held_out = 0.6 must be above 0 and leave problems to train on",
+        ),
+        (
+            "kind = \"sort\"\nsymbols = 100".into(),
+            "[data] symbols = 100 must be 2 to 62",
+        ),
+        (
+            "kind = \"reverse\"\nmin_length = 20".into(),
+            "[data] min_length is above length = 12",
+        ),
+        (
+            "kind = \"random_tokens\"\nvocab_size = 0".into(),
+            "[data] vocab_size = 0 must be 1 to 2147483647",
+        ),
+        (
+            "kind = \"copy\"\nlength = 1\nsymbols = 2\nheld_out = 0.000001".into(),
+            "[data] there are too few different problems to hold some out for the valid split; make them longer, or set \
+             valid_items = 0",
+        ),
+    ] {
+        let data: String = data;
+        assert_eq!(message(&folder, &data, CHAR), expected, "{data}");
+    }
+    let none = prepare(&data_config(&text("")), None, None, &folder.places(), 1)
+        .err()
+        .unwrap();
+    assert_eq!(
+        none.to_string(),
+        "[data] kind = \"text\" needs a [tokenizer]; the simplest is kind = \"char\""
+    );
+    assert_eq!(none.exit_status(), 2);
+    assert_eq!(
+        message(&folder, "kind = \"arithmetic\"", "kind = \"byte\""),
+        "[tokenizer] kind = \"byte\" has no effect: arithmetic brings its own alphabet; leave [tokenizer] out"
+    );
+    assert_eq!(
+        message(
+            &folder,
+            "kind = \"copy\"",
+            "kind = \"char\"\nunknown = \"?!\""
+        ),
+        "[tokenizer] kind = \"char\" has no effect: copy brings its own alphabet; leave [tokenizer] out"
+    );
+}
+
+#[test]
+fn unknown_keys() {
+    let error =
+        toml::from_str::<formwork::data::DataConfig>("kind = \"text\"\npaht = \"x\"").unwrap_err();
+    assert!(
+        error.to_string().contains("unknown field `paht`"),
+        "{error}"
+    );
+    let error =
+        toml::from_str::<formwork::data::DataConfig>("kind = \"copy\"\nlenght = 3").unwrap_err();
+    assert!(
+        error.to_string().contains("unknown field `lenght`"),
+        "{error}"
+    );
+    let error =
+        toml::from_str::<formwork::data::DataConfig>("kind = \"text\"\npath = 3").unwrap_err();
+    assert!(
+        error.to_string().contains("a path or a list of paths"),
+        "{error}"
+    );
+}
+
+#[test]
+fn files_that_are_missing_or_wrong() {
+    let mut cut = gzip(super::prose(50).as_bytes());
+    cut.truncate(100);
+    let folder = Folder::with(&[
+        ("t.txt", b"abc"),
+        ("empty.txt", b""),
+        ("latin1.txt", b"caf\xe9 and more text"),
+        ("cut.txt.gz", &cut),
+        ("bad.jsonl", b"{\"text\": \"a\"}\n{\"text\": "),
+        ("keys.jsonl", b"{\"txt\": \"a\", \"n\": 1}"),
+        ("number.jsonl", b"{\"text\": 3}"),
+        ("list.jsonl", b"[1]"),
+    ]);
+    std::fs::create_dir(folder.dir.path().join("nothing")).unwrap();
+    let of = |path: &str, rest: &str| {
+        message(
+            &folder,
+            &format!("kind = \"text\"\npath = {path:?}\n{rest}"),
+            CHAR,
+        )
+    };
+    assert_eq!(
+        of("no.txt", ""),
+        "[data] no file or folder `no.txt`; looked in DIR, DIR/data"
+    );
+    assert_eq!(
+        of("tinyshakespeare/input.txt", ""),
+        "[data] no file or folder `tinyshakespeare/input.txt`; looked in DIR, DIR/data; fetch it with: formwork data \
+         pull tinyshakespeare"
+    );
+    assert_eq!(
+        of("tinyshakespear/input.txt", ""),
+        "[data] no file or folder `tinyshakespear/input.txt`; looked in DIR, DIR/data; did you mean the data set \
+         `tinyshakespeare`?"
+    );
+    assert_eq!(
+        of("nothing", ""),
+        "[data] the folder DIR/nothing holds no file"
+    );
+    assert_eq!(
+        of("empty.txt", ""),
+        "the training text is empty: a char tokenizer has nothing to learn from"
+    );
+    assert_eq!(
+        of("t.txt", "context = 4\nvalid_fraction = 0.0"),
+        "[data] the train split has 3 token(s), and context = 4 needs at least 5; use more text, a larger fraction or a \
+         smaller context"
+    );
+    assert_eq!(
+        of("latin1.txt", ""),
+        "DIR/latin1.txt is not UTF-8 (byte 3 of its text); convert it, or use [tokenizer] kind = \"byte\""
+    );
+    assert!(of("cut.txt.gz", "").starts_with("DIR/cut.txt.gz is a damaged gzip file: "));
+    assert!(of("bad.jsonl", "").starts_with("DIR/bad.jsonl:2: not JSON: "));
+    assert_eq!(
+        of("keys.jsonl", ""),
+        "DIR/keys.jsonl:1: no field `text`; did you mean `txt`?; set [data] field"
+    );
+    assert_eq!(
+        of("number.jsonl", ""),
+        "DIR/number.jsonl:1: `text` is neither a string nor a list of strings"
+    );
+    assert_eq!(of("list.jsonl", ""), "DIR/list.jsonl:1: not a JSON object");
+    assert_eq!(
+        of("t.txt", "windows = \"documents\"\nvalid_fraction = 0.0"),
+        "[data] windows = \"documents\" needs a token between documents; set [tokenizer] end_of_text = \"<|endoftext|>\""
+    );
+    assert_eq!(
+        of("t.txt", "windows = \"documents\""),
+        "[data] 1 document(s) cannot be split by fractions; make more documents with `document_separator`, JSONL or a \
+         folder, or give valid_path"
+    );
+}
+
+#[test]
+fn tokenizer_files_that_are_wrong() {
+    let folder = Folder::with(&[
+        ("t.txt", b"some text to read from"),
+        ("t.json", b"{\"model\": 3}"),
+        ("cut.json", b"{\"model\": "),
+        ("vocab.txt", b"a\nb\na\n"),
+        ("other/vocab.txt", b"a\nb\n"),
+    ]);
+    std::fs::create_dir(folder.dir.path().join("nothing")).unwrap();
+    let of = |path: &str| {
+        message(
+            &folder,
+            &text(""),
+            &format!("kind = \"pretrained\"\npath = {path:?}"),
+        )
+    };
+    assert!(of("t.json").starts_with("DIR/t.json is not a tokenizer: "));
+    assert!(of("cut.json").starts_with("DIR/cut.json is not a tokenizer: "));
+    assert_eq!(
+        of("vocab.txt"),
+        "DIR/vocab.txt:3: the token `a` occurs twice"
+    );
+    assert_eq!(
+        of("other"),
+        "DIR/other/vocab.txt is not a WordPiece vocabulary: it has no [UNK]"
+    );
+    assert_eq!(
+        of("nothing"),
+        "[tokenizer] DIR/nothing has none of tokenizer.json, vocab.json + merges.txt, encoder.json + vocab.bpe, \
+         vocab.txt"
+    );
+    assert_eq!(
+        of(""),
+        "[tokenizer] kind = \"pretrained\" needs `path`: a tokenizer.json or its folder"
+    );
+    let faults =
+        tokenizer_config("kind = \"byte\"\nend_of_text = \"x\"\nspecial_tokens = [\"x\"]").faults();
+    assert_eq!(faults, ["[tokenizer] the special token `x` is given twice"]);
+}

@@ -1,0 +1,198 @@
+//! ARCHITECTURE.md's invariants, read from the sources: floors, file lengths, what must be absent.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The floor of each room; a file uses rooms on floors below its own, or its own room.
+const FLOORS: &[(u32, &[&str])] = &[
+    (0, &["error", "rng", "device", "kind"]),
+    (1, &["kernel", "tokenizer"]),
+    (2, &["nn"]),
+    (3, &["stack", "data"]),
+    (4, &["model"]),
+    (5, &["task"]),
+    (6, &["train", "generate", "interop"]),
+    (7, &["evaluate"]),
+    (8, &["report", "inspect"]),
+    (9, &["experiment", "ablation"]),
+    (10, &["cli"]),
+];
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The room of a source file: the first part of its path below src/.
+fn room(path: &Path) -> String {
+    let inside = path.strip_prefix(root().join("src")).unwrap();
+    let first = inside.components().next().unwrap().as_os_str();
+    first.to_string_lossy().trim_end_matches(".rs").to_string()
+}
+
+/// Rooms named behind `crate::`, alone or in braces, outside comments.
+fn used_rooms(text: &str) -> Vec<String> {
+    let mut rooms = Vec::new();
+    for line in text.lines().filter(|l| !l.trim_start().starts_with("//")) {
+        for (at, _) in line.match_indices("crate::") {
+            let rest = &line[at + "crate::".len()..];
+            let names = match rest.strip_prefix('{') {
+                Some(list) => list.split(',').map(str::trim).collect(),
+                None => vec![rest],
+            };
+            for name in names {
+                let end = name
+                    .find(|c: char| !(c.is_alphanumeric() || c == '_'))
+                    .unwrap_or(name.len());
+                rooms.push(name[..end].to_string());
+            }
+        }
+    }
+    rooms
+}
+
+#[test]
+fn every_file_uses_floors_below_its_own() {
+    let floor: BTreeMap<&str, u32> = FLOORS
+        .iter()
+        .flat_map(|(floor, rooms)| rooms.iter().map(|room| (*room, *floor)))
+        .collect();
+    let mut wrong = Vec::new();
+    for path in sources(&root().join("src")) {
+        let own = room(&path);
+        if own == "lib" || own == "main" {
+            continue;
+        }
+        let Some(own_floor) = floor.get(own.as_str()) else {
+            wrong.push(format!("{}: room `{own}` has no floor", path.display()));
+            continue;
+        };
+        for used in used_rooms(&fs::read_to_string(&path).unwrap()) {
+            if let Some(used_floor) = floor.get(used.as_str())
+                && used != own
+                && used_floor >= own_floor
+                // The ground floor's rooms may lean on each other.
+                && *own_floor > 0
+            {
+                wrong.push(format!(
+                    "{} (floor {own_floor}) uses {used} (floor {used_floor})",
+                    path.display()
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_stay_under_350_lines() {
+    let mut long = Vec::new();
+    for folder in ["src", "tests"] {
+        for path in sources(&root().join(folder)) {
+            let lines = fs::read_to_string(&path).unwrap().lines().count();
+            if lines > 350 {
+                long.push(format!("{}: {lines}", path.display()));
+            }
+        }
+    }
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    for folder in ["src", "tests"] {
+        for path in sources(&root().join(folder)) {
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(
+                text.starts_with("//! "),
+                "{} does not open with //!",
+                path.display()
+            );
+        }
+    }
+}
+
+/// The part of a file before its unit tests.
+fn library_part(text: &str) -> &str {
+    text.split("#[cfg(test)]").next().unwrap()
+}
+
+#[test]
+fn what_is_absent_stays_absent() {
+    let mut found = Vec::new();
+    for path in sources(&root().join("src")) {
+        let text = fs::read_to_string(&path).unwrap();
+        let text = library_part(&text);
+        let own = room(&path);
+        let mut forbid = |word: &str, allowed: bool| {
+            if !allowed
+                && text
+                    .lines()
+                    .any(|l| !l.trim_start().starts_with("//") && l.contains(word))
+            {
+                found.push(format!("{} holds `{word}`", path.display()));
+            }
+        };
+        // Printing lives on the top floor; unsafe code in the fast path and at the one memory map.
+        forbid("println!", false);
+        forbid(
+            "unsafe ",
+            own == "kernel" && path.components().any(|c| c.as_os_str() == "flex"),
+        );
+        // burn-train's steps live in the tasks, its loop is entered in one place.
+        forbid("impl TrainStep", own == "task");
+        forbid("impl InferenceStep", own == "task");
+        forbid("SupervisedTraining::", path.ends_with("train/launch.rs"));
+        // TOML is read by the experiment room; model and tokenizer rooms know no files of weights.
+        forbid("toml_edit::", own == "experiment");
+        // Configurations stay strict.
+        forbid("serde(flatten", false);
+        forbid("serde(untagged", false);
+        // Softmax attention is written once; modules know no loss.
+        forbid("cross_entropy", own == "kernel" || own == "task");
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn shipped_experiments_open_with_what_they_are() {
+    fn visit(folder: &Path, check: &mut dyn FnMut(&Path)) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                visit(&path, check);
+            } else if path.extension().is_some_and(|e| e == "toml") {
+                check(&path);
+            }
+        }
+    }
+    visit(&root().join("experiments"), &mut |path| {
+        let text = fs::read_to_string(path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let shown = path.display();
+        assert!(
+            lines[0].starts_with("# "),
+            "{shown} does not say what it is"
+        );
+        assert!(
+            lines[1].starts_with("# run:    formwork "),
+            "{shown} has no command"
+        );
+        assert!(lines[2].starts_with("# result: "), "{shown} has no result");
+        assert!(!lines[2].contains("pending"), "{shown} was never measured");
+    });
+}

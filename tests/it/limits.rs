@@ -1,0 +1,214 @@
+//! Limits in which one kind equals another, numeric gradients, learning one batch by heart.
+
+use burn::module::{Module, ModuleMapper, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn::train::TrainStep;
+use formwork::data::Split;
+use formwork::data::loader::Batch;
+use formwork::model::{DecoderConfig, ModelInputs};
+use formwork::nn::position::alibi::{Alibi, AlibiConfig};
+use formwork::nn::position::relative_bias::{RelativeBias, RelativeBiasConfig};
+use formwork::nn::position::rotary::{Pairing, Rotary, RotaryConfig};
+use formwork::nn::position::sinusoidal;
+use formwork::nn::position::{PositionScheme, PositionShape, Span};
+use formwork::task::{CausalLm, CausalLmConfig};
+use formwork::train::{gradients, optim, parameters};
+
+const SHAPE: PositionShape = PositionShape {
+    d_model: 16,
+    n_heads: 4,
+    d_head: 4,
+    n_layers: 1,
+    context: 32,
+    causal: true,
+};
+
+fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.into_data().iter::<f32>().collect()
+}
+
+/// A bias at queries 5.. of 8 keys equals the same rows of the whole square, and each diagonal is constant.
+#[test]
+fn biases_depend_on_distance_alone() {
+    let device = Device::flex();
+    let init = formwork::nn::init::Init::new(&device, 1, &Default::default(), 2, 1.0);
+    let alibi = Alibi::new(&AlibiConfig::default(), &SHAPE);
+    let bias = RelativeBias::new(&RelativeBiasConfig::default(), &SHAPE, &init);
+    let schemes: [&dyn PositionScheme; 2] = [&alibi, &bias];
+    for scheme in schemes {
+        let square = |queries, offset| {
+            let span = Span { queries, keys: 8, offset };
+            values(scheme.prepare(span, &device).score_bias.unwrap())
+        };
+        let (whole, part) = (square(8, 0), square(3, 5));
+        for head in 0..4 {
+            for i in 0..3 {
+                for j in 0..8 {
+                    assert_eq!(part[(head * 3 + i) * 8 + j], whole[(head * 8 + 5 + i) * 8 + j]);
+                }
+            }
+            for i in 1..8 {
+                for j in 1..=i {
+                    let at = |i: usize, j: usize| whole[(head * 8 + i) * 8 + j];
+                    assert_eq!(at(i, j), at(i - 1, j - 1));
+                }
+            }
+        }
+    }
+}
+
+/// Scores of rotated queries and keys depend on the distance alone, in both pairings.
+#[test]
+fn rotations_depend_on_distance_alone() {
+    let device = Device::flex();
+    for pairing in [Pairing::Half, Pairing::Interleaved] {
+        let config = RotaryConfig {
+            pairing,
+            fraction: 0.5,
+            ..RotaryConfig::default()
+        };
+        let shape = PositionShape { d_head: 8, ..SHAPE };
+        let rotary = Rotary::new(&config, &shape);
+        let x = |salt: f32| {
+            let data: Vec<f32> = (0..8).map(|i| ((i as f32 + salt) * 1.7).sin()).collect();
+            Tensor::<4>::from_data(TensorData::new(data, [1, 1, 1, 8]), &device)
+        };
+        let score = |m: usize, n: usize| {
+            let turned = |x: Tensor<4>, at: usize| {
+                let span = Span { queries: 1, keys: at + 1, offset: at };
+                let r = rotary.prepare(span, &device).rotation.unwrap();
+                formwork::kernel::rotary(x, r.cos, r.sin, r.interleaved)
+            };
+            (turned(x(0.3), m) * turned(x(2.1), n)).sum().into_scalar::<f32>()
+        };
+        assert!((score(3, 1) - score(20, 18)).abs() < 1e-4);
+        assert!((score(3, 1) - score(3, 2)).abs() > 1e-3);
+    }
+}
+
+/// The sinusoidal tables that the catalogue gives.
+#[test]
+fn sinusoidal_tables() {
+    let near = |from: usize, d: usize, base: f64, expected: &[f32], digits: i32| {
+        for (x, e) in sinusoidal::table(from, 1, d, base).iter().zip(expected) {
+            assert!((x - e).abs() < 0.6 * 10f32.powi(-digits), "{x} against {e}");
+        }
+    };
+    near(1, 5, 10_000.0, &[0.841, 0.540, 0.025, 1.000, 0.001], 3);
+    near(4, 5, 10_000.0, &[-0.757, -0.654, 0.100, 0.995, 0.003], 3);
+    near(1, 4, 100.0, &[0.84, 0.54, 0.10, 1.0], 2);
+    near(3, 4, 100.0, &[0.14, -0.99, 0.30, 0.96], 2);
+}
+
+fn task(config: &DecoderConfig) -> CausalLm {
+    let device = Device::flex().autodiff();
+    let model = config.init(&ModelInputs {
+        vocab_size: 11,
+        context: 6,
+        seed: 2,
+        device: &device,
+    });
+    let task = CausalLm::new(model, &CausalLmConfig::default(), 1, false);
+    parameters::materialised(parameters::name_parameters(task))
+}
+
+fn small() -> DecoderConfig {
+    DecoderConfig {
+        n_layers: 1,
+        d_model: 8,
+        ..DecoderConfig::default()
+    }
+}
+
+fn batch() -> Batch {
+    let inputs: Vec<i32> = (0..12).map(|i| (i * 5 + 3) % 11).collect();
+    Batch {
+        targets: inputs.iter().map(|i| (i * 3 + 1) % 11).collect(),
+        inputs,
+        documents: None,
+        samples: vec![0, 1],
+        rows: 2,
+        cols: 6,
+        first_row: 0,
+        scored: 12,
+        step_scored: 12,
+        step: 0,
+        last: true,
+        split: Split::Train,
+    }
+}
+
+/// Adds `by` to element `at` of the parameter `path`.
+struct Nudge<'a> {
+    id: burn::module::ParamId,
+    at: usize,
+    by: f32,
+    device: &'a Device,
+}
+
+impl ModuleMapper for Nudge<'_> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        if param.id != self.id {
+            return param;
+        }
+        let (id, value, mapper) = param.consume();
+        let shape = value.shape();
+        let mut data: Vec<f32> = values(value);
+        data[self.at] += self.by;
+        let value = Tensor::<D>::from_data(TensorData::new(data, shape), self.device);
+        Param::from_mapped_value(id, value.require_grad(), mapper)
+    }
+}
+
+fn gradient(gradients: &GradientsParams, parameter: &parameters::Parameter) -> Vec<f32> {
+    match parameter.shape.len() {
+        1 => values(gradients.get::<1>(parameter.id).unwrap()),
+        _ => values(gradients.get::<2>(parameter.id).unwrap()),
+    }
+}
+
+#[test]
+fn gradients_equal_numeric_ones() {
+    let task = task(&small());
+    let device = Device::flex().autodiff();
+    let step = TrainStep::step(&task, batch());
+    for parameter in parameters::list(&task) {
+        let analytic = gradient(&step.grads, &parameter);
+        for at in [0, analytic.len() / 2, analytic.len() - 1] {
+            let loss = |by: f32| {
+                let id = parameter.id;
+                let moved = task.clone().map(&mut Nudge { id, at, by, device: &device });
+                TrainStep::step(&moved, batch()).item.loss.mean()
+            };
+            let h = 1e-2;
+            let numeric = (loss(h) - loss(-h)) / (2.0 * f64::from(h));
+            let difference = (numeric - f64::from(analytic[at])).abs();
+            assert!(
+                difference < 2e-4 + 0.02 * numeric.abs(),
+                "{}[{at}]: {} against {numeric}",
+                parameter.path,
+                analytic[at]
+            );
+        }
+    }
+}
+
+#[test]
+fn one_batch_is_learnt_by_heart() {
+    let mut task = task(&DecoderConfig {
+        n_layers: 2,
+        d_model: 32,
+        ..DecoderConfig::default()
+    });
+    let config: optim::OptimizerConfig =
+        serde_json::from_value(serde_json::json!({ "kind": "adamw", "lr": 3e-3 })).unwrap();
+    let mut optimizer = optim::build(&config, &task).unwrap();
+    let mut last = f64::INFINITY;
+    for _ in 0..150 {
+        let gradient = gradients::accumulate(&task, vec![batch()]);
+        last = gradient.output.loss.mean();
+        task = task.optimize(&mut optimizer, 3e-3.into(), gradient.gradients);
+    }
+    assert!(last < 0.05, "the loss of the one batch is still {last}");
+}

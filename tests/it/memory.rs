@@ -1,0 +1,58 @@
+//! Memory is flat: a long run holds no more than a short one.
+
+use crate::binary::formwork;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// Resident size of a process in KiB.
+fn resident(pid: u32) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// The step of the last line of a journal.
+fn step(journal: &std::path::Path) -> u64 {
+    let lines = formwork::train::journal::read(journal).unwrap_or_default();
+    lines.last().map_or(0, |line| line.step)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn resident_size_after_2000_steps_is_that_after_200() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let shown = run.display().to_string();
+    let mut child = formwork(&[
+        "train",
+        "experiments/smoke/tiny.toml",
+        "--quiet",
+        "--run",
+        &shown,
+        "--set",
+        "train.steps=1000000",
+        "--set",
+        "train.eval_every=50",
+        "--set",
+        "train.checkpoint_every=100",
+        "--set",
+        "train.log_every=20",
+    ])
+    .stdout(Stdio::null())
+    .spawn()
+    .unwrap();
+    let journal = run.join("metrics.jsonl");
+    let mut at = |wanted: u64| {
+        loop {
+            assert!(child.try_wait().unwrap().is_none(), "the run ended early");
+            if step(&journal) >= wanted {
+                return resident(child.id()).unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let (early, late) = (at(200), at(2000));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(late <= early * 1.03, "{early} KiB after 200 steps, {late} KiB after 2000");
+}

@@ -1,0 +1,192 @@
+//! Run folders that are torn, short, diverged, stopped early, or none at all.
+
+use super::{Fixture, compared};
+use formwork::cli::compare::view;
+use formwork::error::Error;
+use formwork::report::compare::{Options, compare};
+use formwork::report::curves::curve;
+use formwork::report::plot::Style;
+use formwork::report::{html, json, run, sheet, terminal};
+use std::fs;
+
+#[test]
+fn torn_lines_and_different_lengths_are_no_obstacle() {
+    let root = tempfile::tempdir().unwrap();
+    let long = Fixture::new("long-1", 1, "", &[(100, 2.0), (200, 1.0)]).write(root.path());
+    let short = Fixture::new("long-2", 2, "", &[(100, 4.0)]).write(root.path());
+    let journal = short.join("metrics.jsonl");
+    let text = fs::read_to_string(&journal).unwrap() + "garbage\n{\"step\":200,\"split\":\"val";
+    fs::write(&journal, text).unwrap();
+    let c = compared(&[long, short]);
+    assert_eq!(c.runs[1].journal.last_step, 100);
+    assert_eq!(c.runs[1].state(), "step 100 of 200");
+    assert_eq!(
+        c.arms[0].counted,
+        [0],
+        "an unfinished run does not count beside a finished one"
+    );
+    assert_eq!(c.results[0].best.unwrap().mean, 1.0);
+    assert!(
+        c.notes
+            .iter()
+            .any(|n| n.ends_with("step 100 of 200; left out of means and curves")),
+        "{:?}",
+        c.notes
+    );
+    assert!(
+        c.notes
+            .iter()
+            .any(|n| n.ends_with("1 unreadable line(s) of metrics.jsonl were skipped"))
+    );
+    let both: Vec<&run::Run> = c.runs.iter().collect();
+    let points: Vec<(u64, f64, usize)> = curve(&both, "valid", "loss", 100)
+        .iter()
+        .map(|b| (b.step, b.mean, b.n))
+        .collect();
+    assert_eq!(points, [(100, 3.0, 2), (200, 1.0, 1)]);
+}
+
+#[test]
+fn a_diverged_run_has_no_final_value() {
+    let root = tempfile::tempdir().unwrap();
+    let runs = [
+        Fixture::new("a", 1, "[model]\nx = 1", &[(100, 2.0), (200, 1.5)]),
+        Fixture::new(
+            "b",
+            1,
+            "[model]\nx = 2",
+            &[(100, 2.5), (150, f64::NAN), (200, f64::NAN)],
+        ),
+    ];
+    let c = compared(&runs.map(|r| r.write(root.path())));
+    assert_eq!(c.runs[1].state(), "diverged at step 150");
+    assert_eq!(c.outcomes[1].best, Some((Some(100), 2.5)));
+    assert!(c.outcomes[1].last.is_none());
+    assert!(c.results[1].last_gap.is_none());
+    assert_eq!(
+        json::json(&c)["arms"][1]["runs"][0]["final"],
+        serde_json::Value::Null
+    );
+}
+
+#[test]
+fn early_stopping_is_an_end_and_scores_stand_in_for_evaluations() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = Fixture::new("patient", 1, "", &[(100, 2.0)]).write(root.path());
+    let resolved = folder.join("resolved.toml");
+    let text = fs::read_to_string(&resolved).unwrap();
+    fs::write(&resolved, text + "patience = 3\n").unwrap();
+    fs::write(
+        folder.join("scores.json"),
+        r#"{"valid":{"loss":2.0},"test":{"loss":2.25}}"#,
+    )
+    .unwrap();
+    let run = run::read(&folder).unwrap();
+    assert_eq!(
+        (run.state().as_str(), run.done()),
+        ("stopped early at step 100", true)
+    );
+    let table = terminal::table(
+        &sheet::sheet(&compared(std::slice::from_ref(&folder))).text(true),
+        None,
+    );
+    assert!(
+        table.contains("test loss") && table.contains("2.250"),
+        "{table}"
+    );
+
+    fs::remove_file(folder.join("metrics.jsonl")).unwrap();
+    let c = compared(std::slice::from_ref(&folder));
+    assert_eq!(c.outcomes[0].best, Some((None, 2.0)));
+    fs::remove_file(folder.join("scores.json")).unwrap();
+    assert_eq!(
+        run::read(&folder).unwrap().state(),
+        "step 0 of 200, never evaluated"
+    );
+}
+
+#[test]
+fn wrong_folders_and_metrics_are_explained() {
+    let root = tempfile::tempdir().unwrap();
+    let pre = Fixture::new("pre-1", 1, "", &[(200, 1.0)]).write(root.path());
+    fs::create_dir(root.path().join("empty")).unwrap();
+    let shown = root.path().display();
+    let message = |name: &str| {
+        run::read_all(&[root.path().join(name)])
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        message("pre-2"),
+        format!("{shown}/pre-2: no such run folder; did you mean {shown}/pre-1?")
+    );
+    assert_eq!(
+        message("empty"),
+        format!(
+            "{shown}/empty: not a run folder (it has no resolved.toml); there are runs, such as {shown}/pre-1"
+        )
+    );
+    assert_eq!(
+        run::read_all(&[root.path().to_path_buf()])
+            .unwrap_err()
+            .to_string(),
+        format!("{shown}: not a run folder, but it holds 1: name them, such as {shown}/*")
+    );
+    let both = run::read_all(&[root.path().join("x1"), root.path().join("x2")]).unwrap_err();
+    assert!(matches!(both, Error::Invalid(faults) if faults.len() == 2));
+
+    let options = Options {
+        metric: "acuracy".into(),
+        each: false,
+    };
+    let wrong = compare(run::read_all(std::slice::from_ref(&pre)).unwrap(), &options).unwrap_err();
+    assert_eq!(
+        wrong.to_string(),
+        "--metric: no run has `acuracy`; did you mean `accuracy`?"
+    );
+    fs::write(pre.join("resolved.toml"), "a = 1\nb = \n").unwrap();
+    let broken = run::read(&pre).unwrap_err().to_string();
+    assert!(
+        broken.starts_with(&format!("{shown}/pre-1/resolved.toml:2: ")),
+        "{broken}"
+    );
+}
+
+#[test]
+fn absurd_numbers_are_shown_and_never_panic() {
+    let root = tempfile::tempdir().unwrap();
+    let losses = [1e308, -1e308, 0.0, 5e-324, -1.0, 1e300];
+    let steps = [0, 1, u64::MAX - 1, u64::MAX];
+    let mut paths = Vec::new();
+    for (i, a) in losses.into_iter().enumerate() {
+        for (seed, b) in (1..).zip(losses) {
+            let valid: Vec<(u64, f64)> = steps.into_iter().zip([a, b, a, b]).collect();
+            let run = Fixture::new(
+                &format!("{i}-{seed}"),
+                seed,
+                &format!("[model]\nx = {i}"),
+                &valid,
+            );
+            paths.push(run.write(root.path()));
+        }
+    }
+    let journal = paths[0].join("metrics.jsonl");
+    let odd = "{\"step\":1e30,\"split\":\"valid\",\"loss\":1e999}\n{\"step\":-1,\"loss\":1}\n{}\n[]\n{\"step\":9,\"loss\":\"x\"}\n\u{feff}\n";
+    fs::write(&journal, odd).unwrap();
+    for (color, unicode, width) in [(true, true, 0), (false, false, 1), (false, true, 5000)] {
+        for some in [&paths[..1], &paths[..7], &paths[..]] {
+            let c = compared(some);
+            let text = view(
+                &c,
+                &Style {
+                    width,
+                    color,
+                    unicode,
+                },
+                Some(width),
+            );
+            assert!(text.contains("0-1") && html::page(&c).contains("0-1"));
+            json::json(&c);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Exact resume through the binary: killed at any moment, a run ends as if nothing had happened.
+
+use crate::binary::{failure, formwork, output};
+use formwork::rng::{Purpose, Stream};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// Dropout, accumulation, moving average, evaluations and checkpoints on; long enough to be hit anywhere.
+const ARGUMENTS: &[&str] = &[
+    "train",
+    "experiments/smoke/tiny.toml",
+    "--quiet",
+    "--set",
+    "train.steps=120",
+    "--set",
+    "model.drop_path=0.1",
+    "--set",
+    "train.checkpoint_every=3",
+    "--set",
+    "train.sample={prompt=\"abc=\",tokens=8}",
+];
+
+fn train(run: &Path) -> Vec<String> {
+    let mut arguments: Vec<String> = ARGUMENTS.iter().map(|a| (*a).to_string()).collect();
+    arguments.extend(["--run".to_string(), run.display().to_string()]);
+    arguments
+}
+
+/// What must be equal: checkpoint files (the state apart, which keeps the time), journal lines without
+/// what depends on the clock, samples.
+fn outcome(run: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let last = run.join("steps/00000120");
+    for name in ["model.safetensors", "ema.safetensors", "optimizer.bpk"] {
+        files.insert(name.to_string(), fs::read(last.join(name)).unwrap());
+    }
+    let lines: Vec<String> = formwork::train::journal::read(run.join("metrics.jsonl"))
+        .unwrap()
+        .into_iter()
+        .map(|line| format!("{:?}", line.timeless()))
+        .collect();
+    files.insert("journal".into(), lines.join("\n").into_bytes());
+    files.insert("samples".into(), fs::read(run.join("samples.jsonl")).unwrap());
+    files
+}
+
+fn assert_equal(ours: &Path, reference: &BTreeMap<String, Vec<u8>>, after: &str) {
+    for (name, bytes) in outcome(ours) {
+        assert!(
+            bytes == reference[&name],
+            "{name} differs after {after}:\n{}\nagainst\n{}",
+            String::from_utf8_lossy(&bytes[..bytes.len().min(2000)]),
+            String::from_utf8_lossy(&reference[&name][..reference[&name].len().min(2000)])
+        );
+    }
+}
+
+#[test]
+fn a_run_killed_at_random_moments_ends_as_one_never_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole");
+    let began = std::time::Instant::now();
+    output(&train(&whole));
+    let length = began.elapsed().as_millis() as u64;
+    let reference = outcome(&whole);
+    let mut stream = Stream::new(17, Purpose::Split, (0, 0, 0));
+    for round in 0..4 {
+        let run = folder.path().join(format!("killed-{round}"));
+        let mut kills = Vec::new();
+        loop {
+            let arguments = if run.join("experiment.toml").exists() {
+                vec!["resume".into(), run.display().to_string(), "--quiet".into()]
+            } else {
+                train(&run)
+            };
+            let mut child = formwork(&arguments)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            let moment = 5 + stream.below(length);
+            std::thread::sleep(Duration::from_millis(moment));
+            if child.try_wait().unwrap().is_some() {
+                break;
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+            kills.push(moment);
+        }
+        if !run.join("steps/00000120").exists() {
+            output(&["resume".into(), run.display().to_string(), "--quiet".into()]);
+        }
+        assert_equal(&run, &reference, &format!("SIGKILL after {kills:?} ms"));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_saves_and_exits_with_130() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let whole = folder.path().join("whole");
+    let mut arguments = train(&run);
+    arguments.extend(["--set".into(), "train.checkpoint_every=1000".into()]);
+    let child = formwork(&arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Only once its first lines are written is it certain to listen.
+    while !run.join("metrics.jsonl").exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    std::thread::sleep(Duration::from_millis(60));
+    let pid = child.id().to_string();
+    std::process::Command::new("kill")
+        .args(["-TERM", &pid])
+        .status()
+        .unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    if ended.status.code() == Some(130) {
+        assert!(said.contains("interrupted at step"), "{said}");
+        assert!(said.contains("formwork resume"), "{said}");
+        output(&["resume".into(), run.display().to_string(), "--quiet".into()]);
+    } else {
+        assert!(ended.status.success(), "{said}");
+    }
+    output(&train(&whole));
+    assert_equal(&run, &outcome(&whole), "SIGTERM");
+}
+
+#[test]
+fn a_longer_run_goes_on_from_a_finished_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run").display().to_string();
+    let first = ["train", "experiments/smoke/tiny.toml", "--quiet", "--run", &run];
+    output(&first);
+    let (status, said) = failure(&first);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains(&format!("formwork resume {run}")), "{said}");
+    let printed = output(&["resume", &run, "--set", "train.steps=45", "--quiet"]);
+    assert!(printed.contains("done after 45 steps"), "{printed}");
+}
+
+#[test]
+fn damage_is_refused_and_the_newest_whole_checkpoint_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let shown = run.display().to_string();
+    output(&["train", "experiments/smoke/tiny.toml", "--quiet", "--run", &shown]);
+    let weights = fs::read(run.join("steps/00000040/model.safetensors")).unwrap();
+    let newest = run.join("steps/00000040/model.safetensors");
+    let mut bytes = weights.clone();
+    bytes[weights.len() / 2] ^= 1;
+    fs::write(&newest, &bytes).unwrap();
+    let ended = formwork(&["resume", &shown, "--plain"]).output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.success(), "{said}");
+    assert!(said.contains("passed over"), "{said}");
+    assert!(said.contains("model.safetensors"), "{said}");
+    assert_eq!(fs::read(&newest).unwrap(), weights, "steps 36 to 40 were not taken again alike");
+}
+
+#[test]
+fn one_process_at_a_time_trains_in_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run").display().to_string();
+    let arguments = [
+        "train",
+        "experiments/smoke/tiny.toml",
+        "--quiet",
+        "--run",
+        &run,
+        "--set",
+        "train.steps=100000",
+        "--set",
+        "train.eval_every=100000",
+    ];
+    let mut child = formwork(&arguments).stdout(Stdio::null()).spawn().unwrap();
+    while !Path::new(&run).join("experiment.toml").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let (status, said) = failure(&["resume", &run]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(status, 1);
+    assert!(said.contains("is in use: process"), "{said}");
+}

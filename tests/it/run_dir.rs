@@ -1,0 +1,189 @@
+//! Run folders, their lock, journals and signals.
+
+use formwork::train::journal::{self, Journal};
+use formwork::train::machine::Machine;
+use formwork::train::run_dir::{Existing, RunDir, is_run};
+use formwork::train::signal::Stop;
+use serde_json::json;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+fn said(result: Result<impl Sized, formwork::error::Error>, root: &std::path::Path) -> String {
+    let text = result.err().unwrap().to_string();
+    text.replace(&root.display().to_string(), "RUN")
+}
+
+#[test]
+fn a_run_is_not_overwritten_unasked() {
+    let temp = tempfile::tempdir().unwrap();
+    let root = temp.path().join("a/b");
+    let run = RunDir::create(&root, Existing::Refuse).unwrap();
+    assert!(!is_run(&root));
+    run.write("experiment.toml", b"name = \"x\"\n").unwrap();
+    run.write("resolved.toml", b"name = \"x\"\n").unwrap();
+    drop(run);
+    assert!(is_run(&root));
+    assert_eq!(
+        said(RunDir::create(&root, Existing::Refuse), &root),
+        "RUN holds a run without a checkpoint; start over with --fresh, or name another folder with --run DIR"
+    );
+    std::fs::create_dir(root.join("steps/00000012")).unwrap();
+    assert_eq!(
+        said(RunDir::create(&root, Existing::Refuse), &root),
+        "RUN holds a run at step 12; go on with `formwork resume RUN`, start over with --fresh, \
+         or name another folder with --run DIR"
+    );
+    std::fs::write(root.join("notes.txt"), "mine").unwrap();
+    let run = RunDir::create(&root, Existing::Replace).unwrap();
+    assert!(!is_run(&root) && root.join("notes.txt").exists());
+    assert_eq!(std::fs::read_dir(run.steps()).unwrap().count(), 0);
+}
+
+#[test]
+fn other_folders_are_left_alone() {
+    let temp = tempfile::tempdir().unwrap();
+    std::fs::write(temp.path().join("thesis.tex"), "").unwrap();
+    for existing in [Existing::Refuse, Existing::Replace] {
+        assert_eq!(
+            said(RunDir::create(temp.path(), existing), temp.path()),
+            "RUN exists and is not a run folder; name another with --run DIR"
+        );
+    }
+    assert_eq!(
+        said(RunDir::open(temp.path()), temp.path()),
+        "RUN is not a run folder: it has no resolved.toml"
+    );
+    let none = temp.path().join("none");
+    assert_eq!(said(RunDir::open(&none), &none), "there is no run folder RUN");
+    let file = temp.path().join("thesis.tex");
+    assert_eq!(
+        said(RunDir::create(&file, Existing::Refuse), &file),
+        "RUN exists and is not a run folder; name another with --run DIR"
+    );
+}
+
+#[test]
+fn one_process_at_a_time() {
+    let temp = tempfile::tempdir().unwrap();
+    let root = temp.path().join("run");
+    let run = RunDir::create(&root, Existing::Refuse).unwrap();
+    run.write("experiment.toml", b"").unwrap();
+    run.write("resolved.toml", b"").unwrap();
+    let expected = format!("RUN is in use: process {} trains in it", std::process::id());
+    assert_eq!(said(RunDir::open(&root), &root), expected);
+    assert_eq!(said(RunDir::create(&root, Existing::Replace), &root), expected);
+    drop(run);
+    RunDir::open(&root).unwrap();
+}
+
+#[test]
+fn a_half_made_run_is_made_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let run = RunDir::create(temp.path(), Existing::Refuse).unwrap();
+    run.write("experiment.toml", b"").unwrap();
+    run.write("machine.json", b"").unwrap();
+    std::fs::write(run.path("resolved.toml.tmp"), "").unwrap();
+    drop(run);
+    RunDir::create(temp.path(), Existing::Refuse).unwrap();
+}
+
+#[test]
+fn journals_are_cut_to_the_checkpoint() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("metrics.jsonl");
+    let mut journal = Journal::open(&path, 0).unwrap();
+    assert!(journal.is_empty());
+    journal
+        .append(&json!({"step": 1, "split": "train", "loss": 2.5, "lr": 0.1}))
+        .unwrap();
+    let at = journal.commit().unwrap();
+    journal
+        .append(&json!({"step": 2, "split": "train", "loss": 2.25}))
+        .unwrap();
+    drop(journal);
+    std::fs::OpenOptions::new()
+        .append(true)
+        .open(&path)
+        .unwrap()
+        .write_all(b"{\"step\": 3, \"spl")
+        .unwrap();
+    let lines = journal::read(&path).unwrap();
+    assert_eq!(lines.iter().map(|l| l.step).collect::<Vec<_>>(), [1, 2]);
+    let mut again = Journal::open(&path, at).unwrap();
+    again
+        .append(&json!({"step": 2, "split": "valid", "loss": null, "elapsed_s": 9.0}))
+        .unwrap();
+    let lines = journal::read(&path).unwrap();
+    assert_eq!(lines.len(), 2);
+    assert_eq!((lines[0].loss, lines[0].numbers["lr"]), (Some(2.5), 0.1));
+    assert!(lines[1].loss.unwrap().is_nan() && lines[1].split == "valid");
+    assert!(lines[1].clone().timeless().numbers.is_empty());
+    assert_eq!(
+        said(Journal::open(&path, 10_000), &path),
+        format!(
+            "RUN has {} bytes, but the checkpoint was written when it had 10000; its lines are lost",
+            again.len()
+        )
+    );
+    std::fs::write(&path, "{\"step\":1,\"split\":\"train\"}\nnot json\n{}\n").unwrap();
+    assert_eq!(
+        said(journal::read(&path), &path),
+        "RUN:2: not a line of a journal: it has no `step` and `split`"
+    );
+}
+
+const PART: &str = "FORMWORK_TEST_PART";
+
+/// Waits to be asked to end, and then for the second signal.
+#[test]
+#[ignore = "part of another test"]
+fn part_waits_for_signals() {
+    if std::env::var_os(PART).is_none() {
+        return;
+    }
+    let stop = Stop::on_signals().unwrap();
+    eprintln!("ready");
+    while !stop.is_raised() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    eprintln!("asked");
+    std::thread::sleep(std::time::Duration::from_secs(60));
+}
+
+#[test]
+#[cfg(unix)]
+fn the_first_signal_asks_and_the_second_ends() {
+    for signal in ["-INT", "-TERM"] {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "run_dir::part_waits_for_signals",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env(PART, "1")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let mut expect = |what: &str| assert!(lines.any(|l| l.unwrap() == what), "no `{what}`");
+        let send = |id: u32| {
+            let sent = Command::new("kill").args([signal, &id.to_string()]).status();
+            assert!(sent.unwrap().success());
+        };
+        expect("ready");
+        send(process.id());
+        expect("asked");
+        send(process.id());
+        assert_eq!(process.wait().unwrap().code(), Some(130));
+    }
+}
+
+#[test]
+fn machines_are_described() {
+    let machine = Machine::here("flex");
+    assert!(machine.cores >= 1 && !machine.cpu.is_empty() && !machine.os.is_empty());
+    let text = serde_json::to_string(&machine).unwrap();
+    assert_eq!(serde_json::from_str::<Machine>(&text).unwrap(), machine);
+}

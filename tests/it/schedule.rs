@@ -1,0 +1,94 @@
+//! Learning rates by hand.
+
+use formwork::train::schedule::{
+    ConstantConfig, DecayConfig, InverseSqrtConfig, KINDS, NoamConfig, ScheduleConfig, WsdConfig, WsdShape,
+};
+
+fn close(a: f64, b: f64) {
+    assert!((a - b).abs() <= 1e-12 * b.abs().max(1e-3), "{a} is not {b}");
+}
+
+#[test]
+fn schedules_by_hand() {
+    let decay = DecayConfig {
+        warmup_steps: 100,
+        min_lr: Some(1e-4),
+        ..DecayConfig::default()
+    };
+    // nanoGPT's get_lr with warmup 100, decay 5000, 1e-3 to 1e-4.
+    let cosine = ScheduleConfig::Cosine(decay.clone());
+    close(cosine.lr(1e-3, 0, 5000), 1e-3 / 101.0);
+    close(cosine.lr(1e-3, 99, 5000), 1e-3 * 100.0 / 101.0);
+    close(cosine.lr(1e-3, 100, 5000), 1e-3);
+    close(cosine.lr(1e-3, 2550, 5000), 5.5e-4);
+    close(cosine.lr(1e-3, 5000, 5000), 1e-4);
+    close(cosine.lr(1e-3, 9000, 5000), 1e-4);
+
+    let linear = ScheduleConfig::Linear(DecayConfig {
+        decay_steps: Some(300),
+        ..decay
+    });
+    close(linear.lr(1e-3, 200, 5000), 5.5e-4);
+    close(linear.lr(1e-3, 300, 5000), 1e-4);
+
+    let constant = ScheduleConfig::Constant(ConstantConfig { warmup_steps: 3 });
+    let rates: Vec<f64> = (0..5).map(|s| constant.lr(4.0, s, 10)).collect();
+    assert_eq!(rates, [1.0, 2.0, 3.0, 4.0, 4.0]);
+
+    let root = ScheduleConfig::InverseSqrt(InverseSqrtConfig {
+        warmup_steps: 100,
+        min_lr: 1e-4,
+    });
+    close(root.lr(1e-3, 100, 0), 1e-3);
+    close(root.lr(1e-3, 400, 0), 5e-4);
+    close(root.lr(1e-3, 1_000_000, 0), 1e-4);
+
+    // The paper's base model: its peak is 7e-4 at step 4000.
+    let noam = ScheduleConfig::Noam(NoamConfig::default());
+    close(noam.lr(1.0, 3999, 0), (512.0f64 * 4000.0).powf(-0.5));
+    close(noam.lr(1.0, 0, 0), 512f64.powf(-0.5) * 4000f64.powf(-1.5));
+    close(noam.lr(2.0, 15_999, 0), 2.0 * (512.0f64 * 16_000.0).powf(-0.5));
+
+    let wsd = |shape| {
+        ScheduleConfig::Wsd(WsdConfig {
+            warmup_steps: 10,
+            decay_fraction: Some(0.2),
+            final_fraction: Some(0.1),
+            shape,
+            ..WsdConfig::default()
+        })
+    };
+    for shape in [WsdShape::Linear, WsdShape::Cosine, WsdShape::Sqrt] {
+        close(wsd(shape).lr(1.0, 10, 100), 1.0);
+        close(wsd(shape).lr(1.0, 80, 100), 1.0);
+        close(wsd(shape).lr(1.0, 100, 100), 0.1);
+    }
+    close(wsd(WsdShape::Linear).lr(1.0, 90, 100), 0.55);
+    close(wsd(WsdShape::Cosine).lr(1.0, 90, 100), 0.55);
+    close(wsd(WsdShape::Sqrt).lr(1.0, 85, 100), 0.1 + 0.9 * 0.5);
+}
+
+#[test]
+fn schedule_faults_are_named() {
+    let faults = |text: &str| toml::from_str::<ScheduleConfig>(text).unwrap().faults(1e-3, 100);
+    for row in KINDS {
+        let config: ScheduleConfig = toml::from_str(row.example).unwrap();
+        assert_eq!(config.faults(1e-3, 10_000), Vec::<String>::new(), "{}", row.kind);
+    }
+    assert_eq!(
+        faults("kind = \"cosine\"\nwarmup_steps = 100"),
+        ["warmup_steps = 100 leaves nothing of the 100 steps to decay over"]
+    );
+    assert_eq!(
+        faults("kind = \"linear\"\nmin_lr = 0.1"),
+        ["min_lr = 0.1 is not between 0 and lr = 0.001"]
+    );
+    assert_eq!(
+        faults("kind = \"wsd\"\nmin_lr = 0.0\nfinal_fraction = 0.1"),
+        ["min_lr and final_fraction say the same thing; keep one"]
+    );
+    assert_eq!(
+        faults("kind = \"wsd\"\nwarmup_steps = 90\ndecay_fraction = 0.2"),
+        ["warmup_steps = 90 and a decay of 20 steps are more than the 100 of the run"]
+    );
+}

@@ -37,7 +37,10 @@ impl DropKey {
     /// The random words below this one drop their element: `p` of 2³² of them, to 24 bits.
     pub(super) fn threshold(&self) -> u32 {
         let p = self.p.clamp(0.0, 1.0);
-        (p * f64::from(1 << 24)).round().min(f64::from((1 << 24) - 1)) as u32 * 256
+        (p * f64::from(1 << 24))
+            .round()
+            .min(f64::from((1 << 24) - 1)) as u32
+            * 256
     }
 
     /// What an element with these random bits is multiplied by.

@@ -4,6 +4,7 @@
 mod attention;
 mod contracts;
 mod speed;
+mod step;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::kernel::{self, Activation, DropKey, composed};
@@ -109,7 +110,12 @@ fn activations() {
 
 #[test]
 fn linear_maps() {
-    for [b, s, i, o] in [[1, 1, 1, 1], [2, 3, 5, 7], [3, 17, 33, 65], [4, 96, 128, 96]] {
+    for [b, s, i, o] in [
+        [1, 1, 1, 1],
+        [2, 3, 5, 7],
+        [3, 17, 33, 65],
+        [4, 96, 128, 96],
+    ] {
         let x = random([b, s, i], 3);
         let w = random([1, i, o], 4) / (i as f64).sqrt();
         let bias = random([1, 1, o], 5);
@@ -227,4 +233,3 @@ fn drop_key(p: f64) -> DropKey {
         site: 9,
     }
 }
-

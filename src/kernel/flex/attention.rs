@@ -13,7 +13,7 @@ use super::attention_rows::{SoftmaxRow, soft_cap};
 use super::buffer::{contiguous, dims, output, slice, tensor};
 use super::dropout::Factors;
 use super::linear::Sum;
-use super::product::{Put, Matrix, product};
+use super::product::{Matrix, Put, product};
 use super::simd::{map_in_place, run};
 use crate::kernel::extension::{AttentionSettings, Maybe, MaybeMask};
 
@@ -260,7 +260,7 @@ pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
         }
     };
     let pieces = batch * heads * tiles;
-    if pieces * TILE * problem.k.dims[2] * d_head <= 64 * 64 * 64 {
+    if batch * heads * n_q * problem.k.dims[2] * d_head <= 64 * 64 * 64 {
         (0..pieces).for_each(work);
     } else {
         (0..pieces).into_par_iter().for_each(work);

@@ -12,7 +12,7 @@ use super::attention::{CHUNK, Heads, Place, Problem, Shared, TILE};
 use super::attention_rows::{GradientRow, probabilities};
 use super::buffer::{output, slice, tensor};
 use super::linear::Sum;
-use super::product::{Put, Matrix, product};
+use super::product::{Matrix, Put, product};
 use super::simd::{map_in_place, run};
 use crate::kernel::extension::AttentionGradients;
 

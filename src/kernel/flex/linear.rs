@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::activation::elementwise;
 use super::buffer::{ALONE, PIECE, contiguous, in_pieces, output, slice, tensor};
-use super::product::{Put, Matrix, product};
+use super::product::{Matrix, Put, product};
 use super::simd::{Elementwise, Vector, map_in_place};
 
 /// `x + y`.

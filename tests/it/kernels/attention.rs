@@ -63,9 +63,7 @@ fn attentions() {
             same(
                 &what,
                 [q.swap_dims(1, 2), k, v],
-                |[q, k, v]| {
-                    kernel::attention(q.swap_dims(1, 2), k, v, None, mask.clone(), options)
-                },
+                |[q, k, v]| kernel::attention(q.swap_dims(1, 2), k, v, None, mask.clone(), options),
                 |[q, k, v]| {
                     composed::attention(q.swap_dims(1, 2), k, v, None, mask.clone(), options)
                 },
@@ -97,4 +95,3 @@ fn a_query_with_nothing_to_see_gives_zeros() {
     let d_q = values(&q.grad(&grads).unwrap());
     assert!(d_q.iter().all(|x| x.is_finite()));
 }
-

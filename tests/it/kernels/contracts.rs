@@ -16,7 +16,10 @@ fn dropout_statistics_and_micro_batches() {
     let all = values(&y);
     let kept = all.iter().filter(|v| **v != 0.0).count() as f64 / all.len() as f64;
     assert!((kept - 0.75).abs() < 0.005, "{kept} are kept");
-    assert!(all.iter().all(|&v| v == 0.0 || (v - 4.0 / 3.0).abs() < 1e-6));
+    assert!(
+        all.iter()
+            .all(|&v| v == 0.0 || (v - 4.0 / 3.0).abs() < 1e-6)
+    );
     close("dropout", &all, &values(&composed::dropout(x.clone(), key)));
     for first in [0, 2, 5] {
         let key = DropKey {
@@ -35,7 +38,11 @@ fn dropout_statistics_and_micro_batches() {
     }
     let rows = Tensor::<3>::ones([400, 2, 3], &device());
     let y = kernel::drop_path(rows.clone(), key);
-    close("drop_path", &values(&y), &values(&composed::drop_path(rows, key)));
+    close(
+        "drop_path",
+        &values(&y),
+        &values(&composed::drop_path(rows, key)),
+    );
     let kept = values(&y).iter().filter(|v| **v != 0.0).count() as f64 / 2400.0;
     assert!((kept - 0.75).abs() < 0.08, "{kept} of the rows are kept");
     let x = random([3, 5, 7], 1);
@@ -220,6 +227,10 @@ fn empty_tensors() {
 fn dropping_everything() {
     let x = random([2, 3, 70], 1);
     let key = drop_key(1.0);
-    assert!(values(&kernel::dropout(x.clone(), key)).iter().all(|v| *v == 0.0));
+    assert!(
+        values(&kernel::dropout(x.clone(), key))
+            .iter()
+            .all(|v| *v == 0.0)
+    );
     assert!(values(&composed::dropout(x, key)).iter().all(|v| *v == 0.0));
 }

@@ -123,7 +123,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates
         .into_iter()
         .map(|c| (strsim::damerau_levenshtein(word, c), c))
-        .filter(|(distance, c)| *distance <= 1 + c.len().max(word.len()) / 4)
+        .filter(|(distance, c)| *distance <= 1 + c.len().min(word.len()) / 4)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, c)| c)
 }

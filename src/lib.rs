@@ -15,6 +15,7 @@ pub mod experiment;
 pub mod generate;
 pub mod interop;
 pub mod kernel;
+pub mod kind;
 pub mod model;
 pub mod nn;
 pub mod report;

@@ -3,7 +3,7 @@
 use super::output;
 use crate::error::{Error, Result, suggestion};
 use crate::model::preset;
-use crate::nn::Kind;
+use crate::kind::Kind;
 use crate::{data, model, nn, stack, task, tokenizer, train};
 use clap::Args;
 use std::fmt::Write as _;
@@ -66,20 +66,32 @@ fn table(text: &mut String, name: &str, key: &str, rows: &[Row]) {
 }
 
 fn families() -> Result<Vec<Family>> {
-    let rows = |kinds: &[Kind]| kinds.iter().map(|k| row(k.kind, k.summary, k.source)).collect();
-    let own = |kinds: &[tokenizer::Kind]| kinds.iter().map(|k| row(k.kind, k.line, k.source)).collect();
+    let rows = |kinds: &[Kind]| {
+        kinds
+            .iter()
+            .map(|k| row(k.kind, k.summary, k.source))
+            .collect()
+    };
     Ok(vec![
         ("architectures", "[model] kind", rows(model::KINDS)),
         ("positions", "[model] position", rows(nn::position::KINDS)),
         ("attention", "[model] attention", rows(nn::attention::KINDS)),
         ("norms", "[model] norm", rows(nn::norm::KINDS)),
-        ("placements", "[model] norm_placement", rows(stack::residual::KINDS)),
-        ("feed_forward", "[model] feed_forward", rows(nn::feed_forward::KINDS)),
+        (
+            "placements",
+            "[model] norm_placement",
+            rows(stack::residual::KINDS),
+        ),
+        (
+            "feed_forward",
+            "[model] feed_forward",
+            rows(nn::feed_forward::KINDS),
+        ),
         ("tasks", "[task] kind", rows(task::KINDS)),
         ("optimizers", "[optimizer] kind", rows(train::optim::KINDS)),
         ("schedules", "[schedule] kind", rows(train::schedule::KINDS)),
-        ("tokenizers", "[tokenizer] kind", own(tokenizer::KINDS)),
-        ("data", "[data] kind", own(data::KINDS)),
+        ("tokenizers", "[tokenizer] kind", rows(tokenizer::KINDS)),
+        ("data", "[data] kind", rows(data::KINDS)),
         ("presets", "[model] preset", presets()?),
     ])
 }

@@ -64,37 +64,37 @@ pub enum DataConfig {
 pub const KINDS: &[Kind] = &[
     Kind {
         kind: "text",
-        line: "text files, folders, JSONL; plain or gzipped",
+        summary: "text files, folders, JSONL; plain or gzipped",
         source: "windows as in nanoGPT; packed documents as in GPT-2 and GPT-3",
         example: "[data]\nkind = \"text\"\npath = \"tinyshakespeare/input.txt\"\ncontext = 256",
     },
     Kind {
         kind: "arithmetic",
-        line: "12+34=046: whole numbers, answers never seen in training",
+        summary: "12+34=046: whole numbers, answers never seen in training",
         source: "Brown et al., arXiv:2005.14165, section 3.9; Lee et al., arXiv:2307.03381 (reversed answers)",
         example: "[data]\nkind = \"arithmetic\"\ndigits = 2",
     },
     Kind {
         kind: "copy",
-        line: "abc=abc",
+        summary: "abc=abc",
         source: "Graves et al., arXiv:1410.5401, section 4.1",
         example: "[data]\nkind = \"copy\"\nlength = 12",
     },
     Kind {
         kind: "reverse",
-        line: "abc=cba",
+        summary: "abc=cba",
         source: "Sutskever et al., arXiv:1409.3215, on reversing",
         example: "[data]\nkind = \"reverse\"\nlength = 12",
     },
     Kind {
         kind: "sort",
-        line: "bca=abc",
+        summary: "bca=abc",
         source: "Graves et al., arXiv:1410.5401, section 4.5",
         example: "[data]\nkind = \"sort\"\nlength = 12",
     },
     Kind {
         kind: "random_tokens",
-        line: "uniformly random tokens, for measuring speed",
+        summary: "uniformly random tokens, for measuring speed",
         source: "",
         example: "[data]\nkind = \"random_tokens\"\nvocab_size = 50257\ncontext = 1024",
     },

@@ -3,22 +3,35 @@
 use super::Experiment;
 use crate::data::{self, Data, DataConfig, Places};
 use crate::device::DeviceName;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{Decoder, ModelConfig, ModelInputs};
 use crate::task::{CausalLm, TaskConfig};
 use crate::tokenizer::Tokenizer;
 use crate::train::checkpoint::State;
+use crate::train::config::Dtype;
 use crate::train::ema::Ema;
 use crate::train::evaluation::Split;
 use crate::train::job::Job;
 use crate::train::run_dir::RunDir;
 use crate::train::signal::Stop;
 use crate::train::{optim, parameters};
-use burn::tensor::Device;
+use burn::tensor::{Device, FloatDType, IntDType};
 
-/// Opens the device of `[train]`, for training or (without gradients) for use.
+/// Opens the device of `[train]`, for training or (without gradients) for use. Weights and activations take
+/// the format of `train.dtype`, which is settled for the whole process by the first tensor.
 pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
-    let device = experiment.train.device.parse::<DeviceName>()?.open()?;
+    let mut device = experiment.train.device.parse::<DeviceName>()?.open()?;
+    let dtype = match experiment.train.dtype {
+        Dtype::F32 => None,
+        Dtype::Bf16 => Some(FloatDType::BF16),
+        Dtype::F16 => Some(FloatDType::F16),
+    };
+    if let Some(dtype) = dtype {
+        device.configure((dtype, IntDType::I32)).map_err(|e| {
+            let name = &experiment.train.device;
+            Error::run(format!("device `{name}` cannot compute in {dtype:?}: {e}"))
+        })?;
+    }
     Ok(if training { device.autodiff() } else { device })
 }
 

@@ -17,7 +17,10 @@ const MAX_EXTENDS: usize = 16;
 /// [`Error::Invalid`] with the first fault of form: its file and line, or its `--set`.
 pub fn load(path: &Path, sets: &[String]) -> Result<Loaded> {
     let source = text(path).map_err(|reason| {
-        invalid(Fault::new(format!("cannot read {}: {reason}", path.display())))
+        invalid(Fault::new(format!(
+            "cannot read {}: {reason}",
+            path.display()
+        )))
     })?;
     load_text(path, source, sets)
 }
@@ -77,7 +80,10 @@ fn neighbour(path: &Path) -> String {
         .filter(|name| name.ends_with(".toml"))
         .collect();
     names.sort();
-    let wanted = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let wanted = path
+        .file_name()
+        .and_then(|n| n.to_str())
+        .unwrap_or_default();
     match nearest(wanted, names.iter().map(String::as_str)) {
         Some(near) => format!("; did you mean {}?", path.with_file_name(near).display()),
         None => String::new(),
@@ -102,16 +108,23 @@ fn chain(path: &Path, source: &str) -> Result<Vec<Table>, Fault> {
         let fault = |message| words::placed(&path, Some(&node.origin), message);
         let Value::String(name) = &node.value else {
             let shown = node.shown();
-            return Err(fault(format!("extends = {shown} must be the path of a file")));
+            return Err(fault(format!(
+                "extends = {shown} must be the path of a file"
+            )));
         };
         let base = path.parent().unwrap_or(Path::new("")).join(name);
-        let text = text(&base)
-            .map_err(|reason| fault(format!("extends: cannot read {}: {reason}", base.display())))?;
+        let text = text(&base).map_err(|reason| {
+            fault(format!("extends: cannot read {}: {reason}", base.display()))
+        })?;
         if seen.contains(&canonical(&base)) {
-            return Err(fault(format!("extends = \"{name}\" leads back to this file")));
+            return Err(fault(format!(
+                "extends = \"{name}\" leads back to this file"
+            )));
         }
         if seen.len() > MAX_EXTENDS {
-            return Err(fault(format!("more than {MAX_EXTENDS} files extend each other")));
+            return Err(fault(format!(
+                "more than {MAX_EXTENDS} files extend each other"
+            )));
         }
         seen.push(canonical(&base));
         (path, source) = (base, text);
@@ -136,7 +149,9 @@ fn overrides(sets: &[String]) -> Result<Table, Fault> {
         let keys: Vec<&str> = key.split('.').map(str::trim).collect();
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if keys.iter().any(|k| k.is_empty() || !k.chars().all(plain)) {
-            return Err(fault("a key is words joined by dots, as in train.steps=100"));
+            return Err(fault(
+                "a key is words joined by dots, as in train.steps=100",
+            ));
         }
         if keys == ["extends"] {
             return Err(fault("`extends` stands in files only"));
@@ -206,7 +221,10 @@ fn take_preset(path: &Path, layer: &mut Table) -> Result<Option<String>, Fault> 
             let near = suggestion(name, preset::names());
             fault(format!("[model] preset = \"{name}\" is not known{near}"))
         }
-        _ => fault(format!("[model] preset = {} must be a string", node.shown())),
+        _ => fault(format!(
+            "[model] preset = {} must be a string",
+            node.shown()
+        )),
     }
 }
 

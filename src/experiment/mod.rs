@@ -94,8 +94,14 @@ impl Expect {
 
 impl fmt::Display for Expect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bounds = [("at most", self.at_most), ("at least", self.at_least), ("equal to", self.equals)];
-        let bounds = bounds.iter().filter_map(|(words, bound)| bound.map(|b| format!("{words} {b}")));
+        let bounds = [
+            ("at most", self.at_most),
+            ("at least", self.at_least),
+            ("equal to", self.equals),
+        ];
+        let bounds = bounds
+            .iter()
+            .filter_map(|(words, bound)| bound.map(|b| format!("{words} {b}")));
         f.write_str(&bounds.collect::<Vec<_>>().join(", "))?;
         self.tolerance.map_or(Ok(()), |t| write!(f, " ± {t}"))
     }

@@ -5,6 +5,7 @@
 //! key is the last one of the shortest prefix of the document that fails in the same way, table by table. It
 //! costs a few more readings, after a fault only, and asks nothing of the types.
 
+use super::Origin;
 use super::tree::{Node, Value};
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{self, DeserializeOwned, Deserializer, IntoDeserializer, Unexpected, Visitor};
@@ -22,6 +23,8 @@ pub(super) enum Reason {
     Missing(&'static str),
     /// Another type is wanted, or another range; both as serde says it.
     Unfit { found: String, wanted: String },
+    /// A list of another length is wanted.
+    Length { found: usize, wanted: String },
     /// What a type says about itself.
     Other(String),
 }
@@ -53,32 +56,48 @@ pub(super) const TAGGED: &str = "internally tagged enum";
 /// How serde names the wanted tag.
 pub(super) const TAG: &str = "variant identifier";
 
-/// The kinds that a tagged table may have at `path`: what serde says to an impossible one.
+/// The kinds that a tagged table may have at `path`.
 pub(super) fn kinds<T: DeserializeOwned>(root: &Node, path: &[String]) -> Names {
-    let mut probe = root.clone();
+    let mut root = root.clone();
     let Some((last, parents)) = path.split_last() else {
         return &[];
     };
     if let Some(Node {
         value: Value::Table(table),
-        origin,
-    }) = probe.at_mut(parents)
+        ..
+    }) = root.at_mut(parents)
     {
-        let mut node = Node {
-            value: Value::String(String::new()),
-            origin: origin.clone(),
-        };
-        node.string_to_kind();
         table.remove(last);
-        table.entries.insert(0, (last.clone(), node));
+        table.entries.insert(0, (last.clone(), probe()));
     }
-    match T::deserialize(&probe) {
+    let kind = [path, &["kind".into()]].concat();
+    if let Some(node) = root.at_mut(path) {
+        node.string_to_kind();
+    }
+    values::<T>(&root, &kind)
+}
+
+/// The strings that may stand at `path`: what serde says to an impossible one. Empty when it is no choice.
+pub(super) fn values<T: DeserializeOwned>(root: &Node, path: &[String]) -> Names {
+    let mut root = root.clone();
+    if let Some(node) = root.at_mut(path) {
+        *node = probe();
+    }
+    match T::deserialize(&root) {
         Err(Reason::UnknownValue { allowed }) => allowed,
         _ => &[],
     }
 }
 
-/// The path of the key that `reason` is about.
+/// A value that no key takes.
+fn probe() -> Node {
+    Node {
+        value: Value::String("\0".into()),
+        origin: Origin::Default,
+    }
+}
+
+/// The path of the key that `reason` is about; of its table, when a key is missing.
 fn locate<T: DeserializeOwned>(root: &Node, reason: &Reason) -> Vec<String> {
     let fails = |tree: &Node| T::deserialize(tree).is_err_and(|other| other == *reason);
     let mut tree = root.clone();
@@ -91,9 +110,11 @@ fn locate<T: DeserializeOwned>(root: &Node, reason: &Reason) -> Vec<String> {
             }
             tree
         };
-        let all = match &node.value {
-            Value::Table(table) => table.entries.len(),
-            Value::Array(items) => items.len(),
+        let all = match (&node.value, reason) {
+            (Value::Table(_), Reason::Missing(key)) if lacks::<T>(&tree, &path, key) => break,
+            (Value::Array(items), Reason::Length { found, .. }) if items.len() == *found => break,
+            (Value::Table(table), _) => table.entries.len(),
+            (Value::Array(items), _) => items.len(),
             _ => 0,
         };
         match (0..=all).find(|length| fails(&prefix(*length))) {
@@ -110,12 +131,32 @@ fn locate<T: DeserializeOwned>(root: &Node, reason: &Reason) -> Vec<String> {
     let about_kind = match reason {
         Reason::UnknownValue { .. } => true,
         Reason::Unfit { wanted, .. } => wanted.as_str() == TAG,
-        Reason::UnknownKey { .. } | Reason::Missing(_) | Reason::Other(_) => false,
+        Reason::UnknownKey { .. }
+        | Reason::Missing(_)
+        | Reason::Length { .. }
+        | Reason::Other(_) => false,
     };
     if about_kind && root.at(&path).is_some_and(|n| n.table().is_some()) {
         path.push("kind".into());
     }
     path
+}
+
+/// Whether `key` is missing from this very table: put first, it is not refused as unknown.
+fn lacks<T: DeserializeOwned>(tree: &Node, path: &[String], key: &str) -> bool {
+    let mut tree = tree.clone();
+    if let Some(Node {
+        value: Value::Table(table),
+        ..
+    }) = tree.at_mut(path)
+    {
+        if table.get(key).is_some() {
+            return false;
+        }
+        table.entries.insert(0, (key.into(), probe()));
+    }
+    let refused = |reason: &Reason| matches!(reason, Reason::UnknownKey { key: k, .. } if k == key);
+    !T::deserialize(&tree).is_err_and(|reason| refused(&reason))
 }
 
 /// Keeps the first entries of a table or list. A table's `kind` decides what its other keys mean and stays.
@@ -147,6 +188,13 @@ impl de::Error for Reason {
 
     fn invalid_value(found: Unexpected, wanted: &dyn de::Expected) -> Self {
         Self::invalid_type(found, wanted)
+    }
+
+    fn invalid_length(found: usize, wanted: &dyn de::Expected) -> Self {
+        Self::Length {
+            found,
+            wanted: wanted.to_string(),
+        }
     }
 
     fn unknown_variant(_: &str, allowed: Names) -> Self {
@@ -221,7 +269,10 @@ impl<'de> Deserializer<'de> for &'de Node {
     ) -> Result<V::Value, Reason> {
         match &self.value {
             Value::String(s) => visitor.visit_enum(s.as_str().into_deserializer()),
-            _ => Err(de::Error::invalid_type(Unexpected::Other("no string"), &"a string")),
+            _ => Err(de::Error::invalid_type(
+                Unexpected::Other("no string"),
+                &"a string",
+            )),
         }
     }
 

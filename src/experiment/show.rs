@@ -26,7 +26,10 @@ fn render(experiment: &Experiment, comment: &dyn Fn(&str) -> Option<String>) -> 
         .expect("names and plain data make a TOML table: no map has keys that are not strings");
     let mut lines = Vec::new();
     section(&table, "", comment, &mut lines);
-    let width = lines.iter().filter(|l| l.1.is_some()).map(|l| l.0.chars().count());
+    let width = lines
+        .iter()
+        .filter(|l| l.1.is_some())
+        .map(|l| l.0.chars().count());
     let width = width.filter(|w| *w <= WIDEST).max().unwrap_or(0);
     let mut text = String::new();
     for (line, comment) in lines {
@@ -45,13 +48,21 @@ const WIDEST: usize = 60;
 type Line = (String, Option<String>);
 
 /// The keys of a table, then its tables, each under its header.
-fn section(table: &Table, prefix: &str, comment: &dyn Fn(&str) -> Option<String>, lines: &mut Vec<Line>) {
+fn section(
+    table: &Table,
+    prefix: &str,
+    comment: &dyn Fn(&str) -> Option<String>,
+    lines: &mut Vec<Line>,
+) {
     let dotted = |key: &str| match prefix {
         "" => key.to_string(),
         _ => format!("{prefix}.{key}"),
     };
     for (key, value) in table.iter().filter(|(_, v)| !v.is_table()) {
-        lines.push((format!("{} = {}", quoted(key), inline(value)), comment(&dotted(key))));
+        lines.push((
+            format!("{} = {}", quoted(key), inline(value)),
+            comment(&dotted(key)),
+        ));
     }
     for (key, value) in table {
         if let Value::Table(table) = value {
@@ -86,11 +97,15 @@ fn inline(value: &Value) -> String {
             format!("[{}]", items.join(", "))
         }
         Value::Table(table) => {
-            let entries = table.iter().map(|(k, v)| format!("{} = {}", quoted(k), inline(v)));
+            let entries = table
+                .iter()
+                .map(|(k, v)| format!("{} = {}", quoted(k), inline(v)));
             format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
         }
         Value::Float(f) if *f != 0.0 && !(1e-4..1e9).contains(&f.abs()) => format!("{f:e}"),
-        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) => value.to_string(),
+        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) => {
+            value.to_string()
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::Origin;
 use crate::error::Fault;
+use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -172,18 +173,37 @@ pub(super) fn parse(
 ) -> Result<Table, Fault> {
     let lines = Lines::new(text);
     let document = DeTable::parse(text).map_err(|error| {
-        let span = error.span().unwrap_or(0..0);
+        let span = error
+            .span()
+            .filter(|s| text.get(s.clone()).is_some())
+            .unwrap_or(0..0);
         let line = lines.of(span.start);
-        let key = text.get(span).unwrap_or_default();
-        match error.message() {
-            "duplicate key" => Fault::at(path, line, format!("duplicate key `{key}`")),
-            message => Fault::at(path, line, format!("not valid TOML: {message}")),
-        }
+        Fault::at(path, line, malformed(text, span, error.message()))
     })?;
     let reader = Reader { lines, origin };
     reader
         .table(document.into_inner(), 0)
         .map_err(|(at, message)| Fault::at(path, reader.lines.of(at), message))
+}
+
+/// What is wrong with a text that is not TOML.
+fn malformed(text: &str, span: Range<usize>, message: &str) -> String {
+    let begins_table = text[..span.start].trim_end().ends_with('[');
+    let found = &text[span];
+    match message {
+        "duplicate key" if begins_table => format!("there are two tables [{found}]"),
+        "duplicate key" => format!("duplicate key `{found}`"),
+        _ if message.starts_with("string values must be quoted") && found.trim().is_empty() => {
+            "not valid TOML: a value is missing".into()
+        }
+        _ if message.starts_with("string values must be quoted") => {
+            format!(
+                "not valid TOML: {} is no value; a string stands in quotes",
+                found.trim()
+            )
+        }
+        _ => format!("not valid TOML: {message}"),
+    }
 }
 
 /// Where lines begin.
@@ -222,18 +242,22 @@ impl Reader<'_> {
 
     fn node(&self, value: Spanned<DeValue>, at: usize, depth: usize) -> Result<Node, Misread> {
         if depth > MAX_DEPTH {
-            return Err((at, format!("more than {MAX_DEPTH} tables inside each other")));
+            return Err((
+                at,
+                format!("more than {MAX_DEPTH} tables inside each other"),
+            ));
         }
         let outside = |text: &str| (at, format!("the number {text} is out of range"));
         let value = match value.into_inner() {
             DeValue::String(s) => Value::String(s.into_owned()),
             DeValue::Integer(i) => Value::Integer(
-                i64::from_str_radix(i.as_str(), i.radix())
-                    .map_err(|_| outside(i.as_str()))?,
+                i64::from_str_radix(i.as_str(), i.radix()).map_err(|_| outside(i.as_str()))?,
             ),
             DeValue::Float(f) => match f.as_str().parse::<f64>() {
                 Ok(number) if number.is_finite() => Value::Float(number),
-                Ok(_) | Err(_) => return Err(outside(f.as_str())),
+                Ok(_) | Err(_) => {
+                    return Err((at, format!("{} is not a finite number", f.as_str())));
+                }
             },
             DeValue::Boolean(b) => Value::Boolean(b),
             DeValue::Datetime(d) => Value::Datetime(d.to_string()),

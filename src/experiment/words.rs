@@ -15,12 +15,17 @@ pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) 
                 Some(Value::String(s)) => s.as_str(),
                 _ => "",
             };
-            format!("{} is not known{}", stated(root, path), suggestion(word, allowed.iter().copied()))
+            format!(
+                "{} is not known{}",
+                stated(root, path),
+                suggestion(word, allowed.iter().copied())
+            )
         }
         Reason::Missing(key) => missing(root, path, key),
-        Reason::Unfit { wanted, .. } => {
-            let remedy = whole(root, path, wanted);
-            format!("{} must be {}{remedy}", stated(root, path), wish(wanted))
+        Reason::Unfit { wanted, .. } => unfit(root, path, wanted),
+        Reason::Length { found, wanted } => {
+            let name = name(path);
+            format!("{name} has {found} items; it must be {}", wish(wanted))
         }
         Reason::Other(message) => format!("{}: {message}", stated(root, path)),
     };
@@ -71,11 +76,30 @@ fn header(path: &[String]) -> String {
 
 /// `[model.position] theta = "big"`; a table by its name alone.
 fn stated(root: &Node, path: &[String]) -> String {
+    let item = path.last().is_some_and(|key| key.parse::<usize>().is_ok());
     match root.at(path) {
+        Some(node) if node.table().is_none() && item => format!("{}: {}", name(path), node.shown()),
         Some(node) if node.table().is_none() => format!("{} = {}", name(path), node.shown()),
-        _ if path.is_empty() => "the file".into(),
-        _ => format!("[{}]", header(path)),
+        _ => name(path),
     }
+}
+
+fn unfit(root: &Node, path: &[String], wanted: &str) -> String {
+    let (stated, remedy) = match root.at(path).map(|n| &n.value) {
+        Some(Value::Table(_)) => (name(path), ", not a table".into()),
+        Some(Value::Array(_)) => (name(path), ", not a list".into()),
+        _ => (stated(root, path), whole(root, path, wanted)),
+    };
+    match read::values::<Experiment>(root, path) {
+        [] => format!("{stated} must be {}{remedy}", wish(wanted)),
+        allowed => format!("{stated} must be one of {}", list(allowed)),
+    }
+}
+
+/// Strings as TOML writes them, between commas.
+fn list(names: Names) -> String {
+    let names: Vec<String> = names.iter().map(|n| format!("\"{n}\"")).collect();
+    names.join(", ")
 }
 
 /// The place of the nearest key at or above a path.
@@ -91,16 +115,24 @@ fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Names) -> Strin
     let is_table = root.at(path).is_some_and(|n| n.table().is_some());
     if table.is_empty() {
         return match nearest(key, allowed.iter().copied()) {
-            Some(near) if is_table => format!("there is no section [{key}]; did you mean [{near}]?"),
+            Some(near) if is_table => {
+                format!("there is no section [{key}]; did you mean [{near}]?")
+            }
             Some(near) => format!("there is no key `{key}`; did you mean `{near}`?"),
             None => {
                 let what = if is_table { "section [" } else { "key `" };
                 let end = if is_table { "]" } else { "`" };
-                format!("there is no {what}{key}{end}{}", suggestion(key, allowed.iter().copied()))
+                format!(
+                    "there is no {what}{key}{end}{}",
+                    suggestion(key, allowed.iter().copied())
+                )
             }
         };
     }
-    let kind = root.at(table).and_then(Node::table).and_then(|t| t.string("kind"));
+    let kind = root
+        .at(table)
+        .and_then(Node::table)
+        .and_then(|t| t.string("kind"));
     let near = nearest(key, allowed.iter().copied()).is_some();
     let kind = match kind {
         Some(kind) if !near => format!(" with kind = \"{kind}\""),
@@ -114,17 +146,16 @@ fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Names) -> Strin
 }
 
 fn missing(root: &Node, path: &[String], key: &str) -> String {
-    let list = |names: Names| {
-        let names: Vec<String> = names.iter().map(|n| format!("\"{n}\"")).collect();
-        names.join(", ")
-    };
     if path.is_empty() {
         if key == "name" {
             return "`name` is missing: the run folder is called by it".into();
         }
         return match read::kinds::<Experiment>(root, &[key.to_string()]) {
             [] => format!("the section [{key}] is missing"),
-            kinds => format!("the section [{key}] is missing; its kind is one of {}", list(kinds)),
+            kinds => format!(
+                "the section [{key}] is missing; its kind is one of {}",
+                list(kinds)
+            ),
         };
     }
     let table = header(path);
@@ -132,7 +163,10 @@ fn missing(root: &Node, path: &[String], key: &str) -> String {
         let kinds = read::kinds::<Experiment>(root, path);
         return format!("[{table}] has no `kind`; it is one of {}", list(kinds));
     }
-    let kind = root.at(path).and_then(Node::table).and_then(|t| t.string("kind"));
+    let kind = root
+        .at(path)
+        .and_then(Node::table)
+        .and_then(|t| t.string("kind"));
     match kind {
         Some(kind) => format!("[{table}] with kind = \"{kind}\" needs the key `{key}`"),
         None => format!("[{table}] needs the key `{key}`"),
@@ -148,10 +182,13 @@ fn wish(wanted: &str) -> String {
         "f64" | "f32" => "a number".into(),
         "a boolean" => "true or false".into(),
         "a string" | "string or map" | "path string" | TAG => "a string".into(),
-        _ if wanted.starts_with(TAGGED) => "a table with a `kind`, or the kind alone as a string".into(),
+        _ if wanted.starts_with(TAGGED) => {
+            "a table with a `kind`, or the kind alone as a string".into()
+        }
         "a map" => "a table".into(),
         _ if wanted.starts_with("struct ") => "a table".into(),
         "a sequence" => "a list".into(),
+        "an array of length 2" => "a list of 2".into(),
         _ => wanted.into(),
     }
 }

@@ -13,15 +13,4 @@ pub mod norm;
 pub mod pass;
 pub mod position;
 
-/// One kind of a family, for `list`, the README, diagnostics and the contract tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
-    /// The value of the `kind` key.
-    pub kind: &'static str,
-    /// One line that says what it is.
-    pub summary: &'static str,
-    /// Where it comes from: authors, year, section.
-    pub source: &'static str,
-    /// The inline table that selects it in an experiment file.
-    pub example: &'static str,
-}
+pub use crate::kind::Kind;

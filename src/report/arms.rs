@@ -29,7 +29,11 @@ pub struct Difference {
 }
 
 /// Settings that change what a run writes, not what it learns.
-const BOOKKEEPING: [&str; 3] = ["train.checkpoint_every", "train.keep_last", "train.log_every"];
+const BOOKKEEPING: [&str; 3] = [
+    "train.checkpoint_every",
+    "train.keep_last",
+    "train.log_every",
+];
 
 /// Whether a setting names a run rather than shapes it: its name, seed, folder, bookkeeping and what is
 /// expected of it.
@@ -62,8 +66,16 @@ pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
         members[arm].push(i);
     }
     let arm = |(n, members): (usize, Vec<usize>)| {
-        let done: Vec<usize> = members.iter().copied().filter(|&m| runs[m].done()).collect();
-        let counted = if done.is_empty() { members.clone() } else { done };
+        let done: Vec<usize> = members
+            .iter()
+            .copied()
+            .filter(|&m| runs[m].done())
+            .collect();
+        let counted = if done.is_empty() {
+            members.clone()
+        } else {
+            done
+        };
         Arm {
             id: letters(n),
             label: label(&members, runs),
@@ -93,7 +105,10 @@ pub fn differences(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
             if identifies(key) || !seen.insert(key.as_str()) {
                 continue;
             }
-            let values: Vec<Option<&str>> = settings.iter().map(|s| s.get(key.as_str()).copied()).collect();
+            let values: Vec<Option<&str>> = settings
+                .iter()
+                .map(|s| s.get(key.as_str()).copied())
+                .collect();
             if values.iter().any(|v| *v != values[0]) {
                 let values = values.into_iter().map(|v| v.map(str::to_string)).collect();
                 differing.push(Difference {

@@ -49,7 +49,11 @@ impl Sheet {
             (false, true) => shortened(text, CELL),
             (false, false) => text.to_string(),
         };
-        let header = self.columns.iter().map(|(title, _)| title.clone()).collect();
+        let header = self
+            .columns
+            .iter()
+            .map(|(title, _)| title.clone())
+            .collect();
         let rows = self
             .rows
             .iter()
@@ -88,9 +92,16 @@ fn build(c: &Comparison, settings: bool) -> Sheet {
         "runs that differ only in their seed",
         c.arms.iter().map(|a| text(&a.label)).collect(),
     );
-    let telling = c.differing.iter().filter(|d| settings && d.key != "train.steps");
+    let telling = c
+        .differing
+        .iter()
+        .filter(|d| settings && d.key != "train.steps");
     for difference in telling.take(SETTINGS) {
-        let cells = difference.values.iter().map(|v| setting(v.as_deref())).collect();
+        let cells = difference
+            .values
+            .iter()
+            .map(|v| setting(v.as_deref()))
+            .collect();
         sheet.add(&difference.short, &difference.key, cells);
     }
     if c.arms.iter().any(|a| a.members.len() > 1) {
@@ -134,12 +145,24 @@ fn results(sheet: &mut Sheet, c: &Comparison) {
         each(&|r| summary(r.last.as_ref())),
     );
     let gap = |which: &str| {
-        format!("{which} {name} minus that of arm {base}, with its paired t interval where two seeds pair")
+        format!(
+            "{which} {name} minus that of arm {base}, with its paired t interval where two seeds pair"
+        )
     };
-    let p = |which: &str| format!("two-sided paired t test of Δ {which}, not corrected for several arms");
-    sheet.add("Δ best [95 %]", gap("best"), each(&|r| difference(r.best_gap)));
+    let p = |which: &str| {
+        format!("two-sided paired t test of Δ {which}, not corrected for several arms")
+    };
+    sheet.add(
+        "Δ best [95 %]",
+        gap("best"),
+        each(&|r| difference(r.best_gap)),
+    );
     sheet.add("p", p("best"), each(&|r| p_cell(r.best_gap)));
-    sheet.add("Δ final [95 %]", gap("final"), each(&|r| difference(r.last_gap)));
+    sheet.add(
+        "Δ final [95 %]",
+        gap("final"),
+        each(&|r| difference(r.last_gap)),
+    );
     sheet.add("p", p("final"), each(&|r| p_cell(r.last_gap)));
     for metric in c.metrics.iter().filter(|m| SHOWN.contains(&m.as_str())) {
         sheet.add(
@@ -226,7 +249,11 @@ fn steps(runs: &[&Run]) -> Cell {
 
 /// The state of a single run, or how many runs of an arm are not done.
 fn state(runs: &[&Run]) -> Cell {
-    let open: Vec<String> = runs.iter().map(|r| r.state()).filter(|s| s != "done").collect();
+    let open: Vec<String> = runs
+        .iter()
+        .map(|r| r.state())
+        .filter(|s| s != "done")
+        .collect();
     let text = match open.as_slice() {
         [] => "done".into(),
         [one] if runs.len() == 1 => one.clone(),
@@ -270,7 +297,10 @@ fn difference(gap: Option<Gap>) -> Cell {
     let text = |g: Gap| match g.paired {
         Some(p) if p.high > p.low => {
             let places = places((p.high - p.low) / 2.0);
-            format!("{:+.places$} [{:+.places$}, {:+.places$}]", p.mean, p.low, p.high)
+            format!(
+                "{:+.places$} [{:+.places$}, {:+.places$}]",
+                p.mean, p.low, p.high
+            )
         }
         _ => signed(g.mean),
     };

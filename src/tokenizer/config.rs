@@ -1,5 +1,6 @@
 //! `[tokenizer]` of an experiment: one kind, each with its own keys.
 
+pub use crate::kind::Kind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -25,54 +26,41 @@ pub enum TokenizerConfig {
     Pretrained(PretrainedConfig),
 }
 
-/// One kind of a family, for `list`, the README and the tests that iterate every kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
-    /// The value of the key `kind`.
-    pub kind: &'static str,
-    /// What it is, in one line.
-    pub line: &'static str,
-    /// Paper or origin.
-    pub source: &'static str,
-    /// A table for an experiment file.
-    pub example: &'static str,
-}
-
 /// Every kind of tokenizer.
 pub const KINDS: &[Kind] = &[
     Kind {
         kind: "char",
-        line: "one token per character of the training text",
+        summary: "one token per character of the training text",
         source: "Karpathy, char-rnn, 2015",
         example: "[tokenizer]\nkind = \"char\"",
     },
     Kind {
         kind: "byte",
-        line: "one token per byte: 256 tokens, no unknown input",
+        summary: "one token per byte: 256 tokens, no unknown input",
         source: "Graves, arXiv:1308.0850; Al-Rfou et al., arXiv:1808.04444",
         example: "[tokenizer]\nkind = \"byte\"",
     },
     Kind {
         kind: "bpe",
-        line: "byte-level byte-pair encoding, trained here",
+        summary: "byte-level byte-pair encoding, trained here",
         source: "Sennrich et al., arXiv:1508.07909; Radford et al. (GPT-2), 2019",
         example: "[tokenizer]\nkind = \"bpe\"\nvocab_size = 8192",
     },
     Kind {
         kind: "wordpiece",
-        line: "BERT's WordPiece, trained here",
+        summary: "BERT's WordPiece, trained here",
         source: "Schuster and Nakajima, 2012; Devlin et al., arXiv:1810.04805",
         example: "[tokenizer]\nkind = \"wordpiece\"\nvocab_size = 8192\nlowercase = true",
     },
     Kind {
         kind: "unigram",
-        line: "unigram language model over pieces, trained here",
+        summary: "unigram language model over pieces, trained here",
         source: "Kudo, arXiv:1804.10959",
         example: "[tokenizer]\nkind = \"unigram\"\nvocab_size = 8192",
     },
     Kind {
         kind: "pretrained",
-        line: "tokenizer.json, vocab.json + merges.txt, or vocab.txt",
+        summary: "tokenizer.json, vocab.json + merges.txt, or vocab.txt",
         source: "the Hugging Face tokenizers format",
         example: "[tokenizer]\nkind = \"pretrained\"\npath = \"tokenizers/gpt2\"",
     },

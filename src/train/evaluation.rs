@@ -63,7 +63,7 @@ pub fn evaluate<M: Task>(
     let count = split.source.len().div_ceil(extent.batch_size.max(1));
     let batches = extent.batches.map_or(count, |limit| limit.min(count));
     let mut total = StepOutput::default();
-    
+
     let all = loader::eval_batches(split.source.clone(), extent.batch_size);
     for (i, batch) in all.take(batches).enumerate() {
         let output = InferenceStep::step(model, batch?);

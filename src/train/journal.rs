@@ -51,8 +51,12 @@ impl Journal {
     /// # Errors
     /// When it cannot be written; what was written of the line is cut off again.
     pub fn append(&mut self, line: &impl Serialize) -> Result<()> {
-        let mut text = serde_json::to_vec(line)
-            .map_err(|e| Error::run(format!("cannot write a line of {}: {e}", self.path.display())))?;
+        let mut text = serde_json::to_vec(line).map_err(|e| {
+            Error::run(format!(
+                "cannot write a line of {}: {e}",
+                self.path.display()
+            ))
+        })?;
         text.push(b'\n');
         if let Err(e) = self.file.write_all(&text) {
             // The line's beginning may be in the file; the error matters more than a failure to cut it.
@@ -69,7 +73,9 @@ impl Journal {
     /// # Errors
     /// When the disk refuses.
     pub fn commit(&mut self) -> Result<u64> {
-        self.file.sync_data().map_err(Error::io("write", &self.path))?;
+        self.file
+            .sync_data()
+            .map_err(Error::io("write", &self.path))?;
         Ok(self.len)
     }
 
@@ -103,7 +109,8 @@ pub const TIMING: &[&str] = &["items_per_s", "elapsed_s"];
 impl Line {
     /// The line without what depends on the clock.
     pub fn timeless(mut self) -> Self {
-        self.numbers.retain(|name, _| !TIMING.contains(&name.as_str()));
+        self.numbers
+            .retain(|name, _| !TIMING.contains(&name.as_str()));
         self
     }
 

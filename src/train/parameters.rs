@@ -116,12 +116,18 @@ impl ModuleMapper for Namer {
         param
     }
 
-    fn map_int<const D: usize>(&mut self, mut param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
+    fn map_int<const D: usize>(
+        &mut self,
+        mut param: Param<Tensor<D, Int>>,
+    ) -> Param<Tensor<D, Int>> {
         param.id = id_of(&self.path.joined());
         param
     }
 
-    fn map_bool<const D: usize>(&mut self, mut param: Param<Tensor<D, Bool>>) -> Param<Tensor<D, Bool>> {
+    fn map_bool<const D: usize>(
+        &mut self,
+        mut param: Param<Tensor<D, Bool>>,
+    ) -> Param<Tensor<D, Bool>> {
         param.id = id_of(&self.path.joined());
         param
     }

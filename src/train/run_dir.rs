@@ -158,7 +158,10 @@ impl RunDir {
     /// Deletes what a run writes and nothing else. What marks the folder as a run's goes last.
     fn clear(&self) -> Result<()> {
         for folder in [STEPS, REPORT] {
-            gone(std::fs::remove_dir_all(self.path(folder)), &self.path(folder))?;
+            gone(
+                std::fs::remove_dir_all(self.path(folder)),
+                &self.path(folder),
+            )?;
         }
         for file in [
             "latest", "best", METRICS, SAMPLES, SCORES, TOKENIZER, MACHINE, EXPERIMENT, RESOLVED,
@@ -188,7 +191,10 @@ pub fn require_run(root: &Path) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(if root.is_dir() {
-        format!("{} is not a run folder: it has no {RESOLVED}", root.display())
+        format!(
+            "{} is not a run folder: it has no {RESOLVED}",
+            root.display()
+        )
     } else {
         format!("there is no run folder {}", root.display())
     }))

@@ -290,7 +290,8 @@ impl DecayConfig {
 impl WsdConfig {
     fn decay_length(&self, total: u64) -> u64 {
         let share = self.decay_fraction.unwrap_or(WSD_DECAY);
-        self.decay_steps.unwrap_or((share * total as f64).round() as u64)
+        self.decay_steps
+            .unwrap_or((share * total as f64).round() as u64)
     }
 
     fn faults(&self, total: u64, faults: &mut Vec<String>) {

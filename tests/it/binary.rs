@@ -24,7 +24,10 @@ pub fn output<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> String {
 pub fn failure<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> (i32, String) {
     let output = formwork(arguments).output().unwrap();
     assert!(!output.status.success(), "{}", shown(&output));
-    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
 }
 
 fn shown(output: &Output) -> String {

@@ -1,7 +1,9 @@
 //! Checkpoints: exact, equal between equal runs, refused when damaged or foreign, pruned.
 
 use crate::small_run::{Run, files, folder, net};
-use formwork::train::checkpoint::{self, Best, Checkpoint, State, Window, newest_whole, weights_hash};
+use formwork::train::checkpoint::{
+    self, Best, Checkpoint, State, Window, newest_whole, weights_hash,
+};
 use formwork::train::optim::{self, OptimizerConfig, SgdConfig};
 use std::path::Path;
 
@@ -74,7 +76,10 @@ fn damage_is_refused_by_name_and_the_newest_whole_one_is_found() {
             std::fs::write(&path, &flipped).unwrap();
             let message = refused();
             assert!(message.contains("steps/00000004: "), "{message}");
-            assert!(message.contains(&name) || name == "manifest.json", "{message}");
+            assert!(
+                message.contains(&name) || name == "manifest.json",
+                "{message}"
+            );
         }
         for length in [0, 1, bytes.len() / 2, bytes.len() - 2] {
             std::fs::write(&path, &bytes[..length]).unwrap();
@@ -82,7 +87,9 @@ fn damage_is_refused_by_name_and_the_newest_whole_one_is_found() {
             assert!(message.contains(&name), "{message}");
             if name != "manifest.json" {
                 let size = bytes.len();
-                let told = format!("{name} is truncated: {length} bytes, not {size} as manifest.json says");
+                let told = format!(
+                    "{name} is truncated: {length} bytes, not {size} as manifest.json says"
+                );
                 assert!(message.ends_with(&told), "{message}");
             }
         }
@@ -143,7 +150,10 @@ fn foreign_checkpoints_are_refused() {
 fn the_newest_and_the_best_are_kept() {
     let (_temp, dir) = folder();
     let mut run = Run::new(4).steps(1);
-    run.state.best = Some(Best { step: 1, value: 2.0 });
+    run.state.best = Some(Best {
+        step: 1,
+        value: 2.0,
+    });
     for _ in 0..4 {
         run.save(&dir, 2);
         run = run.step();

@@ -14,7 +14,13 @@ const FOLDER: &str = "FORMWORK_TEST_FOLDER";
 fn child(part: &str, folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", part, "--ignored", "--nocapture", "--test-threads=1"])
+        .args([
+            "--exact",
+            part,
+            "--ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env(FOLDER, folder);
     command
 }
@@ -61,12 +67,18 @@ fn a_kill_at_any_moment_leaves_a_whole_checkpoint() {
         let search = newest_whole(&root);
         assert!(search.refused.is_empty(), "{:?}", search.refused);
         let step = search.found.map_or(0, |c| c.state().step);
-        assert!(step >= last, "round {round} went from {last} back to {step}");
+        assert!(
+            step >= last,
+            "round {round} went from {last} back to {step}"
+        );
         last = step;
     }
     assert!(last > 0, "no process came to its first checkpoint");
     let saved = newest_whole(&root).found.unwrap();
-    assert_eq!(Run::load(&saved, 64).hashes(), Run::new(64).steps(last).hashes());
+    assert_eq!(
+        Run::load(&saved, 64).hashes(),
+        Run::new(64).steps(last).hashes()
+    );
 }
 
 /// Saves a checkpoint that does not fit in what the process may write.

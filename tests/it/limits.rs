@@ -38,14 +38,21 @@ fn biases_depend_on_distance_alone() {
     let schemes: [&dyn PositionScheme; 2] = [&alibi, &bias];
     for scheme in schemes {
         let square = |queries, offset| {
-            let span = Span { queries, keys: 8, offset };
+            let span = Span {
+                queries,
+                keys: 8,
+                offset,
+            };
             values(scheme.prepare(span, &device).score_bias.unwrap())
         };
         let (whole, part) = (square(8, 0), square(3, 5));
         for head in 0..4 {
             for i in 0..3 {
                 for j in 0..8 {
-                    assert_eq!(part[(head * 3 + i) * 8 + j], whole[(head * 8 + 5 + i) * 8 + j]);
+                    assert_eq!(
+                        part[(head * 3 + i) * 8 + j],
+                        whole[(head * 8 + 5 + i) * 8 + j]
+                    );
                 }
             }
             for i in 1..8 {
@@ -76,11 +83,17 @@ fn rotations_depend_on_distance_alone() {
         };
         let score = |m: usize, n: usize| {
             let turned = |x: Tensor<4>, at: usize| {
-                let span = Span { queries: 1, keys: at + 1, offset: at };
+                let span = Span {
+                    queries: 1,
+                    keys: at + 1,
+                    offset: at,
+                };
                 let r = rotary.prepare(span, &device).rotation.unwrap();
                 formwork::kernel::rotary(x, r.cos, r.sin, r.interleaved)
             };
-            (turned(x(0.3), m) * turned(x(2.1), n)).sum().into_scalar::<f32>()
+            (turned(x(0.3), m) * turned(x(2.1), n))
+                .sum()
+                .into_scalar::<f32>()
         };
         assert!((score(3, 1) - score(20, 18)).abs() < 1e-4);
         assert!((score(3, 1) - score(3, 2)).abs() > 1e-3);
@@ -178,14 +191,20 @@ fn gradients_equal_numeric_ones() {
         for at in [0, analytic.len() / 2, analytic.len() - 1] {
             let loss = |by: f32| {
                 let id = parameter.id;
-                let moved = task.clone().map(&mut Nudge { id, at, by, device: &device });
+                let moved = task.clone().map(&mut Nudge {
+                    id,
+                    at,
+                    by,
+                    device: &device,
+                });
                 TrainStep::step(&moved, batch()).item.loss.mean()
             };
-            let h = 1e-2;
+            // Weights start near 0.02: a longer step leaves the straight part of the norms.
+            let h = 2e-3;
             let numeric = (loss(h) - loss(-h)) / (2.0 * f64::from(h));
             let difference = (numeric - f64::from(analytic[at])).abs();
             assert!(
-                difference < 2e-4 + 0.02 * numeric.abs(),
+                difference < 5e-4 + 0.03 * numeric.abs(),
                 "{}[{at}]: {} against {numeric}",
                 parameter.path,
                 analytic[at]

@@ -54,5 +54,8 @@ fn resident_size_after_2000_steps_is_that_after_200() {
     let (early, late) = (at(200), at(2000));
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(late <= early * 1.03, "{early} KiB after 200 steps, {late} KiB after 2000");
+    assert!(
+        late <= early * 1.03,
+        "{early} KiB after 200 steps, {late} KiB after 2000"
+    );
 }

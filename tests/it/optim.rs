@@ -5,8 +5,8 @@ use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Tensor, TensorData};
 use formwork::train::ema::Ema;
 use formwork::train::optim::{
-    self, AdafactorConfig, AdamConfig, AdamwConfig, GroupConfig, LambConfig, LionConfig, MuonConfig,
-    OptimizerConfig, SgdConfig, muon::AdjustLr,
+    self, AdafactorConfig, AdamConfig, AdamwConfig, GroupConfig, LambConfig, LionConfig,
+    MuonConfig, OptimizerConfig, SgdConfig, muon::AdjustLr,
 };
 use formwork::train::parameters::{self, id_of, name_parameters};
 use safetensors::SafeTensors;
@@ -222,10 +222,17 @@ fn a_saved_state_goes_on_to_the_bit() {
         let half = steps(start.clone(), &mut through, 0..7);
         let bytes = through.into_bytes().unwrap();
         let whole = steps(half.clone(), &mut through, 7..12);
-        let mut again = optim::build(&config, &half).unwrap().from_bytes(bytes).unwrap();
+        let mut again = optim::build(&config, &half)
+            .unwrap()
+            .from_bytes(bytes)
+            .unwrap();
         let resumed = steps(half, &mut again, 7..12);
         for name in NAMES {
-            assert_eq!(values(&whole, name), values(&resumed, name), "{case} {name}");
+            assert_eq!(
+                values(&whole, name),
+                values(&resumed, name),
+                "{case} {name}"
+            );
         }
     }
 }
@@ -299,7 +306,11 @@ fn groups_scale_rates_and_replace_decay() {
 
 #[test]
 fn optimizer_faults_are_named() {
-    let faults = |json: serde_json::Value| serde_json::from_value::<OptimizerConfig>(json).unwrap().faults();
+    let faults = |json: serde_json::Value| {
+        serde_json::from_value::<OptimizerConfig>(json)
+            .unwrap()
+            .faults()
+    };
     assert!(faults(serde_json::json!({"kind": "adamw"})).is_empty());
     for row in optim::KINDS {
         let config: OptimizerConfig = toml::from_str(row.example).unwrap();
@@ -313,7 +324,9 @@ fn optimizer_faults_are_named() {
         ]
     );
     assert_eq!(
-        faults(serde_json::json!({"kind": "adam", "betas": [0.9, 1.0], "groups": [{"match": "x"}]})),
+        faults(
+            serde_json::json!({"kind": "adam", "betas": [0.9, 1.0], "groups": [{"match": "x"}]})
+        ),
         [
             "group `x` changes nothing; give it `lr_scale` or `weight_decay`",
             "a decay of moments lies in [0, 1), not at 1"

@@ -43,7 +43,10 @@ fn outcome(run: &Path) -> BTreeMap<String, Vec<u8>> {
         .map(|line| format!("{:?}", line.timeless()))
         .collect();
     files.insert("journal".into(), lines.join("\n").into_bytes());
-    files.insert("samples".into(), fs::read(run.join("samples.jsonl")).unwrap());
+    files.insert(
+        "samples".into(),
+        fs::read(run.join("samples.jsonl")).unwrap(),
+    );
     files
 }
 
@@ -137,7 +140,13 @@ fn a_signal_saves_and_exits_with_130() {
 fn a_longer_run_goes_on_from_a_finished_one() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run").display().to_string();
-    let first = ["train", "experiments/smoke/tiny.toml", "--quiet", "--run", &run];
+    let first = [
+        "train",
+        "experiments/smoke/tiny.toml",
+        "--quiet",
+        "--run",
+        &run,
+    ];
     output(&first);
     let (status, said) = failure(&first);
     assert_eq!(status, 2, "{said}");
@@ -151,7 +160,13 @@ fn damage_is_refused_and_the_newest_whole_checkpoint_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     let shown = run.display().to_string();
-    output(&["train", "experiments/smoke/tiny.toml", "--quiet", "--run", &shown]);
+    output(&[
+        "train",
+        "experiments/smoke/tiny.toml",
+        "--quiet",
+        "--run",
+        &shown,
+    ]);
     let weights = fs::read(run.join("steps/00000040/model.safetensors")).unwrap();
     let newest = run.join("steps/00000040/model.safetensors");
     let mut bytes = weights.clone();
@@ -162,7 +177,11 @@ fn damage_is_refused_and_the_newest_whole_checkpoint_goes_on() {
     assert!(ended.status.success(), "{said}");
     assert!(said.contains("passed over"), "{said}");
     assert!(said.contains("model.safetensors"), "{said}");
-    assert_eq!(fs::read(&newest).unwrap(), weights, "steps 36 to 40 were not taken again alike");
+    assert_eq!(
+        fs::read(&newest).unwrap(),
+        weights,
+        "steps 36 to 40 were not taken again alike"
+    );
 }
 
 #[test]

@@ -54,7 +54,10 @@ fn other_folders_are_left_alone() {
         "RUN is not a run folder: it has no resolved.toml"
     );
     let none = temp.path().join("none");
-    assert_eq!(said(RunDir::open(&none), &none), "there is no run folder RUN");
+    assert_eq!(
+        said(RunDir::open(&none), &none),
+        "there is no run folder RUN"
+    );
     let file = temp.path().join("thesis.tex");
     assert_eq!(
         said(RunDir::create(&file, Existing::Refuse), &file),
@@ -71,7 +74,10 @@ fn one_process_at_a_time() {
     run.write("resolved.toml", b"").unwrap();
     let expected = format!("RUN is in use: process {} trains in it", std::process::id());
     assert_eq!(said(RunDir::open(&root), &root), expected);
-    assert_eq!(said(RunDir::create(&root, Existing::Replace), &root), expected);
+    assert_eq!(
+        said(RunDir::create(&root, Existing::Replace), &root),
+        expected
+    );
     drop(run);
     RunDir::open(&root).unwrap();
 }
@@ -169,7 +175,9 @@ fn the_first_signal_asks_and_the_second_ends() {
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let mut expect = |what: &str| assert!(lines.any(|l| l.unwrap() == what), "no `{what}`");
         let send = |id: u32| {
-            let sent = Command::new("kill").args([signal, &id.to_string()]).status();
+            let sent = Command::new("kill")
+                .args([signal, &id.to_string()])
+                .status();
             assert!(sent.unwrap().success());
         };
         expect("ready");

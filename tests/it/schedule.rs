@@ -1,7 +1,8 @@
 //! Learning rates by hand.
 
 use formwork::train::schedule::{
-    ConstantConfig, DecayConfig, InverseSqrtConfig, KINDS, NoamConfig, ScheduleConfig, WsdConfig, WsdShape,
+    ConstantConfig, DecayConfig, InverseSqrtConfig, KINDS, NoamConfig, ScheduleConfig, WsdConfig,
+    WsdShape,
 };
 
 fn close(a: f64, b: f64) {
@@ -47,7 +48,10 @@ fn schedules_by_hand() {
     let noam = ScheduleConfig::Noam(NoamConfig::default());
     close(noam.lr(1.0, 3999, 0), (512.0f64 * 4000.0).powf(-0.5));
     close(noam.lr(1.0, 0, 0), 512f64.powf(-0.5) * 4000f64.powf(-1.5));
-    close(noam.lr(2.0, 15_999, 0), 2.0 * (512.0f64 * 16_000.0).powf(-0.5));
+    close(
+        noam.lr(2.0, 15_999, 0),
+        2.0 * (512.0f64 * 16_000.0).powf(-0.5),
+    );
 
     let wsd = |shape| {
         ScheduleConfig::Wsd(WsdConfig {
@@ -70,10 +74,19 @@ fn schedules_by_hand() {
 
 #[test]
 fn schedule_faults_are_named() {
-    let faults = |text: &str| toml::from_str::<ScheduleConfig>(text).unwrap().faults(1e-3, 100);
+    let faults = |text: &str| {
+        toml::from_str::<ScheduleConfig>(text)
+            .unwrap()
+            .faults(1e-3, 100)
+    };
     for row in KINDS {
         let config: ScheduleConfig = toml::from_str(row.example).unwrap();
-        assert_eq!(config.faults(1e-3, 10_000), Vec::<String>::new(), "{}", row.kind);
+        assert_eq!(
+            config.faults(1e-3, 10_000),
+            Vec::<String>::new(),
+            "{}",
+            row.kind
+        );
     }
     assert_eq!(
         faults("kind = \"cosine\"\nwarmup_steps = 100"),

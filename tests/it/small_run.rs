@@ -24,7 +24,9 @@ pub struct Net {
 }
 
 fn tensor<const D: usize>(stream: &mut Stream, shape: [usize; D], device: &Device) -> Tensor<D> {
-    let values: Vec<f32> = (0..shape.iter().product()).map(|_| stream.normal()).collect();
+    let values: Vec<f32> = (0..shape.iter().product())
+        .map(|_| stream.normal())
+        .collect();
     Tensor::from_data(TensorData::new(values, shape), device)
 }
 
@@ -110,7 +112,10 @@ impl Run {
 
     pub fn hashes(&self) -> [String; 2] {
         let average = self.ema.as_ref().unwrap().model();
-        [weights_hash(&self.net).unwrap(), weights_hash(average).unwrap()]
+        [
+            weights_hash(&self.net).unwrap(),
+            weights_hash(average).unwrap(),
+        ]
     }
 }
 

@@ -14,7 +14,9 @@ pub(super) fn check(sense: &mut Sense, files: bool) -> Option<usize> {
     let mut faults = data.faults(tokenizer);
     if faults.is_empty() && tokenizer.is_some() && !matches!(data, DataConfig::Text(_)) {
         let kind = data.kind();
-        faults.push(format!("[tokenizer] has no effect: data of kind `{kind}` brings its own tokens; leave it out"));
+        faults.push(format!(
+            "[tokenizer] has no effect: data of kind `{kind}` brings its own tokens; leave it out"
+        ));
     }
     for fault in &faults {
         sense.sentence("data", fault);
@@ -24,7 +26,10 @@ pub(super) fn check(sense: &mut Sense, files: bool) -> Option<usize> {
     }
     let context = data.context();
     if context > LONGEST {
-        sense.fault(&["data.context"], format!("an input of {context} tokens is longer than {LONGEST}"));
+        sense.fault(
+            &["data.context"],
+            format!("an input of {context} tokens is longer than {LONGEST}"),
+        );
         return None;
     }
     if files {
@@ -71,7 +76,9 @@ fn paths(sense: &mut Sense, data: &DataConfig, tokenizer: Option<&TokenizerConfi
         wanted.push(("tokenizer.path", &c.path));
     }
     for (key, path) in wanted {
-        let Err(error) = places.resolve(path) else { continue };
+        let Err(error) = places.resolve(path) else {
+            continue;
+        };
         let message = match error {
             Error::Invalid(mut faults) => faults.pop().map(|f| f.message).unwrap_or_default(),
             other => other.to_string(),

@@ -96,7 +96,10 @@ impl Sense<'_> {
         let fine = (1..=most).contains(&value);
         if !fine {
             let name = last(key);
-            self.fault(&[key], format!("{name} = {value} is not between 1 and {most}"));
+            self.fault(
+                &[key],
+                format!("{name} = {value} is not between 1 and {most}"),
+            );
         }
         fine
     }
@@ -105,21 +108,27 @@ impl Sense<'_> {
     fn some(&mut self, key: &str, value: Option<u64>) {
         if value == Some(0) {
             let name = last(key);
-            self.fault(&[key], format!("{name} = 0 must be 1 or more; leave it out to do without"));
+            self.fault(
+                &[key],
+                format!("{name} = 0 must be 1 or more; leave it out to do without"),
+            );
         }
     }
 
     /// A number above 0.
     fn positive(&mut self, key: &str, value: f64) {
         if !(value > 0.0 && value.is_finite()) {
-            self.fault(&[key], format!("{} = {value} must be above 0", last(key)));
+            self.fault(&[key], format!("{} = {value:?} must be above 0", last(key)));
         }
     }
 
     /// A probability below 1.
     fn probability(&mut self, key: &str, value: f64) {
         if !(0.0..1.0).contains(&value) {
-            self.fault(&[key], format!("{} = {value} must be at least 0 and below 1", last(key)));
+            self.fault(
+                &[key],
+                format!("{} = {value:?} must be at least 0 and below 1", last(key)),
+            );
         }
     }
 }

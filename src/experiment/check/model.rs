@@ -75,7 +75,10 @@ fn placement(sense: &mut Sense, c: &DecoderConfig) {
         ] {
             if set {
                 let name = super::last(key);
-                sense.fault(&[key], format!("{name} = true has no effect: norm is \"none\""));
+                sense.fault(
+                    &[key],
+                    format!("{name} = true has no effect: norm is \"none\""),
+                );
             }
         }
     } else if c.final_norm == Some(true) && !c.norm_placement.wants_final_norm() {
@@ -111,7 +114,7 @@ fn dropouts(sense: &mut Sense, c: &DecoderConfig) {
     if c.dropout != 0.0 && own.iter().all(|(_, value)| value.is_some()) {
         sense.fault(
             &["model.dropout"],
-            format!("dropout = {} has no effect: each of its places has a key of its own; leave it out", c.dropout),
+            format!("dropout = {:?} has no effect: each of its places has a key of its own; leave it out", c.dropout),
         );
     }
 }
@@ -143,7 +146,11 @@ fn multi_head(sense: &mut Sense, c: &MultiHeadConfig, d_model: Option<usize>) ->
     if kv && !c.n_heads.is_multiple_of(c.n_kv_heads()) {
         sense.fault(
             &[&key("n_heads"), &key("n_kv_heads")],
-            format!("n_heads = {} is not a multiple of n_kv_heads = {}", c.n_heads, c.n_kv_heads()),
+            format!(
+                "n_heads = {} is not a multiple of n_kv_heads = {}",
+                c.n_heads,
+                c.n_kv_heads()
+            ),
         );
     }
     let d_model = d_model?;
@@ -160,7 +167,12 @@ fn multi_head(sense: &mut Sense, c: &MultiHeadConfig, d_model: Option<usize>) ->
     head.then(|| c.d_head(d_model))
 }
 
-fn position(sense: &mut Sense, position: &PositionConfig, head: Option<usize>, context: Option<usize>) {
+fn position(
+    sense: &mut Sense,
+    position: &PositionConfig,
+    head: Option<usize>,
+    context: Option<usize>,
+) {
     match position {
         PositionConfig::None(_) => {}
         PositionConfig::Sinusoidal(c) => sense.positive("model.position.base", c.base),
@@ -201,22 +213,30 @@ fn rotary(sense: &mut Sense, c: &RotaryConfig, head: Option<usize>) {
     let key = |name: &str| format!("model.position.{name}");
     sense.positive(&key("theta"), c.theta);
     if !(c.fraction > 0.0 && c.fraction <= 1.0) {
-        let rule = format!("fraction = {} must be above 0 and at most 1", c.fraction);
+        let rule = format!("fraction = {:?} must be above 0 and at most 1", c.fraction);
         sense.fault(&[&key("fraction")], rule);
     } else if let Some(head) = head {
         let rotated = (head as f64 * c.fraction) as usize;
-        let keys = [&key("fraction"), "model.attention.d_head", "model.attention.n_heads", "model.d_model"];
+        let keys = [
+            &key("fraction"),
+            "model.attention.d_head",
+            "model.attention.n_heads",
+            "model.d_model",
+        ];
         if rotated < 2 || !rotated.is_multiple_of(2) {
             sense.fault(
                 &keys,
                 format!(
-                    "rotary positions turn pairs, but fraction = {} of a head of {head} is {rotated} elements; \
+                    "rotary positions turn pairs, but fraction = {:?} of a head of {head} is {rotated} elements; \
                      make it even and at least 2",
                     c.fraction
                 ),
             );
         } else if rotated == 2 && matches!(c.scaling, ScalingConfig::Ntk(_)) {
-            sense.fault(&["model.position.scaling.kind"], "kind = \"ntk\" needs 4 or more rotated elements in a head");
+            sense.fault(
+                &["model.position.scaling.kind"],
+                "kind = \"ntk\" needs 4 or more rotated elements in a head",
+            );
         }
     }
     scaling(sense, &c.scaling);
@@ -230,7 +250,10 @@ fn scaling(sense: &mut Sense, scaling: &ScalingConfig) {
         ScalingConfig::Ntk(c) => (c.factor, None),
         ScalingConfig::Yarn(c) => {
             if !(c.beta_slow > 0.0 && c.beta_fast > c.beta_slow) {
-                let rule = format!("beta_fast = {} must be above beta_slow = {}, and both above 0", c.beta_fast, c.beta_slow);
+                let rule = format!(
+                    "beta_fast = {:?} must be above beta_slow = {:?}, and both above 0",
+                    c.beta_fast, c.beta_slow
+                );
                 sense.fault(&[&key("beta_fast"), &key("beta_slow")], rule);
             }
             (c.factor, Some(c.original_context))
@@ -238,14 +261,19 @@ fn scaling(sense: &mut Sense, scaling: &ScalingConfig) {
         ScalingConfig::Llama3(c) => {
             let (low, high) = (c.low_freq_factor, c.high_freq_factor);
             if !(low > 0.0 && high > low) {
-                let rule = format!("high_freq_factor = {high} must be above low_freq_factor = {low}, and both above 0");
+                let rule = format!(
+                    "high_freq_factor = {high:?} must be above low_freq_factor = {low:?}, and both above 0"
+                );
                 sense.fault(&[&key("high_freq_factor"), &key("low_freq_factor")], rule);
             }
             (c.factor, Some(c.original_context))
         }
     };
     if !(factor >= 1.0 && factor.is_finite()) {
-        sense.fault(&[&key("factor")], format!("factor = {factor} must be 1 or more"));
+        sense.fault(
+            &[&key("factor")],
+            format!("factor = {factor:?} must be 1 or more"),
+        );
     }
     sense.count(&key("original_context"), original.unwrap_or(1), LONGEST);
 }

@@ -1,7 +1,7 @@
 //! The sense of everything but the model and the data: name, task, optimizer, schedule, `[train]`, `[expect]`.
 
-use super::data::has;
 use super::Sense;
+use super::data::has;
 use crate::data::{DataConfig, Split};
 use crate::device::DeviceName;
 use crate::error::suggestion;
@@ -66,10 +66,17 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     if batch && (micro == 0 || micro > c.batch_size) {
         sense.fault(
             &["train.micro_batch_size", "train.batch_size"],
-            format!("micro_batch_size = {micro} is not between 1 and batch_size = {}", c.batch_size),
+            format!(
+                "micro_batch_size = {micro} is not between 1 and batch_size = {}",
+                c.batch_size
+            ),
         );
     }
-    sense.count("train.eval_batch_size", c.eval_batch_size.unwrap_or(1), MOST_ITEMS);
+    sense.count(
+        "train.eval_batch_size",
+        c.eval_batch_size.unwrap_or(1),
+        MOST_ITEMS,
+    );
     sense.count("train.keep_last", c.keep_last, MOST_ITEMS);
     sense.some("train.eval_every", c.eval_every);
     sense.some("train.checkpoint_every", c.checkpoint_every);
@@ -79,13 +86,27 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
         sense.fault(&["train.log_every"], "log_every = 0 must be 1 or more");
     }
     if !(c.clip_norm >= 0.0 && c.clip_norm.is_finite()) {
-        sense.fault(&["train.clip_norm"], format!("clip_norm = {} must be 0 (no clipping) or more", c.clip_norm));
+        sense.fault(
+            &["train.clip_norm"],
+            format!(
+                "clip_norm = {:?} must be 0 (no clipping) or more",
+                c.clip_norm
+            ),
+        );
     }
     if let Some(ema) = c.ema.filter(|ema| !(*ema > 0.0 && *ema < 1.0)) {
-        sense.fault(&["train.ema"], format!("ema = {ema} must be between 0 and 1, as in 0.999; leave it out to do without"));
+        sense.fault(
+            &["train.ema"],
+            format!(
+                "ema = {ema:?} must be between 0 and 1, as in 0.999; leave it out to do without"
+            ),
+        );
     }
     if let Some(factor) = c.spike_factor.filter(|f| !(*f > 1.0 && f.is_finite())) {
-        sense.fault(&["train.spike_factor"], format!("spike_factor = {factor} must be above 1"));
+        sense.fault(
+            &["train.spike_factor"],
+            format!("spike_factor = {factor:?} must be above 1"),
+        );
     }
     if let Err(error) = c.device.parse::<DeviceName>() {
         sense.fault(&["train.device"], error.to_string());
@@ -96,25 +117,43 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
 /// Keys about evaluations that never happen.
 fn evaluations(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     if !has(data, Split::Valid) && c.eval_every.is_some() {
-        sense.fault(&["train.eval_every"], "eval_every has no effect: [data] has no validation split; leave it out");
+        sense.fault(
+            &["train.eval_every"],
+            "eval_every has no effect: [data] has no validation split; leave it out",
+        );
     }
-    for (key, given) in [("patience", c.patience.is_some()), ("eval_batches", c.eval_batches.is_some())] {
+    for (key, given) in [
+        ("patience", c.patience.is_some()),
+        ("eval_batches", c.eval_batches.is_some()),
+    ] {
         if given && c.eval_every.is_none() {
             let key = format!("train.{key}");
             let name = super::last(&key);
-            sense.fault(&[&key], format!("{name} has no effect without eval_every; add it or leave {name} out"));
+            sense.fault(
+                &[&key],
+                format!("{name} has no effect without eval_every; add it or leave {name} out"),
+            );
         }
     }
     let Some(sample) = &c.sample else { return };
     if let DataConfig::RandomTokens(_) = data {
-        sense.fault(&["train.sample"], "sample has no effect: random tokens stand for no text; leave it out");
+        sense.fault(
+            &["train.sample"],
+            "sample has no effect: random tokens stand for no text; leave it out",
+        );
     }
     if sample.prompt.is_empty() {
-        sense.fault(&["train.sample.prompt"], "prompt is empty; a line break, \"\\n\", is the shortest beginning");
+        sense.fault(
+            &["train.sample.prompt"],
+            "prompt is empty; a line break, \"\\n\", is the shortest beginning",
+        );
     }
     sense.count("train.sample.tokens", sample.tokens, MOST_ITEMS);
     if !(sample.temperature >= 0.0 && sample.temperature.is_finite()) {
-        let rule = format!("temperature = {} must be 0 (the likeliest token) or more", sample.temperature);
+        let rule = format!(
+            "temperature = {:?} must be 0 (the likeliest token) or more",
+            sample.temperature
+        );
         sense.fault(&["train.sample.temperature"], rule);
     }
 }
@@ -146,7 +185,10 @@ fn expectation(sense: &mut Sense, metric: &str, expect: &Expect) {
 
 fn wrong_expectation(metric: &str, expect: &Expect, data: &DataConfig) -> Vec<String> {
     if !METRICS.contains(&metric) {
-        return vec![format!("{metric} is not measured{}", suggestion(metric, METRICS))];
+        return vec![format!(
+            "{metric} is not measured{}",
+            suggestion(metric, METRICS)
+        )];
     }
     let mut faults = Vec::new();
     let mut fault = |wrong: bool, rule: &str| {
@@ -157,15 +199,35 @@ fn wrong_expectation(metric: &str, expect: &Expect, data: &DataConfig) -> Vec<St
     let text = matches!(data, DataConfig::Text(_));
     let problems = !text && !matches!(data, DataConfig::RandomTokens(_));
     let answers = ["valid_accuracy", "valid_exact_match"].contains(&metric);
-    fault(!has(data, Split::Valid), "is not measured: [data] has no validation split");
-    fault(answers && !problems, "is not measured: this data has no right answers");
-    fault(metric == "valid_bits_per_byte" && !text, "is not measured: this data is no text");
-    let Expect { at_most, at_least, equals, tolerance } = *expect;
+    fault(
+        !has(data, Split::Valid),
+        "is not measured: [data] has no validation split",
+    );
+    fault(
+        answers && !problems,
+        "is not measured: this data has no right answers",
+    );
+    fault(
+        metric == "valid_bits_per_byte" && !text,
+        "is not measured: this data is no text",
+    );
+    let Expect {
+        at_most,
+        at_least,
+        equals,
+        tolerance,
+    } = *expect;
     let empty = at_most.or(at_least).or(equals).is_none();
     fault(empty, "expects nothing; give at_most, at_least or equals");
     let crossed = at_most.is_some_and(|most| at_least.is_some_and(|least| most < least));
     fault(crossed, "has at_most below at_least: nothing meets both");
-    fault(tolerance.is_some() && equals.is_none(), "has a tolerance, which has no effect without equals");
-    fault(tolerance.is_some_and(|t| t < 0.0), "has a tolerance below 0");
+    fault(
+        tolerance.is_some() && equals.is_none(),
+        "has a tolerance, which has no effect without equals",
+    );
+    fault(
+        tolerance.is_some_and(|t| t < 0.0),
+        "has a tolerance below 0",
+    );
     faults
 }

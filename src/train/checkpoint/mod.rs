@@ -171,7 +171,10 @@ impl Checkpoint {
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
         if !folder.is_dir() {
-            return Err(Error::run(format!("there is no checkpoint {}", folder.display())));
+            return Err(Error::run(format!(
+                "there is no checkpoint {}",
+                folder.display()
+            )));
         }
         let manifest = manifest::verify(&folder)?;
         for file in [MODEL, OPTIMIZER, STATE] {
@@ -229,7 +232,8 @@ impl Checkpoint {
     /// When there are none, or they are another model's.
     pub fn load_ema<M: Module>(&self, decay: f64, model: &M) -> Result<Ema<M>> {
         if !self.has_ema() {
-            let what = "it has no averaged weights; the run did not set train.ema when it was written";
+            let what =
+                "it has no averaged weights; the run did not set train.ema when it was written";
             return Err(damaged(&self.folder, what));
         }
         let average = weights::load(model.valid(), &self.folder.join(EMA))?;
@@ -286,7 +290,10 @@ fn prune(root: &Path, step: u64, best: Option<u64>, keep_last: usize) -> Result<
     let all = steps(root);
     let past: Vec<u64> = all.iter().copied().filter(|s| *s <= step).collect();
     let kept = &past[past.len().saturating_sub(keep_last.max(1))..];
-    for old in all.iter().filter(|s| !kept.contains(s) && Some(**s) != best) {
+    for old in all
+        .iter()
+        .filter(|s| !kept.contains(s) && Some(**s) != best)
+    {
         // Half deleted, it must not look like a damaged checkpoint.
         let place = steps_of(root).join(name(*old));
         let doomed = place.with_extension("tmp");

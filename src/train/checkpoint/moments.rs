@@ -42,7 +42,11 @@ fn sorted(optimizer: &ModuleOptimizer) -> Result<Writer, String> {
 ///
 /// # Errors
 /// When the file cannot be read, or holds the state of another model or another kind of optimizer.
-pub fn load<M: Module>(optimizer: ModuleOptimizer, model: &M, path: &Path) -> Result<ModuleOptimizer> {
+pub fn load<M: Module>(
+    optimizer: ModuleOptimizer,
+    model: &M,
+    path: &Path,
+) -> Result<ModuleOptimizer> {
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
     let refuse = |what: String| Error::run(format!("{}: {what}", path.display()));
     let bytes = Bytes::from_bytes_vec(bytes);

@@ -208,7 +208,11 @@ impl Filler<'_> {
         let found = self.file.tensor(&self.path.joined()).ok()?;
         let dtype = computed(found.dtype())?;
         let bytes = found.data().to_vec();
-        Some(TensorData::from_bytes_vec(bytes, found.shape().to_vec(), dtype))
+        Some(TensorData::from_bytes_vec(
+            bytes,
+            found.shape().to_vec(),
+            dtype,
+        ))
     }
 }
 

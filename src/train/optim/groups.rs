@@ -21,7 +21,7 @@ pub enum Decay {
 
 /// `[[optimizer.groups]]`: another learning rate or decay for some parameters. Where several groups
 /// match, the last one that has the key wins.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GroupConfig {
     /// A regular expression that is searched for in the dotted path of a parameter.
@@ -33,16 +33,6 @@ pub struct GroupConfig {
     /// Replaces the weight decay; `decay` still says which parameters have any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight_decay: Option<f64>,
-}
-
-impl Default for GroupConfig {
-    fn default() -> Self {
-        Self {
-            pattern: String::new(),
-            lr_scale: None,
-            weight_decay: None,
-        }
-    }
 }
 
 /// How one parameter is updated.
@@ -179,7 +169,10 @@ pub(super) fn faults(common: Common) -> Vec<String> {
                 "group `{name}` changes nothing; give it `lr_scale` or `weight_decay`"
             ));
         }
-        for (key, value) in [("lr_scale", group.lr_scale), ("weight_decay", group.weight_decay)] {
+        for (key, value) in [
+            ("lr_scale", group.lr_scale),
+            ("weight_decay", group.weight_decay),
+        ] {
             if let Some(value) = value.filter(|v| !(*v >= 0.0 && v.is_finite())) {
                 faults.push(format!(
                     "group `{name}`: {key} = {value} is not a number of 0 or more"

@@ -130,7 +130,10 @@ impl OptimizerConfig {
             Self::Sgd(c) => c.faults(&mut faults),
             Self::Adafactor(c) => c.faults(&mut faults),
             Self::Muon(c) if !positive(c.adamw_lr) => {
-                faults.push(format!("adamw_lr = {} is not a positive number", c.adamw_lr));
+                faults.push(format!(
+                    "adamw_lr = {} is not a positive number",
+                    c.adamw_lr
+                ));
             }
             _ => {}
         }
@@ -199,7 +202,9 @@ pub fn build<M: Module>(config: &OptimizerConfig, model: &M) -> Result<ModuleOpt
     config
         .clusters(&parameters::list(model))?
         .into_iter()
-        .fold(None, |optimizer, cluster| Some(config.add(optimizer, cluster)))
+        .fold(None, |optimizer, cluster| {
+            Some(config.add(optimizer, cluster))
+        })
         .ok_or_else(|| Error::run("the model has no parameters to train"))
 }
 
@@ -207,7 +212,11 @@ fn positive(x: f64) -> bool {
     x > 0.0 && x.is_finite()
 }
 
-fn with<O: Optimizer>(to: Option<ModuleOptimizer>, cluster: Cluster, optimizer: O) -> ModuleOptimizer {
+fn with<O: Optimizer>(
+    to: Option<ModuleOptimizer>,
+    cluster: Cluster,
+    optimizer: O,
+) -> ModuleOptimizer {
     let scaled = Scaled {
         optimizer,
         lr_scale: cluster.settings.lr_scale,

@@ -159,7 +159,8 @@ impl Optimizer for Muon {
         };
         let shape = tensor.dims();
         let step = lr * self.adjust_lr.factor(shape[0], shape[1]);
-        let tensor = tensor * (1.0 - lr * self.weight_decay) - orthogonalised(update, self.ns_steps) * step;
+        let tensor =
+            tensor * (1.0 - lr * self.weight_decay) - orthogonalised(update, self.ns_steps) * step;
         (like(tensor, dtype), Some(MuonState { buffer }))
     }
 

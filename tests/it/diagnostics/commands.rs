@@ -1,0 +1,155 @@
+//! Wrong command lines, through the binary: exit status 2, exact words on standard error, nothing on standard output.
+
+use super::RIGHT;
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// Runs the binary in a folder that holds `x.toml`; its status, standard output and standard error.
+fn formwork(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_formwork"))
+        .args(arguments)
+        .current_dir(folder)
+        .env_remove("FORMWORK_DATA")
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+fn folder() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("x.toml"), RIGHT).unwrap();
+    folder
+}
+
+fn refused(folder: &TempDir, arguments: &[&str], says: &str) {
+    let (status, out, err) = formwork(folder.path(), arguments);
+    assert_eq!(
+        (status, out.as_str(), err.trim_end()),
+        (Some(2), "", says),
+        "{arguments:?}"
+    );
+}
+
+#[test]
+fn wrong_arguments() {
+    let folder = folder();
+    for (arguments, says) in [
+        (
+            &["check", "y.toml"][..],
+            "error: cannot read y.toml: no such file; did you mean x.toml?",
+        ),
+        (&["check", "."], "error: cannot read .: it is a folder"),
+        (
+            &["check", "no/such.toml"],
+            "error: cannot read no/such.toml: no such file",
+        ),
+        (
+            &["train", "y.toml"],
+            "error: cannot read y.toml: no such file; did you mean x.toml?",
+        ),
+        (
+            &["list", "position"],
+            "error: there is no list `position`; did you mean `positions`?",
+        ),
+        (
+            &["list", "colours"],
+            "error: there is no list `colours`; allowed: `architectures`, `positions`, `attention`, `norms`, \
+             `placements`, `feed_forward`, `tasks`, `optimizers`, `schedules`, `tokenizers`, `data`, `presets`",
+        ),
+        (
+            &["plan", "--preset", "gpt-2"],
+            "error: there is no preset `gpt-2`; did you mean `gpt2`?",
+        ),
+        (
+            &["check", "x.toml", "--set", "train.step=5"],
+            "error: --set train.step=5: [train] has no key `step`; did you mean `steps`?",
+        ),
+        (
+            &["check", "x.toml", "--set", "train.steps"],
+            "error: --set train.steps: no value; write --set KEY=VALUE",
+        ),
+        (
+            &["check", "x.toml", "--set", "data.path=zzzz.txt"],
+            "error: --set data.path=zzzz.txt: [data] no file or folder `zzzz.txt`; looked in ., datasets/data, datasets",
+        ),
+    ] {
+        refused(&folder, arguments, says);
+    }
+}
+
+#[test]
+fn unknown_commands_and_flags() {
+    let folder = folder();
+    for (arguments, says) in [
+        (&["chekc", "x.toml"][..], "unrecognized subcommand 'chekc'"),
+        (
+            &["check"],
+            "the following required arguments were not provided",
+        ),
+        (
+            &["check", "x.toml", "--sett", "a=b"],
+            "unexpected argument '--sett' found",
+        ),
+        (
+            &["check", "x.toml", "y.toml"],
+            "unexpected argument 'y.toml' found",
+        ),
+    ] {
+        let (status, out, err) = formwork(folder.path(), arguments);
+        assert_eq!((status, out.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(err.contains(says), "{err}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text() {
+    let folder = folder();
+    std::fs::write(folder.path().join("x.toml"), b"name = \"x\"\nseed = \xff\n").unwrap();
+    refused(
+        &folder,
+        &["check", "x.toml"],
+        "error: cannot read x.toml: line 2 is not UTF-8 text",
+    );
+}
+
+#[test]
+fn files_that_extend_each_other() {
+    let folder = folder();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    std::fs::create_dir(folder.path().join("base")).unwrap();
+    write("a.toml", "extends = \"b.toml\"\n");
+    write("b.toml", "# circle\nextends = \"a.toml\"\n");
+    refused(
+        &folder,
+        &["check", "a.toml"],
+        "error: b.toml:2: extends = \"a.toml\" leads back to this file",
+    );
+    write("c.toml", "name = \"c\"\nextends = \"base/c.toml\"\n");
+    refused(
+        &folder,
+        &["check", "c.toml"],
+        "error: c.toml:2: extends: cannot read base/c.toml: no such file",
+    );
+    write("d.toml", "extends = 3\n");
+    refused(
+        &folder,
+        &["check", "d.toml"],
+        "error: d.toml:1: extends = 3 must be the path of a file",
+    );
+    write(
+        "base/e.toml",
+        "extends = \"../x.toml\"\n[train]\nstep = 3\n",
+    );
+    write(
+        "e.toml",
+        "extends = \"base/e.toml\"\n[model]\nn_layers = 2\n",
+    );
+    let says = "error: base/e.toml:3: [train] has no key `step`; did you mean `steps`?";
+    refused(&folder, &["check", "e.toml"], says);
+}

@@ -1,0 +1,198 @@
+//! Files on files, presets under files, `--set` on top, and where each value came from.
+
+use super::{RIGHT, judged};
+use formwork::experiment::{Loaded, Origin, annotated_toml, load, load_text, resolved_toml};
+use formwork::model::preset::{names, parse_preset};
+use formwork::model::{DecoderConfig, ModelConfig};
+use formwork::nn::position::PositionConfig;
+use std::path::Path;
+use tempfile::TempDir;
+
+fn right(sets: &[&str]) -> Loaded {
+    let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
+    judged(RIGHT, &sets).unwrap()
+}
+
+fn decoder(loaded: &Loaded) -> &DecoderConfig {
+    let ModelConfig::Decoder(decoder) = &loaded.experiment.model;
+    decoder
+}
+
+fn line(loaded: &Loaded, key: &str) -> usize {
+    match loaded.origin(key) {
+        Origin::File { line, .. } => *line,
+        other => panic!("{key} comes from {other:?}"),
+    }
+}
+
+#[test]
+fn placement_and_position_are_one_key() {
+    let loaded = right(&["model.norm_placement=post", "model.position=alibi"]);
+    assert!(matches!(
+        decoder(&loaded).position,
+        PositionConfig::Alibi(_)
+    ));
+    assert_eq!(
+        *loaded.origin("model.position.kind"),
+        Origin::Set("model.position=alibi".into())
+    );
+    for kind in [
+        "none",
+        "sinusoidal",
+        "learned",
+        "learned_per_layer",
+        "rotary",
+        "alibi",
+        "relative_bias",
+    ] {
+        for set in [
+            format!("model.position={kind}"),
+            format!("model.position.kind={kind}"),
+        ] {
+            judged(RIGHT, &[set]).unwrap();
+        }
+    }
+    for placement in ["pre", "post", "sandwich", "parallel", "deepnorm"] {
+        judged(RIGHT, &[format!("model.norm_placement={placement}")]).unwrap();
+    }
+}
+
+#[test]
+fn the_same_kind_keeps_the_keys_below_and_another_drops_them() {
+    let theta = |loaded: &Loaded| match &decoder(loaded).position {
+        PositionConfig::Rotary(c) => c.theta,
+        other => panic!("{other:?}"),
+    };
+    let text = RIGHT.replace("theta = 10000.0", "theta = 77.0");
+    let set = |set: &str| judged(&text, &[set.into()]).unwrap();
+    assert_eq!(theta(&set("model.position.fraction=0.5")), 77.0);
+    assert_eq!(theta(&set("model.position=rotary")), 77.0);
+    assert_eq!(
+        theta(&set("model.position={ kind = \"rotary\", fraction = 0.5 }")),
+        77.0
+    );
+    assert!(matches!(
+        decoder(&set("model.position=learned")).position,
+        PositionConfig::Learned(_)
+    ));
+    // The order of overrides does not matter.
+    for sets in [
+        ["model.position.max_len=300", "model.position=learned"],
+        ["model.position=learned", "model.position.max_len=300"],
+    ] {
+        let loaded = right(&sets);
+        let PositionConfig::Learned(c) = &decoder(&loaded).position else {
+            panic!("{:?}", decoder(&loaded).position);
+        };
+        assert_eq!(c.max_len, Some(300));
+    }
+}
+
+#[test]
+fn extended_files_lie_below() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir(path("base")).unwrap();
+    std::fs::write(path("base/right.toml"), RIGHT).unwrap();
+    std::fs::write(
+        path("base/middle.toml"),
+        "extends = \"right.toml\"\n[train]\nsteps = 7_000\n",
+    )
+    .unwrap();
+    let text =
+        "extends = \"base/middle.toml\"\nname = \"top\"\n[model]\nposition = \"sinusoidal\"\n";
+    std::fs::write(path("top.toml"), text).unwrap();
+    let loaded = load(&path("top.toml"), &["train.batch_size=8".into()]).unwrap();
+    assert_eq!(loaded.experiment.name, "top");
+    assert_eq!(loaded.experiment.train.steps, 7000);
+    assert_eq!(loaded.experiment.train.batch_size, 8);
+    assert_eq!(decoder(&loaded).n_layers, 6);
+    assert!(matches!(
+        decoder(&loaded).position,
+        PositionConfig::Sinusoidal(_)
+    ));
+    assert_eq!(loaded.source, text);
+    assert_eq!(line(&loaded, "name"), 2);
+    assert_eq!(line(&loaded, "model.position.kind"), 4);
+    let Origin::File { path, line } = loaded.origin("train.steps") else {
+        panic!("{:?}", loaded.origin("train.steps"));
+    };
+    assert!(path.ends_with("base/middle.toml") && *line == 3);
+    assert_eq!(*loaded.origin("train.keep"), Origin::Default);
+}
+
+#[test]
+fn presets_lie_below_the_file() {
+    let text = RIGHT.replace("kind = \"decoder\"\n", "preset = \"llama-7b\"\n");
+    let loaded = judged(&text, &[]).unwrap();
+    // The file's keys win, the preset's own remain.
+    assert_eq!(decoder(&loaded).n_layers, 6);
+    assert!(!decoder(&loaded).tie_embeddings);
+    assert_eq!(
+        *loaded.origin("model.tie_embeddings"),
+        Origin::Preset("llama-7b".into())
+    );
+    // Another preset begins anew.
+    let loaded = right(&["model.preset=gpt2", "model.n_layers=3"]);
+    assert_eq!(
+        (decoder(&loaded).n_layers, decoder(&loaded).d_model),
+        (3, 768)
+    );
+    let ModelConfig::Decoder(gpt2) = parse_preset("gpt2").unwrap().model;
+    assert_eq!(decoder(&loaded).attention, gpt2.attention);
+}
+
+#[test]
+fn every_preset_makes_sense() {
+    for name in names() {
+        let loaded = judged(RIGHT, &[format!("model.preset={name}")]).unwrap();
+        assert_eq!(
+            loaded.experiment.model,
+            parse_preset(name).unwrap().model,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn resolved_files_load_back() {
+    for sets in [
+        &[][..],
+        &["model.preset=llama3.1-8b", "name=a+b"],
+        &[
+            "optimizer.groups=[{ match = \"norm\", lr_scale = 0.5 }]",
+            "train.sample={ prompt = \"a\\nb\\\"c\\t\\u0001\" }",
+        ],
+        &[
+            "expect.valid_loss={ equals = 1e-30, tolerance = 0.0 }",
+            "train.ema=0.999",
+            "optimizer.lr=1e-12",
+        ],
+    ] {
+        let loaded = right(sets);
+        for text in [resolved_toml(&loaded.experiment), annotated_toml(&loaded)] {
+            let again = load_text(Path::new("resolved.toml"), text, &[]).unwrap();
+            assert_eq!(again.experiment, loaded.experiment);
+        }
+    }
+}
+
+#[test]
+fn check_names_the_origin_of_every_value() {
+    let text = annotated_toml(&right(&["model.position=alibi", "train.steps=300"]));
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = text.lines().map(words).collect();
+    for line in [
+        "name = \"x\" # x.toml:1",
+        "kind = \"alibi\" # --set model.position=alibi",
+        "steps = 300 # --set train.steps=300",
+        "eps = 1e-6 # default",
+    ] {
+        assert!(lines.contains(&line.to_string()), "{line}\n{text}");
+    }
+    let columns = text.lines().filter_map(|line| line.find("  # "));
+    let columns: std::collections::BTreeSet<usize> = columns.collect();
+    assert_eq!(columns.len(), 1, "{text}");
+    let values = text.lines().filter(|line| line.contains(" = "));
+    assert!(values.clone().all(|line| line.contains("  # ")), "{text}");
+}

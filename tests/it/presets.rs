@@ -1,0 +1,103 @@
+//! Named models have their published numbers of parameters, without one of them being allocated.
+
+use burn::module::Module;
+use burn::tensor::Device;
+use formwork::model::preset::{names, parse_preset};
+use formwork::model::{ModelConfig, ModelInputs};
+
+/// As published, or as the reference implementation counts (tied matrices once). Falcon-7B is counted with the
+/// product onto the vocabulary beside the embeddings, as its published files store it.
+const PUBLISHED: &[(&str, usize)] = &[
+    ("openai-gpt", 116_534_784),
+    ("gpt2", 124_439_808),
+    ("gpt2-medium", 354_823_168),
+    ("gpt2-large", 774_030_080),
+    ("gpt2-xl", 1_557_611_200),
+    ("llama-7b", 6_738_415_616),
+    ("llama-13b", 13_015_864_320),
+    ("llama-33b", 32_528_943_616),
+    ("llama-65b", 65_285_660_672),
+    ("llama2-7b", 6_738_415_616),
+    ("llama2-13b", 13_015_864_320),
+    ("llama2-70b", 68_976_648_192),
+    ("llama3-8b", 8_030_261_248),
+    ("llama3-70b", 70_553_706_496),
+    ("llama3.1-8b", 8_030_261_248),
+    ("llama3.2-1b", 1_235_814_400),
+    ("llama3.2-3b", 3_212_749_824),
+    ("tinyllama-1.1b", 1_100_048_384),
+    ("smollm2-135m", 134_515_008),
+    ("mistral-7b-v0.2", 7_241_732_096),
+    ("qwen2-0.5b", 494_032_768),
+    ("qwen3-0.6b", 596_049_920),
+    ("falcon-7b", 7_217_189_760),
+    ("gpt-neox-20b", 20_554_567_680),
+    ("pythia-70m", 70_426_624),
+    ("pythia-160m", 162_322_944),
+    ("pythia-410m", 405_334_016),
+    ("pythia-1.4b", 1_414_647_808),
+    ("mpt-7b", 6_649_286_656),
+    ("bloom-560m", 559_214_592),
+    ("bloom-7b1", 7_069_016_064),
+    ("bloom", 176_247_271_424),
+];
+
+/// Table 2.1 of the GPT-3 paper, in millions.
+const GPT3: &[(&str, f64)] = &[
+    ("gpt3-small", 125.0),
+    ("gpt3-medium", 350.0),
+    ("gpt3-large", 760.0),
+    ("gpt3-xl", 1300.0),
+    ("gpt3-2.7b", 2700.0),
+    ("gpt3-6.7b", 6700.0),
+    ("gpt3-13b", 13_000.0),
+    ("gpt3-175b", 175_000.0),
+];
+
+fn built(name: &str) -> usize {
+    let preset = parse_preset(name).unwrap();
+    let inputs = ModelInputs {
+        vocab_size: preset.vocab_size,
+        context: preset.context,
+        seed: 1,
+        device: &Device::default(),
+    };
+    match &preset.model {
+        ModelConfig::Decoder(c) => c.init(&inputs).num_params(),
+    }
+}
+
+#[test]
+fn every_preset_builds_to_the_count_it_states() {
+    for name in names() {
+        let preset = parse_preset(name).unwrap();
+        assert_eq!(built(name) as u64, preset.params, "{name}");
+        assert!(!preset.source.is_empty(), "{name} names no source");
+    }
+}
+
+#[test]
+fn published_counts() {
+    for (name, params) in PUBLISHED {
+        assert_eq!(parse_preset(name).unwrap().params, *params as u64, "{name}");
+    }
+    for (name, millions) in GPT3 {
+        let params = parse_preset(name).unwrap().params as f64 / 1e6;
+        assert!(
+            (params / millions - 1.0).abs() < 0.025,
+            "{name}: {params} million"
+        );
+    }
+    let counted = |name: &str| {
+        PUBLISHED.iter().any(|(known, _)| *known == name)
+            || GPT3.iter().any(|(known, _)| *known == name)
+    };
+    let uncounted: Vec<&str> = names().filter(|name| !counted(name)).collect();
+    assert_eq!(uncounted, ["nano"]);
+}
+
+#[test]
+fn a_name_that_is_not_known_gets_the_nearest() {
+    let error = parse_preset("gpt-2").unwrap_err().to_string();
+    assert_eq!(error, "there is no preset `gpt-2`; did you mean `gpt2`?");
+}

@@ -35,22 +35,13 @@ pub use norm::{layer_norm, rms_norm};
 pub use optim::{AdamwArgs, adamw_step, scale, sum_of_squares};
 pub use rotary::rotary;
 
-use burn::tensor::{DType, Tensor};
-
 /// Whether a tensor lives where the kernels work: float32 on flex.
 #[cfg(feature = "flex")]
-fn has_kernels<const D: usize>(x: &Tensor<D>) -> bool {
-    use burn::backend::DispatchDevice;
+fn has_kernels<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
+    use burn::{backend::DispatchDevice, tensor::DType};
     x.dtype() == DType::F32
         && matches!(
             x.device().without_autodiff().as_dispatch(),
             DispatchDevice::Flex(_)
         )
-}
-
-/// Without the flex feature no device has kernels.
-#[cfg(not(feature = "flex"))]
-fn has_kernels<const D: usize>(_: &Tensor<D>) -> bool {
-    let _ = DType::F32;
-    false
 }

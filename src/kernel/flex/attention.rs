@@ -260,7 +260,7 @@ pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
         }
     };
     let pieces = batch * heads * tiles;
-    if pieces * TILE * problem.k.dims[2] * d_head <= 64 * 64 * 64 {
+    if batch * heads * n_q * problem.k.dims[2] * d_head <= 64 * 64 * 64 {
         (0..pieces).for_each(work);
     } else {
         (0..pieces).into_par_iter().for_each(work);

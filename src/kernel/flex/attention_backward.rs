@@ -9,7 +9,7 @@ use burn_flex::{Flex, FlexTensor};
 use rayon::prelude::*;
 
 use super::attention::{CHUNK, Heads, Place, Problem, Shared, TILE};
-use super::attention_rows::{GradientRow, probabilities};
+use super::attention_rows::{GradientRow, dot, probabilities};
 use super::buffer::{output, slice, tensor};
 use super::linear::Sum;
 use super::product::{Matrix, Put, product};
@@ -157,7 +157,7 @@ impl Pass<'_> {
             .map(|i| {
                 let g = &grad.data[i * grad.strides[0]..][..d_head];
                 let y = &out.data[i * out.strides[0]..][..d_head];
-                g.iter().zip(y).map(|(g, y)| g * y).sum()
+                dot(g, y)
             })
             .collect();
         scratch.d_q[..len * d_head].fill(0.0);

@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::math::{exp, tanh};
-use super::simd::{Elementwise, Vector, map_in_place, run};
+use super::simd::{Elementwise, Vector, map_in_place, row_sum, run};
 
 /// One row of scores becomes exponentials less the running maximum; the running maximum and sum move on, and
 /// the result is what earlier sums must be multiplied by.
@@ -72,6 +72,19 @@ pub fn probabilities(row: &mut [f32], lse: f32) {
         }
     }
     map_in_place(Shifted(lse), row, []);
+}
+
+/// The sum of the products of two rows of one length.
+pub fn dot(left: &[f32], right: &[f32]) -> f32 {
+    struct Kernel<'a>([&'a [f32]; 2]);
+    impl WithSimd for Kernel<'_> {
+        type Output = f32;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) -> f32 {
+            row_sum(simd, self.0, |[x, y]| x * y)
+        }
+    }
+    run(Kernel([left, right]))
 }
 
 /// `cap·tanh(x/cap)` in place; `slope` takes its derivative.

@@ -88,6 +88,42 @@ impl Elementwise<3> for Update {
     }
 }
 
+/// Everything that one step does to a stretch of a parameter.
+#[derive(Clone, Copy)]
+struct Rule {
+    first: Mean,
+    second: MeanSquare,
+    update: Update,
+}
+
+impl Rule {
+    fn new(args: AdamwArgs) -> Self {
+        let factors = args.factors();
+        Self {
+            first: Mean(args.beta_1 as f32, (1.0 - args.beta_1) as f32),
+            second: MeanSquare(args.beta_2 as f32, (1.0 - args.beta_2) as f32),
+            update: Update {
+                decay: factors.decay as f32,
+                step_size: factors.step_size as f32,
+                second_scale: factors.second_scale as f32,
+                eps: args.eps as f32,
+            },
+        }
+    }
+
+    /// Block by block, so that the second and third pass meet the moments in cache.
+    fn apply(self, param: &mut [f32], m: &mut [f32], v: &mut [f32], grad: &[f32]) {
+        const BLOCK: usize = 2048;
+        for start in (0..param.len()).step_by(BLOCK) {
+            let range = start..(start + BLOCK).min(param.len());
+            let (m, v) = (&mut m[range.clone()], &mut v[range.clone()]);
+            map_in_place(self.first, m, [&grad[range.clone()]]);
+            map_in_place(self.second, v, [&grad[range.clone()]]);
+            map_in_place(self.update, &mut param[range], [m, v]);
+        }
+    }
+}
+
 /// One AdamW step over param and moments; buffers that others hold are copied first.
 pub fn adamw_step(
     param: FlexTensor,
@@ -95,43 +131,25 @@ pub fn adamw_step(
     moments: [FlexTensor; 2],
     args: AdamwArgs,
 ) -> [FlexTensor; 3] {
-    let factors = args.factors();
-    let update = Update {
-        decay: factors.decay as f32,
-        step_size: factors.step_size as f32,
-        second_scale: factors.second_scale as f32,
-        eps: args.eps as f32,
-    };
-    let first = Mean(args.beta_1 as f32, (1.0 - args.beta_1) as f32);
-    let second = MeanSquare(args.beta_2 as f32, (1.0 - args.beta_2) as f32);
+    let rule = Rule::new(args);
     let grad = contiguous(grad);
     let [m, v] = moments;
     let (mut param, mut m, mut v) = (own(param), own(m), own(v));
-    let work = |(((p, m), v), g): (((&mut [f32], &mut [f32]), &mut [f32]), &[f32])| {
-        map_in_place(first, m, [g]);
-        map_in_place(second, v, [g]);
-        map_in_place(update, p, [m, v]);
-    };
-    // Small blocks: the three passes meet the moments in cache.
-    const BLOCK: usize = 2048;
-    let all = |p: &mut [f32], m: &mut [f32], v: &mut [f32], g: &[f32]| {
-        let blocks = p.chunks_mut(BLOCK).zip(m.chunks_mut(BLOCK));
-        blocks
-            .zip(v.chunks_mut(BLOCK))
-            .zip(g.chunks(BLOCK))
-            .for_each(work);
-    };
-    if let (Some(p), Some(m), Some(v)) =
-        (slice_mut(&mut param), slice_mut(&mut m), slice_mut(&mut v))
-    {
-        let g = slice(&grad);
-        if p.len() <= ALONE {
-            all(p, m, v, g);
-        } else {
-            let pieces = p.par_chunks_mut(PIECE).zip(m.par_chunks_mut(PIECE));
-            let pieces = pieces.zip(v.par_chunks_mut(PIECE)).zip(g.par_chunks(PIECE));
-            pieces.for_each(|(((p, m), v), g)| all(p, m, v, g));
-        }
+    let exclusive = "a tensor that was just copied if anything else held it";
+    let p = slice_mut(&mut param).expect(exclusive);
+    let (first, second) = (
+        slice_mut(&mut m).expect(exclusive),
+        slice_mut(&mut v).expect(exclusive),
+    );
+    let g = slice(&grad);
+    if p.len() <= ALONE {
+        rule.apply(p, first, second, g);
+    } else {
+        p.par_chunks_mut(PIECE)
+            .zip(first.par_chunks_mut(PIECE))
+            .zip(second.par_chunks_mut(PIECE))
+            .zip(g.par_chunks(PIECE))
+            .for_each(|(((p, m), v), g)| rule.apply(p, m, v, g));
     }
     [param, m, v]
 }

@@ -16,7 +16,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 LAYERS, HEADS, D, CONTEXT, BATCH, STEPS = 4, 4, 128, 64, 12, 2000
-LR, MIN_LR, WARMUP = 1e-3, 1e-4, 100
+LR, MIN_LR, WARMUP = 4e-3, 1e-4, 100
 
 
 class Block(nn.Module):

@@ -3,7 +3,7 @@
 use super::output;
 use crate::data;
 use crate::error::Result;
-use crate::experiment::{build, run};
+use crate::experiment::{build, used};
 use crate::report::terminal::number;
 use crate::train::evaluation::{Extent, Split, evaluate};
 use clap::{Args, ValueEnum};
@@ -34,7 +34,7 @@ enum SplitName {
 
 /// Runs `formwork eval`.
 pub fn run(args: EvalArgs) -> Result<()> {
-    let opened = run::open(&args.run, args.device.as_deref())?;
+    let opened = used::open(&args.run, args.device.as_deref())?;
     let prepared = build::data(
         &opened.experiment,
         &opened.places,
@@ -52,11 +52,11 @@ pub fn run(args: EvalArgs) -> Result<()> {
     };
     let extent = Extent::whole(&opened.experiment.train);
     let scores = evaluate(&opened.model, &split, extent, |_, _, _| {})?;
-    run::write_scores(&args.run, name, &scores)?;
+    used::write_scores(&args.run, name, &scores)?;
     if args.json {
         let mut object = serde_json::json!({ "run": args.run, "split": name, "step": opened.step });
         if let (Some(object), serde_json::Value::Object(scores)) =
-            (object.as_object_mut(), run::scores_json(&scores))
+            (object.as_object_mut(), used::scores_json(&scores))
         {
             object.extend(scores);
         }

@@ -2,7 +2,7 @@
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::run;
+use crate::experiment::used;
 use crate::generate::{Generator, Sampling};
 use clap::Args;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub struct GenerateArgs {
 /// Runs `formwork generate`.
 pub fn run(args: GenerateArgs) -> Result<()> {
     let sampling = sampling(&args)?;
-    let opened = run::open(&args.run, args.device.as_deref())?;
+    let opened = used::open(&args.run, args.device.as_deref())?;
     let Some(tokenizer) = &opened.tokenizer else {
         return Err(Error::usage(format!(
             "{} was trained on token numbers, not text: there is nothing to write out",

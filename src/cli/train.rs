@@ -2,9 +2,10 @@
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::{self, run};
+use crate::experiment::{self, run, used};
 use crate::report::terminal::{duration, number};
 use crate::train::job::{Outcome, Report, Stopped};
+use crate::train::run_dir::RESOLVED;
 use crate::train::view::View;
 use clap::Args;
 use std::io::IsTerminal;
@@ -182,7 +183,15 @@ fn summary(folder: &std::path::Path, outcome: &Outcome) -> Result<()> {
     if let Some((step, loss)) = outcome.best {
         output::line(format!("best valid loss {loss:.4} at step {step}"));
     }
-    output::line(format!("next: formwork generate {run} --prompt \"…\""));
-    output::line(format!("      formwork compare {run} OTHER_RUN"));
+    let again = experiment::load(&folder.join(RESOLVED), &[])?.experiment;
+    let mut next = Vec::new();
+    if let Some(prompt) = used::suggested_prompt(&again) {
+        next.push(format!("formwork generate {run} --prompt {prompt:?}"));
+    }
+    next.push(format!("formwork compare {run} OTHER_RUN"));
+    for (i, command) in next.iter().enumerate() {
+        let word = if i == 0 { "next:" } else { "     " };
+        output::line(format!("{word} {command}"));
+    }
     Ok(())
 }

@@ -10,6 +10,7 @@ mod read;
 pub mod run;
 mod show;
 mod tree;
+pub mod used;
 mod words;
 
 use crate::data::DataConfig;

@@ -1,21 +1,18 @@
 //! A run from its first file to its last: new, fresh, resumed, or opened for use.
 
-use super::{Experiment, Loaded, build, resolved_toml};
+use super::{Experiment, Loaded, build, resolved_toml, used};
 use crate::data::{Data, DataConfig, Places};
 use crate::error::{Error, Result};
 use crate::generate::{Generator, Sampling};
 use crate::task::CausalLm;
 use crate::tokenizer::Tokenizer;
 use crate::train::checkpoint::{self, Checkpoint};
-use crate::train::evaluation::Scores;
 use crate::train::job::{Job, Observer, Outcome, Report};
 use crate::train::journal::Journal;
 use crate::train::machine::Machine;
 use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::signal::Stop;
 use crate::train::{self, parameters, view::View};
-use burn::module::Module;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where `train` puts a run that was not told otherwise.
@@ -132,7 +129,7 @@ fn go_on(
     for refused in &search.refused {
         (options.notice)(&format!("passed over: {refused}"));
     }
-    let saved = tokenizer(folder)?;
+    let saved = used::tokenizer(folder)?;
     let data = build::data(experiment, places, saved.as_ref())?;
     let device = build::device(experiment, true)?;
     let network = build::network(experiment, data.vocab_size, data.context, &device);
@@ -189,110 +186,14 @@ fn launch(
     };
     let outcome = train::run(model, job, Box::new(observer), view, &experiment.name)?;
     if let Some(scores) = &outcome.last {
-        write_scores(&folder, "valid", scores)?;
+        used::write_scores(&folder, "valid", scores)?;
     }
     Ok(outcome)
-}
-
-/// A run that is opened for use: evaluation, generation.
-pub struct Opened {
-    /// What was trained.
-    pub experiment: Experiment,
-    /// Weights in evaluation mode.
-    pub model: CausalLm,
-    /// Where its data is looked for.
-    pub places: Places,
-    /// The run's tokenizer.
-    pub tokenizer: Option<Tokenizer>,
-    /// Longest training input.
-    pub context: usize,
-    /// The checkpoint's step.
-    pub step: u64,
-}
-
-/// Opens the best checkpoint of a run, or the newest whole one when no evaluation was made.
-pub fn open(folder: &Path, device: Option<&str>) -> Result<Opened> {
-    run_dir::require_run(folder)?;
-    let sets: Vec<String> = device
-        .map(|d| format!("train.device={d}"))
-        .into_iter()
-        .collect();
-    let loaded = super::load(&folder.join(run_dir::RESOLVED), &sets)?;
-    let tokenizer = tokenizer(folder)?;
-    let checkpoint = best(folder)?;
-    let places = places(&loaded);
-    let experiment = loaded.experiment;
-    let context = experiment.data.context();
-    let device = build::device(&experiment, false)?;
-    let vocab_size = match &tokenizer {
-        Some(tokenizer) => tokenizer.vocab_size(),
-        None => build::data(&experiment, &places, None)?.vocab_size,
-    };
-    let network = build::network(&experiment, vocab_size, context, &device);
-    let model = checkpoint.load_evaluated(build::task(&experiment, network))?;
-    Ok(Opened {
-        model: model.valid(),
-        experiment,
-        places,
-        tokenizer,
-        context,
-        step: checkpoint.state().step,
-    })
-}
-
-fn best(folder: &Path) -> Result<Checkpoint> {
-    let best = folder.join(checkpoint::BEST);
-    if best.exists() {
-        return Checkpoint::open(best);
-    }
-    let search = checkpoint::newest_whole(folder);
-    match (search.found, search.refused.into_iter().next()) {
-        (Some(found), _) => Ok(found),
-        (None, Some(refused)) => Err(refused),
-        (None, None) => Err(Error::run(format!(
-            "{} has no checkpoint yet",
-            folder.display()
-        ))),
-    }
-}
-
-/// Adds a split's scores to scores.json.
-pub fn write_scores(folder: &Path, split: &str, scores: &Scores) -> Result<()> {
-    let path = folder.join("scores.json");
-    let mut all: serde_json::Map<String, serde_json::Value> = match fs::read(&path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
-        Err(_) => serde_json::Map::new(),
-    };
-    all.insert(split.into(), scores_json(scores));
-    let text = format!("{:#}\n", serde_json::Value::Object(all));
-    let partial = folder.join("scores.json.tmp");
-    fs::write(&partial, text)
-        .and_then(|()| fs::rename(&partial, &path))
-        .map_err(Error::io("write", &path))
-}
-
-/// Scores as one JSON object.
-pub fn scores_json(scores: &Scores) -> serde_json::Value {
-    let mut object = serde_json::Map::new();
-    object.insert("loss".into(), scores.loss.into());
-    for (name, value) in &scores.metrics {
-        object.insert(name.clone(), (*value).into());
-    }
-    object.into()
 }
 
 /// Where an experiment's data is looked for.
 pub fn places(loaded: &Loaded) -> Places {
     Places::new(loaded.path.parent())
-}
-
-fn tokenizer(folder: &Path) -> Result<Option<Tokenizer>> {
-    let path = folder.join(run_dir::TOKENIZER);
-    if path.is_file() {
-        Tokenizer::load(&path).map(Some)
-    } else {
-        Ok(None)
-    }
 }
 
 /// Passes reports on and samples text at evaluations.

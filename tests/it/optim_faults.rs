@@ -1,0 +1,33 @@
+//! Faults of sense of `[optimizer]`, each naming its key.
+
+use formwork::train::optim::{self, OptimizerConfig};
+
+#[test]
+fn optimizer_faults_are_named() {
+    let faults = |json: serde_json::Value| {
+        serde_json::from_value::<OptimizerConfig>(json)
+            .unwrap()
+            .faults()
+    };
+    assert!(faults(serde_json::json!({"kind": "adamw"})).is_empty());
+    for row in optim::KINDS {
+        let config: OptimizerConfig = toml::from_str(row.example).unwrap();
+        assert_eq!(config.faults(), Vec::<String>::new(), "{}", row.kind);
+    }
+    assert_eq!(
+        faults(serde_json::json!({"kind": "sgd", "lr": -1.0, "nesterov": true})),
+        [
+            "nesterov and dampening act on momentum, which is 0",
+            "lr = -1 is not a positive number"
+        ]
+    );
+    assert_eq!(
+        faults(
+            serde_json::json!({"kind": "adam", "betas": [0.9, 1.0], "groups": [{"match": "x"}]})
+        ),
+        [
+            "group `x` changes nothing; give it `lr_scale` or `weight_decay`",
+            "betas holds 1, which is not in [0, 1)"
+        ]
+    );
+}

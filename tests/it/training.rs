@@ -1,0 +1,102 @@
+//! What the step loop does when training goes wrong, or has gone on long enough.
+
+use crate::binary::{formwork, output};
+use formwork::train::journal;
+use std::path::Path;
+use std::process::Output;
+
+fn train(run: &Path, sets: &[&str]) -> Output {
+    let shown = run.display().to_string();
+    let mut arguments = vec![
+        "train",
+        "experiments/smoke/tiny.toml",
+        "--quiet",
+        "--run",
+        &shown,
+    ];
+    for set in sets {
+        arguments.extend(["--set", set]);
+    }
+    formwork(&arguments).output().unwrap()
+}
+
+#[test]
+fn a_loss_that_is_no_number_stops_the_run_with_its_last_good_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let ended = train(&run, &["optimizer.lr=1e30", "train.clip_norm=0"]);
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("diverged: the loss is NaN"), "{said}");
+    assert!(said.contains("its batch holds the samples ["), "{said}");
+    assert!(said.contains("on_divergence = \"skip\""), "{said}");
+    let steps = formwork::train::checkpoint::steps(&run);
+    let last = format!("{:08}", steps.last().unwrap());
+    assert!(said.contains(&last), "{last} is not named: {said}");
+    formwork::train::checkpoint::Checkpoint::open(run.join("latest")).unwrap();
+}
+
+#[test]
+fn spikes_are_left_out_and_logged_when_the_file_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let sets = [
+        "train.spike_factor=1.001",
+        "train.on_divergence=skip",
+        "train.steps=60",
+    ];
+    let ended = train(&run, &sets);
+    assert!(
+        ended.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ended.stderr)
+    );
+    let printed = String::from_utf8(ended.stdout).unwrap();
+    assert!(printed.contains("steps were skipped"), "{printed}");
+    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let skipped: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &serde_json::Value| line["skipped"] == true)
+        .collect();
+    assert!(!skipped.is_empty());
+    assert_eq!(skipped[0]["samples"].as_array().unwrap().len(), 8);
+}
+
+#[test]
+fn a_run_that_no_longer_improves_stops_early() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    // A learning rate of nothing improves nothing after the first evaluation.
+    let sets = [
+        "optimizer.lr=1e-30",
+        "train.patience=2",
+        "train.eval_every=2",
+        "train.ema=0.0",
+    ];
+    let ended = train(&run, &sets);
+    let printed = String::from_utf8(ended.stdout).unwrap();
+    assert!(printed.contains("stopped early"), "{printed}");
+    let evaluations = journal::read(run.join("metrics.jsonl"))
+        .unwrap()
+        .into_iter()
+        .filter(|line| line.split == "valid")
+        .count();
+    assert_eq!(evaluations, 3);
+}
+
+#[test]
+fn half_precision_is_one_setting() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let ended = train(&run, &["train.dtype=bf16"]);
+    assert!(
+        ended.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ended.stderr)
+    );
+    let shown = run.display().to_string();
+    let scores = output(&["eval", &shown, "--json"]);
+    let scores: serde_json::Value = serde_json::from_str(scores.trim()).unwrap();
+    assert!(scores["loss"].as_f64().unwrap() < 2.4, "{scores}");
+}

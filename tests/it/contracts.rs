@@ -1,7 +1,7 @@
 //! What every kind of every family keeps: HOUSE's contract table, over all positions and placements.
 
 use crate::kinds::all;
-use burn::module::Module;
+use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn::train::{InferenceStep, TrainStep};
@@ -11,7 +11,7 @@ use formwork::model::decoder::DecoderInput;
 use formwork::model::{Decoder, DecoderConfig, ModelInputs};
 use formwork::nn::pass::Pass;
 use formwork::task::{CausalLm, CausalLmConfig};
-use formwork::train::{gradients, parameters};
+use formwork::train::{gradients, optim, parameters};
 
 const VOCAB: usize = 17;
 const SEQ: usize = 9;
@@ -211,6 +211,52 @@ fn gradient_norm(gradients: &GradientsParams, parameter: &parameters::Parameter)
             let n = t.shape().num_elements();
             square(t.reshape([n]))
         }),
+    }
+}
+
+/// All values of a model, parameter by parameter.
+#[derive(Default)]
+struct Values(Vec<Vec<f32>>);
+
+impl ModuleVisitor for Values {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.0.push(param.val().into_data().iter::<f32>().collect());
+    }
+}
+
+fn values(task: &CausalLm) -> Vec<Vec<f32>> {
+    let mut values = Values::default();
+    task.visit(&mut values);
+    values.0
+}
+
+#[test]
+fn every_parameter_moves_after_one_step_and_alike_each_time() {
+    let config = serde_json::json!({ "kind": "adamw", "lr": 1e-3 });
+    let config: optim::OptimizerConfig = serde_json::from_value(config).unwrap();
+    for (name, decoder) in all() {
+        let stepped = || {
+            let task = task(&decoder);
+            let before = values(&task);
+            let mut optimizer = optim::build(&config, &task).unwrap();
+            let gradient = gradients::accumulate(&task, vec![batch(&sample(3, 4), 3, 0, 26)]);
+            let task = task.optimize(&mut optimizer, 1e-3.into(), gradient.gradients);
+            let paths = parameters::list(&task);
+            (paths, before, values(&task))
+        };
+        let (paths, before, after) = stepped();
+        for ((parameter, old), new) in paths.iter().zip(&before).zip(&after) {
+            let still = parameter.path.ends_with("key.bias");
+            assert!(
+                still || old != new,
+                "{name}: {} did not move",
+                parameter.path
+            );
+        }
+        assert!(
+            after == stepped().2,
+            "{name}: the same step gave other bits"
+        );
     }
 }
 

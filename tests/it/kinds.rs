@@ -32,26 +32,24 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
         ..DecoderConfig::default()
     };
     let mut all = Vec::new();
-    for kind in position::KINDS {
-        let config = DecoderConfig {
-            position: position(kind.kind),
-            ..base.clone()
-        };
-        all.push((format!("position {}", kind.kind), config));
-    }
     use NormPlacement::{Deepnorm, Parallel, Post, Pre, Sandwich};
     for placement in [Pre, Post, Sandwich, Parallel, Deepnorm] {
-        for norm in [
-            NormConfig::default(),
-            NormConfig::Rms(RmsNormConfig::default()),
-        ] {
+        let placed = DecoderConfig {
+            norm_placement: placement,
+            ..base.clone()
+        };
+        for kind in position::KINDS {
             let config = DecoderConfig {
-                norm_placement: placement,
-                norm: norm.clone(),
-                ..base.clone()
+                position: position(kind.kind),
+                ..placed.clone()
             };
-            all.push((format!("{placement:?} with {norm:?}"), config));
+            all.push((format!("{placement:?} with position {}", kind.kind), config));
         }
+        let config = DecoderConfig {
+            norm: NormConfig::Rms(RmsNormConfig::default()),
+            ..placed
+        };
+        all.push((format!("{placement:?} with RMS norm"), config));
     }
     let mut add = |name: &str, change: &dyn Fn(&mut DecoderConfig)| {
         let mut config = base.clone();

@@ -38,6 +38,9 @@ struct Probe {
 }
 
 /// Runs `formwork plan`.
+///
+/// # Errors
+/// A preset that is not known, faults of the experiment, data that is missing.
 pub fn run(args: PlanArgs) -> Result<()> {
     let (plan, probe) = match (&args.preset, &args.file) {
         (Some(name), _) => (of_preset(name)?, None),
@@ -45,11 +48,10 @@ pub fn run(args: PlanArgs) -> Result<()> {
         (None, None) => return Err(Error::usage("give an experiment file or --preset NAME")),
     };
     if args.json {
-        output::line(json(&plan, probe.as_ref()).to_string());
+        output::line(json(&plan, probe.as_ref()).to_string())
     } else {
-        show(&plan, probe.as_ref());
+        show(&plan, probe.as_ref())
     }
-    Ok(())
 }
 
 fn of_preset(name: &str) -> Result<Plan> {
@@ -135,22 +137,22 @@ fn json(plan: &Plan, probe: Option<&Probe>) -> serde_json::Value {
     object
 }
 
-fn show(plan: &Plan, probe: Option<&Probe>) {
-    output::line(format!("{} parameters", plan.params));
+fn show(plan: &Plan, probe: Option<&Probe>) -> Result<()> {
+    output::line(format!("{} parameters", plan.params))?;
     for (part, count) in &plan.parts {
         let share = 100.0 * *count as f64 / plan.params as f64;
-        output::line(format!("  {part:12} {count:>15}  {share:5.1} %"));
+        output::line(format!("  {part:12} {count:>15}  {share:5.1} %"))?;
     }
     output::line(format!(
         "{} FLOPs per token of training",
         number(plan.flops_per_item)
-    ));
+    ))?;
     output::line(format!(
         "{:.1} MB of memory in 32-bit floats (activations are an estimate)",
         plan.memory() as f64 / 1e6
-    ));
+    ))?;
     for (part, bytes) in &plan.memory_bytes {
-        output::line(format!("  {part:12} {:>12.1} MB", *bytes as f64 / 1e6));
+        output::line(format!("  {part:12} {:>12.1} MB", *bytes as f64 / 1e6))?;
     }
     if let Some(probe) = probe {
         output::line(format!(
@@ -158,6 +160,7 @@ fn show(plan: &Plan, probe: Option<&Probe>) {
             probe.step_ms,
             duration(probe.step_ms / 1e3 * probe.steps as f64),
             probe.steps
-        ));
+        ))?;
     }
+    Ok(())
 }

@@ -222,6 +222,7 @@ fn scores(path: &Path) -> Result<BTreeMap<String, BTreeMap<String, f64>>> {
     let numbers = |v: &serde_json::Value| -> BTreeMap<String, f64> {
         let metrics = v.as_object().into_iter().flatten();
         metrics
+            .filter(|(k, _)| *k != "step")
             .filter_map(|(k, v)| Some((k.clone(), v.as_f64()?)))
             .collect()
     };

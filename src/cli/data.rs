@@ -45,7 +45,9 @@ enum DataCommand {
 pub fn run(args: DataArgs) -> Result<()> {
     match args.command {
         DataCommand::List => output::part(list(&Places::new(None))?),
-        DataCommand::Show { name } => output::part(show(&Manifest::find(&name)?, &Places::new(None))),
+        DataCommand::Show { name } => {
+            output::part(show(&Manifest::find(&name)?, &Places::new(None)))
+        }
         DataCommand::Pull { name, from } => {
             let manifest = Manifest::find(&name)?;
             if let Some(from) = from.as_deref().filter(|f| !f.is_dir()) {

@@ -3,8 +3,8 @@
 use super::output;
 use crate::data;
 use crate::error::Result;
-use crate::experiment::used::{self, Which};
 use crate::experiment::build;
+use crate::experiment::used::{self, Which};
 use crate::report::terminal::number;
 use crate::train::evaluation::{Extent, Scores, Split, evaluate};
 use clap::{Args, ValueEnum};

@@ -29,7 +29,12 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     top_p: Option<f64>,
     /// Above 1: tokens that are already there become less likely.
-    #[arg(long, default_value_t = 1.0, value_name = "X", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        default_value_t = 1.0,
+        value_name = "X",
+        allow_negative_numbers = true
+    )]
     repetition_penalty: f64,
     /// Stop before this text; may be given several times.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]

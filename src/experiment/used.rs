@@ -158,10 +158,7 @@ pub fn write_scores(folder: &Path, split: &str, step: u64, scores: &Scores) -> R
     let path = folder.join("scores.json");
     let mut all: Map<String, Value> = match fs::read(&path) {
         Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| {
-            Error::run(format!(
-                "{} is damaged ({e}); move it away",
-                path.display()
-            ))
+            Error::run(format!("{} is damaged ({e}); move it away", path.display()))
         })?,
         Err(e) if e.kind() == ErrorKind::NotFound => Map::new(),
         Err(e) => return Err(Error::io("read", &path)(e)),

@@ -19,6 +19,9 @@ use burn::tensor::{Device, FloatDType, IntDType};
 
 /// Opens the device of `[train]`, for training or (without gradients) for use. Weights and activations take
 /// the format of `train.dtype`, which is settled for the whole process by the first tensor.
+///
+/// # Errors
+/// A device that is not there, or does not compute in that format.
 pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
     let mut device = experiment.train.device.parse::<DeviceName>()?.open()?;
     let dtype = match experiment.train.dtype {
@@ -36,6 +39,9 @@ pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
 }
 
 /// Reads or generates the data; `saved` is the run's own tokenizer when there is one.
+///
+/// # Errors
+/// Faults of `[data]` and `[tokenizer]`, files that are missing or unreadable, a split too short for one window.
 pub fn data(experiment: &Experiment, places: &Places, saved: Option<&Tokenizer>) -> Result<Data> {
     data::prepare(
         &experiment.data,
@@ -89,6 +95,9 @@ fn answers_are_exact(data: &DataConfig) -> bool {
 }
 
 /// A fresh job: step 0, initial weights, empty optimizer.
+///
+/// # Errors
+/// A group of `[optimizer]` that matches no parameter.
 pub fn job(
     experiment: &Experiment,
     data: &Data,

@@ -70,7 +70,7 @@ fn bench_train(args: TrainArgs) -> Result<()> {
     let bench = Bench {
         config: &experiment.train,
         optimizer: &experiment.optimizer,
-        schedule: &experiment.schedule,
+        schedule: &build::schedule(experiment),
         seed: experiment.seed,
         train: data.train.clone(),
     };

@@ -101,7 +101,7 @@ fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Prob
     let bench = Bench {
         config: &experiment.train,
         optimizer: &experiment.optimizer,
-        schedule: &experiment.schedule,
+        schedule: &build::schedule(experiment),
         seed: experiment.seed,
         train: data.train.clone(),
     };

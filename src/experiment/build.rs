@@ -13,6 +13,7 @@ use crate::train::ema::Ema;
 use crate::train::evaluation::Split;
 use crate::train::job::Job;
 use crate::train::run_dir::RunDir;
+use crate::train::schedule::ScheduleConfig;
 use crate::train::signal::Stop;
 use crate::train::{optim, parameters};
 use burn::tensor::{Device, FloatDType, IntDType};
@@ -94,6 +95,13 @@ fn answers_are_exact(data: &DataConfig) -> bool {
     }
 }
 
+/// The schedule, as the model's width makes it.
+pub fn schedule(experiment: &Experiment) -> ScheduleConfig {
+    match &experiment.model {
+        ModelConfig::Decoder(config) => experiment.schedule.for_width(config.d_model),
+    }
+}
+
 /// A fresh job: step 0, initial weights, empty optimizer.
 ///
 /// # Errors
@@ -110,7 +118,7 @@ pub fn job(
         seed: experiment.seed,
         optimizer: optim::build(&experiment.optimizer, model)?,
         base_lr: experiment.optimizer.lr(),
-        schedule: experiment.schedule.clone(),
+        schedule: schedule(experiment),
         ema: experiment.train.ema.map(|decay| Ema::new(decay, model)),
         train: data.train.clone(),
         valid: data.valid.clone().map(|source| Split {

@@ -79,7 +79,11 @@ impl Stops {
     /// Stops at any of `texts`, none of which is empty.
     pub fn new(texts: &[String]) -> Self {
         Self {
-            held: texts.iter().map(|t| t.len() - 1).max().unwrap_or(0),
+            held: texts
+                .iter()
+                .map(|t| t.len().saturating_sub(1))
+                .max()
+                .unwrap_or(0),
             texts: texts.to_vec(),
             text: String::new(),
             shown: 0,

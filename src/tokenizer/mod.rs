@@ -159,6 +159,9 @@ impl Tokenizer {
 
     /// As [`Self::encode`], with the frame that the tokenizer puts around one text (BERT's `[CLS] …
     /// [SEP]`).
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
     pub fn encode_framed(&self, text: &str) -> Result<Vec<u32>> {
         match &self.0.engine {
             Engine::Library(l) => library_encode(l, text, true),

@@ -109,6 +109,9 @@ impl FromStr for DeviceName {
 impl DeviceName {
     /// Opens the device. Library code of Burn asks for a default device behind our back, so the choice is
     /// also made the default; call this before other threads start.
+    ///
+    /// # Errors
+    /// The build has no such backend.
     pub fn open(self) -> Result<Device> {
         match self.backend {
             #[cfg(feature = "flex")]

@@ -43,6 +43,9 @@ struct TrainArgs {
 }
 
 /// Runs `formwork bench`.
+///
+/// # Errors
+/// Faults of the experiment, data that is missing, a device that cannot be opened.
 pub fn run(args: BenchArgs) -> Result<()> {
     match args.what {
         What::Train(args) => bench_train(args),
@@ -67,7 +70,7 @@ fn bench_train(args: TrainArgs) -> Result<()> {
     let bench = Bench {
         config: &experiment.train,
         optimizer: &experiment.optimizer,
-        schedule: &experiment.schedule,
+        schedule: &build::schedule(experiment),
         seed: experiment.seed,
         train: data.train.clone(),
     };
@@ -77,11 +80,10 @@ fn bench_train(args: TrainArgs) -> Result<()> {
         .file_stem()
         .map(|stem| stem.to_string_lossy().into_owned())
         .unwrap_or_default();
-    show(&case, &experiment.train.device, &measured, args.json);
-    Ok(())
+    show(&case, &experiment.train.device, &measured, args.json)
 }
 
-fn show(case: &str, engine: &str, m: &Measure, json: bool) {
+fn show(case: &str, engine: &str, m: &Measure, json: bool) -> Result<()> {
     if json {
         let object = serde_json::json!({
             "case": case,
@@ -93,15 +95,14 @@ fn show(case: &str, engine: &str, m: &Measure, json: bool) {
             "loss_first": m.loss_first,
             "loss_last": m.loss_last,
         });
-        output::line(object.to_string());
-        return;
+        return output::line(object.to_string());
     }
-    output::line(format!("{case} on {engine}: {} parameters", m.params));
+    output::line(format!("{case} on {engine}: {} parameters", m.params))?;
     output::line(format!(
         "step {:.2} ms (median)  {} items/s  peak memory {:.0} MB",
         m.step_ms_median,
         number(m.items_per_s),
         m.peak_rss_mb
-    ));
-    output::line(format!("loss {:.4} → {:.4}", m.loss_first, m.loss_last));
+    ))?;
+    output::line(format!("loss {:.4} → {:.4}", m.loss_first, m.loss_last))
 }

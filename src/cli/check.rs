@@ -24,6 +24,5 @@ pub struct CheckArgs {
 pub fn run(args: CheckArgs) -> Result<()> {
     let loaded = load(&args.file, &args.sets)?;
     check(&loaded)?;
-    output::part(annotated_toml(&loaded));
-    Ok(())
+    output::part(annotated_toml(&loaded))
 }

@@ -1,11 +1,12 @@
 //! `formwork compare RUN…`: what differs between runs, what they reached, how fast; curves; one HTML page.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::error::{Error, Result};
+use super::output;
+use crate::error::Result;
 use crate::report::compare::{Comparison, Options, compare};
 use crate::report::plot::{Style, plot};
 use crate::report::{html, json, run, sheet, terminal};
@@ -36,7 +37,10 @@ pub struct CompareArgs {
     pub markdown: bool,
 }
 
-/// Compares the runs and prints the result on standard output; a reader that leaves early is no error.
+/// Compares the runs and prints the result on standard output.
+///
+/// # Errors
+/// A run that cannot be read, runs that have nothing to compare, a page or a result that cannot be written.
 pub fn run(args: CompareArgs) -> Result<()> {
     let runs = run::read_all(&args.runs)?;
     let options = Options {
@@ -59,16 +63,7 @@ pub fn run(args: CompareArgs) -> Result<()> {
     if let (Some(path), false) = (&args.html, args.json || args.markdown) {
         text.push_str(&format!("\npage: {}\n", path.display()));
     }
-    match io::stdout()
-        .lock()
-        .write_all(text.as_bytes())
-        .and_then(|()| io::stdout().flush())
-    {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::io("write", "standard output")(e))
-        }
-        _ => Ok(()),
-    }
+    output::part(text)
 }
 
 /// Table, notes and curves as text; the table breaks at `width` columns, where there is a limit.

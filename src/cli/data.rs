@@ -1,10 +1,11 @@
 //! `formwork data list | show NAME | pull NAME [--from DIR]`.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
+use super::output;
 use crate::data::Places;
 use crate::data::manifest::{FileEntry, Manifest};
 use crate::data::places::PULLED;
@@ -38,10 +39,15 @@ enum DataCommand {
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// A data set that is not known, and whatever `pull` reports.
 pub fn run(args: DataArgs) -> Result<()> {
     match args.command {
-        DataCommand::List => print(&list(&Places::new(None))?),
-        DataCommand::Show { name } => print(&show(&Manifest::find(&name)?, &Places::new(None))),
+        DataCommand::List => output::part(list(&Places::new(None))?),
+        DataCommand::Show { name } => {
+            output::part(show(&Manifest::find(&name)?, &Places::new(None)))
+        }
         DataCommand::Pull { name, from } => {
             let manifest = Manifest::find(&name)?;
             if let Some(from) = from.as_deref().filter(|f| !f.is_dir()) {
@@ -53,21 +59,6 @@ pub fn run(args: DataArgs) -> Result<()> {
             fetch(&manifest, from.as_deref(), &Path::new(PULLED).join(&name))
         }
     }
-}
-
-fn print(text: &str) -> Result<()> {
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .or_else(|e| match e.kind() {
-            // `… | head` has read enough.
-            std::io::ErrorKind::BrokenPipe => Ok(()),
-            _ => Err(Error::run(format!("cannot write to standard output: {e}"))),
-        })
-}
-
-/// Something to a person; when nobody can read it, the work goes on.
-fn note(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 fn list(places: &Places) -> Result<String> {
@@ -161,7 +152,7 @@ fn fetch(manifest: &Manifest, from: Option<&Path>, folder: &Path) -> Result<()> 
         // A line that is written over, at each further MB.
         Event::Progress(bytes) if live && bytes / 1_000_000 != shown => {
             shown = bytes / 1_000_000;
-            note(&format!(
+            output::note_part(format!(
                 "\r{}  {} of {}",
                 file.path.display(),
                 size(bytes),
@@ -180,15 +171,15 @@ fn fetch(manifest: &Manifest, from: Option<&Path>, folder: &Path) -> Result<()> 
                     )
                 }
             };
-            note(&format!("{clear}{}  {what}\n", file.path.display()));
+            output::note(format!("{clear}{}  {what}", file.path.display()));
         }
     })?;
     let done = outcomes
         .iter()
         .filter(|o| !matches!(o, Outcome::NotOffered(_)))
         .count();
-    print(&format!(
-        "{}: {done} of {} files in {}\n",
+    output::line(format!(
+        "{}: {done} of {} files in {}",
         manifest.name,
         outcomes.len(),
         folder.display()

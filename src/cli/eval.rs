@@ -3,9 +3,10 @@
 use super::output;
 use crate::data;
 use crate::error::Result;
-use crate::experiment::{build, used};
+use crate::experiment::build;
+use crate::experiment::used::{self, Which};
 use crate::report::terminal::number;
-use crate::train::evaluation::{Extent, Split, evaluate};
+use crate::train::evaluation::{Extent, Scores, Split, evaluate};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -17,6 +18,9 @@ pub struct EvalArgs {
     /// Which part of the data.
     #[arg(long, value_enum, default_value = "valid")]
     split: SplitName,
+    /// The checkpoint to use: best, latest, or a step.
+    #[arg(long, value_name = "WHICH", default_value = "best")]
+    checkpoint: Which,
     /// Where to compute; the run's device when absent.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
@@ -33,8 +37,11 @@ enum SplitName {
 }
 
 /// Runs `formwork eval`.
+///
+/// # Errors
+/// A run that cannot be opened, data that is missing, a split that the experiment has not.
 pub fn run(args: EvalArgs) -> Result<()> {
-    let opened = used::open(&args.run, args.device.as_deref())?;
+    let opened = used::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let prepared = build::data(
         &opened.experiment,
         &opened.places,
@@ -52,23 +59,25 @@ pub fn run(args: EvalArgs) -> Result<()> {
     };
     let extent = Extent::whole(&opened.experiment.train);
     let scores = evaluate(&opened.model, &split, extent, |_, _, _| {})?;
-    used::write_scores(&args.run, name, &scores)?;
+    let shown = show(&args, name, opened.step, &scores);
+    // The figures are out; a run folder that cannot be written to does not take them back.
+    if let Err(error) = used::write_scores(&args.run, name, opened.step, &scores) {
+        output::note(format!("the scores were not kept: {error}"));
+    }
+    shown
+}
+
+fn show(args: &EvalArgs, split: &str, step: u64, scores: &Scores) -> Result<()> {
     if args.json {
-        let mut object = serde_json::json!({ "run": args.run, "split": name, "step": opened.step });
-        if let (Some(object), serde_json::Value::Object(scores)) =
-            (object.as_object_mut(), used::scores_json(&scores))
-        {
-            object.extend(scores);
-        }
-        output::line(object.to_string());
-    } else {
-        output::line(format!(
-            "{name} loss {:.4} at step {}",
-            scores.loss, opened.step
-        ));
-        for (metric, value) in &scores.metrics {
-            output::line(format!("{metric} {}", number(*value)));
-        }
+        let mut object = serde_json::Map::new();
+        object.insert("run".into(), args.run.display().to_string().into());
+        object.insert("split".into(), split.into());
+        object.extend(used::scores_json(step, scores));
+        return output::line(serde_json::Value::Object(object).to_string());
+    }
+    output::line(format!("{split} loss {:.4} at step {step}", scores.loss))?;
+    for (metric, value) in &scores.metrics {
+        output::line(format!("{metric} {}", number(*value)))?;
     }
     Ok(())
 }

@@ -27,8 +27,7 @@ type Row = (String, String, String);
 /// # Errors
 /// A family that is not known.
 pub fn run(args: ListArgs) -> Result<()> {
-    output::part(text(args.family.as_deref())?);
-    Ok(())
+    output::part(text(args.family.as_deref())?)
 }
 
 /// The tables as text.

@@ -15,6 +15,7 @@ pub mod verify;
 
 use crate::error::{Error, Result};
 use clap::{Parser, Subcommand};
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 /// A training framework for every transformer.
@@ -62,14 +63,18 @@ pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            let status = if error.use_stderr() { 2 } else { 0 };
-            // Nothing is left to be told when the terminal is gone.
-            let _ = error.print();
-            return ExitCode::from(status);
+            let printed = error.print();
+            let lost = printed.is_err_and(|e| e.kind() != ErrorKind::BrokenPipe);
+            return ExitCode::from(match (error.use_stderr(), lost) {
+                (true, _) => 2,
+                (false, true) => 1,
+                (false, false) => 0,
+            });
         }
     };
     match run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if output::reader_left(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::error(&error);
             ExitCode::from(error.exit_status())

@@ -1,22 +1,39 @@
 //! Writing to standard output and standard error.
+//!
+//! A result that cannot be written is an error of the command. A reader of standard output that went away
+//! (`formwork … | head`) ends the command quietly, as it does other commands in a pipe; see [`reader_left`].
+//! Nobody reading standard error ends nothing: what is said there is no result, and a run goes on without it.
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 
-/// A line of a result, on standard output. A reader that went away ends the process quietly, as it does
-/// for other commands in a pipe.
-pub fn line(text: impl AsRef<str>) {
-    text_to(&mut std::io::stdout(), text.as_ref(), true);
+const STDOUT: &str = "standard output";
+
+/// A line of a result, on standard output.
+///
+/// # Errors
+/// It cannot be written.
+pub fn line(text: impl AsRef<str>) -> Result<()> {
+    result(text.as_ref(), "\n")
 }
 
 /// Part of a line of a result, shown at once.
-pub fn part(text: impl AsRef<str>) {
-    text_to(&mut std::io::stdout(), text.as_ref(), false);
+///
+/// # Errors
+/// It cannot be written.
+pub fn part(text: impl AsRef<str>) -> Result<()> {
+    result(text.as_ref(), "")
 }
 
 /// A line for the person, on standard error.
 pub fn note(text: impl AsRef<str>) {
-    text_to(&mut std::io::stderr(), text.as_ref(), true);
+    said(text.as_ref(), "\n");
+}
+
+/// Part of a line for the person, shown at once.
+pub fn note_part(text: impl AsRef<str>) {
+    said(text.as_ref(), "");
 }
 
 /// An error, each of its lines marked.
@@ -26,10 +43,34 @@ pub fn error(error: &Error) {
     }
 }
 
-fn text_to(stream: &mut dyn Write, text: &str, newline: bool) {
-    let end = if newline { "\n" } else { "" };
-    let result = write!(stream, "{text}{end}").and_then(|()| stream.flush());
-    if result.is_err_and(|e| e.kind() == ErrorKind::BrokenPipe) {
-        std::process::exit(0);
+/// Whether the error is that the reader of standard output has read enough.
+pub fn reader_left(error: &Error) -> bool {
+    matches!(error, Error::Io { path, source, .. }
+        if path == Path::new(STDOUT) && source.kind() == ErrorKind::BrokenPipe)
+}
+
+fn result(text: &str, end: &str) -> Result<()> {
+    let mut stream = std::io::stdout().lock();
+    write!(stream, "{text}{end}")
+        .and_then(|()| stream.flush())
+        .map_err(Error::io("write to", STDOUT))
+}
+
+fn said(text: &str, end: &str) {
+    let mut stream = std::io::stderr().lock();
+    // When nobody can read it, the work goes on.
+    let _ = write!(stream, "{text}{end}").and_then(|()| stream.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_closed_standard_output_is_a_reader_that_left() {
+        let at = |kind: ErrorKind, path: &str| Error::io("write to", path)(kind.into());
+        assert!(reader_left(&at(ErrorKind::BrokenPipe, STDOUT)));
+        assert!(!reader_left(&at(ErrorKind::StorageFull, STDOUT)));
+        assert!(!reader_left(&at(ErrorKind::BrokenPipe, "scores.json")));
     }
 }

@@ -3,9 +3,11 @@
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::{self, build, run};
-use crate::report::plan::{Plan, Question, plan};
+use crate::report::plan::{Moments, Plan, Question, plan};
 use crate::report::terminal::{duration, number};
 use crate::train::bench::{Bench, measure};
+use crate::train::config::Dtype;
+use crate::train::machine;
 use crate::train::optim::OptimizerConfig;
 use burn::tensor::Device;
 use clap::Args;
@@ -38,6 +40,9 @@ struct Probe {
 }
 
 /// Runs `formwork plan`.
+///
+/// # Errors
+/// A preset that is not known, faults of the experiment, data that is missing.
 pub fn run(args: PlanArgs) -> Result<()> {
     let (plan, probe) = match (&args.preset, &args.file) {
         (Some(name), _) => (of_preset(name)?, None),
@@ -45,11 +50,10 @@ pub fn run(args: PlanArgs) -> Result<()> {
         (None, None) => return Err(Error::usage("give an experiment file or --preset NAME")),
     };
     if args.json {
-        output::line(json(&plan, probe.as_ref()).to_string());
+        output::line(json(&plan, probe.as_ref()).to_string())
     } else {
-        show(&plan, probe.as_ref());
+        show(&plan, probe.as_ref())
     }
-    Ok(())
 }
 
 fn of_preset(name: &str) -> Result<Plan> {
@@ -59,7 +63,12 @@ fn of_preset(name: &str) -> Result<Plan> {
         vocab_size: preset.vocab_size,
         context: preset.context,
         micro_batch_size: 1,
-        optimizer_values: 2,
+        moments: Moments {
+            matrices: 2,
+            others: 2,
+        },
+        ema: false,
+        value_bytes: 4,
     };
     Ok(plan(&question, &Device::default()))
 }
@@ -75,17 +84,24 @@ fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Prob
         vocab_size: data.vocab_size,
         context: data.context,
         micro_batch_size: experiment.train.micro_batch_size(),
-        optimizer_values: moments(&experiment.optimizer),
+        moments: moments(&experiment.optimizer),
+        ema: experiment.train.ema.is_some(),
+        value_bytes: match experiment.train.dtype {
+            Dtype::F32 => 4,
+            Dtype::Bf16 | Dtype::F16 => 2,
+        },
     };
     let plan = plan(&question, &device);
-    if args.no_probe || plan.memory() > available_memory() {
+    // Bytes that the system can still give; unlimited where it does not tell.
+    let available = machine::bytes("/proc/meminfo", "MemAvailable").unwrap_or(u64::MAX);
+    if args.no_probe || plan.memory() > available {
         return Ok((plan, None));
     }
     let network = build::network(experiment, data.vocab_size, data.context, &device);
     let bench = Bench {
         config: &experiment.train,
         optimizer: &experiment.optimizer,
-        schedule: &experiment.schedule,
+        schedule: &build::schedule(experiment),
         seed: experiment.seed,
         train: data.train.clone(),
     };
@@ -98,24 +114,16 @@ fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Prob
 }
 
 /// Values that an optimizer keeps for each parameter.
-fn moments(optimizer: &OptimizerConfig) -> usize {
-    match optimizer {
-        OptimizerConfig::Adamw(_) | OptimizerConfig::Adam(_) | OptimizerConfig::Lamb(_) => 2,
-        OptimizerConfig::Sgd(_) | OptimizerConfig::Lion(_) | OptimizerConfig::Muon(_) => 1,
+fn moments(optimizer: &OptimizerConfig) -> Moments {
+    let (matrices, others) = match optimizer {
+        OptimizerConfig::Adamw(_) | OptimizerConfig::Adam(_) | OptimizerConfig::Lamb(_) => (2, 2),
+        OptimizerConfig::Sgd(c) if c.momentum == 0.0 => (0, 0),
+        OptimizerConfig::Sgd(_) | OptimizerConfig::Lion(_) => (1, 1),
+        OptimizerConfig::Muon(_) => (1, 2),
         // Rows and columns instead of whole matrices.
-        OptimizerConfig::Adafactor(_) => 0,
-    }
-}
-
-/// Bytes that the system can still give; unlimited where it does not tell.
-fn available_memory() -> u64 {
-    std::fs::read_to_string("/proc/meminfo")
-        .unwrap_or_default()
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))
-        .and_then(|rest| rest.split_whitespace().next())
-        .and_then(|kb| kb.parse::<u64>().ok())
-        .map_or(u64::MAX, |kb| kb * 1024)
+        OptimizerConfig::Adafactor(_) => (0, 0),
+    };
+    Moments { matrices, others }
 }
 
 fn json(plan: &Plan, probe: Option<&Probe>) -> serde_json::Value {
@@ -135,22 +143,22 @@ fn json(plan: &Plan, probe: Option<&Probe>) -> serde_json::Value {
     object
 }
 
-fn show(plan: &Plan, probe: Option<&Probe>) {
-    output::line(format!("{} parameters", plan.params));
+fn show(plan: &Plan, probe: Option<&Probe>) -> Result<()> {
+    output::line(format!("{} parameters", plan.params))?;
     for (part, count) in &plan.parts {
         let share = 100.0 * *count as f64 / plan.params as f64;
-        output::line(format!("  {part:12} {count:>15}  {share:5.1} %"));
+        output::line(format!("  {part:12} {count:>15}  {share:5.1} %"))?;
     }
     output::line(format!(
         "{} FLOPs per token of training",
         number(plan.flops_per_item)
-    ));
+    ))?;
     output::line(format!(
-        "{:.1} MB of memory in 32-bit floats (activations are an estimate)",
+        "{:.1} MB of memory (activations are an estimate)",
         plan.memory() as f64 / 1e6
-    ));
+    ))?;
     for (part, bytes) in &plan.memory_bytes {
-        output::line(format!("  {part:12} {:>12.1} MB", *bytes as f64 / 1e6));
+        output::line(format!("  {part:12} {:>12.1} MB", *bytes as f64 / 1e6))?;
     }
     if let Some(probe) = probe {
         output::line(format!(
@@ -158,6 +166,7 @@ fn show(plan: &Plan, probe: Option<&Probe>) {
             probe.step_ms,
             duration(probe.step_ms / 1e3 * probe.steps as f64),
             probe.steps
-        ));
+        ))?;
     }
+    Ok(())
 }

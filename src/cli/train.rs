@@ -95,6 +95,9 @@ impl How {
 }
 
 /// Runs `formwork train`.
+///
+/// # Errors
+/// Faults of the experiment, a run folder that is taken, and whatever ends the run.
 pub fn train(args: TrainArgs) -> Result<()> {
     let loaded = experiment::load(&args.file, &args.how.sets(args.sets.clone()))?;
     experiment::check(&loaded)?;
@@ -115,6 +118,9 @@ pub fn train(args: TrainArgs) -> Result<()> {
 }
 
 /// Runs `formwork resume`.
+///
+/// # Errors
+/// No run in the folder, no whole checkpoint, and whatever ends the run.
 pub fn resume(args: ResumeArgs) -> Result<()> {
     let outcome = run::resume(
         &args.run,
@@ -164,9 +170,9 @@ fn summary(folder: &std::path::Path, outcome: &Outcome) -> Result<()> {
         "{ended} after {} steps in {}",
         outcome.step,
         duration(outcome.elapsed_s)
-    ));
+    ))?;
     if outcome.skipped > 0 {
-        output::line(format!("{} steps were skipped", outcome.skipped));
+        output::line(format!("{} steps were skipped", outcome.skipped))?;
     }
     if let Some(scores) = &outcome.last {
         let metrics: Vec<String> = scores
@@ -178,10 +184,10 @@ fn summary(folder: &std::path::Path, outcome: &Outcome) -> Result<()> {
             "valid loss {:.4}  {}",
             scores.loss,
             metrics.join("  ")
-        ));
+        ))?;
     }
     if let Some((step, loss)) = outcome.best {
-        output::line(format!("best valid loss {loss:.4} at step {step}"));
+        output::line(format!("best valid loss {loss:.4} at step {step}"))?;
     }
     let again = experiment::load(&folder.join(RESOLVED), &[])?.experiment;
     let mut next = Vec::new();
@@ -191,7 +197,7 @@ fn summary(folder: &std::path::Path, outcome: &Outcome) -> Result<()> {
     next.push(format!("formwork compare {run} OTHER_RUN"));
     for (i, command) in next.iter().enumerate() {
         let word = if i == 0 { "next:" } else { "     " };
-        output::line(format!("{word} {command}"));
+        output::line(format!("{word} {command}"))?;
     }
     Ok(())
 }

@@ -7,6 +7,9 @@ use crate::report::terminal::number;
 use clap::Args;
 use std::path::PathBuf;
 
+/// Runs made to be judged, apart from those that `train` makes: they are replaced without asking.
+const RUNS: &str = "checkpoints/verify";
+
 /// `formwork verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
@@ -16,12 +19,15 @@ pub struct VerifyArgs {
     /// Override a key of every file.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Folder of the runs; checkpoints when absent.
-    #[arg(long, value_name = "DIR")]
-    runs: Option<PathBuf>,
+    /// Folder of the runs, each under its experiment's name; an earlier run of that name in it is replaced.
+    #[arg(long, value_name = "DIR", default_value = RUNS)]
+    runs: PathBuf,
 }
 
 /// Runs `formwork verify`.
+///
+/// # Errors
+/// Faults of any file, a run that fails, an expectation that is missed.
 pub fn run(args: VerifyArgs) -> Result<()> {
     // All files are checked before the first one trains.
     let mut loaded = Vec::new();
@@ -39,10 +45,7 @@ pub fn run(args: VerifyArgs) -> Result<()> {
     let mut missed = 0;
     for loaded in &loaded {
         let name = &loaded.experiment.name;
-        let folder = match &args.runs {
-            Some(runs) => runs.join(name),
-            None => run::default_folder(name),
-        };
+        let folder = args.runs.join(name);
         let outcome = run::train(loaded, &folder, run::Start::Fresh, run::Options::quiet())?;
         for (metric, expect) in &loaded.experiment.expect {
             let value = measured(metric, &outcome);
@@ -55,7 +58,7 @@ pub fn run(args: VerifyArgs) -> Result<()> {
             let verdict = if holds { "holds" } else { "MISSED" };
             output::line(format!(
                 "{verdict}  {name}: {metric} {shown} (expected {wanted})"
-            ));
+            ))?;
         }
     }
     if missed > 0 {

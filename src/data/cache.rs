@@ -142,6 +142,9 @@ pub struct Writer {
 
 impl Writer {
     /// Begins a file for ids below `vocab_size`.
+    ///
+    /// # Errors
+    /// A folder or file that cannot be made.
     pub fn new(path: &Path, vocab_size: usize) -> Result<Self> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(unwritable(folder))?;
@@ -164,6 +167,9 @@ impl Writer {
     }
 
     /// Adds a document of so many bytes of text.
+    ///
+    /// # Errors
+    /// The disk's.
     pub fn document(&mut self, ids: &[u32], text_bytes: usize) -> Result<()> {
         self.starts.push(self.len);
         self.len += ids.len() as u64;
@@ -184,6 +190,9 @@ impl Writer {
     }
 
     /// Completes the file and puts it into place.
+    ///
+    /// # Errors
+    /// The disk's.
     pub fn finish(mut self) -> Result<()> {
         let starts: Vec<u8> = self.starts.iter().flat_map(|s| s.to_le_bytes()).collect();
         self.put(&starts)?;

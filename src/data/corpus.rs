@@ -17,8 +17,9 @@ use super::documents::{self, Reading};
 use super::split::{self, Parts, Unit};
 use super::windows::{Layout, TextSource};
 use super::{Data, Paths, PerSplit, Places, Source, Split, TextConfig, Windows};
+use crate::digest::hex;
 use crate::error::{Error, Result};
-use crate::tokenizer::{Tokenizer, TokenizerConfig, hex, utf8};
+use crate::tokenizer::{Tokenizer, TokenizerConfig, utf8};
 
 /// The files of an experiment, read when something must be made of them.
 struct Texts<'a> {

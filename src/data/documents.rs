@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
+use crate::digest;
 use crate::error::{Error, Result};
 
 /// How files become documents.
@@ -29,6 +29,9 @@ const FIELD: &str = "text";
 
 /// The files that paths stand for: a folder's files at any depth in the order of their paths,
 /// hidden ones and linked folders left out.
+///
+/// # Errors
+/// A folder that cannot be read or holds no file.
 pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
@@ -75,21 +78,19 @@ fn walk(folder: &Path, all: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 /// SHA-256 of each file as it lies on disk.
+///
+/// # Errors
+/// A file that cannot be read.
 pub fn digests(files: &[PathBuf]) -> Result<Vec<[u8; 32]>> {
-    files.par_iter().map(|file| digest(file)).collect()
+    files.par_iter().map(|file| file_digest(file)).collect()
 }
 
 /// SHA-256 of a file as it lies on disk.
-pub fn digest(path: &Path) -> Result<[u8; 32]> {
-    let mut file = std::fs::File::open(path).map_err(Error::io("read", path))?;
-    let mut hash = Sha256::new();
-    let mut block = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut block).map_err(Error::io("read", path))? {
-            0 => return Ok(hash.finalize().into()),
-            n => hash.update(&block[..n]),
-        }
-    }
+fn file_digest(path: &Path) -> Result<[u8; 32]> {
+    std::fs::File::open(path)
+        .and_then(digest::of)
+        .map(|(sum, _)| sum)
+        .map_err(Error::io("read", path))
 }
 
 /// The content of a file, unpacked when it is gzipped.
@@ -109,6 +110,9 @@ pub fn content(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// The documents of files, in order; empty documents are left out.
+///
+/// # Errors
+/// A file that cannot be read, is not UTF-8 where it must be, or is not JSON lines where it says so.
 pub fn read(files: &[PathBuf], reading: &Reading) -> Result<Vec<Vec<u8>>> {
     let each = files
         .par_iter()

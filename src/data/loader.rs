@@ -67,6 +67,9 @@ pub fn step_samples(source: &dyn Source, seed: u64, batch_size: usize, step: u64
 }
 
 /// One step's micro-batches.
+///
+/// # Errors
+/// A source without examples, or one that can no longer be read.
 pub fn step_batches(
     source: &dyn Source,
     seed: u64,

@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 
 use super::documents;
 use super::places::{Places, either};
+use crate::digest::hex;
 use crate::error::{Error, Result, suggestion};
-use crate::tokenizer::hex;
 
 macro_rules! built_in {
     ($($name:literal),* $(,)?) => {
@@ -130,6 +130,9 @@ impl FileEntry {
 
 impl Manifest {
     /// Reads a manifest; `place` is for messages.
+    ///
+    /// # Errors
+    /// Not TOML of this form, or a file that leaves its folder or has no checksum or origin.
     pub fn parse(text: &str, place: &Path) -> Result<Self> {
         let manifest: Self = toml::from_str(text).map_err(|e| {
             Error::run(format!("{}: {}", place.display(), e.to_string().trim_end()))
@@ -154,6 +157,9 @@ impl Manifest {
     }
 
     /// Every data set, by name.
+    ///
+    /// # Errors
+    /// A manifest in `datasets/` that cannot be read.
     pub fn all() -> Result<Vec<Self>> {
         Self::all_in(Path::new("datasets"))
     }
@@ -178,6 +184,9 @@ impl Manifest {
     }
 
     /// The data set of this name.
+    ///
+    /// # Errors
+    /// There is none; the message has the nearest name.
     pub fn find(name: &str) -> Result<Self> {
         let all = Self::all()?;
         if let Some(found) = all.iter().find(|m| m.name == name) {

@@ -278,7 +278,10 @@ pub struct Data {
 }
 
 impl Data {
-    /// The source of a split, or an error that says how to get one.
+    /// The source of a split.
+    ///
+    /// # Errors
+    /// The data has no such split; the message says how to get one.
     pub fn source(&self, split: Split) -> Result<&Arc<dyn Source>> {
         let source = match split {
             Split::Train => Some(&self.train),

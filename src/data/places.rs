@@ -52,13 +52,15 @@ impl Places {
     }
 
     /// `path` as another process may use it that starts elsewhere: absolute when it was found as given or
-    /// beside the experiment, unchanged when a root holds it.
+    /// beside the experiment, unchanged when a root holds it or when the folder above it has a name that no
+    /// TOML file can hold.
     pub fn anchored(&self, path: &Path) -> PathBuf {
         let beside = self.experiment.iter().map(|folder| folder.join(path));
         std::iter::once(path.to_path_buf())
             .chain(beside)
             .find_map(|candidate| either(&candidate))
             .and_then(|found| found.canonicalize().ok())
+            .filter(|found| found.to_str().is_some())
             .unwrap_or_else(|| path.to_path_buf())
     }
 

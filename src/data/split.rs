@@ -22,6 +22,9 @@ pub enum Unit {
 pub type Parts = PerSplit<Vec<Vec<u8>>>;
 
 /// Cuts off the tail: first the training part, then validation, then test.
+///
+/// # Errors
+/// Too few documents for a part of each wanted fraction.
 pub fn cut(documents: Vec<Vec<u8>>, unit: Unit, valid: f64, test: f64) -> Result<Parts> {
     let length = |d: &Vec<u8>| match unit {
         Unit::Characters => d.iter().filter(|b| !continues(**b)).count(),

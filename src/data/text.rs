@@ -144,6 +144,10 @@ impl TextConfig {
             "across_documents = false needs windows = \"documents\"",
         );
         fault(
+            self.across_documents == Some(true) && self.windows != Windows::Documents,
+            "across_documents = true has no effect: windows is not \"documents\"; leave it out",
+        );
+        fault(
             self.field.is_some() && self.document_separator.is_some(),
             "`field` reads JSON lines and `document_separator` plain text; leave one of them out",
         );

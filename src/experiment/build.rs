@@ -13,12 +13,16 @@ use crate::train::ema::Ema;
 use crate::train::evaluation::Split;
 use crate::train::job::Job;
 use crate::train::run_dir::RunDir;
+use crate::train::schedule::ScheduleConfig;
 use crate::train::signal::Stop;
 use crate::train::{optim, parameters};
 use burn::tensor::{Device, FloatDType, IntDType};
 
 /// Opens the device of `[train]`, for training or (without gradients) for use. Weights and activations take
 /// the format of `train.dtype`, which is settled for the whole process by the first tensor.
+///
+/// # Errors
+/// A device that is not there, or does not compute in that format.
 pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
     let mut device = experiment.train.device.parse::<DeviceName>()?.open()?;
     let dtype = match experiment.train.dtype {
@@ -36,6 +40,9 @@ pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
 }
 
 /// Reads or generates the data; `saved` is the run's own tokenizer when there is one.
+///
+/// # Errors
+/// Faults of `[data]` and `[tokenizer]`, files that are missing or unreadable, a split too short for one window.
 pub fn data(experiment: &Experiment, places: &Places, saved: Option<&Tokenizer>) -> Result<Data> {
     data::prepare(
         &experiment.data,
@@ -88,7 +95,17 @@ fn answers_are_exact(data: &DataConfig) -> bool {
     }
 }
 
+/// The schedule, as the model's width makes it.
+pub fn schedule(experiment: &Experiment) -> ScheduleConfig {
+    match &experiment.model {
+        ModelConfig::Decoder(config) => experiment.schedule.for_width(config.d_model),
+    }
+}
+
 /// A fresh job: step 0, initial weights, empty optimizer.
+///
+/// # Errors
+/// A group of `[optimizer]` that matches no parameter.
 pub fn job(
     experiment: &Experiment,
     data: &Data,
@@ -101,7 +118,7 @@ pub fn job(
         seed: experiment.seed,
         optimizer: optim::build(&experiment.optimizer, model)?,
         base_lr: experiment.optimizer.lr(),
-        schedule: experiment.schedule.clone(),
+        schedule: schedule(experiment),
         ema: experiment.train.ema.map(|decay| Ema::new(decay, model)),
         train: data.train.clone(),
         valid: data.valid.clone().map(|source| Split {

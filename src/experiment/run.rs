@@ -169,7 +169,7 @@ fn launch(
     options: Options,
 ) -> Result<Outcome> {
     let folder = job.run.root().to_path_buf();
-    let view = options.view;
+    let (view, notice) = (options.view, options.notice);
     let samples = match &experiment.train.sample {
         Some(_) => Some(Journal::open(
             job.run.path(run_dir::SAMPLES),
@@ -186,7 +186,10 @@ fn launch(
     };
     let outcome = train::run(model, job, Box::new(observer), view, &experiment.name)?;
     if let Some(scores) = &outcome.last {
-        used::write_scores(&folder, "valid", scores)?;
+        // The run is done all the same.
+        if let Err(error) = used::write_scores(&folder, "valid", outcome.step, scores) {
+            notice(&format!("the scores were not kept: {error}"));
+        }
     }
     Ok(outcome)
 }

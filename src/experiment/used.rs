@@ -9,8 +9,11 @@ use crate::train::checkpoint::{self, Checkpoint};
 use crate::train::evaluation::Scores;
 use crate::train::run_dir;
 use burn::module::Module;
+use serde_json::{Map, Value};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
+use std::str::FromStr;
 
 /// A run that is opened for use: evaluation, generation.
 pub struct Opened {
@@ -28,16 +31,55 @@ pub struct Opened {
     pub step: u64,
 }
 
-/// Opens the best checkpoint of a run, or the newest whole one when no evaluation was made.
-pub fn open(folder: &Path, device: Option<&str>) -> Result<Opened> {
+/// A checkpoint of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Which {
+    /// That of the best evaluation; the newest whole one when no evaluation was made.
+    #[default]
+    Best,
+    /// The newest whole one.
+    Latest,
+    /// That of a step.
+    Step(u64),
+}
+
+impl FromStr for Which {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "best" => Ok(Self::Best),
+            "latest" => Ok(Self::Latest),
+            number => number
+                .parse()
+                .map(Self::Step)
+                .map_err(|_| "give `best`, `latest` or the number of a step".into()),
+        }
+    }
+}
+
+/// Opens a checkpoint of a run for use.
+///
+/// # Errors
+/// No run in the folder, an experiment of no sense, no such checkpoint or a damaged one, a missing tokenizer, a
+/// device that cannot be opened.
+pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
     run_dir::require_run(folder)?;
     let sets: Vec<String> = device
         .map(|d| format!("train.device={d}"))
         .into_iter()
         .collect();
     let loaded = super::load(&folder.join(run_dir::RESOLVED), &sets)?;
+    super::check::check_without_files(&loaded)?;
     let tokenizer = tokenizer(folder)?;
-    let checkpoint = best(folder)?;
+    let random = matches!(loaded.experiment.data, DataConfig::RandomTokens(_));
+    if tokenizer.is_none() && !random {
+        return Err(Error::run(format!(
+            "{} is missing: without it nobody knows what the model's tokens stand for",
+            folder.join(run_dir::TOKENIZER).display()
+        )));
+    }
+    let checkpoint = chosen(folder, which)?;
     let places = run::places(&loaded);
     let experiment = loaded.experiment;
     let context = experiment.data.context();
@@ -58,11 +100,45 @@ pub fn open(folder: &Path, device: Option<&str>) -> Result<Opened> {
     })
 }
 
+fn chosen(folder: &Path, which: Which) -> Result<Checkpoint> {
+    match which {
+        Which::Best => best(folder),
+        Which::Latest => newest(folder),
+        Which::Step(step) => {
+            let place = run_dir::steps_of(folder).join(checkpoint::name(step));
+            if place.is_dir() {
+                return Checkpoint::open(place);
+            }
+            let there: Vec<String> = checkpoint::steps(folder)
+                .iter()
+                .map(u64::to_string)
+                .collect();
+            Err(Error::usage(format!(
+                "{} has no checkpoint of step {step}; there are: {}",
+                folder.display(),
+                there.join(", ")
+            )))
+        }
+    }
+}
+
 fn best(folder: &Path) -> Result<Checkpoint> {
     let best = folder.join(checkpoint::BEST);
-    if best.exists() {
-        return Checkpoint::open(best);
+    if !best.exists() {
+        return newest(folder);
     }
+    Checkpoint::open(best).map_err(|error| match checkpoint::newest_whole(folder).found {
+        Some(whole) => {
+            let step = whole.state().step;
+            Error::run(format!(
+                "{error}; the newest whole checkpoint is that of step {step}: --checkpoint {step}"
+            ))
+        }
+        None => error,
+    })
+}
+
+fn newest(folder: &Path) -> Result<Checkpoint> {
     let search = checkpoint::newest_whole(folder);
     match (search.found, search.refused.into_iter().next()) {
         (Some(found), _) => Ok(found),
@@ -74,15 +150,21 @@ fn best(folder: &Path) -> Result<Checkpoint> {
     }
 }
 
-/// Adds a split's scores to scores.json.
-pub fn write_scores(folder: &Path, split: &str, scores: &Scores) -> Result<()> {
+/// Adds a split's scores, made at `step`, to scores.json.
+///
+/// # Errors
+/// A scores.json that cannot be read, which is left as it is, or not be written.
+pub fn write_scores(folder: &Path, split: &str, step: u64, scores: &Scores) -> Result<()> {
     let path = folder.join("scores.json");
-    let mut all: serde_json::Map<String, serde_json::Value> = match fs::read(&path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
-        Err(_) => serde_json::Map::new(),
+    let mut all: Map<String, Value> = match fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| {
+            Error::run(format!("{} is damaged ({e}); move it away", path.display()))
+        })?,
+        Err(e) if e.kind() == ErrorKind::NotFound => Map::new(),
+        Err(e) => return Err(Error::io("read", &path)(e)),
     };
-    all.insert(split.into(), scores_json(scores));
-    let text = format!("{:#}\n", serde_json::Value::Object(all));
+    all.insert(split.into(), scores_json(step, scores).into());
+    let text = format!("{:#}\n", Value::Object(all));
     let partial = folder.join("scores.json.tmp");
     fs::write(&partial, text)
         .and_then(|()| fs::rename(&partial, &path))
@@ -90,16 +172,20 @@ pub fn write_scores(folder: &Path, split: &str, scores: &Scores) -> Result<()> {
 }
 
 /// Scores as one JSON object.
-pub fn scores_json(scores: &Scores) -> serde_json::Value {
-    let mut object = serde_json::Map::new();
+pub fn scores_json(step: u64, scores: &Scores) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert("step".into(), step.into());
     object.insert("loss".into(), scores.loss.into());
     for (name, value) in &scores.metrics {
         object.insert(name.clone(), (*value).into());
     }
-    object.into()
+    object
 }
 
 /// The run's own tokenizer, when it has one.
+///
+/// # Errors
+/// A file that is no tokenizer.
 pub fn tokenizer(folder: &Path) -> Result<Option<Tokenizer>> {
     let path = folder.join(run_dir::TOKENIZER);
     if path.is_file() {

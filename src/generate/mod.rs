@@ -1,6 +1,7 @@
 //! Text from a trained decoder: one token at a time, with a key-value cache.
 
 pub mod sampling;
+pub mod text;
 
 use crate::error::{Error, Result};
 use crate::model::Decoder;
@@ -8,6 +9,7 @@ use crate::model::decoder::{DecoderCache, DecoderInput};
 use crate::nn::pass::Pass;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 pub use sampling::Sampling;
+pub use text::{Stops, TextStream};
 
 /// Decodes from a model in evaluation mode.
 pub struct Generator<'a> {
@@ -22,6 +24,9 @@ pub struct Generator<'a> {
 impl<'a> Generator<'a> {
     /// Reads the prompt in one pass. `context` is the length that the model was trained with; it never sees
     /// more tokens at once.
+    ///
+    /// # Errors
+    /// An empty prompt.
     pub fn new(model: &'a Decoder, context: usize, prompt: &[u32]) -> Result<Self> {
         if prompt.is_empty() {
             return Err(Error::usage(

@@ -1,7 +1,6 @@
 //! How the next token is drawn from its scores.
 
 use crate::rng::{Purpose, Stream};
-use std::cmp::Ordering;
 
 /// The rules of a draw, applied in this order: repetition penalty, temperature, top-k, top-p.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +30,8 @@ impl Default for Sampling {
 }
 
 impl Sampling {
-    /// The token that follows `tokens`, given the scores of all tokens.
+    /// The token that follows `tokens`, given the scores of all tokens. A score that is not a number is never
+    /// chosen; when none is, the answer is token 0.
     pub fn draw(&self, logits: &[f32], tokens: &[u32]) -> u32 {
         let mut scores: Vec<(u32, f64)> = logits
             .iter()
@@ -39,17 +39,23 @@ impl Sampling {
             .map(|(id, score)| (id as u32, f64::from(*score)))
             .collect();
         self.penalise(&mut scores, tokens);
-        if self.temperature <= 0.0 {
+        scores.retain(|(_, score)| !score.is_nan());
+        if self.temperature <= 0.0 || scores.is_empty() {
             return likeliest(&scores);
         }
-        scores.sort_by(|a, b| descending(a.1, b.1).then(a.0.cmp(&b.0)));
+        scores.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         if let Some(k) = self.top_k {
             scores.truncate(k.max(1));
         }
         let best = scores[0].1;
         let mut total = 0.0;
         for (_, score) in &mut scores {
-            *score = ((*score - best) / self.temperature).exp();
+            // Of infinite scores the difference is no number.
+            *score = if *score == best {
+                1.0
+            } else {
+                ((*score - best) / self.temperature).exp()
+            };
             total += *score;
         }
         if let Some(p) = self.top_p {
@@ -96,10 +102,6 @@ fn likeliest(scores: &[(u32, f64)]) -> u32 {
         .0
 }
 
-fn descending(a: f64, b: f64) -> Ordering {
-    b.partial_cmp(&a).unwrap_or(Ordering::Equal)
-}
-
 /// Keeps the first weights that reach `mass` together, at least one; returns their sum.
 fn nucleus(scores: &mut Vec<(u32, f64)>, mass: f64) -> f64 {
     let mut sum = 0.0;
@@ -127,6 +129,24 @@ mod tests {
         };
         assert_eq!(greedy.draw(&[0.0, 2.0, 2.0], &[]), 1);
         assert_eq!(greedy.draw(&[f32::NAN, 1.0], &[]), 1);
+    }
+
+    #[test]
+    fn a_score_that_is_no_number_is_never_chosen() {
+        let mut logits = vec![f32::NAN; 100];
+        logits[40] = 1.0;
+        logits[60] = f32::NEG_INFINITY;
+        for temperature in [0.0, 0.8] {
+            let sampling = Sampling {
+                temperature,
+                ..Sampling::default()
+            };
+            for n in 0..20 {
+                assert_eq!(sampling.draw(&logits, &vec![0; n]), 40);
+            }
+            assert_eq!(sampling.draw(&[0.0, f32::INFINITY, 1.0], &[]), 1);
+            assert_eq!(sampling.draw(&[f32::NAN; 3], &[]), 0);
+        }
     }
 
     #[test]

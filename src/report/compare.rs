@@ -149,6 +149,9 @@ impl Comparison {
 }
 
 /// Groups and summarises runs. The metric must be one that some run has.
+///
+/// # Errors
+/// A metric that no run has; the message names those that are there.
 pub fn compare(runs: Vec<Run>, options: &Options) -> Result<Comparison> {
     let metric = &options.metric;
     let split = split_of(metric, &runs)?;

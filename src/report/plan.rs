@@ -22,8 +22,21 @@ pub struct Question<'a> {
     pub context: usize,
     /// Items that are in memory at once.
     pub micro_batch_size: usize,
-    /// Values that the optimizer keeps for each parameter (Adam: 2).
-    pub optimizer_values: usize,
+    /// What the optimizer keeps, in 32-bit floats.
+    pub moments: Moments,
+    /// Whether averaged weights are kept.
+    pub ema: bool,
+    /// Bytes of a weight, gradient or activation.
+    pub value_bytes: usize,
+}
+
+/// Values that an optimizer keeps for each parameter (Adam: 2 and 2).
+#[derive(Clone, Copy, Debug)]
+pub struct Moments {
+    /// Of the matrices of the blocks.
+    pub matrices: usize,
+    /// Of every other parameter.
+    pub others: usize,
 }
 
 /// The cost of a model.
@@ -35,14 +48,15 @@ pub struct Plan {
     pub parts: BTreeMap<&'static str, usize>,
     /// FLOPs of a training step for each token.
     pub flops_per_item: f64,
-    /// Bytes by part, in 32-bit floats; activations are an estimate.
+    /// Bytes by part; activations are an estimate.
     pub memory_bytes: BTreeMap<&'static str, u64>,
 }
 
 impl Plan {
     /// Bytes in all.
     pub fn memory(&self) -> u64 {
-        self.memory_bytes.values().sum()
+        let parts = self.memory_bytes.values();
+        parts.fold(0, |sum, part| sum.saturating_add(*part))
     }
 }
 
@@ -58,40 +72,55 @@ pub fn plan(question: &Question, device: &Device) -> Plan {
     let model = config.init(&inputs);
     let mut count = Count::default();
     model.visit(&mut count);
-    let params: usize = count.parts.values().sum();
+    let parts = count.parts.values();
+    let params = parts.fold(0, |sum: usize, part| sum.saturating_add(*part));
     let head = if config.tie_embeddings {
-        question.vocab_size * config.d_model
+        question.vocab_size as f64 * config.d_model as f64
     } else {
-        0
+        0.0
     };
     let AttentionConfig::MultiHead(attention) = &config.attention;
     let width = attention.n_heads * attention.d_head(config.d_model);
-    let products = (config.n_layers * width * question.context) as f64;
-    let bytes = |values: usize| 4 * values as u64;
-    let memory_bytes = BTreeMap::from([
-        ("parameters", bytes(params)),
-        ("gradients", bytes(params)),
-        ("optimizer", bytes(params * question.optimizer_values)),
+    let products = config.n_layers as f64 * width as f64 * question.context as f64;
+    let weights = params as u128 * question.value_bytes as u128;
+    let Moments { matrices, others } = question.moments;
+    let inner = count.blocks as u128;
+    let moments = inner * matrices as u128 + (params as u128 - inner) * others as u128;
+    let mut memory_bytes = BTreeMap::from([
+        ("parameters", bytes(weights)),
+        ("gradients", bytes(weights)),
+        ("optimizer", bytes(4 * moments)),
         ("activations", bytes(activations(config, question))),
     ]);
+    if question.ema {
+        memory_bytes.insert("average", bytes(weights));
+    }
     Plan {
         params,
         parts: count.parts,
-        flops_per_item: 6.0 * (count.matrices + head) as f64 + 12.0 * products,
+        flops_per_item: 6.0 * (count.matrices as f64 + head) + 12.0 * products,
         memory_bytes,
     }
 }
 
-/// Values kept for the backward pass: in each layer the inputs of its products and of its norms; at the end
+/// Sizes beyond every memory are all alike.
+fn bytes(bytes: u128) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// Bytes kept for the backward pass: in each layer the inputs of its products and of its norms; at the end
 /// the logits and their gradient.
-fn activations(config: &DecoderConfig, question: &Question) -> usize {
-    let tokens = question.micro_batch_size * question.context;
+fn activations(config: &DecoderConfig, question: &Question) -> u128 {
+    // Each factor is below 2²⁴ or a tensor's length; their products pass 2⁶⁴ and may pass 2¹²⁸.
+    let tokens = question.micro_batch_size as u128 * question.context as u128;
     let AttentionConfig::MultiHead(attention) = &config.attention;
-    let d_head = attention.d_head(config.d_model);
-    let heads = 2 * attention.n_heads + 2 * attention.n_kv_heads();
-    let inner = 2 * config.feed_forward.d_ff(config.d_model);
-    let layer = 6 * config.d_model + heads * d_head + inner;
-    tokens * (config.n_layers * layer + 2 * config.d_model + 2 * question.vocab_size)
+    let d_head = attention.d_head(config.d_model) as u128;
+    let heads = 2 * (attention.n_heads as u128 + attention.n_kv_heads() as u128);
+    let inner = 2 * config.feed_forward.d_ff(config.d_model) as u128;
+    let width = config.d_model as u128;
+    let layer = 6 * width + heads * d_head + inner;
+    let token = config.n_layers as u128 * layer + 2 * (width + question.vocab_size as u128);
+    tokens.saturating_mul(token.saturating_mul(question.value_bytes as u128))
 }
 
 /// Parameters by part, and those in matrices that multiply every item.
@@ -100,6 +129,8 @@ struct Count {
     path: Vec<String>,
     parts: BTreeMap<&'static str, usize>,
     matrices: usize,
+    /// Those of them in the blocks.
+    blocks: usize,
 }
 
 impl Count {
@@ -125,10 +156,14 @@ impl ModuleVisitor for Count {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let values = param.lazy_shape().num_elements();
         let part = self.part();
-        *self.parts.entry(part).or_default() += values;
+        let count = self.parts.entry(part).or_default();
+        *count = count.saturating_add(values);
         let looked_up = part == "embedding" || part == "position";
         if D == 2 && !looked_up {
-            self.matrices += values;
+            self.matrices = self.matrices.saturating_add(values);
+            if part != "head" {
+                self.blocks = self.blocks.saturating_add(values);
+            }
         }
     }
 
@@ -138,5 +173,61 @@ impl ModuleVisitor for Count {
 
     fn exit_module(&mut self, _name: &str, _container: &str) {
         self.path.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::DecoderConfig;
+
+    fn planned(config: DecoderConfig, change: impl Fn(&mut Question)) -> Plan {
+        let model = ModelConfig::Decoder(config);
+        let mut question = Question {
+            model: &model,
+            vocab_size: 100,
+            context: 64,
+            micro_batch_size: 2,
+            moments: Moments {
+                matrices: 2,
+                others: 2,
+            },
+            ema: false,
+            value_bytes: 4,
+        };
+        change(&mut question);
+        plan(&question, &Device::default())
+    }
+
+    #[test]
+    fn memory_counts_what_is_kept() {
+        let adam = planned(DecoderConfig::default(), |_| {});
+        let weights = 4 * adam.params as u64;
+        assert_eq!(adam.memory_bytes["optimizer"], 2 * weights);
+        assert!(!adam.memory_bytes.contains_key("average"));
+        let half = planned(DecoderConfig::default(), |q| {
+            (q.ema, q.value_bytes) = (true, 2);
+        });
+        assert_eq!(half.memory_bytes["average"], weights / 2);
+        assert_eq!(half.memory_bytes["parameters"], weights / 2);
+        assert_eq!(half.memory_bytes["optimizer"], 2 * weights);
+        let muon = planned(DecoderConfig::default(), |q| q.moments.matrices = 1);
+        let blocks = 4 * (12 * 128 * 128 * 4) as u64;
+        assert_eq!(muon.memory_bytes["optimizer"], 2 * weights - blocks);
+    }
+
+    #[test]
+    fn absurd_sizes_do_not_wrap() {
+        let config = DecoderConfig {
+            n_layers: 2,
+            d_model: 1 << 24,
+            ..DecoderConfig::default()
+        };
+        let vast = planned(config, |q| {
+            (q.context, q.micro_batch_size) = (1 << 40, 1 << 40);
+        });
+        assert_eq!(vast.memory_bytes["activations"], u64::MAX);
+        assert_eq!(vast.memory(), u64::MAX);
+        assert!(vast.params > 1 << 50 && vast.flops_per_item > 1e15);
     }
 }

@@ -116,6 +116,9 @@ impl Run {
 
 /// Reads all run folders, in parallel, in the order given; every folder that is not one is a fault.
 /// A bare name that is no folder here is looked for in `checkpoints/`.
+///
+/// # Errors
+/// Every folder that holds no run, and files of a run that cannot be read.
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Run>> {
     let read: Vec<Result<Run>> = paths.par_iter().map(|path| read(path)).collect();
     let (mut runs, mut faults) = (Vec::new(), Vec::new());
@@ -133,7 +136,10 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Run>> {
     }
 }
 
-/// Reads one run folder; errors name the nearest run folder that exists.
+/// Reads one run folder.
+///
+/// # Errors
+/// A folder that holds no run, with the nearest that does; files of a run that cannot be read.
 pub fn read(path: &Path) -> Result<Run> {
     let folder = locate(path);
     let resolved = folder.join("resolved.toml");
@@ -222,6 +228,7 @@ fn scores(path: &Path) -> Result<BTreeMap<String, BTreeMap<String, f64>>> {
     let numbers = |v: &serde_json::Value| -> BTreeMap<String, f64> {
         let metrics = v.as_object().into_iter().flatten();
         metrics
+            .filter(|(k, _)| *k != "step")
             .filter_map(|(k, v)| Some((k.clone(), v.as_f64()?)))
             .collect()
     };

@@ -97,6 +97,9 @@ impl TokenizerConfig {
     }
 
     /// The same configuration with its file, when it has one, found by `find`.
+    ///
+    /// # Errors
+    /// Those of `find`.
     pub fn with_path(&self, find: impl Fn(&Path) -> Result<PathBuf>) -> Result<Self> {
         match self {
             Self::Pretrained(c) => Ok(Self::Pretrained(PretrainedConfig {

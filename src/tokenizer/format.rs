@@ -159,6 +159,9 @@ pub fn template(before: Option<&Added>, after: &Added) -> Value {
 }
 
 /// The bytes of a file.
+///
+/// # Errors
+/// A value that JSON cannot hold.
 pub fn to_bytes(file: &Value) -> Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec_pretty(file)
         .map_err(|e| Error::run(format!("cannot write the tokenizer: {e}")))?;

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
+use crate::digest::hex;
 use crate::error::{Error, Result};
 
 pub use bpe::BpeConfig;
@@ -87,12 +88,18 @@ impl Tokenizer {
 
     /// A character tokenizer with exactly these characters, ids in their order; `end` also ends a
     /// text.
+    ///
+    /// # Errors
+    /// An alphabet without characters.
     pub fn of_characters(alphabet: &str, end: Option<char>) -> Result<Self> {
         let json = chars::of_alphabet(alphabet.chars(), end);
         Self::from_json(format::to_bytes(&json)?, Path::new("tokenizer.json"))
     }
 
     /// Reads `tokenizer.json`.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no tokenizer.
     pub fn load(path: &Path) -> Result<Self> {
         let json = std::fs::read(path).map_err(Error::io("read", path))?;
         Self::from_json(json, path)
@@ -152,6 +159,9 @@ impl Tokenizer {
 
     /// As [`Self::encode`], with the frame that the tokenizer puts around one text (BERT's `[CLS] …
     /// [SEP]`).
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
     pub fn encode_framed(&self, text: &str) -> Result<Vec<u32>> {
         match &self.0.engine {
             Engine::Library(l) => library_encode(l, text, true),
@@ -162,6 +172,9 @@ impl Tokenizer {
     /// The ids of a long text on all cores, in pieces of about 1 MiB that end where a line ends;
     /// byte-level, character, byte and BERT-like tokenizers give the ids of [`Self::encode`]. Bytes
     /// that are not UTF-8 are an error for every kind but `byte`.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
     pub fn encode_long(&self, text: &[u8]) -> Result<Vec<u32>> {
         if let Engine::Bytes(b) = &self.0.engine {
             return Ok(b.encode(text));
@@ -215,6 +228,9 @@ impl Tokenizer {
     }
 
     /// Writes the file, whole or not at all.
+    ///
+    /// # Errors
+    /// The disk's.
     pub fn save(&self, path: &Path) -> Result<()> {
         let part = path.with_extension(format!("{}.tmp", std::process::id()));
         let write = || {
@@ -255,11 +271,6 @@ impl fmt::Debug for Tokenizer {
         };
         write!(f, "Tokenizer({engine}, {} tokens)", self.0.vocab_size)
     }
-}
-
-/// Bytes in lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn library_encode(library: &tokenizers::Tokenizer, text: &str, framed: bool) -> Result<Vec<u32>> {

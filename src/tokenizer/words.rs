@@ -14,6 +14,9 @@ use super::pieces;
 use crate::error::{Error, Result};
 
 /// Words in sorted order with their counts: a function of the text alone.
+///
+/// # Errors
+/// A normalizer or pre-tokenizer that the library does not know or that fails on the text.
 pub fn count(
     texts: &[&str],
     normalizer: &Value,

@@ -1,6 +1,7 @@
 //! Training steps without a run around them, timed one by one.
 
 use super::config::TrainConfig;
+use super::machine::bytes;
 use super::schedule::ScheduleConfig;
 use super::{gradients, optim};
 use crate::data::{Source, loader};
@@ -89,15 +90,5 @@ pub fn measure<M: Task>(
 
 /// Largest resident size of this process so far, from the kernel's accounting.
 pub fn peak_rss_mb() -> f64 {
-    status_kb("VmHWM:") / 1024.0
-}
-
-fn status_kb(key: &str) -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix(key))
-        .and_then(|rest| rest.split_whitespace().next())
-        .and_then(|kb| kb.parse().ok())
-        .unwrap_or(0.0)
+    bytes("/proc/self/status", "VmHWM").map_or(0.0, |bytes| bytes as f64 / f64::from(1 << 20))
 }

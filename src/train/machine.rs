@@ -31,9 +31,7 @@ impl Machine {
             cpu: field(&read("/proc/cpuinfo"), "model name", ':')
                 .unwrap_or_else(|| std::env::consts::ARCH.into()),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_bytes: field(&read("/proc/meminfo"), "MemTotal", ':')
-                .and_then(|kib| kib.trim_end_matches("kB").trim().parse::<u64>().ok())
-                .map_or(0, |kib| kib * 1024),
+            memory_bytes: bytes("/proc/meminfo", "MemTotal").unwrap_or(0),
             os: field(&read("/etc/os-release"), "PRETTY_NAME", '=')
                 .map_or_else(|| std::env::consts::OS.into(), |name| name.replace('"', "")),
             device: device.into(),
@@ -41,6 +39,14 @@ impl Machine {
             commit: option_env!("FORMWORK_COMMIT").map(Into::into),
         }
     }
+}
+
+/// Bytes of a size in kB that a file of `/proc` states, where there is such a file.
+pub fn bytes(file: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let size = field(&text, name, ':')?;
+    let kib: u64 = size.trim_end_matches("kB").trim().parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// The value of the first line `name <separator> value`.

@@ -3,12 +3,12 @@
 //! A folder is whole when its manifest is there and every file is as the manifest says. Nothing else of
 //! a checkpoint is read before that is known.
 
+use crate::digest::{self, hex};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 
 /// The manifest's name in its folder.
@@ -136,27 +136,12 @@ fn check(folder: &Path, name: &str, expected: &Entry) -> Result<()> {
     Ok(())
 }
 
-fn entry(path: &Path, mut file: File) -> Result<Entry> {
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    let mut size = 0;
-    loop {
-        let n = file.read(&mut buffer).map_err(Error::io("read", path))?;
-        if n == 0 {
-            break;
-        }
-        hash.update(&buffer[..n]);
-        size += n as u64;
-    }
+fn entry(path: &Path, file: File) -> Result<Entry> {
+    let (sum, size) = digest::of(file).map_err(Error::io("read", path))?;
     Ok(Entry {
         size,
-        sha256: hex(&hash.finalize()),
+        sha256: hex(&sum),
     })
-}
-
-/// Bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Writes a value as indented JSON and brings it to the disk.

@@ -62,7 +62,7 @@ pub const KINDS: &[Kind] = &[
         kind: "noam",
         summary: "lr·d_model^-0.5·min(n^-0.5, n·warmup^-1.5) at step n",
         source: "Vaswani et al. 2017, section 5.3",
-        example: "kind = \"noam\"\nwarmup_steps = 4000\nd_model = 512",
+        example: "kind = \"noam\"\nwarmup_steps = 4000",
     },
     Kind {
         kind: "wsd",
@@ -122,15 +122,16 @@ impl Default for InverseSqrtConfig {
 pub struct NoamConfig {
     /// Steps of rising learning rate at the start.
     pub warmup_steps: u64,
-    /// The formula's width.
-    pub d_model: u64,
+    /// The formula's width; the model's when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d_model: Option<u64>,
 }
 
 impl Default for NoamConfig {
     fn default() -> Self {
         Self {
             warmup_steps: 4000,
-            d_model: 512,
+            d_model: None,
         }
     }
 }
@@ -185,14 +186,28 @@ pub enum WsdShape {
 /// Steps of the decay when `wsd` names none (Hägele et al. 2024: 10 to 20 % of the run).
 const WSD_DECAY: f64 = 0.1;
 
+/// The width that `noam` takes where no model gives one (Vaswani et al. 2017, the base model).
+const PAPER_WIDTH: u64 = 512;
+
 impl ScheduleConfig {
+    /// The schedule of a model of this width: what depends on it and was left out is filled in.
+    #[must_use]
+    pub fn for_width(&self, d_model: usize) -> Self {
+        let mut schedule = self.clone();
+        if let Self::Noam(c) = &mut schedule {
+            c.d_model.get_or_insert(d_model as u64);
+        }
+        schedule
+    }
+
     /// The learning rate of the step about to be taken, counted from 0, in a run of `total` steps.
     pub fn lr(&self, base: f64, step: u64, total: u64) -> f64 {
         let warmup = self.warmup_steps();
         if let Self::Noam(c) = self {
             let n = (step + 1) as f64;
             let w = (c.warmup_steps.max(1)) as f64;
-            return base / (c.d_model as f64).sqrt() * (1.0 / n.sqrt()).min(n * w.powf(-1.5));
+            let width = c.d_model.unwrap_or(PAPER_WIDTH) as f64;
+            return base / width.sqrt() * (1.0 / n.sqrt()).min(n * w.powf(-1.5));
         }
         if step < warmup {
             return base * (step + 1) as f64 / (warmup + 1) as f64;
@@ -268,7 +283,7 @@ impl ScheduleConfig {
                 ));
             }
             Self::Wsd(c) => c.faults(total, &mut faults),
-            Self::Noam(c) if c.d_model == 0 || c.warmup_steps == 0 => {
+            Self::Noam(c) if c.d_model == Some(0) || c.warmup_steps == 0 => {
                 faults.push("noam wants d_model and warmup_steps of 1 or more".into());
             }
             _ => {}

@@ -1,5 +1,8 @@
 //! Every command once, on a small run, as scripts use them.
 
+mod pipes;
+mod use_of_runs;
+
 use crate::binary::{experiments, failure, formwork, output, shipped};
 use serde_json::Value;
 use std::path::Path;

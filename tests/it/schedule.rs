@@ -105,3 +105,18 @@ fn schedule_faults_are_named() {
         ["warmup_steps = 90 and a decay of 20 steps are more than the 100 of the run"]
     );
 }
+
+#[test]
+fn noam_takes_the_width_of_the_model() {
+    let sets = ["schedule.kind=noam", "schedule.warmup_steps=5"].map(String::from);
+    let file = crate::binary::shipped("experiments/smoke/tiny.toml");
+    let loaded = formwork::experiment::load(&file, &sets).unwrap();
+    formwork::experiment::check(&loaded).unwrap();
+    let schedule = formwork::experiment::build::schedule(&loaded.experiment);
+    close(schedule.lr(1.0, 4, 0), (32.0f64 * 5.0).powf(-0.5));
+    let own = ScheduleConfig::Noam(NoamConfig {
+        d_model: Some(64),
+        ..NoamConfig::default()
+    });
+    assert_eq!(own.for_width(32), own);
+}

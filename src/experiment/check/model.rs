@@ -30,6 +30,12 @@ fn decoder(sense: &mut Sense, c: &DecoderConfig, context: Option<usize>) {
     let width = sense.count("model.d_model", c.d_model, WIDEST);
     norm(sense, "model.norm", &c.norm);
     placement(sense, c);
+    if c.head_bias && c.tie_embeddings {
+        sense.fault(
+            &["model.head_bias", "model.tie_embeddings"],
+            "head_bias = true has no effect: the head is the embeddings' table; leave it out or set tie_embeddings = false",
+        );
+    }
     dropouts(sense, c);
     feed_forward(sense, &c.feed_forward);
     match &c.init {
@@ -108,6 +114,13 @@ fn dropouts(sense: &mut Sense, c: &DecoderConfig) {
     ];
     sense.probability("model.dropout", c.dropout);
     sense.probability("model.drop_path", c.drop_path);
+    if c.drop_path > 0.0 && c.n_layers == 1 {
+        let rule = format!(
+            "drop_path = {:?} has no effect: it rises from 0 at the first layer, and there is one; leave it out",
+            c.drop_path
+        );
+        sense.fault(&["model.drop_path", "model.n_layers"], rule);
+    }
     for (key, value) in own {
         sense.probability(key, value.unwrap_or(0.0));
     }

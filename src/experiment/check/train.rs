@@ -122,6 +122,13 @@ fn evaluations(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
             "eval_every has no effect: [data] has no validation split; leave it out",
         );
     }
+    let measured = has(data, Split::Valid) || has(data, Split::Test);
+    if c.eval_batch_size.is_some() && !measured {
+        sense.fault(
+            &["train.eval_batch_size"],
+            "eval_batch_size has no effect: [data] has no validation or test split; leave it out",
+        );
+    }
     for (key, given) in [
         ("patience", c.patience.is_some()),
         ("eval_batches", c.eval_batches.is_some()),
@@ -140,6 +147,11 @@ fn evaluations(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
         sense.fault(
             &["train.sample"],
             "sample has no effect: random tokens stand for no text; leave it out",
+        );
+    } else if !has(data, Split::Valid) {
+        sense.fault(
+            &["train.sample"],
+            "sample has no effect: [data] has no validation split to evaluate on; leave it out",
         );
     }
     if sample.prompt.is_empty() {

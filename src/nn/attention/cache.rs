@@ -45,14 +45,6 @@ impl LayerCache {
         self.len = len;
         result
     }
-
-    /// Keeps the rows of the batch that `rows` lists, in that order (beams move between rows).
-    pub fn reorder(&mut self, rows: &burn::tensor::Tensor<1, burn::tensor::Int>) {
-        self.stored = self
-            .stored
-            .take()
-            .map(|(k, v)| (k.select(0, rows.clone()), v.select(0, rows.clone())));
-    }
 }
 
 /// A larger copy of `x` whose first `used` positions are kept.

@@ -80,10 +80,15 @@ impl PositionScheme for Alibi {
     fn prepare(&self, span: Span, device: &Device) -> Prepared {
         let heads = self.slopes.len();
         let mut bias = Vec::with_capacity(heads * span.queries * span.keys);
+        // A head's rows are pieces of one row of distances: query i takes it from the last query's place back.
+        let last = span.offset + span.queries.saturating_sub(1);
         for slope in &self.slopes {
+            let row: Vec<f32> = (0..span.keys + span.queries)
+                .map(|j| -(slope * last.abs_diff(j) as f64) as f32)
+                .collect();
             for i in 0..span.queries {
-                let at = span.offset + i;
-                bias.extend((0..span.keys).map(|j| -(slope * at.abs_diff(j) as f64) as f32));
+                let from = span.queries - 1 - i;
+                bias.extend_from_slice(&row[from..from + span.keys]);
             }
         }
         let data = TensorData::new(bias, [1, heads, span.queries, span.keys]);
@@ -96,7 +101,29 @@ impl PositionScheme for Alibi {
 
 #[cfg(test)]
 mod tests {
-    use super::slopes;
+    use super::{Alibi, Device, PositionScheme, Span, slopes};
+
+    #[test]
+    fn every_score_is_lowered_by_its_distance() {
+        let scheme = Alibi {
+            slopes: vec![0.5, 0.25],
+        };
+        for (queries, keys, offset) in [(4, 4, 0), (1, 6, 5), (2, 7, 5)] {
+            let span = Span {
+                queries,
+                keys,
+                offset,
+            };
+            let bias = scheme.prepare(span, &Device::flex()).score_bias.unwrap();
+            let bias: Vec<f32> = bias.into_data().iter::<f32>().collect();
+            for (at, value) in bias.iter().enumerate() {
+                let (j, i) = (at % keys, at / keys % queries);
+                let slope = scheme.slopes[at / (keys * queries)];
+                let distance = (offset + i).abs_diff(j) as f64;
+                assert_eq!(f64::from(*value), -slope * distance, "{span:?} {i} {j}");
+            }
+        }
+    }
 
     #[test]
     fn slopes_of_the_paper() {

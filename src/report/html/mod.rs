@@ -21,6 +21,9 @@ use tables::{results, runs, samples, settings};
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 /// Writes the page beside `path` and renames it into place, so that a reader never sees half of it.
+///
+/// # Errors
+/// A path that names no file, or the disk's.
 pub fn write(c: &Comparison, path: &Path) -> Result<()> {
     let name = path
         .file_name()

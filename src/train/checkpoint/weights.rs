@@ -3,8 +3,8 @@
 //! Tensors are written sorted by number format and path, so equal weights are equal bytes. Reading
 //! compares names, shapes and number formats exactly and lists everything that differs.
 
+use crate::digest::hex;
 use crate::error::{Error, Result};
-use crate::train::manifest::hex;
 use crate::train::parameters::Path as Dotted;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Int, Tensor, TensorData};

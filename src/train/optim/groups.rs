@@ -157,6 +157,14 @@ pub(super) fn faults(common: Common) -> Vec<String> {
             common.weight_decay
         ));
     }
+    let grouped = common.groups.iter().filter_map(|g| g.weight_decay);
+    let mut rates = grouped.chain([common.weight_decay]);
+    if common.decay == Decay::All && rates.all(|rate| rate == 0.0) {
+        faults.push(
+            "decay = \"all\" has no effect: weight_decay is 0; set weight_decay or leave decay out"
+                .into(),
+        );
+    }
     for group in common.groups {
         let name = &group.pattern;
         if name.is_empty() {

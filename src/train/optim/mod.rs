@@ -129,12 +129,7 @@ impl OptimizerConfig {
         match self {
             Self::Sgd(c) => c.faults(&mut faults),
             Self::Adafactor(c) => c.faults(&mut faults),
-            Self::Muon(c) if !positive(c.adamw_lr) => {
-                faults.push(format!(
-                    "adamw_lr = {} is not a positive number",
-                    c.adamw_lr
-                ));
-            }
+            Self::Muon(c) => c.faults(&mut faults),
             _ => {}
         }
         if !positive(self.lr()) {

@@ -17,6 +17,9 @@ use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
+/// Five rounds are enough; more than this is a slip of the pen.
+const MOST_ROUNDS: usize = 100;
+
 /// Orthogonalised momentum for matrices, AdamW for the rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -94,6 +97,21 @@ impl MuonConfig {
             decay: self.decay,
             groups: &self.groups,
             matrices: Some(&self.matrices),
+        }
+    }
+
+    pub(super) fn faults(&self, faults: &mut Vec<String>) {
+        if !super::positive(self.adamw_lr) {
+            faults.push(format!(
+                "adamw_lr = {} is not a positive number",
+                self.adamw_lr
+            ));
+        }
+        if !(1..=MOST_ROUNDS).contains(&self.ns_steps) {
+            faults.push(format!(
+                "ns_steps = {} is not between 1 and {MOST_ROUNDS}",
+                self.ns_steps
+            ));
         }
     }
 

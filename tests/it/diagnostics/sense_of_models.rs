@@ -159,6 +159,21 @@ pub const CASES: &[Case] = &[
         sets: &[],
         says: r#"x.toml:11: [model] final_norm = true repeats a norm: with norm_placement = "deepnorm" the last block ends in one; leave it out"#,
     },
+    Case {
+        title: "a bias of a head that is not there",
+        edits: &[("dropout = 0.2", "head_bias = true")],
+        sets: &[],
+        says: "x.toml:8: [model] head_bias = true has no effect: the head is the embeddings' table; leave it out or set tie_embeddings = false",
+    },
+    Case {
+        title: "drop path of one layer",
+        edits: &[
+            ("n_layers = 6", "n_layers = 1"),
+            ("dropout = 0.2", "drop_path = 0.2"),
+        ],
+        sets: &[],
+        says: "x.toml:8: [model] drop_path = 0.2 has no effect: it rises from 0 at the first layer, and there is one; leave it out",
+    },
 ];
 
 #[test]

@@ -238,6 +238,40 @@ pub const CASES: &[Case] = &[
         says: "x.toml:18: [data] operations has `/`; allowed: `+`, `-`, `*`",
     },
     Case {
+        title: "a decay of nothing for all",
+        edits: &[(
+            "lr = 1e-3",
+            "lr = 1e-3\nweight_decay = 0.0\ndecay = \"all\"",
+        )],
+        sets: &[],
+        says: "x.toml:30: [optimizer] decay = \"all\" has no effect: weight_decay is 0; set weight_decay or leave decay out",
+    },
+    Case {
+        title: "no rounds of Muon",
+        edits: &[("kind = \"adamw\"\nlr", "kind = \"muon\"\nns_steps = 0\nlr")],
+        sets: &[],
+        says: "x.toml:28: [optimizer] ns_steps = 0 is not between 1 and 100",
+    },
+    Case {
+        title: "documents that are not kept apart",
+        edits: &[("context = 256", "context = 256\nacross_documents = true")],
+        sets: &[],
+        says: "x.toml:22: [data] across_documents = true has no effect: windows is not \"documents\"; leave it out",
+    },
+    Case {
+        title: "nothing to evaluate on",
+        edits: &[
+            ("context = 256", "context = 256\nvalid_fraction = 0.0"),
+            (
+                "eval_every = 250",
+                "eval_batch_size = 8\nsample = { prompt = \"a\" }",
+            ),
+            ("[expect]\nvalid_loss = { at_most = 1.48 }\n", ""),
+        ],
+        sets: &[],
+        says: "x.toml:38: [train] eval_batch_size has no effect: [data] has no validation or test split; leave it out\nx.toml:39: [train] sample has no effect: [data] has no validation split to evaluate on; leave it out",
+    },
+    Case {
         title: "a subword vocabulary too small",
         edits: &[(r#"kind = "char""#, "kind = \"bpe\"\nvocab_size = 100")],
         sets: &[],

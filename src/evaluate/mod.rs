@@ -1,1 +1,0 @@
-//! Metrics on a split.

@@ -1,0 +1,173 @@
+//! Generated tokens as text while they come: only what is settled is handed out, and a token costs the same
+//! however long the text is.
+//!
+//! A token's text depends on its neighbours (bytes of one character, spaces between words), so the newest
+//! tokens are decoded together with a few before them, and the difference is what is new.
+
+use crate::tokenizer::Tokenizer;
+
+/// Tokens that are decoded together at the most.
+const WINDOW: usize = 32;
+/// Tokens before a new one that its text may depend on.
+const KEPT: usize = 8;
+
+/// Decodes token by token.
+pub struct TextStream<'a> {
+    tokenizer: &'a Tokenizer,
+    window: Vec<u32>,
+    /// The text of the window that was handed out.
+    given: String,
+}
+
+impl<'a> TextStream<'a> {
+    /// A stream that goes on after `prompt`, whose own text is not handed out.
+    pub fn new(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Self {
+        let window = prompt[prompt.len().saturating_sub(KEPT)..].to_vec();
+        Self {
+            given: tokenizer.decode(&window),
+            tokenizer,
+            window,
+        }
+    }
+
+    /// The text that `token` adds; an unfinished character waits for the tokens that finish it.
+    pub fn push(&mut self, token: u32) -> String {
+        if self.window.len() >= WINDOW {
+            self.window.drain(..WINDOW - KEPT);
+            self.given = settled(&self.tokenizer.decode(&self.window)).into();
+        }
+        self.window.push(token);
+        let text = self.tokenizer.decode(&self.window);
+        self.give(settled(&text))
+    }
+
+    /// What still waits when no token follows.
+    pub fn finish(&mut self) -> String {
+        let text = self.tokenizer.decode(&self.window);
+        self.give(&text)
+    }
+
+    fn give(&mut self, text: &str) -> String {
+        let new = after_common(&self.given, text).to_string();
+        self.given = text.into();
+        new
+    }
+}
+
+/// The text without a last character that is not whole.
+fn settled(text: &str) -> &str {
+    text.strip_suffix(char::REPLACEMENT_CHARACTER)
+        .unwrap_or(text)
+}
+
+/// What of `new` follows its common beginning with `old`.
+fn after_common<'t>(old: &str, new: &'t str) -> &'t str {
+    let same = old.chars().zip(new.chars()).take_while(|(a, b)| a == b);
+    &new[same.map(|(c, _)| c.len_utf8()).sum()..]
+}
+
+/// Ends a text before the first of some texts; holds back what may be the beginning of one.
+pub struct Stops {
+    texts: Vec<String>,
+    /// Bytes that may belong to a stop text whose end has not come.
+    held: usize,
+    text: String,
+    shown: usize,
+}
+
+impl Stops {
+    /// Stops at any of `texts`, none of which is empty.
+    pub fn new(texts: &[String]) -> Self {
+        Self {
+            held: texts
+                .iter()
+                .map(|t| t.len().saturating_sub(1))
+                .max()
+                .unwrap_or(0),
+            texts: texts.to_vec(),
+            text: String::new(),
+            shown: 0,
+        }
+    }
+
+    /// What may be shown after `new`, and whether a stop text has come.
+    pub fn push(&mut self, new: &str) -> (&str, bool) {
+        let from = floor(&self.text, self.text.len().saturating_sub(self.held)).max(self.shown);
+        self.text.push_str(new);
+        let tail = &self.text[from..];
+        let found = self.texts.iter().filter_map(|t| tail.find(t)).min();
+        let end = match found {
+            Some(at) => from + at,
+            None => floor(&self.text, self.text.len().saturating_sub(self.held)),
+        };
+        (self.show(end), found.is_some())
+    }
+
+    /// What was held back and turned out to be no stop text.
+    pub fn finish(&mut self) -> &str {
+        self.show(self.text.len())
+    }
+
+    fn show(&mut self, end: usize) -> &str {
+        let begin = self.shown;
+        self.shown = end.max(begin);
+        &self.text[begin..self.shown]
+    }
+}
+
+/// The last border between characters at or before `at`.
+fn floor(text: &str, mut at: usize) -> usize {
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokenizer::{ByteConfig, TokenizerConfig};
+
+    fn bytes() -> Tokenizer {
+        let config = TokenizerConfig::Byte(ByteConfig::default());
+        Tokenizer::build(&config, &[]).unwrap()
+    }
+
+    #[test]
+    fn pieces_add_up_to_the_text_and_characters_come_whole() {
+        let tokenizer = bytes();
+        let text = "naïve – 日本語 ".repeat(20);
+        let prompt = tokenizer.encode("ü").unwrap();
+        let mut stream = TextStream::new(&tokenizer, &prompt);
+        let mut whole = String::new();
+        for token in tokenizer.encode(&text).unwrap() {
+            let piece = stream.push(token);
+            assert!(!piece.contains('\u{FFFD}'), "{piece:?}");
+            whole += &piece;
+        }
+        assert_eq!(whole + &stream.finish(), text);
+    }
+
+    #[test]
+    fn broken_bytes_are_shown_in_the_end() {
+        let tokenizer = bytes();
+        let tokens: Vec<u32> = "é".repeat(100).bytes().map(u32::from).collect();
+        let mut stream = TextStream::new(&tokenizer, &[]);
+        let firsts = tokens.iter().step_by(2);
+        let shown: String = firsts.map(|t| stream.push(*t)).collect();
+        assert_eq!((shown + &stream.finish()).chars().count(), 100);
+    }
+
+    #[test]
+    fn a_stop_text_is_never_shown_in_part() {
+        let mut stops = Stops::new(&["END".into(), "é!".into()]);
+        assert_eq!(stops.push("a E"), ("a", false));
+        assert_eq!(stops.push("N"), (" ", false));
+        assert_eq!(stops.push("X E"), ("ENX", false));
+        assert_eq!(stops.push("ND more"), (" ", true));
+        let mut stops = Stops::new(&["é!".into()]);
+        assert_eq!(stops.push("xé"), ("x", false));
+        assert_eq!(stops.finish(), "é");
+        assert_eq!(Stops::new(&[]).push("all"), ("all", false));
+    }
+}

@@ -1,0 +1,157 @@
+//! `eval` and `generate` on runs as they are found: damaged, edited, from odd places.
+
+use super::{json, run};
+use crate::binary::{failure, formwork, output};
+use std::path::{Path, PathBuf};
+
+fn finished() -> (tempfile::TempDir, String, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = run(folder.path(), "run", &[]);
+    let path = PathBuf::from(&shown);
+    (folder, shown, path)
+}
+
+#[test]
+fn a_damaged_best_checkpoint_names_a_whole_one() {
+    let (_folder, run, path) = finished();
+    let weights = path.join("best/model.safetensors");
+    let mut bytes = std::fs::read(&weights).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&weights, bytes).unwrap();
+    let newest = formwork::train::checkpoint::newest_whole(&path).found;
+    let step = newest.unwrap().state().step.to_string();
+    for command in [
+        &["eval", &run][..],
+        &["generate", &run, "--prompt", "abcdef="],
+    ] {
+        let (status, said) = failure(command);
+        assert_eq!(status, 1);
+        assert!(said.contains(&format!("--checkpoint {step}")), "{said}");
+    }
+    for which in [step.as_str(), "latest"] {
+        let scores = json(&output(&["eval", &run, "--checkpoint", which, "--json"]));
+        assert_eq!(scores["step"].to_string(), step);
+    }
+    let kept = std::fs::read_to_string(path.join("scores.json")).unwrap();
+    assert_eq!(json(&kept)["valid"]["step"].to_string(), step);
+    let (status, said) = failure(&["eval", &run, "--checkpoint", "7"]);
+    assert_eq!(status, 2);
+    assert!(
+        said.contains("no checkpoint of step 7; there are: "),
+        "{said}"
+    );
+    let (status, said) = failure(&["eval", &run, "--checkpoint", "worst"]);
+    assert_eq!(status, 2);
+    assert!(
+        said.contains("give `best`, `latest` or the number of a step"),
+        "{said}"
+    );
+}
+
+#[test]
+fn scores_are_printed_where_they_cannot_be_kept() {
+    let (_folder, run, path) = finished();
+    std::fs::write(path.join("scores.json"), "{ no json").unwrap();
+    let ended = formwork(&["eval", &run]).output().unwrap();
+    assert!(ended.status.success());
+    assert!(String::from_utf8_lossy(&ended.stdout).starts_with("valid loss "));
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(
+        said.starts_with("the scores were not kept: ") && said.contains("scores.json is damaged"),
+        "{said}"
+    );
+    assert_eq!(
+        std::fs::read(path.join("scores.json")).unwrap(),
+        b"{ no json"
+    );
+}
+
+#[test]
+fn an_experiment_that_was_edited_into_nonsense_is_refused() {
+    let (_folder, run, path) = finished();
+    let file = path.join("resolved.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("n_heads = 4"));
+    std::fs::write(&file, text.replace("n_heads = 4", "n_heads = 0")).unwrap();
+    let (status, said) = failure(&["eval", &run]);
+    assert_eq!(status, 2);
+    assert!(
+        said.contains("n_heads = 0 is not between 1 and 4096"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_missing_tokenizer_is_said_to_be_missing() {
+    let (_folder, run, path) = finished();
+    std::fs::remove_file(path.join("tokenizer.json")).unwrap();
+    let (_, said) = failure(&["generate", &run, "--prompt", "abcdef="]);
+    assert!(said.contains("tokenizer.json is missing"), "{said}");
+}
+
+#[test]
+fn flags_of_generate() {
+    let (_folder, run, _) = finished();
+    let wrong = |more: &[&str], says: &str| {
+        let mut arguments = vec!["generate", &run, "--prompt", "abcdef="];
+        arguments.extend(more);
+        let (status, said) = failure(&arguments);
+        assert_eq!((status, said.trim_end()), (2, says), "{more:?}");
+    };
+    let below = "error: --temperature -1 must be 0 (the likeliest token) or more";
+    wrong(&["--temperature", "-1"], below);
+    wrong(&["--top-p", "-0.5"], "error: --top-p -0.5 is not in (0, 1]");
+    let penalty = "is not a number above 0; 1 switches it off";
+    wrong(
+        &["--repetition-penalty", "inf"],
+        &format!("error: --repetition-penalty inf {penalty}"),
+    );
+    wrong(
+        &["--repetition-penalty", "-2"],
+        &format!("error: --repetition-penalty -2 {penalty}"),
+    );
+    wrong(
+        &["--stop", ""],
+        "error: --stop \"\" stops before anything is generated; give a text",
+    );
+    // A prompt may begin with a hyphen; that this model's alphabet has none is another matter.
+    let (_, said) = failure(&["generate", &run, "--prompt", "-5"]);
+    assert!(!said.contains("unexpected argument"), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_whose_name_is_no_text() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    let odd = folder.path().join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    std::fs::create_dir(&odd).unwrap();
+    std::fs::write(odd.join("text.txt"), "to be or not to be. ".repeat(100)).unwrap();
+    let experiment = "name = \"odd\"\n[model]\nkind = \"decoder\"\nd_model = 16\nn_layers = 1\n\
+        [tokenizer]\nkind = \"char\"\n[data]\nkind = \"text\"\npath = \"text.txt\"\ncontext = 16\n\
+        [task]\nkind = \"causal_lm\"\n[optimizer]\nkind = \"adamw\"\n[schedule]\nkind = \"constant\"\n\
+        [train]\nsteps = 2\nbatch_size = 2\n";
+    std::fs::write(odd.join("x.toml"), experiment).unwrap();
+    let here = |arguments: &[&str]| {
+        let ended = formwork(arguments).current_dir(&odd).output().unwrap();
+        assert!(
+            ended.status.success(),
+            "{}",
+            String::from_utf8_lossy(&ended.stderr)
+        );
+        String::from_utf8(ended.stdout).unwrap()
+    };
+    here(&["train", "x.toml", "--quiet"]);
+    let resolved = std::fs::read_to_string(odd.join(Path::new("checkpoints/odd/resolved.toml")));
+    assert!(resolved.unwrap().contains("path = \"text.txt\""));
+    here(&["eval", "checkpoints/odd", "--json"]);
+    let text = here(&[
+        "generate",
+        "checkpoints/odd",
+        "--prompt",
+        "to be",
+        "--tokens",
+        "3",
+    ]);
+    assert!(text.starts_with("to be"), "{text}");
+}

@@ -20,6 +20,7 @@ pub mod reverse;
 pub mod seams;
 pub mod sort;
 pub mod split;
+pub mod strings;
 pub mod text;
 pub mod windows;
 

@@ -207,16 +207,9 @@ pub fn suggested_prompt(experiment: &Experiment) -> Option<String> {
             let operand = |digits: &str| digits.repeat(c.digits as usize);
             Some(format!("{}{operation}{}=", operand("1"), operand("2")))
         }
-        DataConfig::Copy(c) => Some(letters(c.length, c.symbols)),
-        DataConfig::Reverse(c) => Some(letters(c.length, c.symbols)),
-        DataConfig::Sort(c) => Some(letters(c.length, c.symbols)),
+        DataConfig::Copy(c) => Some(c.question()),
+        DataConfig::Reverse(c) => Some(c.question()),
+        DataConfig::Sort(c) => Some(c.question()),
         DataConfig::RandomTokens(_) => None,
     }
-}
-
-/// A question about a string of this many of the first symbols.
-fn letters(length: usize, symbols: usize) -> String {
-    let alphabet: Vec<char> = crate::data::problems::symbols(symbols).collect();
-    let string: String = alphabet.iter().rev().cycle().take(length).collect();
-    format!("{string}=")
 }

@@ -1,0 +1,124 @@
+//! Strings of symbols and what is asked about them: the common part of `copy`, `reverse` and `sort`.
+//!
+//! A kind is a [`Rule`] in a file of its own; the keys, the alphabet and the held-out sets are the same.
+
+use std::marker::PhantomData;
+
+use serde::{Deserialize, Serialize};
+
+use super::problems::{HeldOut, Problem, Problems, key};
+use crate::rng::Stream;
+
+/// What is answered about a string.
+pub trait Rule: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static {
+    /// The answer, as long as the string.
+    fn answer(string: &[char]) -> Vec<char>;
+}
+
+/// The keys of a kind that asks about strings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, bound = "")]
+pub struct StringsConfig<R: Rule> {
+    /// Characters of a string at most.
+    pub length: usize,
+    /// Characters at least; default: every string has `length`.
+    pub min_length: Option<usize>,
+    /// Different characters.
+    pub symbols: usize,
+    /// Share of all strings that training never sees, for each held-out set.
+    pub held_out: f64,
+    /// Validation strings at most.
+    pub valid_items: usize,
+    /// Test strings at most; 0 for no test split.
+    pub test_items: usize,
+    #[serde(skip)]
+    rule: PhantomData<R>,
+}
+
+impl<R: Rule> Default for StringsConfig<R> {
+    fn default() -> Self {
+        Self {
+            length: 12,
+            min_length: None,
+            symbols: 10,
+            held_out: 0.1,
+            valid_items: 1000,
+            test_items: 0,
+            rule: PhantomData,
+        }
+    }
+}
+
+/// Letters and digits, as many as asked for.
+fn symbols(count: usize) -> impl Iterator<Item = char> {
+    ('a'..='z').chain('A'..='Z').chain('0'..='9').take(count)
+}
+
+/// How many symbols there are.
+const SYMBOLS: usize = 62;
+
+impl<R: Rule> StringsConfig<R> {
+    /// A question that a trained model can be asked: the first symbols, the last of them first.
+    pub fn question(&self) -> String {
+        let alphabet: Vec<char> = symbols(self.symbols).collect();
+        let string: String = alphabet.iter().rev().cycle().take(self.length).collect();
+        string + "="
+    }
+
+    pub(super) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.length == 0 || self.min_length == Some(0) {
+            faults.push("[data] length and min_length must be at least 1".into());
+        }
+        if self.min_length.is_some_and(|least| least > self.length) {
+            faults.push(format!(
+                "[data] min_length is above length = {}",
+                self.length
+            ));
+        }
+        if !(2..=SYMBOLS).contains(&self.symbols) {
+            let count = self.symbols;
+            faults.push(format!("[data] symbols = {count} must be 2 to {SYMBOLS}"));
+        }
+        faults.extend(self.held_out().faults());
+        faults
+    }
+
+    fn string(&self, stream: &mut Stream) -> Vec<char> {
+        let least = self.min_length.unwrap_or(self.length);
+        let length = least + stream.below((self.length - least) as u64 + 1) as usize;
+        let all: Vec<char> = symbols(self.symbols).collect();
+        (0..length)
+            .map(|_| all[stream.below(all.len() as u64) as usize])
+            .collect()
+    }
+}
+
+impl<R: Rule> Problems for StringsConfig<R> {
+    fn alphabet(&self) -> String {
+        symbols(self.symbols).chain(['=']).collect()
+    }
+
+    /// A string, the `=` and an answer of the same length.
+    fn longest(&self) -> usize {
+        2 * self.length + 1
+    }
+
+    fn draw(&self, stream: &mut Stream) -> Problem {
+        let string = self.string(stream);
+        let question: String = string.iter().collect();
+        Problem {
+            key: key(&question),
+            question: question + "=",
+            answer: R::answer(&string).into_iter().collect(),
+        }
+    }
+
+    fn held_out(&self) -> HeldOut {
+        HeldOut {
+            share: self.held_out,
+            valid_items: self.valid_items,
+            test_items: self.test_items,
+        }
+    }
+}

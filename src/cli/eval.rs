@@ -5,7 +5,7 @@ use crate::data;
 use crate::error::Result;
 use crate::experiment::{build, used};
 use crate::report::terminal::number;
-use crate::train::evaluation::{Extent, Split, evaluate};
+use crate::train::evaluation::{Split, evaluate};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -50,8 +50,8 @@ pub fn run(args: EvalArgs) -> Result<()> {
         source: prepared.source(which)?.clone(),
         bytes_per_token: *prepared.bytes_per_token.get(which),
     };
-    let extent = Extent::whole(&opened.experiment.train);
-    let scores = evaluate(&opened.model, &split, extent, |_, _, _| {})?;
+    let batch_size = opened.experiment.train.eval_batch_size();
+    let scores = evaluate(&opened.model, &split, batch_size)?;
     used::write_scores(&args.run, name, &scores)?;
     if args.json {
         let mut object = serde_json::json!({ "run": args.run, "split": name, "step": opened.step });

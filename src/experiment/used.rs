@@ -29,6 +29,9 @@ pub struct Opened {
 }
 
 /// Opens the best checkpoint of a run, or the newest whole one when no evaluation was made.
+///
+/// # Errors
+/// A folder that holds no run or no whole checkpoint, and weights that are not this model's.
 pub fn open(folder: &Path, device: Option<&str>) -> Result<Opened> {
     run_dir::require_run(folder)?;
     let sets: Vec<String> = device
@@ -75,6 +78,9 @@ fn best(folder: &Path) -> Result<Checkpoint> {
 }
 
 /// Adds a split's scores to scores.json.
+///
+/// # Errors
+/// When the disk refuses; the file is then as it was.
 pub fn write_scores(folder: &Path, split: &str, scores: &Scores) -> Result<()> {
     let path = folder.join("scores.json");
     let mut all: serde_json::Map<String, serde_json::Value> = match fs::read(&path) {
@@ -100,6 +106,9 @@ pub fn scores_json(scores: &Scores) -> serde_json::Value {
 }
 
 /// The run's own tokenizer, when it has one.
+///
+/// # Errors
+/// A tokenizer.json that cannot be read.
 pub fn tokenizer(folder: &Path) -> Result<Option<Tokenizer>> {
     let path = folder.join(run_dir::TOKENIZER);
     if path.is_file() {

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::experiment::build;
 use crate::experiment::used::{self, Which};
 use crate::report::terminal::number;
-use crate::train::evaluation::{Extent, Scores, Split, evaluate};
+use crate::train::evaluation::{Scores, Split, evaluate};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -57,8 +57,8 @@ pub fn run(args: EvalArgs) -> Result<()> {
         source: prepared.source(which)?.clone(),
         bytes_per_token: *prepared.bytes_per_token.get(which),
     };
-    let extent = Extent::whole(&opened.experiment.train);
-    let scores = evaluate(&opened.model, &split, extent, |_, _, _| {})?;
+    let batch_size = opened.experiment.train.eval_batch_size();
+    let scores = evaluate(&opened.model, &split, batch_size)?;
     let shown = show(&args, name, opened.step, &scores);
     // The figures are out; a run folder that cannot be written to does not take them back.
     if let Err(error) = used::write_scores(&args.run, name, opened.step, &scores) {

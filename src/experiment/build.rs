@@ -12,10 +12,11 @@ use crate::train::config::Dtype;
 use crate::train::ema::Ema;
 use crate::train::evaluation::Split;
 use crate::train::job::Job;
+use crate::train::parameters;
 use crate::train::run_dir::RunDir;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::signal::Stop;
-use crate::train::{optim, parameters};
+use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, FloatDType, IntDType};
 
 /// Opens the device of `[train]`, for training or (without gradients) for use. Weights and activations take
@@ -110,13 +111,14 @@ pub fn job(
     experiment: &Experiment,
     data: &Data,
     model: &CausalLm,
+    optimizer: ModuleOptimizer,
     run: RunDir,
     stop: Stop,
-) -> Result<Job<CausalLm>> {
-    Ok(Job {
+) -> Job<CausalLm> {
+    Job {
         config: experiment.train.clone(),
         seed: experiment.seed,
-        optimizer: optim::build(&experiment.optimizer, model)?,
+        optimizer,
         base_lr: experiment.optimizer.lr(),
         schedule: schedule(experiment),
         ema: experiment.train.ema.map(|decay| Ema::new(decay, model)),
@@ -129,5 +131,5 @@ pub fn job(
         state: State::default(),
         last: None,
         stop,
-    })
+    }
 }

@@ -4,6 +4,7 @@
 //! model or touches data.
 
 pub mod build;
+mod changes;
 pub mod check;
 mod load;
 mod read;

@@ -1,6 +1,6 @@
 //! A run from its first file to its last: new, fresh, resumed, or opened for use.
 
-use super::{Experiment, Loaded, build, resolved_toml, used};
+use super::{Experiment, Loaded, build, changes, resolved_toml, used};
 use crate::data::{Data, DataConfig, Places};
 use crate::error::{Error, Result};
 use crate::generate::{Generator, Sampling};
@@ -12,7 +12,7 @@ use crate::train::journal::Journal;
 use crate::train::machine::Machine;
 use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::signal::Stop;
-use crate::train::{self, parameters, view::View};
+use crate::train::{self, optim, parameters, view::View};
 use std::path::{Path, PathBuf};
 
 /// Where `train` puts a run that was not told otherwise.
@@ -62,6 +62,10 @@ impl Options {
 }
 
 /// Trains a checked experiment in `folder`.
+///
+/// # Errors
+/// Faults of the experiment that only its data and model show, before there is a folder; a folder that holds
+/// a run already; what [`train::run`] returns.
 pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> Result<Outcome> {
     let existing = match start {
         Start::ResumeOrNew if run_dir::is_run(folder) => {
@@ -71,15 +75,36 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
         Start::Fresh => Existing::Replace,
     };
     let experiment = &loaded.experiment;
-    let stop = Stop::on_signals()?;
     let device = build::device(experiment, true)?;
     let data = build::data(experiment, &places(loaded), None)?;
+    require_prompt(experiment, data.tokenizer.as_ref())?;
+    let stop = Stop::on_signals()?;
+    let network = build::network(experiment, data.vocab_size, data.context, &device);
+    let model = build::task(experiment, network);
+    let optimizer = optim::build(&experiment.optimizer, &model)?;
     let run = RunDir::create(folder, existing)?;
     describe(&run, loaded, data.tokenizer.as_ref())?;
-    let network = build::network(experiment, data.vocab_size, data.context, &device);
-    let model = parameters::materialised(build::task(experiment, network));
-    let job = build::job(experiment, &data, &model, run, stop)?;
+    let model = parameters::materialised(model);
+    let job = build::job(experiment, &data, &model, optimizer, run, stop);
     launch(experiment, &data, model, job, options)
+}
+
+/// An error when the text that is to be continued at evaluations cannot be encoded.
+fn require_prompt(experiment: &Experiment, tokenizer: Option<&Tokenizer>) -> Result<()> {
+    let (Some(sample), Some(tokenizer)) = (&experiment.train.sample, tokenizer) else {
+        return Ok(());
+    };
+    let fault = |reason: &str| {
+        Error::usage(format!(
+            "[train] sample.prompt = {:?} cannot be continued: {reason}",
+            sample.prompt
+        ))
+    };
+    match tokenizer.encode(&sample.prompt) {
+        Ok(tokens) if tokens.is_empty() => Err(fault("it has no token; give at least one")),
+        Ok(_) => Ok(()),
+        Err(error) => Err(fault(&error.to_string())),
+    }
 }
 
 /// Writes what a run is before its first step; the resolved experiment last, since it makes the folder a run.
@@ -108,7 +133,11 @@ fn anchored(experiment: &Experiment, places: &Places) -> Result<Experiment> {
     Ok(experiment)
 }
 
-/// Goes on with the run in `folder` from its newest whole checkpoint.
+/// Goes on with the run in `folder` from its newest whole checkpoint. Changed keys are kept in the run.
+///
+/// # Errors
+/// A folder without a run, or without a whole checkpoint among those it has; a change that would make it another
+/// run; what [`train::run`] returns.
 pub fn resume(folder: &Path, sets: &[String], options: Options) -> Result<Outcome> {
     run_dir::require_run(folder)?;
     let loaded = super::load(&folder.join(run_dir::RESOLVED), sets)?;
@@ -122,8 +151,11 @@ fn go_on(
     folder: &Path,
     options: Options,
 ) -> Result<Outcome> {
-    let stop = Stop::on_signals()?;
     let run = RunDir::open(folder)?;
+    let stored = super::load(&folder.join(run_dir::RESOLVED), &[])?;
+    let asked = anchored(experiment, places)?;
+    let stored = anchored(&stored.experiment, &self::places(&stored))?;
+    let changed = changes::between(&stored, &asked, folder)?;
     checkpoint::clean(&run)?;
     let search = checkpoint::newest_whole(folder);
     for refused in &search.refused {
@@ -131,22 +163,30 @@ fn go_on(
     }
     let saved = used::tokenizer(folder)?;
     let data = build::data(experiment, places, saved.as_ref())?;
+    require_prompt(experiment, data.tokenizer.as_ref())?;
+    let stop = Stop::on_signals()?;
     let device = build::device(experiment, true)?;
     let network = build::network(experiment, data.vocab_size, data.context, &device);
     let model = build::task(experiment, network);
-    let mut job = build::job(experiment, &data, &model, run, stop)?;
+    let optimizer = optim::build(&experiment.optimizer, &model)?;
+    let mut job = build::job(experiment, &data, &model, optimizer, run, stop);
     let model = match search.found {
         Some(found) => restored(&found, model, &mut job)?,
         None if search.refused.is_empty() => parameters::materialised(model),
         None => {
+            // The author's file may extend another one, which the run folder does not hold.
             return Err(Error::run(format!(
                 "{} has no whole checkpoint left; start over with: formwork train {} --fresh --run {}",
                 folder.display(),
-                folder.join(run_dir::EXPERIMENT).display(),
+                folder.join(run_dir::RESOLVED).display(),
                 folder.display()
             )));
         }
     };
+    if changed {
+        let resolved = resolved_toml(&asked);
+        job.run.write(run_dir::RESOLVED, resolved.as_bytes())?;
+    }
     launch(experiment, &data, model, job, options)
 }
 
@@ -158,6 +198,13 @@ fn restored(found: &Checkpoint, model: CausalLm, job: &mut Job<CausalLm>) -> Res
         job.ema = Some(found.load_ema(decay, &model)?);
     }
     job.state = found.state().clone();
+    if job.state.step > job.config.steps {
+        return Err(Error::usage(format!(
+            "train.steps = {} lies before the run's newest checkpoint, step {}; steps can be added to a run, not \
+             taken back",
+            job.config.steps, job.state.step
+        )));
+    }
     Ok(model)
 }
 
@@ -238,7 +285,7 @@ impl Observer<CausalLm> for Follower {
         Ok(())
     }
 
-    fn samples_bytes(&self) -> u64 {
-        self.samples.as_ref().map_or(0, Journal::len)
+    fn commit_samples(&mut self) -> Result<u64> {
+        self.samples.as_mut().map_or(Ok(0), Journal::commit)
     }
 }

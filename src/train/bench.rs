@@ -42,12 +42,21 @@ pub struct Measure {
 }
 
 /// Takes `warmup` steps, then times `steps`: forward, backward, clipping, update.
+///
+/// # Errors
+/// No step to time, a number of steps that cannot be counted, an optimizer's group that fits no parameter, and
+/// data that cannot be read.
 pub fn measure<M: Task>(
     mut model: M,
     bench: &Bench,
     warmup: usize,
     steps: usize,
 ) -> Result<Measure> {
+    let Some(all) = warmup.checked_add(steps).filter(|_| steps > 0) else {
+        return Err(Error::usage(format!(
+            "{warmup} steps of warm-up and {steps} timed ones cannot be measured; time at least one step"
+        )));
+    };
     let config = bench.config;
     let mut optimizer = optim::build(bench.optimizer, &model)?;
     let mut stream = loader::train_stream(
@@ -58,7 +67,7 @@ pub fn measure<M: Task>(
         0,
     );
     let (mut times, mut losses, mut items) = (Vec::new(), Vec::new(), 0);
-    for step in 0..warmup + steps {
+    for step in 0..all {
         let Some(batches) = stream.next() else {
             return Err(Error::run("the training data ended before the last step"));
         };

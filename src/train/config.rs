@@ -21,7 +21,8 @@ pub struct TrainConfig {
     /// Items of an evaluation batch; `batch_size` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_batch_size: Option<usize>,
-    /// Batches of an evaluation on the way; the whole split when absent. The last evaluation is always whole.
+    /// Batches of an evaluation on the way; the whole split when absent. The last evaluation is always whole;
+    /// the best is chosen by the loss of these first batches throughout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_batches: Option<usize>,
     /// Steps between checkpoints; at evaluations when absent.
@@ -79,9 +80,10 @@ impl Default for TrainConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDivergence {
-    /// The run ends with the step, the samples of its batch and a checkpoint of the state before it.
+    /// The run ends with the step, the samples of its batch and a checkpoint of the state before it, when its
+    /// weights are still numbers.
     Stop,
-    /// The step is left out and logged.
+    /// The step is left out and logged; the run ends after 20 of them in a row.
     Skip,
 }
 

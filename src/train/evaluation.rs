@@ -1,7 +1,7 @@
 //! Metrics of a model on a whole split.
 
-use super::config::TrainConfig;
-use crate::data::{Source, loader};
+use crate::data::Source;
+use crate::data::loader::{self, Batch};
 use crate::error::{Error, Result};
 use crate::task::{StepOutput, Task};
 use burn::train::InferenceStep;
@@ -17,33 +17,6 @@ pub struct Split {
     pub bytes_per_token: Option<f64>,
 }
 
-/// How much of a split is read at once and in all.
-#[derive(Clone, Copy, Debug)]
-pub struct Extent {
-    /// Items of a batch.
-    pub batch_size: usize,
-    /// Batches; all when absent.
-    pub batches: Option<usize>,
-}
-
-impl Extent {
-    /// Every item of the split.
-    pub fn whole(config: &TrainConfig) -> Self {
-        Self {
-            batch_size: config.eval_batch_size(),
-            batches: None,
-        }
-    }
-
-    /// What evaluations on the way read.
-    pub fn on_the_way(config: &TrainConfig) -> Self {
-        Self {
-            batch_size: config.eval_batch_size(),
-            batches: config.eval_batches,
-        }
-    }
-}
-
 /// Means over a split.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scores {
@@ -53,29 +26,70 @@ pub struct Scores {
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// Runs `model` (in evaluation mode) over the split; `each` sees every batch's sums.
-pub fn evaluate<M: Task>(
-    model: &M,
-    split: &Split,
-    extent: Extent,
-    mut each: impl FnMut(&StepOutput, u64, u64),
-) -> Result<Scores> {
-    let count = split.source.len().div_ceil(extent.batch_size.max(1));
-    let batches = extent.batches.map_or(count, |limit| limit.min(count));
-    let mut total = StepOutput::default();
+/// A pass over a split, batch after batch; it can be left at any of them.
+pub struct Pass {
+    batches: Box<dyn Iterator<Item = Result<Batch>> + Send>,
+    count: usize,
+    total: StepOutput,
+    bytes_per_token: Option<f64>,
+}
 
-    let all = loader::eval_batches(split.source.clone(), extent.batch_size);
-    for (i, batch) in all.take(batches).enumerate() {
+impl Pass {
+    /// A pass from the first item on.
+    pub fn new(split: &Split, batch_size: usize) -> Self {
+        Self {
+            batches: Box::new(loader::eval_batches(split.source.clone(), batch_size)),
+            count: split.source.len().div_ceil(batch_size.max(1)),
+            total: StepOutput::default(),
+            bytes_per_token: split.bytes_per_token,
+        }
+    }
+
+    /// Batches of the whole split.
+    pub fn batches(&self) -> usize {
+        self.count
+    }
+
+    /// Runs `model` (in evaluation mode) on the next batch; its sums, or `None` after the last.
+    ///
+    /// # Errors
+    /// Items that cannot be read.
+    pub fn step<M: Task>(&mut self, model: &M) -> Result<Option<StepOutput>> {
+        let Some(batch) = self.batches.next() else {
+            return Ok(None);
+        };
         let output = InferenceStep::step(model, batch?);
-        each(&output, i as u64 + 1, batches as u64);
-        total.add(&output);
+        self.total.add(&output);
+        Ok(Some(output))
     }
-    if total.loss.weight == 0.0 {
-        return Err(Error::run(
-            "the split has no scored position to evaluate on",
-        ));
+
+    /// Mean loss so far; NaN when nothing was scored.
+    pub fn loss(&self) -> f64 {
+        self.total.loss.mean()
     }
-    Ok(scores(&total, split.bytes_per_token))
+
+    /// The scores so far.
+    ///
+    /// # Errors
+    /// When no position was scored.
+    pub fn scores(&self) -> Result<Scores> {
+        if self.total.loss.weight == 0.0 {
+            return Err(Error::run(
+                "the split has no scored position to evaluate on",
+            ));
+        }
+        Ok(scores(&self.total, self.bytes_per_token))
+    }
+}
+
+/// Scores of `model` (in evaluation mode) on every item of the split.
+///
+/// # Errors
+/// Items that cannot be read, and a split without a scored position.
+pub fn evaluate<M: Task>(model: &M, split: &Split, batch_size: usize) -> Result<Scores> {
+    let mut pass = Pass::new(split, batch_size);
+    while pass.step(model)?.is_some() {}
+    pass.scores()
 }
 
 fn scores(total: &StepOutput, bytes_per_token: Option<f64>) -> Scores {

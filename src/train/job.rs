@@ -73,10 +73,16 @@ pub trait Observer<M>: Send {
     fn report(&mut self, report: &Report);
 
     /// An evaluation ended; `model` is in evaluation mode.
+    ///
+    /// # Errors
+    /// What the observer cannot do with it; the run ends.
     fn evaluated(&mut self, step: u64, model: &M) -> Result<()>;
 
-    /// Length of the file of samples, for the checkpoint: a resumed run cuts it there.
-    fn samples_bytes(&self) -> u64;
+    /// Brings the file of samples to the disk; its length, for the checkpoint: a resumed run cuts it there.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    fn commit_samples(&mut self) -> Result<u64>;
 }
 
 /// Why a run ended.
@@ -97,9 +103,9 @@ pub struct Outcome {
     pub step: u64,
     /// Why it ended.
     pub stopped: Stopped,
-    /// Step and loss of the best evaluation.
+    /// Step and loss of the best evaluation, over the items that all evaluations read (`eval_batches`).
     pub best: Option<(u64, f64)>,
-    /// Scores of the last evaluation.
+    /// Scores of the whole validation split at the end.
     pub last: Option<Scores>,
     /// Seconds of training in all.
     pub elapsed_s: f64,

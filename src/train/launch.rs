@@ -10,7 +10,11 @@ use burn::optim::SgdConfig;
 use burn::train::{Learner, SupervisedTraining, TrainingStrategy};
 use std::sync::Arc;
 
-/// Trains `model` until the job is done, stopped or interrupted.
+/// Trains `model` until the job is done or stopped.
+///
+/// # Errors
+/// [`Error::Interrupted`](crate::error::Error::Interrupted) when it was asked to stop and is saved; divergence;
+/// files that cannot be read or written.
 pub fn run<M: Task>(
     model: M,
     job: Job<M>,

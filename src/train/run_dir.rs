@@ -68,6 +68,10 @@ impl RunDir {
         std::fs::create_dir_all(root).map_err(Error::io("create", root))?;
         let run = Self::locked(root)?;
         if is_run(root) {
+            // Another process may have made one since the first look.
+            if existing == Existing::Refuse {
+                return Err(refusal(root));
+            }
             run.clear()?;
         }
         std::fs::create_dir_all(run.steps()).map_err(Error::io("create", run.steps()))?;
@@ -172,6 +176,11 @@ impl RunDir {
     }
 }
 
+/// Files that are written under another name, this one with `.tmp`, and then renamed.
+pub(super) const WRITTEN_ASIDE: &[&str] = &[
+    EXPERIMENT, RESOLVED, TOKENIZER, MACHINE, SCORES, "latest", "best",
+];
+
 /// The folder of a run's checkpoints.
 pub fn steps_of(root: &Path) -> PathBuf {
     root.join(STEPS)
@@ -221,8 +230,8 @@ fn refusal(root: &Path) -> Error {
              start over with --fresh, or name another folder with --run DIR"
         ),
         None => format!(
-            "{shown} holds a run without a checkpoint; start over with --fresh, \
-             or name another folder with --run DIR"
+            "{shown} holds a run without a checkpoint; begin it again with `formwork resume {shown}`, \
+             start over with --fresh, or name another folder with --run DIR"
         ),
     })
 }

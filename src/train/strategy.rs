@@ -35,6 +35,9 @@ impl<M: Task> StepStrategy<M> {
     }
 
     /// How the job ended.
+    ///
+    /// # Errors
+    /// Those of the step loop.
     pub fn outcome(&self) -> Result<Outcome> {
         take(&self.outcome).unwrap_or_else(|| Err(Error::run("the step loop did not run")))
     }

@@ -12,6 +12,7 @@ mod commands;
 mod contracts;
 mod data;
 mod diagnostics;
+mod going_on;
 mod goldens;
 mod goldens_details;
 mod house;

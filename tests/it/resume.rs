@@ -74,7 +74,7 @@ fn a_run_killed_at_random_moments_ends_as_one_never_killed() {
         let run = folder.path().join(format!("killed-{round}"));
         let mut kills = Vec::new();
         loop {
-            let arguments = if run.join("experiment.toml").exists() {
+            let arguments = if run.join("resolved.toml").exists() {
                 vec!["resume".into(), run.display().to_string(), "--quiet".into()]
             } else {
                 train(&run)
@@ -200,7 +200,7 @@ fn one_process_at_a_time_trains_in_a_folder() {
         "train.eval_every=100000",
     ];
     let mut child = formwork(&arguments).stdout(Stdio::null()).spawn().unwrap();
-    while !Path::new(&run).join("experiment.toml").exists() {
+    while !Path::new(&run).join("resolved.toml").exists() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let (status, said) = failure(&["resume", &run]);

@@ -25,7 +25,8 @@ fn a_run_is_not_overwritten_unasked() {
     assert!(is_run(&root));
     assert_eq!(
         said(RunDir::create(&root, Existing::Refuse), &root),
-        "RUN holds a run without a checkpoint; start over with --fresh, or name another folder with --run DIR"
+        "RUN holds a run without a checkpoint; begin it again with `formwork resume RUN`, start over with \
+         --fresh, or name another folder with --run DIR"
     );
     std::fs::create_dir(root.join("steps/00000012")).unwrap();
     assert_eq!(
@@ -91,6 +92,36 @@ fn a_half_made_run_is_made_again() {
     std::fs::write(run.path("resolved.toml.tmp"), "").unwrap();
     drop(run);
     RunDir::create(temp.path(), Existing::Refuse).unwrap();
+}
+
+#[test]
+fn only_names_of_ours_are_read_and_cleaned() {
+    use formwork::train::checkpoint;
+    let temp = tempfile::tempdir().unwrap();
+    let run = RunDir::create(temp.path(), Existing::Refuse).unwrap();
+    for name in ["steps/+39", "steps/39", "steps/mine.tmp", "steps/7.old"] {
+        std::fs::create_dir(run.path(name)).unwrap();
+    }
+    for name in ["steps/00000007", "steps/00000008.tmp", "steps/00000009.old"] {
+        std::fs::create_dir(run.path(name)).unwrap();
+    }
+    for name in ["notes.tmp", "resolved.toml.tmp"] {
+        std::fs::write(run.path(name), "").unwrap();
+    }
+    assert_eq!(checkpoint::steps(run.root()), [7]);
+    checkpoint::clean(&run).unwrap();
+    assert_eq!(checkpoint::steps(run.root()), [7, 9]);
+    for name in [
+        "steps/+39",
+        "steps/39",
+        "steps/mine.tmp",
+        "steps/7.old",
+        "notes.tmp",
+    ] {
+        assert!(run.path(name).exists(), "{name} was deleted");
+    }
+    assert!(!run.path("resolved.toml.tmp").exists());
+    assert!(!run.path("steps/00000008.tmp").exists());
 }
 
 #[test]

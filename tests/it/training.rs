@@ -21,7 +21,7 @@ fn train(run: &Path, sets: &[&str]) -> Output {
 }
 
 #[test]
-fn a_loss_that_is_no_number_stops_the_run_with_its_last_good_state() {
+fn ruined_weights_stop_the_run_and_are_not_saved() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     let ended = train(&run, &["optimizer.lr=1e30", "train.clip_norm=0"]);
@@ -29,10 +29,63 @@ fn a_loss_that_is_no_number_stops_the_run_with_its_last_good_state() {
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert!(said.contains("diverged: the loss is NaN"), "{said}");
     assert!(said.contains("its batch holds the samples ["), "{said}");
+    assert!(said.contains("there is no earlier checkpoint"), "{said}");
     assert!(said.contains("on_divergence = \"skip\""), "{said}");
+    assert!(formwork::train::checkpoint::steps(&run).is_empty());
+    // Due checkpoints are not written either.
+    let run = folder.path().join("saved");
+    let sets = [
+        "optimizer.lr=1e30",
+        "train.clip_norm=0",
+        "train.checkpoint_every=1",
+    ];
+    let said = String::from_utf8(train(&run, &sets).stderr).unwrap();
+    assert!(said.contains("are not saved"), "{said}");
+    assert!(formwork::train::checkpoint::steps(&run).is_empty());
+}
+
+#[test]
+fn a_run_that_only_skips_gives_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let sets = [
+        "optimizer.lr=1e30",
+        "train.clip_norm=0",
+        "train.checkpoint_every=1000",
+        "train.eval_every=1000",
+        "train.on_divergence=skip",
+    ];
+    let ended = train(&run, &sets);
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("20 steps in a row were skipped"), "{said}");
+    let lines = journal::read(run.join("metrics.jsonl")).unwrap();
+    let logged = lines.iter().find(|line| line.numbers.contains_key("lr"));
+    // Step 1 was taken, steps 2 and 3 were not: the line of step 3 is there all the same.
+    assert_eq!(logged.map(|line| line.step), Some(3));
+}
+
+#[test]
+fn a_spike_stops_the_run_with_the_state_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let ended = train(
+        &run,
+        &[
+            "train.spike_factor=1.001",
+            "train.steps=200",
+            "optimizer.lr=0.1",
+        ],
+    );
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
     let steps = formwork::train::checkpoint::steps(&run);
-    let last = format!("{:08}", steps.last().unwrap());
-    assert!(said.contains(&last), "{last} is not named: {said}");
+    let last = format!("is saved in {}", run.join("steps").display());
+    assert!(said.contains(&last), "{said}");
+    assert!(
+        said.contains(&format!("{:08}", steps.last().unwrap())),
+        "{said}"
+    );
     formwork::train::checkpoint::Checkpoint::open(run.join("latest")).unwrap();
 }
 
@@ -43,7 +96,8 @@ fn spikes_are_left_out_and_logged_when_the_file_says_so() {
     let sets = [
         "train.spike_factor=1.001",
         "train.on_divergence=skip",
-        "train.steps=60",
+        "train.steps=200",
+        "optimizer.lr=0.1",
     ];
     let ended = train(&run, &sets);
     assert!(
@@ -72,7 +126,7 @@ fn a_run_that_no_longer_improves_stops_early() {
         "optimizer.lr=1e-30",
         "train.patience=2",
         "train.eval_every=2",
-        "train.ema=0.0",
+        "train.ema=0.5",
     ];
     let ended = train(&run, &sets);
     let printed = String::from_utf8(ended.stdout).unwrap();

@@ -14,7 +14,7 @@ mod weights;
 
 use super::ema::Ema;
 use super::manifest::{self, Manifest, damaged, sync_folder, write_json};
-use super::run_dir::{RunDir, steps_of};
+use super::run_dir::{self, RunDir, steps_of};
 use crate::error::{Error, Result};
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
@@ -101,7 +101,7 @@ fn put(partial: &Path, place: &Path) -> Result<()> {
 pub fn steps(root: &Path) -> Vec<u64> {
     let mut found: Vec<u64> = entries(&steps_of(root))
         .iter()
-        .filter_map(|entry| entry.parse().ok())
+        .filter_map(|entry| step_of(entry))
         .collect();
     found.sort_unstable();
     found
@@ -114,19 +114,24 @@ pub fn steps(root: &Path) -> Vec<u64> {
 pub fn clean(run: &RunDir) -> Result<()> {
     for entry in entries(&run.steps()) {
         let path = run.steps().join(&entry);
-        if let Some(step) = entry.strip_suffix(".old") {
-            let place = run.steps().join(step);
+        let old = entry.strip_suffix(".old").and_then(step_of);
+        let partial = entry.strip_suffix(".tmp").and_then(step_of);
+        if let Some(step) = old {
+            let place = run.steps().join(name(step));
             if !place.exists() {
                 std::fs::rename(&path, &place).map_err(Error::io("rename", &path))?;
             }
         }
-        if entry.ends_with(".tmp") || entry.ends_with(".old") {
+        if old.or(partial).is_some() {
             gone(&path)?;
         }
     }
-    for entry in entries(run.root()).iter().filter(|e| e.ends_with(".tmp")) {
-        let path = run.root().join(entry);
-        std::fs::remove_file(&path).map_err(Error::io("delete", &path))?;
+    for file in run_dir::WRITTEN_ASIDE {
+        let path = run.path(&format!("{file}.tmp"));
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(Error::io("delete", &path)(e)),
+            _ => {}
+        }
     }
     Ok(())
 }
@@ -256,6 +261,11 @@ impl Checkpoint {
 /// A checkpoint's name.
 pub fn name(step: u64) -> String {
     format!("{step:08}")
+}
+
+/// The step of a checkpoint's name; none for any other name.
+fn step_of(entry: &str) -> Option<u64> {
+    entry.parse().ok().filter(|step| name(*step) == entry)
 }
 
 /// Points a link of the run folder at a step's checkpoint, or removes it, in one move.

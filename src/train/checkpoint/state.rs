@@ -19,6 +19,8 @@ pub struct State {
     pub best: Option<Best>,
     /// Evaluations since then.
     pub evaluations_without_improvement: u64,
+    /// Whether the evaluation of this step was broken off: it comes before the next step.
+    pub evaluation_due: bool,
     /// Sums of the journal line that is not written yet.
     pub window: Window,
     /// Running mean of the loss, that spikes are measured by; the journal's, not the model's.
@@ -26,6 +28,8 @@ pub struct State {
     pub mean_loss: Option<f64>,
     /// Steps left out because their loss was not a number or a spike.
     pub skipped_steps: u64,
+    /// Those left out since the last one that was taken.
+    pub skipped_in_a_row: u64,
     /// Length of metrics.jsonl.
     pub journal_bytes: u64,
     /// Length of samples.jsonl.
@@ -41,7 +45,7 @@ pub struct State {
 pub struct Best {
     /// Optimizer steps done then.
     pub step: u64,
-    /// Its loss.
+    /// Its loss, over the items that all evaluations read.
     #[serde(with = "exact")]
     pub value: f64,
 }

@@ -1,0 +1,113 @@
+//! Steps that must not be taken, and weights that must not be saved.
+
+use super::Steps;
+use crate::error::{Error, Result};
+use crate::kernel;
+use crate::task::Task;
+use crate::train::checkpoint;
+use crate::train::config::OnDivergence;
+use crate::train::gradients::Gradient;
+use crate::train::journal::Journal;
+use crate::train::record;
+use burn::module::{ModuleVisitor, Param};
+use burn::tensor::Tensor;
+
+/// Steps left out one after another before a run that skips them gives up.
+const MAX_SKIPPED: u64 = 20;
+
+impl<M: Task> Steps<M> {
+    /// Why this step must not be taken, if it must not.
+    pub(super) fn divergence(&self, loss: f64, norm: f64) -> Option<String> {
+        if !loss.is_finite() {
+            return Some(format!("the loss is {loss}"));
+        }
+        if !norm.is_finite() {
+            return Some(format!("the gradient's norm is {norm}"));
+        }
+        let (factor, mean) = (self.job.config.spike_factor?, self.job.state.mean_loss?);
+        (self.job.state.step >= 20 && loss > factor * mean)
+            .then(|| format!("the loss {loss:.4} is above {factor} times its mean {mean:.4}"))
+    }
+
+    /// Leaves the step out, or ends the run with the state before it saved.
+    pub(super) fn diverged(
+        &mut self,
+        reason: &str,
+        gradient: &Gradient,
+        samples: &[u64],
+        journal: &mut Journal,
+    ) -> Result<()> {
+        let state = &mut self.job.state;
+        let step = state.step + 1;
+        let (last_straw, advice) = match self.job.config.on_divergence {
+            OnDivergence::Stop => (
+                true,
+                "lower the learning rate, or set on_divergence = \"skip\" in [train]".to_string(),
+            ),
+            OnDivergence::Skip => (
+                state.skipped_in_a_row + 1 >= MAX_SKIPPED,
+                format!("{MAX_SKIPPED} steps in a row were skipped: lower the learning rate"),
+            ),
+        };
+        if !last_straw {
+            state.step = step;
+            state.skipped_steps += 1;
+            state.skipped_in_a_row += 1;
+            return journal.append(&record::skipped(step, gradient.output.loss.mean(), samples));
+        }
+        let kept = if self.weights_are_finite() {
+            self.save(journal)?;
+            let folder = self.job.run.steps().join(checkpoint::name(step - 1));
+            format!("the state before it is saved in {}", folder.display())
+        } else {
+            format!(
+                "the weights were ruined before it and are not saved; {}",
+                self.newest_kept()
+            )
+        };
+        Err(Error::run(format!(
+            "step {step} diverged: {reason}; its batch holds the samples {samples:?}; {kept}; {advice}"
+        )))
+    }
+
+    /// An error when the weights are ruined: saved, they would push good checkpoints out.
+    pub(super) fn require_finite(&self) -> Result<()> {
+        if self.weights_are_finite() {
+            return Ok(());
+        }
+        Err(Error::run(format!(
+            "step {} left weights that are infinite or not numbers; they are not saved; {}; lower the learning rate",
+            self.job.state.step,
+            self.newest_kept()
+        )))
+    }
+
+    fn weights_are_finite(&self) -> bool {
+        let mut squares = Squares(0.0);
+        self.model().visit(&mut squares);
+        // Kernels may add up in double precision; no loss comes from weights whose squares overflow a single.
+        squares.0 <= f64::from(f32::MAX)
+    }
+
+    fn newest_kept(&self) -> String {
+        match checkpoint::newest_whole(self.job.run.root()).found {
+            Some(found) => format!("the newest checkpoint is {}", found.folder().display()),
+            None => "there is no earlier checkpoint".into(),
+        }
+    }
+}
+
+/// Σ of the squares of all weights.
+struct Squares(f64);
+
+impl ModuleVisitor for Squares {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let value = param.val();
+        let value = if value.device().is_autodiff() {
+            value.inner()
+        } else {
+            value
+        };
+        self.0 += kernel::sum_of_squares(&value);
+    }
+}

@@ -1,0 +1,153 @@
+//! Evaluations of a run: when the best is the best, what is written, and how one is broken off.
+//!
+//! Evaluations are compared by the loss of the same items: the first `eval_batches` batches, also when the
+//! whole split is read. An evaluation that ends the run reads the whole split in the same pass.
+
+use super::Steps;
+use crate::error::Result;
+use crate::task::Task;
+use crate::train::checkpoint::Best;
+use crate::train::evaluation::{Pass, Scores, Split};
+use crate::train::events::Part;
+use crate::train::job::Report;
+use crate::train::journal::Journal;
+use crate::train::record;
+
+/// Scores and the loss that evaluations are compared by.
+struct Scored {
+    scores: Scores,
+    compared: f64,
+}
+
+impl<M: Task> Steps<M> {
+    /// Makes the evaluation that is due, writes its line, and says whether it is the best so far. `None` when a
+    /// request to stop broke it off: it stays due, and nothing of it is kept.
+    pub(super) fn evaluate(&mut self, round: usize, journal: &mut Journal) -> Result<Option<bool>> {
+        let Some(valid) = self.job.valid.clone() else {
+            self.job.state.evaluation_due = false;
+            return Ok(Some(false));
+        };
+        let whole = self.job.state.step >= self.job.config.steps;
+        let model = self.evaluation_model();
+        let Some(Scored { scores, compared }) = self.score(&model, &valid, whole, round)? else {
+            return Ok(None);
+        };
+        let improved = self.improves(compared);
+        let waited = self.waited(compared);
+        let state = &mut self.job.state;
+        state.evaluation_due = false;
+        state.evaluations_without_improvement = waited;
+        if improved {
+            state.best = Some(Best {
+                step: state.step,
+                value: compared,
+            });
+        }
+        let step = state.step;
+        let report = Report {
+            step,
+            steps: self.job.config.steps,
+            split: "valid",
+            loss: scores.loss,
+            lr: None,
+            grad_norm: None,
+            items_per_s: None,
+            elapsed_s: self.elapsed(),
+            left_s: None,
+            metrics: scores.metrics.clone(),
+        };
+        journal.append(&record::valid(&report))?;
+        self.observer.report(&report);
+        self.job.last = Some(scores);
+        self.observer.evaluated(step, &model)?;
+        Ok(Some(improved))
+    }
+
+    /// Makes sure of the scores of a run that has ended: evaluates again when no process holds them. `false`
+    /// when a request to stop broke that off.
+    pub(super) fn has_last_scores(&mut self) -> Result<bool> {
+        let (None, Some(valid)) = (&self.job.last, self.job.valid.clone()) else {
+            return Ok(true);
+        };
+        let (model, round) = (self.evaluation_model(), self.round());
+        self.job.last = self
+            .score(&model, &valid, true, round)?
+            .map(|scored| scored.scores);
+        Ok(self.job.last.is_some())
+    }
+
+    /// One pass over the split, or its first batches; `None` when a request to stop broke it off.
+    fn score(
+        &mut self,
+        model: &M,
+        valid: &Split,
+        whole: bool,
+        round: usize,
+    ) -> Result<Option<Scored>> {
+        let mut pass = Pass::new(valid, self.job.config.eval_batch_size());
+        let all = pass.batches();
+        let first = self
+            .job
+            .config
+            .eval_batches
+            .unwrap_or(all)
+            .clamp(1, all.max(1));
+        let mut wanted = if whole { all } else { first };
+        let mut compared = f64::NAN;
+        let mut broken_off = false;
+        self.events.evaluation_begins(round, wanted);
+        for done in 1.. {
+            broken_off = done <= wanted && self.asked_to_stop();
+            if done > wanted || broken_off {
+                break;
+            }
+            let Some(output) = pass.step(model)? else {
+                break;
+            };
+            let part = Part {
+                done: done as u64,
+                of: wanted as u64,
+            };
+            self.events.evaluated(output, part);
+            if done == first {
+                compared = pass.loss();
+                if self.gives_up(compared) {
+                    wanted = all;
+                }
+            }
+        }
+        self.events.evaluation_ends(round);
+        if broken_off {
+            return Ok(None);
+        }
+        let scores = pass.scores()?;
+        Ok(Some(Scored { scores, compared }))
+    }
+
+    /// Whether a loss is the best so far; what is not a number never is.
+    fn improves(&self, loss: f64) -> bool {
+        loss.is_finite() && self.job.state.best.is_none_or(|best| loss < best.value)
+    }
+
+    /// Evaluations without improvement, one of this loss included.
+    fn waited(&self, loss: f64) -> u64 {
+        match self.improves(loss) {
+            true => 0,
+            false => self.job.state.evaluations_without_improvement + 1,
+        }
+    }
+
+    /// Whether an evaluation of this loss ends the run.
+    fn gives_up(&self, loss: f64) -> bool {
+        let waited = self.waited(loss);
+        self.job.config.patience.is_some_and(|p| waited >= p)
+    }
+
+    /// The weights that evaluations use: the moving average when there is one.
+    fn evaluation_model(&self) -> M {
+        match &self.job.ema {
+            Some(ema) => ema.model().clone(),
+            None => self.model().valid(),
+        }
+    }
+}

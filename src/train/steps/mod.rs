@@ -1,0 +1,290 @@
+//! The step loop: gradients, update, journal, evaluation, checkpoint, in this order and nowhere else.
+
+mod divergence;
+mod evaluations;
+
+use super::checkpoint::{self, Parts};
+use super::events::{Events, Part};
+use super::gradients::{self, Gradient};
+use super::job::{Job, Observer, Outcome, Report, Stopped};
+use super::journal::Journal;
+use super::{record, run_dir};
+use crate::data::loader::{self, Batch};
+use crate::error::{Error, Result};
+use crate::task::Task;
+use crate::task::output::Shown;
+use std::time::Instant;
+
+/// A run in progress.
+pub struct Steps<M: Task> {
+    model: Option<M>,
+    job: Job<M>,
+    observer: Box<dyn Observer<M>>,
+    events: Events<M>,
+    started: Instant,
+    elapsed_before: f64,
+    timed: Timed,
+}
+
+/// What this process did since the last line of the journal; after a resume, the line's sums hold more.
+#[derive(Default)]
+struct Timed {
+    seconds: f64,
+    steps: u64,
+    items: u64,
+}
+
+impl<M: Task> Steps<M> {
+    fn model(&self) -> &M {
+        match &self.model {
+            Some(model) => model,
+            None => unreachable!("a step puts the model back"),
+        }
+    }
+
+    /// A loop that begins where `job.state` says.
+    pub fn new(model: M, job: Job<M>, observer: Box<dyn Observer<M>>, events: Events<M>) -> Self {
+        Self {
+            model: Some(model),
+            started: Instant::now(),
+            elapsed_before: job.state.elapsed_s,
+            timed: Timed::default(),
+            job,
+            observer,
+            events,
+        }
+    }
+
+    /// Takes the steps; gives back the model, the dashboard's side and how it ended.
+    pub fn run(mut self) -> (M, Events<M>, Result<Outcome>) {
+        let outcome = self.take_steps();
+        let Some(model) = self.model else {
+            unreachable!("a step puts the model back")
+        };
+        (model, self.events, outcome)
+    }
+
+    fn take_steps(&mut self) -> Result<Outcome> {
+        let path = self.job.run.path(run_dir::METRICS);
+        let mut journal = Journal::open(path, self.job.state.journal_bytes)?;
+        let mut stop = match self.job.state.evaluation_due {
+            true => {
+                let (round, length) = (self.round(), self.round_length());
+                self.events.round_begins(round, length);
+                self.after_step(&mut journal)?
+            }
+            false => {
+                let ended = self.ended();
+                if ended.is_none() {
+                    self.start_round();
+                }
+                ended
+            }
+        };
+        let mut stream = loader::train_stream(
+            self.job.train.clone(),
+            self.job.seed,
+            self.job.config.batch_size,
+            self.job.config.micro_batch_size(),
+            self.job.state.step,
+        );
+        loop {
+            if let Some(stop) = stop {
+                let round = self.round();
+                self.events.steps_end(round);
+                return self.finish(stop, &mut journal);
+            }
+            let Some(batches) = stream.next() else {
+                return Err(Error::run("the training data ended before the last step"));
+            };
+            self.step(batches?, &mut journal)?;
+            stop = self.after_step(&mut journal)?;
+        }
+    }
+
+    /// One optimizer step: gradients of all micro-batches, clipping, update, journal.
+    fn step(&mut self, batches: Vec<Batch>, journal: &mut Journal) -> Result<()> {
+        let began = Instant::now();
+        let samples: Vec<u64> = batches.iter().flat_map(|b| b.samples.clone()).collect();
+        let gradient = gradients::accumulate(self.model(), batches);
+        let config = &self.job.config;
+        let (steps, every) = (config.steps, config.log_every.max(1));
+        let lr = self
+            .job
+            .schedule
+            .lr(self.job.base_lr, self.job.state.step, steps);
+        match self.divergence(gradient.output.loss.mean(), gradient.norm) {
+            Some(reason) => self.diverged(&reason, &gradient, &samples, journal)?,
+            None => self.update(gradient, lr, began),
+        }
+        let state = &self.job.state;
+        if (state.step % every == 0 || state.step == steps) && state.window.steps > 0 {
+            self.log(lr, journal)?;
+        }
+        Ok(())
+    }
+
+    /// Clips, moves the weights and their average, and counts the step.
+    fn update(&mut self, mut gradient: Gradient, lr: f64, began: Instant) {
+        gradient.clip(self.model(), self.job.config.clip_norm);
+        let Some(model) = self.model.take() else {
+            unreachable!("a step puts the model back")
+        };
+        let model = model.optimize(&mut self.job.optimizer, lr.into(), gradient.gradients);
+        self.job.ema = self.job.ema.take().map(|ema| ema.update(&model));
+        self.model = Some(model);
+        let state = &mut self.job.state;
+        let loss = gradient.output.loss.mean();
+        state.step += 1;
+        state.skipped_in_a_row = 0;
+        state.items_seen += gradient.output.items;
+        record::add(&mut state.window, &gradient.output, gradient.norm);
+        state.mean_loss = Some(state.mean_loss.map_or(loss, |m| 0.98 * m + 0.02 * loss));
+        let step = state.step;
+        gradient.output.shown = Shown {
+            grad_norm: gradient.norm,
+            lr,
+            items_per_s: gradient.output.items as f64 / began.elapsed().as_secs_f64(),
+        };
+        self.timed.seconds += began.elapsed().as_secs_f64();
+        self.timed.steps += 1;
+        self.timed.items += gradient.output.items;
+        let of = self.round_length();
+        let done = (step - 1) % of + 1;
+        self.events.stepped(gradient.output, Part { done, of });
+    }
+
+    /// A line of the journal, and a report to the observer, from the sums since the last one.
+    fn log(&mut self, lr: f64, journal: &mut Journal) -> Result<()> {
+        let elapsed_s = self.elapsed();
+        let timed = std::mem::take(&mut self.timed);
+        let seconds = timed.seconds.max(1e-9);
+        // Nothing was timed when every step since a resume was left out.
+        let per_second = |count: u64| (timed.steps > 0).then(|| count as f64 / seconds);
+        let state = &mut self.job.state;
+        let window = std::mem::take(&mut state.window);
+        let left = self.job.config.steps - state.step;
+        let report = Report {
+            step: state.step,
+            steps: self.job.config.steps,
+            split: "train",
+            loss: window.loss / window.weight,
+            lr: Some(lr),
+            grad_norm: Some(window.grad_norm / window.steps as f64),
+            items_per_s: per_second(timed.items),
+            elapsed_s,
+            left_s: per_second(timed.steps).map(|speed| left as f64 / speed),
+            metrics: Default::default(),
+        };
+        journal.append(&record::train(&report, state.items_seen))?;
+        self.observer.report(&report);
+        Ok(())
+    }
+
+    fn elapsed(&self) -> f64 {
+        self.elapsed_before + self.started.elapsed().as_secs_f64()
+    }
+
+    fn round_length(&self) -> u64 {
+        let config = &self.job.config;
+        config
+            .eval_every
+            .unwrap_or(config.steps)
+            .clamp(1, config.steps.max(1))
+    }
+
+    fn round(&self) -> usize {
+        (self.job.state.step.saturating_sub(1) / self.round_length()) as usize + 1
+    }
+
+    fn start_round(&mut self) {
+        let length = self.round_length();
+        let round = (self.job.state.step / length) as usize + 1;
+        self.events.round_begins(round, length);
+    }
+
+    /// Why no further step is to be taken, as far as the steps and evaluations themselves say.
+    fn ended(&self) -> Option<Stopped> {
+        let (config, state) = (&self.job.config, &self.job.state);
+        if state.step >= config.steps {
+            return Some(Stopped::Done);
+        }
+        let waited = state.evaluations_without_improvement;
+        (state.step > 0 && config.patience.is_some_and(|p| waited >= p)).then_some(Stopped::Early)
+    }
+
+    /// Whether a signal or the dashboard asks the run to save and end.
+    fn asked_to_stop(&self) -> bool {
+        self.job.stop.is_raised() || self.events.asked_to_stop()
+    }
+
+    /// Evaluation, checkpoint and requests to stop; what ends the run, if anything does.
+    fn after_step(&mut self, journal: &mut Journal) -> Result<Option<Stopped>> {
+        let step = self.job.state.step;
+        if step % self.round_length() == 0 || step == self.job.config.steps {
+            self.job.state.evaluation_due = true;
+        }
+        let evaluates = self.job.state.evaluation_due;
+        let mut improved = false;
+        if evaluates {
+            let round = self.round();
+            self.events.steps_end(round);
+            let Some(better) = self.evaluate(round, journal)? else {
+                self.save(journal)?;
+                return Ok(Some(Stopped::Interrupted));
+            };
+            improved = better;
+            self.events.round_ends(round);
+        }
+        let mut stop = self.ended();
+        if stop.is_none() && self.asked_to_stop() {
+            stop = Some(Stopped::Interrupted);
+        }
+        let due = match self.job.config.checkpoint_every {
+            Some(every) => step % every.max(1) == 0,
+            None => evaluates,
+        };
+        if due || improved || stop.is_some() {
+            self.save(journal)?;
+        }
+        if evaluates && stop.is_none() {
+            self.start_round();
+        }
+        Ok(stop)
+    }
+
+    fn save(&mut self, journal: &mut Journal) -> Result<()> {
+        self.require_finite()?;
+        self.job.state.journal_bytes = journal.commit()?;
+        self.job.state.samples_bytes = self.observer.commit_samples()?;
+        self.job.state.elapsed_s = self.elapsed();
+        let parts = Parts {
+            model: self.model(),
+            optimizer: &self.job.optimizer,
+            ema: self.job.ema.as_ref(),
+            state: &self.job.state,
+        };
+        checkpoint::save(&self.job.run, &parts, self.job.config.keep_last)?;
+        Ok(())
+    }
+
+    fn finish(&mut self, stopped: Stopped, journal: &mut Journal) -> Result<Outcome> {
+        // A run that is resumed at its end has its weights, but not the scores that its last process held.
+        if stopped == Stopped::Interrupted || !self.has_last_scores()? {
+            return Err(Error::Interrupted {
+                step: self.job.state.step,
+                run: self.job.run.root().to_path_buf(),
+            });
+        }
+        journal.commit()?;
+        let state = &self.job.state;
+        Ok(Outcome {
+            step: state.step,
+            stopped,
+            best: state.best.map(|b| (b.step, b.value)),
+            last: self.job.last.clone(),
+            elapsed_s: self.elapsed(),
+            skipped: state.skipped_steps,
+        })
+    }
+}

@@ -190,3 +190,11 @@ fn a_signal_breaks_an_evaluation_off_and_it_is_made_after_all() {
     let weights = |run: &Path| fs::read(run.join("latest/model.safetensors")).unwrap();
     assert!(weights(&run) == weights(&whole), "the weights differ");
 }
+
+#[test]
+fn more_steps_than_can_be_counted_are_not_measured() {
+    let warmup = usize::MAX.to_string();
+    let (status, said) = failure(&["bench", "train", TINY, "--warmup", &warmup]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("cannot be measured"), "{said}");
+}

@@ -118,7 +118,7 @@ impl<M: Task> Steps<M> {
             None => self.update(gradient, lr, began),
         }
         let state = &self.job.state;
-        if (state.step % every == 0 || state.step == steps) && state.window.steps > 0 {
+        if (state.step.is_multiple_of(every) || state.step == steps) && state.window.steps > 0 {
             self.log(lr, journal)?;
         }
         Ok(())
@@ -221,7 +221,7 @@ impl<M: Task> Steps<M> {
     /// Evaluation, checkpoint and requests to stop; what ends the run, if anything does.
     fn after_step(&mut self, journal: &mut Journal) -> Result<Option<Stopped>> {
         let step = self.job.state.step;
-        if step % self.round_length() == 0 || step == self.job.config.steps {
+        if step.is_multiple_of(self.round_length()) || step == self.job.config.steps {
             self.job.state.evaluation_due = true;
         }
         let evaluates = self.job.state.evaluation_due;
@@ -241,7 +241,7 @@ impl<M: Task> Steps<M> {
             stop = Some(Stopped::Interrupted);
         }
         let due = match self.job.config.checkpoint_every {
-            Some(every) => step % every.max(1) == 0,
+            Some(every) => step.is_multiple_of(every.max(1)),
             None => evaluates,
         };
         if due || improved || stop.is_some() {

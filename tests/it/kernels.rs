@@ -3,8 +3,6 @@
 
 mod attention;
 mod contracts;
-mod speed;
-mod step;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::kernel::{self, Activation, DropKey, composed};

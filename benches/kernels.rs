@@ -1,5 +1,9 @@
 //! How long the fused operations take beside their composed bodies: forward, and forward with backward.
-//! Prints a table; run it by name with `--ignored`.
+//! Prints a table.
+//!
+//! run: cargo bench --bench kernels
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::time::Instant;
 
@@ -13,7 +17,7 @@ use formwork::rng::{Purpose, Stream};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-pub fn device() -> Device {
+fn device() -> Device {
     Device::flex().autodiff()
 }
 
@@ -22,7 +26,7 @@ fn random<const D: usize>(dims: [usize; D]) -> Tensor<D> {
 }
 
 /// Median milliseconds.
-pub fn median(mut f: impl FnMut()) -> f64 {
+fn median(mut f: impl FnMut()) -> f64 {
     f();
     let rounds = 15;
     let mut times: Vec<f64> = (0..rounds)
@@ -60,9 +64,7 @@ fn row<const D: usize, const E: usize, const N: usize>(
     println!("{line}");
 }
 
-#[test]
-#[ignore = "a measurement"]
-fn operations() {
+fn main() {
     println!(
         "{:<28}{:>20}{:>20}",
         "ms", "fused: fwd, +bwd", "composed: fwd, +bwd"

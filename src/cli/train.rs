@@ -171,8 +171,10 @@ fn summary(folder: &std::path::Path, outcome: &Outcome) -> Result<()> {
         outcome.step,
         duration(outcome.elapsed_s)
     ))?;
-    if outcome.skipped > 0 {
-        output::line(format!("{} steps were skipped", outcome.skipped))?;
+    match outcome.skipped {
+        0 => {}
+        1 => output::line("1 step was skipped")?,
+        n => output::line(format!("{n} steps were skipped"))?,
     }
     if let Some(scores) = &outcome.last {
         let metrics: Vec<String> = scores

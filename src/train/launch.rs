@@ -3,7 +3,7 @@
 use super::job::{Job, Observer, Outcome};
 use super::strategy::StepStrategy;
 use super::view::{NoFiles, Silent, StepMetric, View};
-use crate::data::seams::TrainLoader;
+use crate::data::seams::{EvalLoader, TrainLoader};
 use crate::error::Result;
 use crate::task::Task;
 use burn::optim::SgdConfig;
@@ -31,12 +31,19 @@ pub fn run<M: Task>(
         from_step: job.state.step,
         to_step: job.config.steps,
     });
+    let valid = Arc::new(EvalLoader {
+        source: match &job.valid {
+            Some(valid) => valid.source.clone(),
+            None => job.train.clone(),
+        },
+        batch_size: job.config.eval_batch_size(),
+    });
     let rounds = match job.config.eval_every {
         Some(every) => job.config.steps.div_ceil(every.max(1)),
         None => 1,
     };
     let strategy = Arc::new(StepStrategy::new(job, observer));
-    let training = SupervisedTraining::<M>::new(folder, loader.clone(), loader)
+    let training = SupervisedTraining::<M>::new(folder, loader, valid)
         .with_metric_logger(NoFiles)
         .with_application_logger(None)
         .num_epochs(rounds as usize)

@@ -1,6 +1,7 @@
 //! `formwork bench train`: the speed of training steps, apart from evaluation, checkpoints and start-up.
 
 use super::output;
+use crate::data::Tokenizers;
 use crate::error::{Error, Result};
 use crate::experiment::{self, build, run};
 use crate::report::terminal::number;
@@ -63,10 +64,9 @@ fn bench_train(args: TrainArgs) -> Result<()> {
     let loaded = experiment::load(&args.file, &sets)?;
     experiment::check(&loaded)?;
     let experiment = &loaded.experiment;
-    let data = build::data(experiment, &run::places(&loaded), None)?;
+    let data = build::data(experiment, &run::places(&loaded), &Tokenizers::default())?;
     let device = build::device(experiment, true)?;
-    let network = build::network(experiment, data.vocab_size, data.context, &device);
-    let model = build::task(experiment, network);
+    let model = build::objective(experiment, &data.shape, &device)?;
     let bench = Bench {
         config: &experiment.train,
         optimizer: &experiment.optimizer,

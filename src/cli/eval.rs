@@ -45,7 +45,7 @@ pub fn run(args: EvalArgs) -> Result<()> {
     let prepared = build::data(
         &opened.experiment,
         &opened.places,
-        opened.tokenizer.as_ref(),
+        &opened.tokenizers,
     )?;
     let which = match args.split {
         SplitName::Train => data::Split::Train,

@@ -57,16 +57,23 @@ pub struct GenerateArgs {
 pub fn run(args: GenerateArgs) -> Result<()> {
     let sampling = sampling(&args)?;
     let opened = used::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    let Some(tokenizer) = &opened.tokenizer else {
+    let Some(tokenizer) = &opened.tokenizers.text else {
         return Err(Error::usage(format!(
             "{} was trained on token numbers, not text: there is nothing to write out",
             args.run.display()
         )));
     };
+    let Some(decoder) = opened.model.language_model() else {
+        return Err(Error::usage(format!(
+            "{} was trained for {}, which continues no text",
+            args.run.display(),
+            opened.experiment.task.kind()
+        )));
+    };
     let prompt = args.prompt.replace("\\n", "\n");
     let tokens = tokenizer.encode(&prompt)?;
     let began = Instant::now();
-    let mut generator = Generator::new(&opened.model.model, opened.context, &tokens)?;
+    let mut generator = Generator::new(decoder, opened.shape.context, &tokens)?;
     output::part(&prompt)?;
     let mut stream = TextStream::new(tokenizer, &tokens);
     let mut stops = Stops::new(&args.stop);

@@ -1,8 +1,9 @@
 //! `formwork plan`: what a model costs, before it is trained.
 
 use super::output;
+use crate::data::{Shape, Tokenizers};
 use crate::error::{Error, Result};
-use crate::experiment::{self, build, run};
+use crate::experiment::{self, Experiment, build, run};
 use crate::report::plan::{Moments, Plan, Question, plan};
 use crate::report::terminal::{duration, number};
 use crate::train::bench::{Bench, measure};
@@ -60,8 +61,8 @@ fn of_preset(name: &str) -> Result<Plan> {
     let preset = experiment::parse_preset(name)?;
     let question = Question {
         model: &preset.model,
-        vocab_size: preset.vocab_size,
-        context: preset.context,
+        task: None,
+        shape: &Shape::of_text(preset.context, preset.vocab_size),
         micro_batch_size: 1,
         moments: Moments {
             matrices: 2,
@@ -70,20 +71,20 @@ fn of_preset(name: &str) -> Result<Plan> {
         ema: false,
         value_bytes: 4,
     };
-    Ok(plan(&question, &Device::default()))
+    plan(&question, &Device::default())
 }
 
 fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Probe>)> {
     let loaded = experiment::load(file, &args.sets)?;
     experiment::check(&loaded)?;
     let experiment = &loaded.experiment;
-    let data = build::data(experiment, &run::places(&loaded), None)?;
+    let data = build::data(experiment, &run::places(&loaded), &Tokenizers::default())?;
     let device = build::device(experiment, true)?;
     let question = Question {
         model: &experiment.model,
-        vocab_size: data.vocab_size,
-        context: data.context,
-        micro_batch_size: experiment.train.micro_batch_size(),
+        task: Some(&experiment.task),
+        shape: &data.shape,
+        micro_batch_size: rows(experiment, data.shape.context),
         moments: moments(&experiment.optimizer),
         ema: experiment.train.ema.is_some(),
         value_bytes: match experiment.train.dtype {
@@ -91,13 +92,13 @@ fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Prob
             Dtype::Bf16 | Dtype::F16 => 2,
         },
     };
-    let plan = plan(&question, &device);
+    let plan = plan(&question, &device)?;
     // Bytes that the system can still give; unlimited where it does not tell.
     let available = machine::bytes("/proc/meminfo", "MemAvailable").unwrap_or(u64::MAX);
     if args.no_probe || plan.memory() > available {
         return Ok((plan, None));
     }
-    let network = build::network(experiment, data.vocab_size, data.context, &device);
+    let model = build::objective(experiment, &data.shape, &device)?;
     let bench = Bench {
         config: &experiment.train,
         optimizer: &experiment.optimizer,
@@ -105,12 +106,21 @@ fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Prob
         seed: experiment.seed,
         train: data.train.clone(),
     };
-    let measured = measure(build::task(experiment, network), &bench, 2, 3)?;
+    let measured = measure(model, &bench, 2, 3)?;
     let probe = Probe {
         step_ms: measured.step_ms_median,
         steps: experiment.train.steps,
     };
     Ok((plan, Some(probe)))
+}
+
+/// Examples that are in memory at once.
+fn rows(experiment: &Experiment, context: usize) -> usize {
+    let config = &experiment.train;
+    match (config.micro_batch_size, config.batch_tokens) {
+        (None, Some(tokens)) => tokens.div_ceil(context.max(1)),
+        (Some(_), _) | (None, None) => config.micro_batch_size(),
+    }
 }
 
 /// Values that an optimizer keeps for each parameter.

@@ -16,7 +16,9 @@ use super::cache::{Tokens, Writer};
 use super::documents::{self, Reading};
 use super::split::{self, Parts, Unit};
 use super::windows::{Layout, TextSource};
-use super::{Data, Paths, PerSplit, Places, Source, Split, TextConfig, Windows};
+use super::{
+    Data, Paths, PerSplit, Places, Shape, Source, Split, TextConfig, Tokenizers, Windows,
+};
 use crate::digest::hex;
 use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, TokenizerConfig, utf8};
@@ -160,9 +162,8 @@ pub(super) fn prepare(
         train,
         valid: data.valid,
         test: data.test,
-        context: config.context,
-        vocab_size: tokenizer.vocab_size(),
-        tokenizer: Some(tokenizer),
+        shape: Shape::of_text(config.context, tokenizer.vocab_size()),
+        tokenizers: Tokenizers::one(tokenizer),
         bytes_per_token,
         tokens,
     })

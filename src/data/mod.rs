@@ -5,12 +5,15 @@
 //! nothing here has state to save. Tensors are made by the task, on its own thread and device.
 
 pub mod arithmetic;
+pub mod batch;
 pub mod cache;
 pub mod copy;
 mod corpus;
 pub mod documents;
 pub mod loader;
 pub mod manifest;
+pub mod masking;
+mod order;
 mod paths;
 pub mod places;
 pub mod problems;
@@ -32,7 +35,9 @@ use crate::error::{Error, Fault, Result};
 use crate::tokenizer::{CharConfig, Kind, Tokenizer, TokenizerConfig};
 
 pub use arithmetic::ArithmeticConfig;
+pub use batch::{Batch, Content, Item, TextItem};
 pub use copy::CopyConfig;
+pub use masking::{MaskedView, MaskingConfig};
 pub use paths::Paths;
 pub use places::Places;
 pub use random_tokens::RandomTokensConfig;
@@ -157,20 +162,6 @@ impl DataConfig {
     }
 }
 
-/// One training example: `targets[i]` is the token after `inputs[i]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
-    /// Token ids, one window long.
-    pub inputs: Vec<i32>,
-    /// Token ids, or [`NOT_SCORED`]; as long as `inputs`.
-    pub targets: Vec<i32>,
-    /// The document of each position, counted from the window's first, when attention must not
-    /// cross documents.
-    pub documents: Option<Vec<i32>>,
-    /// Which example it is: a place in the data, or the number of a draw.
-    pub sample: u64,
-}
-
 /// Examples by number.
 pub trait Source: Send + Sync {
     /// Examples in one pass. A source that draws has no end; its length is what one pass is taken
@@ -182,12 +173,19 @@ pub trait Source: Send + Sync {
         self.len() == 0
     }
 
-    /// Example `sample`: a function of the sample number alone. A source that draws takes any
-    /// number.
+    /// Example `sample`, as it is seen the `draw`th time that the run takes an example: a function of the two
+    /// numbers. Masks and augmentations depend on `draw`; evaluations give the sample's number again. A source
+    /// that draws takes any sample number.
     ///
     /// # Errors
     /// A file that changed or cannot be read.
-    fn get(&self, sample: u64) -> Result<Item>;
+    fn get(&self, sample: u64, draw: u64) -> Result<Item>;
+
+    /// Tokens of an example where examples differ in length, for batches by tokens; of a pair, of its longer
+    /// side.
+    fn size(&self, _sample: u64) -> usize {
+        1
+    }
 
     /// What it is for.
     fn split(&self) -> Split {
@@ -257,6 +255,70 @@ impl<T> PerSplit<T> {
     }
 }
 
+/// What a model must know of its data to be built.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Shape {
+    /// Tokens of the longest input; of pairs, of the longer side.
+    pub context: usize,
+    /// Ids of texts, and of targets, are below this.
+    pub vocab_size: usize,
+    /// Ids of sources are below this, where sources have a vocabulary of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_vocab_size: Option<usize>,
+    /// Channels, height and width of images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<[usize; 3]>,
+    /// Names of the classes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
+}
+
+impl Shape {
+    /// Of texts.
+    pub fn of_text(context: usize, vocab_size: usize) -> Self {
+        Self {
+            context,
+            vocab_size,
+            ..Self::default()
+        }
+    }
+}
+
+/// The tokenizers of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Tokenizers {
+    /// Of texts; of both sides of pairs, or of the sources.
+    pub text: Option<Tokenizer>,
+    /// Of the targets of pairs, when they have a vocabulary of their own.
+    pub target: Option<Tokenizer>,
+}
+
+impl Tokenizers {
+    /// One tokenizer for everything.
+    pub fn one(tokenizer: Tokenizer) -> Self {
+        Self {
+            text: Some(tokenizer),
+            target: None,
+        }
+    }
+
+    /// That of the targets.
+    pub fn of_targets(&self) -> Option<&Tokenizer> {
+        self.target.as_ref().or(self.text.as_ref())
+    }
+}
+
+/// What a model is to learn from a text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum View {
+    /// The token after each one; or what the data itself says.
+    #[default]
+    AsItIs,
+    /// Masked tokens, and how two segments follow each other.
+    Masked(MaskedView),
+}
+
 /// Prepared data.
 pub struct Data {
     /// What the model learns from.
@@ -265,12 +327,10 @@ pub struct Data {
     pub valid: Option<Arc<dyn Source>>,
     /// In order, whole.
     pub test: Option<Arc<dyn Source>>,
-    /// Length of every item.
-    pub context: usize,
-    /// Ids are below this.
-    pub vocab_size: usize,
-    /// `None` for random tokens.
-    pub tokenizer: Option<Tokenizer>,
+    /// What a model must know of it.
+    pub shape: Shape,
+    /// Text to ids; `None` where no text stands behind the ids.
+    pub tokenizers: Tokenizers,
     /// Bytes of text that a token stands for on average: bits per byte = loss / ln 2 / this. `None`
     /// where tokens stand for no text.
     pub bytes_per_token: PerSplit<Option<f64>>,
@@ -309,20 +369,26 @@ impl Data {
 pub fn prepare(
     config: &DataConfig,
     tokenizer: Option<&TokenizerConfig>,
-    saved: Option<&Tokenizer>,
+    saved: &Tokenizers,
     places: &Places,
     seed: u64,
+    view: &View,
 ) -> Result<Data> {
     // A run that goes on may come with its tokenizer and without the configuration of it.
-    let faults = match saved {
+    let faults = match saved.text {
         Some(_) => config.own_faults(),
         None => config.faults(tokenizer),
     };
     if !faults.is_empty() {
         return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }
+    if let (View::Masked(_), kind) = (view, config.kind()) {
+        return Err(Error::usage(format!(
+            "[data] kind = \"{kind}\" has no tokens to mask"
+        )));
+    }
     match config {
-        DataConfig::Text(c) => corpus::prepare(c, tokenizer, saved, places, seed),
+        DataConfig::Text(c) => corpus::prepare(c, tokenizer, saved.text.as_ref(), places, seed),
         DataConfig::Arithmetic(c) => problems::prepare(c, seed),
         DataConfig::Copy(c) => problems::prepare(c, seed),
         DataConfig::Reverse(c) => problems::prepare(c, seed),

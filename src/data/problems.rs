@@ -7,7 +7,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Data, Item, NOT_SCORED, PerSplit, Source, Split};
+use super::{
+    Data, Item, NOT_SCORED, PerSplit, Shape, Source, Split, TextItem, Tokenizers,
+};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream, mix};
 use crate::tokenizer::Tokenizer;
@@ -132,14 +134,13 @@ pub(super) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<Data> {
         tokenizer: tokenizer.clone(),
         seed,
     };
-    train.get(0)?;
+    train.get(0, 0)?;
     Ok(Data {
         train: Arc::new(train),
         valid,
         test,
-        context: context(problems),
-        vocab_size: tokenizer.vocab_size(),
-        tokenizer: Some(tokenizer),
+        shape: Shape::of_text(context(problems), tokenizer.vocab_size()),
+        tokenizers: Tokenizers::one(tokenizer),
         bytes_per_token: PerSplit::default(),
         tokens: PerSplit::default(),
     })
@@ -175,7 +176,7 @@ fn too_few(split: Split) -> Error {
 }
 
 /// A problem as an example of `context` tokens.
-fn item(problem: &Problem, sample: u64, tokenizer: &Tokenizer, context: usize) -> Result<Item> {
+fn item(problem: &Problem, tokenizer: &Tokenizer, context: usize) -> Result<Item> {
     let text = format!("{}{}{END}", problem.question, problem.answer);
     let ids: Vec<i32> = tokenizer
         .encode(&text)?
@@ -190,12 +191,11 @@ fn item(problem: &Problem, sample: u64, tokenizer: &Tokenizer, context: usize) -
     let mut inputs = ids;
     inputs.pop();
     inputs.resize(context, end);
-    Ok(Item {
+    Ok(Item::Text(TextItem {
         inputs,
         targets,
-        documents: None,
-        sample,
-    })
+        ..TextItem::default()
+    }))
 }
 
 /// Training problems without end.
@@ -210,7 +210,7 @@ impl<P: Problems> Source for Drawn<P> {
         PASS
     }
 
-    fn get(&self, sample: u64) -> Result<Item> {
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
         let sizes = self.problems.held_out();
         let purpose = Split::ALL.len() as u64;
         let mut stream = Stream::new(self.seed, Purpose::Synthetic, (sample, purpose, 0));
@@ -218,7 +218,7 @@ impl<P: Problems> Source for Drawn<P> {
             .map(|_| self.problems.draw(&mut stream))
             .find(|problem| sizes.split(problem.key) == Split::Train)
             .ok_or_else(|| too_few(Split::Train))
-            .and_then(|problem| item(&problem, sample, &self.tokenizer, context(&self.problems)))
+            .and_then(|problem| item(&problem, &self.tokenizer, context(&self.problems)))
     }
 
     fn drawn(&self) -> bool {
@@ -239,10 +239,9 @@ impl Source for Fixed {
         self.set.len()
     }
 
-    fn get(&self, sample: u64) -> Result<Item> {
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
         item(
             &self.set[sample as usize],
-            sample,
             &self.tokenizer,
             self.context,
         )

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Data, Item, PerSplit, Source, Split};
+use super::{Data, Item, Shape, TextItem, Tokenizers, PerSplit, Source, Split};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
@@ -62,7 +62,7 @@ impl Source for Random {
         }
     }
 
-    fn get(&self, sample: u64) -> Result<Item> {
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
         let mut stream = Stream::new(
             self.seed,
             Purpose::Synthetic,
@@ -74,12 +74,11 @@ impl Source for Random {
             .collect();
         let targets = inputs[1..].to_vec();
         inputs.pop();
-        Ok(Item {
+        Ok(Item::Text(TextItem {
             inputs,
             targets,
-            documents: None,
-            sample,
-        })
+            ..TextItem::default()
+        }))
     }
 
     fn split(&self) -> Split {
@@ -101,9 +100,8 @@ pub(super) fn prepare(config: &RandomTokensConfig, seed: u64) -> Data {
         train: Arc::new(source(Split::Train)),
         valid: (config.valid_items > 0).then(|| Arc::new(source(Split::Valid)) as Arc<dyn Source>),
         test: None,
-        context: config.context,
-        vocab_size: config.vocab_size,
-        tokenizer: None,
+        shape: Shape::of_text(config.context, config.vocab_size),
+        tokenizers: Tokenizers::default(),
         bytes_per_token: PerSplit::default(),
         tokens: PerSplit::default(),
     }

@@ -9,7 +9,7 @@ use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::{Dataset, DatasetError};
 use burn::tensor::Device;
 
-use super::loader::{self, Batch};
+use super::loader::{self, Batch, BatchSize};
 use super::{Item, Source, Split};
 use crate::error::Result;
 
@@ -20,7 +20,7 @@ pub struct Items(pub Arc<dyn Source>);
 impl Dataset<Item> for Items {
     fn get(&self, index: usize) -> std::result::Result<Item, DatasetError> {
         assert!(index < self.0.len(), "example {index} of {}", self.0.len());
-        self.0.get(index as u64).map_err(DatasetError::new)
+        self.0.get(index as u64, index as u64).map_err(DatasetError::new)
     }
 
     fn len(&self) -> usize {
@@ -35,8 +35,8 @@ pub struct TrainLoader {
     pub source: Arc<dyn Source>,
     /// The experiment's seed.
     pub seed: u64,
-    /// Examples of a step.
-    pub batch_size: usize,
+    /// How large a step is.
+    pub size: BatchSize,
     /// Examples of a micro-batch.
     pub micro_batch_size: usize,
     /// Steps already done.
@@ -45,12 +45,27 @@ pub struct TrainLoader {
     pub to_step: u64,
 }
 
+impl TrainLoader {
+    /// Examples of a step, where steps are counted in tokens on average.
+    fn items_of_a_step(&self) -> usize {
+        let items = match self.size {
+            BatchSize::Items(items) => items,
+            BatchSize::Tokens(budget) => {
+                let some = self.source.len().clamp(1, 1000);
+                let tokens: usize = (0..some as u64).map(|i| self.source.size(i)).sum();
+                budget * some / tokens.max(1)
+            }
+        };
+        items.max(1)
+    }
+}
+
 impl DataLoader<Batch> for TrainLoader {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<Batch> + 'a> {
         let steps = loader::train_stream(
             Arc::clone(&self.source),
             self.seed,
-            self.batch_size,
+            self.size,
             self.micro_batch_size,
             self.from_step,
         );
@@ -63,7 +78,7 @@ impl DataLoader<Batch> for TrainLoader {
     }
 
     fn num_items(&self) -> usize {
-        self.to_step.saturating_sub(self.from_step) as usize * self.batch_size
+        self.to_step.saturating_sub(self.from_step) as usize * self.items_of_a_step()
     }
 
     fn to_device(&self, _device: &Device) -> Arc<dyn DataLoader<Batch>> {
@@ -72,7 +87,7 @@ impl DataLoader<Batch> for TrainLoader {
 
     /// Whole steps: those that begin in the range.
     fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<Batch>> {
-        let step = |item: usize| self.from_step + item.div_ceil(self.batch_size.max(1)) as u64;
+        let step = |item: usize| self.from_step + item.div_ceil(self.items_of_a_step()) as u64;
         Arc::new(Self {
             from_step: step(start).min(self.to_step),
             to_step: step(end).min(self.to_step),
@@ -129,8 +144,12 @@ impl Source for Part {
         self.len
     }
 
-    fn get(&self, sample: u64) -> Result<Item> {
-        self.source.get(self.start + sample)
+    fn get(&self, sample: u64, draw: u64) -> Result<Item> {
+        self.source.get(self.start + sample, self.start + draw)
+    }
+
+    fn size(&self, sample: u64) -> usize {
+        self.source.size(self.start + sample)
     }
 
     fn split(&self) -> Split {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::cache::Tokens;
-use super::{Item, NOT_SCORED, Source, Split};
+use super::{Item, TextItem, NOT_SCORED, Source, Split};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
@@ -79,7 +79,7 @@ impl Source for TextSource {
         }
     }
 
-    fn get(&self, sample: u64) -> Result<Item> {
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
         assert!(
             self.drawn() || sample < self.len() as u64,
             "window {sample} of {}",
@@ -108,12 +108,12 @@ impl Source for TextSource {
         });
         inputs.resize(self.context, 0);
         targets.resize(self.context, NOT_SCORED);
-        Ok(Item {
+        Ok(Item::Text(TextItem {
             inputs,
             targets,
-            documents,
-            sample,
-        })
+        documents,
+            ..TextItem::default()
+        }))
     }
 
     fn split(&self) -> Split {

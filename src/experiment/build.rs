@@ -1,12 +1,11 @@
 //! From a checked experiment to the things that run: device, data, model, optimizer, job.
 
 use super::Experiment;
-use crate::data::{self, Data, DataConfig, Places};
+use crate::data::{self, Data, DataConfig, Places, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::model::{Decoder, ModelConfig, ModelInputs};
-use crate::task::{CausalLm, TaskConfig};
-use crate::tokenizer::Tokenizer;
+use crate::model::ModelInputs;
+use crate::task::Objective;
 use crate::train::checkpoint::State;
 use crate::train::config::Dtype;
 use crate::train::ema::Ema;
@@ -40,49 +39,34 @@ pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
     Ok(if training { device.autodiff() } else { device })
 }
 
-/// Reads or generates the data; `saved` is the run's own tokenizer when there is one.
+/// Reads or generates the data; `saved` are the run's own tokenizers when there are any.
 ///
 /// # Errors
 /// Faults of `[data]` and `[tokenizer]`, files that are missing or unreadable, a split too short for one window.
-pub fn data(experiment: &Experiment, places: &Places, saved: Option<&Tokenizer>) -> Result<Data> {
+pub fn data(experiment: &Experiment, places: &Places, saved: &Tokenizers) -> Result<Data> {
     data::prepare(
         &experiment.data,
         experiment.tokenizer.as_ref(),
         saved,
         places,
         experiment.seed,
+        &experiment.task.view(),
     )
 }
 
-/// The network, its parameters not yet drawn.
-pub fn network(
-    experiment: &Experiment,
-    vocab_size: usize,
-    context: usize,
-    device: &Device,
-) -> Decoder {
+/// The network with its objective, every parameter named by its path and none drawn yet.
+///
+/// # Errors
+/// A model that cannot learn the task.
+pub fn objective(experiment: &Experiment, shape: &Shape, device: &Device) -> Result<Objective> {
     let inputs = ModelInputs {
-        vocab_size,
-        context,
+        shape,
         seed: experiment.seed,
         device,
     };
-    match &experiment.model {
-        ModelConfig::Decoder(config) => config.init(&inputs),
-    }
-}
-
-/// The network with its objective, every parameter named by its path.
-pub fn task(experiment: &Experiment, network: Decoder) -> CausalLm {
-    let task = match &experiment.task {
-        TaskConfig::CausalLm(config) => CausalLm::new(
-            network,
-            config,
-            experiment.seed,
-            answers_are_exact(&experiment.data),
-        ),
-    };
-    parameters::name_parameters(task)
+    let exact = answers_are_exact(&experiment.data);
+    let objective = experiment.task.init(&experiment.model, &inputs, exact)?;
+    Ok(parameters::name_parameters(objective))
 }
 
 /// Whether a row has one right answer, so that the share of exact ones is a metric.
@@ -98,9 +82,7 @@ fn answers_are_exact(data: &DataConfig) -> bool {
 
 /// The schedule, as the model's width makes it.
 pub fn schedule(experiment: &Experiment) -> ScheduleConfig {
-    match &experiment.model {
-        ModelConfig::Decoder(config) => experiment.schedule.for_width(config.d_model),
-    }
+    experiment.schedule.for_width(experiment.model.d_model())
 }
 
 /// A fresh job: step 0, initial weights, empty optimizer.
@@ -110,11 +92,11 @@ pub fn schedule(experiment: &Experiment) -> ScheduleConfig {
 pub fn job(
     experiment: &Experiment,
     data: &Data,
-    model: &CausalLm,
+    model: &Objective,
     optimizer: ModuleOptimizer,
     run: RunDir,
     stop: Stop,
-) -> Job<CausalLm> {
+) -> Job<Objective> {
     Job {
         config: experiment.train.clone(),
         seed: experiment.seed,

@@ -1,11 +1,10 @@
 //! A run from its first file to its last: new, fresh, resumed, or opened for use.
 
 use super::{Experiment, Loaded, build, changes, resolved_toml, used};
-use crate::data::{Data, DataConfig, Places};
+use crate::data::{Data, DataConfig, Places, Tokenizers};
 use crate::error::{Error, Result};
 use crate::generate::{Generator, Sampling};
-use crate::task::CausalLm;
-use crate::tokenizer::Tokenizer;
+use crate::task::Objective;
 use crate::train::checkpoint::{self, Checkpoint};
 use crate::train::job::{Job, Observer, Outcome, Report};
 use crate::train::journal::Journal;
@@ -76,22 +75,21 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     };
     let experiment = &loaded.experiment;
     let device = build::device(experiment, true)?;
-    let data = build::data(experiment, &places(loaded), None)?;
-    require_prompt(experiment, data.tokenizer.as_ref())?;
+    let data = build::data(experiment, &places(loaded), &Tokenizers::default())?;
+    require_prompt(experiment, &data.tokenizers)?;
     let stop = Stop::on_signals()?;
-    let network = build::network(experiment, data.vocab_size, data.context, &device);
-    let model = build::task(experiment, network);
+    let model = build::objective(experiment, &data.shape, &device)?;
     let optimizer = optim::build(&experiment.optimizer, &model)?;
     let run = RunDir::create(folder, existing)?;
-    describe(&run, loaded, data.tokenizer.as_ref())?;
+    describe(&run, loaded, &data)?;
     let model = parameters::materialised(model);
     let job = build::job(experiment, &data, &model, optimizer, run, stop);
     launch(experiment, &data, model, job, options)
 }
 
 /// An error when the text that is to be continued at evaluations cannot be encoded.
-fn require_prompt(experiment: &Experiment, tokenizer: Option<&Tokenizer>) -> Result<()> {
-    let (Some(sample), Some(tokenizer)) = (&experiment.train.sample, tokenizer) else {
+fn require_prompt(experiment: &Experiment, tokenizers: &Tokenizers) -> Result<()> {
+    let (Some(sample), Some(tokenizer)) = (&experiment.train.sample, &tokenizers.text) else {
         return Ok(());
     };
     let fault = |reason: &str| {
@@ -108,13 +106,21 @@ fn require_prompt(experiment: &Experiment, tokenizer: Option<&Tokenizer>) -> Res
 }
 
 /// Writes what a run is before its first step; the resolved experiment last, since it makes the folder a run.
-fn describe(run: &RunDir, loaded: &Loaded, tokenizer: Option<&Tokenizer>) -> Result<()> {
+fn describe(run: &RunDir, loaded: &Loaded, data: &Data) -> Result<()> {
     let experiment = &loaded.experiment;
     let machine = serde_json::to_string_pretty(&Machine::here(&experiment.train.device))
         .map_err(|e| Error::run(format!("cannot describe the machine: {e}")))?;
     run.write(run_dir::MACHINE, format!("{machine}\n").as_bytes())?;
-    if let Some(tokenizer) = tokenizer {
-        tokenizer.save(&run.path(run_dir::TOKENIZER))?;
+    let shape = serde_json::to_string_pretty(&data.shape)
+        .map_err(|e| Error::run(format!("cannot describe the data: {e}")))?;
+    run.write(run_dir::DATA, format!("{shape}\n").as_bytes())?;
+    for (tokenizer, file) in [
+        (&data.tokenizers.text, run_dir::TOKENIZER),
+        (&data.tokenizers.target, run_dir::TARGET_TOKENIZER),
+    ] {
+        if let Some(tokenizer) = tokenizer {
+            tokenizer.save(&run.path(file))?;
+        }
     }
     run.write(run_dir::EXPERIMENT, loaded.source.as_bytes())?;
     let resolved = resolved_toml(&anchored(experiment, &places(loaded))?);
@@ -161,13 +167,12 @@ fn go_on(
     for refused in &search.refused {
         (options.notice)(&format!("passed over: {refused}"));
     }
-    let saved = used::tokenizer(folder)?;
-    let data = build::data(experiment, places, saved.as_ref())?;
-    require_prompt(experiment, data.tokenizer.as_ref())?;
+    let saved = used::tokenizers(folder)?;
+    let data = build::data(experiment, places, &saved)?;
+    require_prompt(experiment, &data.tokenizers)?;
     let stop = Stop::on_signals()?;
     let device = build::device(experiment, true)?;
-    let network = build::network(experiment, data.vocab_size, data.context, &device);
-    let model = build::task(experiment, network);
+    let model = build::objective(experiment, &data.shape, &device)?;
     let optimizer = optim::build(&experiment.optimizer, &model)?;
     let mut job = build::job(experiment, &data, &model, optimizer, run, stop);
     let model = match search.found {
@@ -191,7 +196,7 @@ fn go_on(
 }
 
 /// Weights, moments, average and bookkeeping of a checkpoint.
-fn restored(found: &Checkpoint, model: CausalLm, job: &mut Job<CausalLm>) -> Result<CausalLm> {
+fn restored(found: &Checkpoint, model: Objective, job: &mut Job<Objective>) -> Result<Objective> {
     let model = found.load_model(model)?;
     job.optimizer = found.load_optimizer(job.optimizer.clone(), &model)?;
     if let Some(decay) = job.config.ema {
@@ -211,8 +216,8 @@ fn restored(found: &Checkpoint, model: CausalLm, job: &mut Job<CausalLm>) -> Res
 fn launch(
     experiment: &Experiment,
     data: &Data,
-    model: CausalLm,
-    job: Job<CausalLm>,
+    model: Objective,
+    job: Job<Objective>,
     options: Options,
 ) -> Result<Outcome> {
     let folder = job.run.root().to_path_buf();
@@ -227,8 +232,8 @@ fn launch(
     let observer = Follower {
         options,
         experiment: experiment.clone(),
-        tokenizer: data.tokenizer.clone(),
-        context: data.context,
+        tokenizers: data.tokenizers.clone(),
+        context: data.shape.context,
         samples,
     };
     let outcome = train::run(model, job, Box::new(observer), view, &experiment.name)?;
@@ -250,21 +255,22 @@ pub fn places(loaded: &Loaded) -> Places {
 struct Follower {
     options: Options,
     experiment: Experiment,
-    tokenizer: Option<Tokenizer>,
+    tokenizers: Tokenizers,
     context: usize,
     samples: Option<Journal>,
 }
 
-impl Observer<CausalLm> for Follower {
+impl Observer<Objective> for Follower {
     fn report(&mut self, report: &Report) {
         (self.options.report)(report);
     }
 
-    fn evaluated(&mut self, step: u64, model: &CausalLm) -> Result<()> {
-        let (Some(config), Some(tokenizer), Some(samples)) = (
+    fn evaluated(&mut self, step: u64, model: &Objective) -> Result<()> {
+        let (Some(config), Some(tokenizer), Some(samples), Some(decoder)) = (
             &self.experiment.train.sample,
-            &self.tokenizer,
+            &self.tokenizers.text,
             &mut self.samples,
+            model.language_model(),
         ) else {
             return Ok(());
         };
@@ -274,7 +280,7 @@ impl Observer<CausalLm> for Follower {
             ..Sampling::default()
         };
         let prompt = tokenizer.encode(&config.prompt)?;
-        let mut generator = Generator::new(&model.model, self.context, &prompt)?;
+        let mut generator = Generator::new(decoder, self.context, &prompt)?;
         for _ in 0..config.tokens {
             generator.next(&sampling);
         }

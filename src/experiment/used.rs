@@ -1,9 +1,9 @@
 //! A run that is there: opened for evaluation and generation, its scores written down.
 
 use super::{Experiment, build, run};
-use crate::data::{DataConfig, Places};
+use crate::data::{DataConfig, Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
-use crate::task::CausalLm;
+use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
 use crate::train::checkpoint::{self, Checkpoint};
 use crate::train::evaluation::Scores;
@@ -20,13 +20,13 @@ pub struct Opened {
     /// What was trained.
     pub experiment: Experiment,
     /// Weights in evaluation mode.
-    pub model: CausalLm,
+    pub model: Objective,
     /// Where its data is looked for.
     pub places: Places,
-    /// The run's tokenizer.
-    pub tokenizer: Option<Tokenizer>,
-    /// Longest training input.
-    pub context: usize,
+    /// The run's tokenizers.
+    pub tokenizers: Tokenizers,
+    /// What the model knows of its data.
+    pub shape: Shape,
     /// The checkpoint's step.
     pub step: u64,
 }
@@ -71,31 +71,19 @@ pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened>
         .collect();
     let loaded = super::load(&folder.join(run_dir::RESOLVED), &sets)?;
     super::check::check_without_files(&loaded)?;
-    let tokenizer = tokenizer(folder)?;
-    let random = matches!(loaded.experiment.data, DataConfig::RandomTokens(_));
-    if tokenizer.is_none() && !random {
-        return Err(Error::run(format!(
-            "{} is missing: without it nobody knows what the model's tokens stand for",
-            folder.join(run_dir::TOKENIZER).display()
-        )));
-    }
+    let tokenizers = tokenizers(folder)?;
+    let shape = shape(folder)?;
     let checkpoint = chosen(folder, which)?;
     let places = run::places(&loaded);
     let experiment = loaded.experiment;
-    let context = experiment.data.context();
     let device = build::device(&experiment, false)?;
-    let vocab_size = match &tokenizer {
-        Some(tokenizer) => tokenizer.vocab_size(),
-        None => build::data(&experiment, &places, None)?.vocab_size,
-    };
-    let network = build::network(&experiment, vocab_size, context, &device);
-    let model = checkpoint.load_evaluated(build::task(&experiment, network))?;
+    let model = checkpoint.load_evaluated(build::objective(&experiment, &shape, &device)?)?;
     Ok(Opened {
         model: model.valid(),
         experiment,
         places,
-        tokenizer,
-        context,
+        tokenizers,
+        shape,
         step: checkpoint.state().step,
     })
 }
@@ -182,17 +170,27 @@ pub fn scores_json(step: u64, scores: &Scores) -> Map<String, Value> {
     object
 }
 
-/// The run's own tokenizer, when it has one.
+/// The run's own tokenizers, as far as it has any.
 ///
 /// # Errors
 /// A file that is no tokenizer.
-pub fn tokenizer(folder: &Path) -> Result<Option<Tokenizer>> {
-    let path = folder.join(run_dir::TOKENIZER);
-    if path.is_file() {
-        Tokenizer::load(&path).map(Some)
-    } else {
-        Ok(None)
-    }
+pub fn tokenizers(folder: &Path) -> Result<Tokenizers> {
+    let load = |name: &str| {
+        let path = folder.join(name);
+        path.is_file().then(|| Tokenizer::load(&path)).transpose()
+    };
+    Ok(Tokenizers {
+        text: load(run_dir::TOKENIZER)?,
+        target: load(run_dir::TARGET_TOKENIZER)?,
+    })
+}
+
+/// What the run's model knows of its data.
+fn shape(folder: &Path) -> Result<Shape> {
+    let path = folder.join(run_dir::DATA);
+    let text = fs::read(&path).map_err(Error::io("read", &path))?;
+    serde_json::from_slice(&text)
+        .map_err(|e| Error::run(format!("{} is damaged: {e}", path.display())))
 }
 
 /// A text that a model trained on this data can continue.

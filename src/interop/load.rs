@@ -4,6 +4,7 @@ use super::HfModel;
 use super::rename::{Rule, Table};
 use super::weights::{Array, Weights};
 use crate::error::{Error, Fault, Result};
+use crate::data::Shape;
 use crate::model::{Decoder, ModelInputs};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -23,8 +24,7 @@ pub(super) fn decoder(model: &HfModel, device: &Device) -> Result<Decoder> {
         }]));
     }
     let inputs = ModelInputs {
-        vocab_size: model.vocab_size,
-        context: model.context,
+        shape: &Shape::of_text(model.context, model.vocab_size),
         seed: 0,
         device,
     };

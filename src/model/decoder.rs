@@ -3,17 +3,18 @@
 //! With its keys it is GPT (post-norm), GPT-2 (pre-norm), LLaMA (RMS norm, rotary, gated), Falcon and GPT-NeoX
 //! (parallel), MPT and BLOOM (linear biases) and everything between.
 
-use super::ModelInputs;
+use super::{Keys, ModelInputs};
 use crate::nn::Kind;
-use crate::nn::attention::{AttentionConfig, LayerCache, Mask};
+use crate::nn::attention::{AttentionConfig, Mask};
 use crate::nn::embed::Embedding;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::init::{Init, InitConfig, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::NormConfig;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Position, PositionConfig, PositionShape, Span};
-use crate::stack::{Dropout, NormPlacement, Stack, StackContext, StackShape};
+use crate::nn::position::{Places, Position, PositionConfig, Span};
+use crate::stack::block::BlockCache;
+use crate::stack::{NormPlacement, Stack, StackContext};
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
@@ -105,25 +106,34 @@ impl Default for DecoderConfig {
 }
 
 impl DecoderConfig {
-    /// The dropouts, each key's own value or the common one.
-    pub fn dropouts(&self) -> Dropout {
-        Dropout {
-            embedding: self.dropout_embedding.unwrap_or(self.dropout),
-            attention: self.dropout_attention.unwrap_or(self.dropout),
-            residual: self.dropout_residual.unwrap_or(self.dropout),
-            path: self.drop_path,
+    /// What it has in common with other transformers.
+    pub fn keys(&self) -> Keys<'_> {
+        Keys {
+            n_layers: [Some(("n_layers", self.n_layers)), None],
+            d_model: self.d_model,
+            norm: &self.norm,
+            norm_placement: self.norm_placement,
+            final_norm: self.final_norm,
+            shared_parallel_norm: self.shared_parallel_norm,
+            embedding_norm: self.embedding_norm,
+            position: &self.position,
+            attention: &self.attention,
+            feed_forward: &self.feed_forward,
+            dropout: self.dropout,
+            own_dropouts: [
+                self.dropout_embedding,
+                self.dropout_attention,
+                self.dropout_residual,
+            ],
+            drop_path: self.drop_path,
+            init: &self.init,
         }
-    }
-
-    /// Whether a norm follows the last block.
-    pub fn has_final_norm(&self) -> bool {
-        self.final_norm
-            .unwrap_or(self.norm_placement.wants_final_norm())
     }
 
     /// Builds the network; its parameters are drawn when they are first used.
     pub fn init(&self, inputs: &ModelInputs) -> Decoder {
-        let (_, beta) = self.norm_placement.alpha_beta(self.n_layers);
+        let keys = self.keys();
+        let (alpha, beta) = self.norm_placement.alpha_beta(self.n_layers);
         let init = Init::new(
             inputs.device,
             inputs.seed,
@@ -131,36 +141,18 @@ impl DecoderConfig {
             2 * self.n_layers,
             beta,
         );
-        let shape = StackShape {
-            n_layers: self.n_layers,
-            d_model: self.d_model,
-            norm: &self.norm,
-            norm_placement: self.norm_placement,
-            shared_parallel_norm: self.shared_parallel_norm.unwrap_or(true),
-            final_norm: self.has_final_norm(),
-            attention: &self.attention,
-            feed_forward: &self.feed_forward,
-            dropout: self.dropouts(),
-        };
-        let position = PositionShape {
-            d_model: self.d_model,
-            n_heads: self.attention.n_heads(),
-            d_head: self.attention.d_head(self.d_model),
-            n_layers: self.n_layers,
-            context: inputs.context,
-            causal: true,
-        };
+        let shape = keys.stack(self.n_layers, alpha);
+        let position = keys.position_shape(self.n_layers, inputs.shape.context, true);
         let root = (self.d_model as f64).sqrt();
         let norm = self.embedding_norm.then_some(&self.norm);
         let scale = if self.embedding_scale { root } else { 1.0 };
+        let vocab = inputs.shape.vocab_size;
         Decoder {
-            embedding: Embedding::new(inputs.vocab_size, self.d_model, scale, norm, &init),
+            embedding: Embedding::new(vocab, self.d_model, scale, norm, &init),
             position: self.position.init(&position, &init),
             stack: Stack::new(&shape, &init),
-            head: (!self.tie_embeddings).then(|| {
-                let vocab = inputs.vocab_size;
-                Linear::new(self.d_model, vocab, self.head_bias, Role::Head, &init)
-            }),
+            head: (!self.tie_embeddings)
+                .then(|| Linear::new(self.d_model, vocab, self.head_bias, Role::Head, &init)),
             dropout: shape.dropout.embedding,
             head_factor: if self.head_scale { 1.0 / root } else { 1.0 },
         }
@@ -207,13 +199,13 @@ impl DecoderInput {
 /// Keys and values of the tokens already read, one entry for each layer.
 #[derive(Clone, Debug)]
 pub struct DecoderCache {
-    layers: Vec<LayerCache>,
+    layers: Vec<BlockCache>,
 }
 
 impl DecoderCache {
     /// Tokens read.
     pub fn len(&self) -> usize {
-        self.layers.first().map_or(0, LayerCache::len)
+        self.layers.first().map_or(0, |layer| layer.own.len())
     }
 
     /// Whether nothing was read yet.
@@ -226,7 +218,7 @@ impl Decoder {
     /// An empty cache for this model.
     pub fn cache(&self) -> DecoderCache {
         DecoderCache {
-            layers: vec![LayerCache::default(); self.stack.blocks.len()],
+            layers: vec![BlockCache::default(); self.stack.blocks.len()],
         }
     }
 
@@ -266,6 +258,7 @@ impl Decoder {
             places: &places,
             prepared: &scheme.prepare(span, &device),
             mask: &mask,
+            memory: None,
             cache: cache.map(|cache| cache.layers.as_mut_slice()),
             pass,
         };

@@ -3,7 +3,15 @@
 pub mod decoder;
 pub mod preset;
 
+use crate::data::Shape;
 use crate::nn::Kind;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::feed_forward::FeedForwardConfig;
+use crate::nn::init::InitConfig;
+use crate::nn::norm::NormConfig;
+use crate::nn::position::{PositionConfig, PositionShape};
+use crate::stack::{Dropout, NormPlacement, StackShape};
+use burn::module::{Module, ModuleVisitor};
 use burn::tensor::Device;
 pub use decoder::{Decoder, DecoderConfig};
 use serde::{Deserialize, Serialize};
@@ -19,13 +27,154 @@ pub enum ModelConfig {
     Decoder(DecoderConfig),
 }
 
+impl ModelConfig {
+    /// The value of the key `kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Decoder(_) => decoder::KIND.kind,
+        }
+    }
+
+    /// Width of the residual stream, or of the last feature map.
+    pub fn d_model(&self) -> usize {
+        match self {
+            Self::Decoder(c) => c.d_model,
+        }
+    }
+
+    /// Shows its parameters to a visitor, without what a task adds.
+    pub fn visit<V: ModuleVisitor>(&self, inputs: &ModelInputs, visitor: &mut V) {
+        match self {
+            Self::Decoder(c) => c.init(inputs).visit(visitor),
+        }
+    }
+
+    /// Whether a table of embeddings is also the product onto the vocabulary.
+    pub fn ties_head(&self) -> bool {
+        match self {
+            Self::Decoder(c) => c.tie_embeddings,
+        }
+    }
+
+    /// Positions that an input of this shape has.
+    pub fn tokens(&self, shape: &Shape) -> usize {
+        match self {
+            Self::Decoder(_) => shape.context,
+        }
+    }
+
+    /// What speed and cost are counted in.
+    pub fn item(&self) -> ItemOf {
+        match self {
+            Self::Decoder(_) => ItemOf::Token,
+        }
+    }
+
+    /// What it has in common with other transformers; `None` when it is none.
+    pub fn keys(&self) -> Option<Keys<'_>> {
+        match self {
+            Self::Decoder(c) => Some(c.keys()),
+        }
+    }
+}
+
+/// What speed and cost are counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemOf {
+    /// Tokens of a text.
+    Token,
+    /// Tokens of either side of a pair.
+    Pair,
+    /// Images.
+    Image,
+}
+
+/// The keys that all transformers have, borrowed from a model's config.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys<'a> {
+    /// Keys of the numbers of blocks, and their values.
+    pub n_layers: [Option<(&'static str, usize)>; 2],
+    /// Width of the residual stream.
+    pub d_model: usize,
+    /// Every norm.
+    pub norm: &'a NormConfig,
+    /// Where norms stand.
+    pub norm_placement: NormPlacement,
+    /// Whether a norm follows the last block; as the placement wants it when absent.
+    pub final_norm: Option<bool>,
+    /// Whether parallel layers share one norm.
+    pub shared_parallel_norm: Option<bool>,
+    /// Whether the embeddings are normalised.
+    pub embedding_norm: bool,
+    /// How the model knows where a token stands.
+    pub position: &'a PositionConfig,
+    /// Every attention.
+    pub attention: &'a AttentionConfig,
+    /// Every feed-forward layer.
+    pub feed_forward: &'a FeedForwardConfig,
+    /// Every dropout that has no key of its own.
+    pub dropout: f64,
+    /// Dropouts with keys of their own: on embeddings, attention weights, results of layers.
+    pub own_dropouts: [Option<f64>; 3],
+    /// Probability that a row skips a layer.
+    pub drop_path: f64,
+    /// How the initial weights are drawn.
+    pub init: &'a InitConfig,
+}
+
+impl Keys<'_> {
+    /// The dropouts, each key's own value or the common one.
+    pub fn dropouts(&self) -> Dropout {
+        let [embedding, attention, residual] = self.own_dropouts;
+        Dropout {
+            embedding: embedding.unwrap_or(self.dropout),
+            attention: attention.unwrap_or(self.dropout),
+            residual: residual.unwrap_or(self.dropout),
+            path: self.drop_path,
+        }
+    }
+
+    /// Whether a norm follows the last block.
+    pub fn has_final_norm(&self) -> bool {
+        self.final_norm
+            .unwrap_or(self.norm_placement.wants_final_norm())
+    }
+
+    /// A stack of `n_layers` blocks, with DeepNorm's α.
+    pub fn stack(&self, n_layers: usize, alpha: f64) -> StackShape<'_> {
+        StackShape {
+            n_layers,
+            d_model: self.d_model,
+            norm: self.norm,
+            norm_placement: self.norm_placement,
+            alpha,
+            shared_parallel_norm: self.shared_parallel_norm.unwrap_or(true),
+            final_norm: self.has_final_norm(),
+            attention: self.attention,
+            feed_forward: self.feed_forward,
+            dropout: self.dropouts(),
+            cross_attention: false,
+        }
+    }
+
+    /// What a position scheme is built from.
+    pub fn position_shape(&self, n_layers: usize, context: usize, causal: bool) -> PositionShape {
+        PositionShape {
+            d_model: self.d_model,
+            n_heads: self.attention.n_heads(),
+            d_head: self.attention.d_head(self.d_model),
+            n_layers,
+            context,
+            causal,
+        }
+    }
+}
+
 /// What a model learns about its surroundings when it is built.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelInputs<'a> {
-    /// Tokens of the vocabulary.
-    pub vocab_size: usize,
-    /// Longest training input in tokens.
-    pub context: usize,
+    /// Vocabulary, longest input, image size.
+    pub shape: &'a Shape,
     /// Seed of the initial weights.
     pub seed: u64,
     /// Where parameters live.

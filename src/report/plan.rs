@@ -5,8 +5,11 @@
 //! and 12·layers·heads·d_head·context for the attention products, without a discount for the causal mask
 //! (Chowdhery et al. 2022, PaLM, appendix B).
 
-use crate::model::{DecoderConfig, ModelConfig, ModelInputs};
+use crate::data::Shape;
+use crate::error::Result;
+use crate::model::{ItemOf, ModelConfig, ModelInputs};
 use crate::nn::attention::AttentionConfig;
+use crate::task::TaskConfig;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use std::collections::BTreeMap;
@@ -16,10 +19,10 @@ use std::collections::BTreeMap;
 pub struct Question<'a> {
     /// The network.
     pub model: &'a ModelConfig,
-    /// Tokens of the vocabulary.
-    pub vocab_size: usize,
-    /// Length of an input.
-    pub context: usize,
+    /// What it is to learn, whose heads are then counted; the network alone when absent.
+    pub task: Option<&'a TaskConfig>,
+    /// Vocabulary, longest input, image size.
+    pub shape: &'a Shape,
     /// Items that are in memory at once.
     pub micro_batch_size: usize,
     /// What the optimizer keeps, in 32-bit floats.
@@ -61,27 +64,22 @@ impl Plan {
 }
 
 /// Plans a model on `device`, which is not used.
-pub fn plan(question: &Question, device: &Device) -> Plan {
+///
+/// # Errors
+/// A model that cannot learn the task.
+pub fn plan(question: &Question, device: &Device) -> Result<Plan> {
     let inputs = ModelInputs {
-        vocab_size: question.vocab_size,
-        context: question.context,
+        shape: question.shape,
         seed: 0,
         device,
     };
-    let ModelConfig::Decoder(config) = question.model;
-    let model = config.init(&inputs);
     let mut count = Count::default();
-    model.visit(&mut count);
+    match question.task {
+        Some(task) => task.init(question.model, &inputs, false)?.visit(&mut count),
+        None => question.model.visit(&inputs, &mut count),
+    }
     let parts = count.parts.values();
     let params = parts.fold(0, |sum: usize, part| sum.saturating_add(*part));
-    let head = if config.tie_embeddings {
-        question.vocab_size as f64 * config.d_model as f64
-    } else {
-        0.0
-    };
-    let AttentionConfig::MultiHead(attention) = &config.attention;
-    let width = attention.n_heads * attention.d_head(config.d_model);
-    let products = config.n_layers as f64 * width as f64 * question.context as f64;
     let weights = params as u128 * question.value_bytes as u128;
     let Moments { matrices, others } = question.moments;
     let inner = count.blocks as u128;
@@ -90,16 +88,40 @@ pub fn plan(question: &Question, device: &Device) -> Plan {
         ("parameters", bytes(weights)),
         ("gradients", bytes(weights)),
         ("optimizer", bytes(4 * moments)),
-        ("activations", bytes(activations(config, question))),
+        ("activations", bytes(activations(question))),
     ]);
     if question.ema {
         memory_bytes.insert("average", bytes(weights));
     }
-    Plan {
+    Ok(Plan {
         params,
         parts: count.parts,
-        flops_per_item: 6.0 * (count.matrices as f64 + head) + 12.0 * products,
+        flops_per_item: flops(question, count.matrices as f64),
         memory_bytes,
+    })
+}
+
+/// FLOPs of a training step for each item: a token, or an image.
+fn flops(question: &Question, matrices: f64) -> f64 {
+    let shape = question.shape;
+    let Some(keys) = question.model.keys() else {
+        // Convolutions are not counted.
+        return 6.0 * matrices;
+    };
+    let head = match question.model.ties_head() {
+        true => shape.vocab_size as f64 * keys.d_model as f64,
+        false => 0.0,
+    };
+    let tokens = question.model.tokens(shape);
+    let width = keys.attention.n_heads() * keys.attention.d_head(keys.d_model);
+    let layers: usize = keys.n_layers.iter().flatten().map(|(_, n)| n).sum();
+    let products = (layers * width) as f64 * tokens as f64;
+    let token = 6.0 * (matrices + head) + 12.0 * products;
+    match question.model.item() {
+        ItemOf::Token => token,
+        // Of a pair, a token goes through one of the two stacks.
+        ItemOf::Pair => token / 2.0,
+        ItemOf::Image => token * tokens as f64,
     }
 }
 
@@ -110,16 +132,21 @@ fn bytes(bytes: u128) -> u64 {
 
 /// Bytes kept for the backward pass: in each layer the inputs of its products and of its norms; at the end
 /// the logits and their gradient.
-fn activations(config: &DecoderConfig, question: &Question) -> u128 {
+fn activations(question: &Question) -> u128 {
+    let shape = question.shape;
+    let Some(keys) = question.model.keys() else {
+        return 0;
+    };
     // Each factor is below 2²⁴ or a tensor's length; their products pass 2⁶⁴ and may pass 2¹²⁸.
-    let tokens = question.micro_batch_size as u128 * question.context as u128;
-    let AttentionConfig::MultiHead(attention) = &config.attention;
-    let d_head = attention.d_head(config.d_model) as u128;
+    let tokens = question.micro_batch_size as u128 * question.model.tokens(shape) as u128;
+    let AttentionConfig::MultiHead(attention) = keys.attention;
+    let d_head = attention.d_head(keys.d_model) as u128;
     let heads = 2 * (attention.n_heads as u128 + attention.n_kv_heads() as u128);
-    let inner = 2 * config.feed_forward.d_ff(config.d_model) as u128;
-    let width = config.d_model as u128;
+    let inner = 2 * keys.feed_forward.d_ff(keys.d_model) as u128;
+    let width = keys.d_model as u128;
     let layer = 6 * width + heads * d_head + inner;
-    let token = config.n_layers as u128 * layer + 2 * (width + question.vocab_size as u128);
+    let layers: u128 = keys.n_layers.iter().flatten().map(|(_, n)| *n as u128).sum();
+    let token = layers * layer + 2 * (width + shape.vocab_size as u128);
     tokens.saturating_mul(token.saturating_mul(question.value_bytes as u128))
 }
 
@@ -181,12 +208,12 @@ mod tests {
     use super::*;
     use crate::model::DecoderConfig;
 
-    fn planned(config: DecoderConfig, change: impl Fn(&mut Question)) -> Plan {
+    fn planned(config: DecoderConfig, context: usize, change: impl Fn(&mut Question)) -> Plan {
         let model = ModelConfig::Decoder(config);
         let mut question = Question {
             model: &model,
-            vocab_size: 100,
-            context: 64,
+            task: None,
+            shape: &Shape::of_text(context, 100),
             micro_batch_size: 2,
             moments: Moments {
                 matrices: 2,
@@ -196,22 +223,22 @@ mod tests {
             value_bytes: 4,
         };
         change(&mut question);
-        plan(&question, &Device::default())
+        plan(&question, &Device::default()).unwrap()
     }
 
     #[test]
     fn memory_counts_what_is_kept() {
-        let adam = planned(DecoderConfig::default(), |_| {});
+        let adam = planned(DecoderConfig::default(), 64, |_| {});
         let weights = 4 * adam.params as u64;
         assert_eq!(adam.memory_bytes["optimizer"], 2 * weights);
         assert!(!adam.memory_bytes.contains_key("average"));
-        let half = planned(DecoderConfig::default(), |q| {
+        let half = planned(DecoderConfig::default(), 64, |q| {
             (q.ema, q.value_bytes) = (true, 2);
         });
         assert_eq!(half.memory_bytes["average"], weights / 2);
         assert_eq!(half.memory_bytes["parameters"], weights / 2);
         assert_eq!(half.memory_bytes["optimizer"], 2 * weights);
-        let muon = planned(DecoderConfig::default(), |q| q.moments.matrices = 1);
+        let muon = planned(DecoderConfig::default(), 64, |q| q.moments.matrices = 1);
         let blocks = 4 * (12 * 128 * 128 * 4) as u64;
         assert_eq!(muon.memory_bytes["optimizer"], 2 * weights - blocks);
     }
@@ -223,8 +250,8 @@ mod tests {
             d_model: 1 << 24,
             ..DecoderConfig::default()
         };
-        let vast = planned(config, |q| {
-            (q.context, q.micro_batch_size) = (1 << 40, 1 << 40);
+        let vast = planned(config, 1 << 40, |q| {
+            q.micro_batch_size = 1 << 40;
         });
         assert_eq!(vast.memory_bytes["activations"], u64::MAX);
         assert_eq!(vast.memory(), u64::MAX);

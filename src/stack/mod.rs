@@ -3,13 +3,13 @@
 pub mod block;
 pub mod residual;
 
-use crate::nn::attention::{AttentionConfig, Context, LayerCache, Mask};
+use crate::nn::attention::{AttentionConfig, Mask};
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::init::Init;
 use crate::nn::norm::{Norm, NormConfig};
 use crate::nn::pass::Pass;
 use crate::nn::position::{Places, PositionScheme, Prepared};
-use block::Block;
+use block::{Block, BlockCache, BlockContext};
 use burn::module::Module;
 use burn::tensor::Tensor;
 pub use residual::NormPlacement;
@@ -25,6 +25,8 @@ pub struct StackShape<'a> {
     pub norm: &'a NormConfig,
     /// Where norms stand.
     pub norm_placement: NormPlacement,
+    /// DeepNorm's α; 1 elsewhere.
+    pub alpha: f64,
     /// Whether parallel layers share one norm.
     pub shared_parallel_norm: bool,
     /// Whether a norm follows the last block.
@@ -35,6 +37,8 @@ pub struct StackShape<'a> {
     pub feed_forward: &'a FeedForwardConfig,
     /// Dropout's probabilities.
     pub dropout: Dropout,
+    /// Whether each block also attends to a memory.
+    pub cross_attention: bool,
 }
 
 /// Probabilities of the dropouts of a model.
@@ -77,9 +81,20 @@ pub struct StackContext<'a> {
     /// Visibility.
     pub mask: &'a Mask,
     /// One cache for each layer, in decoding.
-    pub cache: Option<&'a mut [LayerCache]>,
+    pub cache: Option<&'a mut [BlockCache]>,
+    /// What cross-attention looks at, in a decoder of an encoder-decoder.
+    pub memory: Option<Memory<'a>>,
     /// Dropout's draws.
     pub pass: &'a Pass,
+}
+
+/// The encoder's final output, the same for every layer of the decoder.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory<'a> {
+    /// `[batch, source, d_model]`.
+    pub states: &'a Tensor<3>,
+    /// Which of them a query may see.
+    pub mask: &'a Mask,
 }
 
 impl Stack {
@@ -102,9 +117,10 @@ impl Stack {
             x = context.scheme.embed_layer(x, layer, context.places);
             x = block.forward(
                 x,
-                Context {
+                BlockContext {
                     prepared: context.prepared,
                     mask: context.mask,
+                    memory: context.memory,
                     cache: caches.as_mut().and_then(Iterator::next),
                     pass: context.pass,
                 },

@@ -3,16 +3,16 @@
 //! A micro-batch divides its sum by the scored positions of the whole optimizer step, so that accumulated
 //! gradients equal those of one big batch however the positions are spread.
 
-use super::Task;
 use super::output::{StepOutput, Sum};
-use crate::data::loader::Batch;
+use super::{Task, host};
+use crate::data::batch::{Batch, TextBatch};
 use crate::kernel;
 use crate::model::Decoder;
 use crate::model::decoder::DecoderInput;
 use crate::nn::Kind;
-use crate::nn::pass::{Draws, Pass};
+use crate::nn::pass::Pass;
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use serde::{Deserialize, Serialize};
 
@@ -54,9 +54,9 @@ impl CausalLm {
         }
     }
 
-    /// Logits `[rows·cols, vocab]` of a batch.
-    fn logits(&self, batch: &Batch, device: &Device, pass: &Pass) -> Tensor<2> {
-        let hidden = self.model.forward(input(batch, device), None, pass);
+    /// Logits `[rows·cols, vocab]` of some texts.
+    fn logits(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Tensor<2> {
+        let hidden = self.model.forward(input(texts, device), None, pass);
         let [rows, cols, _] = hidden.dims();
         let logits = self.model.logits(hidden);
         let vocab = logits.dims()[2];
@@ -68,18 +68,16 @@ impl CausalLm {
     }
 }
 
-/// The decoder's input from a batch of the host.
-fn input(batch: &Batch, device: &Device) -> DecoderInput {
-    let matrix = |values: Vec<i32>| -> Tensor<2, Int> {
-        Tensor::from_data(TensorData::new(values, [batch.rows, batch.cols]), device)
-    };
+/// The decoder's input from texts of the host.
+pub(super) fn input(texts: &TextBatch, device: &Device) -> DecoderInput {
+    let matrix = |values: &[i32]| host::matrix(values, texts.cols, device);
     DecoderInput {
-        ids: matrix(batch.inputs.clone()),
-        positions: batch
+        ids: matrix(&texts.inputs),
+        positions: texts
             .documents
             .as_ref()
-            .map(|d| matrix(positions(d, batch.cols))),
-        documents: batch.documents.clone().map(matrix),
+            .map(|d| matrix(&positions(d, texts.cols))),
+        documents: texts.documents.as_deref().map(matrix),
     }
 }
 
@@ -98,31 +96,19 @@ fn positions(documents: &[i32], cols: usize) -> Vec<i32> {
     positions
 }
 
-fn targets(batch: &Batch, device: &Device) -> Tensor<1, Int> {
-    let data = TensorData::new(batch.targets.clone(), [batch.rows * batch.cols]);
-    Tensor::from_data(data, device)
-}
-
-fn scalar(x: Tensor<1>) -> f64 {
-    f64::from(x.into_scalar::<f32>())
-}
-
 impl TrainStep for CausalLm {
     type Input = Batch;
     type Output = StepOutput;
 
     fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
-        let device = self.device();
-        let pass = Pass::training(Draws {
-            seed: self.seed,
-            step: batch.step,
-            first_row: batch.first_row as u64,
-        });
-        let logits = self.logits(&batch, &device, &pass);
-        let sum = kernel::cross_entropy_sum(logits, targets(&batch, &device), self.label_smoothing);
+        let (device, texts) = (self.device(), host::texts(&batch));
+        let pass = host::training_pass(&batch, self.seed);
+        let logits = self.logits(texts, &device, &pass);
+        let targets = host::vector(&texts.targets, &device);
+        let sum = kernel::cross_entropy_sum(logits, targets, self.label_smoothing);
         let output = StepOutput {
-            loss: Sum::new(scalar(sum.clone().detach()), batch.scored as f64),
-            items: (batch.rows * batch.cols) as u64,
+            loss: Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64),
+            items: texts.inputs.len() as u64,
             ..StepOutput::default()
         };
         let loss = sum / batch.step_scored.max(1) as f64;
@@ -135,31 +121,32 @@ impl InferenceStep for CausalLm {
     type Output = StepOutput;
 
     fn step(&self, batch: Batch) -> StepOutput {
-        let device = self.device();
-        let logits = self.logits(&batch, &device, &Pass::evaluation());
+        let (device, texts) = (self.device(), host::texts(&batch));
+        let logits = self.logits(texts, &device, &Pass::evaluation());
         let mut output = StepOutput {
-            items: (batch.rows * batch.cols) as u64,
+            items: texts.inputs.len() as u64,
             ..StepOutput::default()
         };
         if self.exact_match {
             let best: Vec<i64> = logits.clone().argmax(1).into_data().iter::<i64>().collect();
-            let (tokens, rows) = right(&best, &batch);
+            let (tokens, rows) = right(&best, texts);
             output.metrics.insert("accuracy", tokens);
             output.metrics.insert("exact_match", rows);
         }
-        let sum = kernel::cross_entropy_sum(logits, targets(&batch, &device), 0.0);
-        output.loss = Sum::new(scalar(sum), batch.scored as f64);
+        let targets = host::vector(&texts.targets, &device);
+        let sum = kernel::cross_entropy_sum(logits, targets, 0.0);
+        output.loss = Sum::new(host::scalar(sum), batch.scored as f64);
         output
     }
 }
 
 /// Scored tokens that are the likeliest ones, and rows in which all are: a row is then what greedy
 /// decoding gives.
-fn right(best: &[i64], batch: &Batch) -> (Sum, Sum) {
+fn right(best: &[i64], texts: &TextBatch) -> (Sum, Sum) {
     let (mut tokens, mut rows) = (Sum::default(), Sum::default());
     for (best, targets) in best
-        .chunks(batch.cols)
-        .zip(batch.targets.chunks(batch.cols))
+        .chunks(texts.cols)
+        .zip(texts.targets.chunks(texts.cols))
     {
         let scored = || best.iter().zip(targets).filter(|(_, t)| **t >= 0);
         let hits = scored().filter(|(b, t)| **b == i64::from(**t)).count();

@@ -1,12 +1,16 @@
 //! A model and a batch make a loss: burn-train's steps live here and only here.
 
 pub mod causal_lm;
+mod host;
+mod init;
+pub mod objective;
 pub mod output;
 
 use crate::data::loader::Batch;
 use crate::nn::Kind;
 use burn::train::{InferenceStep, LearnerModel, TrainStep};
 pub use causal_lm::{CausalLm, CausalLmConfig};
+pub use objective::Objective;
 pub use output::{StepOutput, Sum};
 use serde::{Deserialize, Serialize};
 

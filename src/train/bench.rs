@@ -62,7 +62,7 @@ pub fn measure<M: Task>(
     let mut stream = loader::train_stream(
         bench.train.clone(),
         bench.seed,
-        config.batch_size,
+        config.size(),
         config.micro_batch_size(),
         0,
     );

@@ -1,5 +1,6 @@
 //! `[train]`: how long, how much at a time, and what happens on the way.
 
+use crate::data::loader::BatchSize;
 use serde::{Deserialize, Serialize};
 
 /// The knobs of a training run.
@@ -8,8 +9,12 @@ use serde::{Deserialize, Serialize};
 pub struct TrainConfig {
     /// Optimizer steps.
     pub steps: u64,
-    /// Items of an optimizer step.
+    /// Items of an optimizer step; of an evaluation batch, when steps are measured in tokens.
     pub batch_size: usize,
+    /// Tokens of an optimizer step instead, when examples differ in length: as many examples as hold so many
+    /// when all are filled up to the longest; of pairs, on the longer side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_tokens: Option<usize>,
     /// Items that are in memory at once; gradients are accumulated. `batch_size` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_batch_size: Option<usize>,
@@ -57,6 +62,7 @@ impl Default for TrainConfig {
         Self {
             steps: 1000,
             batch_size: 32,
+            batch_tokens: None,
             micro_batch_size: None,
             clip_norm: 1.0,
             eval_every: None,
@@ -124,11 +130,24 @@ impl Default for SampleConfig {
 impl TrainConfig {
     /// Items that are in memory at once.
     pub fn micro_batch_size(&self) -> usize {
-        self.micro_batch_size.unwrap_or(self.batch_size)
+        let whole = match self.batch_tokens {
+            Some(tokens) => tokens,
+            None => self.batch_size,
+        };
+        self.micro_batch_size.unwrap_or(whole)
+    }
+
+    /// How large a step is.
+    pub fn size(&self) -> BatchSize {
+        match self.batch_tokens {
+            Some(tokens) => BatchSize::Tokens(tokens),
+            None => BatchSize::Items(self.batch_size),
+        }
     }
 
     /// Items of an evaluation batch.
     pub fn eval_batch_size(&self) -> usize {
-        self.eval_batch_size.unwrap_or(self.micro_batch_size())
+        let micro = self.micro_batch_size.unwrap_or(self.batch_size);
+        self.eval_batch_size.unwrap_or(micro)
     }
 }

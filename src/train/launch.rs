@@ -26,7 +26,7 @@ pub fn run<M: Task>(
     let loader = Arc::new(TrainLoader {
         source: job.train.clone(),
         seed: job.seed,
-        batch_size: job.config.batch_size,
+        size: job.config.size(),
         micro_batch_size: job.config.micro_batch_size(),
         from_step: job.state.step,
         to_step: job.config.steps,

@@ -21,6 +21,10 @@ pub const EXPERIMENT: &str = "experiment.toml";
 pub const RESOLVED: &str = "resolved.toml";
 /// The tokenizer.
 pub const TOKENIZER: &str = "tokenizer.json";
+/// Tokenizer of the targets, where they have one of their own.
+pub const TARGET_TOKENIZER: &str = "target_tokenizer.json";
+/// What the model must know of its data: sizes, names of classes.
+pub const DATA: &str = "data.json";
 /// What the run was computed on.
 pub const MACHINE: &str = "machine.json";
 /// The journal.
@@ -168,7 +172,8 @@ impl RunDir {
             )?;
         }
         for file in [
-            "latest", "best", METRICS, SAMPLES, SCORES, TOKENIZER, MACHINE, EXPERIMENT, RESOLVED,
+            "latest", "best", METRICS, SAMPLES, SCORES, TOKENIZER,
+            TARGET_TOKENIZER, DATA, MACHINE, EXPERIMENT, RESOLVED,
         ] {
             gone(std::fs::remove_file(self.path(file)), &self.path(file))?;
         }
@@ -178,7 +183,7 @@ impl RunDir {
 
 /// Files that are written under another name, this one with `.tmp`, and then renamed.
 pub(super) const WRITTEN_ASIDE: &[&str] = &[
-    EXPERIMENT, RESOLVED, TOKENIZER, MACHINE, SCORES, "latest", "best",
+    EXPERIMENT, RESOLVED, TOKENIZER, TARGET_TOKENIZER, DATA, MACHINE, SCORES, "latest", "best",
 ];
 
 /// The folder of a run's checkpoints.
@@ -250,7 +255,7 @@ fn is_vacant(root: &Path) -> Result<bool> {
         names.push(entry.file_name().to_string_lossy().into_owned());
     }
     let begun = names.iter().any(|name| name == LOCK);
-    let ours = [LOCK, STEPS, EXPERIMENT, RESOLVED, TOKENIZER, MACHINE];
+    let ours = [LOCK, STEPS, EXPERIMENT, RESOLVED, TOKENIZER, TARGET_TOKENIZER, DATA, MACHINE];
     let is_ours = |name: &String| ours.contains(&name.trim_end_matches(".tmp"));
     Ok(names.is_empty() || begun && names.iter().all(is_ours))
 }

@@ -18,8 +18,7 @@ const SEQ: usize = 9;
 
 fn build(config: &DecoderConfig, device: &Device) -> Decoder {
     config.init(&ModelInputs {
-        vocab_size: VOCAB,
-        context: SEQ + 4,
+        shape: &Shape::of_text(SEQ + 4, VOCAB),
         seed: 5,
         device,
     })

@@ -117,8 +117,7 @@ fn sinusoidal_tables() {
 fn task(config: &DecoderConfig) -> CausalLm {
     let device = Device::flex().autodiff();
     let model = config.init(&ModelInputs {
-        vocab_size: 11,
-        context: 6,
+        shape: &Shape::of_text(6, 11),
         seed: 2,
         device: &device,
     });

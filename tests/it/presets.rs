@@ -57,8 +57,7 @@ const GPT3: &[(&str, f64)] = &[
 fn built(name: &str) -> usize {
     let preset = parse_preset(name).unwrap();
     let inputs = ModelInputs {
-        vocab_size: preset.vocab_size,
-        context: preset.context,
+        shape: &Shape::of_text(preset.context, preset.vocab_size),
         seed: 1,
         device: &Device::default(),
     };

@@ -1,7 +1,7 @@
 //! The sense of `[model]`.
 
 use super::Sense;
-use crate::model::{DecoderConfig, ModelConfig};
+use crate::model::{DecoderConfig, Keys, ModelConfig};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
@@ -20,25 +20,35 @@ pub(super) const LONGEST: usize = 1 << 24;
 
 /// All faults of `[model]`, for inputs of `context` tokens when that is known.
 pub(super) fn check(sense: &mut Sense, context: Option<usize>) {
-    match &sense.loaded.experiment.model {
-        ModelConfig::Decoder(c) => decoder(sense, c, context),
+    let model = &sense.loaded.experiment.model;
+    match model {
+        ModelConfig::Decoder(c) => decoder(sense, c),
+    }
+    if let Some(keys) = model.keys() {
+        transformer(sense, &keys, context);
     }
 }
 
-fn decoder(sense: &mut Sense, c: &DecoderConfig, context: Option<usize>) {
-    sense.count("model.n_layers", c.n_layers, MOST_LAYERS);
-    let width = sense.count("model.d_model", c.d_model, WIDEST);
-    norm(sense, "model.norm", &c.norm);
-    placement(sense, c);
+fn decoder(sense: &mut Sense, c: &DecoderConfig) {
     if c.head_bias && c.tie_embeddings {
         sense.fault(
             &["model.head_bias", "model.tie_embeddings"],
             "head_bias = true has no effect: the head is the embeddings' table; leave it out or set tie_embeddings = false",
         );
     }
+}
+
+/// The keys that all transformers have.
+fn transformer(sense: &mut Sense, c: &Keys, context: Option<usize>) {
+    for (key, layers) in c.n_layers.iter().flatten() {
+        sense.count(&format!("model.{key}"), *layers, MOST_LAYERS);
+    }
+    let width = sense.count("model.d_model", c.d_model, WIDEST);
+    norm(sense, "model.norm", c.norm);
+    placement(sense, c);
     dropouts(sense, c);
-    feed_forward(sense, &c.feed_forward);
-    match &c.init {
+    feed_forward(sense, c.feed_forward);
+    match c.init {
         InitConfig::Gpt2(i) => sense.positive("model.init.std", i.std),
         InitConfig::Xavier(i) => {
             sense.positive("model.init.gain", i.gain);
@@ -46,10 +56,10 @@ fn decoder(sense: &mut Sense, c: &DecoderConfig, context: Option<usize>) {
         }
         InitConfig::TruncatedNormal(i) => sense.positive("model.init.std", i.std),
     }
-    let heads = match &c.attention {
+    let heads = match c.attention {
         AttentionConfig::MultiHead(a) => multi_head(sense, a, width.then_some(c.d_model)),
     };
-    position(sense, &c.position, heads, context);
+    position(sense, c.position, heads, context);
 }
 
 fn norm(sense: &mut Sense, key: &str, norm: &NormConfig) {
@@ -61,7 +71,7 @@ fn norm(sense: &mut Sense, key: &str, norm: &NormConfig) {
 }
 
 /// Norms that contradict their place.
-fn placement(sense: &mut Sense, c: &DecoderConfig) {
+fn placement(sense: &mut Sense, c: &Keys) {
     let placed = match c.norm_placement {
         NormPlacement::Pre | NormPlacement::Parallel => None,
         NormPlacement::Post => Some("post"),
@@ -106,20 +116,22 @@ fn placement(sense: &mut Sense, c: &DecoderConfig) {
     }
 }
 
-fn dropouts(sense: &mut Sense, c: &DecoderConfig) {
+fn dropouts(sense: &mut Sense, c: &Keys) {
+    let [embedding, attention, residual] = c.own_dropouts;
     let own = [
-        ("model.dropout_embedding", c.dropout_embedding),
-        ("model.dropout_attention", c.dropout_attention),
-        ("model.dropout_residual", c.dropout_residual),
+        ("model.dropout_embedding", embedding),
+        ("model.dropout_attention", attention),
+        ("model.dropout_residual", residual),
     ];
     sense.probability("model.dropout", c.dropout);
     sense.probability("model.drop_path", c.drop_path);
-    if c.drop_path > 0.0 && c.n_layers == 1 {
+    let single = c.n_layers.iter().flatten().find(|(_, layers)| *layers == 1);
+    if let Some((key, _)) = single.filter(|_| c.drop_path > 0.0) {
         let rule = format!(
             "drop_path = {:?} has no effect: it rises from 0 at the first layer, and there is one; leave it out",
             c.drop_path
         );
-        sense.fault(&["model.drop_path", "model.n_layers"], rule);
+        sense.fault(&["model.drop_path", &format!("model.{key}")], rule);
     }
     for (key, value) in own {
         sense.probability(key, value.unwrap_or(0.0));

@@ -3,7 +3,7 @@
 //! Room is taken in steps that double, so that appending a token costs O(1) amortised and most appends write
 //! in place.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Int, Tensor};
 
 /// One layer's keys and values, `[batch, kv heads, length, d_head]`.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,24 @@ impl LayerCache {
     /// Whether nothing is stored yet.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// The keys and values of a memory: computed when they are first asked for.
+    pub fn kept(
+        &mut self,
+        compute: impl FnOnce() -> (Tensor<4>, Tensor<4>),
+    ) -> (Tensor<4>, Tensor<4>) {
+        let (keys, values) = self.stored.get_or_insert_with(compute).clone();
+        self.len = keys.dims()[2];
+        (keys, values)
+    }
+
+    /// The same cache for other rows: row i becomes that of `rows[i]`, as beam search reorders its hypotheses.
+    pub fn select(&mut self, rows: &Tensor<1, Int>) {
+        if let Some((keys, values)) = self.stored.take() {
+            let pick = |x: Tensor<4>| x.select(0, rows.clone());
+            self.stored = Some((pick(keys), pick(values)));
+        }
     }
 
     /// Appends the keys and values of new tokens and returns those of all tokens.

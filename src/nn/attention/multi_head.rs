@@ -10,6 +10,7 @@ use crate::kernel::{self, AttentionMask, AttentionOptions};
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{NoNormConfig, Norm, NormConfig};
+use crate::nn::position::Rotation;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -133,28 +134,51 @@ impl MultiHead {
     }
 }
 
-impl AttentionLayer for MultiHead {
-    fn forward(&self, x: Tensor<3>, memory: Option<Tensor<3>>, context: Context) -> Tensor<3> {
-        let [batch, queries, _] = x.dims();
-        let source = memory.unwrap_or_else(|| x.clone());
-        let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
+impl MultiHead {
+    /// Keys and values of `source` `[batch, keys, d_model]`, by heads.
+    fn keys_and_values(&self, source: Tensor<3>) -> (Tensor<4>, Tensor<4>) {
         let k = self.key.forward(source.clone());
         let k = self.split(k, self.n_kv_heads, Some(&self.key_norm));
         let v = self.split(self.value.forward(source), self.n_kv_heads, None);
-        let (q, k) = match &context.prepared.rotation {
-            Some(r) => (
-                kernel::rotary(q, r.cos.clone(), r.sin.clone(), r.interleaved),
-                kernel::rotary(k, r.cos.clone(), r.sin.clone(), r.interleaved),
-            ),
-            None => (q, k),
-        };
+        (k, v)
+    }
+}
+
+/// Queries and keys turned by their positions.
+fn rotated(q: Tensor<4>, k: Tensor<4>, rotation: Option<&Rotation>) -> (Tensor<4>, Tensor<4>) {
+    match rotation {
+        Some(r) => (
+            kernel::rotary(q, r.cos.clone(), r.sin.clone(), r.interleaved),
+            kernel::rotary(k, r.cos.clone(), r.sin.clone(), r.interleaved),
+        ),
+        None => (q, k),
+    }
+}
+
+impl AttentionLayer for MultiHead {
+    fn forward(&self, x: Tensor<3>, memory: Option<Tensor<3>>, context: Context) -> Tensor<3> {
+        let [batch, queries, _] = x.dims();
+        let crossed = memory.is_some();
+        let source = memory.unwrap_or_else(|| x.clone());
+        let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
         let mut offset = 0;
-        let (k, v) = match context.cache {
-            Some(cache) => {
-                offset = cache.len();
-                cache.append(k, v)
+        let (q, k, v) = match context.cache {
+            Some(cache) if crossed => {
+                let (k, v) = cache.kept(|| self.keys_and_values(source));
+                (q, k, v)
             }
-            None => (k, v),
+            cache => {
+                let (k, v) = self.keys_and_values(source);
+                let (q, k) = rotated(q, k, context.prepared.rotation.as_ref());
+                match cache {
+                    Some(cache) => {
+                        offset = cache.len();
+                        let (k, v) = cache.append(k, v);
+                        (q, k, v)
+                    }
+                    None => (q, k, v),
+                }
+            }
         };
         let mask = AttentionMask {
             causal: context.mask.causal,

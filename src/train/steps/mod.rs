@@ -84,7 +84,7 @@ impl<M: Task> Steps<M> {
         let mut stream = loader::train_stream(
             self.job.train.clone(),
             self.job.seed,
-            self.job.config.batch_size,
+            self.job.config.size(),
             self.job.config.micro_batch_size(),
             self.job.state.step,
         );

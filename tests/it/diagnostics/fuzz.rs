@@ -229,8 +229,7 @@ fn sound(loaded: &Loaded) {
     let ModelConfig::Decoder(model) = &loaded.experiment.model;
     if model.n_layers < 100 && loaded.experiment.data.context() < 10_000 {
         let inputs = ModelInputs {
-            vocab_size: 10,
-            context: loaded.experiment.data.context(),
+            shape: &Shape::of_text(loaded.experiment.data.context(), 10),
             seed: 1,
             device: &Device::default(),
         };

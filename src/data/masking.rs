@@ -1,0 +1,81 @@
+//! Masks for masked language models: which tokens are hidden, and what stands in their place.
+//!
+//! Of the tokens of a text a share is chosen; of those 80 % become the mask token, 10 % a random token and 10 %
+//! stay as they are, and all of them are scored (Devlin et al. 2018, section 3.1). Tokens are chosen one by one,
+//! in whole words (Devlin et al., 2019 release), or in spans of geometric length (Joshi et al. 2019, SpanBERT,
+//! section 3.1).
+
+use serde::{Deserialize, Serialize};
+
+/// `[task] masking`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MaskingConfig {
+    /// Share of the tokens that are scored.
+    pub share: f64,
+    /// Of those, the share that becomes the mask token.
+    pub masked: f64,
+    /// Of those, the share that becomes a random token.
+    pub random: f64,
+    /// What is chosen at a time.
+    pub unit: Unit,
+    /// Mean length of a span in words, where spans are chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_span: Option<f64>,
+    /// Longest span in words, where spans are chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_span: Option<usize>,
+    /// Masks that a text has, used in turn, one an epoch (static masking, BERT: 10); new ones each time (dynamic
+    /// masking, Liu et al. 2019, RoBERTa) when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copies: Option<u64>,
+}
+
+/// What is masked at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Single tokens.
+    #[default]
+    Token,
+    /// All tokens of a word.
+    Word,
+    /// Spans of words.
+    Span,
+}
+
+/// What two segments of an input are to each other, `[task] pairs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pairs {
+    /// One segment: text to the full length (Liu et al. 2019, FULL-SENTENCES).
+    #[default]
+    None,
+    /// The second segment follows the first, or comes from another document, half and half (Devlin et al. 2018).
+    NextSentence,
+    /// Two segments in a row, or swapped, half and half (Lan et al. 2019, ALBERT).
+    SentenceOrder,
+}
+
+/// A text as a masked language model reads it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MaskedView {
+    /// What is hidden.
+    pub masking: MaskingConfig,
+    /// What the segments are.
+    pub pairs: Pairs,
+}
+
+impl Default for MaskingConfig {
+    fn default() -> Self {
+        Self {
+            share: 0.15,
+            masked: 0.8,
+            random: 0.1,
+            unit: Unit::Token,
+            mean_span: None,
+            longest_span: None,
+            copies: None,
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Which examples a step takes: a function of (seed, step).
+//!
+//! Batches of so many examples take them in the order of each epoch's permutation. Batches of so many tokens
+//! first put examples of like length together: the permutation is cut into pools of 64 batches or so, a pool is
+//! sorted by length and cut into batches whose rows, filled up to the longest, hold no more than the budget, and
+//! the batches are shuffled (Ott et al. 2018, fairseq, batch within a budget of tokens; Marian's maxi-batches).
+
+use super::Source;
+use crate::rng::Permutation;
+
+/// How large a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchSize {
+    /// So many examples.
+    Items(usize),
+    /// As many examples as hold this many tokens when all are as long as the longest, of pairs on the longer
+    /// side; one at least.
+    Tokens(usize),
+}
+
+/// An example that a step takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Its number in the source.
+    pub sample: u64,
+    /// How many examples the run had taken before it, or a number that no other one of the run has.
+    pub draw: u64,
+}
+
+/// Batches of tokens that are sorted by length together.
+const POOL: usize = 64;
+
+/// The order of a source's examples.
+pub struct Order {
+    seed: u64,
+    size: BatchSize,
+    /// Of batches of tokens: an epoch, its first step, its batches.
+    epoch: Option<(u64, u64, Vec<Vec<u64>>)>,
+}
+
+impl Order {
+    /// The order of a run.
+    pub fn new(seed: u64, size: BatchSize) -> Self {
+        Self {
+            seed,
+            size,
+            epoch: None,
+        }
+    }
+
+    /// The examples of step `step` of a source that is not empty.
+    pub fn step(&mut self, source: &dyn Source, step: u64) -> Vec<Taken> {
+        match self.size {
+            BatchSize::Items(count) => self.items(source, count as u64, step),
+            BatchSize::Tokens(budget) => self.tokens(source, budget, step),
+        }
+    }
+
+    fn items(&self, source: &dyn Source, count: u64, step: u64) -> Vec<Taken> {
+        let numbers = step * count..(step + 1) * count;
+        let len = source.len() as u64;
+        let mut order = None;
+        let place = |number: u64| {
+            if source.drawn() {
+                return number;
+            }
+            let epoch = number / len;
+            let (at, permutation) =
+                order.get_or_insert_with(|| (epoch, Permutation::new(self.seed, epoch, len)));
+            if *at != epoch {
+                (*at, *permutation) = (epoch, Permutation::new(self.seed, epoch, len));
+            }
+            permutation.at(number % len)
+        };
+        let samples: Vec<u64> = numbers.clone().map(place).collect();
+        let taken = samples.into_iter().zip(numbers);
+        taken
+            .map(|(sample, draw)| Taken { sample, draw })
+            .collect()
+    }
+
+    fn tokens(&mut self, source: &dyn Source, budget: usize, step: u64) -> Vec<Taken> {
+        let len = source.len() as u64;
+        // An earlier step than those of the epoch at hand is looked for from the beginning.
+        let known = self.epoch.take().filter(|(_, first, _)| *first <= step);
+        let (mut epoch, mut first, mut batches) =
+            known.unwrap_or_else(|| (0, 0, self.batches(source, budget, 0)));
+        while step - first >= batches.len() as u64 {
+            first += batches.len() as u64;
+            epoch += 1;
+            batches = self.batches(source, budget, epoch);
+        }
+        let taken = batches[(step - first) as usize]
+            .iter()
+            .map(|sample| Taken {
+                sample: *sample,
+                draw: epoch * len + sample,
+            })
+            .collect();
+        self.epoch = Some((epoch, first, batches));
+        taken
+    }
+
+    /// The batches of an epoch, one at least.
+    fn batches(&self, source: &dyn Source, budget: usize, epoch: u64) -> Vec<Vec<u64>> {
+        let len = source.len() as u64;
+        let order = Permutation::new(self.seed, epoch, len);
+        let examples = (0..len).map(|i| order.at(i));
+        let mut batches = Vec::new();
+        let (mut pool, mut tokens) = (Vec::new(), 0);
+        for sample in examples {
+            let size = source.size(sample);
+            pool.push((size, sample));
+            tokens += size;
+            if tokens >= budget.saturating_mul(POOL) {
+                cut(std::mem::take(&mut pool), budget, &mut batches);
+                tokens = 0;
+            }
+        }
+        cut(pool, budget, &mut batches);
+        let count = batches.len() as u64;
+        // Another permutation than that of the examples, for any number of epochs that a run may have.
+        let order = Permutation::new(self.seed, epoch | 1 << 63, count.max(1));
+        let mut shuffled: Vec<Vec<u64>> = vec![Vec::new(); batches.len()];
+        for (place, batch) in batches.into_iter().enumerate() {
+            shuffled[order.at(place as u64) as usize] = batch;
+        }
+        shuffled
+    }
+}
+
+/// Cuts a pool of (size, example) into batches of like sizes.
+fn cut(mut pool: Vec<(usize, u64)>, budget: usize, batches: &mut Vec<Vec<u64>>) {
+    // A stable sort: equal sizes stay in the order of the permutation.
+    pool.sort_by_key(|(size, _)| *size);
+    let mut batch = Vec::new();
+    for (size, sample) in pool {
+        // In ascending order the newest is the longest.
+        if !batch.is_empty() && (batch.len() + 1) * size.max(1) > budget {
+            batches.push(std::mem::take(&mut batch));
+        }
+        batch.push(sample);
+    }
+    if !batch.is_empty() {
+        batches.push(batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Item, TextItem};
+    use super::*;
+    use crate::error::Result;
+
+    struct Lengths(Vec<usize>);
+
+    impl Source for Lengths {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn get(&self, _sample: u64, _draw: u64) -> Result<Item> {
+            Ok(Item::Text(TextItem::default()))
+        }
+
+        fn size(&self, sample: u64) -> usize {
+            self.0[sample as usize]
+        }
+    }
+
+    #[test]
+    fn a_budget_of_tokens_is_kept_and_every_example_comes_once_an_epoch() {
+        let source = Lengths((0..1000).map(|i| 1 + i * 7 % 40).collect());
+        let mut order = Order::new(7, BatchSize::Tokens(200));
+        let mut seen = Vec::new();
+        let mut padding = 0;
+        let mut step = 0;
+        while seen.len() < 1000 {
+            let batch = order.step(&source, step);
+            let longest = batch.iter().map(|t| source.size(t.sample)).max().unwrap();
+            assert!(batch.len() * longest <= 200);
+            padding += batch.iter().map(|t| longest - source.size(t.sample)).sum::<usize>();
+            seen.extend(batch.iter().map(|t| t.sample));
+            step += 1;
+        }
+        // Of 20,500 tokens.
+        assert!(padding < 1000, "{padding}");
+        seen.sort_unstable();
+        assert_eq!(seen, (0..1000).collect::<Vec<u64>>());
+        // The next epoch is another order, with draws of its own; going back gives the same again.
+        let later = order.step(&source, step + 3);
+        assert!(later.iter().all(|t| t.draw >= 1000));
+        let first = order.step(&source, 0);
+        assert_eq!(first, Order::new(7, BatchSize::Tokens(200)).step(&source, 0));
+        assert_eq!(later, order.step(&source, step + 3));
+        assert_ne!(first, Order::new(8, BatchSize::Tokens(200)).step(&source, 0));
+    }
+
+    #[test]
+    fn an_example_beyond_the_budget_is_a_batch_of_its_own() {
+        let source = Lengths(vec![5, 300, 5]);
+        let mut order = Order::new(1, BatchSize::Tokens(100));
+        let sizes: Vec<usize> = (0..2).map(|s| order.step(&source, s).len()).collect();
+        assert_eq!(sizes.iter().sum::<usize>(), 3);
+        assert!(sizes.contains(&1));
+    }
+}

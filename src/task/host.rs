@@ -1,0 +1,56 @@
+//! From batches of the host to tensors, and from tensors to numbers: what every task does alike.
+
+use crate::data::batch::{Batch, Content, ImageBatch, PairBatch, TextBatch};
+use crate::nn::pass::{Draws, Pass};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+/// Ids `[rows, cols]`.
+pub(super) fn matrix(values: &[i32], cols: usize, device: &Device) -> Tensor<2, Int> {
+    let shape = [values.len() / cols.max(1), cols];
+    Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
+}
+
+/// Targets or labels `[n]`.
+pub(super) fn vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
+    Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device)
+}
+
+/// The value of a sum.
+pub(super) fn scalar(x: Tensor<1>) -> f64 {
+    f64::from(x.into_scalar::<f32>())
+}
+
+/// A training pass with the draws of a batch's rows.
+pub(super) fn training_pass(batch: &Batch, seed: u64) -> Pass {
+    Pass::training(Draws {
+        seed,
+        step: batch.step,
+        first_row: batch.first_row as u64,
+    })
+}
+
+const CHECKED: &str = "tasks and data are matched before a run begins";
+
+/// The texts of a batch.
+pub(super) fn texts(batch: &Batch) -> &TextBatch {
+    match &batch.content {
+        Content::Text(content) => content,
+        Content::Pairs(_) | Content::Images(_) => unreachable!("{CHECKED}"),
+    }
+}
+
+/// The pairs of a batch.
+pub(super) fn pairs(batch: &Batch) -> &PairBatch {
+    match &batch.content {
+        Content::Pairs(content) => content,
+        Content::Text(_) | Content::Images(_) => unreachable!("{CHECKED}"),
+    }
+}
+
+/// The images of a batch.
+pub(super) fn images(batch: &Batch) -> &ImageBatch {
+    match &batch.content {
+        Content::Images(content) => content,
+        Content::Text(_) | Content::Pairs(_) => unreachable!("{CHECKED}"),
+    }
+}

@@ -1,0 +1,110 @@
+//! Whatever an experiment trains, as one type: burn-train and the step loop are compiled once for it.
+//!
+//! It stands aside in everything: parameters have the paths of the task itself, so that weights are found by the
+//! same names whatever the objective.
+
+use super::{CausalLm, StepOutput, Task};
+use crate::data::batch::Batch;
+use crate::model::Decoder;
+use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
+use burn::tensor::Device;
+use burn::train::{InferenceStep, TrainOutput, TrainStep};
+use std::fmt;
+
+/// A network with what it is trained for.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of them, and it holds its tensors elsewhere"
+)]
+pub enum Objective {
+    /// Next-token prediction.
+    CausalLm(CausalLm),
+}
+
+/// The same call on whichever task it is.
+macro_rules! each {
+    ($objective:expr, $task:ident => $call:expr) => {
+        match $objective {
+            Objective::CausalLm($task) => $call,
+        }
+    };
+}
+
+/// The same call, its result an objective again.
+macro_rules! mapped {
+    ($objective:expr, $task:ident => $call:expr) => {
+        match $objective {
+            Objective::CausalLm($task) => Objective::CausalLm($call),
+        }
+    };
+}
+
+impl Objective {
+    /// The network that continues texts, when it is one.
+    pub fn language_model(&self) -> Option<&Decoder> {
+        match self {
+            Self::CausalLm(task) => Some(&task.model),
+        }
+    }
+}
+
+impl Module for Objective {
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        each!(self, task => task.collect_devices(devices))
+    }
+
+    fn fork(self, device: &Device) -> Self {
+        mapped!(self, task => task.fork(device))
+    }
+
+    fn to_device(self, device: &Device) -> Self {
+        mapped!(self, task => task.to_device(device))
+    }
+
+    fn train(self) -> Self {
+        mapped!(self, task => task.train())
+    }
+
+    fn valid(&self) -> Self {
+        mapped!(self, task => task.valid())
+    }
+
+    fn materialize(self) -> Self {
+        mapped!(self, task => task.materialize())
+    }
+
+    fn visit<Visitor: ModuleVisitor>(&self, visitor: &mut Visitor) {
+        each!(self, task => task.visit(visitor));
+    }
+
+    fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
+        mapped!(self, task => task.map(mapper))
+    }
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        each!(self, task => fmt::Display::fmt(task, f))
+    }
+}
+
+impl TrainStep for Objective {
+    type Input = Batch;
+    type Output = StepOutput;
+
+    fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
+        each!(self, task => TrainStep::step(task, batch))
+    }
+}
+
+impl InferenceStep for Objective {
+    type Input = Batch;
+    type Output = StepOutput;
+
+    fn step(&self, batch: Batch) -> StepOutput {
+        each!(self, task => InferenceStep::step(task, batch))
+    }
+}
+
+impl Task for Objective {}

@@ -42,11 +42,7 @@ enum SplitName {
 /// A run that cannot be opened, data that is missing, a split that the experiment has not.
 pub fn run(args: EvalArgs) -> Result<()> {
     let opened = used::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    let prepared = build::data(
-        &opened.experiment,
-        &opened.places,
-        &opened.tokenizers,
-    )?;
+    let prepared = build::data(&opened.experiment, &opened.places, &opened.tokenizers)?;
     let which = match args.split {
         SplitName::Train => data::Split::Train,
         SplitName::Valid => data::Split::Valid,

@@ -44,7 +44,20 @@ impl Default for ArithmeticConfig {
 const MOST_DIGITS: u32 = 9;
 
 impl ArithmeticConfig {
-    pub(super) fn faults(&self) -> Vec<String> {
+    /// Places of an answer: a carry or a sign takes one more than the operands, a product twice as
+    /// many.
+    fn width(&self) -> usize {
+        let digits = self.digits as usize;
+        if self.operations.iter().any(|o| o == "*") {
+            (2 * digits).max(digits + 1)
+        } else {
+            digits + 1
+        }
+    }
+}
+
+impl Problems for ArithmeticConfig {
+    fn faults(&self) -> Vec<String> {
         let mut faults = self.held_out().faults();
         if !(1..=MOST_DIGITS).contains(&self.digits) {
             faults.push(format!(
@@ -67,19 +80,12 @@ impl ArithmeticConfig {
         faults
     }
 
-    /// Places of an answer: a carry or a sign takes one more than the operands, a product twice as
-    /// many.
-    fn width(&self) -> usize {
-        let digits = self.digits as usize;
-        if self.operations.iter().any(|o| o == "*") {
-            (2 * digits).max(digits + 1)
-        } else {
-            digits + 1
-        }
+    fn question(&self) -> String {
+        let operand = |digits: &str| digits.repeat(self.digits as usize);
+        let operation = self.operations.first().map_or("+", String::as_str);
+        format!("{}{operation}{}=", operand("1"), operand("2"))
     }
-}
 
-impl Problems for ArithmeticConfig {
     fn alphabet(&self) -> String {
         let mut alphabet = String::from("0123456789");
         for operation in ["+", "-", "*"] {

@@ -298,12 +298,18 @@ mod tests {
                 target: target.to_vec(),
             })
         };
-        let items = [pair(&[5, 6, 2], &[1, 7, 2]), pair(&[5, 2], &[1, 7, 8, 9, 2])];
+        let items = [
+            pair(&[5, 6, 2], &[1, 7, 2]),
+            pair(&[5, 2], &[1, 7, 8, 9, 2]),
+        ];
         let Content::Pairs(c) = collate(&items, Widths::of(&items)) else {
             panic!("pairs");
         };
         assert_eq!(c.source, [5, 6, 2, 5, 2, 0]);
-        assert_eq!((c.source_lengths, c.target_lengths), (vec![3, 2], vec![2, 4]));
+        assert_eq!(
+            (c.source_lengths, c.target_lengths),
+            (vec![3, 2], vec![2, 4])
+        );
         assert_eq!(c.inputs, [1, 7, 0, 0, 1, 7, 8, 9]);
         let skip = NOT_SCORED;
         assert_eq!(c.targets, [7, 2, skip, skip, 7, 8, 9, 2]);

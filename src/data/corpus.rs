@@ -17,7 +17,7 @@ use super::documents::{self, Reading};
 use super::split::{self, Parts, Unit};
 use super::windows::{Layout, TextSource};
 use super::{
-    Data, Paths, PerSplit, Places, Shape, Source, Split, TextConfig, Tokenizers, Windows,
+    Data, Paths, PerSplit, Places, Request, Shape, Source, Split, TextConfig, Tokenizers, Windows,
 };
 use crate::digest::hex;
 use crate::error::{Error, Result};
@@ -107,13 +107,9 @@ impl<'a> Texts<'a> {
     }
 }
 
-pub(super) fn prepare(
-    config: &TextConfig,
-    tokenizer: Option<&TokenizerConfig>,
-    saved: Option<&Tokenizer>,
-    places: &Places,
-    seed: u64,
-) -> Result<Data> {
+pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
+    let (tokenizer, saved) = (request.tokenizer, request.saved.text.as_ref());
+    let (places, seed) = (request.places, request.seed);
     let bytes = match saved {
         Some(saved) => saved.is_bytes(),
         None => matches!(tokenizer, Some(TokenizerConfig::Byte(_))),

@@ -7,6 +7,7 @@
 pub mod arithmetic;
 pub mod batch;
 pub mod cache;
+mod config;
 pub mod copy;
 mod corpus;
 pub mod documents;
@@ -31,11 +32,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Fault, Result};
-use crate::tokenizer::{CharConfig, Kind, Tokenizer, TokenizerConfig};
+use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
 
 pub use arithmetic::ArithmeticConfig;
 pub use batch::{Batch, Content, Item, TextItem};
+pub use config::{DataConfig, DataSet, Gives, KINDS, Request, prepare};
 pub use copy::CopyConfig;
 pub use masking::{MaskedView, MaskingConfig};
 pub use paths::Paths;
@@ -47,120 +49,6 @@ pub use text::{TextConfig, Windows};
 
 /// A target that is not scored: padding, a question, the next document's first token.
 pub const NOT_SCORED: i32 = -100;
-
-/// `[data]` of an experiment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum DataConfig {
-    /// Text from files.
-    Text(TextConfig),
-    /// Sums, differences and products of whole numbers.
-    Arithmetic(ArithmeticConfig),
-    /// Repeat a string.
-    Copy(CopyConfig),
-    /// Write a string backwards.
-    Reverse(ReverseConfig),
-    /// Sort the symbols of a string.
-    Sort(SortConfig),
-    /// Uniformly random tokens, for measuring speed.
-    RandomTokens(RandomTokensConfig),
-}
-
-/// Every kind of data.
-pub const KINDS: &[Kind] = &[
-    Kind {
-        kind: "text",
-        summary: "text files, folders, JSONL; plain or gzipped",
-        source: "windows as in nanoGPT; packed documents as in GPT-2 and GPT-3",
-        example: "[data]\nkind = \"text\"\npath = \"tinyshakespeare/input.txt\"\ncontext = 256",
-    },
-    Kind {
-        kind: "arithmetic",
-        summary: "12+34=046: whole numbers, answers never seen in training",
-        source: "Brown et al., arXiv:2005.14165, section 3.9; Lee et al., arXiv:2307.03381 (reversed answers)",
-        example: "[data]\nkind = \"arithmetic\"\ndigits = 2",
-    },
-    Kind {
-        kind: "copy",
-        summary: "abc=abc",
-        source: "Graves et al., arXiv:1410.5401, section 4.1",
-        example: "[data]\nkind = \"copy\"\nlength = 12",
-    },
-    Kind {
-        kind: "reverse",
-        summary: "abc=cba",
-        source: "Sutskever et al., arXiv:1409.3215, on reversing",
-        example: "[data]\nkind = \"reverse\"\nlength = 12",
-    },
-    Kind {
-        kind: "sort",
-        summary: "bca=abc",
-        source: "Graves et al., arXiv:1410.5401, section 4.5",
-        example: "[data]\nkind = \"sort\"\nlength = 12",
-    },
-    Kind {
-        kind: "random_tokens",
-        summary: "uniformly random tokens, for measuring speed",
-        source: "",
-        example: "[data]\nkind = \"random_tokens\"\nvocab_size = 50257\ncontext = 1024",
-    },
-];
-
-impl DataConfig {
-    /// The value of the key `kind`.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Text(_) => "text",
-            Self::Arithmetic(_) => "arithmetic",
-            Self::Copy(_) => "copy",
-            Self::Reverse(_) => "reverse",
-            Self::Sort(_) => "sort",
-            Self::RandomTokens(_) => "random_tokens",
-        }
-    }
-
-    /// Length of a window in tokens; generators derive it from their sizes.
-    pub fn context(&self) -> usize {
-        match self {
-            Self::Text(c) => c.context,
-            Self::Arithmetic(c) => problems::context(c),
-            Self::Copy(c) => problems::context(c),
-            Self::Reverse(c) => problems::context(c),
-            Self::Sort(c) => problems::context(c),
-            Self::RandomTokens(c) => c.context,
-        }
-    }
-
-    /// All faults of sense of `[data]` with this `[tokenizer]`, each with its remedy.
-    pub fn faults(&self, tokenizer: Option<&TokenizerConfig>) -> Vec<String> {
-        let mut faults = self.own_faults();
-        match (self, tokenizer) {
-            (Self::Text(_), None) => faults.push(
-                "[data] kind = \"text\" needs a [tokenizer]; the simplest is kind = \"char\"".into(),
-            ),
-            (Self::Text(_), Some(t)) => faults.extend(t.faults()),
-            (_, None) => {}
-            (_, Some(TokenizerConfig::Char(c))) if *c == CharConfig::default() => {}
-            (_, Some(other)) => faults.push(format!(
-                "[tokenizer] kind = \"{}\" has no effect: {} brings its own alphabet; leave [tokenizer] out",
-                other.kind(),
-                self.kind()
-            )),
-        }
-        faults
-    }
-
-    fn own_faults(&self) -> Vec<String> {
-        match self {
-            Self::Text(c) => c.faults(),
-            Self::Arithmetic(c) => c.faults(),
-            Self::Copy(c) => c.faults(),
-            Self::Reverse(c) => c.faults(),
-            Self::Sort(c) => c.faults(),
-            Self::RandomTokens(c) => c.faults(),
-        }
-    }
-}
 
 /// Examples by number.
 pub trait Source: Send + Sync {
@@ -355,44 +243,5 @@ impl Data {
                 "[data] has no {name} split; set {name}_path or {name}_fraction (generators: {name}_items)"
             ))
         })
-    }
-}
-
-/// Prepares data and tokenizer.
-///
-/// `saved` is the run's own tokenizer on resume or evaluation: it is used as it is, never trained
-/// again.
-///
-/// # Errors
-/// Faults of the configuration, files that are missing or unreadable, a split too short for one
-/// window.
-pub fn prepare(
-    config: &DataConfig,
-    tokenizer: Option<&TokenizerConfig>,
-    saved: &Tokenizers,
-    places: &Places,
-    seed: u64,
-    view: &View,
-) -> Result<Data> {
-    // A run that goes on may come with its tokenizer and without the configuration of it.
-    let faults = match saved.text {
-        Some(_) => config.own_faults(),
-        None => config.faults(tokenizer),
-    };
-    if !faults.is_empty() {
-        return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
-    }
-    if let (View::Masked(_), kind) = (view, config.kind()) {
-        return Err(Error::usage(format!(
-            "[data] kind = \"{kind}\" has no tokens to mask"
-        )));
-    }
-    match config {
-        DataConfig::Text(c) => corpus::prepare(c, tokenizer, saved.text.as_ref(), places, seed),
-        DataConfig::Arithmetic(c) => problems::prepare(c, seed),
-        DataConfig::Copy(c) => problems::prepare(c, seed),
-        DataConfig::Reverse(c) => problems::prepare(c, seed),
-        DataConfig::Sort(c) => problems::prepare(c, seed),
-        DataConfig::RandomTokens(c) => Ok(random_tokens::prepare(c, seed)),
     }
 }

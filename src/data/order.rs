@@ -74,9 +74,7 @@ impl Order {
         };
         let samples: Vec<u64> = numbers.clone().map(place).collect();
         let taken = samples.into_iter().zip(numbers);
-        taken
-            .map(|(sample, draw)| Taken { sample, draw })
-            .collect()
+        taken.map(|(sample, draw)| Taken { sample, draw }).collect()
     }
 
     fn tokens(&mut self, source: &dyn Source, budget: usize, step: u64) -> Vec<Taken> {
@@ -179,7 +177,10 @@ mod tests {
             let batch = order.step(&source, step);
             let longest = batch.iter().map(|t| source.size(t.sample)).max().unwrap();
             assert!(batch.len() * longest <= 200);
-            padding += batch.iter().map(|t| longest - source.size(t.sample)).sum::<usize>();
+            padding += batch
+                .iter()
+                .map(|t| longest - source.size(t.sample))
+                .sum::<usize>();
             seen.extend(batch.iter().map(|t| t.sample));
             step += 1;
         }
@@ -191,9 +192,15 @@ mod tests {
         let later = order.step(&source, step + 3);
         assert!(later.iter().all(|t| t.draw >= 1000));
         let first = order.step(&source, 0);
-        assert_eq!(first, Order::new(7, BatchSize::Tokens(200)).step(&source, 0));
+        assert_eq!(
+            first,
+            Order::new(7, BatchSize::Tokens(200)).step(&source, 0)
+        );
         assert_eq!(later, order.step(&source, step + 3));
-        assert_ne!(first, Order::new(8, BatchSize::Tokens(200)).step(&source, 0));
+        assert_ne!(
+            first,
+            Order::new(8, BatchSize::Tokens(200)).step(&source, 0)
+        );
     }
 
     #[test]

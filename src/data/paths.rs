@@ -1,7 +1,7 @@
 //! One path or several: a string or a list in an experiment file.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,6 +9,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// Paths as they are written in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paths(pub Vec<PathBuf>);
+
+impl Paths {
+    /// Each path with the key that names them all.
+    pub(super) fn keyed<'a>(
+        &'a self,
+        key: &'static str,
+    ) -> impl Iterator<Item = (&'static str, &'a Path)> {
+        self.0.iter().map(move |path| (key, path.as_path()))
+    }
+
+    /// The same with every path put where `place` says.
+    pub(super) fn placed(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        Self(self.0.iter().map(|path| place(path)).collect())
+    }
+}
 
 impl Serialize for Paths {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {

@@ -7,9 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{
-    Data, Item, NOT_SCORED, PerSplit, Shape, Source, Split, TextItem, Tokenizers,
-};
+use super::{Data, Item, NOT_SCORED, PerSplit, Shape, Source, Split, TextItem, Tokenizers};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream, mix};
 use crate::tokenizer::Tokenizer;
@@ -38,6 +36,12 @@ pub trait Problems: Clone + Send + Sync + 'static {
 
     /// One problem from these random numbers.
     fn draw(&self, stream: &mut Stream) -> Problem;
+
+    /// All faults of its keys.
+    fn faults(&self) -> Vec<String>;
+
+    /// A question that a person may ask it.
+    fn question(&self) -> String;
 
     /// Share of problems to hold out for validation, and as much for test; items in those sets.
     fn held_out(&self) -> HeldOut;
@@ -240,11 +244,7 @@ impl Source for Fixed {
     }
 
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
-        item(
-            &self.set[sample as usize],
-            &self.tokenizer,
-            self.context,
-        )
+        item(&self.set[sample as usize], &self.tokenizer, self.context)
     }
 
     fn split(&self) -> Split {

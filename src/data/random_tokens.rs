@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Data, Item, Shape, TextItem, Tokenizers, PerSplit, Source, Split};
+use super::{Data, DataSet, Item, PerSplit, Request, Shape, Source, Split, TextItem, Tokenizers};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
@@ -31,8 +31,8 @@ impl Default for RandomTokensConfig {
     }
 }
 
-impl RandomTokensConfig {
-    pub(super) fn faults(&self) -> Vec<String> {
+impl DataSet for RandomTokensConfig {
+    fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.vocab_size == 0 || self.vocab_size > i32::MAX as usize {
             faults.push(format!(
@@ -45,6 +45,26 @@ impl RandomTokensConfig {
             faults.push("[data] context = 0; a window has at least one token".into());
         }
         faults
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn has(&self, split: Split) -> bool {
+        match split {
+            Split::Train => true,
+            Split::Valid => self.valid_items > 0,
+            Split::Test => false,
+        }
+    }
+
+    fn is_text(&self) -> bool {
+        false
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        Ok(prepare(self, request.seed))
     }
 }
 
@@ -90,7 +110,7 @@ impl Source for Random {
     }
 }
 
-pub(super) fn prepare(config: &RandomTokensConfig, seed: u64) -> Data {
+fn prepare(config: &RandomTokensConfig, seed: u64) -> Data {
     let source = |split| Random {
         config: config.clone(),
         split,

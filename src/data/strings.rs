@@ -58,14 +58,18 @@ fn symbols(count: usize) -> impl Iterator<Item = char> {
 const SYMBOLS: usize = 62;
 
 impl<R: Rule> StringsConfig<R> {
-    /// A question that a trained model can be asked: the first symbols, the last of them first.
-    pub fn question(&self) -> String {
-        let alphabet: Vec<char> = symbols(self.symbols).collect();
-        let string: String = alphabet.iter().rev().cycle().take(self.length).collect();
-        string + "="
+    fn string(&self, stream: &mut Stream) -> Vec<char> {
+        let least = self.min_length.unwrap_or(self.length);
+        let length = least + stream.below((self.length - least) as u64 + 1) as usize;
+        let all: Vec<char> = symbols(self.symbols).collect();
+        (0..length)
+            .map(|_| all[stream.below(all.len() as u64) as usize])
+            .collect()
     }
+}
 
-    pub(super) fn faults(&self) -> Vec<String> {
+impl<R: Rule> Problems for StringsConfig<R> {
+    fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.length == 0 || self.min_length == Some(0) {
             faults.push("[data] length and min_length must be at least 1".into());
@@ -84,17 +88,12 @@ impl<R: Rule> StringsConfig<R> {
         faults
     }
 
-    fn string(&self, stream: &mut Stream) -> Vec<char> {
-        let least = self.min_length.unwrap_or(self.length);
-        let length = least + stream.below((self.length - least) as u64 + 1) as usize;
-        let all: Vec<char> = symbols(self.symbols).collect();
-        (0..length)
-            .map(|_| all[stream.below(all.len() as u64) as usize])
-            .collect()
+    fn question(&self) -> String {
+        let alphabet: Vec<char> = symbols(self.symbols).collect();
+        let string: String = alphabet.iter().rev().cycle().take(self.length).collect();
+        string + "="
     }
-}
 
-impl<R: Rule> Problems for StringsConfig<R> {
     fn alphabet(&self) -> String {
         symbols(self.symbols).chain(['=']).collect()
     }

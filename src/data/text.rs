@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::documents::Reading;
 use super::paths::Paths;
+use super::{Data, DataSet, Request, Split, corpus};
+use crate::error::Result;
 use std::path::{Path, PathBuf};
 
 /// `kind = "text"`.
@@ -54,7 +56,7 @@ impl TextConfig {
     /// The same with every path as `place` gives it.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
-        let all = |paths: &Paths| Paths(paths.0.iter().map(|p| place(p)).collect());
+        let all = |paths: &Paths| paths.placed(&place);
         Self {
             path: all(&self.path),
             valid_path: self.valid_path.as_ref().map(all),
@@ -92,7 +94,18 @@ impl TextConfig {
         self.across_documents == Some(false)
     }
 
-    pub(super) fn faults(&self) -> Vec<String> {
+    /// How its files become documents; `any_bytes` for the byte tokenizer.
+    pub(super) fn reading(&self, any_bytes: bool) -> Reading {
+        Reading {
+            field: self.field.clone(),
+            separator: self.document_separator.clone(),
+            any_bytes,
+        }
+    }
+}
+
+impl DataSet for TextConfig {
+    fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut fault = |wrong: bool, message: &str| {
             if wrong {
@@ -158,12 +171,42 @@ impl TextConfig {
         faults
     }
 
-    /// How its files become documents; `any_bytes` for the byte tokenizer.
-    pub(super) fn reading(&self, any_bytes: bool) -> Reading {
-        Reading {
-            field: self.field.clone(),
-            separator: self.document_separator.clone(),
-            any_bytes,
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn has(&self, split: Split) -> bool {
+        match split {
+            Split::Train => true,
+            Split::Valid => self.valid_path.is_some() || self.valid_fraction != Some(0.0),
+            Split::Test => self.test_path.is_some() || self.test_fraction.is_some_and(|f| f > 0.0),
         }
+    }
+
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        let all = [
+            ("path", Some(&self.path)),
+            ("valid_path", self.valid_path.as_ref()),
+            ("test_path", self.test_path.as_ref()),
+        ];
+        all.into_iter()
+            .flat_map(|(key, paths)| paths.into_iter().flat_map(move |p| p.keyed(key)))
+            .collect()
+    }
+
+    fn needs_tokenizer(&self) -> bool {
+        true
+    }
+
+    fn can_be_masked(&self) -> bool {
+        true
+    }
+
+    fn prompt(&self) -> Option<String> {
+        Some("The ".into())
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        corpus::prepare(self, request)
     }
 }

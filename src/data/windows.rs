@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::cache::Tokens;
-use super::{Item, TextItem, NOT_SCORED, Source, Split};
+use super::{Item, NOT_SCORED, Source, Split, TextItem};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
@@ -111,7 +111,7 @@ impl Source for TextSource {
         Ok(Item::Text(TextItem {
             inputs,
             targets,
-        documents,
+            documents,
             ..TextItem::default()
         }))
     }

@@ -1,7 +1,7 @@
 //! From a checked experiment to the things that run: device, data, model, optimizer, job.
 
 use super::Experiment;
-use crate::data::{self, Data, DataConfig, Places, Shape, Tokenizers};
+use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::model::ModelInputs;
@@ -44,14 +44,14 @@ pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
 /// # Errors
 /// Faults of `[data]` and `[tokenizer]`, files that are missing or unreadable, a split too short for one window.
 pub fn data(experiment: &Experiment, places: &Places, saved: &Tokenizers) -> Result<Data> {
-    data::prepare(
-        &experiment.data,
-        experiment.tokenizer.as_ref(),
+    let request = Request {
+        tokenizer: experiment.tokenizer.as_ref(),
         saved,
         places,
-        experiment.seed,
-        &experiment.task.view(),
-    )
+        seed: experiment.seed,
+        view: &experiment.task.view(),
+    };
+    data::prepare(&experiment.data, &request)
 }
 
 /// The network with its objective, every parameter named by its path and none drawn yet.
@@ -64,20 +64,9 @@ pub fn objective(experiment: &Experiment, shape: &Shape, device: &Device) -> Res
         seed: experiment.seed,
         device,
     };
-    let exact = answers_are_exact(&experiment.data);
+    let exact = experiment.data.set().has_answers();
     let objective = experiment.task.init(&experiment.model, &inputs, exact)?;
     Ok(parameters::name_parameters(objective))
-}
-
-/// Whether a row has one right answer, so that the share of exact ones is a metric.
-fn answers_are_exact(data: &DataConfig) -> bool {
-    match data {
-        DataConfig::Text(_) | DataConfig::RandomTokens(_) => false,
-        DataConfig::Arithmetic(_)
-        | DataConfig::Copy(_)
-        | DataConfig::Reverse(_)
-        | DataConfig::Sort(_) => true,
-    }
 }
 
 /// The schedule, as the model's width makes it.

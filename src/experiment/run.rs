@@ -1,7 +1,7 @@
 //! A run from its first file to its last: new, fresh, resumed, or opened for use.
 
 use super::{Experiment, Loaded, build, changes, resolved_toml, used};
-use crate::data::{Data, DataConfig, Places, Tokenizers};
+use crate::data::{Data, Places, Tokenizers};
 use crate::error::{Error, Result};
 use crate::generate::{Generator, Sampling};
 use crate::task::Objective;
@@ -130,9 +130,7 @@ fn describe(run: &RunDir, loaded: &Loaded, data: &Data) -> Result<()> {
 /// The experiment with paths that mean the same from any folder, since a run is resumed from anywhere.
 fn anchored(experiment: &Experiment, places: &Places) -> Result<Experiment> {
     let mut experiment = experiment.clone();
-    if let DataConfig::Text(text) = &experiment.data {
-        experiment.data = DataConfig::Text(text.with_paths(|p| places.anchored(p)));
-    }
+    experiment.data = experiment.data.with_paths(|p| places.anchored(p));
     if let Some(tokenizer) = &experiment.tokenizer {
         experiment.tokenizer = Some(tokenizer.with_path(|p| Ok(places.anchored(p)))?);
     }

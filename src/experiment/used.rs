@@ -1,7 +1,7 @@
 //! A run that is there: opened for evaluation and generation, its scores written down.
 
 use super::{Experiment, build, run};
-use crate::data::{DataConfig, Places, Shape, Tokenizers};
+use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
@@ -195,19 +195,8 @@ fn shape(folder: &Path) -> Result<Shape> {
 
 /// A text that a model trained on this data can continue.
 pub fn suggested_prompt(experiment: &Experiment) -> Option<String> {
-    match &experiment.data {
-        DataConfig::Text(_) => Some(match &experiment.train.sample {
-            Some(sample) if !sample.prompt.trim().is_empty() => sample.prompt.clone(),
-            _ => "The ".into(),
-        }),
-        DataConfig::Arithmetic(c) => {
-            let operation = c.operations.first()?;
-            let operand = |digits: &str| digits.repeat(c.digits as usize);
-            Some(format!("{}{operation}{}=", operand("1"), operand("2")))
-        }
-        DataConfig::Copy(c) => Some(c.question()),
-        DataConfig::Reverse(c) => Some(c.question()),
-        DataConfig::Sort(c) => Some(c.question()),
-        DataConfig::RandomTokens(_) => None,
+    match &experiment.train.sample {
+        Some(sample) if !sample.prompt.trim().is_empty() => Some(sample.prompt.clone()),
+        Some(_) | None => experiment.data.set().prompt(),
     }
 }

@@ -3,8 +3,8 @@
 use super::HfModel;
 use super::rename::{Rule, Table};
 use super::weights::{Array, Weights};
-use crate::error::{Error, Fault, Result};
 use crate::data::Shape;
+use crate::error::{Error, Fault, Result};
 use crate::model::{Decoder, ModelInputs};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor, TensorData};

@@ -145,7 +145,12 @@ fn activations(question: &Question) -> u128 {
     let inner = 2 * keys.feed_forward.d_ff(keys.d_model) as u128;
     let width = keys.d_model as u128;
     let layer = 6 * width + heads * d_head + inner;
-    let layers: u128 = keys.n_layers.iter().flatten().map(|(_, n)| *n as u128).sum();
+    let layers: u128 = keys
+        .n_layers
+        .iter()
+        .flatten()
+        .map(|(_, n)| *n as u128)
+        .sum();
     let token = layers * layer + 2 * (width + shape.vocab_size as u128);
     tokens.saturating_mul(token.saturating_mul(question.value_bytes as u128))
 }

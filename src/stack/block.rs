@@ -1,8 +1,8 @@
 //! One layer of a transformer: attention, cross-attention where there is a memory, and a feed-forward layer, each
 //! in its residual connection, or all in one (parallel).
 
-use super::{Memory, StackShape};
 use super::residual::{Joining, NormPlacement, Residual};
+use super::{Memory, StackShape};
 use crate::nn::attention::{Attention, Context, LayerCache, Mask};
 use crate::nn::feed_forward::FeedForward;
 use crate::nn::init::Init;

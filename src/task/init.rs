@@ -32,11 +32,21 @@ impl TaskConfig {
     ///
     /// # Errors
     /// A model that cannot learn the task.
-    pub fn init(&self, model: &ModelConfig, inputs: &ModelInputs, exact: bool) -> Result<Objective> {
+    pub fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        exact: bool,
+    ) -> Result<Objective> {
         match (self, model) {
             (Self::CausalLm(c), ModelConfig::Decoder(m)) => {
                 let network = m.init(inputs);
-                Ok(Objective::CausalLm(CausalLm::new(network, c, inputs.seed, exact)))
+                Ok(Objective::CausalLm(CausalLm::new(
+                    network,
+                    c,
+                    inputs.seed,
+                    exact,
+                )))
             }
         }
     }

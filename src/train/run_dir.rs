@@ -172,8 +172,17 @@ impl RunDir {
             )?;
         }
         for file in [
-            "latest", "best", METRICS, SAMPLES, SCORES, TOKENIZER,
-            TARGET_TOKENIZER, DATA, MACHINE, EXPERIMENT, RESOLVED,
+            "latest",
+            "best",
+            METRICS,
+            SAMPLES,
+            SCORES,
+            TOKENIZER,
+            TARGET_TOKENIZER,
+            DATA,
+            MACHINE,
+            EXPERIMENT,
+            RESOLVED,
         ] {
             gone(std::fs::remove_file(self.path(file)), &self.path(file))?;
         }
@@ -183,7 +192,15 @@ impl RunDir {
 
 /// Files that are written under another name, this one with `.tmp`, and then renamed.
 pub(super) const WRITTEN_ASIDE: &[&str] = &[
-    EXPERIMENT, RESOLVED, TOKENIZER, TARGET_TOKENIZER, DATA, MACHINE, SCORES, "latest", "best",
+    EXPERIMENT,
+    RESOLVED,
+    TOKENIZER,
+    TARGET_TOKENIZER,
+    DATA,
+    MACHINE,
+    SCORES,
+    "latest",
+    "best",
 ];
 
 /// The folder of a run's checkpoints.
@@ -255,7 +272,16 @@ fn is_vacant(root: &Path) -> Result<bool> {
         names.push(entry.file_name().to_string_lossy().into_owned());
     }
     let begun = names.iter().any(|name| name == LOCK);
-    let ours = [LOCK, STEPS, EXPERIMENT, RESOLVED, TOKENIZER, TARGET_TOKENIZER, DATA, MACHINE];
+    let ours = [
+        LOCK,
+        STEPS,
+        EXPERIMENT,
+        RESOLVED,
+        TOKENIZER,
+        TARGET_TOKENIZER,
+        DATA,
+        MACHINE,
+    ];
     let is_ours = |name: &String| ours.contains(&name.trim_end_matches(".tmp"));
     Ok(names.is_empty() || begun && names.iter().all(is_ours))
 }

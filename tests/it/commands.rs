@@ -249,8 +249,11 @@ fn every_shipped_experiment_is_right_and_planned_as_it_is_built() {
         let plan = json(&output(&["plan", &shown, "--no-probe", "--json"]));
         let device = burn::tensor::Device::flex();
         let places = formwork::experiment::run::places(&loaded);
-        let data = formwork::experiment::build::data(&loaded.experiment, &places, &Default::default()).unwrap();
-        let built = formwork::experiment::build::objective(&loaded.experiment, &data.shape, &device);
+        let data =
+            formwork::experiment::build::data(&loaded.experiment, &places, &Default::default())
+                .unwrap();
+        let built =
+            formwork::experiment::build::objective(&loaded.experiment, &data.shape, &device);
         let built = burn::module::Module::num_params(&built.unwrap());
         assert_eq!(plan["params"].as_u64().unwrap(), built as u64, "{shown}");
     }

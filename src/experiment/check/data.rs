@@ -2,7 +2,7 @@
 
 use super::Sense;
 use super::model::LONGEST;
-use crate::data::{DataConfig, Places, Split};
+use crate::data::{DataConfig, Places};
 use crate::error::Error;
 use crate::tokenizer::TokenizerConfig;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub(super) fn check(sense: &mut Sense, files: bool) -> Option<usize> {
     let experiment = &sense.loaded.experiment;
     let (data, tokenizer) = (&experiment.data, experiment.tokenizer.as_ref());
     let mut faults = data.faults(tokenizer);
-    if faults.is_empty() && tokenizer.is_some() && !matches!(data, DataConfig::Text(_)) {
+    if faults.is_empty() && tokenizer.is_some() && !data.set().needs_tokenizer() {
         let kind = data.kind();
         faults.push(format!(
             "[tokenizer] has no effect: data of kind `{kind}` brings its own tokens; leave it out"
@@ -38,42 +38,15 @@ pub(super) fn check(sense: &mut Sense, files: bool) -> Option<usize> {
     Some(context)
 }
 
-/// Whether the data has a split to measure on.
-pub(super) fn has(data: &DataConfig, split: Split) -> bool {
-    let items = |valid: usize, test: usize| match split {
-        Split::Train => true,
-        Split::Valid => valid > 0,
-        Split::Test => test > 0,
-    };
-    match data {
-        DataConfig::Text(c) => match split {
-            Split::Train => true,
-            Split::Valid => c.valid_path.is_some() || c.valid_fraction != Some(0.0),
-            Split::Test => c.test_path.is_some() || c.test_fraction.is_some_and(|f| f > 0.0),
-        },
-        DataConfig::Arithmetic(c) => items(c.valid_items, c.test_items),
-        DataConfig::Copy(c) => items(c.valid_items, c.test_items),
-        DataConfig::Reverse(c) => items(c.valid_items, c.test_items),
-        DataConfig::Sort(c) => items(c.valid_items, c.test_items),
-        DataConfig::RandomTokens(c) => items(c.valid_items, 0),
-    }
-}
-
 fn paths(sense: &mut Sense, data: &DataConfig, tokenizer: Option<&TokenizerConfig>) {
     let places = Places::new(sense.loaded.path.parent());
-    let mut wanted: Vec<(&str, &Path)> = Vec::new();
-    if let DataConfig::Text(c) = data {
-        for (key, paths) in [
-            ("data.path", Some(&c.path)),
-            ("data.valid_path", c.valid_path.as_ref()),
-            ("data.test_path", c.test_path.as_ref()),
-        ] {
-            let paths = paths.into_iter().flat_map(|p| &p.0);
-            wanted.extend(paths.map(|path| (key, path.as_path())));
-        }
-    }
+    let files = data.set().paths();
+    let mut wanted: Vec<(String, &Path)> = files
+        .into_iter()
+        .map(|(key, path)| (format!("data.{key}"), path))
+        .collect();
     if let Some(TokenizerConfig::Pretrained(c)) = tokenizer {
-        wanted.push(("tokenizer.path", &c.path));
+        wanted.push(("tokenizer.path".into(), &c.path));
     }
     for (key, path) in wanted {
         let Err(error) = places.resolve(path) else {
@@ -83,6 +56,6 @@ fn paths(sense: &mut Sense, data: &DataConfig, tokenizer: Option<&TokenizerConfi
             Error::Invalid(mut faults) => faults.pop().map(|f| f.message).unwrap_or_default(),
             other => other.to_string(),
         };
-        sense.fault(&[key], message.strip_prefix("[data] ").unwrap_or(&message));
+        sense.fault(&[&key], message.strip_prefix("[data] ").unwrap_or(&message));
     }
 }

@@ -1,7 +1,6 @@
 //! The sense of everything but the model and the data: name, task, optimizer, schedule, `[train]`, `[expect]`.
 
 use super::Sense;
-use super::data::has;
 use crate::data::{DataConfig, Split};
 use crate::device::DeviceName;
 use crate::error::suggestion;
@@ -116,13 +115,13 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
 
 /// Keys about evaluations that never happen.
 fn evaluations(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
-    if !has(data, Split::Valid) && c.eval_every.is_some() {
+    if !data.set().has(Split::Valid) && c.eval_every.is_some() {
         sense.fault(
             &["train.eval_every"],
             "eval_every has no effect: [data] has no validation split; leave it out",
         );
     }
-    let measured = has(data, Split::Valid) || has(data, Split::Test);
+    let measured = data.set().has(Split::Valid) || data.set().has(Split::Test);
     if c.eval_batch_size.is_some() && !measured {
         sense.fault(
             &["train.eval_batch_size"],
@@ -143,12 +142,12 @@ fn evaluations(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
         }
     }
     let Some(sample) = &c.sample else { return };
-    if let DataConfig::RandomTokens(_) = data {
+    if !data.set().is_text() {
         sense.fault(
             &["train.sample"],
             "sample has no effect: random tokens stand for no text; leave it out",
         );
-    } else if !has(data, Split::Valid) {
+    } else if !data.set().has(Split::Valid) {
         sense.fault(
             &["train.sample"],
             "sample has no effect: [data] has no validation split to evaluate on; leave it out",
@@ -208,11 +207,11 @@ fn wrong_expectation(metric: &str, expect: &Expect, data: &DataConfig) -> Vec<St
             faults.push(format!("{metric} {rule}"));
         }
     };
-    let text = matches!(data, DataConfig::Text(_));
-    let problems = !text && !matches!(data, DataConfig::RandomTokens(_));
+    let text = data.set().needs_tokenizer();
+    let problems = data.set().has_answers();
     let answers = ["valid_accuracy", "valid_exact_match"].contains(&metric);
     fault(
-        !has(data, Split::Valid),
+        !data.set().has(Split::Valid),
         "is not measured: [data] has no validation split",
     );
     fault(

@@ -8,31 +8,31 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 Conventions (names, padding, configuration) are those of shared.py. Dropout 0, all in float32. Every file has
 `input_ids`, `attention_mask` [3, 11] (sources of 11, 8 and 5 tokens), `decoder_input_ids`, `decoder_attention_mask`,
 `labels` [3, 9] (targets of 6, 9 and 4 tokens; labels are -100 at padding), `encoder_last_hidden_state` [3, 11, 24],
-`decoder_last_hidden_state` [3, 9, 24], `logits` [3, 9, 47], `loss`, and `positions`, a table of fixed positions [20, 24],
-where the model has one. `decoder_input_ids` are the labels shifted to the right behind a start token.
+`decoder_last_hidden_state` [3, 9, 24], `logits` [3, 9, 47], `loss`, and `positions`, a table of fixed positions [20,
+24], where the model has one. `decoder_input_ids` are the labels shifted to the right behind a start token.
 
-transformer_post.safetensors and transformer_pre.safetensors: nn.Transformer with norm_first False and True, two layers and
-two, ReLU, epsilon 1e-5. Sources and targets share `embedding.weight` [47, 24], times √24, plus interleaved sinusoids
-(`positions`: sin at even, cos at odd dimensions); the output projection is the embedding, without scale and without bias.
-nn.Transformer ALWAYS has a norm after the last layer of the encoder and of the decoder (`transformer.encoder.norm`,
-`transformer.decoder.norm`), behind post-LN layers too, where the paper has none. `in_proj_weight` [72, 24] and
-`in_proj_bias` hold query, key and value in this order; norm1, norm2, norm3 of a decoder layer belong to self-attention,
-cross-attention and feed-forward. Keys at source padding are blocked in the encoder and in cross-attention; the decoder
-is causal and needs no other mask. `loss` is the SUM over the non-padding targets of the label-smoothed cross-entropy
-(0.9 of the target's plus 0.1 of the mean over all 47 words), `loss_mean` the mean over them; gradients are of `loss`.
-Tokens: 0 pads, 1 starts, 2 ends.
+transformer_post.safetensors and transformer_pre.safetensors: nn.Transformer with norm_first False and True, two
+layers and two, ReLU, epsilon 1e-5. Sources and targets share `embedding.weight` [47, 24], times √24, plus interleaved
+sinusoids (`positions`: sin at even, cos at odd dimensions); the output projection is the embedding, without scale and
+without bias. nn.Transformer ALWAYS has a norm after the last layer of the encoder and of the decoder
+(`transformer.encoder.norm`, `transformer.decoder.norm`), behind post-LN layers too, where the paper has none.
+`in_proj_weight` [72, 24] and `in_proj_bias` hold query, key and value in this order; norm1, norm2, norm3 of a decoder
+layer belong to self-attention, cross-attention and feed-forward. Keys at source padding are blocked in the encoder
+and in cross-attention; the decoder is causal and needs no other mask. `loss` is the SUM over the non-padding targets
+of the label-smoothed cross-entropy (0.9 of the target's plus 0.1 of the mean over all 47 words), `loss_mean` the mean
+over them; gradients are of `loss`. Tokens: 0 pads, 1 starts, 2 ends.
 
 marian.safetensors, `MarianMTModel`: post-LN layers without final norms and without a norm on the embeddings; shared
-embeddings times √24 (not on the output); `positions` are Marian's sinusoids, the sines in the first half of the dimensions
-and the cosines in the second; swish; `weight.final_logits_bias` [1, 47] is added to the logits and not trained (no
-`grad.`). Padding = 46 is the decoder's start token too, as in every Marian model; 0 ends.
+embeddings times √24 (not on the output); `positions` are Marian's sinusoids, the sines in the first half of the
+dimensions and the cosines in the second; swish; `weight.final_logits_bias` [1, 47] is added to the logits and not
+trained (no `grad.`). Padding = 46 is the decoder's start token too, as in every Marian model; 0 ends.
 
-bart.safetensors, `BartForConditionalGeneration`: post-LN layers, a norm on the embeddings (`layernorm_embedding`), learned
-positions whose first two rows are not used (position p is row p + 2), embeddings not scaled, erf GELU,
+bart.safetensors, `BartForConditionalGeneration`: post-LN layers, a norm on the embeddings (`layernorm_embedding`),
+learned positions whose first two rows are not used (position p is row p + 2), embeddings not scaled, erf GELU,
 `weight.final_logits_bias` as in Marian. <s> = 0, padding = 1, </s> = 2, which starts the decoder too.
 
-In both, the embeddings are made without `padding_idx`, which would drop the padding row's gradient, where Marian's start
-token has its own. `loss` is the mean cross-entropy over the non-padding labels, no smoothing.
+In both, the embeddings are made without `padding_idx`, which would drop the padding row's gradient, where Marian's
+start token has its own. `loss` is the mean cross-entropy over the non-padding labels, no smoothing.
 """
 
 import math

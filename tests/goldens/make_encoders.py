@@ -7,18 +7,19 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 
 Conventions (names, padding, configuration) are those of shared.py. Attention is eager, dropout 0, all in float32.
 
-bert.safetensors, `BertForPreTraining`: `input_ids`, `token_type_ids`, `attention_mask`, `labels` [3, 14] (rows of 14, 11
-and 8 tokens: [CLS] = 1, first segment, [SEP] = 2, second segment, [SEP], padding = 0; [MASK] = 3; labels are -100 where
-nothing is scored) and `next_sentence_label` [3] (0: the second segment follows, 1: it does not);
+bert.safetensors, `BertForPreTraining`: `input_ids`, `token_type_ids`, `attention_mask`, `labels` [3, 14] (rows of 14,
+11 and 8 tokens: [CLS] = 1, first segment, [SEP] = 2, second segment, [SEP], padding = 0; [MASK] = 3; labels are -100
+where nothing is scored) and `next_sentence_label` [3] (0: the second segment follows, 1: it does not);
 `last_hidden_state` [3, 14, 24], `pooler_output` [3, 24] (tanh), `logits` [3, 14, 47] (`prediction_logits` of HF),
-`seq_relationship_logits` [3, 2]; `loss_mlm` is the mean over the scored tokens, `loss_nsp` the mean over the rows, `loss`
-their sum. The decoder of the MLM head is `bert.embeddings.word_embeddings.weight` with the bias `cls.predictions.bias`.
+`seq_relationship_logits` [3, 2]; `loss_mlm` is the mean over the scored tokens, `loss_nsp` the mean over the rows,
+`loss` their sum. The decoder of the MLM head is `bert.embeddings.word_embeddings.weight` with the bias
+`cls.predictions.bias`.
 
-roberta.safetensors, `RobertaForMaskedLM`: `input_ids`, `attention_mask`, `position_ids`, `labels` [3, 14] (rows of 14, 12
-and 7 tokens: <s> = 0, padding = 1, </s> = 2, <mask> = 46); `position_ids` are what HF makes of the ids: 2, 3, 4, … at
-tokens and 1 at padding; `last_hidden_state`, `logits`, `loss` (mean over the scored tokens). There is one token type,
-whose embedding is added everywhere, and no pooler. The decoder is `roberta.embeddings.word_embeddings.weight` with
-`lm_head.bias`.
+roberta.safetensors, `RobertaForMaskedLM`: `input_ids`, `attention_mask`, `position_ids`, `labels` [3, 14] (rows of
+14, 12 and 7 tokens: <s> = 0, padding = 1, </s> = 2, <mask> = 46); `position_ids` are what HF makes of the ids: 2, 3,
+4, … at tokens and 1 at padding; `last_hidden_state`, `logits`, `loss` (mean over the scored tokens). There is one
+token type, whose embedding is added everywhere, and no pooler. The decoder is
+`roberta.embeddings.word_embeddings.weight` with `lm_head.bias`.
 """
 
 import torch

@@ -5,24 +5,25 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 torchvision==0.29.2 safetensors
     python make_image_ops.py
 
-image_ops.safetensors, all U8, [channel, row, column]: `image` [3, 12, 10] (12 rows, 10 columns, RGB: smooth with noise, its
-three channels over different ranges), and `<operation>` of it by torchvision.transforms.functional on a uint8 tensor (not
-on a PIL image, which rounds otherwise here and there):
+image_ops.safetensors, all U8, [channel, row, column]: `image` [3, 12, 10] (12 rows, 10 columns, RGB: smooth with
+noise, its three channels over different ranges), and `<operation>` of it by torchvision.transforms.functional on a
+uint8 tensor (not on a PIL image, which rounds otherwise here and there):
 
 * `brightness_f`, `color_f` (adjust_saturation), `contrast_f`, `sharpness_f` for the factors f = 0.5 and 1.5: a blend
-  f * image + (1 - f) * other, clamped to 0..255 and CUT to an integer, where other is black; the grey image (.2989 R +
-  .587 G + .114 B, cut to an integer); the mean of that grey image; the image blurred by [[1,1,1],[1,5,1],[1,1,1]]/13
-  (rounded, border pixels kept).
-* `autocontrast` (each channel by itself), `posterize_4` (4 bits kept), `solarize_128` (inverted from 128 up), `invert`,
-  `hflip`.
-* `equalize` (each channel by itself) of `large` [3, 36, 24]. Of `image`, which has fewer than 255 pixels, it is `image`,
-  as PIL has it too.
-* Nearest, filled with 0, the size kept; (x, y) are the places of pixel CENTRES (column + .5, row + .5), and a pixel takes
-  what is at (x', y'). `rotate_15`: 15 degrees against the clock about the middle of the image: x' = x cos a - y sin a,
-  y' = x sin a + y cos a from there. As RandAugment calls affine: `shear_x_0.3` (x' = x + 0.3 y from the top left corner,
-  y' = y), `shear_y_0.3` (y' = y + 0.3 x), `translate_x_3` (3 pixels to the right), `translate_y_3` (3 down). A shear of 0.3
-  never falls midway between two pixels, as one of 0.2 does.
-* `resize_7x9` and `resize_7x9_antialias`: to 7 rows and 9 columns, bilinear.
+  f * image + (1 - f) * other, clamped to 0..255 and CUT to an integer, where other is black; the grey image (.2989 R
+  + .587 G + .114 B, cut to an integer); the mean of that grey image; the image blurred by
+  [[1,1,1],[1,5,1],[1,1,1]]/13 (rounded, border pixels kept).
+* `autocontrast` (each channel by itself), `posterize_4` (4 bits kept), `solarize_128` (inverted from 128 up),
+  `invert`, `hflip`.
+* `equalize` (each channel by itself) of `large` [3, 36, 24]. Of `image`, which has fewer than 255 pixels, it is
+  `image`, as PIL has it too.
+* Nearest, filled with 0, the size kept; (x, y) are the places of pixel CENTRES (column + .5, row + .5), and a pixel
+  takes what is at (x', y'). `rotate_15`: 15 degrees against the clock about the middle of the image: x' = x cos a - y
+  sin a, y' = x sin a + y cos a from there. As RandAugment calls affine: `shear_x_0.3` (x' = x + 0.3 y from the top
+  left corner, y' = y), `shear_y_0.3` (y' = y + 0.3 x), `translate_x_3` (3 pixels to the right), `translate_y_3` (3
+  down). A shear of 0.3 never falls midway between two pixels, as one of 0.2 does.
+* `resize_7x9` and `resize_7x9_antialias`: to 7 rows and 9 columns, bilinear, corners not aligned, ROUNDED to an integer;
+  with antialias the triangle is as wide as the step between samples, its weights normalized at the borders.
 """
 
 import math

@@ -7,15 +7,17 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 
 sincos_2d.safetensors:
 
-* `sincos_3x4` [12, 16] is the table of MAE (`get_2d_sincos_pos_embed`; He et al. 2021, and before it MoCo v3) for a grid
-  of 3 rows and 4 columns, position row * 4 + column, d = 16. The FIRST half of the dimensions holds the COLUMN (x), the
-  second half the row (y). Each half of d/2 = 8 is [sin(p w_0) … sin(p w_3), cos(p w_0) … cos(p w_3)], not interleaved,
-  with w_i = 10000^(-i / (d/4)). (MAE calls the first half emb_h, but gives it the x of its meshgrid; MoCo v3 has the same
-  halves and lists positions column by column.)
+* `sincos_3x4` [12, 16] is the table of MAE (`get_2d_sincos_pos_embed`; He et al. 2021, and before it MoCo v3) for a
+  grid of 3 rows and 4 columns, position row * 4 + column, d = 16. The FIRST half of the dimensions holds the COLUMN
+  (x), the second half the row (y). Each half of d/2 = 8 is [sin(p w_0) … sin(p w_3), cos(p w_0) … cos(p w_3)], not
+  interleaved, with w_i = 10000^(-i / (d/4)). (MAE calls the first half emb_h, but gives it the x of its meshgrid;
+  MoCo v3 has the same halves and lists positions column by column.)
 * `sincos_4x4` [16, 16]: a square grid, by the function in HF's ViT-MAE, which the formula above is held against.
 * `grid_3x3`, `grid_5x4`, `grid_2x2` [row, column, 6]: a random table of 3 x 3 positions, and what torch's interpolate
-  with mode "bicubic" (a = -0.75, no antialiasing), align_corners False, makes of it. `grid_5x4` has 5 rows and 4 columns.
-* `positions_5x4` [21, 6] and `positions_3x3` [10, 6]: the same as flat tables behind a class token's row, which stays.
+  with mode "bicubic" (a = -0.75, no antialiasing), align_corners False, makes of it. `grid_5x4` has 5 rows and 4
+  columns.
+* `positions_5x4` [21, 6] and `positions_3x3` [10, 6]: the same as flat tables behind a class token's row, which
+  stays.
 """
 
 import torch

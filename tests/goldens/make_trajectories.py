@@ -5,32 +5,33 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==4.57.1 safetensors
     python make_trajectories.py [mlm] [translation] [vit]
 
-trajectory_NAME.safetensors holds `start.<weight>` and `end.<weight>` (names and configuration as in bert, transformer_post
-and vit.safetensors), the batches as I8, [step, micro-batch, row, …], and of each step, as F64 [50], `losses`, `norms`
-before clipping, and `rates`. Dropout 0, all in float32. A step is two micro-batches; a sum over the step's scored
-things is divided by their number in BOTH micro-batches. The gradient is clipped to a global norm of 1: times
-min(1, 1 / (norm + 1e-6)). Biases of keys shift all scores of a query alike: their gradients are rounding noise, which
-Adam blows up, so their ends mean nothing (`…key.bias`; the middle third of `in_proj_bias`).
+trajectory_NAME.safetensors holds `start.<weight>` and `end.<weight>` (names and configuration as in bert,
+transformer_post and vit.safetensors), the batches as I8, [step, micro-batch, row, …], and of each step, as F64 [50],
+`losses`, `norms` before clipping, and `rates`. Dropout 0, all in float32. A step is two micro-batches; a sum over the
+step's scored things is divided by their number in BOTH micro-batches. The gradient is clipped to a global norm of 1:
+times min(1, 1 / (norm + 1e-6)). Biases of keys shift all scores of a query alike: their gradients are rounding noise,
+which Adam blows up, so their ends mean nothing (`…key.bias`; the middle third of `in_proj_bias`).
 
-In mlm and vit, AdamW of learning rate 1e-2 and epsilon 1e-6 has two groups: a decay of 0.1 on every `…weight` of two or
-more dimensions (tables of embeddings and the patch convolution included), none on gains, biases, and ViT's `cls_token` and
-`position_embeddings`. The rate of step i (from 0) is lr*(i+1)/(10+1) for i < 10, then half a cosine down to 0 at step 50.
+In mlm and vit, AdamW of learning rate 1e-2 and epsilon 1e-6 has two groups: a decay of 0.1 on every `…weight` of two
+or more dimensions (tables of embeddings and the patch convolution included), none on gains, biases, and ViT's
+`cls_token` and `position_embeddings`. The rate of step i (from 0) is lr*(i+1)/(10+1) for i < 10, then half a cosine
+down to 0 at step 50.
 
-mlm: `BertForPreTraining`, betas (0.9, 0.98). `input_ids`, `token_type_ids`, `attention_mask`, `labels` [50, 2, 8, 16] and
-`next_sentence_label` [50, 2, 8]. A row is [CLS] = 1, a segment that repeats one of six words, [SEP] = 2, a segment that
-repeats one of the same six (label 0) or of six others (label 1), [SEP], padding = 0, one word in ten at random. [MASK] = 3
-stands in the ids; the first micro-batch scores more than the second. loss = MLM sum / scored tokens of the step + NSP sum / rows of the step (16);
-`losses_mlm` and `losses_nsp` are its terms.
+mlm: `BertForPreTraining`, betas (0.9, 0.98). `input_ids`, `token_type_ids`, `attention_mask`, `labels` [50, 2, 8, 16]
+and `next_sentence_label` [50, 2, 8]. A row is [CLS] = 1, a segment that repeats one of six words, [SEP] = 2, a
+segment that repeats one of the same six (label 0) or of six others (label 1), [SEP], padding = 0, one word in ten at
+random. [MASK] = 3 stands in the ids; the first micro-batch scores more than the second. loss = MLM sum / scored
+tokens of the step + NSP sum / rows of the step (16); `losses_mlm` and `losses_nsp` are its terms.
 
 translation: nn.Transformer, post-LN, as in make_encoder_decoder.py (V 24, d 24, ff 40). `input_ids`, `attention_mask`
-[50, 2, 8, 9], `decoder_input_ids`, `labels` [50, 2, 8, 10] (-100 at padding). A target is the source's words, each plus
-one, behind a word for the parity of their number. loss = sum of the label-smoothed (0.1) cross-entropy / targets of the step,
-which are unequally many in the micro-batches. AdamW (Adam: no decay), betas (0.9, 0.98), epsilon 1e-9, noam: step s (from 1) has
-0.2 * 24^-0.5 * min(s^-0.5, s * 20^-1.5).
+[50, 2, 8, 9], `decoder_input_ids`, `labels` [50, 2, 8, 10] (-100 at padding). A target is the source's words, each
+plus one, behind a word for the parity of their number. loss = sum of the label-smoothed (0.1) cross-entropy / targets
+of the step, which are unequally many in the micro-batches. AdamW (Adam: no decay), betas (0.9, 0.98), epsilon 1e-9,
+noam: step s (from 1) has 0.2 * 24^-0.5 * min(s^-0.5, s * 20^-1.5).
 
 vit: `ViTForImageClassification` (3 x 8 x 8 pixels, patches of 2, d 24, 2 layers, 4 classes), betas (0.9, 0.99).
-`pixels` [50, 2, 5, 3, 8, 8], of which the model reads pixels / 64, and `labels` [50, 2, 5]. An image is one of four patterns
-of stripes in noise. loss = sum of the label-smoothed (0.1) cross-entropy / rows of the step (10).
+`pixels` [50, 2, 5, 3, 8, 8], of which the model reads pixels / 64, and `labels` [50, 2, 5]. An image is one of four
+patterns of stripes in noise. loss = sum of the label-smoothed (0.1) cross-entropy / rows of the step (10).
 """
 
 import copy
@@ -122,8 +123,9 @@ def record(name, model, config, batches, terms, rate, **optimizer):
     if name == "mlm":
         tensors |= {"losses_mlm": losses[:, 0], "losses_nsp": losses[:, 1]}
     for key, array in batches.items():
-        assert -128 <= array.min() and array.max() <= 127
-        tensors["pixels" if key == "pixel_values" else key] = (array * (64 if key == "pixel_values" else 1)).to(torch.int8)
+        key, array = ("pixels", array * 64) if key == "pixel_values" else (key, array)
+        tensors[key] = array.to(torch.int8)
+        assert torch.equal(tensors[key].to(array.dtype), array)
     write("trajectory_" + name, tensors, config)
     ends = dict(exact.named_parameters())
     apart = {n: (p - ends[n]).abs().max().item() / ends[n].abs().max().item() for n, p in model.named_parameters()}
@@ -204,7 +206,8 @@ def translation():
         labels[row, 0], labels[row, size + 1] = odd if size % 2 else even, end
         labels[row, 1 : size + 1] = first + (text + 1) % words
         inputs[row, 0], inputs[row, 1 : size + 2] = start, labels[row, : size + 1]
-    batches = {"input_ids": source, "attention_mask": (source != pad).long(), "decoder_input_ids": inputs, "labels": labels}
+    mask = (source != pad).long()
+    batches = {"input_ids": source, "attention_mask": mask, "decoder_input_ids": inputs, "labels": labels}
     batches = {name: array.reshape(STEPS, MICRO, rows, -1) for name, array in batches.items()}
     counts = (batches["labels"] != -100).sum(dim=(2, 3))
     assert (counts[:, 0] != counts[:, 1]).all()

@@ -8,14 +8,15 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 Conventions (names, configuration) are those of shared.py. Dropout 0, all in float32. Images are [batch, channel, row,
 column], patches and grid positions row by row.
 
-vit.safetensors, `ViTForImageClassification` (two pre-LN layers, erf GELU, epsilon 1e-12, a final norm, the classifier on
-the class token): `pixel_values` [3, 3, 12, 12], patches of 4, `labels` [3]; `last_hidden_state` [3, 10, 24] (after the
-final norm, the class token first), `logits` [3, 5], `loss` (mean cross-entropy). The patch projection is the convolution
-`vit.embeddings.patch_embeddings.projection` [24, 3, 4, 4]; `vit.embeddings.position_embeddings` is [1, 10, 24].
+vit.safetensors, `ViTForImageClassification` (two pre-LN layers, erf GELU, epsilon 1e-12, a final norm, the classifier
+on the class token): `pixel_values` [3, 3, 12, 12], patches of 4, `labels` [3]; `last_hidden_state` [3, 10, 24] (after
+the final norm, the class token first), `logits` [3, 5], `loss` (mean cross-entropy). The patch projection is the
+convolution `vit.embeddings.patch_embeddings.projection` [24, 3, 4, 4]; `vit.embeddings.position_embeddings` is [1,
+10, 24].
 
 vit_resized.safetensors: the weights of vit.safetensors (not stored again) on `pixel_values` [3, 3, 20, 20], with HF's
-interpolate_pos_encoding: `position_embeddings` [1, 26, 24] is the table it makes (the class token's row as it was, the
-3 x 3 grid to 5 x 5 by bicubic interpolation without aligned corners), `last_hidden_state` [3, 26, 24], `logits`,
+interpolate_pos_encoding: `position_embeddings` [1, 26, 24] is the table it makes (the class token's row as it was,
+the 3 x 3 grid to 5 x 5 by bicubic interpolation without aligned corners), `last_hidden_state` [3, 26, 24], `logits`,
 `labels`, `loss`, and `grad.<name>` of all weights, of the 3 x 3 table through the interpolation.
 
 resnet.safetensors has cases, each with a prefix:
@@ -28,13 +29,13 @@ resnet.safetensors has cases, each with a prefix:
     net         3 x 3 convolution, norm, ReLU, `layer1` BasicBlock(8, 8), `layer2` BasicBlock(8, 16, stride 2),
                 mean over the image, `fc` to 5 classes                                 input [4, 3, 8, 8]
 
-`<case>.weight.<name>` are torchvision's names, with the norms' running_mean and running_var as they are before a step;
-`<case>.input`; then for each mode (`train`: statistics of the batch, `eval`: the running ones)
+`<case>.weight.<name>` are torchvision's names, with the norms' running_mean and running_var as they are before a
+step; `<case>.input`; then for each mode (`train`: statistics of the batch, `eval`: the running ones)
 `<case>.<mode>.output`, `<case>.<mode>.loss`, `<case>.<mode>.grad.<name>` of the parameters, and
 `<case>.<mode>.grad_input`; and `<case>.running.<norm>.running_mean` (and running_var) after one forward pass in train
-mode from the state in `weight.`: momentum 0.1, the variance of the batch unbiased there (but biased where it normalizes).
-The loss of a block is sum(output * `<case>.cotangent`), that of the net the mean cross-entropy of `net.labels`.
-Norms have epsilon 1e-5.
+mode from the state in `weight.`: momentum 0.1, the variance of the batch unbiased there (but biased where it
+normalizes). The loss of a block is sum(output * `<case>.cotangent`), that of the net the mean cross-entropy of
+`net.labels`. Norms have epsilon 1e-5.
 """
 
 import torch
@@ -74,7 +75,8 @@ def vit():
         hidden = model.vit(images, interpolate_pos_encoding=resized).last_hidden_state
         loss = torch.nn.functional.cross_entropy(logits, labels)
         loss.backward()
-        tensors = {"pixel_values": images, "labels": labels, "last_hidden_state": hidden, "logits": logits, "loss": loss}
+        tensors = {"pixel_values": images, "labels": labels, "last_hidden_state": hidden, "logits": logits}
+        tensors["loss"] = loss
         if resized:
             embeddings = model.vit.embeddings
             patches = embeddings.patch_embeddings(images, interpolate_pos_encoding=True)

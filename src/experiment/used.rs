@@ -72,6 +72,12 @@ pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened>
     let loaded = super::load(&folder.join(run_dir::RESOLVED), &sets)?;
     super::check::check_without_files(&loaded)?;
     let tokenizers = tokenizers(folder)?;
+    if tokenizers.text.is_none() && loaded.experiment.data.set().is_text() {
+        return Err(Error::run(format!(
+            "{} is missing: without it nobody knows what the model's tokens stand for",
+            folder.join(run_dir::TOKENIZER).display()
+        )));
+    }
     let shape = shape(folder)?;
     let checkpoint = chosen(folder, which)?;
     let places = run::places(&loaded);

@@ -6,6 +6,7 @@
     clippy::print_stdout
 )]
 
+mod batches;
 mod binary;
 mod checkpoint;
 mod commands;

@@ -83,6 +83,17 @@ pub enum Gives {
     Images,
 }
 
+impl std::fmt::Display for Gives {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Text => "texts",
+            Self::Labelled => "texts with a class",
+            Self::Pairs => "pairs of texts",
+            Self::Images => "images",
+        })
+    }
+}
+
 /// What preparation needs beside the configuration.
 pub struct Request<'a> {
     /// `[tokenizer]`.
@@ -130,6 +141,11 @@ pub trait DataSet {
 
     /// Whether it can be read with tokens masked.
     fn can_be_masked(&self) -> bool {
+        false
+    }
+
+    /// Whether sources have a vocabulary of their own.
+    fn separates_vocabularies(&self) -> bool {
         false
     }
 

@@ -1,6 +1,9 @@
 //! Whole networks: ids in, hidden states and logits out; no loss.
 
 pub mod decoder;
+pub mod encoder;
+pub mod encoder_decoder;
+pub mod heads;
 pub mod preset;
 
 use crate::data::Shape;
@@ -14,10 +17,12 @@ use crate::stack::{Dropout, NormPlacement, StackShape};
 use burn::module::{Module, ModuleVisitor};
 use burn::tensor::Device;
 pub use decoder::{Decoder, DecoderConfig};
+pub use encoder::{Encoder, EncoderConfig};
+pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
 use serde::{Deserialize, Serialize};
 
 /// The kinds of `[model]`.
-pub const KINDS: &[Kind] = &[decoder::KIND];
+pub const KINDS: &[Kind] = &[decoder::KIND, encoder::KIND, encoder_decoder::KIND];
 
 /// Which network an experiment trains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +30,10 @@ pub const KINDS: &[Kind] = &[decoder::KIND];
 pub enum ModelConfig {
     /// A decoder-only language model.
     Decoder(DecoderConfig),
+    /// A bidirectional encoder.
+    Encoder(EncoderConfig),
+    /// An encoder and a decoder that looks at it.
+    EncoderDecoder(EncoderDecoderConfig),
 }
 
 impl ModelConfig {
@@ -32,6 +41,8 @@ impl ModelConfig {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Decoder(_) => decoder::KIND.kind,
+            Self::Encoder(_) => encoder::KIND.kind,
+            Self::EncoderDecoder(_) => encoder_decoder::KIND.kind,
         }
     }
 
@@ -39,6 +50,8 @@ impl ModelConfig {
     pub fn d_model(&self) -> usize {
         match self {
             Self::Decoder(c) => c.d_model,
+            Self::Encoder(c) => c.d_model,
+            Self::EncoderDecoder(c) => c.d_model,
         }
     }
 
@@ -46,6 +59,8 @@ impl ModelConfig {
     pub fn visit<V: ModuleVisitor>(&self, inputs: &ModelInputs, visitor: &mut V) {
         match self {
             Self::Decoder(c) => c.init(inputs).visit(visitor),
+            Self::Encoder(c) => c.init(inputs).visit(visitor),
+            Self::EncoderDecoder(c) => c.init(inputs).visit(visitor),
         }
     }
 
@@ -53,20 +68,23 @@ impl ModelConfig {
     pub fn ties_head(&self) -> bool {
         match self {
             Self::Decoder(c) => c.tie_embeddings,
+            Self::Encoder(c) => c.tie_embeddings,
+            Self::EncoderDecoder(c) => c.tie_embeddings,
         }
     }
 
     /// Positions that an input of this shape has.
     pub fn tokens(&self, shape: &Shape) -> usize {
         match self {
-            Self::Decoder(_) => shape.context,
+            Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) => shape.context,
         }
     }
 
     /// What speed and cost are counted in.
     pub fn item(&self) -> ItemOf {
         match self {
-            Self::Decoder(_) => ItemOf::Token,
+            Self::Decoder(_) | Self::Encoder(_) => ItemOf::Token,
+            Self::EncoderDecoder(_) => ItemOf::Pair,
         }
     }
 
@@ -74,6 +92,8 @@ impl ModelConfig {
     pub fn keys(&self) -> Option<Keys<'_>> {
         match self {
             Self::Decoder(c) => Some(c.keys()),
+            Self::Encoder(c) => Some(c.keys()),
+            Self::EncoderDecoder(c) => Some(c.keys()),
         }
     }
 }

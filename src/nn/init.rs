@@ -125,6 +125,23 @@ impl<'a> Init<'a> {
         }
     }
 
+    /// Makes what a task adds to a model: its draws are the same whatever the model is.
+    pub fn of_heads(device: &'a Device, seed: u64, config: &InitConfig) -> Self {
+        let init = Self::new(device, seed, config, 1, 1.0);
+        // Beyond the number of parameters of any model.
+        init.next.set(1 << 32);
+        init
+    }
+
+    /// The same draws, going on, with other sizes of the residual stream's projections: the next stack's.
+    pub fn followed_by(self, residuals: usize, beta: f64) -> Self {
+        Self {
+            residuals: residuals.max(1),
+            beta,
+            ..self
+        }
+    }
+
     /// The device that parameters are made on.
     pub fn device(&self) -> &'a Device {
         self.device

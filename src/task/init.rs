@@ -1,22 +1,21 @@
 //! From an experiment's `[task]` and `[model]` to what is trained.
 
-use super::{CausalLm, Objective, TaskConfig};
-use crate::data::View;
-use crate::error::Result;
+use super::{
+    CausalLm, MaskedLm, Objective, PrefixLm, TaskConfig, TextClassification, Translation,
+    causal_lm, masked_lm, text_classification, translation,
+};
+use crate::data::{Gives, View};
+use crate::error::{Error, Result};
 use crate::model::{ModelConfig, ModelInputs};
 
 impl TaskConfig {
-    /// How texts are read for it.
-    pub fn view(&self) -> View {
-        match self {
-            Self::CausalLm(_) => View::AsItIs,
-        }
-    }
-
     /// The value of the key `kind`.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::CausalLm(_) => super::causal_lm::KIND.kind,
+            Self::CausalLm(_) => causal_lm::KIND.kind,
+            Self::MaskedLm(_) => masked_lm::KIND.kind,
+            Self::Translation(_) => translation::KIND.kind,
+            Self::TextClassification(_) => text_classification::KIND.kind,
         }
     }
 
@@ -24,6 +23,25 @@ impl TaskConfig {
     pub fn models(&self) -> &'static [&'static str] {
         match self {
             Self::CausalLm(_) => &["decoder"],
+            Self::MaskedLm(_) | Self::TextClassification(_) => &["encoder"],
+            Self::Translation(_) => &["encoder_decoder", "decoder"],
+        }
+    }
+
+    /// What the examples must be that it is learned from.
+    pub fn needs(&self) -> Gives {
+        match self {
+            Self::CausalLm(_) | Self::MaskedLm(_) => Gives::Text,
+            Self::Translation(_) => Gives::Pairs,
+            Self::TextClassification(_) => Gives::Labelled,
+        }
+    }
+
+    /// How texts are read for it.
+    pub fn view(&self) -> View {
+        match self {
+            Self::MaskedLm(c) => View::Masked(c.view()),
+            Self::CausalLm(_) | Self::Translation(_) | Self::TextClassification(_) => View::AsItIs,
         }
     }
 
@@ -38,16 +56,31 @@ impl TaskConfig {
         inputs: &ModelInputs,
         exact: bool,
     ) -> Result<Objective> {
-        match (self, model) {
+        let seed = inputs.seed;
+        Ok(match (self, model) {
             (Self::CausalLm(c), ModelConfig::Decoder(m)) => {
-                let network = m.init(inputs);
-                Ok(Objective::CausalLm(CausalLm::new(
-                    network,
-                    c,
-                    inputs.seed,
-                    exact,
-                )))
+                Objective::CausalLm(CausalLm::new(m.init(inputs), c, seed, exact))
             }
-        }
+            (Self::MaskedLm(c), ModelConfig::Encoder(m)) => {
+                Objective::MaskedLm(MaskedLm::new(m, c, inputs))
+            }
+            (Self::Translation(c), ModelConfig::EncoderDecoder(m)) => {
+                Objective::Translation(Translation::new(m.init(inputs), c, seed))
+            }
+            (Self::Translation(c), ModelConfig::Decoder(m)) => {
+                Objective::PrefixLm(PrefixLm::new(m.init(inputs), c, seed))
+            }
+            (Self::TextClassification(c), ModelConfig::Encoder(m)) => {
+                Objective::TextClassification(TextClassification::new(m, c, inputs))
+            }
+            (task, model) => {
+                return Err(Error::usage(format!(
+                    "[task] kind = \"{}\" needs a model of kind {}, not \"{}\"",
+                    task.kind(),
+                    task.models().join(" or "),
+                    model.kind()
+                )));
+            }
+        })
     }
 }

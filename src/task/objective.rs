@@ -3,7 +3,7 @@
 //! It stands aside in everything: parameters have the paths of the task itself, so that weights are found by the
 //! same names whatever the objective.
 
-use super::{CausalLm, StepOutput, Task};
+use super::{CausalLm, MaskedLm, PrefixLm, StepOutput, Task, TextClassification, Translation};
 use crate::data::batch::Batch;
 use crate::model::Decoder;
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
@@ -20,6 +20,14 @@ use std::fmt;
 pub enum Objective {
     /// Next-token prediction.
     CausalLm(CausalLm),
+    /// Masked tokens.
+    MaskedLm(MaskedLm),
+    /// Text to text with an encoder-decoder.
+    Translation(Translation),
+    /// Text to text with a decoder.
+    PrefixLm(PrefixLm),
+    /// Classes of texts.
+    TextClassification(TextClassification),
 }
 
 /// The same call on whichever task it is.
@@ -27,6 +35,10 @@ macro_rules! each {
     ($objective:expr, $task:ident => $call:expr) => {
         match $objective {
             Objective::CausalLm($task) => $call,
+            Objective::MaskedLm($task) => $call,
+            Objective::Translation($task) => $call,
+            Objective::PrefixLm($task) => $call,
+            Objective::TextClassification($task) => $call,
         }
     };
 }
@@ -36,6 +48,10 @@ macro_rules! mapped {
     ($objective:expr, $task:ident => $call:expr) => {
         match $objective {
             Objective::CausalLm($task) => Objective::CausalLm($call),
+            Objective::MaskedLm($task) => Objective::MaskedLm($call),
+            Objective::Translation($task) => Objective::Translation($call),
+            Objective::PrefixLm($task) => Objective::PrefixLm($call),
+            Objective::TextClassification($task) => Objective::TextClassification($call),
         }
     };
 }
@@ -45,6 +61,10 @@ impl Objective {
     pub fn language_model(&self) -> Option<&Decoder> {
         match self {
             Self::CausalLm(task) => Some(&task.model),
+            Self::MaskedLm(_)
+            | Self::Translation(_)
+            | Self::PrefixLm(_)
+            | Self::TextClassification(_) => None,
         }
     }
 }

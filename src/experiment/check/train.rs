@@ -27,7 +27,22 @@ pub(super) fn check(sense: &mut Sense) {
     name(sense, &experiment.name);
     match &experiment.task {
         TaskConfig::CausalLm(c) => sense.probability("task.label_smoothing", c.label_smoothing),
+        TaskConfig::MaskedLm(_) => {}
+        TaskConfig::Translation(c) => {
+            sense.probability("task.label_smoothing", c.label_smoothing);
+            if c.bidirectional_source && experiment.model.kind() == "encoder_decoder" {
+                sense.fault(
+                    &["task.bidirectional_source"],
+                    "bidirectional_source = true has no effect: an encoder always sees the whole source; leave it out",
+                );
+            }
+        }
+        TaskConfig::TextClassification(c) => {
+            sense.probability("task.label_smoothing", c.label_smoothing);
+            sense.probability("task.dropout", c.dropout);
+        }
     }
+    fits(sense);
     for fault in experiment.optimizer.faults() {
         sense.sentence("optimizer", &fault);
     }
@@ -35,6 +50,36 @@ pub(super) fn check(sense: &mut Sense) {
     schedule(sense);
     for (metric, expect) in &experiment.expect {
         expectation(sense, metric, expect);
+    }
+}
+
+/// Task, model and data must belong together.
+fn fits(sense: &mut Sense) {
+    let experiment = &sense.loaded.experiment;
+    let (task, model) = (&experiment.task, experiment.model.kind());
+    if !task.models().contains(&model) {
+        let rule = format!(
+            "kind = \"{}\" needs a model of kind {}, not \"{model}\"",
+            task.kind(),
+            task.models().join(" or "),
+        );
+        sense.fault(&["task.kind", "model.kind"], rule);
+    }
+    let data = &experiment.data;
+    let (needs, gives) = (task.needs(), data.set().gives());
+    if needs != gives {
+        let rule = format!(
+            "kind = \"{}\" learns from {needs}, but [data] kind = \"{}\" gives {gives}",
+            task.kind(),
+            data.kind()
+        );
+        sense.fault(&["task.kind", "data.kind"], rule);
+    } else if matches!(task, TaskConfig::MaskedLm(_)) && !data.set().can_be_masked() {
+        let rule = format!(
+            "kind = \"masked_lm\" masks tokens of a text, but [data] kind = \"{}\" has none",
+            data.kind()
+        );
+        sense.fault(&["task.kind", "data.kind"], rule);
     }
 }
 

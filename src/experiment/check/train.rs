@@ -43,6 +43,9 @@ pub(super) fn check(sense: &mut Sense) {
         }
     }
     fits(sense);
+    for fault in experiment.init.faults() {
+        sense.sentence("init", &fault);
+    }
     for fault in experiment.optimizer.faults() {
         sense.sentence("optimizer", &fault);
     }

@@ -32,5 +32,6 @@ mod resume;
 mod run_dir;
 mod schedule;
 mod small_run;
+mod text_metrics;
 mod training;
 mod trajectory;

@@ -1,15 +1,15 @@
 //! From an experiment's `[task]` and `[model]` to what is trained.
 
-use super::{CausalLm, Objective, TaskConfig};
-use crate::data::View;
-use crate::error::Result;
+use super::{CausalLm, ImageClassification, Objective, TaskConfig};
+use crate::data::{Gives, View};
+use crate::error::{Error, Result};
 use crate::model::{ModelConfig, ModelInputs};
 
 impl TaskConfig {
     /// How texts are read for it.
     pub fn view(&self) -> View {
         match self {
-            Self::CausalLm(_) => View::AsItIs,
+            Self::CausalLm(_) | Self::ImageClassification(_) => View::AsItIs,
         }
     }
 
@@ -17,6 +17,7 @@ impl TaskConfig {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::CausalLm(_) => super::causal_lm::KIND.kind,
+            Self::ImageClassification(_) => super::image_classification::KIND.kind,
         }
     }
 
@@ -24,6 +25,15 @@ impl TaskConfig {
     pub fn models(&self) -> &'static [&'static str] {
         match self {
             Self::CausalLm(_) => &["decoder"],
+            Self::ImageClassification(_) => &["vision", "resnet"],
+        }
+    }
+
+    /// What the examples must be.
+    pub fn reads(&self) -> Gives {
+        match self {
+            Self::CausalLm(_) => Gives::Text,
+            Self::ImageClassification(_) => Gives::Images,
         }
     }
 
@@ -31,7 +41,7 @@ impl TaskConfig {
     /// one right answer, so that the share of exact ones is a metric.
     ///
     /// # Errors
-    /// A model that cannot learn the task.
+    /// A model that cannot learn the task, or cannot read the data.
     pub fn init(
         &self,
         model: &ModelConfig,
@@ -48,6 +58,19 @@ impl TaskConfig {
                     exact,
                 )))
             }
+            (
+                Self::ImageClassification(c),
+                ModelConfig::Vision(_) | ModelConfig::Resnet(_),
+            ) => {
+                let task = ImageClassification::new(c, model, inputs)?;
+                Ok(Objective::ImageClassification(task))
+            }
+            (task, model) => Err(Error::usage(format!(
+                "[task] kind = \"{}\" is not for [model] kind = \"{}\"; it is for {}",
+                task.kind(),
+                model.kind(),
+                task.models().join(" and ")
+            ))),
         }
     }
 }

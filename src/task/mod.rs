@@ -2,6 +2,7 @@
 
 pub mod causal_lm;
 mod host;
+pub mod image_classification;
 mod init;
 pub mod objective;
 pub mod output;
@@ -10,12 +11,13 @@ use crate::data::loader::Batch;
 use crate::nn::Kind;
 use burn::train::{InferenceStep, LearnerModel, TrainStep};
 pub use causal_lm::{CausalLm, CausalLmConfig};
+pub use image_classification::{ImageClassification, ImageClassificationConfig};
 pub use objective::Objective;
 pub use output::{StepOutput, Sum};
 use serde::{Deserialize, Serialize};
 
 /// The kinds of `[task]`.
-pub const KINDS: &[Kind] = &[causal_lm::KIND];
+pub const KINDS: &[Kind] = &[causal_lm::KIND, image_classification::KIND];
 
 /// What an experiment trains for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +25,8 @@ pub const KINDS: &[Kind] = &[causal_lm::KIND];
 pub enum TaskConfig {
     /// Next-token prediction.
     CausalLm(CausalLmConfig),
+    /// Classes of images.
+    ImageClassification(ImageClassificationConfig),
 }
 
 /// What the step loop trains: a burn-train model whose steps take batches and give sums.

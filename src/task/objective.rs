@@ -3,7 +3,7 @@
 //! It stands aside in everything: parameters have the paths of the task itself, so that weights are found by the
 //! same names whatever the objective.
 
-use super::{CausalLm, StepOutput, Task};
+use super::{CausalLm, ImageClassification, StepOutput, Task};
 use crate::data::batch::Batch;
 use crate::model::Decoder;
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
@@ -20,6 +20,8 @@ use std::fmt;
 pub enum Objective {
     /// Next-token prediction.
     CausalLm(CausalLm),
+    /// Classes of images.
+    ImageClassification(ImageClassification),
 }
 
 /// The same call on whichever task it is.
@@ -27,6 +29,7 @@ macro_rules! each {
     ($objective:expr, $task:ident => $call:expr) => {
         match $objective {
             Objective::CausalLm($task) => $call,
+            Objective::ImageClassification($task) => $call,
         }
     };
 }
@@ -36,6 +39,7 @@ macro_rules! mapped {
     ($objective:expr, $task:ident => $call:expr) => {
         match $objective {
             Objective::CausalLm($task) => Objective::CausalLm($call),
+            Objective::ImageClassification($task) => Objective::ImageClassification($call),
         }
     };
 }
@@ -45,6 +49,15 @@ impl Objective {
     pub fn language_model(&self) -> Option<&Decoder> {
         match self {
             Self::CausalLm(task) => Some(&task.model),
+            Self::ImageClassification(_) => None,
+        }
+    }
+
+    /// The network that tells the classes of images, when it is one.
+    pub fn image_classifier(&self) -> Option<&ImageClassification> {
+        match self {
+            Self::ImageClassification(task) => Some(task),
+            Self::CausalLm(_) => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The sense of `[model]`.
 
-use super::Sense;
+use super::{Sense, images};
 use crate::model::{DecoderConfig, Keys, ModelConfig};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -14,15 +14,18 @@ use crate::stack::NormPlacement;
 const MOST_LAYERS: usize = 10_000;
 const MOST_HEADS: usize = 4096;
 /// Of any vector inside a model.
-const WIDEST: usize = 1 << 24;
+pub(super) const WIDEST: usize = 1 << 24;
 /// Positions of any table or input.
 pub(super) const LONGEST: usize = 1 << 24;
 
 /// All faults of `[model]`, for inputs of `context` tokens when that is known.
-pub(super) fn check(sense: &mut Sense, context: Option<usize>) {
-    let model = &sense.loaded.experiment.model;
+pub(super) fn check(sense: &mut Sense, mut context: Option<usize>) {
+    let experiment = &sense.loaded.experiment;
+    let (model, image) = (&experiment.model, experiment.data.set().image());
     match model {
         ModelConfig::Decoder(c) => decoder(sense, c),
+        ModelConfig::Vision(c) => context = images::vision(sense, c, image),
+        ModelConfig::Resnet(c) => images::resnet(sense, "model", c),
     }
     if let Some(keys) = model.keys() {
         transformer(sense, &keys, context);
@@ -60,6 +63,9 @@ fn transformer(sense: &mut Sense, c: &Keys, context: Option<usize>) {
         AttentionConfig::MultiHead(a) => multi_head(sense, a, width.then_some(c.d_model)),
     };
     position(sense, c.position, heads, context);
+    if let PositionConfig::Sinusoidal2d(_) = c.position {
+        images::grid_positions(sense, c.d_model);
+    }
 }
 
 fn norm(sense: &mut Sense, key: &str, norm: &NormConfig) {
@@ -201,6 +207,7 @@ fn position(
     match position {
         PositionConfig::None(_) => {}
         PositionConfig::Sinusoidal(c) => sense.positive("model.position.base", c.base),
+        PositionConfig::Sinusoidal2d(c) => sense.positive("model.position.base", c.base),
         PositionConfig::Learned(c) => table(sense, c.max_len, context),
         PositionConfig::LearnedPerLayer(c) => table(sense, c.max_len, context),
         PositionConfig::Rotary(c) => rotary(sense, c, head),

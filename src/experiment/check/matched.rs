@@ -1,0 +1,43 @@
+//! Whether task, model and data belong together.
+
+use super::Sense;
+use crate::data::Gives;
+
+pub(super) fn check(sense: &mut Sense) {
+    let experiment = &sense.loaded.experiment;
+    let (task, model, data) = (&experiment.task, &experiment.model, &experiment.data);
+    let quoted = |kinds: &[&str]| {
+        let kinds: Vec<String> = kinds.iter().map(|kind| format!("\"{kind}\"")).collect();
+        kinds.join(" or ")
+    };
+    let fits = task.models().contains(&model.kind());
+    let reads = task.reads() == data.set().gives();
+    if !fits {
+        let rule = format!(
+            "kind = \"{}\" is not for [model] kind = \"{}\"; use {}",
+            task.kind(),
+            model.kind(),
+            quoted(task.models())
+        );
+        sense.fault(&["task.kind", "model.kind"], rule);
+    }
+    if !reads {
+        let rule = format!(
+            "kind = \"{}\" reads {}, but [data] kind = \"{}\" gives {}",
+            task.kind(),
+            named(task.reads()),
+            data.kind(),
+            named(data.set().gives())
+        );
+        sense.fault(&["task.kind", "data.kind"], rule);
+    }
+}
+
+fn named(gives: Gives) -> &'static str {
+    match gives {
+        Gives::Text => "texts",
+        Gives::Labelled => "texts with a class",
+        Gives::Pairs => "pairs of texts",
+        Gives::Images => "images",
+    }
+}

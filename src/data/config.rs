@@ -121,6 +121,11 @@ pub trait DataSet {
     /// Tokens of the longest input; 0 for images.
     fn context(&self) -> usize;
 
+    /// Channels, height and width of its images, when its keys say them.
+    fn image(&self) -> Option<[usize; 3]> {
+        None
+    }
+
     /// Whether it has such a split.
     fn has(&self, split: Split) -> bool;
 

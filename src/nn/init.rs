@@ -160,6 +160,15 @@ impl<'a> Init<'a> {
         self.lazy([len], move |n| vec![value; n])
     }
 
+    /// The kernel of a convolution, `[outputs, inputs, rows, columns]`, whatever the scheme: normal with variance
+    /// 2/(outputs·rows·columns) (He et al. 2015, equation 14).
+    pub fn kernel(&self, shape: [usize; 4]) -> Param<Tensor<4>> {
+        let [outputs, _, rows, columns] = shape;
+        let draw = Draw::Normal((2.0 / (outputs * rows * columns) as f64).sqrt());
+        let stream = self.stream();
+        self.lazy(shape, move |n| draw.fill(stream.clone(), n))
+    }
+
     fn stream(&self) -> Stream {
         let index = self.next.replace(self.next.get() + 1);
         Stream::new(self.seed, Purpose::Init, (index, 0, 0))

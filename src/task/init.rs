@@ -1,8 +1,8 @@
 //! From an experiment's `[task]` and `[model]` to what is trained.
 
 use super::{
-    CausalLm, MaskedLm, Objective, PrefixLm, TaskConfig, TextClassification, Translation,
-    causal_lm, masked_lm, text_classification, translation,
+    CausalLm, ImageClassification, MaskedLm, Objective, PrefixLm, TaskConfig, TextClassification,
+    Translation, causal_lm, image_classification, masked_lm, text_classification, translation,
 };
 use crate::data::{Gives, View};
 use crate::error::{Error, Result};
@@ -16,6 +16,7 @@ impl TaskConfig {
             Self::MaskedLm(_) => masked_lm::KIND.kind,
             Self::Translation(_) => translation::KIND.kind,
             Self::TextClassification(_) => text_classification::KIND.kind,
+            Self::ImageClassification(_) => image_classification::KIND.kind,
         }
     }
 
@@ -25,15 +26,17 @@ impl TaskConfig {
             Self::CausalLm(_) => &["decoder"],
             Self::MaskedLm(_) | Self::TextClassification(_) => &["encoder"],
             Self::Translation(_) => &["encoder_decoder", "decoder"],
+            Self::ImageClassification(_) => &["vision", "resnet"],
         }
     }
 
     /// What the examples must be that it is learned from.
-    pub fn needs(&self) -> Gives {
+    pub fn reads(&self) -> Gives {
         match self {
             Self::CausalLm(_) | Self::MaskedLm(_) => Gives::Text,
             Self::Translation(_) => Gives::Pairs,
             Self::TextClassification(_) => Gives::Labelled,
+            Self::ImageClassification(_) => Gives::Images,
         }
     }
 
@@ -41,7 +44,10 @@ impl TaskConfig {
     pub fn view(&self) -> View {
         match self {
             Self::MaskedLm(c) => View::Masked(c.view()),
-            Self::CausalLm(_) | Self::Translation(_) | Self::TextClassification(_) => View::AsItIs,
+            Self::CausalLm(_)
+            | Self::Translation(_)
+            | Self::TextClassification(_)
+            | Self::ImageClassification(_) => View::AsItIs,
         }
     }
 
@@ -49,7 +55,7 @@ impl TaskConfig {
     /// one right answer, so that the share of exact ones is a metric.
     ///
     /// # Errors
-    /// A model that cannot learn the task.
+    /// A model that cannot learn the task, or cannot read the data.
     pub fn init(
         &self,
         model: &ModelConfig,
@@ -73,12 +79,15 @@ impl TaskConfig {
             (Self::TextClassification(c), ModelConfig::Encoder(m)) => {
                 Objective::TextClassification(TextClassification::new(m, c, inputs))
             }
+            (Self::ImageClassification(c), ModelConfig::Vision(_) | ModelConfig::Resnet(_)) => {
+                Objective::ImageClassification(ImageClassification::new(c, model, inputs)?)
+            }
             (task, model) => {
                 return Err(Error::usage(format!(
-                    "[task] kind = \"{}\" needs a model of kind {}, not \"{}\"",
+                    "[task] kind = \"{}\" is not for [model] kind = \"{}\"; it is for {}",
                     task.kind(),
-                    task.models().join(" or "),
-                    model.kind()
+                    model.kind(),
+                    task.models().join(" and ")
                 )));
             }
         })

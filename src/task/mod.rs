@@ -2,6 +2,7 @@
 
 pub mod causal_lm;
 mod host;
+pub mod image_classification;
 mod init;
 pub mod masked_lm;
 pub mod objective;
@@ -14,6 +15,7 @@ use crate::data::loader::Batch;
 use crate::nn::Kind;
 use burn::train::{InferenceStep, LearnerModel, TrainStep};
 pub use causal_lm::{CausalLm, CausalLmConfig};
+pub use image_classification::{ImageClassification, ImageClassificationConfig};
 pub use masked_lm::{MaskedLm, MaskedLmConfig};
 pub use objective::Objective;
 pub use output::{StepOutput, Sum};
@@ -28,6 +30,7 @@ pub const KINDS: &[Kind] = &[
     masked_lm::KIND,
     translation::KIND,
     text_classification::KIND,
+    image_classification::KIND,
 ];
 
 /// What an experiment trains for.
@@ -42,6 +45,8 @@ pub enum TaskConfig {
     Translation(TranslationConfig),
     /// Classes of texts.
     TextClassification(TextClassificationConfig),
+    /// Classes of images.
+    ImageClassification(ImageClassificationConfig),
 }
 
 /// What the step loop trains: a burn-train model whose steps take batches and give sums.

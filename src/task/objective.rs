@@ -3,7 +3,10 @@
 //! It stands aside in everything: parameters have the paths of the task itself, so that weights are found by the
 //! same names whatever the objective.
 
-use super::{CausalLm, MaskedLm, PrefixLm, StepOutput, Task, TextClassification, Translation};
+use super::{
+    CausalLm, ImageClassification, MaskedLm, PrefixLm, StepOutput, Task, TextClassification,
+    Translation,
+};
 use crate::data::batch::Batch;
 use crate::model::Decoder;
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
@@ -28,6 +31,8 @@ pub enum Objective {
     PrefixLm(PrefixLm),
     /// Classes of texts.
     TextClassification(TextClassification),
+    /// Classes of images.
+    ImageClassification(ImageClassification),
 }
 
 /// The same call on whichever task it is.
@@ -39,6 +44,7 @@ macro_rules! each {
             Objective::Translation($task) => $call,
             Objective::PrefixLm($task) => $call,
             Objective::TextClassification($task) => $call,
+            Objective::ImageClassification($task) => $call,
         }
     };
 }
@@ -52,6 +58,7 @@ macro_rules! mapped {
             Objective::Translation($task) => Objective::Translation($call),
             Objective::PrefixLm($task) => Objective::PrefixLm($call),
             Objective::TextClassification($task) => Objective::TextClassification($call),
+            Objective::ImageClassification($task) => Objective::ImageClassification($call),
         }
     };
 }
@@ -64,7 +71,44 @@ impl Objective {
             Self::MaskedLm(_)
             | Self::Translation(_)
             | Self::PrefixLm(_)
+            | Self::TextClassification(_)
+            | Self::ImageClassification(_) => None,
+        }
+    }
+
+    /// The network that tells the classes of images, when it is one.
+    pub fn image_classifier(&self) -> Option<&ImageClassification> {
+        match self {
+            Self::ImageClassification(task) => Some(task),
+            Self::CausalLm(_)
+            | Self::MaskedLm(_)
+            | Self::Translation(_)
+            | Self::PrefixLm(_)
             | Self::TextClassification(_) => None,
+        }
+    }
+
+    /// The network that guesses masked tokens, when it is one.
+    pub fn masked_lm(&self) -> Option<&MaskedLm> {
+        match self {
+            Self::MaskedLm(task) => Some(task),
+            Self::CausalLm(_)
+            | Self::ImageClassification(_)
+            | Self::Translation(_)
+            | Self::PrefixLm(_)
+            | Self::TextClassification(_) => None,
+        }
+    }
+
+    /// The network that tells the classes of texts, when it is one.
+    pub fn text_classifier(&self) -> Option<&TextClassification> {
+        match self {
+            Self::TextClassification(task) => Some(task),
+            Self::CausalLm(_)
+            | Self::MaskedLm(_)
+            | Self::Translation(_)
+            | Self::PrefixLm(_)
+            | Self::ImageClassification(_) => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The sense of `[model]`.
 
-use super::Sense;
+use super::{Sense, images};
 use crate::data::masking::Pairs;
 use crate::model::{EncoderConfig, EncoderDecoderConfig, Keys, ModelConfig};
 use crate::nn::attention::AttentionConfig;
@@ -18,13 +18,14 @@ const MOST_LAYERS: usize = 10_000;
 const MOST_SEGMENTS: usize = 1024;
 const MOST_HEADS: usize = 4096;
 /// Of any vector inside a model.
-const WIDEST: usize = 1 << 24;
+pub(super) const WIDEST: usize = 1 << 24;
 /// Positions of any table or input.
 pub(super) const LONGEST: usize = 1 << 24;
 
 /// All faults of `[model]`, for inputs of `context` tokens when that is known.
-pub(super) fn check(sense: &mut Sense, context: Option<usize>) {
-    let model = &sense.loaded.experiment.model;
+pub(super) fn check(sense: &mut Sense, mut context: Option<usize>) {
+    let experiment = &sense.loaded.experiment;
+    let (model, image) = (&experiment.model, experiment.data.set().image());
     match model {
         ModelConfig::Decoder(c) => head(sense, c.head_bias, c.tie_embeddings),
         ModelConfig::Encoder(c) => encoder(sense, c),
@@ -32,6 +33,8 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>) {
             head(sense, c.head_bias, c.tie_embeddings);
             encoder_decoder(sense, c);
         }
+        ModelConfig::Vision(c) => context = images::vision(sense, c, image),
+        ModelConfig::Resnet(c) => images::resnet(sense, "model", c),
     }
     if let Some(keys) = model.keys() {
         transformer(sense, &keys, context);
@@ -56,7 +59,9 @@ fn encoder(sense: &mut Sense, c: &EncoderConfig) {
     let pooled = match task {
         TaskConfig::MaskedLm(task) => task.pairs != Pairs::None,
         TaskConfig::TextClassification(task) => task.pooling == Pooling::First,
-        TaskConfig::CausalLm(_) | TaskConfig::Translation(_) => return,
+        TaskConfig::CausalLm(_)
+        | TaskConfig::Translation(_)
+        | TaskConfig::ImageClassification(_) => return,
     };
     if c.pooler && !pooled {
         sense.fault(
@@ -105,6 +110,9 @@ fn transformer(sense: &mut Sense, c: &Keys, context: Option<usize>) {
         AttentionConfig::MultiHead(a) => multi_head(sense, a, width.then_some(c.d_model)),
     };
     position(sense, c.position, heads, context);
+    if let PositionConfig::Sinusoidal2d(_) = c.position {
+        images::grid_positions(sense, c.d_model);
+    }
 }
 
 fn norm(sense: &mut Sense, key: &str, norm: &NormConfig) {
@@ -248,6 +256,7 @@ fn position(
         PositionConfig::Sinusoidal(c) => sense.positive("model.position.base", c.base),
         PositionConfig::Learned(c) => table(sense, c.max_len, c.first, context),
         PositionConfig::LearnedPerLayer(c) => table(sense, c.max_len, 0, context),
+        PositionConfig::Sinusoidal2d(c) => sense.positive("model.position.base", c.base),
         PositionConfig::Rotary(c) => rotary(sense, c, head),
         PositionConfig::Alibi(c) => sense.positive("model.position.max_exponent", c.max_exponent),
         PositionConfig::RelativeBias(c) => {

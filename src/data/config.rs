@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::problems::{self, Problems};
 use super::{
-    ArithmeticConfig, CopyConfig, Data, Places, RandomTokensConfig, ReverseConfig, SortConfig,
-    Split, TextConfig, Tokenizers, View,
+    ArithmeticConfig, CopyConfig, Data, DatesConfig, NumberWordsConfig, PairsConfig, Places,
+    RandomPairsConfig, RandomTokensConfig, ReverseConfig, SortConfig, Split, TextConfig,
+    Tokenizers, View,
 };
 use crate::error::{Error, Fault, Result};
 use crate::tokenizer::{CharConfig, Kind, TokenizerConfig};
@@ -28,6 +29,14 @@ pub enum DataConfig {
     Sort(SortConfig),
     /// Uniformly random tokens, for measuring speed.
     RandomTokens(RandomTokensConfig),
+    /// Parallel texts from files.
+    Pairs(PairsConfig),
+    /// Dates as people write them, and as ISO 8601 does.
+    Dates(DatesConfig),
+    /// Numbers in words and in digits.
+    NumberWords(NumberWordsConfig),
+    /// Uniformly random pairs, for measuring speed.
+    RandomPairs(RandomPairsConfig),
 }
 
 /// Every kind of data.
@@ -67,6 +76,30 @@ pub const KINDS: &[Kind] = &[
         summary: "uniformly random tokens, for measuring speed",
         source: "",
         example: "[data]\nkind = \"random_tokens\"\nvocab_size = 50257\ncontext = 1024",
+    },
+    Kind {
+        kind: "pairs",
+        summary: "parallel text: two files line by line, TSV or JSONL; plain or gzipped",
+        source: "Sutskever et al., arXiv:1409.3215; Vaswani et al., arXiv:1706.03762",
+        example: "[data]\nkind = \"pairs\"\nsource = \"multi30k/train.en\"\ntarget = \"multi30k/train.de\"",
+    },
+    Kind {
+        kind: "dates",
+        summary: "the 3rd of May 1998 to 1998-05-03: a translation that needs no file",
+        source: "",
+        example: "[data]\nkind = \"dates\"",
+    },
+    Kind {
+        kind: "number_words",
+        summary: "four hundred and seven to 407",
+        source: "",
+        example: "[data]\nkind = \"number_words\"",
+    },
+    Kind {
+        kind: "random_pairs",
+        summary: "uniformly random pairs, for measuring speed",
+        source: "",
+        example: "[data]\nkind = \"random_pairs\"\nvocab_size = 8000\nsource_len = 32\ntarget_len = 32",
     },
 ];
 
@@ -137,6 +170,11 @@ pub trait DataSet {
     /// Whether `[tokenizer]` turns it into tokens; otherwise it has tokens of its own, or none.
     fn needs_tokenizer(&self) -> bool {
         false
+    }
+
+    /// All faults of a `[tokenizer]` for it.
+    fn tokenizer_faults(&self, tokenizer: &TokenizerConfig) -> Vec<String> {
+        tokenizer.faults()
     }
 
     /// Whether tokens stand for text that a person reads.
@@ -212,6 +250,10 @@ impl DataConfig {
             Self::Reverse(_) => "reverse",
             Self::Sort(_) => "sort",
             Self::RandomTokens(_) => "random_tokens",
+            Self::Pairs(_) => "pairs",
+            Self::Dates(_) => "dates",
+            Self::NumberWords(_) => "number_words",
+            Self::RandomPairs(_) => "random_pairs",
         }
     }
 
@@ -224,6 +266,10 @@ impl DataConfig {
             Self::Reverse(c) => c,
             Self::Sort(c) => c,
             Self::RandomTokens(c) => c,
+            Self::Pairs(c) => c,
+            Self::Dates(c) => c,
+            Self::NumberWords(c) => c,
+            Self::RandomPairs(c) => c,
         }
     }
 
@@ -231,11 +277,15 @@ impl DataConfig {
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         match self {
             Self::Text(c) => Self::Text(c.with_paths(place)),
+            Self::Pairs(c) => Self::Pairs(c.with_paths(place)),
             Self::Arithmetic(_)
             | Self::Copy(_)
             | Self::Reverse(_)
             | Self::Sort(_)
-            | Self::RandomTokens(_) => self.clone(),
+            | Self::RandomTokens(_)
+            | Self::Dates(_)
+            | Self::NumberWords(_)
+            | Self::RandomPairs(_) => self.clone(),
         }
     }
 
@@ -252,7 +302,7 @@ impl DataConfig {
             (true, None) => faults.push(format!(
                 "[data] kind = \"{kind}\" needs a [tokenizer]; the simplest is kind = \"char\""
             )),
-            (true, Some(t)) => faults.extend(t.faults()),
+            (true, Some(t)) => faults.extend(self.set().tokenizer_faults(t)),
             (false, None) => {}
             (false, Some(TokenizerConfig::Char(c))) if *c == CharConfig::default() => {}
             (false, Some(other)) => faults.push(format!(

@@ -154,14 +154,14 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
     let Some(train) = data.train else {
         return Err(Error::run("[data] there is no text to train on"));
     };
+    let shape = Shape::of_text(config.context, tokenizer.vocab_size());
     Ok(Data {
-        train,
         valid: data.valid,
         test: data.test,
-        shape: Shape::of_text(config.context, tokenizer.vocab_size()),
         tokenizers: Tokenizers::one(tokenizer),
         bytes_per_token,
         tokens,
+        ..Data::new(train, shape)
     })
 }
 

@@ -12,6 +12,7 @@ mod chars;
 mod config;
 mod format;
 mod likelihood;
+mod marks;
 mod merges;
 mod pieces;
 mod pretrained;
@@ -34,6 +35,7 @@ pub use bpe::BpeConfig;
 pub use bytes::ByteConfig;
 pub use chars::CharConfig;
 pub use config::{KINDS, Kind, TokenizerConfig};
+pub use marks::{MarkNames, Marks};
 pub use pretrained::PretrainedConfig;
 pub use unigram::UnigramConfig;
 pub use wordpiece::WordpieceConfig;
@@ -48,6 +50,10 @@ struct Inner {
     engine: Engine,
     vocab_size: usize,
     end_of_text: Option<u32>,
+    /// That begins, ends, separates and fills up.
+    marks: [Option<u32>; 4],
+    /// Ascending.
+    specials: Vec<u32>,
 }
 
 enum Engine {
@@ -139,8 +145,12 @@ impl Tokenizer {
             engine,
             vocab_size,
             end_of_text: None,
+            marks: [None; 4],
+            specials: Vec::new(),
         };
         tokenizer.end_of_text = format::end_of_text(&added, |token| tokenizer.id(token));
+        tokenizer.marks = marks::find(&value, &added, |token| tokenizer.id(token));
+        tokenizer.specials = marks::specials(&value, |token| tokenizer.id(token));
         Ok(Self(Arc::new(tokenizer)))
     }
 

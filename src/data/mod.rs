@@ -11,10 +11,15 @@ mod config;
 pub mod copy;
 mod corpus;
 pub mod documents;
+mod encoding;
+pub mod ids;
 pub mod loader;
 pub mod manifest;
+pub mod masked;
 pub mod masking;
+pub mod masks;
 mod order;
+mod pairing;
 mod paths;
 pub mod places;
 pub mod problems;
@@ -22,6 +27,7 @@ pub mod pull;
 pub mod random_tokens;
 pub mod reverse;
 pub mod seams;
+pub mod sentences;
 pub mod sort;
 pub mod split;
 pub mod strings;
@@ -39,7 +45,7 @@ pub use arithmetic::ArithmeticConfig;
 pub use batch::{Batch, Content, Item, TextItem};
 pub use config::{DataConfig, DataSet, Gives, KINDS, Request, prepare};
 pub use copy::CopyConfig;
-pub use masking::{MaskedView, MaskingConfig};
+pub use masking::{MaskedView, MaskingConfig, Pairs};
 pub use paths::Paths;
 pub use places::Places;
 pub use random_tokens::RandomTokensConfig;
@@ -227,6 +233,19 @@ pub struct Data {
 }
 
 impl Data {
+    /// Data to train on, with nothing held out and no text behind it.
+    pub fn new(train: Arc<dyn Source>, shape: Shape) -> Self {
+        Self {
+            train,
+            valid: None,
+            test: None,
+            shape,
+            tokenizers: Tokenizers::default(),
+            bytes_per_token: PerSplit::default(),
+            tokens: PerSplit::default(),
+        }
+    }
+
     /// The source of a split.
     ///
     /// # Errors

@@ -4,8 +4,10 @@
 mod batches;
 mod generators;
 mod manifests;
+mod masked;
 mod messages;
 mod places;
+mod segments;
 mod text;
 mod tokenizers;
 mod trained;

@@ -192,6 +192,17 @@ pub trait DataSet {
         false
     }
 
+    /// All faults of a view of it, each with its remedy.
+    fn view_faults(&self, view: &View) -> Vec<String> {
+        match view {
+            View::Masked(view) if self.can_be_masked() => view.masking.faults(),
+            View::Masked(_) => vec![
+                "[data] this kind has no text in which tokens could be masked; see formwork list data".into(),
+            ],
+            View::AsItIs => Vec::new(),
+        }
+    }
+
     /// Whether a row has one right answer, so that the share of exact ones is a metric.
     fn has_answers(&self) -> bool {
         false
@@ -329,11 +340,9 @@ pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
     if !faults.is_empty() {
         return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }
-    if matches!(request.view, View::Masked(_)) && !set.can_be_masked() {
-        let kind = config.kind();
-        return Err(Error::usage(format!(
-            "[data] kind = \"{kind}\" has no text in which tokens could be masked"
-        )));
+    let faults = set.view_faults(request.view);
+    if !faults.is_empty() {
+        return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }
     set.prepare(request)
 }

@@ -11,11 +11,13 @@ mod bytes;
 mod chars;
 mod config;
 mod format;
+mod frame;
 mod likelihood;
 mod marks;
 mod merges;
 mod pieces;
 mod pretrained;
+mod spelling;
 mod unigram;
 mod wordpiece;
 mod words;
@@ -23,7 +25,7 @@ mod words;
 use std::fmt;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -36,6 +38,7 @@ pub use bytes::ByteConfig;
 pub use chars::CharConfig;
 pub use config::{KINDS, Kind, TokenizerConfig};
 pub use marks::{MarkNames, Marks};
+pub use frame::Frame;
 pub use pretrained::PretrainedConfig;
 pub use unigram::UnigramConfig;
 pub use wordpiece::WordpieceConfig;
@@ -54,6 +57,8 @@ struct Inner {
     marks: [Option<u32>; 4],
     /// Ascending.
     specials: Vec<u32>,
+    /// Made at first use.
+    spelling: OnceLock<spelling::Spelling>,
 }
 
 enum Engine {
@@ -147,6 +152,7 @@ impl Tokenizer {
             end_of_text: None,
             marks: [None; 4],
             specials: Vec::new(),
+            spelling: OnceLock::new(),
         };
         tokenizer.end_of_text = format::end_of_text(&added, |token| tokenizer.id(token));
         tokenizer.marks = marks::find(&value, &added, |token| tokenizer.id(token));

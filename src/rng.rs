@@ -25,6 +25,8 @@ pub enum Purpose {
     Split = 8,
     /// Masking for masked language models: (sample, epoch, 0).
     Masking = 9,
+    /// Augmentation of images: (draw, 0 for the image or 1 for the one it is mixed with or 2 for how, 0).
+    Augment = 10,
 }
 
 /// One block of Philox 4×32-10: four words from a counter and a key.

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::problems::{self, Problems};
 use super::{
-    ArithmeticConfig, CopyConfig, Data, Places, RandomTokensConfig, ReverseConfig, SortConfig,
-    Split, TextConfig, Tokenizers, View,
+    ArithmeticConfig, CopyConfig, Data, ImagesConfig, Places, RandomImagesConfig,
+    RandomTokensConfig, ReverseConfig, ShapesConfig, SortConfig, Split, TextConfig, Tokenizers,
+    View,
 };
 use crate::error::{Error, Fault, Result};
 use crate::tokenizer::{CharConfig, Kind, TokenizerConfig};
@@ -28,6 +29,12 @@ pub enum DataConfig {
     Sort(SortConfig),
     /// Uniformly random tokens, for measuring speed.
     RandomTokens(RandomTokensConfig),
+    /// Images from files.
+    Images(ImagesConfig),
+    /// Drawn shapes.
+    Shapes(ShapesConfig),
+    /// Images of noise, for measuring speed.
+    RandomImages(RandomImagesConfig),
 }
 
 /// Every kind of data.
@@ -67,6 +74,26 @@ pub const KINDS: &[Kind] = &[
         summary: "uniformly random tokens, for measuring speed",
         source: "",
         example: "[data]\nkind = \"random_tokens\"\nvocab_size = 50257\ncontext = 1024",
+    },
+    Kind {
+        kind: "images",
+        summary: "images with classes: IDX, CIFAR, folders of PNG and JPEG; crop, flip, RandAugment, erasing, mixup, cutmix",
+        source: "augmentation: Cubuk et al., arXiv:1909.13719; Zhong et al., arXiv:1708.04896; Zhang et al., \
+                 arXiv:1710.09412; Yun et al., arXiv:1905.04899",
+        example: "[data]\nkind = \"images\"\npath = \"fashion_mnist/train-images-idx3-ubyte.gz\"\n\
+                  labels = \"fashion_mnist/train-labels-idx1-ubyte.gz\"\naugment = { crop = 2, flip = true }",
+    },
+    Kind {
+        kind: "shapes",
+        summary: "drawn circles, squares, triangles and others, anywhere, turned, in noise",
+        source: "",
+        example: "[data]\nkind = \"shapes\"\nsize = 28",
+    },
+    Kind {
+        kind: "random_images",
+        summary: "images of noise, for measuring speed",
+        source: "",
+        example: "[data]\nkind = \"random_images\"\nheight = 28\nwidth = 28",
     },
 ];
 
@@ -191,6 +218,9 @@ impl DataConfig {
             Self::Reverse(_) => "reverse",
             Self::Sort(_) => "sort",
             Self::RandomTokens(_) => "random_tokens",
+            Self::Images(_) => "images",
+            Self::Shapes(_) => "shapes",
+            Self::RandomImages(_) => "random_images",
         }
     }
 
@@ -203,6 +233,9 @@ impl DataConfig {
             Self::Reverse(c) => c,
             Self::Sort(c) => c,
             Self::RandomTokens(c) => c,
+            Self::Images(c) => c,
+            Self::Shapes(c) => c,
+            Self::RandomImages(c) => c,
         }
     }
 
@@ -210,11 +243,14 @@ impl DataConfig {
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         match self {
             Self::Text(c) => Self::Text(c.with_paths(place)),
+            Self::Images(c) => Self::Images(c.with_paths(place)),
             Self::Arithmetic(_)
             | Self::Copy(_)
             | Self::Reverse(_)
             | Self::Sort(_)
-            | Self::RandomTokens(_) => self.clone(),
+            | Self::RandomTokens(_)
+            | Self::Shapes(_)
+            | Self::RandomImages(_) => self.clone(),
         }
     }
 

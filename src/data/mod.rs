@@ -11,6 +11,7 @@ mod config;
 pub mod copy;
 mod corpus;
 pub mod documents;
+pub mod images;
 pub mod loader;
 pub mod manifest;
 pub mod masking;
@@ -39,6 +40,7 @@ pub use arithmetic::ArithmeticConfig;
 pub use batch::{Batch, Content, Item, TextItem};
 pub use config::{DataConfig, DataSet, Gives, KINDS, Request, prepare};
 pub use copy::CopyConfig;
+pub use images::{ImagesConfig, RandomImagesConfig, ShapesConfig};
 pub use masking::{MaskedView, MaskingConfig};
 pub use paths::Paths;
 pub use places::Places;
@@ -160,6 +162,12 @@ pub struct Shape {
     /// Names of the classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
+    /// Of images: the mean of each channel that was subtracted, of values from 0 to 1.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mean: Vec<f32>,
+    /// The standard deviation of each channel that was divided by.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub std: Vec<f32>,
 }
 
 impl Shape {

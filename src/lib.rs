@@ -3,7 +3,8 @@
 //! A TOML experiment picks architecture, positions, attention, norm placement and objective; one binary
 //! trains it, resumes it bit for bit, and compares it with others. The floors, from the ground up:
 //! [`error`] and [`rng`], [`kernel`] and [`tokenizer`], [`nn`], [`stack`] and [`data`], [`model`],
-//! [`task`], [`train`], [`generate`] and [`interop`], [`report`], [`experiment`], [`cli`].
+//! [`task`], [`train`], [`generate`] and [`interop`], [`evaluate`], [`report`], [`experiment`],
+//! [`cli`].
 //! A file uses only floors below its own.
 
 pub mod cli;
@@ -11,6 +12,7 @@ pub mod data;
 pub mod device;
 pub mod digest;
 pub mod error;
+pub mod evaluate;
 pub mod experiment;
 pub mod generate;
 pub mod interop;

@@ -73,9 +73,19 @@ fn families() -> Result<Vec<Family>> {
     };
     Ok(vec![
         ("architectures", "[model] kind", rows(model::KINDS)),
+        (
+            "stems",
+            "[model] stem of vision",
+            rows(model::vision::STEMS),
+        ),
         ("positions", "[model] position", rows(nn::position::KINDS)),
         ("attention", "[model] attention", rows(nn::attention::KINDS)),
         ("norms", "[model] norm", rows(nn::norm::KINDS)),
+        (
+            "channel_norms",
+            "[model] norm of resnet",
+            rows(nn::channel_norm::KINDS),
+        ),
         (
             "placements",
             "[model] norm_placement",
@@ -103,10 +113,9 @@ fn presets() -> Result<Vec<Row>> {
     let row = |name: &str| {
         let preset = preset::parse_preset(name)?;
         let summary = format!(
-            "{:>8} parameters, vocabulary {}, context {}",
+            "{:>8} parameters, {}",
             short(preset.params),
-            preset.vocab_size,
-            preset.context
+            preset.inputs()
         );
         Ok((name.to_string(), summary, preset.source))
     };

@@ -1,7 +1,7 @@
 //! `formwork plan`: what a model costs, before it is trained.
 
 use super::output;
-use crate::data::{Shape, Tokenizers};
+use crate::data::Tokenizers;
 use crate::error::{Error, Result};
 use crate::experiment::{self, Experiment, build, run};
 use crate::report::plan::{Moments, Plan, Question, plan};
@@ -62,7 +62,7 @@ fn of_preset(name: &str) -> Result<Plan> {
     let question = Question {
         model: &preset.model,
         task: None,
-        shape: &Shape::of_text(preset.context, preset.vocab_size),
+        shape: &preset.shape(),
         micro_batch_size: 1,
         moments: Moments {
             matrices: 2,
@@ -160,8 +160,9 @@ fn show(plan: &Plan, probe: Option<&Probe>) -> Result<()> {
         output::line(format!("  {part:12} {count:>15}  {share:5.1} %"))?;
     }
     output::line(format!(
-        "{} FLOPs per token of training",
-        number(plan.flops_per_item)
+        "{} FLOPs per {} of training",
+        number(plan.flops_per_item),
+        plan.item
     ))?;
     output::line(format!(
         "{:.1} MB of memory (activations are an estimate)",

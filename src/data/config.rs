@@ -110,6 +110,17 @@ pub enum Gives {
     Images,
 }
 
+impl std::fmt::Display for Gives {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Text => "texts",
+            Self::Labelled => "texts with a class",
+            Self::Pairs => "pairs of texts",
+            Self::Images => "images",
+        })
+    }
+}
+
 /// What preparation needs beside the configuration.
 pub struct Request<'a> {
     /// `[tokenizer]`.
@@ -137,6 +148,11 @@ pub trait DataSet {
     /// Tokens of the longest input; 0 for images.
     fn context(&self) -> usize;
 
+    /// Channels, height and width of its images, when its keys say them.
+    fn image(&self) -> Option<[usize; 3]> {
+        None
+    }
+
     /// Whether it has such a split.
     fn has(&self, split: Split) -> bool;
 
@@ -157,6 +173,11 @@ pub trait DataSet {
 
     /// Whether it can be read with tokens masked.
     fn can_be_masked(&self) -> bool {
+        false
+    }
+
+    /// Whether sources have a vocabulary of their own.
+    fn separates_vocabularies(&self) -> bool {
         false
     }
 

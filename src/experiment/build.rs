@@ -1,6 +1,6 @@
 //! From a checked experiment to the things that run: device, data, model, optimizer, job.
 
-use super::Experiment;
+use super::{Experiment, start};
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -11,12 +11,13 @@ use crate::train::config::Dtype;
 use crate::train::ema::Ema;
 use crate::train::evaluation::Split;
 use crate::train::job::Job;
+use crate::train::optim;
 use crate::train::parameters;
 use crate::train::run_dir::RunDir;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::signal::Stop;
 use burn::optim::ModuleOptimizer;
-use burn::tensor::{Device, FloatDType, IntDType};
+use burn::tensor::{Device, FloatDType, IntDType, TensorData};
 
 /// Opens the device of `[train]`, for training or (without gradients) for use. Weights and activations take
 /// the format of `train.dtype`, which is settled for the whole process by the first tensor.
@@ -66,7 +67,38 @@ pub fn objective(experiment: &Experiment, shape: &Shape, device: &Device) -> Res
     };
     let exact = experiment.data.set().has_answers();
     let objective = experiment.task.init(&experiment.model, &inputs, exact)?;
-    Ok(parameters::name_parameters(objective))
+    experiment
+        .init
+        .frozen(parameters::name_parameters(objective))
+}
+
+/// A table of positions for another number of them; `None` when it is no such table.
+pub fn resampled(
+    _experiment: &Experiment,
+    data: &TensorData,
+    shape: &[usize],
+) -> Option<TensorData> {
+    let (&[from, width], &[to, d]) = (&data.shape().to_vec()[..], shape) else {
+        return None;
+    };
+    if width != d || from == 0 {
+        return None;
+    }
+    let table: Vec<f32> = data.iter::<f32>().collect();
+    let values = start::stretched(&table, from, to, d);
+    Some(TensorData::new(values, [to, d]).convert_dtype(data.dtype()))
+}
+
+/// The optimizer, with the learning rates of `[init]`.
+///
+/// # Errors
+/// A group of `[optimizer]` that matches no parameter.
+pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
+    let keys = experiment.model.keys();
+    let layers = keys.iter().flat_map(|k| k.n_layers).flatten();
+    let layers = layers.map(|(_, n)| n).max().unwrap_or(0);
+    let scale = experiment.init.lr_scale(layers);
+    optim::build_scaled(&experiment.optimizer, model, scale)
 }
 
 /// The schedule, as the model's width makes it.

@@ -10,6 +10,7 @@ mod load;
 mod read;
 pub mod run;
 mod show;
+pub mod start;
 mod tree;
 pub mod used;
 mod words;
@@ -22,6 +23,7 @@ use crate::tokenizer::TokenizerConfig;
 use crate::train::TrainConfig;
 use crate::train::optim::OptimizerConfig;
 use crate::train::schedule::ScheduleConfig;
+use crate::train::start::StartConfig;
 pub use check::check;
 pub use load::{load, load_text};
 use serde::{Deserialize, Serialize};
@@ -44,6 +46,9 @@ pub struct Experiment {
     /// Text to token ids; none for data that brings its own alphabet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<TokenizerConfig>,
+    /// The run that weights begin from, and what of them is held fast.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub init: StartConfig,
     /// What the model learns from.
     pub data: DataConfig,
     /// What it learns to do.
@@ -58,6 +63,10 @@ pub struct Experiment {
     /// What `verify` holds the result against, by metric.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expect: BTreeMap<String, Expect>,
+}
+
+fn is_default(init: &StartConfig) -> bool {
+    *init == StartConfig::default()
 }
 
 /// nanoGPT's seed.

@@ -1,6 +1,6 @@
 //! A run from its first file to its last: new, fresh, resumed, or opened for use.
 
-use super::{Experiment, Loaded, build, changes, resolved_toml, used};
+use super::{Experiment, Loaded, build, changes, resolved_toml, start, used};
 use crate::data::{Data, Places, Tokenizers};
 use crate::error::{Error, Result};
 use crate::generate::{Generator, Sampling};
@@ -11,7 +11,7 @@ use crate::train::journal::Journal;
 use crate::train::machine::Machine;
 use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::signal::Stop;
-use crate::train::{self, optim, parameters, view::View};
+use crate::train::{self, parameters, view::View};
 use std::path::{Path, PathBuf};
 
 /// Where `train` puts a run that was not told otherwise.
@@ -75,13 +75,22 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     };
     let experiment = &loaded.experiment;
     let device = build::device(experiment, true)?;
-    let data = build::data(experiment, &places(loaded), &Tokenizers::default())?;
+    let places = places(loaded);
+    let data = build::data(
+        experiment,
+        &places,
+        &start::tokenizers(experiment, &places)?,
+    )?;
     require_prompt(experiment, &data.tokenizers)?;
     let stop = Stop::on_signals()?;
     let model = build::objective(experiment, &data.shape, &device)?;
-    let optimizer = optim::build(&experiment.optimizer, &model)?;
+    let optimizer = build::optimizer(experiment, &model)?;
+    let (model, taken) = start::weights(experiment, &places, model)?;
     let run = RunDir::create(folder, existing)?;
     describe(&run, loaded, &data)?;
+    if let (Some(taken), Some(from)) = (taken, &experiment.init.from) {
+        (options.notice)(&format!("from {}: {taken}", from.display()));
+    }
     let model = parameters::materialised(model);
     let job = build::job(experiment, &data, &model, optimizer, run, stop);
     launch(experiment, &data, model, job, options)
@@ -131,6 +140,11 @@ fn describe(run: &RunDir, loaded: &Loaded, data: &Data) -> Result<()> {
 fn anchored(experiment: &Experiment, places: &Places) -> Result<Experiment> {
     let mut experiment = experiment.clone();
     experiment.data = experiment.data.with_paths(|p| places.anchored(p));
+    experiment.init.from = experiment
+        .init
+        .from
+        .as_deref()
+        .map(|from| places.anchored(from));
     if let Some(tokenizer) = &experiment.tokenizer {
         experiment.tokenizer = Some(tokenizer.with_path(|p| Ok(places.anchored(p)))?);
     }
@@ -171,7 +185,7 @@ fn go_on(
     let stop = Stop::on_signals()?;
     let device = build::device(experiment, true)?;
     let model = build::objective(experiment, &data.shape, &device)?;
-    let optimizer = optim::build(&experiment.optimizer, &model)?;
+    let optimizer = build::optimizer(experiment, &model)?;
     let mut job = build::job(experiment, &data, &model, optimizer, run, stop);
     let model = match search.found {
         Some(found) => restored(&found, model, &mut job)?,

@@ -5,7 +5,8 @@ use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
-use crate::train::checkpoint::{self, Checkpoint};
+use crate::train::checkpoint::mean::mean;
+use crate::train::checkpoint::{self, Checkpoint, weights};
 use crate::train::evaluation::Scores;
 use crate::train::run_dir;
 use burn::module::Module;
@@ -41,6 +42,8 @@ pub enum Which {
     Latest,
     /// That of a step.
     Step(u64),
+    /// The mean of the weights of the newest ones, so many of them (Vaswani et al. 2017, section 6.1).
+    Average(usize),
 }
 
 impl FromStr for Which {
@@ -50,10 +53,13 @@ impl FromStr for Which {
         match text {
             "best" => Ok(Self::Best),
             "latest" => Ok(Self::Latest),
-            number => number
-                .parse()
-                .map(Self::Step)
-                .map_err(|_| "give `best`, `latest` or the number of a step".into()),
+            number => match number.strip_prefix("average:") {
+                Some(count) => count.parse().ok().filter(|n| *n > 0).map(Self::Average),
+                None => number.parse().ok().map(Self::Step),
+            }
+            .ok_or_else(|| {
+                "give `best`, `latest`, the number of a step, or `average:5` for the mean of the newest 5".into()
+            }),
         }
     }
 }
@@ -72,12 +78,22 @@ pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened>
     let loaded = super::load(&folder.join(run_dir::RESOLVED), &sets)?;
     super::check::check_without_files(&loaded)?;
     let tokenizers = tokenizers(folder)?;
+    if tokenizers.text.is_none() && loaded.experiment.data.set().is_text() {
+        return Err(Error::run(format!(
+            "{} is missing: without it nobody knows what the model's tokens stand for",
+            folder.join(run_dir::TOKENIZER).display()
+        )));
+    }
     let shape = shape(folder)?;
     let checkpoint = chosen(folder, which)?;
     let places = run::places(&loaded);
     let experiment = loaded.experiment;
     let device = build::device(&experiment, false)?;
-    let model = checkpoint.load_evaluated(build::objective(&experiment, &shape, &device)?)?;
+    let model = build::objective(&experiment, &shape, &device)?;
+    let model = match which {
+        Which::Average(count) => averaged(folder, count, model)?,
+        Which::Best | Which::Latest | Which::Step(_) => checkpoint.load_evaluated(model)?,
+    };
     Ok(Opened {
         model: model.valid(),
         experiment,
@@ -88,10 +104,10 @@ pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened>
     })
 }
 
-fn chosen(folder: &Path, which: Which) -> Result<Checkpoint> {
+pub(super) fn chosen(folder: &Path, which: Which) -> Result<Checkpoint> {
     match which {
         Which::Best => best(folder),
-        Which::Latest => newest(folder),
+        Which::Latest | Which::Average(_) => newest(folder),
         Which::Step(step) => {
             let place = run_dir::steps_of(folder).join(checkpoint::name(step));
             if place.is_dir() {
@@ -108,6 +124,28 @@ fn chosen(folder: &Path, which: Which) -> Result<Checkpoint> {
             )))
         }
     }
+}
+
+/// The model with the mean of the weights of the newest `count` checkpoints, each found whole.
+fn averaged(folder: &Path, count: usize, model: Objective) -> Result<Objective> {
+    let steps = checkpoint::steps(folder);
+    if steps.len() < count {
+        return Err(Error::usage(format!(
+            "{} has {} checkpoints, too few for a mean of {count}; train with [train] keep_last = {count}",
+            folder.display(),
+            steps.len()
+        )));
+    }
+    let mut newest = steps;
+    newest.sort_unstable();
+    let files = newest[newest.len() - count..]
+        .iter()
+        .map(|step| {
+            let place = run_dir::steps_of(folder).join(checkpoint::name(*step));
+            Ok(Checkpoint::open(place)?.evaluated_weights())
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(weights::fill(model, mean(&files)?))
 }
 
 fn best(folder: &Path) -> Result<Checkpoint> {

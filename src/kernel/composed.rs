@@ -200,6 +200,11 @@ pub fn cross_entropy_sum(
     loss.mask_fill(skipped, 0.0).sum()
 }
 
+/// Summed cross-entropy against distributions.
+pub fn soft_cross_entropy_sum(logits: Tensor<2>, distribution: Tensor<2>) -> Tensor<1> {
+    -(burn_activation::log_softmax(logits, 1) * distribution).sum()
+}
+
 /// Rotation of pairs of the first `R` dimensions of each head.
 pub fn rotary(x: Tensor<4>, cos: Tensor<2>, sin: Tensor<2>, interleaved: bool) -> Tensor<4> {
     let [batch, heads, seq, d_head] = x.dims();

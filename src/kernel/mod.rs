@@ -27,7 +27,7 @@ mod tracked;
 
 pub use activation::{Activation, activate, gated};
 pub use attention::{AttentionMask, AttentionOptions, attention};
-pub use cross_entropy::{NOT_SCORED, cross_entropy_sum};
+pub use cross_entropy::{NOT_SCORED, cross_entropy_sum, soft_cross_entropy_sum};
 pub use dropout::{DropKey, drop_path, dropout};
 pub use embedding::embedding;
 pub use linear::{add, linear, linear_transposed};

@@ -16,7 +16,7 @@ use crate::nn::position::{Places, Position, PositionConfig, Span};
 use crate::stack::block::BlockCache;
 use crate::stack::{NormPlacement, Stack, StackContext};
 use burn::module::Module;
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Bool, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -183,6 +183,9 @@ pub struct DecoderInput {
     pub documents: Option<Tensor<2, Int>>,
     /// Position of each token in its document `[batch, seq]`, together with `documents`.
     pub positions: Option<Tensor<2, Int>>,
+    /// True where a query may not see a key `[batch, 1, seq, keys]`: then this alone decides, and nothing is
+    /// causal.
+    pub blocked: Option<Tensor<4, Bool>>,
 }
 
 impl DecoderInput {
@@ -192,6 +195,7 @@ impl DecoderInput {
             ids,
             documents: None,
             positions: None,
+            blocked: None,
         }
     }
 }
@@ -248,8 +252,10 @@ impl Decoder {
             offset,
         };
         let mask = Mask {
-            causal: true,
-            blocked: input.documents.map(across_documents),
+            causal: input.blocked.is_none(),
+            blocked: input
+                .blocked
+                .or_else(|| input.documents.map(across_documents)),
         };
         let x = scheme.embed(self.embedding.forward(input.ids), &places);
         let x = pass.dropout(x, self.dropout);
@@ -280,7 +286,7 @@ impl Decoder {
 }
 
 /// True where query and key belong to different documents, `[batch, 1, seq, seq]`.
-fn across_documents(documents: Tensor<2, Int>) -> Tensor<4, burn::tensor::Bool> {
+fn across_documents(documents: Tensor<2, Int>) -> Tensor<4, Bool> {
     let [batch, seq] = documents.dims();
     let rows = documents.clone().reshape([batch, 1, seq, 1]);
     let columns = documents.reshape([batch, 1, 1, seq]);

@@ -1,7 +1,13 @@
 //! Whole networks: ids in, hidden states and logits out; no loss.
 
 pub mod decoder;
+pub mod encoder;
+pub mod encoder_decoder;
+pub mod heads;
+pub mod image;
 pub mod preset;
+pub mod resnet;
+pub mod vision;
 
 use crate::data::Shape;
 use crate::nn::Kind;
@@ -14,10 +20,22 @@ use crate::stack::{Dropout, NormPlacement, StackShape};
 use burn::module::{Module, ModuleVisitor};
 use burn::tensor::Device;
 pub use decoder::{Decoder, DecoderConfig};
+pub use encoder::{Encoder, EncoderConfig};
+pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
+pub use image::ImageModel;
+use resnet::Cost;
+pub use resnet::{Resnet, ResnetConfig};
 use serde::{Deserialize, Serialize};
+pub use vision::{Vision, VisionConfig};
 
 /// The kinds of `[model]`.
-pub const KINDS: &[Kind] = &[decoder::KIND];
+pub const KINDS: &[Kind] = &[
+    decoder::KIND,
+    encoder::KIND,
+    encoder_decoder::KIND,
+    vision::KIND,
+    resnet::KIND,
+];
 
 /// Which network an experiment trains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +43,14 @@ pub const KINDS: &[Kind] = &[decoder::KIND];
 pub enum ModelConfig {
     /// A decoder-only language model.
     Decoder(DecoderConfig),
+    /// A bidirectional encoder.
+    Encoder(EncoderConfig),
+    /// An encoder and a decoder that looks at it.
+    EncoderDecoder(EncoderDecoderConfig),
+    /// A vision transformer.
+    Vision(VisionConfig),
+    /// A residual convolutional network.
+    Resnet(ResnetConfig),
 }
 
 impl ModelConfig {
@@ -32,6 +58,10 @@ impl ModelConfig {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Decoder(_) => decoder::KIND.kind,
+            Self::Encoder(_) => encoder::KIND.kind,
+            Self::EncoderDecoder(_) => encoder_decoder::KIND.kind,
+            Self::Vision(_) => vision::KIND.kind,
+            Self::Resnet(_) => resnet::KIND.kind,
         }
     }
 
@@ -39,13 +69,25 @@ impl ModelConfig {
     pub fn d_model(&self) -> usize {
         match self {
             Self::Decoder(c) => c.d_model,
+            Self::Encoder(c) => c.d_model,
+            Self::EncoderDecoder(c) => c.d_model,
+            Self::Vision(c) => c.d_model,
+            Self::Resnet(c) => c.features(),
         }
     }
 
-    /// Shows its parameters to a visitor, without what a task adds.
+    /// Shows its parameters to a visitor, without what a task adds; none of a network for images when the shape
+    /// has no image.
     pub fn visit<V: ModuleVisitor>(&self, inputs: &ModelInputs, visitor: &mut V) {
         match self {
             Self::Decoder(c) => c.init(inputs).visit(visitor),
+            Self::Encoder(c) => c.init(inputs).visit(visitor),
+            Self::EncoderDecoder(c) => c.init(inputs).visit(visitor),
+            Self::Vision(_) | Self::Resnet(_) => {
+                if let Some((network, _)) = ImageModel::new(self, inputs) {
+                    network.visit(visitor);
+                }
+            }
         }
     }
 
@@ -53,20 +95,28 @@ impl ModelConfig {
     pub fn ties_head(&self) -> bool {
         match self {
             Self::Decoder(c) => c.tie_embeddings,
+            Self::Encoder(c) => c.tie_embeddings,
+            Self::EncoderDecoder(c) => c.tie_embeddings,
+            Self::Vision(_) | Self::Resnet(_) => false,
         }
     }
 
-    /// Positions that an input of this shape has.
+    /// Positions that an input of this shape has; 1 of a network that has none.
     pub fn tokens(&self, shape: &Shape) -> usize {
+        let [_, height, width] = shape.image.unwrap_or_default();
         match self {
-            Self::Decoder(_) => shape.context,
+            Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) => shape.context,
+            Self::Vision(c) => c.grid(height, width).positions(),
+            Self::Resnet(_) => 1,
         }
     }
 
     /// What speed and cost are counted in.
     pub fn item(&self) -> ItemOf {
         match self {
-            Self::Decoder(_) => ItemOf::Token,
+            Self::Decoder(_) | Self::Encoder(_) => ItemOf::Token,
+            Self::EncoderDecoder(_) => ItemOf::Pair,
+            Self::Vision(_) | Self::Resnet(_) => ItemOf::Image,
         }
     }
 
@@ -74,6 +124,23 @@ impl ModelConfig {
     pub fn keys(&self) -> Option<Keys<'_>> {
         match self {
             Self::Decoder(c) => Some(c.keys()),
+            Self::Encoder(c) => Some(c.keys()),
+            Self::EncoderDecoder(c) => Some(c.keys()),
+            Self::Vision(c) => Some(c.keys()),
+            Self::Resnet(_) => None,
+        }
+    }
+
+    /// What the convolutions of an input of this shape cost.
+    pub fn convolutions(&self, shape: &Shape) -> Cost {
+        let network = match self {
+            Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) => None,
+            Self::Vision(c) => c.stem.network(),
+            Self::Resnet(c) => Some(c),
+        };
+        match (network, shape.image) {
+            (Some(network), Some(image)) => network.cost(image),
+            _ => Cost::default(),
         }
     }
 }
@@ -166,6 +233,7 @@ impl Keys<'_> {
             n_layers,
             context,
             causal,
+            grid: None,
         }
     }
 }

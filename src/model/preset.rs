@@ -1,10 +1,11 @@
 //! Named models: fragments of experiment files with published shapes.
 //!
 //! A preset is one TOML file beside this one: the `[model]` table of an experiment, and what is published about
-//! the model: its vocabulary, its context, its parameters as the reference implementation counts them. Adding
-//! one is adding a file and its line in [`PRESETS`].
+//! the model: its vocabulary and context or its image, its parameters as the reference implementation counts
+//! them. Adding one is adding a file and its line in [`PRESETS`].
 
 use super::ModelConfig;
+use crate::data::Shape;
 use crate::error::{Error, Result, suggestion};
 use serde::{Deserialize, Serialize};
 
@@ -14,14 +15,37 @@ use serde::{Deserialize, Serialize};
 pub struct Preset {
     /// Where the numbers come from, and what was decided where the source is silent.
     pub source: String,
-    /// Tokens of the published vocabulary.
+    /// Tokens of the published vocabulary; 0 where images are read.
+    #[serde(default)]
     pub vocab_size: usize,
-    /// Longest input of the published model in tokens.
+    /// Longest input of the published model in tokens; 0 where images are read.
+    #[serde(default)]
     pub context: usize,
-    /// Parameters, tied matrices counted once.
+    /// Channels, height and width of the published model's images.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<[usize; 3]>,
+    /// Parameters, tied matrices counted once, a task's classifier not counted.
     pub params: u64,
     /// `[model]`.
     pub model: ModelConfig,
+}
+
+impl Preset {
+    /// What the published model knew of its data.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            image: self.image,
+            ..Shape::of_text(self.context, self.vocab_size)
+        }
+    }
+
+    /// Its inputs in words.
+    pub fn inputs(&self) -> String {
+        match self.image {
+            Some([channels, height, width]) => format!("images {channels}x{height}x{width}"),
+            None => format!("vocabulary {}, context {}", self.vocab_size, self.context),
+        }
+    }
 }
 
 macro_rules! presets {
@@ -73,6 +97,18 @@ const PRESETS: &[(&str, &str)] = presets![
     "bloom-560m",
     "bloom-7b1",
     "bloom",
+    "vit-tiny-16",
+    "vit-small-16",
+    "vit-base-16",
+    "vit-base-32",
+    "vit-large-16",
+    "vit-huge-14",
+    "vit-r26-small-32",
+    "vit-r50-large-32",
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "resnet101",
 ];
 
 /// The names, small families first.

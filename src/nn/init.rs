@@ -125,6 +125,23 @@ impl<'a> Init<'a> {
         }
     }
 
+    /// Makes what a task adds to a model: its draws are the same whatever the model is.
+    pub fn of_heads(device: &'a Device, seed: u64, config: &InitConfig) -> Self {
+        let init = Self::new(device, seed, config, 1, 1.0);
+        // Beyond the number of parameters of any model.
+        init.next.set(1 << 32);
+        init
+    }
+
+    /// The same draws, going on, with other sizes of the residual stream's projections: the next stack's.
+    pub fn followed_by(self, residuals: usize, beta: f64) -> Self {
+        Self {
+            residuals: residuals.max(1),
+            beta,
+            ..self
+        }
+    }
+
     /// The device that parameters are made on.
     pub fn device(&self) -> &'a Device {
         self.device
@@ -141,6 +158,15 @@ impl<'a> Init<'a> {
     pub fn vector(&self, len: usize, value: f32) -> Param<Tensor<1>> {
         self.stream();
         self.lazy([len], move |n| vec![value; n])
+    }
+
+    /// The kernel of a convolution, `[outputs, inputs, rows, columns]`, whatever the scheme: normal with variance
+    /// 2/(outputs·rows·columns) (He et al. 2015, equation 14).
+    pub fn kernel(&self, shape: [usize; 4]) -> Param<Tensor<4>> {
+        let [outputs, _, rows, columns] = shape;
+        let draw = Draw::Normal((2.0 / (outputs * rows * columns) as f64).sqrt());
+        let stream = self.stream();
+        self.lazy(shape, move |n| draw.fill(stream.clone(), n))
     }
 
     fn stream(&self) -> Stream {

@@ -5,6 +5,8 @@
 //! object that acts.
 
 pub mod attention;
+pub mod channel_norm;
+pub mod convolution;
 pub mod embed;
 pub mod feed_forward;
 pub mod init;

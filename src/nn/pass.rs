@@ -43,6 +43,11 @@ impl Pass {
         }
     }
 
+    /// Whether it is a training pass.
+    pub fn trains(&self) -> bool {
+        self.draws.is_some()
+    }
+
     /// The key of the next dropout site; `None` when nothing is to be dropped there.
     ///
     /// The site is counted even when `p` is 0, so that switching one dropout off leaves the others' masks.

@@ -3,12 +3,13 @@
 //! Nothing is allocated: a model's parameters are drawn when they are first used. A training step costs
 //! 6 FLOPs for each weight that multiplies an item (two for the forward product, four for the backward ones)
 //! and 12·layers·heads·d_head·context for the attention products, without a discount for the causal mask
-//! (Chowdhery et al. 2022, PaLM, appendix B).
+//! (Chowdhery et al. 2022, PaLM, appendix B). A convolution's weights multiply once for each place of its result.
 
 use crate::data::Shape;
 use crate::error::Result;
 use crate::model::{ItemOf, ModelConfig, ModelInputs};
 use crate::nn::attention::AttentionConfig;
+use crate::nn::channel_norm;
 use crate::task::TaskConfig;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
@@ -49,8 +50,10 @@ pub struct Plan {
     pub params: usize,
     /// Parameters by part.
     pub parts: BTreeMap<&'static str, usize>,
-    /// FLOPs of a training step for each token.
+    /// FLOPs of a training step for each item.
     pub flops_per_item: f64,
+    /// What an item is: `token` or `image`.
+    pub item: &'static str,
     /// Bytes by part; activations are an estimate.
     pub memory_bytes: BTreeMap<&'static str, u64>,
 }
@@ -95,33 +98,38 @@ pub fn plan(question: &Question, device: &Device) -> Result<Plan> {
     }
     Ok(Plan {
         params,
+        flops_per_item: flops(question, &count),
         parts: count.parts,
-        flops_per_item: flops(question, count.matrices as f64),
+        item: match question.model.item() {
+            ItemOf::Token | ItemOf::Pair => "token",
+            ItemOf::Image => "image",
+        },
         memory_bytes,
     })
 }
 
 /// FLOPs of a training step for each item: a token, or an image.
-fn flops(question: &Question, matrices: f64) -> f64 {
+fn flops(question: &Question, count: &Count) -> f64 {
     let shape = question.shape;
+    let mut head = count.head as f64;
+    let convolutions = question.model.convolutions(shape).products;
     let Some(keys) = question.model.keys() else {
-        // Convolutions are not counted.
-        return 6.0 * matrices;
+        return 6.0 * (convolutions + head);
     };
-    let head = match question.model.ties_head() {
-        true => shape.vocab_size as f64 * keys.d_model as f64,
-        false => 0.0,
-    };
-    let tokens = question.model.tokens(shape);
+    if question.model.ties_head() {
+        head += shape.vocab_size as f64 * keys.d_model as f64;
+    }
+    let tokens = question.model.tokens(shape) as f64;
     let width = keys.attention.n_heads() * keys.attention.d_head(keys.d_model);
     let layers: usize = keys.n_layers.iter().flatten().map(|(_, n)| n).sum();
-    let products = (layers * width) as f64 * tokens as f64;
-    let token = 6.0 * (matrices + head) + 12.0 * products;
+    let products = (layers * width) as f64 * tokens;
+    let token = 6.0 * count.matrices as f64 + 12.0 * products;
     match question.model.item() {
-        ItemOf::Token => token,
+        ItemOf::Token => token + 6.0 * head,
         // Of a pair, a token goes through one of the two stacks.
-        ItemOf::Pair => token / 2.0,
-        ItemOf::Image => token * tokens as f64,
+        ItemOf::Pair => (token + 6.0 * head) / 2.0,
+        // A class is told once for an image.
+        ItemOf::Image => token * tokens + 6.0 * (convolutions + head),
     }
 }
 
@@ -131,11 +139,13 @@ fn bytes(bytes: u128) -> u64 {
 }
 
 /// Bytes kept for the backward pass: in each layer the inputs of its products and of its norms; at the end
-/// the logits and their gradient.
+/// the logits and their gradient. Of a convolution its result, that normalised, and that rectified.
 fn activations(question: &Question) -> u128 {
     let shape = question.shape;
+    let maps = 3.0 * question.model.convolutions(shape).values * question.value_bytes as f64;
+    let maps = (question.micro_batch_size as u128).saturating_mul(maps as u128);
     let Some(keys) = question.model.keys() else {
-        return 0;
+        return maps;
     };
     // Each factor is below 2²⁴ or a tensor's length; their products pass 2⁶⁴ and may pass 2¹²⁸.
     let tokens = question.micro_batch_size as u128 * question.model.tokens(shape) as u128;
@@ -152,10 +162,11 @@ fn activations(question: &Question) -> u128 {
         .map(|(_, n)| *n as u128)
         .sum();
     let token = layers * layer + 2 * (width + shape.vocab_size as u128);
-    tokens.saturating_mul(token.saturating_mul(question.value_bytes as u128))
+    let tokens = tokens.saturating_mul(token.saturating_mul(question.value_bytes as u128));
+    tokens.saturating_add(maps)
 }
 
-/// Parameters by part, and those in matrices that multiply every item.
+/// Parameters by part, and those in matrices that multiply every token.
 #[derive(Default)]
 struct Count {
     path: Vec<String>,
@@ -163,6 +174,8 @@ struct Count {
     matrices: usize,
     /// Those of them in the blocks.
     blocks: usize,
+    /// Those in matrices at the end.
+    head: usize,
 }
 
 impl Count {
@@ -172,8 +185,12 @@ impl Count {
             "position"
         } else if self.path.iter().any(|p| p.contains("norm")) {
             "norm"
-        } else if has("embedding") {
+        } else if has("embedding") || has("class_token") {
             "embedding"
+        } else if has("stem") {
+            "stem"
+        } else if has("stages") {
+            "stages"
         } else if has("attention") {
             "attention"
         } else if has("feed_forward") {
@@ -186,15 +203,28 @@ impl Count {
 
 impl ModuleVisitor for Count {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if self
+            .path
+            .last()
+            .is_some_and(|name| channel_norm::is_state(name))
+        {
+            return;
+        }
         let values = param.lazy_shape().num_elements();
         let part = self.part();
         let count = self.parts.entry(part).or_default();
         *count = count.saturating_add(values);
-        let looked_up = part == "embedding" || part == "position";
-        if D == 2 && !looked_up {
-            self.matrices = self.matrices.saturating_add(values);
-            if part != "head" {
-                self.blocks = self.blocks.saturating_add(values);
+        if D != 2 {
+            return;
+        }
+        match part {
+            "embedding" | "position" => {}
+            "head" => self.head = self.head.saturating_add(values),
+            _ => {
+                self.matrices = self.matrices.saturating_add(values);
+                if part != "stem" {
+                    self.blocks = self.blocks.saturating_add(values);
+                }
             }
         }
     }

@@ -86,6 +86,27 @@ impl NormPlacement {
     }
 }
 
+impl NormPlacement {
+    /// DeepNorm's (α, β) of an encoder of `n` and a decoder of `m` layers (Wang et al. 2022, table 2); (1, 1)
+    /// elsewhere.
+    pub fn alpha_beta_of_both(self, n: usize, m: usize) -> [(f64, f64); 2] {
+        match self {
+            Self::Deepnorm => {
+                let (n, m) = (n as f64, m as f64);
+                let depth = n.powi(4) * m;
+                [
+                    (
+                        0.81 * depth.powf(1.0 / 16.0),
+                        0.87 * depth.powf(-1.0 / 16.0),
+                    ),
+                    ((3.0 * m).powf(0.25), (12.0 * m).powf(-0.25)),
+                ]
+            }
+            Self::Pre | Self::Post | Self::Sandwich | Self::Parallel => [(1.0, 1.0); 2],
+        }
+    }
+}
+
 /// How results join the stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Joining {

@@ -78,6 +78,7 @@ pub(super) fn input(texts: &TextBatch, device: &Device) -> DecoderInput {
             .as_ref()
             .map(|d| matrix(&positions(d, texts.cols))),
         documents: texts.documents.as_deref().map(matrix),
+        blocked: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! From batches of the host to tensors, and from tensors to numbers: what every task does alike.
 
+use super::output::Sum;
 use crate::data::batch::{Batch, Content, ImageBatch, PairBatch, TextBatch};
 use crate::nn::pass::{Draws, Pass};
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -18,6 +19,37 @@ pub(super) fn vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
 /// The value of a sum.
 pub(super) fn scalar(x: Tensor<1>) -> f64 {
     f64::from(x.into_scalar::<f32>())
+}
+
+/// How many of the scored rows `[n, classes]` have their highest score at the target; rows with a target below 0
+/// are not scored.
+pub(super) fn hits(scores: &Tensor<2>, targets: &[i32]) -> Sum {
+    let best = scores.clone().detach().argmax(1).into_data();
+    let scored = best.iter::<i64>().zip(targets).filter(|(_, t)| **t >= 0);
+    scored.fold(Sum::default(), |mut sum, (best, target)| {
+        let hit = best == i64::from(*target);
+        sum += Sum::new(f64::from(u8::from(hit)), 1.0);
+        sum
+    })
+}
+
+/// The mean of each row's positions `[rows, d]`, without what fills it up.
+pub(super) fn mean(
+    hidden: Tensor<3>,
+    lengths: Option<&[usize]>,
+    cols: usize,
+    device: &Device,
+) -> Tensor<2> {
+    let [rows, _, d] = hidden.dims();
+    let weights: Vec<f32> = (0..rows)
+        .flat_map(|row| {
+            let length = lengths.map_or(cols, |lengths| lengths[row]);
+            let weight = 1.0 / length.max(1) as f32;
+            (0..cols).map(move |col| if col < length { weight } else { 0.0 })
+        })
+        .collect();
+    let weights = Tensor::<3>::from_data(TensorData::new(weights, [rows, cols, 1]), device);
+    (hidden * weights).sum_dim(1).reshape([rows, d])
 }
 
 /// A training pass with the draws of a batch's rows.

@@ -1,22 +1,22 @@
 //! From an experiment's `[task]` and `[model]` to what is trained.
 
-use super::{CausalLm, Objective, TaskConfig};
-use crate::data::View;
-use crate::error::Result;
+use super::{
+    CausalLm, ImageClassification, MaskedLm, Objective, PrefixLm, TaskConfig, TextClassification,
+    Translation, causal_lm, image_classification, masked_lm, text_classification, translation,
+};
+use crate::data::{Gives, View};
+use crate::error::{Error, Result};
 use crate::model::{ModelConfig, ModelInputs};
 
 impl TaskConfig {
-    /// How texts are read for it.
-    pub fn view(&self) -> View {
-        match self {
-            Self::CausalLm(_) => View::AsItIs,
-        }
-    }
-
     /// The value of the key `kind`.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::CausalLm(_) => super::causal_lm::KIND.kind,
+            Self::CausalLm(_) => causal_lm::KIND.kind,
+            Self::MaskedLm(_) => masked_lm::KIND.kind,
+            Self::Translation(_) => translation::KIND.kind,
+            Self::TextClassification(_) => text_classification::KIND.kind,
+            Self::ImageClassification(_) => image_classification::KIND.kind,
         }
     }
 
@@ -24,6 +24,30 @@ impl TaskConfig {
     pub fn models(&self) -> &'static [&'static str] {
         match self {
             Self::CausalLm(_) => &["decoder"],
+            Self::MaskedLm(_) | Self::TextClassification(_) => &["encoder"],
+            Self::Translation(_) => &["encoder_decoder", "decoder"],
+            Self::ImageClassification(_) => &["vision", "resnet"],
+        }
+    }
+
+    /// What the examples must be that it is learned from.
+    pub fn reads(&self) -> Gives {
+        match self {
+            Self::CausalLm(_) | Self::MaskedLm(_) => Gives::Text,
+            Self::Translation(_) => Gives::Pairs,
+            Self::TextClassification(_) => Gives::Labelled,
+            Self::ImageClassification(_) => Gives::Images,
+        }
+    }
+
+    /// How texts are read for it.
+    pub fn view(&self) -> View {
+        match self {
+            Self::MaskedLm(c) => View::Masked(c.view()),
+            Self::CausalLm(_)
+            | Self::Translation(_)
+            | Self::TextClassification(_)
+            | Self::ImageClassification(_) => View::AsItIs,
         }
     }
 
@@ -31,23 +55,41 @@ impl TaskConfig {
     /// one right answer, so that the share of exact ones is a metric.
     ///
     /// # Errors
-    /// A model that cannot learn the task.
+    /// A model that cannot learn the task, or cannot read the data.
     pub fn init(
         &self,
         model: &ModelConfig,
         inputs: &ModelInputs,
         exact: bool,
     ) -> Result<Objective> {
-        match (self, model) {
+        let seed = inputs.seed;
+        Ok(match (self, model) {
             (Self::CausalLm(c), ModelConfig::Decoder(m)) => {
-                let network = m.init(inputs);
-                Ok(Objective::CausalLm(CausalLm::new(
-                    network,
-                    c,
-                    inputs.seed,
-                    exact,
-                )))
+                Objective::CausalLm(CausalLm::new(m.init(inputs), c, seed, exact))
             }
-        }
+            (Self::MaskedLm(c), ModelConfig::Encoder(m)) => {
+                Objective::MaskedLm(MaskedLm::new(m, c, inputs))
+            }
+            (Self::Translation(c), ModelConfig::EncoderDecoder(m)) => {
+                Objective::Translation(Translation::new(m.init(inputs), c, seed))
+            }
+            (Self::Translation(c), ModelConfig::Decoder(m)) => {
+                Objective::PrefixLm(PrefixLm::new(m.init(inputs), c, seed))
+            }
+            (Self::TextClassification(c), ModelConfig::Encoder(m)) => {
+                Objective::TextClassification(TextClassification::new(m, c, inputs))
+            }
+            (Self::ImageClassification(c), ModelConfig::Vision(_) | ModelConfig::Resnet(_)) => {
+                Objective::ImageClassification(ImageClassification::new(c, model, inputs)?)
+            }
+            (task, model) => {
+                return Err(Error::usage(format!(
+                    "[task] kind = \"{}\" is not for [model] kind = \"{}\"; it is for {}",
+                    task.kind(),
+                    model.kind(),
+                    task.models().join(" and ")
+                )));
+            }
+        })
     }
 }

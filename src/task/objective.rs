@@ -3,7 +3,10 @@
 //! It stands aside in everything: parameters have the paths of the task itself, so that weights are found by the
 //! same names whatever the objective.
 
-use super::{CausalLm, StepOutput, Task};
+use super::{
+    CausalLm, ImageClassification, MaskedLm, PrefixLm, StepOutput, Task, TextClassification,
+    Translation,
+};
 use crate::data::batch::Batch;
 use crate::model::Decoder;
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
@@ -20,6 +23,16 @@ use std::fmt;
 pub enum Objective {
     /// Next-token prediction.
     CausalLm(CausalLm),
+    /// Masked tokens.
+    MaskedLm(MaskedLm),
+    /// Text to text with an encoder-decoder.
+    Translation(Translation),
+    /// Text to text with a decoder.
+    PrefixLm(PrefixLm),
+    /// Classes of texts.
+    TextClassification(TextClassification),
+    /// Classes of images.
+    ImageClassification(ImageClassification),
 }
 
 /// The same call on whichever task it is.
@@ -27,6 +40,11 @@ macro_rules! each {
     ($objective:expr, $task:ident => $call:expr) => {
         match $objective {
             Objective::CausalLm($task) => $call,
+            Objective::MaskedLm($task) => $call,
+            Objective::Translation($task) => $call,
+            Objective::PrefixLm($task) => $call,
+            Objective::TextClassification($task) => $call,
+            Objective::ImageClassification($task) => $call,
         }
     };
 }
@@ -36,6 +54,11 @@ macro_rules! mapped {
     ($objective:expr, $task:ident => $call:expr) => {
         match $objective {
             Objective::CausalLm($task) => Objective::CausalLm($call),
+            Objective::MaskedLm($task) => Objective::MaskedLm($call),
+            Objective::Translation($task) => Objective::Translation($call),
+            Objective::PrefixLm($task) => Objective::PrefixLm($call),
+            Objective::TextClassification($task) => Objective::TextClassification($call),
+            Objective::ImageClassification($task) => Objective::ImageClassification($call),
         }
     };
 }
@@ -45,6 +68,47 @@ impl Objective {
     pub fn language_model(&self) -> Option<&Decoder> {
         match self {
             Self::CausalLm(task) => Some(&task.model),
+            Self::MaskedLm(_)
+            | Self::Translation(_)
+            | Self::PrefixLm(_)
+            | Self::TextClassification(_)
+            | Self::ImageClassification(_) => None,
+        }
+    }
+
+    /// The network that tells the classes of images, when it is one.
+    pub fn image_classifier(&self) -> Option<&ImageClassification> {
+        match self {
+            Self::ImageClassification(task) => Some(task),
+            Self::CausalLm(_)
+            | Self::MaskedLm(_)
+            | Self::Translation(_)
+            | Self::PrefixLm(_)
+            | Self::TextClassification(_) => None,
+        }
+    }
+
+    /// The network that guesses masked tokens, when it is one.
+    pub fn masked_lm(&self) -> Option<&MaskedLm> {
+        match self {
+            Self::MaskedLm(task) => Some(task),
+            Self::CausalLm(_)
+            | Self::ImageClassification(_)
+            | Self::Translation(_)
+            | Self::PrefixLm(_)
+            | Self::TextClassification(_) => None,
+        }
+    }
+
+    /// The network that tells the classes of texts, when it is one.
+    pub fn text_classifier(&self) -> Option<&TextClassification> {
+        match self {
+            Self::TextClassification(task) => Some(task),
+            Self::CausalLm(_)
+            | Self::MaskedLm(_)
+            | Self::Translation(_)
+            | Self::PrefixLm(_)
+            | Self::ImageClassification(_) => None,
         }
     }
 }

@@ -18,6 +18,7 @@ mod record;
 pub mod run_dir;
 pub mod schedule;
 pub mod signal;
+pub mod start;
 mod steps;
 mod strategy;
 pub mod view;

@@ -4,6 +4,7 @@
 //! `ParamId`, which Burn draws at random; [`name_parameters`] derives the ids from the paths, so that
 //! two processes that build the same model agree on them and equal runs write equal files.
 
+use crate::nn::channel_norm;
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Bool, Int, Tensor};
 use sha2::{Digest, Sha256};
@@ -19,7 +20,8 @@ pub struct Parameter {
     pub shape: Vec<usize>,
 }
 
-/// The float parameters in the order of the module's fields. Values that are not drawn yet stay so.
+/// The float parameters in the order of the module's fields, without what a norm keeps but no optimizer moves.
+/// Values that are not drawn yet stay so.
 pub fn list<M: Module>(model: &M) -> Vec<Parameter> {
     let mut lister = Lister::default();
     model.visit(&mut lister);
@@ -68,6 +70,10 @@ impl Path {
         self.0.pop();
     }
 
+    pub(crate) fn last(&self) -> Option<&str> {
+        self.0.last().map(String::as_str)
+    }
+
     pub(crate) fn joined(&self) -> String {
         self.0.join(".")
     }
@@ -89,6 +95,9 @@ impl ModuleVisitor for Lister {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if self.path.last().is_some_and(channel_norm::is_state) {
+            return;
+        }
         self.found.push(Parameter {
             path: self.path.joined(),
             id: param.id,

@@ -1,12 +1,12 @@
 //! What every kind of every family keeps: HOUSE's contract table, over all positions and placements.
 
+use crate::batches;
 use crate::kinds::all;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn::train::{InferenceStep, TrainStep};
-use formwork::data::loader::Batch;
-use formwork::data::{NOT_SCORED, Split};
+use formwork::data::{Batch, Content, NOT_SCORED, Shape};
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{Decoder, DecoderConfig, ModelInputs};
 use formwork::nn::pass::Pass;
@@ -70,20 +70,11 @@ fn near(a: &[f32], b: &[f32], what: &str) {
 fn batch(inputs: &[i32], rows: usize, first_row: usize, step_scored: usize) -> Batch {
     let mut targets: Vec<i32> = inputs.iter().map(|i| (i + 1) % VOCAB as i32).collect();
     targets[0] = NOT_SCORED;
-    let scored = targets.iter().filter(|t| **t != NOT_SCORED).count();
     Batch {
-        inputs: inputs.to_vec(),
-        scored,
-        targets,
-        documents: None,
-        samples: (0..rows as u64).collect(),
-        rows,
-        cols: inputs.len() / rows,
         first_row,
         step_scored,
         step: 3,
-        last: true,
-        split: Split::Train,
+        ..batches::of_texts(inputs, &targets, rows)
     }
 }
 
@@ -272,7 +263,10 @@ fn micro_batches_equal_one_batch_with_dropout_on() {
             batch(&values[..SEQ], 1, 0, 26),
             batch(&values[SEQ..], 2, 1, 26),
         ];
-        parts[1].targets[0] = (parts[1].inputs[0] + 1) % VOCAB as i32;
+        let Content::Text(texts) = &mut parts[1].content else {
+            unreachable!("texts")
+        };
+        texts.targets[0] = (texts.inputs[0] + 1) % VOCAB as i32;
         parts[1].scored += 1;
         let one = gradients::accumulate(&task, whole);
         let two = gradients::accumulate(&task, parts);

@@ -16,7 +16,9 @@ mod trained;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use formwork::data::{Data, DataConfig, Item, Places, Source, prepare};
+use formwork::data::{
+    Data, DataConfig, Places, Request, Source, TextItem, Tokenizers, View, prepare,
+};
 use formwork::error::Result;
 use formwork::tokenizer::TokenizerConfig;
 
@@ -68,14 +70,31 @@ impl Folder {
 
     /// What `[data]` and `[tokenizer]` written like this give.
     fn prepare(&self, data: &str, tokenizer: &str) -> Result<Data> {
-        prepare(
-            &data_config(data),
-            Some(&tokenizer_config(tokenizer)),
-            None,
-            &self.places(),
-            7,
-        )
+        let tokenizer = tokenizer_config(tokenizer);
+        prepared(data, Some(&tokenizer), &self.places(), 7)
     }
+}
+
+/// What `[data]` written like this gives.
+fn prepared(
+    data: &str,
+    tokenizer: Option<&TokenizerConfig>,
+    places: &Places,
+    seed: u64,
+) -> Result<Data> {
+    let request = Request {
+        tokenizer,
+        saved: &Tokenizers::default(),
+        places,
+        seed,
+        view: &View::AsItIs,
+    };
+    prepare(&data_config(data), &request)
+}
+
+/// A text of a source.
+fn get(source: &Arc<dyn Source>, sample: u64) -> TextItem {
+    source.get(sample, sample).unwrap().text().unwrap()
 }
 
 fn data_config(text: &str) -> DataConfig {
@@ -86,10 +105,8 @@ fn tokenizer_config(text: &str) -> TokenizerConfig {
     toml::from_str(text).unwrap()
 }
 
-fn items(source: &Arc<dyn Source>) -> Vec<Item> {
-    (0..source.len() as u64)
-        .map(|i| source.get(i).unwrap())
-        .collect()
+fn items(source: &Arc<dyn Source>) -> Vec<TextItem> {
+    (0..source.len() as u64).map(|i| get(source, i)).collect()
 }
 
 /// Byte ids as text; `.` where nothing is scored.

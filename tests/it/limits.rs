@@ -1,11 +1,11 @@
 //! Limits in which one kind equals another, numeric gradients, learning one batch by heart.
 
+use crate::batches;
 use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::TrainStep;
-use formwork::data::Split;
-use formwork::data::loader::Batch;
+use formwork::data::{Batch, Shape};
 use formwork::model::{DecoderConfig, ModelInputs};
 use formwork::nn::position::alibi::{Alibi, AlibiConfig};
 use formwork::nn::position::relative_bias::{RelativeBias, RelativeBiasConfig};
@@ -135,20 +135,8 @@ fn small() -> DecoderConfig {
 
 fn batch() -> Batch {
     let inputs: Vec<i32> = (0..12).map(|i| (i * 5 + 3) % 11).collect();
-    Batch {
-        targets: inputs.iter().map(|i| (i * 3 + 1) % 11).collect(),
-        inputs,
-        documents: None,
-        samples: vec![0, 1],
-        rows: 2,
-        cols: 6,
-        first_row: 0,
-        scored: 12,
-        step_scored: 12,
-        step: 0,
-        last: true,
-        split: Split::Train,
-    }
+    let targets: Vec<i32> = inputs.iter().map(|i| (i * 3 + 1) % 11).collect();
+    batches::of_texts(&inputs, &targets, 2)
 }
 
 /// Adds `by` to element `at` of the parameter `path`.

@@ -6,6 +6,7 @@
     clippy::print_stdout
 )]
 
+mod batches;
 mod binary;
 mod checkpoint;
 mod commands;
@@ -31,5 +32,6 @@ mod resume;
 mod run_dir;
 mod schedule;
 mod small_run;
+mod text_metrics;
 mod training;
 mod trajectory;

@@ -2,6 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::Device;
+use formwork::data::Shape;
 use formwork::model::preset::{names, parse_preset};
 use formwork::model::{ModelConfig, ModelInputs};
 

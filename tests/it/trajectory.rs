@@ -2,10 +2,10 @@
 //! initial weights and batches, two micro-batches of unequal weight a step, clipping, AdamW with three
 //! groups, warm-up and cosine. Losses, gradient norms, learning rates and final weights agree.
 
+use crate::batches;
 use crate::oracle::{Oracle, difference, hf_folder};
 use burn::tensor::Device;
-use formwork::data::Split;
-use formwork::data::loader::Batch;
+use formwork::data::Batch;
 use formwork::interop::{read_hf, to_hf};
 use formwork::task::{CausalLm, CausalLmConfig};
 use formwork::train::gradients::accumulate;
@@ -40,18 +40,11 @@ impl Batches {
         let inputs = self.inputs[all.clone()].chunks(size);
         let micros = inputs.zip(self.targets[all].chunks(size)).enumerate();
         let batch = |(micro, (inputs, targets)): (usize, (&[i32], &[i32]))| Batch {
-            inputs: inputs.to_vec(),
-            targets: targets.to_vec(),
-            documents: None,
-            samples: (0..rows as u64).collect(),
-            rows,
-            cols,
             first_row: micro * rows,
-            scored: scored(targets),
             step_scored,
             step: step as u64,
             last: micro + 1 == self.shape[1],
-            split: Split::Train,
+            ..batches::of_texts(inputs, targets, rows)
         };
         micros.map(batch).collect()
     }

@@ -11,7 +11,11 @@ use std::path::Path;
 pub(super) fn check(sense: &mut Sense, files: bool) -> Option<usize> {
     let experiment = &sense.loaded.experiment;
     let (data, tokenizer) = (&experiment.data, experiment.tokenizer.as_ref());
-    let mut faults = data.faults(tokenizer);
+    let inherited = tokenizer.is_none() && experiment.init.from.is_some();
+    let mut faults = match inherited {
+        true => data.set().faults(),
+        false => data.faults(tokenizer),
+    };
     if faults.is_empty() && tokenizer.is_some() && !data.set().needs_tokenizer() {
         let kind = data.kind();
         faults.push(format!(

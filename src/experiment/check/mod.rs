@@ -4,6 +4,8 @@
 //! key is written, passes exactly when the file it came from does.
 
 mod data;
+mod images;
+mod matched;
 mod model;
 mod train;
 
@@ -33,6 +35,7 @@ fn run(loaded: &Loaded, files: bool) -> Result<()> {
     };
     let context = data::check(&mut sense, files);
     model::check(&mut sense, context);
+    matched::check(&mut sense);
     train::check(&mut sense);
     let mut faults = sense.faults;
     faults.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));

@@ -1,7 +1,8 @@
 //! The sense of `[model]`.
 
-use super::Sense;
-use crate::model::{DecoderConfig, Keys, ModelConfig};
+use super::{Sense, images};
+use crate::data::masking::Pairs;
+use crate::model::{EncoderConfig, EncoderDecoderConfig, Keys, ModelConfig};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
@@ -10,30 +11,79 @@ use crate::nn::norm::NormConfig;
 use crate::nn::position::PositionConfig;
 use crate::nn::position::rotary::{RotaryConfig, ScalingConfig};
 use crate::stack::NormPlacement;
+use crate::task::TaskConfig;
+use crate::task::text_classification::Pooling;
 
 const MOST_LAYERS: usize = 10_000;
+const MOST_SEGMENTS: usize = 1024;
 const MOST_HEADS: usize = 4096;
 /// Of any vector inside a model.
-const WIDEST: usize = 1 << 24;
+pub(super) const WIDEST: usize = 1 << 24;
 /// Positions of any table or input.
 pub(super) const LONGEST: usize = 1 << 24;
 
 /// All faults of `[model]`, for inputs of `context` tokens when that is known.
-pub(super) fn check(sense: &mut Sense, context: Option<usize>) {
-    let model = &sense.loaded.experiment.model;
+pub(super) fn check(sense: &mut Sense, mut context: Option<usize>) {
+    let experiment = &sense.loaded.experiment;
+    let (model, image) = (&experiment.model, experiment.data.set().image());
     match model {
-        ModelConfig::Decoder(c) => decoder(sense, c),
+        ModelConfig::Decoder(c) => head(sense, c.head_bias, c.tie_embeddings),
+        ModelConfig::Encoder(c) => encoder(sense, c),
+        ModelConfig::EncoderDecoder(c) => {
+            head(sense, c.head_bias, c.tie_embeddings);
+            encoder_decoder(sense, c);
+        }
+        ModelConfig::Vision(c) => context = images::vision(sense, c, image),
+        ModelConfig::Resnet(c) => images::resnet(sense, "model", c),
     }
     if let Some(keys) = model.keys() {
         transformer(sense, &keys, context);
     }
 }
 
-fn decoder(sense: &mut Sense, c: &DecoderConfig) {
-    if c.head_bias && c.tie_embeddings {
+fn head(sense: &mut Sense, bias: bool, tied: bool) {
+    if bias && tied {
         sense.fault(
             &["model.head_bias", "model.tie_embeddings"],
             "head_bias = true has no effect: the head is the embeddings' table; leave it out or set tie_embeddings = false",
+        );
+    }
+}
+
+fn encoder(sense: &mut Sense, c: &EncoderConfig) {
+    if c.segments > MOST_SEGMENTS {
+        let rule = format!("segments = {} is more than {MOST_SEGMENTS}", c.segments);
+        sense.fault(&["model.segments"], rule);
+    }
+    let task = &sense.loaded.experiment.task;
+    let pooled = match task {
+        TaskConfig::MaskedLm(task) => task.pairs != Pairs::None,
+        TaskConfig::TextClassification(task) => task.pooling == Pooling::First,
+        TaskConfig::CausalLm(_)
+        | TaskConfig::Translation(_)
+        | TaskConfig::ImageClassification(_) => return,
+    };
+    if c.pooler && !pooled {
+        sense.fault(
+            &["model.pooler", "task.kind"],
+            "pooler = true has no effect: the task reads no vector of a whole text from the first position; leave it out",
+        );
+    }
+    let paired = matches!(task, TaskConfig::MaskedLm(task) if task.pairs != Pairs::None);
+    if paired && c.segments < 2 {
+        let rule = format!(
+            "segments = {} cannot tell the two segments of [task] pairs apart; set 2",
+            c.segments
+        );
+        sense.fault(&["model.segments", "task.pairs"], rule);
+    }
+}
+
+fn encoder_decoder(sense: &mut Sense, c: &EncoderDecoderConfig) {
+    if c.share_embeddings && sense.loaded.experiment.data.set().separates_vocabularies() {
+        sense.fault(
+            &["model.share_embeddings", "data.separate_vocabularies"],
+            "share_embeddings = true needs one vocabulary; set it to false, or leave [data] separate_vocabularies out",
         );
     }
 }
@@ -60,6 +110,9 @@ fn transformer(sense: &mut Sense, c: &Keys, context: Option<usize>) {
         AttentionConfig::MultiHead(a) => multi_head(sense, a, width.then_some(c.d_model)),
     };
     position(sense, c.position, heads, context);
+    if let PositionConfig::Sinusoidal2d(_) = c.position {
+        images::grid_positions(sense, c.d_model);
+    }
 }
 
 fn norm(sense: &mut Sense, key: &str, norm: &NormConfig) {
@@ -201,8 +254,9 @@ fn position(
     match position {
         PositionConfig::None(_) => {}
         PositionConfig::Sinusoidal(c) => sense.positive("model.position.base", c.base),
-        PositionConfig::Learned(c) => table(sense, c.max_len, context),
-        PositionConfig::LearnedPerLayer(c) => table(sense, c.max_len, context),
+        PositionConfig::Learned(c) => table(sense, c.max_len, c.first, context),
+        PositionConfig::LearnedPerLayer(c) => table(sense, c.max_len, 0, context),
+        PositionConfig::Sinusoidal2d(c) => sense.positive("model.position.base", c.base),
         PositionConfig::Rotary(c) => rotary(sense, c, head),
         PositionConfig::Alibi(c) => sense.positive("model.position.max_exponent", c.max_exponent),
         PositionConfig::RelativeBias(c) => {
@@ -221,12 +275,19 @@ fn position(
 }
 
 /// A learned table must reach as far as the inputs.
-fn table(sense: &mut Sense, max_len: Option<usize>, context: Option<usize>) {
+fn table(sense: &mut Sense, max_len: Option<usize>, first: usize, context: Option<usize>) {
+    if first > LONGEST || max_len.is_some_and(|rows| first > 0 && first >= rows) {
+        sense.fault(
+            &["model.position.first", "model.position.max_len"],
+            format!("first = {first} leaves no row of the table for a position"),
+        );
+        return;
+    }
     let Some(rows) = max_len else { return };
     if !sense.count("model.position.max_len", rows, LONGEST) {
         return;
     }
-    if let Some(context) = context.filter(|context| *context > rows) {
+    if let Some(context) = context.filter(|context| *context > rows - first) {
         sense.fault(
             &["model.position.max_len", "data.context"],
             format!("max_len = {rows} is shorter than the context of {context} tokens; leave it out to follow the data"),

@@ -1,7 +1,7 @@
 //! The sense of everything but the model and the data: name, task, optimizer, schedule, `[train]`, `[expect]`.
 
 use super::Sense;
-use crate::data::{DataConfig, Split};
+use crate::data::{DataConfig, Gives, Split};
 use crate::device::DeviceName;
 use crate::error::suggestion;
 use crate::experiment::Expect;
@@ -13,12 +13,13 @@ const MOST_ITEMS: usize = 1 << 24;
 const LONGEST_NAME: usize = 100;
 
 /// What the validation split is measured by.
-const METRICS: [&str; 6] = [
+const METRICS: [&str; 7] = [
     "valid_loss",
     "valid_best_loss",
     "valid_perplexity",
     "valid_bits_per_byte",
     "valid_accuracy",
+    "valid_top5_accuracy",
     "valid_exact_match",
 ];
 
@@ -27,6 +28,26 @@ pub(super) fn check(sense: &mut Sense) {
     name(sense, &experiment.name);
     match &experiment.task {
         TaskConfig::CausalLm(c) => sense.probability("task.label_smoothing", c.label_smoothing),
+        TaskConfig::MaskedLm(_) => {}
+        TaskConfig::Translation(c) => {
+            sense.probability("task.label_smoothing", c.label_smoothing);
+            if c.bidirectional_source && experiment.model.kind() == "encoder_decoder" {
+                sense.fault(
+                    &["task.bidirectional_source"],
+                    "bidirectional_source = true has no effect: an encoder always sees the whole source; leave it out",
+                );
+            }
+        }
+        TaskConfig::TextClassification(c) => {
+            sense.probability("task.label_smoothing", c.label_smoothing);
+            sense.probability("task.dropout", c.dropout);
+        }
+        TaskConfig::ImageClassification(c) => {
+            sense.probability("task.label_smoothing", c.label_smoothing);
+        }
+    }
+    for fault in experiment.init.faults() {
+        sense.sentence("init", &fault);
     }
     for fault in experiment.optimizer.faults() {
         sense.sentence("optimizer", &fault);
@@ -208,15 +229,23 @@ fn wrong_expectation(metric: &str, expect: &Expect, data: &DataConfig) -> Vec<St
         }
     };
     let text = data.set().needs_tokenizer();
-    let problems = data.set().has_answers();
-    let answers = ["valid_accuracy", "valid_exact_match"].contains(&metric);
+    let classes = match data.set().gives() {
+        Gives::Labelled | Gives::Images => true,
+        Gives::Text | Gives::Pairs => false,
+    };
+    let answers = match metric {
+        "valid_accuracy" => data.set().has_answers() || classes,
+        "valid_exact_match" => data.set().has_answers(),
+        _ => true,
+    };
     fault(
         !data.set().has(Split::Valid),
         "is not measured: [data] has no validation split",
     );
+    fault(!answers, "is not measured: this data has no right answers");
     fault(
-        answers && !problems,
-        "is not measured: this data has no right answers",
+        metric == "valid_top5_accuracy" && !classes,
+        "is not measured: this data has no classes",
     );
     fault(
         metric == "valid_bits_per_byte" && !text,

@@ -45,6 +45,7 @@ pub(super) fn read_gpt(
         norm_placement,
         position: PositionConfig::Learned(LearnedConfig {
             max_len: Some(context),
+            ..LearnedConfig::default()
         }),
         attention: AttentionConfig::MultiHead(MultiHeadConfig {
             n_heads: hf.count(&["n_head"], 12),

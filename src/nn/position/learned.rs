@@ -21,6 +21,8 @@ pub struct LearnedConfig {
     /// Rows of the table; the data's context when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_len: Option<usize>,
+    /// Row of the first position; those before it belong to none (RoBERTa and BART: 2).
+    pub first: usize,
 }
 
 /// Adds the table's rows.
@@ -29,15 +31,18 @@ pub struct Learned {
     /// `[max_len, d_model]`.
     pub table: Param<Tensor<2>>,
     max_len: usize,
+    first: usize,
 }
 
 impl Learned {
     /// The scheme for a model of this shape.
     pub fn new(config: &LearnedConfig, shape: &PositionShape, init: &Init) -> Self {
-        let max_len = config.max_len.unwrap_or(shape.context);
+        let first = config.first;
+        let max_len = config.max_len.unwrap_or(shape.context + first);
         Self {
             table: init.matrix(max_len, shape.d_model, Role::Embedding),
             max_len,
+            first,
         }
     }
 }
@@ -45,10 +50,17 @@ impl Learned {
 impl PositionScheme for Learned {
     fn embed(&self, x: Tensor<3>, at: &Places) -> Tensor<3> {
         let [_, seq, _] = x.dims();
-        x + rows(self.table.val(), seq, at)
+        let at = Places {
+            offset: at.offset + self.first,
+            ids: at.ids.clone().map(|ids| match self.first {
+                0 => ids,
+                first => ids + first as i64,
+            }),
+        };
+        x + rows(self.table.val(), seq, &at)
     }
 
     fn max_len(&self) -> Option<usize> {
-        Some(self.max_len)
+        Some(self.max_len - self.first)
     }
 }

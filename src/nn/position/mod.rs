@@ -9,8 +9,10 @@ pub mod learned;
 pub mod learned_per_layer;
 pub mod none;
 pub mod relative_bias;
+pub mod resample;
 pub mod rotary;
 pub mod sinusoidal;
+pub mod sinusoidal_2d;
 
 use super::Kind;
 use super::init::Init;
@@ -24,11 +26,13 @@ use relative_bias::{RelativeBias, RelativeBiasConfig};
 use rotary::{Rotary, RotaryConfig};
 use serde::{Deserialize, Serialize};
 use sinusoidal::{Sinusoidal, SinusoidalConfig};
+use sinusoidal_2d::{Sinusoidal2d, Sinusoidal2dConfig};
 
 /// The kinds of `[model] position`.
 pub const KINDS: &[Kind] = &[
     none::KIND,
     sinusoidal::KIND,
+    sinusoidal_2d::KIND,
     learned::KIND,
     learned_per_layer::KIND,
     rotary::KIND,
@@ -44,6 +48,9 @@ pub enum PositionConfig {
     None(NoPositionConfig),
     /// Fixed sines and cosines, added to the embeddings.
     Sinusoidal(SinusoidalConfig),
+    /// Fixed sines and cosines of an image's columns and rows.
+    #[serde(rename = "sinusoidal_2d")]
+    Sinusoidal2d(Sinusoidal2dConfig),
     /// A learned table, added to the embeddings.
     Learned(LearnedConfig),
     /// A learned table for each layer.
@@ -77,6 +84,26 @@ pub struct PositionShape {
     pub context: usize,
     /// Whether a query sees earlier keys only.
     pub causal: bool,
+    /// How the positions lie in an image; `None` in a text.
+    pub grid: Option<Grid>,
+}
+
+/// The patches of an image, row by row, behind a class token when there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Patches from top to bottom.
+    pub rows: usize,
+    /// Patches from left to right.
+    pub cols: usize,
+    /// Whether a class token comes first.
+    pub class_token: bool,
+}
+
+impl Grid {
+    /// Positions, the class token's included.
+    pub fn positions(self) -> usize {
+        usize::from(self.class_token) + self.rows * self.cols
+    }
 }
 
 impl PositionConfig {
@@ -85,6 +112,7 @@ impl PositionConfig {
         match self {
             Self::None(_) => Position::None(NoPosition {}),
             Self::Sinusoidal(c) => Position::Sinusoidal(Sinusoidal::new(c, shape)),
+            Self::Sinusoidal2d(c) => Position::Sinusoidal2d(Sinusoidal2d::new(c, shape)),
             Self::Learned(c) => Position::Learned(Learned::new(c, shape, init)),
             Self::LearnedPerLayer(c) => {
                 Position::LearnedPerLayer(LearnedPerLayer::new(c, shape, init))
@@ -103,6 +131,8 @@ pub enum Position {
     None(NoPosition),
     /// Fixed sines and cosines.
     Sinusoidal(Sinusoidal),
+    /// Fixed sines and cosines of an image's columns and rows.
+    Sinusoidal2d(Sinusoidal2d),
     /// A learned table.
     Learned(Learned),
     /// A learned table for each layer.
@@ -121,6 +151,7 @@ impl Position {
         match self {
             Self::None(scheme) => scheme,
             Self::Sinusoidal(scheme) => scheme,
+            Self::Sinusoidal2d(scheme) => scheme,
             Self::Learned(scheme) => scheme,
             Self::LearnedPerLayer(scheme) => scheme,
             Self::Rotary(scheme) => scheme,

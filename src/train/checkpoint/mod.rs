@@ -8,9 +8,10 @@
 //! renamed. Only then do `latest` and `best` move, and only then are older ones deleted. Whatever
 //! interrupts that, a whole checkpoint remains.
 
+pub mod mean;
 mod moments;
 mod state;
-mod weights;
+pub mod weights;
 
 use super::ema::Ema;
 use super::manifest::{self, Manifest, damaged, sync_folder, write_json};
@@ -227,8 +228,12 @@ impl Checkpoint {
     /// # Errors
     /// When the weights are another model's.
     pub fn load_evaluated<M: Module>(&self, model: M) -> Result<M> {
-        let file = if self.has_ema() { EMA } else { MODEL };
-        weights::load(model, &self.folder.join(file))
+        weights::load(model, &self.evaluated_weights())
+    }
+
+    /// The file of the weights that evaluations use.
+    pub fn evaluated_weights(&self) -> PathBuf {
+        self.folder.join(if self.has_ema() { EMA } else { MODEL })
     }
 
     /// The averaged weights; `model` gives the structure.

@@ -54,8 +54,37 @@ pub fn load<M: Module>(model: M, path: &Path) -> Result<M> {
     }
     Ok(model.map(&mut Filler {
         path: Dotted::default(),
-        file,
+        file: Stored::File(file),
     }))
+}
+
+/// Every tensor of a file by its path.
+///
+/// # Errors
+/// When the file cannot be read or is not safetensors.
+pub fn read(path: &Path) -> Result<BTreeMap<String, TensorData>> {
+    let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
+    let file = SafeTensors::deserialize(&bytes)
+        .map_err(|e| Error::run(format!("{} is not a safetensors file: {e}", path.display())))?;
+    let filler = Filler {
+        path: Dotted::default(),
+        file: Stored::File(file),
+    };
+    let Stored::File(file) = &filler.file else {
+        return Ok(BTreeMap::new());
+    };
+    let names = file.names().into_iter();
+    Ok(names
+        .filter_map(|name| Some((name.to_string(), filler.tensor(name)?)))
+        .collect())
+}
+
+/// Puts weights into a module by their paths; parameters without one stay as they are. Shapes must fit.
+pub fn fill<M: Module>(model: M, weights: BTreeMap<String, TensorData>) -> M {
+    model.map(&mut Filler {
+        path: Dotted::default(),
+        file: Stored::Values(weights),
+    })
 }
 
 /// SHA-256 over the parameters in the order of their paths: path, number format, shape and bytes of each.
@@ -197,15 +226,29 @@ impl ModuleVisitor for Checker<'_> {
     }
 }
 
-/// Replaces parameters by a file's; the [`Checker`] has found that they fit.
+/// Replaces parameters by those of a file, which was found to fit.
 struct Filler<'a> {
     path: Dotted,
-    file: SafeTensors<'a>,
+    file: Stored<'a>,
+}
+
+/// Where weights come from.
+enum Stored<'a> {
+    File(SafeTensors<'a>),
+    Values(BTreeMap<String, TensorData>),
 }
 
 impl Filler<'_> {
     fn take(&self) -> Option<TensorData> {
-        let found = self.file.tensor(&self.path.joined()).ok()?;
+        self.tensor(&self.path.joined())
+    }
+
+    fn tensor(&self, name: &str) -> Option<TensorData> {
+        let file = match &self.file {
+            Stored::File(file) => file,
+            Stored::Values(values) => return values.get(name).cloned(),
+        };
+        let found = file.tensor(name).ok()?;
         let dtype = computed(found.dtype())?;
         let bytes = found.data().to_vec();
         Some(TensorData::from_bytes_vec(

@@ -108,6 +108,29 @@ pub(super) fn resolve(common: Common, parameters: &[Parameter]) -> Result<Vec<Cl
     Ok(clusters)
 }
 
+/// Clusters whose members have the same factor on their learning rate.
+pub(super) fn scaled(clusters: Vec<Cluster>, scale: super::LrScale) -> Vec<Cluster> {
+    let mut scaled: Vec<Cluster> = Vec::new();
+    for cluster in clusters {
+        for (id, path) in cluster.ids.into_iter().zip(cluster.paths) {
+            let mut settings = cluster.settings;
+            settings.lr_scale *= scale(&path);
+            match scaled.iter_mut().find(|c| c.settings == settings) {
+                Some(cluster) => {
+                    cluster.ids.push(id);
+                    cluster.paths.push(path);
+                }
+                None => scaled.push(Cluster {
+                    settings,
+                    ids: vec![id],
+                    paths: vec![path],
+                }),
+            }
+        }
+    }
+    scaled
+}
+
 /// For each parameter, whether the pattern is found in its path; an error when it is in none.
 fn matching(pattern: &str, parameters: &[Parameter]) -> Result<Vec<bool>> {
     let group = ParamGroup::from_regex(pattern).map_err(|_| {

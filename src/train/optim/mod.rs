@@ -203,8 +203,27 @@ impl OptimizerConfig {
 /// # Errors
 /// A group's pattern that is in no parameter's path, and a model without parameters.
 pub fn build<M: Module>(config: &OptimizerConfig, model: &M) -> Result<ModuleOptimizer> {
-    config
-        .clusters(&parameters::list(model))?
+    build_scaled(config, model, None)
+}
+
+/// The learning rate of a parameter by its path, relative to that of the schedule.
+pub type LrScale<'a> = Box<dyn Fn(&str) -> f64 + 'a>;
+
+/// [`build`] with a further factor on the learning rate of each parameter.
+///
+/// # Errors
+/// Those of [`build`].
+pub fn build_scaled<M: Module>(
+    config: &OptimizerConfig,
+    model: &M,
+    scale: Option<LrScale>,
+) -> Result<ModuleOptimizer> {
+    let clusters = config.clusters(&parameters::list(model))?;
+    let clusters = match scale {
+        Some(scale) => groups::scaled(clusters, scale),
+        None => clusters,
+    };
+    clusters
         .into_iter()
         .fold(None, |optimizer, cluster| {
             Some(config.add(optimizer, cluster))

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Folder, items};
+use super::{Folder, get, items};
 use burn::data::dataloader::DataLoader;
 use burn::data::dataset::Dataset;
-use formwork::data::loader::{Batch, eval_batches, step_batches, step_samples, train_stream};
+use formwork::data::loader::{Batch, BatchSize, Order, eval_batches, step_batches, train_stream};
 use formwork::data::seams::{EvalLoader, Items, TrainLoader};
-use formwork::data::{Data, Source, Split};
+use formwork::data::{Data, Item, Source, Split};
 
 fn text(windows: &str) -> (Folder, Data) {
     let text = super::prose(120);
@@ -21,8 +21,9 @@ fn text(windows: &str) -> (Folder, Data) {
 
 /// A step's rows, whatever its micro-batches.
 fn joined(step: &[Batch]) -> (Vec<u64>, Vec<i32>, Vec<i32>, usize) {
-    let inputs = step.iter().flat_map(|b| b.inputs.clone()).collect();
-    let targets = step.iter().flat_map(|b| b.targets.clone()).collect();
+    let texts = || step.iter().map(|b| b.text().unwrap());
+    let inputs = texts().flat_map(|b| b.inputs.clone()).collect();
+    let targets = texts().flat_map(|b| b.targets.clone()).collect();
     (
         step.iter().flat_map(|b| b.samples.clone()).collect(),
         inputs,
@@ -36,13 +37,20 @@ fn order_does_not_depend_on_micro_batches_or_the_start() {
     for windows in ["random", "contiguous"] {
         let (_folder, data) = text(windows);
         let steps = |micro, from, count| -> Vec<_> {
-            let stream = train_stream(Arc::clone(&data.train), 5, 12, micro, from);
+            let stream = train_stream(
+                Arc::clone(&data.train),
+                5,
+                BatchSize::Items(12),
+                micro,
+                from,
+            );
             stream.take(count).map(|s| joined(&s.unwrap())).collect()
         };
         let whole = steps(12, 0, 30);
         // Made without a thread, last step first.
+        let mut order = Order::new(5, BatchSize::Items(12));
         for step in (0..30).rev() {
-            let alone = step_batches(data.train.as_ref(), 5, 12, 12, step).unwrap();
+            let alone = step_batches(data.train.as_ref(), &mut order, 12, step).unwrap();
             assert_eq!(joined(&alone), whole[step as usize]);
         }
         for micro in [1, 5, 12, 100] {
@@ -55,7 +63,7 @@ fn order_does_not_depend_on_micro_batches_or_the_start() {
                 "{windows} from {from}"
             );
         }
-        let other = train_stream(Arc::clone(&data.train), 6, 12, 12, 0)
+        let other = train_stream(Arc::clone(&data.train), 6, BatchSize::Items(12), 12, 0)
             .next()
             .unwrap()
             .unwrap();
@@ -63,10 +71,16 @@ fn order_does_not_depend_on_micro_batches_or_the_start() {
             assert_ne!(joined(&other).0, whole[0].0);
         }
         // A step far away is there at once.
-        let far = train_stream(Arc::clone(&data.train), 5, 12, 12, 1 << 40)
-            .next()
-            .unwrap()
-            .unwrap();
+        let far = train_stream(
+            Arc::clone(&data.train),
+            5,
+            BatchSize::Items(12),
+            12,
+            1 << 40,
+        )
+        .next()
+        .unwrap()
+        .unwrap();
         assert_eq!(far[0].step, 1 << 40);
     }
 }
@@ -74,13 +88,13 @@ fn order_does_not_depend_on_micro_batches_or_the_start() {
 #[test]
 fn micro_batches_know_their_step() {
     let (_folder, data) = text("contiguous");
-    let step = train_stream(data.train, 5, 10, 4, 3)
+    let step = train_stream(data.train, 5, BatchSize::Items(10), 4, 3)
         .next()
         .unwrap()
         .unwrap();
     let shape: Vec<_> = step
         .iter()
-        .map(|b| (b.first_row, b.rows, b.cols, b.step, b.last))
+        .map(|b| (b.first_row, b.rows, b.text().unwrap().cols, b.step, b.last))
         .collect();
     assert_eq!(
         shape,
@@ -103,8 +117,10 @@ fn an_epoch_shows_every_window_once() {
     assert!(len > 20);
     // Batches that do not divide the epoch run over its end.
     let count = 3 * len;
+    let mut order = Order::new(5, BatchSize::Items(7));
     let numbers: Vec<u64> = (0..count.div_ceil(7))
-        .flat_map(|step| step_samples(data.train.as_ref(), 5, 7, step))
+        .flat_map(|step| order.step(data.train.as_ref(), step))
+        .map(|taken| taken.sample)
         .take(count as usize)
         .collect();
     for epoch in numbers.chunks(len as usize) {
@@ -143,12 +159,12 @@ fn burn_sees_the_same_batches() {
     let loader = TrainLoader {
         source: Arc::clone(&data.train),
         seed: 5,
-        batch_size: 6,
+        size: BatchSize::Items(6),
         micro_batch_size: 4,
         from_step: 2,
         to_step: 5,
     };
-    let direct: Vec<Batch> = train_stream(Arc::clone(&data.train), 5, 6, 4, 2)
+    let direct: Vec<Batch> = train_stream(Arc::clone(&data.train), 5, BatchSize::Items(6), 4, 2)
         .take(3)
         .flat_map(Result::unwrap)
         .collect();
@@ -168,10 +184,10 @@ fn burn_sees_the_same_batches() {
     assert_eq!(eval.num_items(), valid.len());
     let part: Vec<Batch> = eval.slice(1, 3).iter().map(Result::unwrap).collect();
     assert_eq!(part.len(), 1);
-    assert_eq!(part[0].inputs[..16], valid.get(1).unwrap().inputs);
+    assert_eq!(part[0].text().unwrap().inputs[..16], get(&valid, 1).inputs);
     assert_eq!(
         Dataset::get(&Items(Arc::clone(&valid)), 0).unwrap(),
-        items(&valid)[0]
+        Item::Text(items(&valid)[0].clone())
     );
 }
 
@@ -182,11 +198,11 @@ fn an_error_ends_the_stream() {
         fn len(&self) -> usize {
             10
         }
-        fn get(&self, _: u64) -> formwork::error::Result<formwork::data::Item> {
+        fn get(&self, _: u64, _: u64) -> formwork::error::Result<formwork::data::Item> {
             Err(formwork::error::Error::run("the disk is gone"))
         }
     }
-    let mut stream = train_stream(Arc::new(Broken), 1, 2, 2, 0);
+    let mut stream = train_stream(Arc::new(Broken), 1, BatchSize::Items(2), 2, 0);
     assert_eq!(
         stream.next().unwrap().unwrap_err().to_string(),
         "the disk is gone"

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{data_config, items};
-use formwork::data::{Data, Item, KINDS, NOT_SCORED, Places, Source, prepare};
+use super::{get, items, prepared};
+use formwork::data::{Data, KINDS, NOT_SCORED, Places, Source, TextItem};
 
 fn generated(config: &str, seed: u64) -> Data {
     let places = Places::at(None, Vec::new(), "none".into());
-    prepare(&data_config(config), None, None, &places, seed).unwrap()
+    prepared(config, None, &places, seed).unwrap()
 }
 
 /// The text of an item, and the part of it that is scored.
-fn texts(data: &Data, item: &Item) -> (String, String) {
-    let tokenizer = data.tokenizer.as_ref().unwrap();
+fn texts(data: &Data, item: &TextItem) -> (String, String) {
+    let tokenizer = data.tokenizers.text.as_ref().unwrap();
     let of = |ids: &mut dyn Iterator<Item = &i32>| {
         tokenizer.decode(
             &ids.filter(|i| **i != NOT_SCORED)
@@ -29,7 +29,7 @@ fn every_answer_is_right_and_only_it_is_scored() {
     let arithmetic = "kind = \"arithmetic\"\ndigits = 3\noperations = [\"+\", \"-\", \"*\"]";
     let data = generated(arithmetic, 1);
     for sample in 0..2000 {
-        let (text, answer) = texts(&data, &data.train.get(sample).unwrap());
+        let (text, answer) = texts(&data, &get(&data.train, sample));
         let (question, shown) = text.split_once('=').unwrap();
         assert_eq!(format!("{}\n", shown), answer);
         let (a, b) = (
@@ -44,11 +44,11 @@ fn every_answer_is_right_and_only_it_is_scored() {
         assert_eq!(answer.trim().parse::<i64>().unwrap(), result);
     }
     let data = generated("kind = \"arithmetic\"\nreversed = true", 1);
-    let (text, _) = texts(&data, &data.train.get(0).unwrap());
+    let (text, _) = texts(&data, &get(&data.train, 0));
     let answer: String = text[6..].chars().rev().collect();
     let sum = text[..2].parse::<u32>().unwrap() + text[3..5].parse::<u32>().unwrap();
     assert_eq!(answer.parse::<u32>().unwrap(), sum);
-    assert_eq!((data.context, data.vocab_size), (9, 13));
+    assert_eq!((data.shape.context, data.shape.vocab_size), (9, 13));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn strings() {
         );
         let mut lengths = BTreeSet::new();
         for sample in 0..300 {
-            let item = data.train.get(sample).unwrap();
+            let item = get(&data.train, sample);
             assert_eq!((item.inputs.len(), item.targets.len()), (13, 13));
             let (text, answer) = texts(&data, &item);
             let string = text.split_once('=').unwrap().0.to_owned();
@@ -87,7 +87,7 @@ fn held_out_problems_are_never_trained_on() {
         "kind = \"sort\"\nlength = 3\nmin_length = 1\nsymbols = 9\ntest_items = 100",
     ] {
         let data = generated(config, 1);
-        let question = |item: &Item| {
+        let question = |item: &TextItem| {
             let text = texts(&data, item).0;
             let question = text.split_once('=').unwrap().0.to_owned();
             // A sum and its mirror image are one problem.
@@ -107,7 +107,7 @@ fn held_out_problems_are_never_trained_on() {
             "{config}"
         );
         let train: BTreeSet<String> = (0..20_000)
-            .map(|s| question(&data.train.get(s).unwrap()))
+            .map(|s| question(&get(&data.train, s)))
             .collect();
         assert!(
             train.is_disjoint(&valid) && train.is_disjoint(&test),
@@ -119,10 +119,7 @@ fn held_out_problems_are_never_trained_on() {
             items(other.valid.as_ref().unwrap()),
             items(data.valid.as_ref().unwrap())
         );
-        assert_ne!(
-            other.train.get(0).unwrap().inputs,
-            data.train.get(0).unwrap().inputs
-        );
+        assert_ne!(get(&other.train, 0).inputs, get(&data.train, 0).inputs);
     }
 }
 
@@ -132,8 +129,8 @@ fn random_tokens() {
         "kind = \"random_tokens\"\nvocab_size = 70000\ncontext = 32\nvalid_items = 3",
         1,
     );
-    let item = data.train.get(5).unwrap();
-    assert_eq!(item, data.train.get(5).unwrap());
+    let item = get(&data.train, 5);
+    assert_eq!(item, get(&data.train, 5));
     assert_eq!(item.inputs[1..], item.targets[..31]);
     assert!(
         item.inputs.iter().any(|i| *i > 65535)
@@ -151,8 +148,8 @@ fn every_example_of_the_table_is_a_configuration() {
         if kind.kind != "text" {
             assert!(config.faults(None).is_empty());
             let data = generated(&toml::to_string(&config).unwrap(), 3);
-            assert_eq!(data.context, config.context());
-            assert_eq!(data.train.get(0).unwrap().inputs.len(), data.context);
+            assert_eq!(data.shape.context, config.context());
+            assert_eq!(get(&data.train, 0).inputs.len(), data.shape.context);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What a person reads when data is wrong.
 
-use super::{Folder, data_config, gzip, tokenizer_config};
-use formwork::data::prepare;
+use super::{Folder, gzip, prepared, tokenizer_config};
 
 const CHAR: &str = "kind = \"char\"";
 
@@ -97,7 +96,7 @@ fn faults_of_sense() {
         let data: String = data;
         assert_eq!(message(&folder, &data, CHAR), expected, "{data}");
     }
-    let none = prepare(&data_config(&text("")), None, None, &folder.places(), 1)
+    let none = prepared(&text(""), None, &folder.places(), 1)
         .err()
         .unwrap();
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Text: splits, windows, packed documents, readers and the cache.
 
-use super::{Folder, gzip, items, letters, shared};
-use formwork::data::NOT_SCORED;
+use super::{Folder, get, gzip, items, letters, prepared, shared};
+use formwork::data::{NOT_SCORED, Request, Tokenizers, View};
 
 const BYTES: &str = "kind = \"byte\"";
 
@@ -39,15 +39,15 @@ fn random_windows_reach_every_start_and_no_further() {
     let data = folder.prepare(data, BYTES).unwrap();
     assert!(data.valid.is_none() && data.train.drawn());
     let starts: std::collections::BTreeSet<String> = (0..500)
-        .map(|s| letters(&data.train.get(s).unwrap().inputs))
+        .map(|s| letters(&get(&data.train, s).inputs))
         .collect();
     assert_eq!(
         starts.into_iter().collect::<Vec<_>>(),
         ["abcd", "bcde", "cdef", "defg"]
     );
     for sample in 0..100 {
-        let item = data.train.get(sample).unwrap();
-        assert_eq!(item, data.train.get(sample).unwrap());
+        let item = get(&data.train, sample);
+        assert_eq!(item, get(&data.train, sample));
         assert!(
             item.inputs
                 .iter()
@@ -156,7 +156,7 @@ fn readers_give_the_same_documents() {
         .flat_map(|i| i.inputs.clone())
         .map(|i| i as u32)
         .collect::<Vec<_>>();
-    assert_eq!(data.tokenizer.unwrap().decode(&ids), "abc\nd ");
+    assert_eq!(data.tokenizers.text.unwrap().decode(&ids), "abc\nd ");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn a_trained_tokenizer_sees_only_the_training_part() {
     let data = folder
         .prepare(config, "kind = \"char\"\nunknown = \"?!\"")
         .unwrap();
-    assert_eq!(data.vocab_size, 2);
+    assert_eq!(data.shape.vocab_size, 2);
 }
 
 #[test]
@@ -236,9 +236,19 @@ fn a_saved_tokenizer_is_not_trained_again() {
     let folder = Folder::with(&[("t.txt", b"abcabcabcabcabcabcabc")]);
     let config = super::data_config("kind = \"text\"\npath = \"t.txt\"\ncontext = 4");
     let saved = formwork::tokenizer::Tokenizer::of_characters("cbaz", None).unwrap();
-    let data = formwork::data::prepare(&config, None, Some(&saved), &folder.places(), 7).unwrap();
-    assert_eq!(data.vocab_size, 4);
-    assert_eq!(data.tokenizer.unwrap().fingerprint(), saved.fingerprint());
+    let request = Request {
+        tokenizer: None,
+        saved: &Tokenizers::one(saved.clone()),
+        places: &folder.places(),
+        seed: 7,
+        view: &View::AsItIs,
+    };
+    let data = formwork::data::prepare(&config, &request).unwrap();
+    assert_eq!(data.shape.vocab_size, 4);
+    assert_eq!(
+        data.tokenizers.text.unwrap().fingerprint(),
+        saved.fingerprint()
+    );
 }
 
 #[test]
@@ -255,19 +265,12 @@ fn real_sets_split_as_published() {
     );
     let prepare = |data: &str, tokenizer: &str| {
         let tokenizer = super::tokenizer_config(tokenizer);
-        formwork::data::prepare(
-            &super::data_config(data),
-            Some(&tokenizer),
-            None,
-            &places,
-            1,
-        )
-        .unwrap()
+        prepared(data, Some(&tokenizer), &places, 1).unwrap()
     };
     let data = "kind = \"text\"\npath = \"tinyshakespeare/input.txt\"";
     let data = prepare(data, "kind = \"char\"");
     assert_eq!(
-        (data.vocab_size, data.tokens.train, data.tokens.valid),
+        (data.shape.vocab_size, data.tokens.train, data.tokens.valid),
         (65, 1_003_854, 111_540)
     );
     // Every token of the validation part but the first is scored once.

@@ -2,6 +2,7 @@
 
 use super::{RIGHT, judged, judged_at};
 use burn::tensor::Device;
+use formwork::data::Shape;
 use formwork::error::Error;
 use formwork::experiment::{Loaded, annotated_toml, load_text, resolved_toml};
 use formwork::model::{ModelConfig, ModelInputs, preset};

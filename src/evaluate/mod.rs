@@ -1,0 +1,121 @@
+//! Metrics of generated text and of classes, as researchers report them.
+//!
+//! Text: [`bleu`], [`chrf`], [`ter`] (equal to sacreBLEU's) and [`rouge`] (equal to Google's rouge-score).
+//! Classes: [`classification`] (equal to scikit-learn's). Every metric is an accumulator: `add` one segment
+//! or one prediction at a time, `merge` the parts of a split, then ask for the score. Counts are whole
+//! numbers, so the order of segments and the cut into batches change no score; ROUGE alone is a mean.
+//!
+//! No tensors, no files and no models here: callers bring text or class numbers.
+
+pub mod bleu;
+pub mod chrf;
+pub mod classification;
+mod mteval;
+mod ngrams;
+mod porter;
+pub mod rouge;
+pub mod ter;
+mod tercom;
+mod words;
+
+use std::fmt;
+
+/// Precision, recall and their harmonic mean, each between 0 and 1; a ratio with nothing below is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PrecisionRecall {
+    /// Share of what was predicted that is right.
+    pub precision: f64,
+    /// Share of what is true that was predicted.
+    pub recall: f64,
+    /// 2 P R / (P + R).
+    pub f1: f64,
+}
+
+impl PrecisionRecall {
+    /// From `hits` right ones among `predicted` where `actual` were to be found.
+    pub fn of_counts(hits: u64, predicted: u64, actual: u64) -> Self {
+        let precision = hits as f64 / predicted.max(1) as f64;
+        let recall = hits as f64 / actual.max(1) as f64;
+        let f1 = if hits == 0 {
+            0.0
+        } else {
+            2.0 * precision * recall / (precision + recall)
+        };
+        Self {
+            precision,
+            recall,
+            f1,
+        }
+    }
+
+    /// The three means, each for itself; zeros for nothing.
+    pub fn mean(all: impl IntoIterator<Item = Self>) -> Self {
+        let (mut sum, mut n) = (Self::default(), 0u64);
+        for one in all {
+            sum.accumulate(one);
+            n += 1;
+        }
+        sum.over(n)
+    }
+
+    fn accumulate(&mut self, other: Self) {
+        self.precision += other.precision;
+        self.recall += other.recall;
+        self.f1 += other.f1;
+    }
+
+    fn over(self, n: u64) -> Self {
+        let n = n.max(1) as f64;
+        Self {
+            precision: self.precision / n,
+            recall: self.recall / n,
+            f1: self.f1 / n,
+        }
+    }
+}
+
+/// How many references the segments had: the `nrefs` of a signature.
+#[derive(Clone, Copy, Debug, Default)]
+struct References {
+    range: Option<(usize, usize)>,
+}
+
+impl References {
+    /// Notes a segment's number of references, which must not be 0.
+    fn note(&mut self, n: usize) {
+        assert!(n > 0, "a segment is scored against at least one reference");
+        self.join(Some((n, n)));
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.join(other.range);
+    }
+
+    fn join(&mut self, other: Option<(usize, usize)>) {
+        self.range = match (self.range, other) {
+            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+            (one, None) => one,
+            (None, one) => one,
+        };
+    }
+}
+
+impl fmt::Display for References {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.range {
+            None => f.write_str("0"),
+            Some((least, most)) if least == most => write!(f, "{least}"),
+            Some(_) => f.write_str("var"),
+        }
+    }
+}
+
+/// The word for a switch in a signature.
+fn yes_no(on: bool) -> &'static str {
+    if on { "yes" } else { "no" }
+}
+
+/// The word for letter case in a signature.
+fn case(lowercase: bool) -> &'static str {
+    if lowercase { "lc" } else { "mixed" }
+}

@@ -1,0 +1,40 @@
+//! Whether task, model and data belong together.
+
+use super::Sense;
+use crate::task::TaskConfig;
+
+pub(super) fn check(sense: &mut Sense) {
+    let experiment = &sense.loaded.experiment;
+    let (task, model, data) = (&experiment.task, &experiment.model, &experiment.data);
+    let quoted = |kinds: &[&str]| {
+        let kinds: Vec<String> = kinds.iter().map(|kind| format!("\"{kind}\"")).collect();
+        kinds.join(" or ")
+    };
+    let fits = task.models().contains(&model.kind());
+    let reads = task.reads() == data.set().gives();
+    if !fits {
+        let rule = format!(
+            "kind = \"{}\" is not for [model] kind = \"{}\"; use {}",
+            task.kind(),
+            model.kind(),
+            quoted(task.models())
+        );
+        sense.fault(&["task.kind", "model.kind"], rule);
+    }
+    if !reads {
+        let rule = format!(
+            "kind = \"{}\" reads {}, but [data] kind = \"{}\" gives {}",
+            task.kind(),
+            task.reads(),
+            data.kind(),
+            data.set().gives()
+        );
+        sense.fault(&["task.kind", "data.kind"], rule);
+    } else if matches!(task, TaskConfig::MaskedLm(_)) && !data.set().can_be_masked() {
+        let rule = format!(
+            "kind = \"masked_lm\" masks the tokens of a text, but [data] kind = \"{}\" has none",
+            data.kind()
+        );
+        sense.fault(&["task.kind", "data.kind"], rule);
+    }
+}

@@ -1,0 +1,94 @@
+//! A run that begins from another one: its weights, and its tokenizer when the experiment has none of its own.
+
+use super::used::{self, Which};
+use super::{Experiment, build};
+use crate::data::{Places, Tokenizers};
+use crate::error::{Error, Result};
+use crate::task::Objective;
+use crate::train::run_dir;
+use crate::train::start::Transferred;
+use burn::tensor::TensorData;
+use std::path::PathBuf;
+
+/// The folder of the run that `[init]` names.
+///
+/// # Errors
+/// No run there.
+pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf>> {
+    let Some(from) = &experiment.init.from else {
+        return Ok(None);
+    };
+    let folder = places.anchored(from);
+    run_dir::require_run(&folder)
+        .map_err(|error| Error::usage(format!("[init] from = {from:?}: {error}")))?;
+    Ok(Some(folder))
+}
+
+/// The tokenizers that data is read with: those of the other run when the experiment names none.
+///
+/// # Errors
+/// No run where `[init]` says, or a damaged tokenizer of it.
+pub fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers> {
+    match folder(experiment, places)? {
+        Some(folder) if experiment.tokenizer.is_none() => used::tokenizers(&folder),
+        Some(_) | None => Ok(Tokenizers::default()),
+    }
+}
+
+/// The model with the other run's weights; what became of each parameter, when there is another run.
+///
+/// # Errors
+/// A checkpoint that is missing or damaged; every parameter that does not fit without being asked for.
+pub fn weights(
+    experiment: &Experiment,
+    places: &Places,
+    model: Objective,
+) -> Result<(Objective, Option<Transferred>)> {
+    let Some(folder) = folder(experiment, places)? else {
+        return Ok((model, None));
+    };
+    let which = experiment.init.checkpoint.as_deref().unwrap_or("best");
+    let which: Which = which
+        .parse()
+        .map_err(|rule| Error::usage(format!("[init] checkpoint = {which:?} is none; {rule}")))?;
+    let checkpoint = used::chosen(&folder, which)?;
+    let file = checkpoint.evaluated_weights();
+    let resample = |data: &TensorData, shape: &[usize]| build::resampled(experiment, data, shape);
+    let (model, done) = experiment.init.transfer(model, &file, &resample)?;
+    // A frozen parameter stays frozen with its new values.
+    Ok((experiment.init.frozen(model)?, Some(done)))
+}
+
+/// A table of positions `[from, d]` with another number of rows, each between its two nearest ones.
+pub(super) fn stretched(table: &[f32], from: usize, to: usize, d: usize) -> Vec<f32> {
+    let place = |row: usize| match to {
+        0 | 1 => 0.0,
+        _ => row as f64 * (from - 1) as f64 / (to - 1) as f64,
+    };
+    (0..to)
+        .flat_map(|row| {
+            let at = place(row);
+            let below = (at as usize).min(from - 1);
+            let above = (below + 1).min(from - 1);
+            let share = (at - below as f64) as f32;
+            (0..d).map(move |i| {
+                let (x, y) = (table[below * d + i], table[above * d + i]);
+                x + share * (y - x)
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stretched;
+
+    #[test]
+    fn a_stretched_table_keeps_its_ends() {
+        let table = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
+        assert_eq!(stretched(&table, 3, 3, 2), table);
+        let longer = stretched(&table, 3, 5, 2);
+        assert_eq!(longer, [0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0]);
+        assert_eq!(stretched(&table, 3, 1, 2), [0.0, 1.0]);
+    }
+}

@@ -1,0 +1,46 @@
+//! The networks that read images, as one type.
+
+use super::{ModelConfig, ModelInputs, Resnet, Vision};
+use crate::nn::init::Init;
+use crate::nn::pass::Pass;
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+/// A network that reads images. The variants' names are part of checkpoints.
+#[derive(Module, Debug)]
+pub enum ImageModel {
+    /// A vision transformer.
+    Vision(Vision),
+    /// A residual convolutional network.
+    Resnet(Resnet),
+}
+
+impl ImageModel {
+    /// The network of a config, with the generator that goes on where its weights end; `None` when the config is
+    /// of another kind or the inputs have no image.
+    pub fn new<'a>(model: &ModelConfig, inputs: &ModelInputs<'a>) -> Option<(Self, Init<'a>)> {
+        let image = inputs.shape.image?;
+        match model {
+            ModelConfig::Vision(c) => {
+                let init = c.draws(inputs);
+                Some((Self::Vision(c.build(image, &init)), init))
+            }
+            ModelConfig::Resnet(c) => {
+                let init = c.draws(inputs);
+                let [channels, ..] = image;
+                Some((Self::Resnet(c.build(channels, &init)), init))
+            }
+            ModelConfig::Decoder(_) | ModelConfig::Encoder(_) | ModelConfig::EncoderDecoder(_) => {
+                None
+            }
+        }
+    }
+
+    /// What stands for each image: `[batch, channels, height, width]` → `[batch, features]`.
+    pub fn pooled(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
+        match self {
+            Self::Vision(network) => network.pooled(network.forward(pixels, pass)),
+            Self::Resnet(network) => network.pooled(pixels, pass),
+        }
+    }
+}

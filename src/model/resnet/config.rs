@@ -1,0 +1,203 @@
+//! The shape of a residual network: its knobs, its blocks, and what they cost.
+
+use crate::nn::channel_norm::ChannelNormConfig;
+use crate::nn::convolution::ConvolutionShape;
+use serde::{Deserialize, Serialize};
+
+/// Planes of a bottleneck block's result for each plane inside it.
+const EXPANSION: usize = 4;
+
+/// The knobs of a residual network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ResnetConfig {
+    /// What a block computes.
+    pub blocks: Blocks,
+    /// Blocks of each stage.
+    pub stages: Vec<usize>,
+    /// Planes of the first stage, before a bottleneck's expansion.
+    pub width: usize,
+    /// What comes before the first stage.
+    pub stem: StemSize,
+    /// Every norm.
+    pub norm: ChannelNormConfig,
+    /// Whether the weights of convolutions are standardised (Qiao et al. 2019), as in the hybrids.
+    pub standardized: bool,
+}
+
+impl Default for ResnetConfig {
+    fn default() -> Self {
+        Self {
+            blocks: Blocks::Basic,
+            stages: vec![2, 2, 2, 2],
+            width: 64,
+            stem: StemSize::Small,
+            norm: ChannelNormConfig::default(),
+            standardized: false,
+        }
+    }
+}
+
+/// What a block of a residual network computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Blocks {
+    /// Two 3×3 convolutions.
+    Basic,
+    /// 1×1, 3×3 and 1×1 convolutions; the last makes four times as many planes.
+    Bottleneck,
+}
+
+/// What comes before the first stage of a residual network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StemSize {
+    /// A 3×3 convolution, for images of some 32 pixels a side.
+    Small,
+    /// A 7×7 convolution of stride 2 and a maximum over 3×3 of stride 2: a quarter of each side.
+    Large,
+}
+
+/// What a block maps to what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockShape {
+    blocks: Blocks,
+    inputs: usize,
+    planes: usize,
+    stride: usize,
+}
+
+impl BlockShape {
+    pub(super) fn outputs(&self) -> usize {
+        match self.blocks {
+            Blocks::Basic => self.planes,
+            Blocks::Bottleneck => EXPANSION * self.planes,
+        }
+    }
+
+    /// The convolutions of f, in their order.
+    pub(super) fn layers(&self) -> Vec<ConvolutionShape> {
+        let &Self { inputs, planes, .. } = self;
+        let layer = |inputs, outputs, size, stride| ConvolutionShape {
+            inputs,
+            outputs,
+            size,
+            stride,
+        };
+        match self.blocks {
+            Blocks::Basic => vec![
+                layer(inputs, planes, 3, self.stride),
+                layer(planes, planes, 3, 1),
+            ],
+            Blocks::Bottleneck => vec![
+                layer(inputs, planes, 1, 1),
+                layer(planes, planes, 3, self.stride),
+                layer(planes, self.outputs(), 1, 1),
+            ],
+        }
+    }
+
+    /// The convolution on the shortcut, where f changes the shape.
+    pub(super) fn shortcut(&self) -> Option<ConvolutionShape> {
+        let changes = self.stride != 1 || self.inputs != self.outputs();
+        changes.then(|| ConvolutionShape {
+            inputs: self.inputs,
+            outputs: self.outputs(),
+            size: 1,
+            stride: self.stride,
+        })
+    }
+}
+
+impl ResnetConfig {
+    /// Planes of the last feature map.
+    pub fn features(&self) -> usize {
+        let last = self.stages.len().saturating_sub(1);
+        let planes = self.width << last.min(20);
+        match self.blocks {
+            Blocks::Basic => planes,
+            Blocks::Bottleneck => EXPANSION * planes,
+        }
+    }
+
+    /// Height and width of the last feature map of an image.
+    pub fn map_size(&self, height: usize, width: usize) -> [usize; 2] {
+        let halvings = self.stages.len().saturating_sub(1)
+            + match self.stem {
+                StemSize::Small => 0,
+                StemSize::Large => 2,
+            };
+        // ⌈⌈n/2⌉/2⌉ = ⌈n/4⌉.
+        [height, width].map(|side| side.div_ceil(1 << halvings.min(40)))
+    }
+
+    pub(super) fn stem_shape(&self, channels: usize) -> ConvolutionShape {
+        let (size, stride) = match self.stem {
+            StemSize::Small => (3, 1),
+            StemSize::Large => (7, 2),
+        };
+        ConvolutionShape {
+            inputs: channels,
+            outputs: self.width,
+            size,
+            stride,
+        }
+    }
+
+    /// The blocks of each stage.
+    pub(super) fn block_shapes(&self) -> Vec<Vec<BlockShape>> {
+        let mut inputs = self.width;
+        let stage = |(number, blocks): (usize, &usize)| {
+            let block = |i: usize| {
+                let shape = BlockShape {
+                    blocks: self.blocks,
+                    inputs,
+                    planes: self.width << number,
+                    stride: if i == 0 && number > 0 { 2 } else { 1 },
+                };
+                inputs = shape.outputs();
+                shape
+            };
+            (0..*blocks).map(block).collect()
+        };
+        self.stages.iter().enumerate().map(stage).collect()
+    }
+
+    /// What the convolutions of an image of this many channels, rows and columns cost.
+    pub fn cost(&self, [channels, height, width]: [usize; 3]) -> Cost {
+        let mut cost = Cost::default();
+        let mut sides = [height, width];
+        let stem = self.stem_shape(channels);
+        cost.add(&stem, &mut sides);
+        if self.stem == StemSize::Large {
+            sides = sides.map(|side| side.div_ceil(2));
+        }
+        for block in self.block_shapes().iter().flatten() {
+            if let Some(shortcut) = block.shortcut() {
+                cost.add(&shortcut, &mut sides.clone());
+            }
+            for layer in block.layers() {
+                cost.add(&layer, &mut sides);
+            }
+        }
+        cost
+    }
+}
+
+/// What the convolutions of one image cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Multiplications of the forward pass.
+    pub products: f64,
+    /// Values that they give.
+    pub values: f64,
+}
+
+impl Cost {
+    fn add(&mut self, shape: &ConvolutionShape, sides: &mut [usize; 2]) {
+        *sides = sides.map(|side| shape.side(side));
+        let places = sides[0] as f64 * sides[1] as f64;
+        self.products += places * shape.weights() as f64;
+        self.values += places * shape.outputs as f64;
+    }
+}

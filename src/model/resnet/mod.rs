@@ -1,0 +1,157 @@
+//! The residual network (He et al. 2016): the convolutional baseline, and the stem of a hybrid ViT.
+//!
+//! A stem, stages of blocks y = relu(x + f(x)), the mean over the image. Each stage but the first halves the image
+//! and doubles the planes; where f changes the shape, a 1×1 convolution with a norm stands on the shortcut. In
+//! bottleneck blocks the stride is on the 3×3 convolution, as in torchvision. With the small stem it is the
+//! network for small images, with the large one that of ImageNet: an 18 of basic and a 50 of bottleneck blocks are
+//! the well-known ones.
+
+mod config;
+
+use super::ModelInputs;
+use crate::kernel::{self, Activation};
+use crate::nn::Kind;
+use crate::nn::channel_norm::ChannelNorm;
+use crate::nn::convolution::{Convolution, ConvolutionShape};
+use crate::nn::init::{Init, InitConfig};
+use crate::nn::pass::Pass;
+use burn::module::Module;
+use burn::tensor::Tensor;
+use burn::tensor::module::max_pool2d;
+use burn::tensor::ops::MaxPoolOptions;
+use config::BlockShape;
+pub use config::{Blocks, Cost, ResnetConfig, StemSize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "resnet",
+    summary: "residual convolutional network, the baseline for images",
+    source: "He et al. 2016",
+    example: "kind = \"resnet\"\nblocks = \"basic\"\nstages = [2, 2, 2, 2]\nwidth = 64",
+};
+
+impl ResnetConfig {
+    /// The generator of the initial weights.
+    pub fn draws<'a>(&self, inputs: &ModelInputs<'a>) -> Init<'a> {
+        Init::new(inputs.device, inputs.seed, &InitConfig::default(), 1, 1.0)
+    }
+
+    /// The network for images of `channels` channels, with weights from `init`.
+    pub fn build(&self, channels: usize, init: &Init) -> Resnet {
+        let layer = |shape: &ConvolutionShape| ConvNorm {
+            convolution: Convolution::new(shape, self.standardized, init),
+            norm: self.norm.init(shape.outputs, init),
+        };
+        let block = |shape: BlockShape| ResidualBlock {
+            layers: shape.layers().iter().map(layer).collect(),
+            shortcut: shape.shortcut().as_ref().map(layer),
+        };
+        Resnet {
+            stem: layer(&self.stem_shape(channels)),
+            stages: self
+                .block_shapes()
+                .into_iter()
+                .map(|blocks| Stage {
+                    blocks: blocks.into_iter().map(block).collect(),
+                })
+                .collect(),
+            pooled_stem: self.stem == StemSize::Large,
+        }
+    }
+}
+
+/// A residual network without a classifier.
+#[derive(Module, Debug)]
+pub struct Resnet {
+    /// Before the first stage.
+    pub stem: ConvNorm,
+    /// In the order of the computation.
+    pub stages: Vec<Stage>,
+    pooled_stem: bool,
+}
+
+/// Blocks of one number of planes.
+#[derive(Module, Debug)]
+pub struct Stage {
+    /// In the order of the computation.
+    pub blocks: Vec<ResidualBlock>,
+}
+
+/// relu(x + f(x)).
+#[derive(Module, Debug)]
+pub struct ResidualBlock {
+    /// f: convolutions with their norms, relu between them.
+    pub layers: Vec<ConvNorm>,
+    /// In x's place, where f changes the shape.
+    pub shortcut: Option<ConvNorm>,
+}
+
+/// A convolution and its norm.
+#[derive(Module, Debug)]
+pub struct ConvNorm {
+    /// The convolution.
+    pub convolution: Convolution,
+    /// The norm of its planes.
+    pub norm: ChannelNorm,
+}
+
+impl ConvNorm {
+    fn forward(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
+        self.norm.forward(self.convolution.forward(x), pass)
+    }
+}
+
+impl ResidualBlock {
+    /// `[batch, inputs, height, width]` → `[batch, outputs, ⌈height/stride⌉, ⌈width/stride⌉]`.
+    pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
+        let stream = match &self.shortcut {
+            Some(shortcut) => shortcut.forward(x.clone(), pass),
+            None => x.clone(),
+        };
+        let mut x = x;
+        for (i, layer) in self.layers.iter().enumerate() {
+            x = layer.forward(if i == 0 { x } else { relu(x) }, pass);
+        }
+        let dims = x.dims();
+        let sum = kernel::add(flat(stream), flat(x));
+        kernel::activate(sum, Activation::Relu).reshape(dims)
+    }
+}
+
+impl Resnet {
+    /// `[batch, channels, height, width]` → what the first stage reads.
+    pub fn stem(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<4> {
+        let x = relu(self.stem.forward(pixels, pass));
+        if !self.pooled_stem {
+            return x;
+        }
+        let options = MaxPoolOptions::new([3, 3])
+            .with_stride([2, 2])
+            .with_padding_pairs([(1, 1), (1, 1)]);
+        max_pool2d(x, options)
+    }
+
+    /// The last feature map `[batch, features, rows, columns]` of `[batch, channels, height, width]`.
+    pub fn feature_map(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<4> {
+        let blocks = self.stages.iter().flat_map(|stage| &stage.blocks);
+        blocks.fold(self.stem(pixels, pass), |x, block| block.forward(x, pass))
+    }
+
+    /// The mean over the last feature map: `[batch, channels, height, width]` → `[batch, features]`.
+    pub fn pooled(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
+        let map = self.feature_map(pixels, pass);
+        let [batch, features, ..] = map.dims();
+        flat(map).mean_dim(2).reshape([batch, features])
+    }
+}
+
+/// `[batch, planes, height, width]` → `[batch, planes, height·width]`.
+fn flat(x: Tensor<4>) -> Tensor<3> {
+    let [batch, planes, height, width] = x.dims();
+    x.reshape([batch, planes, height * width])
+}
+
+fn relu(x: Tensor<4>) -> Tensor<4> {
+    let dims = x.dims();
+    kernel::activate(flat(x), Activation::Relu).reshape(dims)
+}

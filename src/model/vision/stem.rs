@@ -1,0 +1,160 @@
+//! How a vision transformer makes a sequence of an image.
+
+use crate::model::resnet::{Resnet, ResnetConfig};
+use crate::nn::Kind;
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use crate::nn::pass::Pass;
+use burn::module::Module;
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+/// The kinds of `[model] stem` of a vision transformer.
+pub const STEMS: &[Kind] = &[
+    Kind {
+        kind: "patches",
+        summary: "squares of pixels, each multiplied by one matrix",
+        source: "Dosovitskiy et al. 2021, section 3.1",
+        example: "{ kind = \"patches\", size = 16 }",
+    },
+    Kind {
+        kind: "resnet",
+        summary: "the places of a residual network's feature map (hybrid)",
+        source: "Dosovitskiy et al. 2021, section 3.1",
+        example: "{ kind = \"resnet\", stages = [2, 2], width = 64 }",
+    },
+];
+
+/// How an image becomes a sequence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum StemConfig {
+    /// Squares of pixels.
+    Patches(PatchesConfig),
+    /// The places of a residual network's feature map.
+    Resnet(ResnetConfig),
+}
+
+impl Default for StemConfig {
+    fn default() -> Self {
+        Self::Patches(PatchesConfig::default())
+    }
+}
+
+/// The knobs of patches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PatchesConfig {
+    /// Side of a patch in pixels, a divisor of the image's height and width.
+    pub size: usize,
+}
+
+impl Default for PatchesConfig {
+    fn default() -> Self {
+        Self { size: 4 }
+    }
+}
+
+impl StemConfig {
+    /// Rows and columns of the sequence of an image of this height and width.
+    pub fn grid(&self, height: usize, width: usize) -> [usize; 2] {
+        match self {
+            Self::Patches(c) => [height, width].map(|side| side / c.size.max(1)),
+            Self::Resnet(c) => c.map_size(height, width),
+        }
+    }
+
+    /// Why images of this height and width cannot be read, if they cannot.
+    pub fn misfit(&self, height: usize, width: usize) -> Option<String> {
+        let Self::Patches(PatchesConfig { size }) = *self else {
+            return None;
+        };
+        let divides = |size: usize| height.is_multiple_of(size) && width.is_multiple_of(size);
+        let most = height.min(width);
+        if (1..=most).contains(&size) && divides(size) {
+            return None;
+        }
+        let below = (1..=size.min(most)).rev().find(|s| divides(*s));
+        let above = (size + 1..=most).find(|s| divides(*s));
+        let fitting: Vec<String> = [below, above]
+            .iter()
+            .flatten()
+            .map(usize::to_string)
+            .collect();
+        Some(format!(
+            "size = {size} does not cut images of {height} by {width} pixels into patches; {} would, or other images",
+            fitting.join(" or ")
+        ))
+    }
+
+    /// The residual network of a hybrid.
+    pub fn network(&self) -> Option<&ResnetConfig> {
+        match self {
+            Self::Patches(_) => None,
+            Self::Resnet(c) => Some(c),
+        }
+    }
+
+    pub(super) fn build(&self, channels: usize, d_model: usize, init: &Init) -> Stem {
+        let projection = |d_in, init| Linear::new(d_in, d_model, true, Role::Inner, init);
+        match self {
+            Self::Patches(c) => Stem::Patches(Patches {
+                projection: projection(channels * c.size * c.size, init),
+                size: c.size,
+            }),
+            Self::Resnet(c) => Stem::Resnet(Hybrid {
+                network: c.build(channels, init),
+                projection: projection(c.features(), init),
+            }),
+        }
+    }
+}
+
+/// How an image becomes a sequence, with the parameters of that.
+#[derive(Module, Debug)]
+pub enum Stem {
+    /// Squares of pixels.
+    Patches(Patches),
+    /// The places of a residual network's feature map.
+    Resnet(Hybrid),
+}
+
+/// Squares of pixels, each times one matrix.
+#[derive(Module, Debug)]
+pub struct Patches {
+    /// `[channels·size·size, d_model]`.
+    pub projection: Linear,
+    size: usize,
+}
+
+/// The places of a feature map, each times one matrix.
+#[derive(Module, Debug)]
+pub struct Hybrid {
+    /// Makes the feature map.
+    pub network: Resnet,
+    /// `[features, d_model]`.
+    pub projection: Linear,
+}
+
+impl Stem {
+    /// `[batch, channels, height, width]` → `[batch, patches, d_model]`, row by row.
+    pub fn forward(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
+        match self {
+            Self::Patches(stem) => stem.projection.forward(patches(pixels, stem.size)),
+            Self::Resnet(stem) => {
+                let map = stem.network.feature_map(pixels, pass);
+                stem.projection.forward(patches(map, 1))
+            }
+        }
+    }
+}
+
+/// The squares of `size` pixels a side: `[batch, channels, height, width]` → `[batch, squares,
+/// channels·size·size]`, row by row, each by channel, row and column.
+fn patches(x: Tensor<4>, size: usize) -> Tensor<3> {
+    let [batch, channels, height, width] = x.dims();
+    let (rows, cols) = (height / size, width / size);
+    x.reshape([batch, channels, rows, size, cols, size])
+        .permute([0, 2, 4, 1, 3, 5])
+        .reshape([batch, rows * cols, channels * size * size])
+}

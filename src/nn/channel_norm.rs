@@ -1,0 +1,212 @@
+//! Normalisation of the planes of an image, each with its own scale and shift.
+//!
+//! Batch norm (Ioffe and Szegedy 2015): by mean and variance over the batch and the image in training, by running
+//! averages of them in use: r ← (1 − m)r + m·s, where s is the batch's unbiased variance. The averages are state:
+//! checkpoints hold them, optimizers do not move them. A micro-batch is normalised by itself, so that cutting a
+//! step into micro-batches is not the same as one batch. Group norm (Wu and He 2018): by the mean and variance of
+//! a group of planes of one image, which depends on no other image and has no state.
+
+use super::Kind;
+use super::init::Init;
+use super::pass::Pass;
+use crate::kernel;
+use burn::module::{Module, Param, RunningState};
+use burn::tensor::Tensor;
+use burn::tensor::module::batch_norm_train;
+use serde::{Deserialize, Serialize};
+
+/// The kinds of a residual network's `norm`.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        kind: "batch",
+        summary: "by the batch's mean and variance of each plane, in use by running averages of them",
+        source: "Ioffe and Szegedy 2015",
+        example: "{ kind = \"batch\", eps = 1e-5, momentum = 0.1 }",
+    },
+    Kind {
+        kind: "group",
+        summary: "by the mean and variance of each group of an image's planes",
+        source: "Wu and He 2018",
+        example: "{ kind = \"group\", groups = 32 }",
+    },
+];
+
+/// Which normalisation planes have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ChannelNormConfig {
+    /// Batch norm.
+    Batch(BatchNormConfig),
+    /// Group norm.
+    Group(GroupNormConfig),
+}
+
+impl Default for ChannelNormConfig {
+    fn default() -> Self {
+        Self::Batch(BatchNormConfig::default())
+    }
+}
+
+/// Batch norm's knobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BatchNormConfig {
+    /// Added to the variance.
+    pub eps: f64,
+    /// Share of the newest batch in the running averages.
+    pub momentum: f64,
+}
+
+impl Default for BatchNormConfig {
+    fn default() -> Self {
+        Self {
+            eps: 1e-5,
+            momentum: 0.1,
+        }
+    }
+}
+
+/// Group norm's knobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GroupNormConfig {
+    /// Groups of planes; a divisor of every number of planes.
+    pub groups: usize,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl Default for GroupNormConfig {
+    fn default() -> Self {
+        Self {
+            groups: 32,
+            eps: 1e-5,
+        }
+    }
+}
+
+impl ChannelNormConfig {
+    /// A norm of `planes` planes.
+    pub fn init(&self, planes: usize, init: &Init) -> ChannelNorm {
+        let (gamma, beta) = (init.vector(planes, 1.0), init.vector(planes, 0.0));
+        match self {
+            Self::Batch(c) => ChannelNorm::Batch(BatchNorm {
+                gamma,
+                beta,
+                running_mean: RunningState::new(Tensor::zeros([planes], init.device())),
+                running_var: RunningState::new(Tensor::ones([planes], init.device())),
+                eps: c.eps,
+                momentum: c.momentum,
+            }),
+            Self::Group(c) => ChannelNorm::Group(GroupNorm {
+                gamma,
+                beta,
+                groups: c.groups,
+                eps: c.eps,
+            }),
+        }
+    }
+}
+
+/// A normalisation of planes with its parameters.
+#[derive(Module, Debug)]
+pub enum ChannelNorm {
+    /// Batch norm.
+    Batch(BatchNorm),
+    /// Group norm.
+    Group(GroupNorm),
+}
+
+impl ChannelNorm {
+    /// `[batch, planes, height, width]` → the same shape.
+    pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
+        match self {
+            Self::Batch(norm) if pass.trains() => norm.forward_training(x),
+            Self::Batch(norm) => norm.forward(x),
+            Self::Group(norm) => norm.forward(x),
+        }
+    }
+}
+
+/// γ, β and the running averages of a batch norm.
+#[derive(Module, Debug)]
+pub struct BatchNorm {
+    /// `[planes]`, starts at 1.
+    pub gamma: Param<Tensor<1>>,
+    /// `[planes]`, starts at 0.
+    pub beta: Param<Tensor<1>>,
+    /// `[planes]`, starts at 0; no parameter.
+    pub running_mean: RunningState<Tensor<1>>,
+    /// `[planes]`, starts at 1; no parameter.
+    pub running_var: RunningState<Tensor<1>>,
+    eps: f64,
+    momentum: f64,
+}
+
+impl BatchNorm {
+    /// By the running averages.
+    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        let scale = self.gamma.val() / (self.running_var.value() + self.eps).sqrt();
+        let shift = self.beta.val() - self.running_mean.value() * scale.clone();
+        affine(x, scale, shift)
+    }
+
+    /// By the batch, whose statistics move the running averages.
+    fn forward_training(&self, x: Tensor<4>) -> Tensor<4> {
+        let [batch, _, height, width] = x.dims();
+        let count = (batch * height * width) as f64;
+        let result = batch_norm_train(x, self.gamma.val(), self.beta.val(), self.eps);
+        let unbiased = result.variance.detach() * (count / (count - 1.0).max(1.0));
+        self.follow(&self.running_mean, result.mean.detach());
+        self.follow(&self.running_var, unbiased);
+        result.output
+    }
+
+    /// Moves a running average towards a batch's statistic; one that is not finite (a step that will not be
+    /// taken) leaves it.
+    fn follow(&self, average: &RunningState<Tensor<1>>, statistic: Tensor<1>) {
+        let old = average.value();
+        let new = old.clone() * (1.0 - self.momentum) + statistic * self.momentum;
+        let wrong = new.clone().is_finite().bool_not();
+        average.update(new.mask_where(wrong, old));
+        // Burn keeps an update aside until the next one; visitors are to see it now.
+        average.value_sync();
+    }
+}
+
+/// Whether a field of this name is a batch norm's state, which is saved but not trained.
+pub fn is_state(name: &str) -> bool {
+    matches!(name, "running_mean" | "running_var")
+}
+
+/// γ and β of a group norm.
+#[derive(Module, Debug)]
+pub struct GroupNorm {
+    /// `[planes]`, starts at 1.
+    pub gamma: Param<Tensor<1>>,
+    /// `[planes]`, starts at 0.
+    pub beta: Param<Tensor<1>>,
+    groups: usize,
+    eps: f64,
+}
+
+impl GroupNorm {
+    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        let [batch, planes, height, width] = x.dims();
+        let size = planes / self.groups * height * width;
+        let ones = Tensor::ones([size], &x.device());
+        let x = x.reshape([batch, self.groups, size]);
+        let x = kernel::layer_norm(x, ones, None, self.eps);
+        affine(
+            x.reshape([batch, planes, height, width]),
+            self.gamma.val(),
+            self.beta.val(),
+        )
+    }
+}
+
+/// scale·x + shift, plane by plane.
+fn affine(x: Tensor<4>, scale: Tensor<1>, shift: Tensor<1>) -> Tensor<4> {
+    let planes = x.dims()[1];
+    x * scale.reshape([1, planes, 1, 1]) + shift.reshape([1, planes, 1, 1])
+}

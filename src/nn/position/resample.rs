@@ -1,0 +1,78 @@
+//! A learned table of positions on a grid, resampled for a grid of another size (Dosovitskiy et al. 2021, section
+//! 3.2), so that a network can be fine-tuned at a higher resolution.
+//!
+//! Each side is interpolated by the cubic convolution of Keys 1981 with a = −0.75, aligned at the corners of the
+//! cells and clamped at the edges: what PyTorch's bicubic `interpolate` does without `align_corners` and without
+//! antialiasing. The interpolation is linear in the table, so it is one matrix and may be differentiated.
+
+use burn::tensor::{Tensor, TensorData};
+
+/// Sharpness of the kernel.
+const A: f64 = -0.75;
+
+/// `table` `[positions, d]` of the grid `from` (rows, columns) for the grid `to`. A class token's row comes first
+/// and stays as it is; that there is one must be said, since no number of positions can tell (14·14 = 196 =
+/// 1 + 13·15).
+pub fn resample_grid(
+    table: Tensor<2>,
+    from: [usize; 2],
+    to: [usize; 2],
+    class_token: bool,
+) -> Tensor<2> {
+    let [positions, _] = table.dims();
+    let extra = usize::from(class_token);
+    assert_eq!(
+        positions,
+        extra + from[0] * from[1],
+        "a table of a grid of {from:?}, class token: {class_token}"
+    );
+    if from == to {
+        return table;
+    }
+    let values = matrix(from, to, extra);
+    let shape = [extra + to[0] * to[1], positions];
+    Tensor::<2>::from_data(TensorData::new(values, shape), &table.device()).matmul(table)
+}
+
+/// Share of each old position in each new one.
+fn matrix(from: [usize; 2], to: [usize; 2], extra: usize) -> Vec<f32> {
+    let width = extra + from[0] * from[1];
+    let mut values = vec![0.0; (extra + to[0] * to[1]) * width];
+    if extra == 1 {
+        values[0] = 1.0;
+    }
+    for row in 0..to[0] {
+        for col in 0..to[1] {
+            let at = (extra + row * to[1] + col) * width + extra;
+            for (i, by_row) in shares(row, from[0], to[0]) {
+                for (j, by_col) in shares(col, from[1], to[1]) {
+                    values[at + i * from[1] + j] += (by_row * by_col) as f32;
+                }
+            }
+        }
+    }
+    values
+}
+
+/// The old places that make up place `i` of `to`, with their shares.
+fn shares(i: usize, from: usize, to: usize) -> [(usize, f64); 4] {
+    let place = (i as f64 + 0.5) * from as f64 / to as f64 - 0.5;
+    let (floor, t) = (place.floor(), place - place.floor());
+    let clamped = |offset: f64| (floor + offset).clamp(0.0, (from - 1) as f64) as usize;
+    [
+        (clamped(-1.0), far(1.0 + t)),
+        (clamped(0.0), near(t)),
+        (clamped(1.0), near(1.0 - t)),
+        (clamped(2.0), far(2.0 - t)),
+    ]
+}
+
+/// The kernel at distances up to 1.
+fn near(x: f64) -> f64 {
+    ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0
+}
+
+/// The kernel at distances from 1 to 2.
+fn far(x: f64) -> f64 {
+    ((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A
+}

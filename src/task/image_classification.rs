@@ -1,0 +1,208 @@
+//! Classes of images: −log p(class | image), summed over the images.
+//!
+//! A classifier, drawn like a product onto a vocabulary, reads what stands for the whole image. Where two images
+//! were mixed (mixup, Zhang et al. 2018; cutmix, Yun et al. 2019), each has its share of the loss:
+//! λ·CE(first) + (1 − λ)·CE(other). Validation losses are without label smoothing.
+
+use super::output::{StepOutput, Sum};
+use super::{Task, host};
+use crate::data::batch::{Batch, ImageBatch};
+use crate::error::{Error, Result};
+use crate::kernel;
+use crate::model::{ImageModel, ModelConfig, ModelInputs};
+use crate::nn::Kind;
+use crate::nn::init::Role;
+use crate::nn::linear::Linear;
+use crate::nn::pass::Pass;
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn::train::{InferenceStep, TrainOutput, TrainStep};
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "image_classification",
+    summary: "classes of images, with a vision transformer, a hybrid or a residual network",
+    source: "Dosovitskiy et al. 2021; He et al. 2016",
+    example: "{ kind = \"image_classification\", label_smoothing = 0.1 }",
+};
+
+/// The knobs of image classification.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ImageClassificationConfig {
+    /// Share of the probability that is spread over all classes (Szegedy et al. 2016).
+    pub label_smoothing: f64,
+}
+
+/// A network for images with its classifier.
+#[derive(Module, Debug)]
+pub struct ImageClassification {
+    /// From pixels to features.
+    pub model: ImageModel,
+    /// `[features, classes]`.
+    pub head: Linear,
+    seed: u64,
+    label_smoothing: f64,
+}
+
+impl ImageClassification {
+    /// The task of a config; `model` must read images.
+    ///
+    /// # Errors
+    /// Data without images or with fewer than two classes; images that cannot be cut into the model's patches.
+    pub fn new(
+        config: &ImageClassificationConfig,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+    ) -> Result<Self> {
+        let classes = inputs.shape.classes.len();
+        if let (ModelConfig::Vision(c), Some([_, height, width])) = (model, inputs.shape.image)
+            && let Some(misfit) = c.stem.misfit(height, width)
+        {
+            return Err(Error::usage(format!("[model.stem] {misfit}")));
+        }
+        let Some((network, init)) = ImageModel::new(model, inputs).filter(|_| classes > 1) else {
+            return Err(Error::usage(format!(
+                "[task] image_classification needs images of two classes or more; the data has {}",
+                match inputs.shape.image {
+                    Some(_) => format!("{classes}"),
+                    None => "no images".into(),
+                }
+            )));
+        };
+        Ok(Self {
+            model: network,
+            head: Linear::new(model.d_model(), classes, true, Role::Head, &init),
+            seed: inputs.seed,
+            label_smoothing: config.label_smoothing,
+        })
+    }
+
+    /// Logits `[rows, classes]` of some images.
+    pub fn logits(&self, images: &ImageBatch, pass: &Pass) -> Tensor<2> {
+        let device = self.head.weight.val().device();
+        let features = self.model.pooled(pixels(images, &device), pass);
+        let logits = self.head.forward(features.unsqueeze_dim(0));
+        let [_, rows, classes] = logits.dims();
+        logits.reshape([rows, classes])
+    }
+
+    /// Summed loss of training, `[1]`.
+    fn loss(&self, logits: Tensor<2>, images: &ImageBatch) -> Tensor<1> {
+        let device = logits.device();
+        match &images.mixed {
+            None => {
+                let labels = host::vector(&images.labels, &device);
+                kernel::cross_entropy_sum(logits, labels, self.label_smoothing)
+            }
+            Some(mixed) => {
+                let [rows, classes] = logits.dims();
+                let shares = shares(&images.labels, mixed, classes, self.label_smoothing);
+                let shares = TensorData::new(shares, [rows, classes]);
+                kernel::soft_cross_entropy_sum(logits, Tensor::from_data(shares, &device))
+            }
+        }
+    }
+}
+
+/// `[rows, channels, height, width]`.
+fn pixels(images: &ImageBatch, device: &Device) -> Tensor<4> {
+    let [channels, height, width] = images.shape;
+    let shape = [images.labels.len(), channels, height, width];
+    Tensor::from_data(TensorData::new(images.pixels.clone(), shape), device)
+}
+
+/// The probability that each class is to have in each row, `[rows, classes]`.
+fn shares(labels: &[i32], mixed: &[(i32, f32)], classes: usize, smoothing: f64) -> Vec<f32> {
+    let spread = (smoothing / classes as f64) as f32;
+    let mut shares = vec![spread; labels.len() * classes];
+    let kept = 1.0 - smoothing as f32;
+    for ((row, first), (other, share)) in shares.chunks_mut(classes).zip(labels).zip(mixed) {
+        row[*first as usize] += kept * share;
+        row[*other as usize] += kept * (1.0 - share);
+    }
+    shares
+}
+
+impl TrainStep for ImageClassification {
+    type Input = Batch;
+    type Output = StepOutput;
+
+    fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
+        let images = host::images(&batch);
+        let pass = host::training_pass(&batch, self.seed);
+        let sum = self.loss(self.logits(images, &pass), images);
+        let output = StepOutput {
+            loss: Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64),
+            items: batch.rows as u64,
+            ..StepOutput::default()
+        };
+        let loss = sum / batch.step_scored.max(1) as f64;
+        TrainOutput::new(self, loss.backward(), output)
+    }
+}
+
+impl InferenceStep for ImageClassification {
+    type Input = Batch;
+    type Output = StepOutput;
+
+    fn step(&self, batch: Batch) -> StepOutput {
+        let images = host::images(&batch);
+        let logits = self.logits(images, &Pass::evaluation());
+        let [_, classes] = logits.dims();
+        let values: Vec<f32> = logits.clone().into_data().iter::<f32>().collect();
+        let ranks: Vec<usize> = values
+            .chunks(classes)
+            .zip(&images.labels)
+            .map(|(row, label)| rank(row, *label as usize))
+            .collect();
+        let within = |places: usize| {
+            let hits = ranks.iter().filter(|rank| **rank < places).count();
+            Sum::new(hits as f64, ranks.len() as f64)
+        };
+        let mut output = StepOutput {
+            items: batch.rows as u64,
+            ..StepOutput::default()
+        };
+        output.metrics.insert("accuracy", within(1));
+        if classes > 5 {
+            output.metrics.insert("top5_accuracy", within(5));
+        }
+        let labels = host::vector(&images.labels, &logits.device());
+        let sum = kernel::cross_entropy_sum(logits, labels, 0.0);
+        output.loss = Sum::new(host::scalar(sum), batch.scored as f64);
+        output
+    }
+}
+
+/// Classes that are likelier than the label; of equal ones the first counts as likelier.
+fn rank(logits: &[f32], label: usize) -> usize {
+    let own = logits[label];
+    let above = |(class, x): (usize, &f32)| *x > own || class < label && *x == own || x.is_nan();
+    logits.iter().enumerate().filter(|&c| above(c)).count()
+}
+
+impl Task for ImageClassification {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks() {
+        let logits = [0.5, 2.0, 0.5, -1.0];
+        let ranks: Vec<usize> = (0..4).map(|label| rank(&logits, label)).collect();
+        assert_eq!(ranks, [1, 0, 2, 3]);
+        assert_eq!(rank(&[f32::NAN, f32::NAN], 0), 2);
+    }
+
+    #[test]
+    fn shares_of_mixed_images() {
+        let found = shares(&[0, 2], &[(1, 0.75), (2, 0.5)], 4, 0.2);
+        let wanted = [0.65, 0.25, 0.05, 0.05, 0.05, 0.05, 0.85, 0.05];
+        for (x, y) in found.iter().zip(wanted) {
+            assert!((x - y).abs() < 1e-6, "{found:?}");
+        }
+    }
+}

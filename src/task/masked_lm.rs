@@ -1,0 +1,196 @@
+//! Masked language modelling: −log p(token | the others) over hidden positions, and whether two segments belong
+//! together (Devlin et al. 2018, section 3.1; Lan et al. 2019, section 3.1).
+//!
+//! Only scored positions pay for the product onto the vocabulary. The loss that is written down is that of the
+//! masked tokens; that of the pairs, the mean over rows, is added to it for the gradient and written beside it.
+
+use super::output::{StepOutput, Sum};
+use super::{Task, host};
+use crate::data::batch::{Batch, TextBatch};
+use crate::data::masking::{MaskedView, MaskingConfig, Pairs};
+use crate::kernel;
+use crate::model::ModelInputs;
+use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};
+use crate::model::heads::{self, MlmHead};
+use crate::nn::Kind;
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use crate::nn::pass::Pass;
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use burn::train::{InferenceStep, TrainOutput, TrainStep};
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "masked_lm",
+    summary: "masked tokens with an encoder, with next-sentence or sentence-order prediction when asked for",
+    source: "Devlin et al. 2018; Liu et al. 2019; Lan et al. 2019",
+    example: "{ kind = \"masked_lm\", pairs = \"next_sentence\" }",
+};
+
+/// The knobs of masked language modelling.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MaskedLmConfig {
+    /// Which tokens are hidden.
+    pub masking: MaskingConfig,
+    /// What two segments of an input are to each other.
+    pub pairs: Pairs,
+}
+
+impl MaskedLmConfig {
+    /// How texts are read for it.
+    pub fn view(&self) -> MaskedView {
+        MaskedView {
+            masking: self.masking.clone(),
+            pairs: self.pairs,
+        }
+    }
+}
+
+/// An encoder with its objective.
+#[derive(Module, Debug)]
+pub struct MaskedLm {
+    /// The network.
+    pub model: Encoder,
+    /// Scores of the vocabulary.
+    pub head: MlmHead,
+    /// Scores of the two ways in which segments may follow each other.
+    pub pair_head: Option<Linear>,
+    #[module(skip)]
+    pairs: Pairs,
+    seed: u64,
+}
+
+/// What a forward pass gives: scores of the scored positions `[scored, vocab]`, and of the pairs `[rows, 2]`.
+struct Scores {
+    tokens: Tensor<2>,
+    pairs: Option<Tensor<2>>,
+}
+
+impl MaskedLm {
+    /// A model of this config with its heads.
+    pub fn new(model: &EncoderConfig, config: &MaskedLmConfig, inputs: &ModelInputs) -> Self {
+        let init = Init::of_heads(inputs.device, inputs.seed, &model.init);
+        let pairs = config.pairs != Pairs::None;
+        Self {
+            model: model.init(inputs),
+            pair_head: pairs.then(|| Linear::new(model.d_model, 2, true, Role::Head, &init)),
+            head: MlmHead::new(model, inputs),
+            pairs: config.pairs,
+            seed: inputs.seed,
+        }
+    }
+
+    /// Scores of the vocabulary `[n, vocab]` at some positions of texts, each counted through all rows.
+    pub fn scores_at(&self, texts: &TextBatch, positions: &[i32], device: &Device) -> Tensor<2> {
+        let hidden = self
+            .model
+            .forward(input(texts, device), &Pass::evaluation());
+        self.tokens(hidden, positions, device)
+    }
+
+    fn tokens(&self, hidden: Tensor<3>, positions: &[i32], device: &Device) -> Tensor<2> {
+        let [rows, cols, d] = hidden.dims();
+        let places = host::matrix(positions, positions.len(), device);
+        let picked = kernel::embedding(hidden.reshape([rows * cols, d]), places);
+        self.head.forward(picked, &self.model)
+    }
+
+    fn scores(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Scores {
+        let hidden = self.model.forward(input(texts, device), pass);
+        let pairs = self
+            .pair_head
+            .as_ref()
+            .map(|head| heads::classes(head, self.model.pooled(hidden.clone())));
+        Scores {
+            tokens: self.tokens(hidden, &scored(texts).0, device),
+            pairs,
+        }
+    }
+
+    /// The two sums of losses, and what is written down of them.
+    fn losses(&self, batch: &Batch, pass: &Pass) -> (Tensor<1>, Option<Tensor<1>>, StepOutput) {
+        let texts = host::texts(batch);
+        let device = self.model.embedding.weight.val().device();
+        let scores = self.scores(texts, &device, pass);
+        let (_, targets) = scored(texts);
+        let mut output = StepOutput {
+            items: texts.inputs.len() as u64,
+            ..StepOutput::default()
+        };
+        output
+            .metrics
+            .insert("mlm_accuracy", host::hits(&scores.tokens, &targets));
+        let tokens = kernel::cross_entropy_sum(scores.tokens, host::vector(&targets, &device), 0.0);
+        output.loss = Sum::new(host::scalar(tokens.clone().detach()), batch.scored as f64);
+        let pairs = scores
+            .pairs
+            .zip(texts.labels.as_ref())
+            .map(|(scores, labels)| {
+                let (loss, accuracy) = match self.pairs {
+                    Pairs::SentenceOrder => ("sop_loss", "sop_accuracy"),
+                    Pairs::NextSentence | Pairs::None => ("nsp_loss", "nsp_accuracy"),
+                };
+                output.metrics.insert(accuracy, host::hits(&scores, labels));
+                let sum = kernel::cross_entropy_sum(scores, host::vector(labels, &device), 0.0);
+                let value = host::scalar(sum.clone().detach());
+                output
+                    .metrics
+                    .insert(loss, Sum::new(value, batch.rows as f64));
+                sum
+            });
+        (tokens, pairs, output)
+    }
+}
+
+/// The encoder's input from texts of the host.
+pub(super) fn input(texts: &TextBatch, device: &Device) -> EncoderInput {
+    let matrix = |values: &[i32]| host::matrix(values, texts.cols, device);
+    EncoderInput {
+        ids: matrix(&texts.inputs),
+        segments: texts.segments.as_deref().map(matrix),
+        lengths: texts.lengths.clone(),
+    }
+}
+
+/// Places of the scored positions, counted through all rows, and their targets; one that is not scored when
+/// there is none, since tensors are not empty.
+fn scored(texts: &TextBatch) -> (Vec<i32>, Vec<i32>) {
+    let targets = texts.targets.iter().enumerate();
+    let scored: (Vec<i32>, Vec<i32>) = targets
+        .filter(|(_, target)| **target >= 0)
+        .map(|(place, target)| (place as i32, *target))
+        .unzip();
+    match scored.0.is_empty() {
+        true => (vec![0], vec![crate::data::NOT_SCORED]),
+        false => scored,
+    }
+}
+
+impl TrainStep for MaskedLm {
+    type Input = Batch;
+    type Output = StepOutput;
+
+    fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
+        let pass = host::training_pass(&batch, self.seed);
+        let (tokens, pairs, output) = self.losses(&batch, &pass);
+        let mut loss = tokens / batch.step_scored.max(1) as f64;
+        if let Some(pairs) = pairs {
+            loss = loss + pairs / batch.step_rows.max(1) as f64;
+        }
+        TrainOutput::new(self, loss.backward(), output)
+    }
+}
+
+impl InferenceStep for MaskedLm {
+    type Input = Batch;
+    type Output = StepOutput;
+
+    fn step(&self, batch: Batch) -> StepOutput {
+        self.losses(&batch, &Pass::evaluation()).2
+    }
+}
+
+impl Task for MaskedLm {}

@@ -1,0 +1,161 @@
+//! Text to text with a decoder alone: the source, then the target, in one row, and a loss on the target only
+//! (Liu et al. 2018, section 4.2.3; the prefix language model of Raffel et al. 2019, section 3.2.1).
+//!
+//! The mark that ends the source and the one that begins the target stand between them. With
+//! `bidirectional_source` positions of the source see all of it (the prefix mask); otherwise the mask is causal.
+
+use super::output::{StepOutput, Sum};
+use super::{Task, TranslationConfig, host, translation};
+use crate::data::NOT_SCORED;
+use crate::data::batch::{Batch, PairBatch};
+use crate::kernel;
+use crate::model::Decoder;
+use crate::model::decoder::DecoderInput;
+use crate::nn::pass::Pass;
+use burn::module::Module;
+use burn::tensor::{Bool, Device, Tensor, TensorData};
+use burn::train::{InferenceStep, TrainOutput, TrainStep};
+
+/// A decoder that goes on after a source.
+#[derive(Module, Debug)]
+pub struct PrefixLm {
+    /// The network.
+    pub model: Decoder,
+    seed: u64,
+    label_smoothing: f64,
+    bidirectional_source: bool,
+}
+
+/// Rows of source and target.
+struct Joined {
+    inputs: Vec<i32>,
+    targets: Vec<i32>,
+    cols: usize,
+}
+
+impl PrefixLm {
+    /// `seed` draws dropout.
+    pub fn new(model: Decoder, config: &TranslationConfig, seed: u64) -> Self {
+        Self {
+            model,
+            seed,
+            label_smoothing: config.label_smoothing,
+            bidirectional_source: config.bidirectional_source,
+        }
+    }
+
+    /// Whether positions of the source see all of it.
+    pub fn sees_whole_source(&self) -> bool {
+        self.bidirectional_source
+    }
+
+    fn logits(
+        &self,
+        pairs: &PairBatch,
+        joined: &Joined,
+        device: &Device,
+        pass: &Pass,
+    ) -> Tensor<2> {
+        let mut input = DecoderInput::new(host::matrix(&joined.inputs, joined.cols, device));
+        if self.bidirectional_source {
+            input.blocked = Some(prefix_mask(&pairs.source_lengths, joined.cols, device));
+        }
+        let hidden = self.model.forward(input, None, pass);
+        let [rows, cols, _] = hidden.dims();
+        let logits = self.model.logits(hidden);
+        let vocab = logits.dims()[2];
+        logits.reshape([rows * cols, vocab])
+    }
+
+    fn device(&self) -> Device {
+        self.model.embedding.weight.val().device()
+    }
+}
+
+/// What a query may not see, `[rows, 1, cols, cols]`: later positions, but for those of its source.
+pub fn prefix_mask(sources: &[usize], cols: usize, device: &Device) -> Tensor<4, Bool> {
+    let mut blocked = Vec::with_capacity(sources.len() * cols * cols);
+    for source in sources {
+        for query in 0..cols {
+            blocked.extend((0..cols).map(|key| key > query && key >= *source));
+        }
+    }
+    Tensor::from_data(
+        TensorData::new(blocked, [sources.len(), 1, cols, cols]),
+        device,
+    )
+}
+
+/// Each row's source and target next to each other, filled up on the right.
+fn joined(pairs: &PairBatch) -> Joined {
+    let lengths = pairs.source_lengths.iter().zip(&pairs.target_lengths);
+    let cols = lengths.clone().map(|(s, t)| s + t).max().unwrap_or(0);
+    let mut joined = Joined {
+        inputs: Vec::new(),
+        targets: Vec::new(),
+        cols,
+    };
+    for (row, (source, target)) in lengths.enumerate() {
+        let read = |all: &[i32], width: usize, count: usize| -> Vec<i32> {
+            all[row * width..row * width + count].to_vec()
+        };
+        let end = (row + 1) * cols;
+        joined
+            .inputs
+            .extend(read(&pairs.source, pairs.source_cols, *source));
+        joined
+            .inputs
+            .extend(read(&pairs.inputs, pairs.target_cols, *target));
+        joined.inputs.resize(end, 0);
+        joined.targets.resize(row * cols + source, NOT_SCORED);
+        joined
+            .targets
+            .extend(read(&pairs.targets, pairs.target_cols, *target));
+        joined.targets.resize(end, NOT_SCORED);
+    }
+    joined
+}
+
+impl TrainStep for PrefixLm {
+    type Input = Batch;
+    type Output = StepOutput;
+
+    fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
+        let (pairs, device) = (host::pairs(&batch), self.device());
+        let joined = joined(pairs);
+        let pass = host::training_pass(&batch, self.seed);
+        let logits = self.logits(pairs, &joined, &device, &pass);
+        let targets = host::vector(&joined.targets, &device);
+        let sum = kernel::cross_entropy_sum(logits, targets, self.label_smoothing);
+        let output = StepOutput {
+            loss: Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64),
+            items: translation::tokens(pairs),
+            ..StepOutput::default()
+        };
+        let loss = sum / batch.step_scored.max(1) as f64;
+        TrainOutput::new(self, loss.backward(), output)
+    }
+}
+
+impl InferenceStep for PrefixLm {
+    type Input = Batch;
+    type Output = StepOutput;
+
+    fn step(&self, batch: Batch) -> StepOutput {
+        let (pairs, device) = (host::pairs(&batch), self.device());
+        let joined = joined(pairs);
+        let logits = self.logits(pairs, &joined, &device, &Pass::evaluation());
+        let mut output = StepOutput {
+            items: translation::tokens(pairs),
+            ..StepOutput::default()
+        };
+        output
+            .metrics
+            .insert("accuracy", host::hits(&logits, &joined.targets));
+        let sum = kernel::cross_entropy_sum(logits, host::vector(&joined.targets, &device), 0.0);
+        output.loss = Sum::new(host::scalar(sum), batch.scored as f64);
+        output
+    }
+}
+
+impl Task for PrefixLm {}

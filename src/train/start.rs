@@ -1,0 +1,300 @@
+//! Where a run's weights begin: at another run's, in part or whole; and which of them stay as they are.
+//!
+//! Every parameter of the model must be in the other run's file, in its shape, unless `new` names it; every
+//! parameter of the file must be taken, unless `skip` names it. Nothing is passed over in silence.
+
+use super::checkpoint::weights;
+use super::optim::LrScale;
+use super::parameters::{self, Parameter};
+use crate::error::{Error, Result};
+use burn::module::{Module, ParamGroup};
+use burn::tensor::TensorData;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// `[init]`: another run to begin from, and what is held fast or slowed down.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StartConfig {
+    /// The folder of the run to begin from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<PathBuf>,
+    /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
+    /// Regular expressions: parameters that the other run has not, or has otherwise, and that begin anew.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub new: Vec<String>,
+    /// Regular expressions: parameters of the other run that are not taken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skip: Vec<String>,
+    /// Regular expressions: tables of positions that are resampled when their lengths differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resample: Vec<String>,
+    /// Regular expressions: parameters that do not learn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub freeze: Vec<String>,
+    /// The learning rate of a layer is this times that of the next one; heads have the full one (Howard and
+    /// Ruder 2018; Clark et al. 2020).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layer_lr_decay: Option<f64>,
+}
+
+/// What became of the parameters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Transferred {
+    /// Taken from the other run.
+    pub loaded: Vec<String>,
+    /// Taken in another length, with a note of both shapes.
+    pub resampled: Vec<String>,
+    /// Not in the other run, or not in this shape: they begin anew.
+    pub new: Vec<String>,
+    /// In the other run, and not taken.
+    pub skipped: Vec<String>,
+}
+
+/// Makes a table of positions `[from, d]` one of another shape; `None` when it cannot.
+pub type Resample<'a> = &'a dyn Fn(&TensorData, &[usize]) -> Option<TensorData>;
+
+/// Regular expressions over paths, by the key that holds them.
+struct Patterns<'a> {
+    key: &'a str,
+    groups: Vec<(&'a str, ParamGroup)>,
+}
+
+impl<'a> Patterns<'a> {
+    fn new(key: &'a str, patterns: &'a [String]) -> Result<Self> {
+        let groups = patterns.iter().map(|pattern| {
+            let group = ParamGroup::from_regex(pattern.as_str()).map_err(|_| {
+                Error::usage(format!(
+                    "[init] {key}: `{pattern}` is not a regular expression (https://docs.rs/regex has the syntax)"
+                ))
+            })?;
+            Ok((pattern.as_str(), group))
+        });
+        Ok(Self {
+            key,
+            groups: groups.collect::<Result<_>>()?,
+        })
+    }
+
+    fn match_path(&self, path: &str) -> bool {
+        let id = parameters::id_of(path);
+        self.groups
+            .iter()
+            .any(|(_, group)| group.matches(&id, Some(path)))
+    }
+
+    /// An error when one of them is found in no path.
+    fn all_found<'p>(&self, paths: impl Iterator<Item = &'p str> + Clone) -> Result<()> {
+        for (pattern, group) in &self.groups {
+            let found = paths
+                .clone()
+                .any(|path| group.matches(&parameters::id_of(path), Some(path)));
+            if !found {
+                let some: Vec<String> = paths.clone().take(3).map(|p| format!("`{p}`")).collect();
+                return Err(Error::usage(format!(
+                    "[init] {}: `{pattern}` matches no parameter; they are named like {}",
+                    self.key,
+                    some.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl StartConfig {
+    /// Faults of the keys by themselves.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.from.is_none() {
+            for (key, given) in [
+                ("checkpoint", self.checkpoint.is_some()),
+                ("new", !self.new.is_empty()),
+                ("skip", !self.skip.is_empty()),
+                ("resample", !self.resample.is_empty()),
+            ] {
+                if given {
+                    faults.push(format!(
+                        "{key} has no effect without from, the run to begin from"
+                    ));
+                }
+            }
+        }
+        if let Some(decay) = self.layer_lr_decay.filter(|d| !(*d > 0.0 && *d <= 1.0)) {
+            faults.push(format!(
+                "layer_lr_decay = {decay:?} must be above 0 and at most 1"
+            ));
+        }
+        faults
+    }
+
+    /// The module with the weights of `file`, a checkpoint's, as the rules say.
+    ///
+    /// # Errors
+    /// Every parameter that is missing, unused or of another shape without being asked for; a file that cannot
+    /// be read.
+    pub fn transfer<M: Module>(
+        &self,
+        model: M,
+        file: &Path,
+        resample: Resample,
+    ) -> Result<(M, Transferred)> {
+        let mut stored = weights::read(file)?;
+        let wanted = parameters::list(&model);
+        let (new, skip) = (
+            Patterns::new("new", &self.new)?,
+            Patterns::new("skip", &self.skip)?,
+        );
+        let resampled = Patterns::new("resample", &self.resample)?;
+        new.all_found(wanted.iter().map(|p| p.path.as_str()))?;
+        resampled.all_found(wanted.iter().map(|p| p.path.as_str()))?;
+        skip.all_found(stored.keys().map(String::as_str))?;
+        let mut done = Transferred::default();
+        let (mut faults, mut taken) = (Vec::new(), BTreeMap::new());
+        for Parameter { path, shape, .. } in wanted {
+            let mut found = stored.remove(&path);
+            if skip.match_path(&path) && found.take().is_some() {
+                done.skipped.push(path.clone());
+            }
+            match found {
+                Some(data) if data.shape().to_vec() == shape => {
+                    done.loaded.push(path.clone());
+                    taken.insert(path, data);
+                }
+                Some(data) if resampled.match_path(&path) => match resample(&data, &shape) {
+                    Some(other) => {
+                        let from = data.shape().to_vec();
+                        done.resampled.push(format!("{path} {from:?} → {shape:?}"));
+                        taken.insert(path, other);
+                    }
+                    None => faults.push(format!(
+                        "`{path}` of the shape {:?} cannot be resampled to {shape:?}",
+                        data.shape().to_vec()
+                    )),
+                },
+                Some(_) | None if new.match_path(&path) => done.new.push(path),
+                Some(data) => faults.push(format!(
+                    "`{path}` has the shape {:?} there and {shape:?} here (`new` lets it begin anew)",
+                    data.shape().to_vec()
+                )),
+                None => faults.push(format!("`{path}` is not there (`new` lets it begin anew)")),
+            }
+        }
+        let unused: Vec<String> = stored.into_keys().collect();
+        for path in unused {
+            match skip.match_path(&path) {
+                true => done.skipped.push(path),
+                false => faults.push(format!(
+                    "`{path}` is there and not in the model (`skip` leaves it out)"
+                )),
+            }
+        }
+        if !faults.is_empty() {
+            return Err(mismatch(file, &faults));
+        }
+        Ok((weights::fill(model, taken), done))
+    }
+
+    /// The module with the parameters that do not learn held fast.
+    ///
+    /// # Errors
+    /// A pattern that is no regular expression, or found in no parameter.
+    pub fn frozen<M: Module>(&self, model: M) -> Result<M> {
+        if self.freeze.is_empty() {
+            return Ok(model);
+        }
+        let patterns = Patterns::new("freeze", &self.freeze)?;
+        let all = parameters::list(&model);
+        patterns.all_found(all.iter().map(|p| p.path.as_str()))?;
+        let held: Vec<_> = all
+            .iter()
+            .filter(|p| patterns.match_path(&p.path))
+            .map(|p| p.id)
+            .collect();
+        if held.len() == all.len() {
+            return Err(Error::usage(
+                "[init] freeze matches every parameter: nothing is left to learn",
+            ));
+        }
+        Ok(model.freeze_group(ParamGroup::from_ids(held)))
+    }
+
+    /// The learning rate of each parameter, relative to that of the schedule.
+    pub fn lr_scale(&self, layers: usize) -> Option<LrScale<'static>> {
+        let decay = self.layer_lr_decay?;
+        Some(Box::new(move |path: &str| {
+            decay.powi(depth_from_end(path, layers))
+        }))
+    }
+}
+
+/// Layers between a parameter and the heads: 0 for these and the last norm, 1 for the last block … and one more
+/// than blocks for what comes before them.
+fn depth_from_end(path: &str, layers: usize) -> i32 {
+    let block = path.split_once("blocks.").and_then(|(_, rest)| {
+        let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        number.parse::<usize>().ok()
+    });
+    let before = ["embedding", "position", "segments", "stem", "class_token"];
+    let depth = match block {
+        Some(block) => layers.saturating_sub(block),
+        None if before.iter().any(|part| path.contains(part)) => layers + 1,
+        None => 0,
+    };
+    i32::try_from(depth).unwrap_or(i32::MAX)
+}
+
+/// Differences that a message lists before it only counts them.
+const LISTED: usize = 12;
+
+fn mismatch(file: &Path, faults: &[String]) -> Error {
+    let mut text = format!("[init] the weights of {} do not fit:", file.display());
+    for fault in faults.iter().take(LISTED) {
+        text.push_str("\n  ");
+        text.push_str(fault);
+    }
+    if faults.len() > LISTED {
+        text.push_str(&format!("\n  and {} more", faults.len() - LISTED));
+    }
+    Error::usage(text)
+}
+
+impl std::fmt::Display for Transferred {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} parameters taken", self.loaded.len())?;
+        for (what, paths) in [
+            ("resampled", &self.resampled),
+            ("new", &self.new),
+            ("left out", &self.skipped),
+        ] {
+            if !paths.is_empty() {
+                write!(f, "; {what}: {}", paths.join(", "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::depth_from_end;
+
+    #[test]
+    fn layers_count_from_the_heads() {
+        let depth = |path| depth_from_end(path, 4);
+        assert_eq!(depth("head.weight"), 0);
+        assert_eq!(depth("model.stack.final_norm.Layer.gamma"), 0);
+        assert_eq!(
+            depth("model.stack.blocks.3.attention.MultiHead.query.weight"),
+            1
+        );
+        assert_eq!(
+            depth("model.stack.blocks.0.feed_forward.Dense.up.weight"),
+            4
+        );
+        assert_eq!(depth("model.embedding.weight"), 5);
+    }
+}

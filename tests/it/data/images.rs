@@ -6,19 +6,12 @@ use std::path::Path;
 use super::{Folder, data_config, gzip, shared};
 use formwork::data::batch::ImageItem;
 use formwork::data::images::read_image;
-use formwork::data::{Data, Item, Places, Request, Source, Split, Tokenizers, View, prepare};
+use formwork::data::manifest::Manifest;
+use formwork::data::{Data, Item, Places, Source, Split};
 use formwork::error::Result;
 
-/// What `[data]` written like this gives.
 pub fn prepared(places: &Places, data: &str, seed: u64) -> Result<Data> {
-    let request = Request {
-        tokenizer: None,
-        saved: &Tokenizers::default(),
-        places,
-        seed,
-        view: &View::default(),
-    };
-    prepare(&data_config(data), &request)
+    super::prepared(data, None, places, seed)
 }
 
 pub fn image(source: &dyn Source, sample: u64, draw: u64) -> ImageItem {
@@ -243,6 +236,15 @@ fn an_archive_is_found_and_anchored_like_a_file() {
     let near = root.canonicalize().unwrap().join("near.tgz/a/b");
     assert_eq!(places.anchored(Path::new("near.tgz/a/b")), near);
     assert!(places.resolve(Path::new("set/y.tar.gz/train")).is_err());
+}
+
+#[test]
+fn the_manifests_show_how_they_are_read() {
+    for name in ["fashion_mnist", "cifar10"] {
+        let example: toml::Table = toml::from_str(&Manifest::find(name).unwrap().example).unwrap();
+        let config = data_config(&toml::to_string(&example["data"]).unwrap());
+        assert_eq!((config.kind(), config.faults(None)), ("images", Vec::new()));
+    }
 }
 
 #[test]

@@ -6,7 +6,9 @@
 pub mod build;
 mod changes;
 pub mod check;
+mod follow;
 mod load;
+pub mod measure;
 mod read;
 pub mod run;
 mod show;

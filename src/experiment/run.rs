@@ -1,12 +1,12 @@
 //! A run from its first file to its last: new, fresh, resumed, or opened for use.
 
+use super::follow::Follower;
 use super::{Experiment, Loaded, build, changes, resolved_toml, start, used};
 use crate::data::{Data, Places, Tokenizers};
 use crate::error::{Error, Result};
-use crate::generate::{Generator, Sampling};
 use crate::task::Objective;
 use crate::train::checkpoint::{self, Checkpoint};
-use crate::train::job::{Job, Observer, Outcome, Report};
+use crate::train::job::{Job, Outcome, Report};
 use crate::train::journal::Journal;
 use crate::train::machine::Machine;
 use crate::train::run_dir::{self, Existing, RunDir};
@@ -246,6 +246,7 @@ fn launch(
         experiment: experiment.clone(),
         tokenizers: data.tokenizers.clone(),
         context: data.shape.context,
+        texts: data.pairs.valid.clone(),
         samples,
     };
     let outcome = train::run(model, job, Box::new(observer), view, &experiment.name)?;
@@ -261,49 +262,4 @@ fn launch(
 /// Where an experiment's data is looked for.
 pub fn places(loaded: &Loaded) -> Places {
     Places::new(loaded.path.parent())
-}
-
-/// Passes reports on and samples text at evaluations.
-struct Follower {
-    options: Options,
-    experiment: Experiment,
-    tokenizers: Tokenizers,
-    context: usize,
-    samples: Option<Journal>,
-}
-
-impl Observer<Objective> for Follower {
-    fn report(&mut self, report: &Report) {
-        (self.options.report)(report);
-    }
-
-    fn evaluated(&mut self, step: u64, model: &Objective) -> Result<()> {
-        let (Some(config), Some(tokenizer), Some(samples), Some(decoder)) = (
-            &self.experiment.train.sample,
-            &self.tokenizers.text,
-            &mut self.samples,
-            model.language_model(),
-        ) else {
-            return Ok(());
-        };
-        let sampling = Sampling {
-            temperature: config.temperature,
-            seed: self.experiment.seed,
-            ..Sampling::default()
-        };
-        let prompt = tokenizer.encode(&config.prompt)?;
-        let mut generator = Generator::new(decoder, self.context, &prompt)?;
-        for _ in 0..config.tokens {
-            generator.next(&sampling);
-        }
-        let text = tokenizer.decode(generator.tokens());
-        let line = serde_json::json!({ "step": step, "prompt": config.prompt, "text": text });
-        samples.append(&line)?;
-        (self.options.sample)(step, &text);
-        Ok(())
-    }
-
-    fn commit_samples(&mut self) -> Result<u64> {
-        self.samples.as_mut().map_or(Ok(0), Journal::commit)
-    }
 }

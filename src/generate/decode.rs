@@ -1,41 +1,33 @@
 //! `[decode]`: how a text is written for a source text, and how that is measured.
 
+use super::beam::BeamConfig;
 use serde::{Deserialize, Serialize};
 
 /// The knobs of decoding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DecodeConfig {
-    /// Hypotheses that are followed at a time; 1 takes the likeliest token each time.
-    pub beam: usize,
-    /// Hypotheses are compared by log p / length^penalty (Ott et al. 2018, lenpen); 0 compares log p itself.
-    pub length_penalty: f64,
-    /// A target has at most this many times the tokens of its source …
-    pub max_ratio: f64,
-    /// … and this many more.
-    pub max_extra: usize,
-    /// Sources that are decoded together.
-    pub batch_size: usize,
-    /// What decoded texts are measured by.
-    pub metrics: Vec<TextMetric>,
-    /// Beam of the evaluations on the way.
+    /// How `translate` and `eval` search for a text.
+    pub search: BeamConfig,
+    /// Beam of the evaluations on the way; otherwise they search alike.
     pub valid_beam: usize,
     /// Sources that evaluations on the way decode, the first ones of the split; 0 for none, all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_items: Option<usize>,
+    /// Sources that are decoded together.
+    pub batch_size: usize,
+    /// What decoded texts are measured by.
+    pub metrics: Vec<TextMetric>,
 }
 
 impl Default for DecodeConfig {
     fn default() -> Self {
         Self {
-            beam: 4,
-            length_penalty: 1.0,
-            max_ratio: 1.5,
-            max_extra: 10,
-            batch_size: 64,
-            metrics: vec![TextMetric::Bleu, TextMetric::Chrf],
+            search: BeamConfig::default(),
             valid_beam: 1,
             valid_items: None,
+            batch_size: 64,
+            metrics: vec![TextMetric::Bleu, TextMetric::Chrf],
         }
     }
 }
@@ -52,7 +44,7 @@ pub enum TextMetric {
     Ter,
     /// F1 of ROUGE-1, ROUGE-2 and ROUGE-L, 0 to 1, with the stemmer.
     Rouge,
-    /// Share of targets that are exactly the reference.
+    /// Share of texts that are exactly a reference.
     ExactMatch,
 }
 
@@ -77,28 +69,32 @@ impl DecodeConfig {
         metrics.flat_map(|metric| metric.names()).copied()
     }
 
+    /// How evaluations on the way search.
+    pub fn valid_search(&self) -> BeamConfig {
+        BeamConfig {
+            beam: self.valid_beam,
+            n_best: 1,
+            ..self.search.clone()
+        }
+    }
+
     /// All faults of its keys.
     pub fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
+        let mut faults = self.search.faults("decode.search");
         for (key, value) in [
-            ("beam", self.beam),
             ("valid_beam", self.valid_beam),
             ("batch_size", self.batch_size),
+            ("beam", self.search.beam.max(1)),
         ] {
             if !(1..=MOST).contains(&value) {
-                faults.push(format!("{key} = {value} is not between 1 and {MOST}"));
+                faults.push(format!("[decode] {key} = {value} is not between 1 and {MOST}"));
             }
         }
-        for (key, value) in [
-            ("length_penalty", self.length_penalty),
-            ("max_ratio", self.max_ratio),
-        ] {
-            if !(value >= 0.0 && value.is_finite()) {
-                faults.push(format!("{key} = {value:?} must be 0 or more"));
+        for (i, metric) in self.metrics.iter().enumerate() {
+            if self.metrics[..i].contains(metric) {
+                let name = metric.names()[0];
+                faults.push(format!("[decode] metrics names {name} twice"));
             }
-        }
-        if self.max_ratio == 0.0 && self.max_extra == 0 {
-            faults.push("max_extra = 0 leaves no token to write where max_ratio = 0.0".into());
         }
         faults
     }

@@ -1,8 +1,10 @@
 //! Text from a trained decoder: one token at a time, with a key-value cache.
 
+pub mod beam;
 pub mod decode;
 pub mod sampling;
 pub mod text;
+pub mod translate;
 
 use crate::error::{Error, Result};
 use crate::model::Decoder;
@@ -12,6 +14,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 pub use decode::{DecodeConfig, TextMetric};
 pub use sampling::Sampling;
 pub use text::{Stops, TextStream};
+pub use translate::{Translator, Written};
 
 /// Decodes from a model in evaluation mode.
 pub struct Generator<'a> {

@@ -216,6 +216,13 @@ impl DecoderCache {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// The same cache for other rows: row i becomes that of `rows[i]`.
+    pub fn select(&mut self, rows: &Tensor<1, Int>) {
+        for layer in &mut self.layers {
+            layer.select(rows);
+        }
+    }
 }
 
 impl Decoder {

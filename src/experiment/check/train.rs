@@ -1,7 +1,7 @@
 //! The sense of everything but the model and the data: name, task, optimizer, schedule, `[train]`, `[expect]`.
 
 use super::Sense;
-use crate::data::{DataConfig, Split};
+use crate::data::{DataConfig, Gives, Split};
 use crate::device::DeviceName;
 use crate::generate::DecodeConfig;
 use crate::task::TaskConfig;
@@ -78,7 +78,16 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     }
     let batch = sense.count("train.batch_size", c.batch_size, MOST_ITEMS);
     let micro = c.micro_batch_size();
-    if batch && (micro == 0 || micro > c.batch_size) {
+    if let Some(tokens) = c.batch_tokens {
+        sense.count("train.batch_tokens", tokens, MOST_ITEMS);
+        sense.count("train.micro_batch_size", micro, MOST_ITEMS);
+        if !has_lengths(data) {
+            sense.fault(
+                &["train.batch_tokens", "data.kind"],
+                "batch_tokens has no effect where all examples are of one length; set batch_size",
+            );
+        }
+    } else if batch && (micro == 0 || micro > c.batch_size) {
         sense.fault(
             &["train.micro_batch_size", "train.batch_size"],
             format!(
@@ -127,6 +136,14 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
         sense.fault(&["train.device"], error.to_string());
     }
     evaluations(sense, c, data);
+}
+
+/// Whether examples differ in length.
+fn has_lengths(data: &DataConfig) -> bool {
+    match data.set().gives() {
+        Gives::Pairs | Gives::Labelled => true,
+        Gives::Text | Gives::Images => false,
+    }
 }
 
 /// Keys about evaluations that never happen.

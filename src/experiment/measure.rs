@@ -1,0 +1,83 @@
+//! Texts that a model writes, measured against references.
+
+use crate::data::Texts;
+use crate::error::Result;
+use crate::evaluate::bleu::Bleu;
+use crate::evaluate::chrf::Chrf;
+use crate::evaluate::rouge::{Rouge, RougeOptions};
+use crate::evaluate::ter::Ter;
+use crate::generate::beam::BeamConfig;
+use crate::generate::{TextMetric, Translator};
+use std::collections::BTreeMap;
+
+/// Metrics of what `translator` writes for the first `items` sources; empty when there is no source or no metric.
+///
+/// # Errors
+/// Those of [`Translator::write`].
+pub fn measured(
+    translator: &Translator,
+    texts: &Texts,
+    items: usize,
+    search: &BeamConfig,
+    metrics: &[TextMetric],
+) -> Result<BTreeMap<String, f64>> {
+    let count = items.min(texts.len());
+    if count == 0 || metrics.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let sources: Vec<&str> = texts.sources[..count].iter().map(String::as_str).collect();
+    let written: Vec<String> = translator
+        .write(&sources, search)?
+        .into_iter()
+        .map(|best| best.into_iter().next().map(|w| w.text).unwrap_or_default())
+        .collect();
+    Ok(compared(&written, &texts.references[..count], metrics))
+}
+
+/// Metrics of texts against their references.
+pub fn compared(
+    written: &[String],
+    references: &[Vec<String>],
+    metrics: &[TextMetric],
+) -> BTreeMap<String, f64> {
+    let pairs = || written.iter().zip(references);
+    let mut values = BTreeMap::new();
+    let mut keep = |name: &str, value: f64| {
+        values.insert(name.to_string(), value);
+    };
+    for metric in metrics {
+        match metric {
+            TextMetric::Bleu => {
+                let mut bleu = Bleu::default();
+                pairs().for_each(|(text, references)| bleu.add(text, references));
+                keep("bleu", bleu.score().score);
+            }
+            TextMetric::Chrf => {
+                let mut chrf = Chrf::default();
+                pairs().for_each(|(text, references)| chrf.add(text, references));
+                keep("chrf", chrf.score().score);
+            }
+            TextMetric::Ter => {
+                let mut ter = Ter::default();
+                pairs().for_each(|(text, references)| ter.add(text, references));
+                keep("ter", ter.score().score);
+            }
+            TextMetric::Rouge => {
+                let mut rouge = Rouge::new(RougeOptions { stemmer: true });
+                pairs().for_each(|(text, references)| {
+                    rouge.add(text, references);
+                });
+                let score = rouge.score();
+                keep("rouge_1", score.rouge_1.f1);
+                keep("rouge_2", score.rouge_2.f1);
+                keep("rouge_l", score.rouge_l.f1);
+            }
+            TextMetric::ExactMatch => {
+                let right = |(text, references): &(&String, &Vec<String>)| references.contains(text);
+                let hits = pairs().filter(right).count();
+                keep("exact_match", hits as f64 / written.len() as f64);
+            }
+        }
+    }
+    values
+}

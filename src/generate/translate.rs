@@ -1,0 +1,241 @@
+//! Texts for texts: sources are encoded in batches of like lengths, targets are searched for with key-value caches.
+//!
+//! A decoder that goes on after its source (prefix language model) reads sources of one length together, since a
+//! row has no place for filling between a source and its target.
+
+use super::beam::{BeamConfig, NextScores, Rules, Sentence, search};
+use super::decode::DecodeConfig;
+use crate::data::Tokenizers;
+use crate::error::{Error, Result};
+use crate::model::decoder::{DecoderCache, DecoderInput};
+use crate::model::encoder_decoder::{EncoderDecoderCache, Source};
+use crate::model::{Decoder, EncoderDecoder};
+use crate::nn::pass::Pass;
+use crate::task::{Objective, PrefixLm, prefix_lm};
+use burn::tensor::{Device, Int, Tensor, TensorData, activation};
+
+/// A text that was written for a source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// The text.
+    pub text: String,
+    /// Log-probability of its tokens and the end mark.
+    pub log_prob: f64,
+    /// What hypotheses are compared by.
+    pub score: f64,
+}
+
+enum Network<'a> {
+    EncoderDecoder(&'a EncoderDecoder),
+    Prefix(&'a PrefixLm),
+}
+
+/// Writes texts with a model in evaluation mode.
+pub struct Translator<'a> {
+    network: Network<'a>,
+    tokenizers: &'a Tokenizers,
+    batch_size: usize,
+    /// Tokens of the longest source.
+    longest: usize,
+    device: Device,
+}
+
+impl<'a> Translator<'a> {
+    /// For a model that writes texts for texts; `None` for any other. `longest` is the length of its training
+    /// inputs.
+    pub fn new(
+        model: &'a Objective,
+        tokenizers: &'a Tokenizers,
+        config: &DecodeConfig,
+        longest: usize,
+    ) -> Option<Self> {
+        let (network, device) = match model {
+            Objective::Translation(task) => (
+                Network::EncoderDecoder(&task.model),
+                task.model.embedding.weight.val().device(),
+            ),
+            Objective::PrefixLm(task) => (
+                Network::Prefix(task),
+                task.model.embedding.weight.val().device(),
+            ),
+            Objective::CausalLm(_)
+            | Objective::MaskedLm(_)
+            | Objective::TextClassification(_)
+            | Objective::ImageClassification(_) => return None,
+        };
+        Some(Self {
+            network,
+            tokenizers,
+            batch_size: config.batch_size.max(1),
+            longest,
+            device,
+        })
+    }
+
+    /// The best texts for each source, in the order of the sources.
+    ///
+    /// # Errors
+    /// A run without tokenizers, a text that they cannot encode, scores that are not numbers.
+    pub fn write(&self, sources: &[&str], config: &BeamConfig) -> Result<Vec<Vec<Written>>> {
+        let (Some(reads), Some(writes)) = (&self.tokenizers.text, self.tokenizers.of_targets())
+        else {
+            return Err(Error::usage("the run has no tokenizer: its tokens stand for no text"));
+        };
+        let end = reads.marks()?.end;
+        let rules = Rules::of(writes)?;
+        let begin = writes.marks()?.begin;
+        let mut ids = sources
+            .iter()
+            .enumerate()
+            .map(|(number, text)| {
+                let mut ids = reads.encode(text)?;
+                ids.truncate(self.longest.saturating_sub(1));
+                ids.push(end);
+                Ok((number, ids))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        // Stable: equal lengths stay in order.
+        ids.sort_by_key(|(_, ids)| ids.len());
+        let mut written: Vec<Vec<Written>> = vec![Vec::new(); sources.len()];
+        for batch in self.batches(&ids) {
+            let sentences: Vec<Sentence> = batch
+                .iter()
+                .map(|(_, ids)| Sentence {
+                    first: begin,
+                    max_len: self.room(ids.len(), config),
+                })
+                .collect();
+            let rows: Vec<&[u32]> = batch.iter().map(|(_, ids)| ids.as_slice()).collect();
+            let mut model = self.read(&rows);
+            let found = search(model.as_mut(), &sentences, &rules, config)?;
+            for ((number, _), found) in batch.iter().zip(found) {
+                let texts = found.into_iter().map(|hypothesis| Written {
+                    text: writes.decode_text(&hypothesis.tokens),
+                    log_prob: hypothesis.log_prob,
+                    score: hypothesis.score,
+                });
+                written[*number] = texts.collect();
+            }
+        }
+        Ok(written)
+    }
+
+    /// Tokens that a target of a source may have: as many as the search allows and the model can place.
+    fn room(&self, source: usize, config: &BeamConfig) -> usize {
+        let limit = match self.network {
+            Network::EncoderDecoder(model) => model.max_len(),
+            Network::Prefix(task) => task.model.max_len().map(|n| n.saturating_sub(source)),
+        };
+        let wanted = config.max_len(source);
+        limit.map_or(wanted, |limit| wanted.min(limit)).max(1)
+    }
+
+    /// Runs of sources, short ones first, that are decoded together.
+    fn batches<'b>(&self, ids: &'b [(usize, Vec<u32>)]) -> Vec<&'b [(usize, Vec<u32>)]> {
+        match self.network {
+            Network::EncoderDecoder(_) => ids.chunks(self.batch_size).collect(),
+            Network::Prefix(_) => ids
+                .chunk_by(|a, b| a.1.len() == b.1.len())
+                .flat_map(|alike| alike.chunks(self.batch_size))
+                .collect(),
+        }
+    }
+
+    /// Reads the sources.
+    fn read(&self, rows: &[&[u32]]) -> Box<dyn NextScores + 'a> {
+        let cols = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+        let lengths: Vec<usize> = rows.iter().map(|row| row.len()).collect();
+        let filled = rows.iter().flat_map(|row| {
+            let filling = std::iter::repeat_n(0, cols - row.len());
+            row.iter().map(|id| *id as i32).chain(filling)
+        });
+        let ids = TensorData::new(filled.collect::<Vec<i32>>(), [rows.len(), cols]);
+        let ids: Tensor<2, Int> = Tensor::from_data(ids, &self.device);
+        let pass = Pass::evaluation();
+        match self.network {
+            Network::EncoderDecoder(model) => {
+                let uneven = lengths.iter().any(|n| *n < cols);
+                Box::new(Pair {
+                    source: model.encode(ids, uneven.then_some(lengths), &pass),
+                    cache: model.cache(),
+                    model,
+                })
+            }
+            Network::Prefix(task) => {
+                let mut cache = task.model.cache();
+                let mut input = DecoderInput::new(ids);
+                if task.sees_whole_source() {
+                    input.blocked = Some(prefix_lm::prefix_mask(&lengths, cols, &self.device));
+                }
+                // Only what it leaves in the cache is of use.
+                drop(task.model.forward(input, Some(&mut cache), &pass));
+                Box::new(Prefix {
+                    model: &task.model,
+                    cache,
+                    device: self.device.clone(),
+                })
+            }
+        }
+    }
+}
+
+/// An encoder-decoder with the sources it has read.
+struct Pair<'a> {
+    model: &'a EncoderDecoder,
+    source: Source,
+    cache: EncoderDecoderCache,
+}
+
+impl NextScores for Pair<'_> {
+    fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
+        let ids = column(tokens, &self.source.states.device());
+        let pass = Pass::evaluation();
+        let cache = Some(&mut self.cache);
+        let hidden = self.model.decode(ids, &self.source, cache, &pass);
+        Ok(log_probs(self.model.logits(hidden)))
+    }
+
+    fn select(&mut self, rows: &[usize]) -> Result<()> {
+        self.source = self.source.select(rows);
+        let numbers = numbers(rows, &self.source.states.device());
+        self.cache.select(&numbers);
+        Ok(())
+    }
+}
+
+/// A decoder with the sources it has read.
+struct Prefix<'a> {
+    model: &'a Decoder,
+    cache: DecoderCache,
+    device: Device,
+}
+
+impl NextScores for Prefix<'_> {
+    fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
+        let input = DecoderInput::new(column(tokens, &self.device));
+        let cache = Some(&mut self.cache);
+        let hidden = self.model.forward(input, cache, &Pass::evaluation());
+        Ok(log_probs(self.model.logits(hidden)))
+    }
+
+    fn select(&mut self, rows: &[usize]) -> Result<()> {
+        self.cache.select(&numbers(rows, &self.device));
+        Ok(())
+    }
+}
+
+fn column(tokens: &[u32], device: &Device) -> Tensor<2, Int> {
+    let ids: Vec<i32> = tokens.iter().map(|t| *t as i32).collect();
+    Tensor::from_data(TensorData::new(ids, [tokens.len(), 1]), device)
+}
+
+fn numbers(rows: &[usize], device: &Device) -> Tensor<1, Int> {
+    let rows: Vec<i32> = rows.iter().map(|row| *row as i32).collect();
+    Tensor::from_data(TensorData::new(rows.clone(), [rows.len()]), device)
+}
+
+/// Log-probabilities `[rows, vocab]` from scores `[rows, 1, vocab]`.
+fn log_probs(logits: Tensor<3>) -> Vec<f32> {
+    let data = activation::log_softmax(logits, 2).into_data();
+    data.iter::<f32>().collect()
+}

@@ -5,6 +5,7 @@ pub mod encoder;
 pub mod encoder_decoder;
 pub mod heads;
 pub mod preset;
+pub mod source;
 
 use crate::data::Shape;
 use crate::nn::Kind;

@@ -73,6 +73,20 @@ const PRESETS: &[(&str, &str)] = presets![
     "bloom-560m",
     "bloom-7b1",
     "bloom",
+    "bert-tiny",
+    "bert-mini",
+    "bert-small",
+    "bert-medium",
+    "bert-base",
+    "bert-large",
+    "roberta-base",
+    "roberta-large",
+    "transformer-tiny",
+    "transformer-base",
+    "transformer-big",
+    "bart-base",
+    "marian-base",
+    "t5-small",
 ];
 
 /// The names, small families first.

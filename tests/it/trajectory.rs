@@ -45,14 +45,16 @@ impl Steps {
     }
 }
 
-/// Trains as an oracle did, and holds every loss, norm and rate against its curves; `losses` names a curve and says
-/// which of the step's sums it is. The trained model.
+/// A curve of an oracle by its name, and which of a step's sums it is.
+pub type Curve<'a> = (&'a str, fn(&StepOutput) -> f64);
+
+/// Trains as an oracle did, and holds every loss, norm and rate against its curves. The trained model.
 pub fn follow<M: Task>(
     model: M,
     oracle: &Oracle,
     recipe: &Recipe,
     batches: impl Fn(usize) -> Vec<Batch>,
-    losses: &[(&str, fn(&StepOutput) -> f64)],
+    losses: &[Curve],
 ) -> M {
     let mut model = name_parameters(model);
     let curves: Vec<Vec<f64>> = losses

@@ -36,7 +36,13 @@ impl Observer<Objective> for Follower {
             return Ok(BTreeMap::new());
         };
         let items = config.valid_items.unwrap_or(usize::MAX);
-        measured(&translator, texts, items, &config.valid_search(), &config.metrics)
+        measured(
+            &translator,
+            texts,
+            items,
+            &config.valid_search(),
+            &config.metrics,
+        )
     }
 
     fn evaluated(&mut self, step: u64, model: &Objective) -> Result<()> {

@@ -73,7 +73,8 @@ pub fn compared(
                 keep("rouge_l", score.rouge_l.f1);
             }
             TextMetric::ExactMatch => {
-                let right = |(text, references): &(&String, &Vec<String>)| references.contains(text);
+                let right =
+                    |(text, references): &(&String, &Vec<String>)| references.contains(text);
                 let hits = pairs().filter(right).count();
                 keep("exact_match", hits as f64 / written.len() as f64);
             }

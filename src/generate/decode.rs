@@ -87,7 +87,9 @@ impl DecodeConfig {
             ("beam", self.search.beam.max(1)),
         ] {
             if !(1..=MOST).contains(&value) {
-                faults.push(format!("[decode] {key} = {value} is not between 1 and {MOST}"));
+                faults.push(format!(
+                    "[decode] {key} = {value} is not between 1 and {MOST}"
+                ));
             }
         }
         for (i, metric) in self.metrics.iter().enumerate() {

@@ -79,7 +79,9 @@ impl<'a> Translator<'a> {
     pub fn write(&self, sources: &[&str], config: &BeamConfig) -> Result<Vec<Vec<Written>>> {
         let (Some(reads), Some(writes)) = (&self.tokenizers.text, self.tokenizers.of_targets())
         else {
-            return Err(Error::usage("the run has no tokenizer: its tokens stand for no text"));
+            return Err(Error::usage(
+                "the run has no tokenizer: its tokens stand for no text",
+            ));
         };
         let end = reads.marks()?.end;
         let rules = Rules::of(writes)?;

@@ -1,6 +1,5 @@
 //! What turns hidden states into scores: BERT's head for masked tokens, and classes of whole texts.
 
-use super::ModelInputs;
 use super::encoder::{Encoder, EncoderConfig};
 use crate::kernel::{self, Activation};
 use crate::nn::init::{Init, Role};
@@ -23,16 +22,15 @@ pub struct MlmHead {
 }
 
 impl MlmHead {
-    /// A head for an encoder of this config.
-    pub fn new(config: &EncoderConfig, inputs: &ModelInputs) -> Self {
-        let init = Init::of_heads(inputs.device, inputs.seed, &config.init);
-        let (d, vocab) = (config.d_model, inputs.shape.vocab_size);
+    /// A head over `vocab` tokens for an encoder of this config.
+    pub fn new(config: &EncoderConfig, vocab: usize, init: &Init) -> Self {
+        let d = config.d_model;
         let (tied, bias) = (config.tie_embeddings, config.head_bias);
         let transform = config.head_transform;
         Self {
-            transform: transform.then(|| Linear::new(d, d, true, Role::Inner, &init)),
-            norm: transform.then(|| config.norm.init(d, &init)),
-            product: (!tied).then(|| Linear::new(d, vocab, bias, Role::Head, &init)),
+            transform: transform.then(|| Linear::new(d, d, true, Role::Inner, init)),
+            norm: transform.then(|| config.norm.init(d, init)),
+            product: (!tied).then(|| Linear::new(d, vocab, bias, Role::Head, init)),
             bias: (tied && bias).then(|| init.vector(vocab, 0.0)),
         }
     }

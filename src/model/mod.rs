@@ -7,6 +7,7 @@ pub mod heads;
 pub mod image;
 pub mod preset;
 pub mod resnet;
+pub mod source;
 pub mod vision;
 
 use crate::data::Shape;

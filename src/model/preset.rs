@@ -109,6 +109,20 @@ const PRESETS: &[(&str, &str)] = presets![
     "resnet34",
     "resnet50",
     "resnet101",
+    "bert-tiny",
+    "bert-mini",
+    "bert-small",
+    "bert-medium",
+    "bert-base",
+    "bert-large",
+    "roberta-base",
+    "roberta-large",
+    "transformer-tiny",
+    "transformer-base",
+    "transformer-big",
+    "bart-base",
+    "marian-base",
+    "t5-small",
 ];
 
 /// The names, small families first.

@@ -79,6 +79,14 @@ pub(super) fn pairs(batch: &Batch) -> &PairBatch {
     }
 }
 
+/// Tokens of some texts, without what fills rows up.
+pub(super) fn tokens(texts: &TextBatch) -> u64 {
+    match &texts.lengths {
+        Some(lengths) => lengths.iter().map(|n| *n as u64).sum(),
+        None => texts.inputs.len() as u64,
+    }
+}
+
 /// The images of a batch.
 pub(super) fn images(batch: &Batch) -> &ImageBatch {
     match &batch.content {

@@ -74,7 +74,7 @@ impl TaskConfig {
                 Objective::Translation(Translation::new(m.init(inputs), c, seed))
             }
             (Self::Translation(c), ModelConfig::Decoder(m)) => {
-                Objective::PrefixLm(PrefixLm::new(m.init(inputs), c, seed))
+                Objective::PrefixLm(PrefixLm::new(m, c, inputs))
             }
             (Self::TextClassification(c), ModelConfig::Encoder(m)) => {
                 Objective::TextClassification(TextClassification::new(m, c, inputs))

@@ -76,8 +76,8 @@ impl MaskedLm {
         let pairs = config.pairs != Pairs::None;
         Self {
             model: model.init(inputs),
+            head: MlmHead::new(model, inputs.shape.vocab_size, &init),
             pair_head: pairs.then(|| Linear::new(model.d_model, 2, true, Role::Head, &init)),
-            head: MlmHead::new(model, inputs),
             pairs: config.pairs,
             seed: inputs.seed,
         }
@@ -117,7 +117,7 @@ impl MaskedLm {
         let scores = self.scores(texts, &device, pass);
         let (_, targets) = scored(texts);
         let mut output = StepOutput {
-            items: texts.inputs.len() as u64,
+            items: host::tokens(texts),
             ..StepOutput::default()
         };
         output

@@ -6,11 +6,11 @@
 
 use super::output::{StepOutput, Sum};
 use super::{Task, TranslationConfig, host, translation};
-use crate::data::NOT_SCORED;
 use crate::data::batch::{Batch, PairBatch};
+use crate::data::{NOT_SCORED, Shape};
 use crate::kernel;
-use crate::model::Decoder;
 use crate::model::decoder::DecoderInput;
+use crate::model::{Decoder, DecoderConfig, ModelInputs};
 use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
@@ -34,11 +34,19 @@ struct Joined {
 }
 
 impl PrefixLm {
-    /// `seed` draws dropout.
-    pub fn new(model: Decoder, config: &TranslationConfig, seed: u64) -> Self {
+    /// A decoder of this config that can place a longest source and a longest target in one row.
+    pub fn new(model: &DecoderConfig, config: &TranslationConfig, inputs: &ModelInputs) -> Self {
+        let shape = Shape {
+            context: 2 * inputs.shape.context,
+            ..inputs.shape.clone()
+        };
+        let inputs = ModelInputs {
+            shape: &shape,
+            ..*inputs
+        };
         Self {
-            model,
-            seed,
+            model: model.init(&inputs),
+            seed: inputs.seed,
             label_smoothing: config.label_smoothing,
             bidirectional_source: config.bidirectional_source,
         }
@@ -86,10 +94,11 @@ pub fn prefix_mask(sources: &[usize], cols: usize, device: &Device) -> Tensor<4,
     )
 }
 
-/// Each row's source and target next to each other, filled up on the right.
+/// Each row's source and target next to each other, filled up on the right: to the longest source and the longest
+/// target of the step, so that the same elements are dropped however the step is cut into micro-batches.
 fn joined(pairs: &PairBatch) -> Joined {
     let lengths = pairs.source_lengths.iter().zip(&pairs.target_lengths);
-    let cols = lengths.clone().map(|(s, t)| s + t).max().unwrap_or(0);
+    let cols = pairs.source_cols + pairs.target_cols;
     let mut joined = Joined {
         inputs: Vec::new(),
         targets: Vec::new(),

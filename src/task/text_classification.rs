@@ -99,10 +99,7 @@ impl TextClassification {
 
     fn output(&self, batch: &Batch, texts: &TextBatch, scores: &Tensor<2>) -> StepOutput {
         let mut output = StepOutput {
-            items: match &texts.lengths {
-                Some(lengths) => lengths.iter().map(|n| *n as u64).sum(),
-                None => texts.inputs.len() as u64,
-            },
+            items: host::tokens(texts),
             ..StepOutput::default()
         };
         let labels = labels(texts);

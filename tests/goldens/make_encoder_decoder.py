@@ -1,4 +1,5 @@
-"""Oracles of the encoder-decoders: torch's nn.Transformer and tiny random Marian and BART models of HF transformers.
+"""Oracles of the encoder-decoders: torch's nn.Transformer and tiny random Marian, BART and T5 models of HF
+transformers.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
@@ -31,7 +32,12 @@ bart.safetensors, `BartForConditionalGeneration`: post-LN layers, a norm on the 
 learned positions whose first two rows are not used (position p is row p + 2), embeddings not scaled, erf GELU,
 `weight.final_logits_bias` as in Marian. <s> = 0, padding = 1, </s> = 2, which starts the decoder too.
 
-In both, the embeddings are made without `padding_idx`, which would drop the padding row's gradient, where Marian's
+t5.safetensors, `T5ForConditionalGeneration` (v1.0): pre-norm layers of RMS norms (epsilon 1e-6) without biases, a norm
+after each stack, scores without 1/sqrt(d), a relative bias of 8 buckets up to a distance of 16 for each stack, which
+its first layer holds and self-attention alone adds; hidden states times 24^-0.5 before the product with the shared
+embeddings; no logits bias. 0 pads and starts, 1 ends.
+
+In these three, the embeddings are made without `padding_idx`, which would drop the padding row's gradient, where Marian's
 start token has its own. `loss` is the mean cross-entropy over the non-padding labels, no smoothing.
 """
 
@@ -134,12 +140,15 @@ def transformer(name, norm_first):
 
 
 def hf_pair(name, model, batch, generator):
-    """A model of HF with a bias on its logits."""
+    """A model of HF, maybe with a constant bias on its logits."""
     redraw(model, generator)
     for module in model.modules():
         if isinstance(module, torch.nn.Embedding):
             module.padding_idx = None
-    model.final_logits_bias.copy_(torch.randn(model.final_logits_bias.shape, generator=generator))
+    constant = {}
+    if hasattr(model, "final_logits_bias"):
+        model.final_logits_bias.copy_(torch.randn(model.final_logits_bias.shape, generator=generator))
+        constant = {"weight.final_logits_bias": model.final_logits_bias}
     ids, mask, decoder_ids, decoder_mask, labels = batch.values()
     shifted = model.prepare_decoder_input_ids_from_labels(labels)
     assert torch.equal(shifted * decoder_mask, decoder_ids * decoder_mask), f"{name} shifts its labels otherwise"
@@ -155,7 +164,7 @@ def hf_pair(name, model, batch, generator):
     out.loss.backward()
     tensors = batch | outputs(batch, out.encoder_last_hidden_state, out.decoder_hidden_states[-1], out.logits)
     tensors |= weights(model) | gradients(model)
-    return tensors | {"loss": out.loss, "weight.final_logits_bias": model.final_logits_bias}
+    return tensors | {"loss": out.loss} | constant
 
 
 SHAPE = dict(
@@ -219,9 +228,35 @@ def bart():
     write("bart", hf_pair("bart", model, batch, generator), config)
 
 
+def t5():
+    generator = seeded("t5")
+    config = hf.T5Config(
+        vocab_size=VOCAB,
+        d_model=WIDTH,
+        d_kv=WIDTH // HEADS,
+        d_ff=FEED_FORWARD,
+        num_layers=LAYERS,
+        num_decoder_layers=LAYERS,
+        num_heads=HEADS,
+        relative_attention_num_buckets=8,
+        relative_attention_max_distance=16,
+        dropout_rate=0.0,
+        feed_forward_proj="relu",
+        pad_token_id=0,
+        decoder_start_token_id=0,
+        eos_token_id=1,
+        attn_implementation="eager",
+    )
+    config.architectures = ["T5ForConditionalGeneration"]
+    model = hf.T5ForConditionalGeneration(config).eval()
+    batch = pairs(start=0, end=1, pad=0, first=2, last=VOCAB, generator=generator)
+    write("t5", hf_pair("t5", model, batch, generator), config)
+
+
 if __name__ == "__main__":
     begin(torch, hf)
     transformer("transformer_post", norm_first=False)
     transformer("transformer_pre", norm_first=True)
     marian()
     bart()
+    t5()

@@ -1,7 +1,8 @@
 //! Batches made by hand.
 
 use formwork::data::Split;
-use formwork::data::batch::{Batch, Content, TextBatch};
+use formwork::data::batch::{Batch, Content, PairBatch, TextBatch};
+use std::ops::Range;
 
 /// A batch, a step of its own.
 pub fn of(content: Content, rows: usize) -> Batch {
@@ -29,4 +30,63 @@ pub fn of_texts(inputs: &[i32], targets: &[i32], rows: usize) -> Batch {
         ..TextBatch::default()
     };
     of(Content::Text(texts), rows)
+}
+
+/// These micro-batches as one step.
+pub fn in_one_step(mut micros: Vec<Batch>, step: usize) -> Vec<Batch> {
+    let scored = micros.iter().map(|batch| batch.scored).sum();
+    let rows = micros.iter().map(|batch| batch.rows).sum();
+    let (mut first_row, last) = (0, micros.len() - 1);
+    for (number, batch) in micros.iter_mut().enumerate() {
+        (batch.step_scored, batch.step_rows) = (scored, rows);
+        (batch.first_row, batch.step) = (first_row, step as u64);
+        batch.last = number == last;
+        first_row += batch.rows;
+    }
+    micros
+}
+
+/// Some rows of a batch; `tight` ones are as wide as the longest of them.
+pub fn cut(batch: &Batch, rows: Range<usize>, tight: bool) -> Batch {
+    let longest = |lengths: &[usize], cols: usize| match tight {
+        true => lengths.iter().copied().max().unwrap_or(cols),
+        false => cols,
+    };
+    let columns = |values: &[i32], from: usize, to: usize| -> Vec<i32> {
+        let rows = values.chunks(from).skip(rows.start).take(rows.len());
+        rows.flat_map(|row| row[..to].to_vec()).collect()
+    };
+    let content = match &batch.content {
+        Content::Text(texts) => {
+            let lengths = texts.lengths.as_ref().map(|l| l[rows.clone()].to_vec());
+            let cols = longest(lengths.as_deref().unwrap_or_default(), texts.cols);
+            let part = |values: &Vec<i32>| columns(values, texts.cols, cols);
+            Content::Text(TextBatch {
+                inputs: part(&texts.inputs),
+                targets: part(&texts.targets),
+                documents: texts.documents.as_ref().map(part),
+                segments: texts.segments.as_ref().map(part),
+                labels: texts.labels.as_ref().map(|l| l[rows.clone()].to_vec()),
+                lengths: lengths.filter(|lengths| lengths.iter().any(|n| *n < cols)),
+                cols,
+            })
+        }
+        Content::Pairs(pairs) => {
+            let source_lengths = pairs.source_lengths[rows.clone()].to_vec();
+            let target_lengths = pairs.target_lengths[rows.clone()].to_vec();
+            let source_cols = longest(&source_lengths, pairs.source_cols);
+            let target_cols = longest(&target_lengths, pairs.target_cols);
+            Content::Pairs(PairBatch {
+                source: columns(&pairs.source, pairs.source_cols, source_cols),
+                inputs: columns(&pairs.inputs, pairs.target_cols, target_cols),
+                targets: columns(&pairs.targets, pairs.target_cols, target_cols),
+                source_lengths,
+                target_lengths,
+                source_cols,
+                target_cols,
+            })
+        }
+        Content::Images(_) => panic!("images are all of one size"),
+    };
+    of(content, rows.len())
 }

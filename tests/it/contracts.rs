@@ -35,7 +35,7 @@ fn task(config: &DecoderConfig) -> CausalLm {
     parameters::materialised(parameters::name_parameters(task))
 }
 
-fn ids(values: &[i32], rows: usize) -> Tensor<2, Int> {
+pub fn ids(values: &[i32], rows: usize) -> Tensor<2, Int> {
     let shape = [rows, values.len() / rows];
     Tensor::from_data(TensorData::new(values.to_vec(), shape), &Device::flex())
 }
@@ -56,7 +56,7 @@ fn plain(model: &Decoder, values: &[i32], rows: usize) -> Vec<f32> {
     logits(model, DecoderInput::new(ids(values, rows)))
 }
 
-fn near(a: &[f32], b: &[f32], what: &str) {
+pub fn near(a: &[f32], b: &[f32], what: &str) {
     assert_eq!(a.len(), b.len(), "{what}");
     let scale = b.iter().fold(1e-3f32, |m, x| m.max(x.abs()));
     for (i, (x, y)) in a.iter().zip(b).enumerate() {
@@ -158,6 +158,7 @@ fn packed_documents_equal_documents_alone() {
                 ids: ids(&values, 1),
                 documents: Some(ids(&documents, 1)),
                 positions: Some(ids(&positions, 1)),
+                blocked: None,
             },
         );
         near(&packed[..5 * VOCAB], &plain(&model, first, 1), &name);

@@ -3,15 +3,18 @@
 //! sinusoidal tables of the papers.
 
 use crate::oracle::{Oracle, difference, hf_folder, values};
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
-use formwork::interop::rename::Table;
+use crate::transfer::gradients_of;
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::interop::weights::Array;
 use formwork::interop::{HfModel, read_hf, to_hf};
 use formwork::model::Decoder;
 use formwork::model::decoder::DecoderInput;
 use formwork::nn::pass::Pass;
-use formwork::nn::position::{relative_bias, sinusoidal};
+use formwork::nn::position::{
+    relative_bias,
+    sinusoidal::{self, Layout},
+};
 use std::collections::BTreeMap;
 
 /// Largest difference over largest value of the oracle's tensor. Half of the 1e-4 that we promise, so that the
@@ -44,40 +47,6 @@ impl Golden {
         let model = read_hf(dir.path()).unwrap();
         (dir, model)
     }
-}
-
-/// Gradients by our dotted paths.
-struct Collect<'a> {
-    path: Vec<String>,
-    gradients: &'a Gradients,
-    found: BTreeMap<String, Array>,
-}
-
-impl ModuleVisitor for Collect<'_> {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.path.push(name.to_string());
-    }
-    fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.pop();
-    }
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let path = self.path.join(".");
-        let gradient = param.val().grad(self.gradients);
-        let gradient = gradient.unwrap_or_else(|| panic!("{path} has no gradient"));
-        let shape = gradient.dims().to_vec();
-        let values = values(gradient);
-        self.found.insert(path, Array { shape, values });
-    }
-}
-
-fn gradients(decoder: &Decoder, gradients: &Gradients, table: &Table) -> BTreeMap<String, Array> {
-    let mut visitor = Collect {
-        path: Vec::new(),
-        gradients,
-        found: BTreeMap::new(),
-    };
-    decoder.visit(&mut visitor);
-    table.export(&visitor.found)
 }
 
 /// Mean next-token cross-entropy over all positions.
@@ -116,7 +85,8 @@ pub fn check_model(name: &str, golden: &Golden, model: &HfModel) {
     let off = difference(&ours, &golden.oracle.array("logits").values);
     assert!(off < TOLERANCE, "{name}: logits are off by {off:e}");
     let mut worst = (off, "logits");
-    let found = gradients(&decoder, &loss.backward(), &model.table());
+    let gradients = GradientsParams::from_grads(loss.backward(), &decoder);
+    let found = model.table().export(&gradients_of(&decoder, &gradients));
     let names = golden.weights.keys();
     assert!(found.keys().eq(names.clone()), "{name}: other gradients");
     for weight in names {
@@ -221,7 +191,7 @@ fn sinusoidal_tables() {
             .map(|x| (f64::from(*x) * unit).round() / unit)
             .collect()
     };
-    let five = sinusoidal::table(0, 5, 5, 10_000.0);
+    let five = sinusoidal::table(0, 5, 5, 10_000.0, Layout::Interleaved);
     assert_eq!(rounded(&five[0..5], 3), [0.0, 1.0, 0.0, 1.0, 0.0]);
     assert_eq!(
         rounded(&five[5..10], 3),
@@ -231,7 +201,7 @@ fn sinusoidal_tables() {
         rounded(&five[20..25], 3),
         [-0.757, -0.654, 0.100, 0.995, 0.003]
     );
-    let four = sinusoidal::table(0, 4, 4, 100.0);
+    let four = sinusoidal::table(0, 4, 4, 100.0, Layout::Interleaved);
     assert_eq!(rounded(&four[4..8], 2), [0.84, 0.54, 0.10, 1.0]);
     assert_eq!(rounded(&four[12..16], 2), [0.14, -0.99, 0.30, 0.96]);
 }

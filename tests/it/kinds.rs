@@ -1,6 +1,6 @@
-//! A small decoder for every kind of every family: what the contract tests run over.
+//! A small model of each sort for every kind of every family: what the contract tests run over.
 
-use formwork::model::DecoderConfig;
+use formwork::model::{DecoderConfig, EncoderConfig, EncoderDecoderConfig};
 use formwork::nn::attention::AttentionConfig;
 use formwork::nn::attention::multi_head::MultiHeadConfig;
 use formwork::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig, GatedConfig};
@@ -95,5 +95,76 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
             });
         });
     }
+    all
+}
+
+/// The same for encoders, and what only they have.
+pub fn encoders() -> Vec<(String, EncoderConfig)> {
+    let of = |c: DecoderConfig| EncoderConfig {
+        n_layers: c.n_layers,
+        d_model: c.d_model,
+        norm: c.norm,
+        norm_placement: c.norm_placement,
+        shared_parallel_norm: c.shared_parallel_norm,
+        embedding_norm: c.embedding_norm,
+        embedding_scale: c.embedding_scale,
+        position: c.position,
+        attention: c.attention,
+        feed_forward: c.feed_forward,
+        tie_embeddings: c.tie_embeddings,
+        ..EncoderConfig::default()
+    };
+    let mut all: Vec<_> = all().into_iter().map(|(n, c)| (n, of(c))).collect();
+    let base = all[0].1.clone();
+    let bare = EncoderConfig {
+        segments: 0,
+        head_transform: false,
+        head_bias: false,
+        ..base.clone()
+    };
+    all.push(("no segments, a bare head".into(), bare));
+    let own_product = EncoderConfig {
+        tie_embeddings: false,
+        head_bias: false,
+        pooler: true,
+        ..base
+    };
+    all.push(("a pooler, an untied head".into(), own_product));
+    all
+}
+
+/// The same for encoder-decoders, and what only they have.
+pub fn encoder_decoders() -> Vec<(String, EncoderDecoderConfig)> {
+    let of = |c: DecoderConfig| EncoderDecoderConfig {
+        n_encoder_layers: c.n_layers,
+        n_decoder_layers: c.n_layers,
+        d_model: c.d_model,
+        norm: c.norm,
+        norm_placement: c.norm_placement,
+        shared_parallel_norm: c.shared_parallel_norm,
+        embedding_norm: c.embedding_norm,
+        embedding_scale: c.embedding_scale,
+        position: c.position,
+        attention: c.attention,
+        feed_forward: c.feed_forward,
+        tie_embeddings: c.tie_embeddings,
+        head_scale: c.head_scale,
+        ..EncoderDecoderConfig::default()
+    };
+    let mut all: Vec<_> = all().into_iter().map(|(n, c)| (n, of(c))).collect();
+    let base = all[0].1.clone();
+    let separate = EncoderDecoderConfig {
+        share_embeddings: false,
+        tie_embeddings: false,
+        head_bias: true,
+        ..base.clone()
+    };
+    all.push(("nothing shared".into(), separate));
+    let uneven = EncoderDecoderConfig {
+        n_encoder_layers: 3,
+        n_decoder_layers: 1,
+        ..base
+    };
+    all.push(("three layers and one".into(), uneven));
     all
 }

@@ -10,7 +10,7 @@ use formwork::model::{DecoderConfig, ModelInputs};
 use formwork::nn::position::alibi::{Alibi, AlibiConfig};
 use formwork::nn::position::relative_bias::{RelativeBias, RelativeBiasConfig};
 use formwork::nn::position::rotary::{Pairing, Rotary, RotaryConfig};
-use formwork::nn::position::sinusoidal;
+use formwork::nn::position::sinusoidal::{Layout, table};
 use formwork::nn::position::{PositionScheme, PositionShape, Span};
 use formwork::task::{CausalLm, CausalLmConfig};
 use formwork::train::{gradients, optim, parameters};
@@ -104,7 +104,10 @@ fn rotations_depend_on_distance_alone() {
 #[test]
 fn sinusoidal_tables() {
     let near = |from: usize, d: usize, base: f64, expected: &[f32], digits: i32| {
-        for (x, e) in sinusoidal::table(from, 1, d, base).iter().zip(expected) {
+        for (x, e) in table(from, 1, d, base, Layout::Interleaved)
+            .iter()
+            .zip(expected)
+        {
             assert!((x - e).abs() < 0.6 * 10f32.powi(-digits), "{x} against {e}");
         }
     };

@@ -1,56 +1,129 @@
 //! Fifty steps of training against PyTorch (`tests/goldens/make_trajectory.py` is the oracle): the same
 //! initial weights and batches, two micro-batches of unequal weight a step, clipping, AdamW with three
 //! groups, warm-up and cosine. Losses, gradient norms, learning rates and final weights agree.
+//!
+//! What follows an oracle's curves serves the other tasks too.
 
 use crate::batches;
 use crate::oracle::{Oracle, difference, hf_folder};
+use crate::transfer::Arrays;
 use burn::tensor::Device;
 use formwork::data::Batch;
 use formwork::interop::{read_hf, to_hf};
-use formwork::task::{CausalLm, CausalLmConfig};
+use formwork::task::{CausalLm, CausalLmConfig, StepOutput, Task};
 use formwork::train::gradients::accumulate;
 use formwork::train::optim::{self, AdamwConfig, GroupConfig, OptimizerConfig};
 use formwork::train::parameters::name_parameters;
 use formwork::train::schedule::{DecayConfig, ScheduleConfig};
 
-/// What the oracle trained on: `[step, micro-batch, row, token]`.
-struct Batches {
-    shape: [usize; 4],
-    inputs: Vec<i32>,
-    targets: Vec<i32>,
+/// How near our curves must come to PyTorch's: losses by difference, norms by ratio.
+const NEAR: f64 = 1e-4;
+
+/// How an oracle was trained.
+pub struct Recipe {
+    pub optimizer: OptimizerConfig,
+    pub schedule: ScheduleConfig,
 }
 
-impl Batches {
-    fn of(oracle: &Oracle) -> Self {
-        let (shape, inputs) = oracle.integers("inputs");
-        Self {
-            shape: shape.try_into().unwrap(),
-            inputs,
-            targets: oracle.integers("targets").1,
+/// The batches of a step as one part of a tensor `[step, micro-batch, row, …]`.
+pub struct Steps {
+    pub shape: Vec<usize>,
+    values: Vec<i32>,
+}
+
+impl Steps {
+    pub fn of(oracle: &Oracle, name: &str) -> Self {
+        let (shape, values) = oracle.integers(name);
+        Self { shape, values }
+    }
+
+    /// Those of one micro-batch.
+    pub fn micro(&self, step: usize, micro: usize) -> Vec<i32> {
+        let size: usize = self.shape[2..].iter().product();
+        let from = (step * self.shape[1] + micro) * size;
+        self.values[from..from + size].to_vec()
+    }
+}
+
+/// A curve of an oracle by its name, and which of a step's sums it is.
+pub type Curve<'a> = (&'a str, fn(&StepOutput) -> f64);
+
+/// Trains as an oracle did, and holds every loss, norm and rate against its curves. The trained model.
+pub fn follow<M: Task>(
+    model: M,
+    oracle: &Oracle,
+    recipe: &Recipe,
+    batches: impl Fn(usize) -> Vec<Batch>,
+    losses: &[Curve],
+) -> M {
+    let mut model = name_parameters(model);
+    let curves: Vec<Vec<f64>> = losses
+        .iter()
+        .map(|(name, _)| oracle.doubles(name))
+        .collect();
+    let (norms, rates) = (oracle.doubles("norms"), oracle.doubles("rates"));
+    let steps = norms.len();
+    let mut optimizer = optim::build(&recipe.optimizer, &model).unwrap();
+    let mut worst = (0.0f64, 0.0f64);
+    for step in 0..steps {
+        let mut gradient = accumulate(&model, batches(step));
+        gradient.clip(&model, 1.0);
+        let base = recipe.optimizer.lr();
+        let lr = recipe.schedule.lr(base, step as u64, steps as u64);
+        model = optimizer.step(lr, model, gradient.gradients);
+        for ((name, loss), curve) in losses.iter().zip(&curves) {
+            let (loss, theirs) = (loss(&gradient.output), curve[step]);
+            let off = (loss - theirs).abs();
+            assert!(off < NEAR, "step {step}: {name} {loss}, PyTorch's {theirs}");
+            worst.0 = worst.0.max(off);
+        }
+        let (norm, theirs) = (gradient.norm, norms[step]);
+        let off = (norm / theirs - 1.0).abs();
+        assert!(off < NEAR, "step {step}: norm {norm}, PyTorch's {theirs}");
+        worst.1 = worst.1.max(off);
+        assert!(
+            (lr / rates[step] - 1.0).abs() < 1e-12,
+            "rate of step {step}"
+        );
+    }
+    println!(
+        "losses within {:.1e}, norms within {:.1e}",
+        worst.0, worst.1
+    );
+    assert!(norms.iter().any(|&norm| norm > 1.0), "nothing was clipped");
+    model
+}
+
+/// Holds trained weights against the oracle's, under its names.
+pub fn compare_ends(oracle: &Oracle, ours: &Arrays, tolerance: f64) {
+    let end = oracle.arrays(|name| name.strip_prefix("end."));
+    assert!(ours.keys().eq(end.keys()));
+    let mut worst = (0.0, "");
+    for (name, theirs) in &end {
+        let off = compare_end(name, &ours[name].values, &theirs.values);
+        assert!(off < tolerance, "{name} ends {off:e} away");
+        if off > worst.0 {
+            worst = (off, name);
         }
     }
-
-    /// The micro-batches of a step.
-    fn step(&self, step: usize) -> Vec<Batch> {
-        let [_, micros, rows, cols] = self.shape;
-        let scored = |targets: &[i32]| targets.iter().filter(|&&t| t >= 0).count();
-        let size = rows * cols;
-        let all = step * micros * size..(step + 1) * micros * size;
-        let step_scored = scored(&self.targets[all.clone()]);
-        let inputs = self.inputs[all.clone()].chunks(size);
-        let micros = inputs.zip(self.targets[all].chunks(size)).enumerate();
-        let batch = |(micro, (inputs, targets)): (usize, (&[i32], &[i32]))| Batch {
-            first_row: micro * rows,
-            step_scored,
-            step: step as u64,
-            last: micro + 1 == self.shape[1],
-            ..batches::of_texts(inputs, targets, rows)
-        };
-        micros.map(batch).collect()
-    }
+    println!("ends within {:.1e}, at {}", worst.0, worst.1);
 }
 
-fn recipe() -> (OptimizerConfig, ScheduleConfig) {
+/// As [`difference`], without the biases of keys: they shift all scores of a query alike, so their
+/// gradient is rounding noise, which AdamW blows up to whole steps.
+fn compare_end(name: &str, ours: &[f32], theirs: &[f32]) -> f64 {
+    if name.ends_with("key.bias") {
+        return 0.0;
+    }
+    if !name.ends_with("c_attn.bias") && !name.ends_with("in_proj_bias") {
+        return difference(ours, theirs);
+    }
+    let third = theirs.len() / 3;
+    let queries = difference(&ours[..third], &theirs[..third]);
+    queries.max(difference(&ours[2 * third..], &theirs[2 * third..]))
+}
+
+fn recipe() -> Recipe {
     let optimizer = OptimizerConfig::Adamw(AdamwConfig {
         lr: 1e-2,
         betas: [0.9, 0.95],
@@ -68,7 +141,10 @@ fn recipe() -> (OptimizerConfig, ScheduleConfig) {
         min_lr: Some(1e-3),
         ..DecayConfig::default()
     });
-    (optimizer, schedule)
+    Recipe {
+        optimizer,
+        schedule,
+    }
 }
 
 #[test]
@@ -80,58 +156,24 @@ fn fifty_steps_are_pytorch_s() {
     let hf = read_hf(dir.path()).unwrap();
     let decoder = hf.decoder(&device).unwrap();
     let task = CausalLm::new(decoder, &CausalLmConfig::default(), 0, false);
-    let mut model = name_parameters(task);
-    let batches = Batches::of(&oracle);
-    let steps = batches.shape[0];
-    let (config, schedule) = recipe();
-    let mut optimizer = optim::build(&config, &model).unwrap();
-    let losses = oracle.doubles("losses");
-    let (norms, rates) = (oracle.doubles("norms"), oracle.doubles("rates"));
-    let mut worst = (0.0f64, 0.0f64);
-    for step in 0..steps {
-        let micros = batches.step(step);
+    let inputs = Steps::of(&oracle, "inputs");
+    let targets = Steps::of(&oracle, "targets");
+    let rows = inputs.shape[2];
+    let batches = |step: usize| {
+        let micro = |micro: usize| {
+            let (inputs, targets) = (inputs.micro(step, micro), targets.micro(step, micro));
+            batches::of_texts(&inputs, &targets, rows)
+        };
+        let micros: Vec<Batch> = (0..inputs.shape[1]).map(micro).collect();
         assert_ne!(micros[0].scored, micros[1].scored);
-        let mut gradient = accumulate(&model, micros);
-        gradient.clip(&model, 1.0);
-        let lr = schedule.lr(config.lr(), step as u64, steps as u64);
-        model = optimizer.step(lr, model, gradient.gradients);
-        let (loss, theirs) = (gradient.output.loss.mean(), losses[step]);
-        let off = (loss - theirs).abs();
-        assert!(off < 1e-4, "step {step}: loss {loss}, PyTorch's {theirs}");
-        let (norm, theirs) = (gradient.norm, norms[step]);
-        let norm_off = (norm / theirs - 1.0).abs();
-        assert!(
-            norm_off < 1e-4,
-            "step {step}: norm {norm}, PyTorch's {theirs}"
-        );
-        assert!(
-            (lr / rates[step] - 1.0).abs() < 1e-12,
-            "rate of step {step}"
-        );
-        worst = (worst.0.max(off), worst.1.max(norm_off));
-    }
-    println!(
-        "losses within {:.1e}, norms within {:.1e}",
-        worst.0, worst.1
+        batches::in_one_step(micros, step)
+    };
+    let task = follow(
+        task,
+        &oracle,
+        &recipe(),
+        batches,
+        &[("losses", |output| output.loss.mean())],
     );
-    let clipped = norms.iter().filter(|&&norm| norm > 1.0).count();
-    assert!((1..steps).contains(&clipped), "{clipped} steps clipped");
-    let ours = to_hf(&model.model, &hf.table());
-    let end = oracle.arrays(|name| name.strip_prefix("end."));
-    assert!(ours.keys().eq(end.keys()));
-    for (name, theirs) in &end {
-        let off = compare_end(name, &ours[name].values, &theirs.values);
-        assert!(off < 1e-4, "{name} ends {off:e} away");
-    }
-}
-
-/// As [`difference`], without the biases of keys: they shift all scores of a query alike, so their
-/// gradient is rounding noise, which AdamW blows up to whole steps.
-fn compare_end(name: &str, ours: &[f32], theirs: &[f32]) -> f64 {
-    if !name.ends_with("c_attn.bias") {
-        return difference(ours, theirs);
-    }
-    let third = theirs.len() / 3;
-    let queries = difference(&ours[..third], &theirs[..third]);
-    queries.max(difference(&ours[2 * third..], &theirs[2 * third..]))
+    compare_ends(&oracle, &to_hf(&task.model, &hf.table()), 1e-4);
 }

@@ -1,5 +1,8 @@
 //! Fixed sinusoidal positions: PE(p, 2i) = sin(p / base^(2i/d)), PE(p, 2i+1) = cos of the same
 //! (Vaswani et al. 2017, section 3.5), added to the embeddings. No limit in length.
+//!
+//! Marian and the authors' tensor2tensor have all sines first and then all cosines: the same numbers in another
+//! order, which matters to weights that were trained with it.
 
 use super::{Kind, Places, PositionScheme, PositionShape};
 use burn::module::Module;
@@ -11,7 +14,7 @@ pub const KIND: Kind = Kind {
     kind: "sinusoidal",
     summary: "fixed sines and cosines added to the embeddings",
     source: "Vaswani et al. 2017, section 3.5",
-    example: "{ kind = \"sinusoidal\", base = 10000.0 }",
+    example: "{ kind = \"sinusoidal\", base = 10000.0, layout = \"interleaved\" }",
 };
 
 /// The knobs of sinusoidal positions.
@@ -20,11 +23,27 @@ pub const KIND: Kind = Kind {
 pub struct SinusoidalConfig {
     /// Longest wavelength over 2π.
     pub base: f64,
+    /// Where sines and cosines stand.
+    pub layout: Layout,
+}
+
+/// Where sines and cosines stand in a position's vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// In turn: sines at even elements, cosines at odd ones, as in the paper.
+    #[default]
+    Interleaved,
+    /// All sines, then all cosines (Marian).
+    Halves,
 }
 
 impl Default for SinusoidalConfig {
     fn default() -> Self {
-        Self { base: 10_000.0 }
+        Self {
+            base: 10_000.0,
+            layout: Layout::Interleaved,
+        }
     }
 }
 
@@ -33,6 +52,8 @@ impl Default for SinusoidalConfig {
 pub struct Sinusoidal {
     d_model: usize,
     base: f64,
+    #[module(skip)]
+    layout: Layout,
     context: usize,
 }
 
@@ -42,18 +63,24 @@ impl Sinusoidal {
         Self {
             d_model: shape.d_model,
             base: config.base,
+            layout: config.layout,
             context: shape.context,
         }
     }
 }
 
 /// Rows `from..from + len` of the table, row-major `[len, d]`.
-pub fn table(from: usize, len: usize, d: usize, base: f64) -> Vec<f32> {
+pub fn table(from: usize, len: usize, d: usize, base: f64, layout: Layout) -> Vec<f32> {
     let mut values = Vec::with_capacity(len * d);
+    let sines = d.div_ceil(2);
     for p in from..from + len {
         for j in 0..d {
-            let angle = p as f64 / base.powf((j / 2 * 2) as f64 / d as f64);
-            values.push(if j % 2 == 0 { angle.sin() } else { angle.cos() } as f32);
+            let (i, sine) = match layout {
+                Layout::Interleaved => (j / 2, j % 2 == 0),
+                Layout::Halves => (j % sines, j < sines),
+            };
+            let angle = p as f64 / base.powf((2 * i) as f64 / d as f64);
+            values.push(if sine { angle.sin() } else { angle.cos() } as f32);
         }
     }
     values
@@ -66,7 +93,8 @@ impl PositionScheme for Sinusoidal {
             Some(_) => (0, self.context.max(at.offset + seq)),
             None => (at.offset, seq),
         };
-        let data = TensorData::new(table(from, len, self.d_model, self.base), [len, d]);
+        let values = table(from, len, self.d_model, self.base, self.layout);
+        let data = TensorData::new(values, [len, d]);
         let table = Tensor::<2>::from_data(data, &x.device());
         let rows = match at.ids {
             Some(_) => super::rows(table, seq, at),

@@ -14,8 +14,10 @@ fn right(sets: &[&str]) -> Loaded {
 }
 
 fn decoder(loaded: &Loaded) -> &DecoderConfig {
-    let ModelConfig::Decoder(decoder) = &loaded.experiment.model;
-    decoder
+    match &loaded.experiment.model {
+        ModelConfig::Decoder(decoder) => decoder,
+        other => panic!("a model of kind {}", other.kind()),
+    }
 }
 
 fn line(loaded: &Loaded, key: &str) -> usize {
@@ -138,19 +140,38 @@ fn presets_lie_below_the_file() {
         (decoder(&loaded).n_layers, decoder(&loaded).d_model),
         (3, 768)
     );
-    let ModelConfig::Decoder(gpt2) = parse_preset("gpt2").unwrap().model;
-    assert_eq!(decoder(&loaded).attention, gpt2.attention);
+    let gpt2 = parse_preset("gpt2").unwrap().model;
+    let gpt2 = gpt2.keys().unwrap();
+    assert_eq!(&decoder(&loaded).attention, gpt2.attention);
 }
 
 #[test]
 fn every_preset_makes_sense() {
     for name in names() {
-        let loaded = judged(RIGHT, &[format!("model.preset={name}")]).unwrap();
-        assert_eq!(
-            loaded.experiment.model,
-            parse_preset(name).unwrap().model,
-            "{name}"
-        );
+        let mut model = parse_preset(name).unwrap().model;
+        let (task, further) = match &mut model {
+            ModelConfig::Decoder(_) => ("causal_lm", "seed=1"),
+            ModelConfig::Encoder(encoder) => {
+                // Masked tokens alone have no use for it.
+                encoder.pooler = false;
+                ("masked_lm", "model.pooler=false")
+            }
+            ModelConfig::EncoderDecoder(_) => ("translation", "seed=1"),
+        };
+        let task = format!("task={{ kind = \"{task}\" }}");
+        match judged(
+            RIGHT,
+            &[format!("model.preset={name}"), task, further.into()],
+        ) {
+            Ok(loaded) => assert_eq!(loaded.experiment.model, model, "{name}"),
+            // The file's data are texts.
+            Err(error) => {
+                let error = error.to_string();
+                let about_data = error.lines().all(|line| line.contains("[data] kind"));
+                let pairs = model.kind() == "encoder_decoder";
+                assert!(pairs && about_data, "{name}: {error}");
+            }
+        }
     }
 }
 

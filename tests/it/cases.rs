@@ -1,0 +1,209 @@
+//! Tasks on texts and pairs with models for every kind of every family, and a batch of rows of different lengths for
+//! each: what their contract tests run over.
+
+use crate::{batches, kinds};
+use burn::tensor::Device;
+use formwork::data::batch::{Content, PairBatch, TextBatch};
+use formwork::data::masking::Pairs;
+use formwork::data::{Batch, NOT_SCORED, Shape};
+use formwork::model::{
+    DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelConfig, ModelInputs,
+};
+use formwork::task::text_classification::{Pooling, TextClassificationConfig};
+use formwork::task::{MaskedLmConfig, Objective, TaskConfig, TranslationConfig};
+use formwork::train::parameters::{materialised, name_parameters};
+
+pub const VOCAB: i32 = 17;
+pub const COLS: usize = 9;
+pub const LENGTHS: [usize; 4] = [5, 9, 3, 7];
+pub const TARGET_COLS: usize = 7;
+pub const TARGETS: [usize; 4] = [7, 2, 4, 6];
+
+/// A task with a model that learns it.
+pub struct Case {
+    pub name: String,
+    task: TaskConfig,
+    model: ModelConfig,
+}
+
+impl Case {
+    fn new(name: &str, task: TaskConfig, model: ModelConfig) -> Self {
+        let name = format!("{} on {} with {name}", task.kind(), model.kind());
+        Self { name, task, model }
+    }
+
+    pub fn with_seed(&self, seed: u64) -> Objective {
+        let shape = Shape {
+            classes: ["a", "b", "c"].map(Into::into).to_vec(),
+            ..Shape::of_text(COLS, VOCAB as usize)
+        };
+        let inputs = ModelInputs {
+            shape: &shape,
+            seed,
+            device: &Device::flex().autodiff(),
+        };
+        let task = self.task.init(&self.model, &inputs, false).unwrap();
+        materialised(name_parameters(task))
+    }
+
+    pub fn build(&self) -> Objective {
+        self.with_seed(5)
+    }
+
+    /// The same with dropout and drop path, everywhere or in one of the two ways.
+    pub fn dropping(mut self, dropout: f64, drop_path: f64) -> Self {
+        match &mut self.model {
+            ModelConfig::Decoder(c) => (c.dropout, c.drop_path) = (dropout, drop_path),
+            ModelConfig::Encoder(c) => (c.dropout, c.drop_path) = (dropout, drop_path),
+            ModelConfig::EncoderDecoder(c) => (c.dropout, c.drop_path) = (dropout, drop_path),
+        }
+        if let TaskConfig::TextClassification(c) = &mut self.task {
+            c.dropout = dropout;
+        }
+        self
+    }
+
+    pub fn batch(&self) -> Batch {
+        let content = match &self.task {
+            TaskConfig::Translation(_) => Content::Pairs(pairs()),
+            TaskConfig::MaskedLm(_) => Content::Text(texts(&[0, 1, 1, 0])),
+            _ => Content::Text(TextBatch {
+                targets: Vec::new(),
+                ..texts(&[0, 2, 1, 0])
+            }),
+        };
+        batches::of(content, LENGTHS.len())
+    }
+}
+
+/// Rows of different lengths, filled up with `filling`.
+fn rows(
+    lengths: &[usize],
+    cols: usize,
+    filling: i32,
+    token: impl Fn(usize, usize) -> i32,
+) -> Vec<i32> {
+    let places = (0..lengths.len()).flat_map(|row| (0..cols).map(move |col| (row, col)));
+    let value = |(row, col): (usize, usize)| match col < lengths[row] {
+        true => token(row, col),
+        false => filling,
+    };
+    places.map(value).collect()
+}
+
+fn some(row: usize, col: usize) -> i32 {
+    ((row * 11 + col * 7 + col * col) % VOCAB as usize) as i32
+}
+
+/// Texts of two segments; the third scores nothing.
+fn texts(labels: &[i32; 4]) -> TextBatch {
+    let target = |row: usize, col: usize| match row != 2 && (row + col).is_multiple_of(3) {
+        true => (some(row, col) * 5 + 1) % VOCAB,
+        false => NOT_SCORED,
+    };
+    TextBatch {
+        inputs: rows(&LENGTHS, COLS, 0, some),
+        targets: rows(&LENGTHS, COLS, NOT_SCORED, target),
+        segments: Some(rows(&LENGTHS, COLS, 0, |row, col| {
+            i32::from(col > 1 + row % 2)
+        })),
+        labels: Some(labels.to_vec()),
+        lengths: Some(LENGTHS.to_vec()),
+        documents: None,
+        cols: COLS,
+    }
+}
+
+pub fn pairs() -> PairBatch {
+    let written = |row: usize, col: usize| some(row + 5, col + 2);
+    PairBatch {
+        source: rows(&LENGTHS, COLS, 0, some),
+        source_lengths: LENGTHS.to_vec(),
+        source_cols: COLS,
+        inputs: rows(&TARGETS, TARGET_COLS, 0, written),
+        targets: rows(&TARGETS, TARGET_COLS, NOT_SCORED, |row, col| {
+            written(row, col + 1)
+        }),
+        target_lengths: TARGETS.to_vec(),
+        target_cols: TARGET_COLS,
+    }
+}
+
+fn translation(label_smoothing: f64, bidirectional_source: bool) -> TaskConfig {
+    TaskConfig::Translation(TranslationConfig {
+        label_smoothing,
+        bidirectional_source,
+    })
+}
+
+fn masked_lm(pairs: Pairs) -> TaskConfig {
+    TaskConfig::MaskedLm(MaskedLmConfig {
+        pairs,
+        ..MaskedLmConfig::default()
+    })
+}
+
+fn classification(pooling: Pooling) -> TaskConfig {
+    TaskConfig::TextClassification(TextClassificationConfig {
+        pooling,
+        ..TextClassificationConfig::default()
+    })
+}
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (number, (name, model)) in kinds::encoders().into_iter().enumerate() {
+        let pairs = match number % 2 {
+            _ if model.pooler => Pairs::SentenceOrder,
+            0 => Pairs::NextSentence,
+            _ => Pairs::None,
+        };
+        let pooling = match model.pooler {
+            true => Pooling::First,
+            false => Pooling::Mean,
+        };
+        let model = ModelConfig::Encoder(model);
+        cases.push(Case::new(&name, masked_lm(pairs), model.clone()));
+        cases.push(Case::new(&name, classification(pooling), model));
+    }
+    for (name, model) in kinds::encoder_decoders() {
+        let model = ModelConfig::EncoderDecoder(model);
+        cases.push(Case::new(&name, translation(0.1, false), model));
+    }
+    for (number, (name, model)) in kinds::all().into_iter().enumerate() {
+        let model = ModelConfig::Decoder(model);
+        cases.push(Case::new(&name, translation(0.1, number % 4 != 3), model));
+    }
+    cases
+}
+
+/// The first sort of each task, with no more than its defaults: masked, classes, translation, prefix.
+pub fn base(width: usize) -> [Case; 4] {
+    let encoder = ModelConfig::Encoder(EncoderConfig {
+        n_layers: 2,
+        d_model: width,
+        pooler: true,
+        ..EncoderConfig::default()
+    });
+    let both = ModelConfig::EncoderDecoder(EncoderDecoderConfig {
+        n_encoder_layers: 2,
+        n_decoder_layers: 2,
+        d_model: width,
+        ..EncoderDecoderConfig::default()
+    });
+    let decoder = ModelConfig::Decoder(DecoderConfig {
+        n_layers: 2,
+        d_model: width,
+        ..DecoderConfig::default()
+    });
+    [
+        Case::new(
+            "its defaults",
+            masked_lm(Pairs::NextSentence),
+            encoder.clone(),
+        ),
+        Case::new("its defaults", classification(Pooling::First), encoder),
+        Case::new("its defaults", translation(0.0, false), both),
+        Case::new("its defaults", translation(0.0, true), decoder),
+    ]
+}

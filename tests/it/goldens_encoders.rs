@@ -1,0 +1,190 @@
+//! Our encoders with their heads against HF's (`tests/goldens/make_encoders.py` makes the oracles): hidden
+//! states, pooled vectors, scores, losses and every gradient of a tiny random BERT and a tiny random RoBERTa.
+
+use crate::batches;
+use crate::goldens::TOLERANCE;
+use crate::names;
+use crate::oracle::{Oracle, difference, values};
+use crate::transfer::{Against, at_tokens, gradients_of, import, lengths};
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::train::TrainStep;
+use formwork::data::batch::{Content, TextBatch};
+use formwork::data::masking::Pairs;
+use formwork::data::{Batch, Shape};
+use formwork::interop::rename::Table;
+use formwork::model::encoder::EncoderInput;
+use formwork::model::{EncoderConfig, ModelInputs, heads};
+use formwork::nn::attention::AttentionConfig;
+use formwork::nn::attention::multi_head::MultiHeadConfig;
+use formwork::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig};
+use formwork::nn::norm::{LayerNormConfig, NormConfig};
+use formwork::nn::pass::Pass;
+use formwork::nn::position::PositionConfig;
+use formwork::nn::position::learned::LearnedConfig;
+use formwork::stack::NormPlacement;
+use formwork::task::{MaskedLm, MaskedLmConfig};
+
+/// The encoder of both oracles, and of the trajectory.
+pub fn config(positions: LearnedConfig, segments: usize, eps: f64, pooler: bool) -> EncoderConfig {
+    EncoderConfig {
+        n_layers: 2,
+        d_model: 24,
+        norm: NormConfig::Layer(LayerNormConfig { eps, bias: true }),
+        norm_placement: NormPlacement::Post,
+        embedding_norm: true,
+        segments,
+        pooler,
+        position: PositionConfig::Learned(positions),
+        attention: AttentionConfig::MultiHead(MultiHeadConfig::default()),
+        feed_forward: FeedForwardConfig::Dense(DenseConfig {
+            d_ff: Some(40),
+            ..DenseConfig::default()
+        }),
+        ..EncoderConfig::default()
+    }
+}
+
+/// An untrained model of the oracles' sizes.
+pub fn task(config: &EncoderConfig, pairs: Pairs, vocab: usize, device: &Device) -> MaskedLm {
+    let inputs = ModelInputs {
+        shape: &Shape::of_text(16, vocab),
+        seed: 0,
+        device,
+    };
+    let masked_lm = MaskedLmConfig {
+        pairs,
+        ..MaskedLmConfig::default()
+    };
+    MaskedLm::new(config, &masked_lm, &inputs)
+}
+
+fn texts(oracle: &Oracle) -> TextBatch {
+    let has = |name: &str| oracle.names().iter().any(|known| known == name);
+    let read = |name: &str| has(name).then(|| oracle.integers(name).1);
+    let (shape, inputs) = oracle.integers("input_ids");
+    TextBatch {
+        inputs,
+        targets: oracle.integers("labels").1,
+        segments: read("token_type_ids"),
+        labels: read("next_sentence_label"),
+        lengths: Some(lengths(oracle, "attention_mask")),
+        cols: shape[1],
+        documents: None,
+    }
+}
+
+/// Hidden states of the oracle's texts.
+fn hidden(task: &MaskedLm, texts: &TextBatch, device: &Device) -> Tensor<3> {
+    let matrix = |ids: &Vec<i32>| -> Tensor<2, Int> {
+        let shape = [ids.len() / texts.cols, texts.cols];
+        Tensor::from_data(TensorData::new(ids.clone(), shape), device)
+    };
+    let input = EncoderInput {
+        ids: matrix(&texts.inputs),
+        segments: texts.segments.as_ref().map(matrix),
+        lengths: texts.lengths.clone(),
+    };
+    task.model.forward(input, &Pass::evaluation())
+}
+
+/// Scores, losses and gradients through the task, as training has them.
+fn check(name: &str, config: &EncoderConfig, pairs: Pairs, table: &Table) {
+    let oracle = Oracle::open(name);
+    let texts = texts(&oracle);
+    let device = Device::flex().autodiff();
+    let weights = oracle.arrays(|name| name.strip_prefix("weight."));
+    let task = import(task(config, pairs, 47, &device), table, &weights);
+    let mut against = Against::new(name, &oracle, TOLERANCE);
+    let rows = texts.lengths.clone().unwrap();
+    let cols = texts.cols;
+
+    let valid = task.valid();
+    let plain = Device::flex();
+    let states = hidden(&valid, &texts, &plain);
+    let ours = at_tokens(values(states.clone()), &rows, cols);
+    against.check("last_hidden_state", &ours);
+    let places: Vec<i32> = (0..texts.inputs.len() as i32).collect();
+    let scores = valid.scores_at(&texts, &places, &plain);
+    against.check("logits", &at_tokens(values(scores), &rows, cols));
+    if let Some(head) = &valid.pair_head {
+        let pooled = valid.model.pooled(states);
+        against.check("pooler_output", &values(pooled.clone()));
+        let scores = heads::classes(head, pooled);
+        against.check("seq_relationship_logits", &values(scores));
+    }
+
+    let batch: Batch = batches::of(Content::Text(texts), rows.len());
+    let step = TrainStep::step(&task, batch);
+    let loss = step.item.loss.mean() as f32;
+    match step.item.metrics.get("nsp_loss") {
+        Some(pairs) => {
+            against.check("loss_mlm", &[loss]);
+            against.check("loss_nsp", &[pairs.mean() as f32]);
+        }
+        None => against.check("loss", &[loss]),
+    }
+    against.check_gradients(&gradients_of(&task, &step.grads), table);
+}
+
+fn positions(first: usize) -> LearnedConfig {
+    LearnedConfig {
+        max_len: Some(20),
+        first,
+    }
+}
+
+fn bert() -> EncoderConfig {
+    config(positions(0), 2, 1e-12, true)
+}
+
+#[test]
+fn bert_is_hf_s() {
+    check("bert", &bert(), Pairs::NextSentence, &names::bert(2));
+}
+
+#[test]
+fn roberta_is_hf_s() {
+    let config = config(positions(2), 1, 1e-5, false);
+    check("roberta", &config, Pairs::None, &names::roberta(2));
+}
+
+/// A golden would see each detail that sets its model apart: without it, scores move by more than twice the
+/// tolerance.
+#[test]
+fn goldens_see_their_details() {
+    let tanh = FeedForwardConfig::Dense(DenseConfig {
+        d_ff: Some(40),
+        activation: Activation::GeluTanh,
+        bias: true,
+    });
+    let changes = [
+        ("bert", config(positions(0), 2, 1e-3, true)),
+        ("bert", config(positions(1), 2, 1e-12, true)),
+        (
+            "bert",
+            EncoderConfig {
+                feed_forward: tanh,
+                ..bert()
+            },
+        ),
+        ("roberta", config(positions(1), 1, 1e-5, false)),
+    ];
+    let device = Device::flex().autodiff();
+    for (number, (name, config)) in changes.into_iter().enumerate() {
+        let oracle = Oracle::open(name);
+        let weights = oracle.arrays(|name| name.strip_prefix("weight."));
+        let (pairs, table) = match name {
+            "bert" => (Pairs::NextSentence, names::bert(2)),
+            _ => (Pairs::None, names::roberta(2)),
+        };
+        let task = import(task(&config, pairs, 47, &device), &table, &weights);
+        let texts = texts(&oracle);
+        let places: Vec<i32> = (0..texts.inputs.len() as i32).collect();
+        let scores = values(task.valid().scores_at(&texts, &places, &Device::flex()));
+        let scores = at_tokens(scores, texts.lengths.as_ref().unwrap(), texts.cols);
+        let off = difference(&scores, &oracle.array("logits").values);
+        println!("{name}: change {number} moves scores by {off:.1e}");
+        assert!(off > 2.0 * TOLERANCE, "{name}: change {number} is not seen");
+    }
+}

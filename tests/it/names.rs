@@ -1,0 +1,245 @@
+//! What the oracles of encoders and encoder-decoders call our parameters.
+
+use formwork::interop::rename::{Fused, Stored, Table};
+
+/// Torch's layers, and ours.
+type Pairs<'a> = &'a [(&'a str, &'a str)];
+
+fn linears(table: &mut Table, theirs: &str, ours: &str, pairs: Pairs) {
+    for (name, path) in pairs {
+        let path = format!("{ours}.{path}");
+        table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+    }
+}
+
+fn norms(table: &mut Table, theirs: &str, ours: &str, pairs: Pairs) {
+    for (name, path) in pairs {
+        table.norm(
+            &format!("{theirs}.{name}"),
+            &format!("{ours}.{path}.norm.Layer"),
+        );
+    }
+}
+
+/// The encoder of BERT or RoBERTa (`body` is its prefix) within a [`formwork::task::MaskedLm`].
+fn bert_body(body: &str, layers: usize) -> Table {
+    let mut table = Table::new("");
+    let embeddings = format!("{body}.embeddings");
+    for (name, path) in [
+        ("word_embeddings", "model.embedding.weight"),
+        ("position_embeddings", "model.position.Learned.table"),
+        ("token_type_embeddings", "model.segments"),
+    ] {
+        table.same(format!("{embeddings}.{name}.weight"), path);
+    }
+    table.norm(
+        &format!("{embeddings}.LayerNorm"),
+        "model.embedding_norm.Layer",
+    );
+    for layer in 0..layers {
+        let theirs = format!("{body}.encoder.layer.{layer}");
+        let ours = format!("model.stack.blocks.{layer}");
+        let both = [
+            ("attention.self.query", "attention.MultiHead.query"),
+            ("attention.self.key", "attention.MultiHead.key"),
+            ("attention.self.value", "attention.MultiHead.value"),
+            ("attention.output.dense", "attention.MultiHead.output"),
+            ("intermediate.dense", "feed_forward.Dense.up"),
+            ("output.dense", "feed_forward.Dense.down"),
+        ];
+        linears(&mut table, &theirs, &ours, &both);
+        let both = [
+            ("attention.output.LayerNorm", "attention_residual"),
+            ("output.LayerNorm", "feed_forward_residual"),
+        ];
+        norms(&mut table, &theirs, &ours, &both);
+    }
+    table
+}
+
+/// HF's `BertForPreTraining` and our [`formwork::task::MaskedLm`].
+pub fn bert(layers: usize) -> Table {
+    let mut table = bert_body("bert", layers);
+    table.linear("bert.pooler.dense", "model.pooler", Stored::OutIn);
+    let transform = "cls.predictions.transform";
+    table.linear(
+        &format!("{transform}.dense"),
+        "head.transform",
+        Stored::OutIn,
+    );
+    table.norm(&format!("{transform}.LayerNorm"), "head.norm.Layer");
+    table.same("cls.predictions.bias", "head.bias");
+    table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
+    table
+}
+
+/// HF's `RobertaForMaskedLM` and our [`formwork::task::MaskedLm`].
+pub fn roberta(layers: usize) -> Table {
+    let mut table = bert_body("roberta", layers);
+    table.linear("lm_head.dense", "head.transform", Stored::OutIn);
+    table.norm("lm_head.layer_norm", "head.norm.Layer");
+    table.same("lm_head.bias", "head.bias");
+    table
+}
+
+/// Torch's `nn.Transformer` between shared embeddings and our [`formwork::model::EncoderDecoder`], whose path is
+/// `root`.
+pub fn transformer(root: &str, layers: usize, heads: usize, d_model: usize) -> Table {
+    let mut table = Table::new("");
+    table.same("embedding.weight", format!("{root}embedding.weight"));
+    let fused = Fused {
+        groups: 1,
+        query: heads,
+        key_value: heads,
+        d_head: d_model / heads,
+    };
+    for side in ["encoder", "decoder"] {
+        let theirs = format!("transformer.{side}");
+        let stack = format!("{root}{side}.stack");
+        for layer in 0..layers {
+            let theirs = format!("{theirs}.layers.{layer}");
+            let ours = format!("{stack}.blocks.{layer}");
+            let both = [
+                ("linear1", "feed_forward.Dense.up"),
+                ("linear2", "feed_forward.Dense.down"),
+            ];
+            linears(&mut table, &theirs, &ours, &both);
+            let attentions: Pairs = match side {
+                "encoder" => &[("self_attn", "attention.MultiHead")],
+                _ => &[
+                    ("self_attn", "attention.MultiHead"),
+                    ("multihead_attn", "cross.attention.MultiHead"),
+                ],
+            };
+            for (name, path) in attentions {
+                let (theirs, path) = (format!("{theirs}.{name}"), format!("{ours}.{path}"));
+                table.fused(&format!("{theirs}.in_proj"), &path, Stored::OutIn, fused);
+                linears(&mut table, &theirs, &path, &[("out_proj", "output")]);
+            }
+            let residuals: Pairs = match side {
+                "encoder" => &[
+                    ("norm1", "attention_residual"),
+                    ("norm2", "feed_forward_residual"),
+                ],
+                _ => &[
+                    ("norm1", "attention_residual"),
+                    ("norm2", "cross.residual"),
+                    ("norm3", "feed_forward_residual"),
+                ],
+            };
+            norms(&mut table, &theirs, &ours, residuals);
+        }
+        table.norm(
+            &format!("{theirs}.norm"),
+            &format!("{stack}.final_norm.Layer"),
+        );
+    }
+    for rule in &mut table.rules {
+        rule.theirs = rule.theirs.replace("in_proj.", "in_proj_");
+    }
+    table
+}
+
+/// HF's Marian and BART models and our [`formwork::model::EncoderDecoder`].
+pub fn marian_or_bart(layers: usize) -> Table {
+    let mut table = Table::new("");
+    table.same("model.shared.weight", "embedding.weight");
+    for side in ["encoder", "decoder"] {
+        let theirs = format!("model.{side}");
+        table.same(
+            format!("{theirs}.embed_positions.weight"),
+            format!("{side}.position.Learned.table"),
+        );
+        table.norm(
+            &format!("{theirs}.layernorm_embedding"),
+            &format!("{side}.embedding_norm.Layer"),
+        );
+        for layer in 0..layers {
+            let theirs = format!("{theirs}.layers.{layer}");
+            let ours = format!("{side}.stack.blocks.{layer}");
+            let both = [
+                ("fc1", "feed_forward.Dense.up"),
+                ("fc2", "feed_forward.Dense.down"),
+            ];
+            linears(&mut table, &theirs, &ours, &both);
+            let attentions: Pairs = match side {
+                "encoder" => &[("self_attn", "attention")],
+                _ => &[
+                    ("self_attn", "attention"),
+                    ("encoder_attn", "cross.attention"),
+                ],
+            };
+            for (name, path) in attentions {
+                let both = [
+                    ("q_proj", "query"),
+                    ("k_proj", "key"),
+                    ("v_proj", "value"),
+                    ("out_proj", "output"),
+                ];
+                let path = format!("{ours}.{path}.MultiHead");
+                linears(&mut table, &format!("{theirs}.{name}"), &path, &both);
+            }
+            let both = [
+                ("self_attn_layer_norm", "attention_residual"),
+                ("encoder_attn_layer_norm", "cross.residual"),
+                ("final_layer_norm", "feed_forward_residual"),
+            ];
+            norms(&mut table, &theirs, &ours, &both);
+        }
+    }
+    table
+}
+
+/// HF's `T5ForConditionalGeneration` and our [`formwork::model::EncoderDecoder`].
+pub fn t5(layers: usize) -> Table {
+    let mut table = Table::new("");
+    table.same("shared.weight", "embedding.weight");
+    for side in ["encoder", "decoder"] {
+        table.same(
+            format!("{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"),
+            format!("{side}.position.RelativeBias.table"),
+        );
+        table.norm(
+            &format!("{side}.final_layer_norm"),
+            &format!("{side}.stack.final_norm.Rms"),
+        );
+        let parts: Pairs = match side {
+            "encoder" => &[
+                ("SelfAttention", "attention"),
+                ("DenseReluDense", "feed_forward"),
+            ],
+            _ => &[
+                ("SelfAttention", "attention"),
+                ("EncDecAttention", "cross"),
+                ("DenseReluDense", "feed_forward"),
+            ],
+        };
+        for layer in 0..layers {
+            let ours = format!("{side}.stack.blocks.{layer}");
+            for (number, (name, part)) in parts.iter().enumerate() {
+                let theirs = format!("{side}.block.{layer}.layer.{number}");
+                let (path, residual, both): (_, _, Pairs) = match *part {
+                    "feed_forward" => (
+                        "feed_forward.Dense",
+                        "feed_forward_residual",
+                        &[("wi", "up"), ("wo", "down")],
+                    ),
+                    "cross" => ("cross.attention.MultiHead", "cross.residual", T5_ATTENTION),
+                    _ => ("attention.MultiHead", "attention_residual", T5_ATTENTION),
+                };
+                let path = format!("{ours}.{path}");
+                linears(&mut table, &format!("{theirs}.{name}"), &path, both);
+                let norm = format!("{ours}.{residual}.norm.Rms");
+                table.norm(&format!("{theirs}.layer_norm"), &norm);
+            }
+        }
+    }
+    table
+}
+
+const T5_ATTENTION: Pairs = &[
+    ("q", "query"),
+    ("k", "key"),
+    ("v", "value"),
+    ("o", "output"),
+];

@@ -1,0 +1,182 @@
+//! Moving weights and gradients between an oracle and our modules, by tables of names.
+
+use crate::oracle::{Oracle, difference};
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::{Tensor, TensorData};
+use formwork::interop::rename::Table;
+use formwork::interop::weights::Array;
+use std::collections::BTreeMap;
+
+/// Arrays by our dotted paths.
+pub type Arrays = BTreeMap<String, Array>;
+
+fn array<const D: usize>(tensor: Tensor<D>) -> Array {
+    Array {
+        shape: tensor.dims().to_vec(),
+        values: tensor.into_data().iter::<f32>().collect(),
+    }
+}
+
+/// What a traversal of the parameters takes of each of them.
+struct Collect<'a> {
+    path: Vec<String>,
+    gradients: Option<&'a GradientsParams>,
+    found: Arrays,
+}
+
+impl ModuleVisitor for Collect<'_> {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.path.push(name.to_string());
+    }
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.pop();
+    }
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let path = self.path.join(".");
+        let tensor = match self.gradients {
+            None => param.val(),
+            Some(gradients) => {
+                let gradient = gradients.get::<D>(param.id);
+                gradient.unwrap_or_else(|| panic!("{path} has no gradient"))
+            }
+        };
+        self.found.insert(path, array(tensor));
+    }
+}
+
+fn collect<M: Module>(module: &M, gradients: Option<&GradientsParams>) -> Arrays {
+    let mut visitor = Collect {
+        path: Vec::new(),
+        gradients,
+        found: BTreeMap::new(),
+    };
+    module.visit(&mut visitor);
+    visitor.found
+}
+
+/// The parameters of a module.
+pub fn values_of<M: Module>(module: &M) -> Arrays {
+    collect(module, None)
+}
+
+/// The gradients of a module's parameters, of which each must have one.
+pub fn gradients_of<M: Module>(module: &M, gradients: &GradientsParams) -> Arrays {
+    collect(module, Some(gradients))
+}
+
+struct Put<'a> {
+    path: Vec<String>,
+    arrays: &'a Arrays,
+}
+
+impl ModuleMapper for Put<'_> {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.path.push(name.to_string());
+    }
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.pop();
+    }
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let path = self.path.join(".");
+        let array = self.arrays.get(&path);
+        let array = array.unwrap_or_else(|| panic!("nothing is given for {path}"));
+        let (id, old, mapper) = param.consume();
+        assert_eq!(old.dims().as_slice(), array.shape, "{path}");
+        let data = TensorData::new(array.values.clone(), array.shape.clone());
+        let value = Tensor::<D>::from_data(data, &old.device());
+        Param::from_mapped_value(id, value.require_grad(), mapper)
+    }
+}
+
+/// The module with these parameters, all of them used.
+pub fn put<M: Module>(module: M, arrays: &Arrays) -> M {
+    let module = module.map(&mut Put {
+        path: Vec::new(),
+        arrays,
+    });
+    let known = values_of(&module);
+    assert!(known.keys().eq(arrays.keys()), "more is given than asked");
+    module
+}
+
+/// The module with an oracle's weights, of which each must be used.
+pub fn import<M: Module>(module: M, table: &Table, theirs: &Arrays) -> M {
+    let mut ours = BTreeMap::new();
+    for name in theirs.keys() {
+        let rule = table.rules.iter().find(|rule| rule.theirs == *name);
+        let rule = rule.unwrap_or_else(|| panic!("the table does not know {name}"));
+        for (part, path) in rule.ours.iter().enumerate() {
+            ours.insert(path.clone(), rule.import(&theirs[name], part));
+        }
+    }
+    put(module, &ours)
+}
+
+/// Holds our numbers against an oracle's, and remembers the worst of them.
+pub struct Against<'a> {
+    name: &'a str,
+    oracle: &'a Oracle,
+    tolerance: f64,
+    worst: (f64, String),
+}
+
+impl<'a> Against<'a> {
+    pub fn new(name: &'a str, oracle: &'a Oracle, tolerance: f64) -> Self {
+        Self {
+            name,
+            oracle,
+            tolerance,
+            worst: (0.0, "nothing".into()),
+        }
+    }
+
+    /// One tensor under the oracle's name for it.
+    pub fn check(&mut self, tensor: &str, ours: &[f32]) {
+        let off = difference(ours, &self.oracle.array(tensor).values);
+        let name = self.name;
+        assert!(off < self.tolerance, "{name}: {tensor} is off by {off:e}");
+        if off > self.worst.0 {
+            self.worst = (off, tensor.to_string());
+        }
+    }
+
+    /// Every gradient, under the oracle's names and in its shapes.
+    pub fn check_gradients(&mut self, ours: &Arrays, table: &Table) {
+        let found = table.export(ours);
+        let theirs = self.oracle.arrays(|name| name.strip_prefix("grad."));
+        assert!(
+            found.keys().eq(theirs.keys()),
+            "{}: other gradients",
+            self.name
+        );
+        for (name, theirs) in &theirs {
+            assert_eq!(found[name].shape, theirs.shape, "{}: {name}", self.name);
+            self.check(&format!("grad.{name}"), &found[name].values);
+        }
+    }
+}
+
+impl Drop for Against<'_> {
+    fn drop(&mut self) {
+        println!("{}: {:.1e} at {}", self.name, self.worst.0, self.worst.1);
+    }
+}
+
+/// The same values `[row, position, …]` with zeros at padding, as the oracles' files have them.
+pub fn at_tokens(mut values: Vec<f32>, lengths: &[usize], positions: usize) -> Vec<f32> {
+    let width = values.len() / (lengths.len() * positions);
+    for (row, length) in lengths.iter().enumerate() {
+        values[(row * positions + length) * width..(row + 1) * positions * width].fill(0.0);
+    }
+    values
+}
+
+/// Tokens of each row of a mask.
+pub fn lengths(oracle: &Oracle, mask: &str) -> Vec<usize> {
+    let (shape, mask) = oracle.integers(mask);
+    let cols = shape[shape.len() - 1];
+    let rows = mask.chunks(cols);
+    rows.map(|row| row.iter().map(|m| *m as usize).sum())
+        .collect()
+}

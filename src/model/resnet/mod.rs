@@ -31,13 +31,18 @@ pub const KIND: Kind = Kind {
 };
 
 impl ResnetConfig {
-    /// The generator of the initial weights.
-    pub fn draws<'a>(&self, inputs: &ModelInputs<'a>) -> Init<'a> {
-        Init::new(inputs.device, inputs.seed, &InitConfig::default(), 1, 1.0)
+    /// Builds the network for images of `[channels, height, width]`; its parameters are drawn when they are first
+    /// used.
+    pub fn init(&self, [channels, ..]: [usize; 3], inputs: &ModelInputs) -> Resnet {
+        let (device, seed) = (inputs.device, inputs.seed);
+        self.build(
+            channels,
+            &Init::new(device, seed, &InitConfig::default(), 1, 1.0),
+        )
     }
 
     /// The network for images of `channels` channels, with weights from `init`.
-    pub fn build(&self, channels: usize, init: &Init) -> Resnet {
+    pub(super) fn build(&self, channels: usize, init: &Init) -> Resnet {
         let layer = |shape: &ConvolutionShape| ConvNorm {
             convolution: Convolution::new(shape, self.standardized, init),
             norm: self.norm.init(shape.outputs, init),

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::problems::{self, Problems};
 use super::{
-    ArithmeticConfig, CopyConfig, Data, Places, RandomTokensConfig, ReverseConfig, SortConfig,
-    Split, TextConfig, Tokenizers, View,
+    ArithmeticConfig, CopyConfig, Data, DatesConfig, NumberWordsConfig, PairsConfig, Places,
+    RandomPairsConfig, RandomTokensConfig, ReverseConfig, SortConfig, Split, TextConfig,
+    Tokenizers, View,
 };
 use crate::error::{Error, Fault, Result};
 use crate::tokenizer::{CharConfig, Kind, TokenizerConfig};
@@ -28,6 +29,14 @@ pub enum DataConfig {
     Sort(SortConfig),
     /// Uniformly random tokens, for measuring speed.
     RandomTokens(RandomTokensConfig),
+    /// Parallel texts from files.
+    Pairs(PairsConfig),
+    /// Dates as people write them, and as ISO 8601 does.
+    Dates(DatesConfig),
+    /// Numbers in words and in digits.
+    NumberWords(NumberWordsConfig),
+    /// Uniformly random pairs, for measuring speed.
+    RandomPairs(RandomPairsConfig),
 }
 
 /// Every kind of data.
@@ -67,6 +76,30 @@ pub const KINDS: &[Kind] = &[
         summary: "uniformly random tokens, for measuring speed",
         source: "",
         example: "[data]\nkind = \"random_tokens\"\nvocab_size = 50257\ncontext = 1024",
+    },
+    Kind {
+        kind: "pairs",
+        summary: "parallel text: two files line by line, TSV or JSONL; plain or gzipped",
+        source: "Sutskever et al., arXiv:1409.3215; Vaswani et al., arXiv:1706.03762",
+        example: "[data]\nkind = \"pairs\"\nsource = \"multi30k/train.en\"\ntarget = \"multi30k/train.de\"",
+    },
+    Kind {
+        kind: "dates",
+        summary: "the 3rd of May 1998 to 1998-05-03: a translation that needs no file",
+        source: "",
+        example: "[data]\nkind = \"dates\"",
+    },
+    Kind {
+        kind: "number_words",
+        summary: "four hundred and seven to 407",
+        source: "",
+        example: "[data]\nkind = \"number_words\"",
+    },
+    Kind {
+        kind: "random_pairs",
+        summary: "uniformly random pairs, for measuring speed",
+        source: "",
+        example: "[data]\nkind = \"random_pairs\"\nvocab_size = 8000\nsource_len = 32\ntarget_len = 32",
     },
 ];
 
@@ -139,6 +172,11 @@ pub trait DataSet {
         false
     }
 
+    /// All faults of a `[tokenizer]` for it.
+    fn tokenizer_faults(&self, tokenizer: &TokenizerConfig) -> Vec<String> {
+        tokenizer.faults()
+    }
+
     /// Whether tokens stand for text that a person reads.
     fn is_text(&self) -> bool {
         true
@@ -152,6 +190,17 @@ pub trait DataSet {
     /// Whether sources have a vocabulary of their own.
     fn separates_vocabularies(&self) -> bool {
         false
+    }
+
+    /// All faults of a view of it, each with its remedy.
+    fn view_faults(&self, view: &View) -> Vec<String> {
+        match view {
+            View::Masked(view) if self.can_be_masked() => view.masking.faults(),
+            View::Masked(_) => vec![
+                "[data] this kind has no text in which tokens could be masked; see formwork list data".into(),
+            ],
+            View::AsItIs => Vec::new(),
+        }
     }
 
     /// Whether a row has one right answer, so that the share of exact ones is a metric.
@@ -212,6 +261,10 @@ impl DataConfig {
             Self::Reverse(_) => "reverse",
             Self::Sort(_) => "sort",
             Self::RandomTokens(_) => "random_tokens",
+            Self::Pairs(_) => "pairs",
+            Self::Dates(_) => "dates",
+            Self::NumberWords(_) => "number_words",
+            Self::RandomPairs(_) => "random_pairs",
         }
     }
 
@@ -224,6 +277,10 @@ impl DataConfig {
             Self::Reverse(c) => c,
             Self::Sort(c) => c,
             Self::RandomTokens(c) => c,
+            Self::Pairs(c) => c,
+            Self::Dates(c) => c,
+            Self::NumberWords(c) => c,
+            Self::RandomPairs(c) => c,
         }
     }
 
@@ -231,11 +288,15 @@ impl DataConfig {
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         match self {
             Self::Text(c) => Self::Text(c.with_paths(place)),
+            Self::Pairs(c) => Self::Pairs(c.with_paths(place)),
             Self::Arithmetic(_)
             | Self::Copy(_)
             | Self::Reverse(_)
             | Self::Sort(_)
-            | Self::RandomTokens(_) => self.clone(),
+            | Self::RandomTokens(_)
+            | Self::Dates(_)
+            | Self::NumberWords(_)
+            | Self::RandomPairs(_) => self.clone(),
         }
     }
 
@@ -252,7 +313,7 @@ impl DataConfig {
             (true, None) => faults.push(format!(
                 "[data] kind = \"{kind}\" needs a [tokenizer]; the simplest is kind = \"char\""
             )),
-            (true, Some(t)) => faults.extend(t.faults()),
+            (true, Some(t)) => faults.extend(self.set().tokenizer_faults(t)),
             (false, None) => {}
             (false, Some(TokenizerConfig::Char(c))) if *c == CharConfig::default() => {}
             (false, Some(other)) => faults.push(format!(
@@ -279,11 +340,9 @@ pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
     if !faults.is_empty() {
         return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }
-    if matches!(request.view, View::Masked(_)) && !set.can_be_masked() {
-        let kind = config.kind();
-        return Err(Error::usage(format!(
-            "[data] kind = \"{kind}\" has no text in which tokens could be masked"
-        )));
+    let faults = set.view_faults(request.view);
+    if !faults.is_empty() {
+        return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }
     set.prepare(request)
 }

@@ -4,8 +4,13 @@
 mod batches;
 mod generators;
 mod manifests;
+mod masked;
 mod messages;
+mod pair_generators;
+mod pair_vocabularies;
+mod pairs;
 mod places;
+mod segments;
 mod text;
 mod tokenizers;
 mod trained;

@@ -158,6 +158,7 @@ fn packed_documents_equal_documents_alone() {
                 ids: ids(&values, 1),
                 documents: Some(ids(&documents, 1)),
                 positions: Some(ids(&positions, 1)),
+                blocked: None,
             },
         );
         near(&packed[..5 * VOCAB], &plain(&model, first, 1), &name);

@@ -35,3 +35,4 @@ mod small_run;
 mod text_metrics;
 mod training;
 mod trajectory;
+mod vision;

@@ -1,10 +1,8 @@
 //! Named models have their published numbers of parameters, without one of them being allocated.
 
-use burn::module::Module;
 use burn::tensor::Device;
-use formwork::data::Shape;
 use formwork::model::preset::{names, parse_preset};
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::report::plan::{Moments, Question, plan};
 
 /// As published, or as the reference implementation counts (tied matrices once). Falcon-7B is counted with the
 /// product onto the vocabulary beside the embeddings, as its published files store it.
@@ -55,23 +53,45 @@ const GPT3: &[(&str, f64)] = &[
     ("gpt3-175b", 175_000.0),
 ];
 
-fn built(name: &str) -> usize {
+/// Networks for images with a classifier of 1000 classes: as torchvision counts; where it has none, the size in
+/// millions of the paper's table.
+const CLASSIFIERS: &[(&str, usize)] = &[
+    ("vit-tiny-16", 5_717_416),
+    ("vit-small-16", 22_050_664),
+    ("vit-base-16", 86_567_656),
+    ("vit-base-32", 88_224_232),
+    ("vit-large-16", 304_326_632),
+    ("vit-huge-14", 632_045_800),
+    ("vit-r26-small-32", 36_431_912),
+    ("vit-r50-large-32", 328_994_856),
+    ("resnet18", 11_689_512),
+    ("resnet34", 21_797_672),
+    ("resnet50", 25_557_032),
+    ("resnet101", 44_549_160),
+];
+
+fn built(name: &str) -> u64 {
     let preset = parse_preset(name).unwrap();
-    let inputs = ModelInputs {
-        shape: &Shape::of_text(preset.context, preset.vocab_size),
-        seed: 1,
-        device: &Device::default(),
+    let question = Question {
+        model: &preset.model,
+        task: None,
+        shape: &preset.shape(),
+        micro_batch_size: 1,
+        moments: Moments {
+            matrices: 2,
+            others: 2,
+        },
+        ema: false,
+        value_bytes: 4,
     };
-    match &preset.model {
-        ModelConfig::Decoder(c) => c.init(&inputs).num_params(),
-    }
+    plan(&question, &Device::default()).unwrap().params as u64
 }
 
 #[test]
 fn every_preset_builds_to_the_count_it_states() {
     for name in names() {
         let preset = parse_preset(name).unwrap();
-        assert_eq!(built(name) as u64, preset.params, "{name}");
+        assert_eq!(built(name), preset.params, "{name}");
         assert!(!preset.source.is_empty(), "{name} names no source");
     }
 }
@@ -88,9 +108,15 @@ fn published_counts() {
             "{name}: {params} million"
         );
     }
+    for (name, params) in CLASSIFIERS {
+        let preset = parse_preset(name).unwrap();
+        let head = 1000 * (preset.model.d_model() + 1);
+        assert_eq!(preset.params, (*params - head) as u64, "{name}");
+    }
     let counted = |name: &str| {
         PUBLISHED.iter().any(|(known, _)| *known == name)
             || GPT3.iter().any(|(known, _)| *known == name)
+            || CLASSIFIERS.iter().any(|(known, _)| *known == name)
     };
     let uncounted: Vec<&str> = names().filter(|name| !counted(name)).collect();
     assert_eq!(uncounted, ["nano"]);

@@ -19,8 +19,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::module::max_pool2d;
 use burn::tensor::ops::MaxPoolOptions;
-use config::BlockShape;
-pub use config::{Blocks, Cost, ResnetConfig, StemSize};
+pub use config::{BlockShape, Blocks, Cost, ResnetConfig, StemSize};
 
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
@@ -41,26 +40,30 @@ impl ResnetConfig {
         )
     }
 
-    /// The network for images of `channels` channels, with weights from `init`.
     pub(super) fn build(&self, channels: usize, init: &Init) -> Resnet {
-        let layer = |shape: &ConvolutionShape| ConvNorm {
-            convolution: Convolution::new(shape, self.standardized, init),
-            norm: self.norm.init(shape.outputs, init),
-        };
-        let block = |shape: BlockShape| ResidualBlock {
-            layers: shape.layers().iter().map(layer).collect(),
-            shortcut: shape.shortcut().as_ref().map(layer),
+        let stage = |blocks: Vec<BlockShape>| Stage {
+            blocks: blocks.iter().map(|b| self.block(b, init)).collect(),
         };
         Resnet {
-            stem: layer(&self.stem_shape(channels)),
-            stages: self
-                .block_shapes()
-                .into_iter()
-                .map(|blocks| Stage {
-                    blocks: blocks.into_iter().map(block).collect(),
-                })
-                .collect(),
+            stem: self.layer(&self.stem_shape(channels), init),
+            stages: self.block_shapes().into_iter().map(stage).collect(),
             pooled_stem: self.stem == StemSize::Large,
+        }
+    }
+
+    /// A block with this network's norm.
+    pub fn block(&self, shape: &BlockShape, init: &Init) -> ResidualBlock {
+        let layer = |shape: &ConvolutionShape| self.layer(shape, init);
+        ResidualBlock {
+            layers: shape.layers().iter().map(layer).collect(),
+            shortcut: shape.shortcut().as_ref().map(layer),
+        }
+    }
+
+    fn layer(&self, shape: &ConvolutionShape, init: &Init) -> ConvNorm {
+        ConvNorm {
+            convolution: Convolution::new(shape, self.standardized, init),
+            norm: self.norm.init(shape.outputs, init),
         }
     }
 }

@@ -14,7 +14,9 @@ fn right(sets: &[&str]) -> Loaded {
 }
 
 fn decoder(loaded: &Loaded) -> &DecoderConfig {
-    let ModelConfig::Decoder(decoder) = &loaded.experiment.model;
+    let ModelConfig::Decoder(decoder) = &loaded.experiment.model else {
+        unreachable!()
+    };
     decoder
 }
 
@@ -138,7 +140,9 @@ fn presets_lie_below_the_file() {
         (decoder(&loaded).n_layers, decoder(&loaded).d_model),
         (3, 768)
     );
-    let ModelConfig::Decoder(gpt2) = parse_preset("gpt2").unwrap().model;
+    let ModelConfig::Decoder(gpt2) = parse_preset("gpt2").unwrap().model else {
+        unreachable!()
+    };
     assert_eq!(decoder(&loaded).attention, gpt2.attention);
 }
 

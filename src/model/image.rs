@@ -1,7 +1,6 @@
 //! The networks that read images, as one type.
 
 use super::{ModelConfig, ModelInputs, Resnet, Vision};
-use crate::nn::init::Init;
 use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -16,20 +15,12 @@ pub enum ImageModel {
 }
 
 impl ImageModel {
-    /// The network of a config, with the generator that goes on where its weights end; `None` when the config is
-    /// of another kind or the inputs have no image.
-    pub fn new<'a>(model: &ModelConfig, inputs: &ModelInputs<'a>) -> Option<(Self, Init<'a>)> {
+    /// The network of a config; `None` when the config is of another kind or the inputs have no image.
+    pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
         let image = inputs.shape.image?;
         match model {
-            ModelConfig::Vision(c) => {
-                let init = c.draws(inputs);
-                Some((Self::Vision(c.build(image, &init)), init))
-            }
-            ModelConfig::Resnet(c) => {
-                let init = c.draws(inputs);
-                let [channels, ..] = image;
-                Some((Self::Resnet(c.build(channels, &init)), init))
-            }
+            ModelConfig::Vision(c) => Some(Self::Vision(c.init(image, inputs))),
+            ModelConfig::Resnet(c) => Some(Self::Resnet(c.init(image, inputs))),
             ModelConfig::Decoder(_) | ModelConfig::Encoder(_) | ModelConfig::EncoderDecoder(_) => {
                 None
             }

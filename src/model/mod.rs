@@ -1,4 +1,4 @@
-//! Whole networks: ids in, hidden states and logits out; no loss.
+//! Whole networks: ids or pixels in, hidden states and logits out; no loss.
 
 pub mod decoder;
 pub mod encoder;
@@ -85,7 +85,7 @@ impl ModelConfig {
             Self::Encoder(c) => c.init(inputs).visit(visitor),
             Self::EncoderDecoder(c) => c.init(inputs).visit(visitor),
             Self::Vision(_) | Self::Resnet(_) => {
-                if let Some((network, _)) = ImageModel::new(self, inputs) {
+                if let Some(network) = ImageModel::new(self, inputs) {
                     network.visit(visitor);
                 }
             }

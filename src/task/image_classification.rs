@@ -9,9 +9,9 @@ use super::{Task, host};
 use crate::data::batch::{Batch, ImageBatch};
 use crate::error::{Error, Result};
 use crate::kernel;
-use crate::model::{ImageModel, ModelConfig, ModelInputs};
+use crate::model::{ImageModel, ModelConfig, ModelInputs, heads};
 use crate::nn::Kind;
-use crate::nn::init::Role;
+use crate::nn::init::{Init, InitConfig, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use burn::module::Module;
@@ -47,13 +47,13 @@ pub struct ImageClassification {
 }
 
 impl ImageClassification {
-    /// The task of a config; `model` must read images.
+    /// A network of this config, which must read images, with a head for the data's classes.
     ///
     /// # Errors
     /// Data without images or with fewer than two classes; images that cannot be cut into the model's patches.
     pub fn new(
-        config: &ImageClassificationConfig,
         model: &ModelConfig,
+        config: &ImageClassificationConfig,
         inputs: &ModelInputs,
     ) -> Result<Self> {
         let classes = inputs.shape.classes.len();
@@ -62,15 +62,19 @@ impl ImageClassification {
         {
             return Err(Error::usage(format!("[model.stem] {misfit}")));
         }
-        let Some((network, init)) = ImageModel::new(model, inputs).filter(|_| classes > 1) else {
-            return Err(Error::usage(format!(
-                "[task] image_classification needs images of two classes or more; the data has {}",
-                match inputs.shape.image {
-                    Some(_) => format!("{classes}"),
-                    None => "no images".into(),
-                }
-            )));
+        let network = ImageModel::new(model, inputs).filter(|_| classes > 1);
+        let network = network.ok_or_else(|| {
+            let images = inputs.shape.image.map_or("no images", |_| "images");
+            Error::usage(format!(
+                "[task] image_classification tells images of two classes or more apart; the data has {images} \
+                 and {classes} classes"
+            ))
+        })?;
+        let drawn = match model {
+            ModelConfig::Vision(c) => c.init.clone(),
+            _ => InitConfig::default(),
         };
+        let init = Init::of_heads(inputs.device, inputs.seed, &drawn);
         Ok(Self {
             model: network,
             head: Linear::new(model.d_model(), classes, true, Role::Head, &init),
@@ -83,9 +87,7 @@ impl ImageClassification {
     pub fn logits(&self, images: &ImageBatch, pass: &Pass) -> Tensor<2> {
         let device = self.head.weight.val().device();
         let features = self.model.pooled(pixels(images, &device), pass);
-        let logits = self.head.forward(features.unsqueeze_dim(0));
-        let [_, rows, classes] = logits.dims();
-        logits.reshape([rows, classes])
+        heads::classes(&self.head, features)
     }
 
     /// Summed loss of training, `[1]`.

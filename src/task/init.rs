@@ -80,7 +80,7 @@ impl TaskConfig {
                 Objective::TextClassification(TextClassification::new(m, c, inputs))
             }
             (Self::ImageClassification(c), ModelConfig::Vision(_) | ModelConfig::Resnet(_)) => {
-                Objective::ImageClassification(ImageClassification::new(c, model, inputs)?)
+                Objective::ImageClassification(ImageClassification::new(model, c, inputs)?)
             }
             (task, model) => {
                 return Err(Error::usage(format!(

@@ -22,6 +22,7 @@ const SHAPE: PositionShape = PositionShape {
     n_layers: 1,
     context: 32,
     causal: true,
+    grid: None,
 };
 
 fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {

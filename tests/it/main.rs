@@ -43,3 +43,4 @@ mod training;
 mod trajectories;
 mod trajectory;
 mod transfer;
+mod vision;

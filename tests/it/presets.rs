@@ -2,7 +2,6 @@
 
 use burn::module::{ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
-use formwork::data::Shape;
 use formwork::model::ModelInputs;
 use formwork::model::preset::{names, parse_preset};
 
@@ -74,6 +73,23 @@ const GPT3: &[(&str, f64)] = &[
     ("gpt3-175b", 175_000.0),
 ];
 
+/// Networks for images with a classifier of 1000 classes: as torchvision counts; where it has none, the size in
+/// millions of the paper's table.
+const CLASSIFIERS: &[(&str, usize)] = &[
+    ("vit-tiny-16", 5_717_416),
+    ("vit-small-16", 22_050_664),
+    ("vit-base-16", 86_567_656),
+    ("vit-base-32", 88_224_232),
+    ("vit-large-16", 304_326_632),
+    ("vit-huge-14", 632_045_800),
+    ("vit-r26-small-32", 36_431_912),
+    ("vit-r50-large-32", 328_994_856),
+    ("resnet18", 11_689_512),
+    ("resnet34", 21_797_672),
+    ("resnet50", 25_557_032),
+    ("resnet101", 44_549_160),
+];
+
 /// Counts the elements of parameters without drawing them.
 struct Count(usize);
 
@@ -86,7 +102,7 @@ impl ModuleVisitor for Count {
 fn built(name: &str) -> usize {
     let preset = parse_preset(name).unwrap();
     let inputs = ModelInputs {
-        shape: &Shape::of_text(preset.context, preset.vocab_size),
+        shape: &preset.shape(),
         seed: 1,
         device: &Device::default(),
     };
@@ -99,7 +115,7 @@ fn built(name: &str) -> usize {
 fn every_preset_builds_to_the_count_it_states() {
     for name in names() {
         let preset = parse_preset(name).unwrap();
-        assert_eq!(built(name) as u64, preset.params, "{name}");
+        assert_eq!(built(name), preset.params, "{name}");
         assert!(!preset.source.is_empty(), "{name} names no source");
     }
 }
@@ -116,8 +132,13 @@ fn published_counts() {
             "{name}: {params} million"
         );
     }
+    for (name, params) in CLASSIFIERS {
+        let preset = parse_preset(name).unwrap();
+        let head = 1000 * (preset.model.d_model() + 1);
+        assert_eq!(preset.params, (*params - head) as u64, "{name}");
+    }
     let counted = |name: &str| {
-        let mut exact = PUBLISHED.iter().chain(COUNTED);
+        let mut exact = PUBLISHED.iter().chain(COUNTED).chain(CLASSIFIERS);
         exact.any(|(known, _)| *known == name) || GPT3.iter().any(|(known, _)| *known == name)
     };
     let uncounted: Vec<&str> = names().filter(|name| !counted(name)).collect();

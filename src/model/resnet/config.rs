@@ -59,12 +59,16 @@ pub enum StemSize {
 }
 
 /// What a block maps to what.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BlockShape {
-    blocks: Blocks,
-    inputs: usize,
-    planes: usize,
-    stride: usize,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockShape {
+    /// What it computes.
+    pub blocks: Blocks,
+    /// Planes that it reads.
+    pub inputs: usize,
+    /// Planes inside it; it makes as many, or a bottleneck four times as many.
+    pub planes: usize,
+    /// Step of its kernel.
+    pub stride: usize,
 }
 
 impl BlockShape {

@@ -19,8 +19,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::module::max_pool2d;
 use burn::tensor::ops::MaxPoolOptions;
-use config::BlockShape;
-pub use config::{Blocks, Cost, ResnetConfig, StemSize};
+pub use config::{BlockShape, Blocks, Cost, ResnetConfig, StemSize};
 
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
@@ -31,31 +30,40 @@ pub const KIND: Kind = Kind {
 };
 
 impl ResnetConfig {
-    /// The generator of the initial weights.
-    pub fn draws<'a>(&self, inputs: &ModelInputs<'a>) -> Init<'a> {
-        Init::new(inputs.device, inputs.seed, &InitConfig::default(), 1, 1.0)
+    /// Builds the network for images of `[channels, height, width]`; its parameters are drawn when they are first
+    /// used.
+    pub fn init(&self, [channels, ..]: [usize; 3], inputs: &ModelInputs) -> Resnet {
+        let (device, seed) = (inputs.device, inputs.seed);
+        self.build(
+            channels,
+            &Init::new(device, seed, &InitConfig::default(), 1, 1.0),
+        )
     }
 
-    /// The network for images of `channels` channels, with weights from `init`.
-    pub fn build(&self, channels: usize, init: &Init) -> Resnet {
-        let layer = |shape: &ConvolutionShape| ConvNorm {
-            convolution: Convolution::new(shape, self.standardized, init),
-            norm: self.norm.init(shape.outputs, init),
-        };
-        let block = |shape: BlockShape| ResidualBlock {
-            layers: shape.layers().iter().map(layer).collect(),
-            shortcut: shape.shortcut().as_ref().map(layer),
+    pub(super) fn build(&self, channels: usize, init: &Init) -> Resnet {
+        let stage = |blocks: Vec<BlockShape>| Stage {
+            blocks: blocks.iter().map(|b| self.block(b, init)).collect(),
         };
         Resnet {
-            stem: layer(&self.stem_shape(channels)),
-            stages: self
-                .block_shapes()
-                .into_iter()
-                .map(|blocks| Stage {
-                    blocks: blocks.into_iter().map(block).collect(),
-                })
-                .collect(),
+            stem: self.layer(&self.stem_shape(channels), init),
+            stages: self.block_shapes().into_iter().map(stage).collect(),
             pooled_stem: self.stem == StemSize::Large,
+        }
+    }
+
+    /// A block with this network's norm.
+    pub fn block(&self, shape: &BlockShape, init: &Init) -> ResidualBlock {
+        let layer = |shape: &ConvolutionShape| self.layer(shape, init);
+        ResidualBlock {
+            layers: shape.layers().iter().map(layer).collect(),
+            shortcut: shape.shortcut().as_ref().map(layer),
+        }
+    }
+
+    fn layer(&self, shape: &ConvolutionShape, init: &Init) -> ConvNorm {
+        ConvNorm {
+            convolution: Convolution::new(shape, self.standardized, init),
+            norm: self.norm.init(shape.outputs, init),
         }
     }
 }

@@ -142,17 +142,18 @@ impl VisionConfig {
         }
     }
 
-    /// The generator of the initial weights.
-    pub fn draws<'a>(&self, inputs: &ModelInputs<'a>) -> Init<'a> {
-        let (_, beta) = self.norm_placement.alpha_beta(self.n_layers);
-        let residuals = 2 * self.n_layers;
-        Init::new(inputs.device, inputs.seed, &self.init, residuals, beta)
-    }
-
-    /// The network for images of `[channels, height, width]`, with weights from `init`.
-    pub fn build(&self, [channels, height, width]: [usize; 3], init: &Init) -> Vision {
+    /// Builds the network for images of `[channels, height, width]`; its parameters are drawn when they are first
+    /// used.
+    pub fn init(&self, [channels, height, width]: [usize; 3], inputs: &ModelInputs) -> Vision {
         let keys = self.keys();
-        let (alpha, _) = self.norm_placement.alpha_beta(self.n_layers);
+        let (alpha, beta) = self.norm_placement.alpha_beta(self.n_layers);
+        let init = &Init::new(
+            inputs.device,
+            inputs.seed,
+            &self.init,
+            2 * self.n_layers,
+            beta,
+        );
         let shape = keys.stack(self.n_layers, alpha);
         let grid = self.grid(height, width);
         let mut position = keys.position_shape(self.n_layers, grid.positions(), false);

@@ -1,0 +1,325 @@
+//! What every network for images keeps.
+
+use super::{classifier, collect, images, with_weights};
+use crate::oracle::difference;
+use burn::module::Module;
+use burn::train::{InferenceStep, TrainStep};
+use formwork::data::batch::{Batch, Content};
+use formwork::model::ModelConfig;
+use formwork::nn::channel_norm::is_state;
+use formwork::nn::pass::Pass;
+use formwork::nn::position;
+use formwork::task::{ImageClassification, ImageClassificationConfig};
+use formwork::train::ema::Ema;
+use formwork::train::{gradients, optim, parameters};
+use serde_json::{Value, json};
+
+const IMAGE: [usize; 3] = [2, 8, 6];
+const CLASSES: usize = 7;
+
+fn vision(changes: Value) -> ModelConfig {
+    let mut config = json!({
+        "kind": "vision",
+        "n_layers": 2,
+        "d_model": 16,
+        "stem": { "kind": "patches", "size": 2 },
+        "attention": { "kind": "multi_head", "n_heads": 4 },
+    });
+    for (key, value) in changes.as_object().unwrap() {
+        config[key] = value.clone();
+    }
+    serde_json::from_value(config).unwrap()
+}
+
+fn resnet(blocks: &str, norm: Value) -> ModelConfig {
+    let config = json!({
+        "kind": "resnet", "blocks": blocks, "stages": [1, 1], "width": 8, "norm": norm,
+    });
+    serde_json::from_value(config).unwrap()
+}
+
+fn hybrid(norm: &Value) -> ModelConfig {
+    vision(json!({ "stem": {
+        "kind": "resnet", "stages": [1, 1], "width": 8, "norm": norm, "standardized": true,
+    }}))
+}
+
+/// Whether rows depend on their batch in training.
+type Mixes = bool;
+
+fn all() -> Vec<(String, ModelConfig, Mixes)> {
+    let mut all = Vec::new();
+    let (batch, group) = (
+        json!({ "kind": "batch" }),
+        json!({ "kind": "group", "groups": 4 }),
+    );
+    for kind in position::KINDS {
+        for pooling in ["class", "mean"] {
+            let changes = json!({ "position": { "kind": kind.kind }, "pooling": pooling });
+            all.push((format!("{} {pooling}", kind.kind), vision(changes), false));
+        }
+    }
+    for placement in ["post", "sandwich", "parallel", "deepnorm"] {
+        let changes = json!({ "norm_placement": placement });
+        all.push((placement.into(), vision(changes), false));
+    }
+    for (name, norm, mixes) in [("batch", &batch, true), ("group", &group, false)] {
+        all.push((format!("hybrid {name}"), hybrid(norm), mixes));
+        for blocks in ["basic", "bottleneck"] {
+            all.push((
+                format!("{blocks} {name}"),
+                resnet(blocks, norm.clone()),
+                mixes,
+            ));
+        }
+    }
+    all
+}
+
+fn task(config: &ModelConfig) -> ImageClassification {
+    classifier(
+        config,
+        &ImageClassificationConfig::default(),
+        IMAGE,
+        CLASSES,
+    )
+}
+
+fn sample(rows: usize, salt: usize) -> Batch {
+    let size: usize = IMAGE.iter().product();
+    let pixel = |i: usize| ((i * 37 + salt * 11 + i * i % 91) % 64) as f32 / 16.0 - 2.0;
+    let pixels: Vec<f32> = (0..rows * size).map(pixel).collect();
+    let labels: Vec<i32> = (0..rows)
+        .map(|r| ((r * 3 + salt) % CLASSES) as i32)
+        .collect();
+    images(&pixels, IMAGE, &labels)
+}
+
+/// Some rows of a batch.
+fn part(batch: &Batch, rows: std::ops::Range<usize>) -> Batch {
+    let Content::Images(content) = &batch.content else {
+        unreachable!()
+    };
+    let size: usize = IMAGE.iter().product();
+    Batch {
+        first_row: rows.start,
+        step_scored: batch.rows,
+        step_rows: batch.rows,
+        step: batch.step,
+        ..images(
+            &content.pixels[rows.start * size..rows.end * size],
+            IMAGE,
+            &content.labels[rows],
+        )
+    }
+}
+
+fn logits(task: &ImageClassification, batch: &Batch) -> Vec<f32> {
+    let Content::Images(content) = &batch.content else {
+        unreachable!()
+    };
+    let logits = task.logits(content, &Pass::evaluation());
+    logits.into_data().iter::<f32>().collect()
+}
+
+fn trained(task: ImageClassification, batches: &[Batch]) -> ImageClassification {
+    let config = json!({ "kind": "sgd", "lr": 0.1, "momentum": 0.0 });
+    let config: optim::OptimizerConfig = serde_json::from_value(config).unwrap();
+    let mut optimizer = optim::build(&config, &task).unwrap();
+    batches.iter().fold(task, |task, batch| {
+        let gradient = gradients::accumulate(&task, vec![batch.clone()]);
+        optimizer.step(0.1, task, gradient.gradients)
+    })
+}
+
+#[test]
+fn fresh_models_guess_uniformly_and_rows_are_apart() {
+    for (name, config, _) in all() {
+        let task = task(&config).valid();
+        let batch = sample(4, 1);
+        let loss = InferenceStep::step(&task, batch.clone()).loss.mean();
+        let uniform = (CLASSES as f64).ln();
+        assert!((loss / uniform - 1.0).abs() < 0.05, "{name}: {loss}");
+        let whole = logits(&task, &batch);
+        let alone = logits(&task, &part(&batch, 2..3));
+        let off = difference(&alone, &whole[2 * CLASSES..3 * CLASSES]);
+        assert!(off < 2e-5, "{name}: a row alone is off by {off:e}");
+    }
+}
+
+#[test]
+fn every_parameter_gets_a_gradient_and_moves_alike_each_time() {
+    for (name, config, _) in all() {
+        let before = task(&config);
+        let step = TrainStep::step(&before, sample(3, 4));
+        drop(step);
+        let moved = || trained(task(&config), &[sample(3, 4)]);
+        let (old, new) = (collect(&task(&config), None), collect(&moved(), None));
+        for (path, value) in &old {
+            let still = path.ends_with("key.bias");
+            assert!(still || new[path] != *value, "{name}: {path} did not move");
+        }
+        assert!(new == collect(&moved(), None), "{name}: other bits");
+        let listed = parameters::list(&before);
+        let state = |path: &str| path.rsplit('.').next().is_some_and(is_state);
+        assert!(listed.iter().all(|p| !state(&p.path)), "{name}");
+        let counted = old.keys().filter(|path| !state(path)).count();
+        assert_eq!(listed.len(), counted, "{name}");
+    }
+}
+
+#[test]
+fn micro_batches_equal_one_batch_with_dropout_on() {
+    for (name, mut config, mixes) in all() {
+        if let ModelConfig::Vision(c) = &mut config {
+            (c.dropout, c.drop_path) = (0.2, 0.3);
+        }
+        let task = task(&config);
+        let whole = sample(3, 6);
+        let parts = vec![part(&whole, 0..1), part(&whole, 1..3)];
+        let one = gradients::accumulate(&task, vec![whole]);
+        let two = gradients::accumulate(&task, parts);
+        let same = (one.norm / two.norm - 1.0).abs() < 1e-4;
+        // A batch norm sees its micro-batch alone.
+        assert_eq!(same, !mixes, "{name}: {} and {}", one.norm, two.norm);
+    }
+}
+
+#[test]
+fn dropout_and_drop_path_rest_in_evaluation() {
+    let still = task(&vision(json!({})));
+    let drops = task(&vision(json!({ "dropout": 0.4, "drop_path": 0.5 })));
+    assert_eq!(
+        logits(&still.valid(), &sample(2, 8)),
+        logits(&drops.valid(), &sample(2, 8))
+    );
+    let loss = |task: &ImageClassification, step: u64| {
+        let batch = Batch {
+            step,
+            ..sample(2, 8)
+        };
+        TrainStep::step(task, batch).item.loss.sum
+    };
+    assert_eq!(loss(&drops, 1), loss(&drops, 1));
+    assert_ne!(loss(&drops, 1), loss(&drops, 2));
+    assert_eq!(loss(&still, 1), loss(&still, 2));
+}
+
+#[test]
+fn saved_and_loaded_networks_go_on_alike() {
+    for (name, config, mixes) in all() {
+        let (first, second) = (sample(4, 2), sample(4, 3));
+        let once = trained(task(&config), &[first.clone()]);
+        let loaded = with_weights(task(&config), &collect(&once, None));
+        let test = sample(2, 9);
+        assert_eq!(
+            logits(&once.valid(), &test),
+            logits(&loaded.valid(), &test),
+            "{name}"
+        );
+        let (state, fresh) = (collect(&once, None), collect(&task(&config), None));
+        let running = state.keys().filter(|p| p.ends_with("running_mean"));
+        assert_eq!(running.clone().count() > 0, mixes, "{name}");
+        assert!(running.clone().all(|p| state[p] != fresh[p]), "{name}");
+        let twice = trained(once, &[second.clone()]);
+        let resumed = trained(loaded, &[second]);
+        assert!(
+            collect(&twice, None) == collect(&resumed, None),
+            "{name}: other bits"
+        );
+    }
+}
+
+#[test]
+fn evaluation_and_averages_leave_running_statistics_alone() {
+    let config = resnet("basic", json!({ "kind": "batch" }));
+    let fresh = task(&config);
+    let ema = Ema::new(0.5, &fresh);
+    let once = trained(fresh.clone(), &[sample(4, 2)]);
+    let before = collect(&once, None);
+    InferenceStep::step(&once.valid(), sample(3, 1));
+    assert!(before == collect(&once, None));
+    let ema = ema.update(&once);
+    let averaged = collect(ema.model(), None);
+    let start = collect(&task(&config), None);
+    for (path, value) in &averaged {
+        let ends = start[path].values.iter().zip(&before[path].values);
+        let half: Vec<f32> = ends.map(|(a, b)| 0.5 * a + 0.5 * b).collect();
+        assert!(difference(&value.values, &half) < 1e-6, "{path}");
+    }
+}
+
+#[test]
+fn statistics_that_are_not_finite_are_not_kept() {
+    let config = resnet("basic", json!({ "kind": "batch" }));
+    let task = task(&config);
+    let mut batch = sample(2, 2);
+    if let Content::Images(content) = &mut batch.content {
+        content.pixels[3] = f32::NAN;
+    }
+    let loss = TrainStep::step(&task, batch).item.loss.mean();
+    assert!(loss.is_nan());
+    for (path, array) in collect(&task, None) {
+        assert!(array.values.iter().all(|x| x.is_finite()), "{path}");
+    }
+}
+
+#[test]
+fn mixed_images_share_their_loss() {
+    for smoothing in [0.0, 0.2] {
+        let config = ImageClassificationConfig {
+            label_smoothing: smoothing,
+        };
+        let task = classifier(&vision(json!({})), &config, IMAGE, CLASSES);
+        let with = |labels: &[i32], mixed: Option<Vec<(i32, f32)>>| {
+            let mut batch = sample(3, 5);
+            if let Content::Images(content) = &mut batch.content {
+                (content.labels, content.mixed) = (labels.to_vec(), mixed);
+            }
+            TrainStep::step(&task, batch).item.loss.sum
+        };
+        let (first, other) = ([1, 2, 3], [4, 2, 0]);
+        let mixed = other.iter().map(|label| (*label, 0.3)).collect();
+        let wanted = 0.3 * with(&first, None) + 0.7 * with(&other, None);
+        let found = with(&first, Some(mixed));
+        assert!((found / wanted - 1.0).abs() < 1e-5, "{found} {wanted}");
+    }
+}
+
+#[test]
+fn metrics_of_classes() {
+    let task = task(&vision(json!({}))).valid();
+    let output = InferenceStep::step(&task, sample(6, 1));
+    assert_eq!((output.items, output.loss.weight), (6, 6.0));
+    let (top1, top5) = (output.metrics["accuracy"], output.metrics["top5_accuracy"]);
+    assert!(top1.sum <= top5.sum && top5.sum <= 6.0 && top1.weight == 6.0);
+    let few = classifier(
+        &vision(json!({})),
+        &ImageClassificationConfig::default(),
+        IMAGE,
+        5,
+    );
+    let mut batch = sample(6, 1);
+    if let Content::Images(content) = &mut batch.content {
+        content.labels.iter_mut().for_each(|label| *label %= 5);
+    }
+    let output = InferenceStep::step(&few.valid(), batch);
+    assert!(!output.metrics.contains_key("top5_accuracy"));
+}
+
+#[test]
+fn images_that_do_not_divide_into_patches_are_refused() {
+    let misfit = |size: usize, height, width| {
+        let stem = json!({ "kind": "patches", "size": size });
+        let ModelConfig::Vision(config) = vision(json!({ "stem": stem })) else {
+            unreachable!()
+        };
+        config.stem.misfit(height, width)
+    };
+    assert_eq!(misfit(4, 28, 28), None);
+    assert_eq!(
+        misfit(5, 28, 28).unwrap(),
+        "size = 5 does not cut images of 28 by 28 pixels into patches; 4 or 7 would, or other images"
+    );
+    assert!(misfit(64, 28, 20).unwrap().contains("; 4 would"));
+}

@@ -95,8 +95,7 @@ fn read(
     let numbered = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
     let (pictures, names) = match format {
         ImageFormat::Folder => {
-            let (pictures, names) = folder::read(first, wanted)?;
-            return Ok((pictures, names));
+            return folder::read(first, wanted);
         }
         ImageFormat::Idx => {
             let labels = files.labels.ok_or_else(|| {
@@ -114,6 +113,12 @@ fn read(
         }
         ImageFormat::Cifar100 => (cifar::read(&paths, Version::Hundred)?, numbered(100)),
     };
+    if pictures.is_empty() {
+        return Err(Error::usage(format!(
+            "[data] {} holds no image",
+            first.display()
+        )));
+    }
     let names = wanted.classes.map_or(names, <[String]>::to_vec);
     if let Some(at) = pictures
         .labels

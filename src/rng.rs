@@ -23,10 +23,12 @@ pub enum Purpose {
     Sampling = 7,
     /// Splitting data by fraction, and tests.
     Split = 8,
-    /// Masking for masked language models: (sample, epoch, 0).
+    /// Masking for masked language models: (sample, draw, split), or (sample, copy, 8 + split) for static masks.
     Masking = 9,
     /// Augmentation of images: (draw, 0 for the image or 1 for the one it is mixed with or 2 for how, 0).
     Augment = 10,
+    /// Pairs of segments: (sample, draw, split); how documents are cut into chunks: (document, 2⁶⁴ − 1, split).
+    Pairing = 14,
 }
 
 /// One block of Philox 4×32-10: four words from a counter and a key.

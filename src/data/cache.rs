@@ -83,6 +83,27 @@ impl Tokens {
         self.documents
     }
 
+    /// Where the tokens of a document are.
+    pub fn span(&self, document: usize) -> std::ops::Range<usize> {
+        assert!(
+            document < self.documents,
+            "document {document} of {}",
+            self.documents
+        );
+        let end = if document + 1 == self.documents {
+            self.len
+        } else {
+            self.start(document + 1)
+        };
+        self.start(document)..end
+    }
+
+    /// Where a document begins.
+    fn start(&self, document: usize) -> usize {
+        let starts = HEADER + self.len * if self.wide { 4 } else { 2 };
+        u64_at(&self.map, starts + 8 * document) as usize
+    }
+
     /// Bytes of the text that was encoded.
     pub fn text_bytes(&self) -> u64 {
         self.text_bytes
@@ -107,12 +128,10 @@ impl Tokens {
 
     /// The number of the document that token `at` belongs to.
     pub fn document(&self, at: usize) -> usize {
-        let starts = HEADER + self.len * if self.wide { 4 } else { 2 };
-        let start = |i: usize| u64_at(&self.map, starts + 8 * i) as usize;
         let (mut low, mut high) = (0, self.documents);
         while low < high {
             let middle = low + (high - low) / 2;
-            if start(middle) <= at {
+            if self.start(middle) <= at {
                 low = middle + 1
             } else {
                 high = middle

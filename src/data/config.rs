@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::problems::{self, Problems};
 use super::{
-    ArithmeticConfig, CopyConfig, Data, ImagesConfig, Places, RandomImagesConfig,
-    RandomTokensConfig, ReverseConfig, ShapesConfig, SortConfig, Split, TextConfig, Tokenizers,
-    View,
+    ArithmeticConfig, CopyConfig, Data, DatesConfig, ImagesConfig, NumberWordsConfig, PairsConfig,
+    Places, RandomImagesConfig, RandomPairsConfig, RandomTokensConfig, ReverseConfig, ShapesConfig,
+    SortConfig, Split, TextConfig, Tokenizers, View,
 };
 use crate::error::{Error, Fault, Result};
-use crate::tokenizer::{CharConfig, Kind, TokenizerConfig};
+use crate::tokenizer::{CharConfig, TokenizerConfig};
 
 /// `[data]` of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +29,14 @@ pub enum DataConfig {
     Sort(SortConfig),
     /// Uniformly random tokens, for measuring speed.
     RandomTokens(RandomTokensConfig),
+    /// Parallel texts from files.
+    Pairs(PairsConfig),
+    /// Dates as people write them, and as ISO 8601 does.
+    Dates(DatesConfig),
+    /// Numbers in words and in digits.
+    NumberWords(NumberWordsConfig),
+    /// Uniformly random pairs, for measuring speed.
+    RandomPairs(RandomPairsConfig),
     /// Images from files.
     Images(ImagesConfig),
     /// Drawn shapes.
@@ -36,66 +44,6 @@ pub enum DataConfig {
     /// Images of noise, for measuring speed.
     RandomImages(RandomImagesConfig),
 }
-
-/// Every kind of data.
-pub const KINDS: &[Kind] = &[
-    Kind {
-        kind: "text",
-        summary: "text files, folders, JSONL; plain or gzipped",
-        source: "windows as in nanoGPT; packed documents as in GPT-2 and GPT-3",
-        example: "[data]\nkind = \"text\"\npath = \"tinyshakespeare/input.txt\"\ncontext = 256",
-    },
-    Kind {
-        kind: "arithmetic",
-        summary: "12+34=046: whole numbers, answers never seen in training",
-        source: "Brown et al., arXiv:2005.14165, section 3.9; Lee et al., arXiv:2307.03381 (reversed answers)",
-        example: "[data]\nkind = \"arithmetic\"\ndigits = 2",
-    },
-    Kind {
-        kind: "copy",
-        summary: "abc=abc",
-        source: "Graves et al., arXiv:1410.5401, section 4.1",
-        example: "[data]\nkind = \"copy\"\nlength = 12",
-    },
-    Kind {
-        kind: "reverse",
-        summary: "abc=cba",
-        source: "Sutskever et al., arXiv:1409.3215, on reversing",
-        example: "[data]\nkind = \"reverse\"\nlength = 12",
-    },
-    Kind {
-        kind: "sort",
-        summary: "bca=abc",
-        source: "Graves et al., arXiv:1410.5401, section 4.5",
-        example: "[data]\nkind = \"sort\"\nlength = 12",
-    },
-    Kind {
-        kind: "random_tokens",
-        summary: "uniformly random tokens, for measuring speed",
-        source: "",
-        example: "[data]\nkind = \"random_tokens\"\nvocab_size = 50257\ncontext = 1024",
-    },
-    Kind {
-        kind: "images",
-        summary: "images with classes: IDX, CIFAR, folders of PNG and JPEG; crop, flip, RandAugment, erasing, mixup, cutmix",
-        source: "augmentation: Cubuk et al., arXiv:1909.13719; Zhong et al., arXiv:1708.04896; Zhang et al., \
-                 arXiv:1710.09412; Yun et al., arXiv:1905.04899",
-        example: "[data]\nkind = \"images\"\npath = \"fashion_mnist/train-images-idx3-ubyte.gz\"\n\
-                  labels = \"fashion_mnist/train-labels-idx1-ubyte.gz\"\naugment = { crop = 2, flip = true }",
-    },
-    Kind {
-        kind: "shapes",
-        summary: "drawn circles, squares, triangles and others, anywhere, turned, in noise",
-        source: "",
-        example: "[data]\nkind = \"shapes\"\nsize = 28",
-    },
-    Kind {
-        kind: "random_images",
-        summary: "images of noise, for measuring speed",
-        source: "",
-        example: "[data]\nkind = \"random_images\"\nheight = 28\nwidth = 28",
-    },
-];
 
 /// What the examples of a data set are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +114,11 @@ pub trait DataSet {
         false
     }
 
+    /// All faults of a `[tokenizer]` for it.
+    fn tokenizer_faults(&self, tokenizer: &TokenizerConfig) -> Vec<String> {
+        tokenizer.faults()
+    }
+
     /// Whether tokens stand for text that a person reads.
     fn is_text(&self) -> bool {
         true
@@ -179,6 +132,17 @@ pub trait DataSet {
     /// Whether sources have a vocabulary of their own.
     fn separates_vocabularies(&self) -> bool {
         false
+    }
+
+    /// All faults of a view of it, each with its remedy.
+    fn view_faults(&self, view: &View) -> Vec<String> {
+        match view {
+            View::Masked(view) if self.can_be_masked() => view.masking.faults(),
+            View::Masked(_) => vec![
+                "[data] this kind has no text in which tokens could be masked; see formwork list data".into(),
+            ],
+            View::AsItIs => Vec::new(),
+        }
     }
 
     /// Whether a row has one right answer, so that the share of exact ones is a metric.
@@ -239,6 +203,10 @@ impl DataConfig {
             Self::Reverse(_) => "reverse",
             Self::Sort(_) => "sort",
             Self::RandomTokens(_) => "random_tokens",
+            Self::Pairs(_) => "pairs",
+            Self::Dates(_) => "dates",
+            Self::NumberWords(_) => "number_words",
+            Self::RandomPairs(_) => "random_pairs",
             Self::Images(_) => "images",
             Self::Shapes(_) => "shapes",
             Self::RandomImages(_) => "random_images",
@@ -254,6 +222,10 @@ impl DataConfig {
             Self::Reverse(c) => c,
             Self::Sort(c) => c,
             Self::RandomTokens(c) => c,
+            Self::Pairs(c) => c,
+            Self::Dates(c) => c,
+            Self::NumberWords(c) => c,
+            Self::RandomPairs(c) => c,
             Self::Images(c) => c,
             Self::Shapes(c) => c,
             Self::RandomImages(c) => c,
@@ -264,12 +236,16 @@ impl DataConfig {
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         match self {
             Self::Text(c) => Self::Text(c.with_paths(place)),
+            Self::Pairs(c) => Self::Pairs(c.with_paths(place)),
             Self::Images(c) => Self::Images(c.with_paths(place)),
             Self::Arithmetic(_)
             | Self::Copy(_)
             | Self::Reverse(_)
             | Self::Sort(_)
             | Self::RandomTokens(_)
+            | Self::Dates(_)
+            | Self::NumberWords(_)
+            | Self::RandomPairs(_)
             | Self::Shapes(_)
             | Self::RandomImages(_) => self.clone(),
         }
@@ -288,7 +264,7 @@ impl DataConfig {
             (true, None) => faults.push(format!(
                 "[data] kind = \"{kind}\" needs a [tokenizer]; the simplest is kind = \"char\""
             )),
-            (true, Some(t)) => faults.extend(t.faults()),
+            (true, Some(t)) => faults.extend(self.set().tokenizer_faults(t)),
             (false, None) => {}
             (false, Some(TokenizerConfig::Char(c))) if *c == CharConfig::default() => {}
             (false, Some(other)) => faults.push(format!(
@@ -315,11 +291,9 @@ pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
     if !faults.is_empty() {
         return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }
-    if matches!(request.view, View::Masked(_)) && !set.can_be_masked() {
-        let kind = config.kind();
-        return Err(Error::usage(format!(
-            "[data] kind = \"{kind}\" has no text in which tokens could be masked"
-        )));
+    let faults = set.view_faults(request.view);
+    if !faults.is_empty() {
+        return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }
     set.prepare(request)
 }

@@ -9,22 +9,22 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::cache::{Tokens, Writer};
+use super::cache::Tokens;
 use super::documents::{self, Reading};
+use super::encoding::{self, Entries};
 use super::split::{self, Parts, Unit};
 use super::windows::{Layout, TextSource};
 use super::{
-    Data, Paths, PerSplit, Places, Request, Shape, Source, Split, TextConfig, Tokenizers, Windows,
+    Data, Paths, PerSplit, Request, Shape, Source, Split, TextConfig, Tokenizers, Windows,
 };
 use crate::digest::hex;
 use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, TokenizerConfig, utf8};
 
 /// The files of an experiment, read when something must be made of them.
-struct Texts<'a> {
+pub(super) struct Texts<'a> {
     config: &'a TextConfig,
     unit: Unit,
     reading: Reading,
@@ -35,7 +35,13 @@ struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    fn find(config: &'a TextConfig, places: &Places, bytes: bool) -> Result<Self> {
+    /// Looks for the files. Fractions count whole documents when `whole` says so.
+    pub(super) fn find(config: &'a TextConfig, request: &Request, whole: bool) -> Result<Self> {
+        let places = request.places;
+        let bytes = match (&request.saved.text, request.tokenizer) {
+            (Some(saved), _) => saved.is_bytes(),
+            (None, tokenizer) => matches!(tokenizer, Some(TokenizerConfig::Byte(_))),
+        };
         let find = |paths: Option<&Paths>| -> Result<Vec<PathBuf>> {
             let paths = paths.map(|p| p.0.as_slice()).unwrap_or_default();
             let found = paths
@@ -50,10 +56,10 @@ impl<'a> Texts<'a> {
             test: find(config.test_path.as_ref())?,
         };
         let reading = config.reading(bytes);
-        let unit = match (config.windows, bytes) {
-            (Windows::Documents, _) => Unit::Documents,
-            (_, true) => Unit::Bytes,
-            (_, false) => Unit::Characters,
+        let unit = match (whole, bytes) {
+            (true, _) => Unit::Documents,
+            (false, true) => Unit::Bytes,
+            (false, false) => Unit::Characters,
         };
         let mut key = Sha256::new();
         key.update(format!("{reading:?} {unit:?} {:?}", config.fractions()));
@@ -80,7 +86,7 @@ impl<'a> Texts<'a> {
     }
 
     /// The documents of each split, read at first use.
-    fn parts(&mut self) -> Result<&Parts> {
+    pub(super) fn parts(&mut self) -> Result<&Parts> {
         if self.parts.is_none() {
             let reading = &self.reading;
             let all = documents::read(&self.files.train, reading)?;
@@ -97,7 +103,7 @@ impl<'a> Texts<'a> {
         Ok(self.parts.get_or_insert_with(Parts::default))
     }
 
-    fn has(&self, split: Split) -> bool {
+    pub(super) fn has(&self, split: Split) -> bool {
         let (valid, test) = self.config.fractions();
         match split {
             Split::Train => true,
@@ -105,21 +111,89 @@ impl<'a> Texts<'a> {
             Split::Test => test > 0.0 || !self.files.test.is_empty(),
         }
     }
+
+    /// The tokenizer of the run, or one that is made as `config` turns `[tokenizer]`; one that is trained is kept
+    /// beside the token caches, for it may take longer than encoding.
+    pub(super) fn tokenizer(
+        &mut self,
+        request: &Request,
+        config: impl Fn(&TokenizerConfig) -> TokenizerConfig,
+    ) -> Result<Tokenizer> {
+        let config = match (&request.saved.text, request.tokenizer) {
+            (Some(saved), _) => return Ok(saved.clone()),
+            (None, Some(tokenizer)) => config(tokenizer),
+            (None, None) => {
+                return Err(Error::usage("[data] kind = \"text\" needs a [tokenizer]"));
+            }
+        };
+        let places = request.places;
+        if !config.is_trained() {
+            let found = config.with_path(|path| places.resolve(path))?;
+            return Tokenizer::build(&found, &[]);
+        }
+        let description = serde_json::to_string(&config).map_err(|e| Error::run(e.to_string()))?;
+        let key = Sha256::digest(format!("tokenizer 1 {} {description}", self.key));
+        let path = places
+            .cache()
+            .join(format!("tokenizer-{}.json", &hex(&key)[..32]));
+        if let Ok(tokenizer) = Tokenizer::load(&path) {
+            return Ok(tokenizer);
+        }
+        let train = &self.parts()?.train;
+        let mut train = train.iter().map(|d| utf8(d)).collect::<Result<Vec<_>>>()?;
+        if train.len() > 1 && matches!(&config, TokenizerConfig::Char(c) if c.end_of_text.is_none())
+        {
+            // What will separate the documents.
+            train.push("\n");
+        }
+        let tokenizer = Tokenizer::build(&config, &train)?;
+        if !matches!(config, TokenizerConfig::Char(_)) {
+            std::fs::create_dir_all(places.cache()).map_err(Error::io("create", places.cache()))?;
+            tokenizer.save(&path)?;
+        }
+        Ok(tokenizer)
+    }
+
+    /// The tokens of a split, from its cache or into it.
+    pub(super) fn encoded(
+        &mut self,
+        tokenizer: &Tokenizer,
+        split: Split,
+        entries: Entries,
+        cache: &Path,
+    ) -> Result<Tokens> {
+        let how = match entries {
+            Entries::Documents(end) if end == tokenizer.end_of_text() => String::new(),
+            other => format!(" {other:?}"),
+        };
+        let description = format!(
+            "tokens 1 {} {} {}{how}",
+            self.key,
+            split.name(),
+            tokenizer.fingerprint()
+        );
+        let path = cache.join(format!(
+            "{}-{}.tokens",
+            split.name(),
+            &hex(&Sha256::digest(description))[..32]
+        ));
+        if let Ok(tokens) = Tokens::open(&path) {
+            return Ok(tokens);
+        }
+        let separated = self.unit == Unit::Documents;
+        let documents = self.parts()?.get(split);
+        let separated = separated || documents.len() > 1;
+        encoding::write(&path, documents, tokenizer, entries, separated)
+            .map_err(|e| in_split(e, split))?;
+        Tokens::open(&path)
+    }
 }
 
 pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
-    let (tokenizer, saved) = (request.tokenizer, request.saved.text.as_ref());
+    let mut texts = Texts::find(config, request, config.windows == Windows::Documents)?;
+    let tokenizer = texts.tokenizer(request, |config| config.clone())?;
     let (places, seed) = (request.places, request.seed);
-    let bytes = match saved {
-        Some(saved) => saved.is_bytes(),
-        None => matches!(tokenizer, Some(TokenizerConfig::Byte(_))),
-    };
-    let mut texts = Texts::find(config, places, bytes)?;
-    let tokenizer = match (saved, tokenizer) {
-        (Some(saved), _) => saved.clone(),
-        (None, Some(tokenizer)) => build(tokenizer, &mut texts, places)?,
-        (None, None) => return Err(Error::usage("[data] kind = \"text\" needs a [tokenizer]")),
-    };
+    let entries = Entries::Documents(tokenizer.end_of_text());
     if config.windows == Windows::Documents && tokenizer.end_of_text().is_none() {
         return Err(Error::usage(
             "[data] windows = \"documents\" needs a token between documents; set [tokenizer] end_of_text = \
@@ -131,7 +205,7 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
     let mut tokens = PerSplit::default();
     for split in Split::ALL {
         if texts.has(split) {
-            let encoded = encoded(&mut texts, &tokenizer, split, places.cache())?;
+            let encoded = texts.encoded(&tokenizer, split, entries, places.cache())?;
             long_enough(&encoded, config, split)?;
             *bytes_per_token.get_mut(split) =
                 Some(encoded.text_bytes() as f64 / encoded.len() as f64);
@@ -154,14 +228,14 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
     let Some(train) = data.train else {
         return Err(Error::run("[data] there is no text to train on"));
     };
+    let shape = Shape::of_text(config.context, tokenizer.vocab_size());
     Ok(Data {
-        train,
         valid: data.valid,
         test: data.test,
-        shape: Shape::of_text(config.context, tokenizer.vocab_size()),
         tokenizers: Tokenizers::one(tokenizer),
         bytes_per_token,
         tokens,
+        ..Data::new(train, shape)
     })
 }
 
@@ -182,111 +256,6 @@ fn long_enough(tokens: &Tokens, config: &TextConfig, split: Split) -> Result<()>
         )));
     }
     Ok(())
-}
-
-/// The tokenizer; one that is trained is kept beside the token caches, for it may take longer than
-/// encoding.
-fn build(config: &TokenizerConfig, texts: &mut Texts<'_>, places: &Places) -> Result<Tokenizer> {
-    if !config.is_trained() {
-        let found = config.with_path(|path| places.resolve(path))?;
-        return Tokenizer::build(&found, &[]);
-    }
-    let description = serde_json::to_string(config).map_err(|e| Error::run(e.to_string()))?;
-    let key = Sha256::digest(format!("tokenizer 1 {} {description}", texts.key));
-    let path = places
-        .cache()
-        .join(format!("tokenizer-{}.json", &hex(&key)[..32]));
-    if let Ok(tokenizer) = Tokenizer::load(&path) {
-        return Ok(tokenizer);
-    }
-    let train = &texts.parts()?.train;
-    let mut train = train.iter().map(|d| utf8(d)).collect::<Result<Vec<_>>>()?;
-    if train.len() > 1 && matches!(config, TokenizerConfig::Char(c) if c.end_of_text.is_none()) {
-        // What will separate the documents.
-        train.push("\n");
-    }
-    let tokenizer = Tokenizer::build(config, &train)?;
-    if !matches!(config, TokenizerConfig::Char(_)) {
-        std::fs::create_dir_all(places.cache()).map_err(Error::io("create", places.cache()))?;
-        tokenizer.save(&path)?;
-    }
-    Ok(tokenizer)
-}
-
-/// The tokens of a split, from its cache or into it.
-fn encoded(
-    texts: &mut Texts<'_>,
-    tokenizer: &Tokenizer,
-    split: Split,
-    cache: &Path,
-) -> Result<Tokens> {
-    let description = format!(
-        "tokens 1 {} {} {}",
-        texts.key,
-        split.name(),
-        tokenizer.fingerprint()
-    );
-    let path = cache.join(format!(
-        "{}-{}.tokens",
-        split.name(),
-        &hex(&Sha256::digest(description))[..32]
-    ));
-    if let Ok(tokens) = Tokens::open(&path) {
-        return Ok(tokens);
-    }
-    let separated = texts.unit == Unit::Documents;
-    let documents = texts.parts()?.get(split);
-    let separated = separated || documents.len() > 1;
-    let mut writer = Writer::new(&path, tokenizer.vocab_size())?;
-    // A group at a time: the ids in memory stay few.
-    for group in groups(documents) {
-        let encoded = group
-            .par_iter()
-            .map(|document| encode(document, tokenizer, separated))
-            .collect::<Result<Vec<_>>>()
-            .map_err(|e| in_split(e, split))?;
-        for (ids, bytes) in encoded {
-            writer.document(&ids, bytes)?;
-        }
-    }
-    writer.finish()?;
-    Tokens::open(&path)
-}
-
-/// Runs of documents of at most 64 MiB, or a single longer one.
-fn groups(documents: &[Vec<u8>]) -> impl Iterator<Item = &[Vec<u8>]> {
-    const GROUP: usize = 64 << 20;
-    let mut rest = documents;
-    std::iter::from_fn(move || {
-        let mut bytes = 0;
-        let count = rest
-            .iter()
-            .take_while(|d| {
-                bytes += d.len();
-                bytes <= GROUP
-            })
-            .count();
-        let (group, tail) = rest.split_at(count.max(1).min(rest.len()));
-        rest = tail;
-        (!group.is_empty()).then_some(group)
-    })
-}
-
-/// A document's ids with what ends it, and its bytes.
-fn encode(document: &[u8], tokenizer: &Tokenizer, separated: bool) -> Result<(Vec<u32>, usize)> {
-    match tokenizer.end_of_text() {
-        Some(end) if separated => {
-            let mut ids = tokenizer.encode_long(document)?;
-            ids.push(end);
-            Ok((ids, document.len()))
-        }
-        None if separated && !document.ends_with(b"\n") => {
-            let mut line = document.to_vec();
-            line.push(b'\n');
-            Ok((tokenizer.encode_long(&line)?, line.len()))
-        }
-        _ => Ok((tokenizer.encode_long(document)?, document.len())),
-    }
 }
 
 fn in_split(error: Error, split: Split) -> Error {

@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::digest;
@@ -20,8 +21,23 @@ pub struct Reading {
     pub field: Option<String>,
     /// A line break or mark between documents of a plain file.
     pub separator: Option<String>,
+    /// Where documents of a plain file begin, when no mark separates them.
+    pub beginnings: Beginnings,
     /// Any bytes are text; otherwise a file must be UTF-8.
     pub any_bytes: bool,
+}
+
+/// Where the documents of a plain file begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Beginnings {
+    /// A file is one document.
+    #[default]
+    Files,
+    /// After blank lines, as in the files that BERT is made from.
+    BlankLines,
+    /// At ` = Title = ` between blank lines, as in WikiText; ` = = Section = = ` is inside a document.
+    Wikitext,
 }
 
 /// The field read when none is configured.
@@ -143,10 +159,48 @@ fn of_file(path: &Path, reading: &Reading) -> Result<Vec<Vec<u8>>> {
     if reading.field.is_some() || name.ends_with(".jsonl") || name.ends_with(".ndjson") {
         return json_lines(&text, reading.field.as_deref().unwrap_or(FIELD), path);
     }
-    match &reading.separator {
-        Some(separator) => Ok(blocks(&text, separator.as_bytes())),
-        None => Ok(vec![text]),
+    Ok(match (&reading.separator, reading.beginnings) {
+        (Some(separator), _) => blocks(&text, separator.as_bytes()),
+        (None, Beginnings::Files) => vec![text],
+        (None, Beginnings::BlankLines) => {
+            paragraphs(&text, |line, before, _| before && !is_blank(line))
+        }
+        (None, Beginnings::Wikitext) => paragraphs(&text, |line, before, after| {
+            before && after && is_title(line)
+        }),
+    })
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    line.trim_ascii().is_empty()
+}
+
+/// ` = Title = `, with one `=` on each side.
+fn is_title(line: &[u8]) -> bool {
+    let inside = line
+        .trim_ascii()
+        .strip_prefix(b"= ")
+        .and_then(|l| l.strip_suffix(b" ="));
+    inside.is_some_and(|title| !title.starts_with(b"=") && !title.ends_with(b"="))
+}
+
+/// Cuts before each line that begins a document; what it is asked also says whether the lines before and after are
+/// blank. A stretch of blank lines is no document.
+fn paragraphs(text: &[u8], begins: impl Fn(&[u8], bool, bool) -> bool) -> Vec<Vec<u8>> {
+    let mut documents: Vec<Vec<u8>> = vec![Vec::new()];
+    let mut lines = text.split_inclusive(|b| *b == b'\n').peekable();
+    let mut before = true;
+    while let Some(line) = lines.next() {
+        let after = lines.peek().is_none_or(|line| is_blank(line));
+        let same = |document: &&mut Vec<u8>| is_blank(document) || !begins(line, before, after);
+        match documents.last_mut().filter(same) {
+            Some(document) => document.extend_from_slice(line),
+            None => documents.push(line.to_vec()),
+        }
+        before = is_blank(line);
     }
+    documents.retain(|d| !is_blank(d));
+    documents
 }
 
 fn json_lines(text: &[u8], field: &str, path: &Path) -> Result<Vec<Vec<u8>>> {

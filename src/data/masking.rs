@@ -4,6 +4,7 @@
 //! stay as they are, and all of them are scored (Devlin et al. 2018, section 3.1). Tokens are chosen one by one,
 //! in whole words (Devlin et al., 2019 release), or in spans of geometric length (Joshi et al. 2019, SpanBERT,
 //! section 3.1).
+//! `masks` draws them.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,10 +20,10 @@ pub struct MaskingConfig {
     pub random: f64,
     /// What is chosen at a time.
     pub unit: Unit,
-    /// Mean length of a span in words, where spans are chosen.
+    /// Mean length of a span in words, where spans are chosen. Default 3.8, the mean of SpanBERT's lengths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_span: Option<f64>,
-    /// Longest span in words, where spans are chosen.
+    /// Longest span in words, where spans are chosen. Default 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_span: Option<usize>,
     /// Masks that a text has, used in turn, one an epoch (static masking, BERT: 10); new ones each time (dynamic
@@ -77,5 +78,67 @@ impl Default for MaskingConfig {
             longest_span: None,
             copies: None,
         }
+    }
+}
+
+/// Mean and greatest length of SpanBERT's spans: p = 0.2, clipped at 10.
+const MEAN_SPAN: f64 = 3.8;
+const LONGEST_SPAN: usize = 10;
+
+impl MaskingConfig {
+    /// Mean and greatest length of a span, in words.
+    pub(super) fn span(&self) -> (f64, usize) {
+        let longest = self.longest_span.unwrap_or(LONGEST_SPAN);
+        (self.mean_span.unwrap_or(MEAN_SPAN), longest)
+    }
+
+    /// All faults of its keys, each with its remedy.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut fault = |wrong: bool, message: String| {
+            if wrong {
+                faults.push(format!("[task] masking: {message}"));
+            }
+        };
+        let share = self.share;
+        fault(
+            !(share > 0.0 && share < 1.0),
+            format!("share = {share} must be above 0 and below 1"),
+        );
+        for (key, value) in [("masked", self.masked), ("random", self.random)] {
+            fault(
+                !(0.0..=1.0).contains(&value),
+                format!("{key} = {value} must be 0 to 1"),
+            );
+        }
+        fault(
+            self.masked + self.random > 1.0 + 1e-9,
+            "masked and random are more than 1 together".into(),
+        );
+        fault(
+            self.copies == Some(0),
+            "copies = 0; leave it out for new masks each time".into(),
+        );
+        let (mean, longest) = self.span();
+        if self.unit == Unit::Span {
+            let most = (longest as f64 + 1.0) / 2.0;
+            fault(
+                longest == 0 || !(mean > 1.0 || longest == 1) || mean > most.max(1.0),
+                format!(
+                    "mean_span = {mean} must be above 1 and at most {most}, half of 1 + longest_span"
+                ),
+            );
+        } else {
+            for (key, given) in [
+                ("mean_span", self.mean_span.is_some()),
+                ("longest_span", self.longest_span.is_some()),
+            ] {
+                fault(
+                    given,
+                    format!("{key} has no effect: unit is not \"span\"; leave it out"),
+                );
+            }
+        }
+        faults
     }
 }

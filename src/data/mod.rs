@@ -10,19 +10,31 @@ pub mod cache;
 mod config;
 pub mod copy;
 mod corpus;
+pub mod dates;
 pub mod documents;
+mod encoding;
+pub mod ids;
 pub mod images;
+mod kinds;
 pub mod loader;
 pub mod manifest;
+pub mod masked;
 pub mod masking;
+pub mod masks;
+pub mod number_words;
 mod order;
+mod pairing;
+pub mod pairs;
 mod paths;
+pub mod phrases;
 pub mod places;
 pub mod problems;
 pub mod pull;
+pub mod random_pairs;
 pub mod random_tokens;
 pub mod reverse;
 pub mod seams;
+pub mod sentences;
 pub mod sort;
 pub mod split;
 pub mod strings;
@@ -37,13 +49,18 @@ use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
 
 pub use arithmetic::ArithmeticConfig;
-pub use batch::{Batch, Content, Item, TextItem};
-pub use config::{DataConfig, DataSet, Gives, KINDS, Request, prepare};
+pub use batch::{Batch, Content, Item, PairItem, TextItem};
+pub use config::{DataConfig, DataSet, Gives, Request, prepare};
 pub use copy::CopyConfig;
+pub use dates::DatesConfig;
 pub use images::{ImagesConfig, RandomImagesConfig, ShapesConfig};
-pub use masking::{MaskedView, MaskingConfig};
+pub use kinds::KINDS;
+pub use masking::{MaskedView, MaskingConfig, Pairs};
+pub use number_words::NumberWordsConfig;
+pub use pairs::{PairsConfig, Texts};
 pub use paths::Paths;
 pub use places::Places;
+pub use random_pairs::RandomPairsConfig;
 pub use random_tokens::RandomTokensConfig;
 pub use reverse::ReverseConfig;
 pub use sort::SortConfig;
@@ -230,11 +247,30 @@ pub struct Data {
     /// Bytes of text that a token stands for on average: bits per byte = loss / ln 2 / this. `None`
     /// where tokens stand for no text.
     pub bytes_per_token: PerSplit<Option<f64>>,
-    /// Tokens of each split; 0 for generators, which have no end.
+    /// Tokens of each split, of pairs on both sides; 0 for generators, which have no end.
     pub tokens: PerSplit<u64>,
+    /// The texts behind the pairs of a held-out split, in the order of its examples.
+    pub pairs: PerSplit<Option<Arc<Texts>>>,
+    /// Training pairs that are not trained on: an empty side, too long, too unequal.
+    pub left_out: usize,
 }
 
 impl Data {
+    /// Data to train on, with nothing held out and no text behind it.
+    pub fn new(train: Arc<dyn Source>, shape: Shape) -> Self {
+        Self {
+            train,
+            valid: None,
+            test: None,
+            shape,
+            tokenizers: Tokenizers::default(),
+            bytes_per_token: PerSplit::default(),
+            tokens: PerSplit::default(),
+            pairs: PerSplit::default(),
+            left_out: 0,
+        }
+    }
+
     /// The source of a split.
     ///
     /// # Errors

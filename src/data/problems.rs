@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Data, Item, NOT_SCORED, PerSplit, Shape, Source, Split, TextItem, Tokenizers};
+use super::{Data, Item, NOT_SCORED, Shape, Source, Split, TextItem, Tokenizers};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream, mix};
 use crate::tokenizer::Tokenizer;
@@ -139,14 +139,12 @@ pub(super) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<Data> {
         seed,
     };
     train.get(0, 0)?;
+    let shape = Shape::of_text(context(problems), tokenizer.vocab_size());
     Ok(Data {
-        train: Arc::new(train),
         valid,
         test,
-        shape: Shape::of_text(context(problems), tokenizer.vocab_size()),
         tokenizers: Tokenizers::one(tokenizer),
-        bytes_per_token: PerSplit::default(),
-        tokens: PerSplit::default(),
+        ..Data::new(Arc::new(train), shape)
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Data, DataSet, Item, PerSplit, Request, Shape, Source, Split, TextItem, Tokenizers};
+use super::{Data, DataSet, Item, Request, Shape, Source, Split, TextItem};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
@@ -116,13 +116,9 @@ fn prepare(config: &RandomTokensConfig, seed: u64) -> Data {
         split,
         seed,
     };
+    let shape = Shape::of_text(config.context, config.vocab_size);
     Data {
-        train: Arc::new(source(Split::Train)),
         valid: (config.valid_items > 0).then(|| Arc::new(source(Split::Valid)) as Arc<dyn Source>),
-        test: None,
-        shape: Shape::of_text(config.context, config.vocab_size),
-        tokenizers: Tokenizers::default(),
-        bytes_per_token: PerSplit::default(),
-        tokens: PerSplit::default(),
+        ..Data::new(Arc::new(source(Split::Train)), shape)
     }
 }

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::documents::Reading;
+use super::documents::{Beginnings, Reading};
 use super::paths::Paths;
-use super::{Data, DataSet, Request, Split, corpus};
+use super::{Data, DataSet, Request, Split, View, corpus, masked};
 use crate::error::Result;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +33,8 @@ pub struct TextConfig {
     pub field: Option<String>,
     /// What separates the documents of a plain file.
     pub document_separator: Option<String>,
+    /// Where the documents of a plain file begin, when nothing separates them. Default: a file is one.
+    pub documents: Option<Beginnings>,
 }
 
 impl Default for TextConfig {
@@ -48,6 +50,7 @@ impl Default for TextConfig {
             across_documents: None,
             field: None,
             document_separator: None,
+            documents: None,
         }
     }
 }
@@ -99,6 +102,7 @@ impl TextConfig {
         Reading {
             field: self.field.clone(),
             separator: self.document_separator.clone(),
+            beginnings: self.documents.unwrap_or_default(),
             any_bytes,
         }
     }
@@ -165,6 +169,10 @@ impl DataSet for TextConfig {
             "`field` reads JSON lines and `document_separator` plain text; leave one of them out",
         );
         fault(
+            self.documents.is_some() && (self.field.is_some() || self.document_separator.is_some()),
+            "`documents` has no effect beside `field` or `document_separator`; leave it out",
+        );
+        fault(
             self.document_separator.as_deref() == Some(""),
             "document_separator is empty; \"\\n\\n\" separates at blank lines",
         );
@@ -202,11 +210,36 @@ impl DataSet for TextConfig {
         true
     }
 
+    fn view_faults(&self, view: &View) -> Vec<String> {
+        let View::Masked(view) = view else {
+            return Vec::new();
+        };
+        let mut faults = view.masking.faults();
+        if self.windows == Windows::Contiguous {
+            faults.push(
+                "[data] windows has no effect on a masked language model: every token is read once an epoch; leave \
+                 it out"
+                    .into(),
+            );
+        }
+        if self.windows == Windows::Documents || self.across_documents.is_some() {
+            faults.push(
+                "[data] windows = \"documents\" and across_documents are for next-token prediction; leave them out"
+                    .into(),
+            );
+        }
+        faults.extend(masked::context_fault(self.context, view.pairs));
+        faults
+    }
+
     fn prompt(&self) -> Option<String> {
         Some("The ".into())
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
-        corpus::prepare(self, request)
+        match request.view {
+            View::AsItIs => corpus::prepare(self, request),
+            View::Masked(view) => masked::prepare(self, view, request),
+        }
     }
 }

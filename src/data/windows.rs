@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::cache::Tokens;
+use super::ids::Ids;
 use super::{Item, NOT_SCORED, Source, Split, TextItem};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
@@ -28,7 +28,7 @@ pub enum Layout {
 
 /// The windows of a split.
 pub struct TextSource {
-    tokens: Arc<Tokens>,
+    tokens: Arc<dyn Ids>,
     context: usize,
     layout: Layout,
     blocked: bool,
@@ -38,7 +38,7 @@ pub struct TextSource {
 impl TextSource {
     /// Windows of `context` tokens; `blocked` fills [`Item::documents`].
     pub fn new(
-        tokens: Arc<Tokens>,
+        tokens: Arc<dyn Ids>,
         context: usize,
         layout: Layout,
         blocked: bool,

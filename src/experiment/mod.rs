@@ -16,6 +16,7 @@ pub mod used;
 mod words;
 
 use crate::data::DataConfig;
+use crate::generate::DecodeConfig;
 use crate::model::ModelConfig;
 pub use crate::model::preset::parse_preset;
 use crate::task::TaskConfig;
@@ -60,6 +61,9 @@ pub struct Experiment {
     pub schedule: ScheduleConfig,
     /// How long, how much at a time, and what happens on the way.
     pub train: TrainConfig,
+    /// How a text is written for another one, and how that is measured.
+    #[serde(default, skip_serializing_if = "is_default_decode")]
+    pub decode: DecodeConfig,
     /// What `verify` holds the result against, by metric.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expect: BTreeMap<String, Expect>,
@@ -67,6 +71,10 @@ pub struct Experiment {
 
 fn is_default(init: &StartConfig) -> bool {
     *init == StartConfig::default()
+}
+
+fn is_default_decode(decode: &DecodeConfig) -> bool {
+    *decode == DecodeConfig::default()
 }
 
 /// nanoGPT's seed.

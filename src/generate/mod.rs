@@ -1,5 +1,6 @@
 //! Text from a trained decoder: one token at a time, with a key-value cache.
 
+pub mod decode;
 pub mod sampling;
 pub mod text;
 
@@ -8,6 +9,7 @@ use crate::model::Decoder;
 use crate::model::decoder::{DecoderCache, DecoderInput};
 use crate::nn::pass::Pass;
 use burn::tensor::{Device, Int, Tensor, TensorData};
+pub use decode::{DecodeConfig, TextMetric};
 pub use sampling::Sampling;
 pub use text::{Stops, TextStream};
 

@@ -37,7 +37,7 @@ impl Default for BpeConfig {
 }
 
 impl BpeConfig {
-    fn names(&self) -> Vec<&str> {
+    pub(super) fn names(&self) -> Vec<&str> {
         let rest = self.special_tokens.iter().map(String::as_str);
         std::iter::once(self.end_of_text.as_str())
             .chain(rest)

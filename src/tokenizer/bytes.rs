@@ -40,7 +40,7 @@ impl ByteConfig {
         special_faults(&self.names())
     }
 
-    fn names(&self) -> Vec<&str> {
+    pub(super) fn names(&self) -> Vec<&str> {
         let all = self.end_of_text.iter().chain(&self.special_tokens);
         all.map(String::as_str).collect()
     }

@@ -34,7 +34,7 @@ impl CharConfig {
         super::bytes::special_faults(&names)
     }
 
-    fn names(&self) -> Vec<&str> {
+    pub(super) fn names(&self) -> Vec<&str> {
         let options = self.unknown.iter().chain(&self.end_of_text);
         options
             .chain(&self.special_tokens)

@@ -11,10 +11,13 @@ mod bytes;
 mod chars;
 mod config;
 mod format;
+mod frame;
 mod likelihood;
+mod marks;
 mod merges;
 mod pieces;
 mod pretrained;
+mod spelling;
 mod unigram;
 mod wordpiece;
 mod words;
@@ -22,7 +25,7 @@ mod words;
 use std::fmt;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -34,6 +37,8 @@ pub use bpe::BpeConfig;
 pub use bytes::ByteConfig;
 pub use chars::CharConfig;
 pub use config::{KINDS, Kind, TokenizerConfig};
+pub use frame::Frame;
+pub use marks::{MarkNames, Marks};
 pub use pretrained::PretrainedConfig;
 pub use unigram::UnigramConfig;
 pub use wordpiece::WordpieceConfig;
@@ -48,6 +53,12 @@ struct Inner {
     engine: Engine,
     vocab_size: usize,
     end_of_text: Option<u32>,
+    /// That begins, ends, separates and fills up.
+    marks: [Option<u32>; 4],
+    /// Ascending.
+    specials: Vec<u32>,
+    /// Made at first use.
+    spelling: OnceLock<spelling::Spelling>,
 }
 
 enum Engine {
@@ -139,8 +150,13 @@ impl Tokenizer {
             engine,
             vocab_size,
             end_of_text: None,
+            marks: [None; 4],
+            specials: Vec::new(),
+            spelling: OnceLock::new(),
         };
         tokenizer.end_of_text = format::end_of_text(&added, |token| tokenizer.id(token));
+        tokenizer.marks = marks::find(&value, &added, |token| tokenizer.id(token));
+        tokenizer.specials = marks::specials(&value, |token| tokenizer.id(token));
         Ok(Self(Arc::new(tokenizer)))
     }
 

@@ -119,7 +119,14 @@ fn gpt2(vocab_path: &Path, merges_path: &Path) -> Result<Value> {
         .filter(|line| !line.is_empty() && !line.starts_with("#version"))
         .map(str::to_owned)
         .collect();
-    let added = present(&vocab, &["<|endoftext|>"], "<|endoftext|>");
+    // RoBERTa's files are of this kind, too.
+    let roberta = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"];
+    let (names, end): (&[&str], _) = if vocab.contains_key("<mask>") {
+        (&roberta, "</s>")
+    } else {
+        (&["<|endoftext|>"], "<|endoftext|>")
+    };
+    let added = present(&vocab, names, end);
     Ok(bpe::file(&added, vocab, &merges))
 }
 

@@ -38,7 +38,7 @@ const UNKNOWN: usize = 2;
 const LONGEST: usize = 256;
 
 impl UnigramConfig {
-    fn names(&self) -> Vec<&str> {
+    pub(super) fn names(&self) -> Vec<&str> {
         let rest = self.special_tokens.iter().map(String::as_str);
         SPECIALS.into_iter().chain(rest).collect()
     }

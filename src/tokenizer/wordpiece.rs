@@ -42,7 +42,7 @@ pub(super) const SPECIALS: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MA
 const CONTINUATION: &str = "##";
 
 impl WordpieceConfig {
-    fn names(&self) -> Vec<&str> {
+    pub(super) fn names(&self) -> Vec<&str> {
         let rest = self.special_tokens.iter().map(String::as_str);
         SPECIALS.into_iter().chain(rest).collect()
     }

@@ -30,6 +30,9 @@ pub struct TrainConfig {
     /// the best is chosen by the loss of these first batches throughout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_batches: Option<usize>,
+    /// The metric that the best evaluation is chosen by, and that `patience` waits for; the loss when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best_by: Option<String>,
     /// Steps between checkpoints; at evaluations when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<u64>,
@@ -68,6 +71,7 @@ impl Default for TrainConfig {
             eval_every: None,
             eval_batch_size: None,
             eval_batches: None,
+            best_by: None,
             checkpoint_every: None,
             keep_last: 2,
             log_every: 10,

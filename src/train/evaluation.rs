@@ -26,6 +26,31 @@ pub struct Scores {
     pub metrics: BTreeMap<String, f64>,
 }
 
+/// Metrics that are better when they are lower.
+const LOWER_IS_BETTER: [&str; 4] = ["loss", "perplexity", "bits_per_byte", "ter"];
+
+impl Scores {
+    /// The value of a metric, turned round where higher is better, so that the lowest is the best.
+    ///
+    /// # Errors
+    /// A metric that was not measured; the message lists those that were.
+    pub fn compared_by(&self, metric: &str) -> Result<f64> {
+        let value = match metric {
+            "loss" => Some(self.loss),
+            _ => self.metrics.get(metric).copied(),
+        };
+        let lower = LOWER_IS_BETTER.contains(&metric) || metric.ends_with("_loss");
+        let value = value.ok_or_else(|| {
+            let measured: Vec<&str> = self.metrics.keys().map(String::as_str).collect();
+            Error::run(format!(
+                "[train] best_by = \"{metric}\" is not measured; there are: loss, {}",
+                measured.join(", ")
+            ))
+        })?;
+        Ok(if lower { value } else { -value })
+    }
+}
+
 /// A pass over a split, batch after batch; it can be left at any of them.
 pub struct Pass {
     batches: Box<dyn Iterator<Item = Result<Batch>> + Send>,

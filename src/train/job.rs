@@ -72,6 +72,15 @@ pub trait Observer<M>: Send {
     /// A line of the journal was written.
     fn report(&mut self, report: &Report);
 
+    /// Further metrics of `model` (in evaluation mode) on the validation split, which take more than a pass over
+    /// its batches: translations, say.
+    ///
+    /// # Errors
+    /// What the observer cannot measure; the run ends.
+    fn scores(&mut self, _model: &M) -> Result<BTreeMap<String, f64>> {
+        Ok(BTreeMap::new())
+    }
+
     /// An evaluation ended; `model` is in evaluation mode.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use super::folder::{self, Wanted};
 use super::source::{Augmented, Plain};
 use super::{Pictures, archive, idx, normalise};
 use crate::data::split::bounds;
-use crate::data::{Data, PerSplit, Places, Request, Shape, Source, Split, Tokenizers};
+use crate::data::{Data, PerSplit, Places, Request, Shape, Source, Split};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 
@@ -56,14 +56,11 @@ pub(super) fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> 
     };
     let (valid, test) = (held_out(Split::Valid)?, held_out(Split::Test)?);
     let train = Plain::new(pictures, parts.train, Split::Train, &shape);
+    let train = Augmented::source(train, &config.augment, request.seed);
     Ok(Data {
-        train: Augmented::source(train, &config.augment, request.seed),
         valid,
         test,
-        shape,
-        tokenizers: Tokenizers::default(),
-        bytes_per_token: PerSplit::default(),
-        tokens: PerSplit::default(),
+        ..Data::new(train, shape)
     })
 }
 

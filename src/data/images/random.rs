@@ -5,9 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::data::batch::ImageItem;
-use crate::data::{
-    Data, DataSet, Gives, Item, PerSplit, Request, Shape, Source, Split, Tokenizers,
-};
+use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
@@ -90,18 +88,14 @@ impl DataSet for RandomImagesConfig {
             })
         };
         let valid: Arc<dyn Source> = source(Split::Valid);
+        let shape = Shape {
+            image: Some(self.shape()),
+            classes: (0..self.classes).map(|n| n.to_string()).collect(),
+            ..Shape::default()
+        };
         Ok(Data {
-            train: source(Split::Train),
             valid: (self.valid_items > 0).then_some(valid),
-            test: None,
-            shape: Shape {
-                image: Some(self.shape()),
-                classes: (0..self.classes).map(|n| n.to_string()).collect(),
-                ..Shape::default()
-            },
-            tokenizers: Tokenizers::default(),
-            bytes_per_token: PerSplit::default(),
-            tokens: PerSplit::default(),
+            ..Data::new(source(Split::Train), shape)
         })
     }
 }

@@ -11,9 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::data::batch::ImageItem;
-use crate::data::{
-    Data, DataSet, Gives, Item, PerSplit, Request, Shape, Source, Split, Tokenizers,
-};
+use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
@@ -123,20 +121,17 @@ impl DataSet for ShapesConfig {
             })
         };
         let held_out = |split, items| (items > 0).then(|| source(split, FIXED_SEED, items));
+        let shape = Shape {
+            image: Some([self.channels, self.size, self.size]),
+            classes: NAMES[..self.classes].iter().map(|n| (*n).into()).collect(),
+            mean: vec![MEAN; self.channels],
+            std: vec![STD; self.channels],
+            ..Shape::default()
+        };
         Ok(Data {
-            train: source(Split::Train, request.seed, PASS),
             valid: held_out(Split::Valid, self.valid_items),
             test: held_out(Split::Test, self.test_items),
-            shape: Shape {
-                image: Some([self.channels, self.size, self.size]),
-                classes: NAMES[..self.classes].iter().map(|n| (*n).into()).collect(),
-                mean: vec![MEAN; self.channels],
-                std: vec![STD; self.channels],
-                ..Shape::default()
-            },
-            tokenizers: Tokenizers::default(),
-            bytes_per_token: PerSplit::default(),
-            tokens: PerSplit::default(),
+            ..Data::new(source(Split::Train, request.seed, PASS), shape)
         })
     }
 }

@@ -4,6 +4,7 @@
 //! key is written, passes exactly when the file it came from does.
 
 mod data;
+mod expect;
 mod images;
 mod matched;
 mod model;
@@ -37,6 +38,7 @@ fn run(loaded: &Loaded, files: bool) -> Result<()> {
     model::check(&mut sense, context);
     matched::check(&mut sense);
     train::check(&mut sense);
+    expect::check(&mut sense);
     let mut faults = sense.faults;
     faults.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     faults.dedup();

@@ -1,27 +1,15 @@
 //! The sense of everything but the model and the data: name, task, optimizer, schedule, `[train]`, `[expect]`.
 
 use super::Sense;
-use crate::data::{DataConfig, Gives, Split};
+use crate::data::{DataConfig, Split};
 use crate::device::DeviceName;
-use crate::error::suggestion;
-use crate::experiment::Expect;
+use crate::generate::DecodeConfig;
 use crate::task::TaskConfig;
 use crate::train::TrainConfig;
 
 const MOST_ITEMS: usize = 1 << 24;
 /// Longer names do not fit in paths.
 const LONGEST_NAME: usize = 100;
-
-/// What the validation split is measured by.
-const METRICS: [&str; 7] = [
-    "valid_loss",
-    "valid_best_loss",
-    "valid_perplexity",
-    "valid_bits_per_byte",
-    "valid_accuracy",
-    "valid_top5_accuracy",
-    "valid_exact_match",
-];
 
 pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
@@ -49,14 +37,21 @@ pub(super) fn check(sense: &mut Sense) {
     for fault in experiment.init.faults() {
         sense.sentence("init", &fault);
     }
+    if matches!(experiment.task, TaskConfig::Translation(_)) {
+        for fault in experiment.decode.faults() {
+            sense.sentence("decode", &fault);
+        }
+    } else if experiment.decode != DecodeConfig::default() {
+        sense.sentence(
+            "decode",
+            "decode has no effect: only [task] kind = \"translation\" writes texts for texts; leave it out",
+        );
+    }
     for fault in experiment.optimizer.faults() {
         sense.sentence("optimizer", &fault);
     }
     train(sense, &experiment.train, &experiment.data);
     schedule(sense);
-    for (metric, expect) in &experiment.expect {
-        expectation(sense, metric, expect);
-    }
 }
 
 /// A name is a folder's name.
@@ -207,67 +202,4 @@ fn schedule(sense: &mut Sense) {
     for fault in experiment.schedule.faults(lr, steps) {
         sense.sentence("schedule", &fault);
     }
-}
-
-fn expectation(sense: &mut Sense, metric: &str, expect: &Expect) {
-    for rule in wrong_expectation(metric, expect, &sense.loaded.experiment.data) {
-        sense.fault(&[&format!("expect.{metric}")], rule);
-    }
-}
-
-fn wrong_expectation(metric: &str, expect: &Expect, data: &DataConfig) -> Vec<String> {
-    if !METRICS.contains(&metric) {
-        return vec![format!(
-            "{metric} is not measured{}",
-            suggestion(metric, METRICS)
-        )];
-    }
-    let mut faults = Vec::new();
-    let mut fault = |wrong: bool, rule: &str| {
-        if wrong {
-            faults.push(format!("{metric} {rule}"));
-        }
-    };
-    let text = data.set().needs_tokenizer();
-    let classes = match data.set().gives() {
-        Gives::Labelled | Gives::Images => true,
-        Gives::Text | Gives::Pairs => false,
-    };
-    let answers = match metric {
-        "valid_accuracy" => data.set().has_answers() || classes,
-        "valid_exact_match" => data.set().has_answers(),
-        _ => true,
-    };
-    fault(
-        !data.set().has(Split::Valid),
-        "is not measured: [data] has no validation split",
-    );
-    fault(!answers, "is not measured: this data has no right answers");
-    fault(
-        metric == "valid_top5_accuracy" && !classes,
-        "is not measured: this data has no classes",
-    );
-    fault(
-        metric == "valid_bits_per_byte" && !text,
-        "is not measured: this data is no text",
-    );
-    let Expect {
-        at_most,
-        at_least,
-        equals,
-        tolerance,
-    } = *expect;
-    let empty = at_most.or(at_least).or(equals).is_none();
-    fault(empty, "expects nothing; give at_most, at_least or equals");
-    let crossed = at_most.is_some_and(|most| at_least.is_some_and(|least| most < least));
-    fault(crossed, "has at_most below at_least: nothing meets both");
-    fault(
-        tolerance.is_some() && equals.is_none(),
-        "has a tolerance, which has no effect without equals",
-    );
-    fault(
-        tolerance.is_some_and(|t| t < 0.0),
-        "has a tolerance below 0",
-    );
-    faults
 }

@@ -1,7 +1,8 @@
 //! Evaluations of a run: when the best is the best, what is written, and how one is broken off.
 //!
 //! Evaluations are compared by the loss of the same items: the first `eval_batches` batches, also when the
-//! whole split is read. An evaluation that ends the run reads the whole split in the same pass.
+//! whole split is read; or by another metric of the whole split (`best_by`). An evaluation that ends the run
+//! reads the whole split in the same pass.
 
 use super::Steps;
 use crate::error::Result;
@@ -120,7 +121,11 @@ impl<M: Task> Steps<M> {
         if broken_off {
             return Ok(None);
         }
-        let scores = pass.scores()?;
+        let mut scores = pass.scores()?;
+        scores.metrics.extend(self.observer.scores(model)?);
+        if let Some(metric) = &self.job.config.best_by {
+            compared = scores.compared_by(metric)?;
+        }
         Ok(Some(Scored { scores, compared }))
     }
 

@@ -1,0 +1,346 @@
+//! From the files of `kind = "pairs"` to pairs of token ids.
+//!
+//! Files are read as [`Texts`] (`read`), split, and encoded once into a cache for each side, keyed by the SHA-256 of
+//! the files and of the tokenizer. Fractions take pairs by a permutation that is the same for every seed of a run:
+//! runs that are compared are validated on the same pairs. Held-out texts stay in memory, for BLEU and ROUGE are
+//! computed on them; training texts only while tokenizer or cache are made.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+
+use super::super::cache::{Tokens, Writer};
+use super::super::{Data, Paths, PerSplit, Places, Request, Shape, Source, Split, Tokenizers};
+use super::super::{DataSet, documents};
+use super::read::{Fields, Found, Texts, read};
+use super::source::{Limits, PairSource, Side};
+use super::{Files, PairsConfig};
+use crate::digest::hex;
+use crate::error::{Error, Result};
+use crate::rng::Permutation;
+use crate::tokenizer::{Tokenizer, TokenizerConfig};
+
+/// Fractions of any run are taken by this seed.
+const SPLIT_SEED: u64 = 0;
+
+/// The files of an experiment, read when something must be made of them.
+struct Corpus<'a> {
+    config: &'a PairsConfig,
+    fields: Fields,
+    files: PerSplit<Found>,
+    /// Changes with every byte of every file and with how it is read and split.
+    key: String,
+    texts: PerSplit<Option<Arc<Texts>>>,
+}
+
+/// Which side of the pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Source,
+    Target,
+}
+
+impl<'a> Corpus<'a> {
+    fn find(config: &'a PairsConfig, places: &Places) -> Result<Self> {
+        let all = |paths: &Paths| {
+            let found = paths.0.iter().map(|path| places.resolve(path));
+            found.collect::<Result<Vec<_>>>()
+        };
+        let find = |files: &Files<'_>| -> Result<Found> {
+            Ok(Found {
+                source: all(files.source)?,
+                target: all(files.target)?,
+                both: documents::files(&all(files.both)?)?,
+            })
+        };
+        let wanted = config.files();
+        let files = PerSplit {
+            train: find(&wanted.train)?,
+            valid: find(&wanted.valid)?,
+            test: find(&wanted.test)?,
+        };
+        let fields = Fields {
+            source: config.source_field.clone(),
+            target: config.target_field.clone(),
+        };
+        let mut key = Sha256::new();
+        key.update(format!("pairs 1 {fields:?} {:?}", config.fractions()));
+        for split in Split::ALL {
+            let found = files.get(split);
+            for files in [&found.source, &found.target, &found.both] {
+                key.update(format!("{} {}", split.name(), files.len()));
+                for (file, digest) in files.iter().zip(documents::digests(files)?) {
+                    // How a table is read depends on its name.
+                    key.update(file.file_name().unwrap_or_default().as_encoded_bytes());
+                    key.update(digest);
+                }
+            }
+        }
+        Ok(Self {
+            config,
+            fields,
+            files,
+            key: hex(&key.finalize()),
+            texts: PerSplit::default(),
+        })
+    }
+
+    /// The texts of a split, read at first use.
+    fn texts(&mut self, split: Split) -> Result<Arc<Texts>> {
+        if let Some(texts) = self.texts.get(split) {
+            return Ok(Arc::clone(texts));
+        }
+        let own = self.files.get(split);
+        let from_train = own.source.is_empty() && own.both.is_empty();
+        if from_train || split == Split::Train {
+            self.cut()?;
+        } else {
+            let texts = read(own, &self.fields)?;
+            *self.texts.get_mut(split) = Some(Arc::new(texts));
+        }
+        let texts = self.texts.get(split).as_ref().map(Arc::clone);
+        texts.ok_or_else(|| Error::run(format!("[data] there is no {} split", split.name())))
+    }
+
+    /// Reads the training files and takes the fractions that are held out.
+    fn cut(&mut self) -> Result<()> {
+        let all = read(&self.files.train, &self.fields)?;
+        let (valid, test) = self.config.fractions();
+        let count = |share: f64| (all.len() as f64 * share).round() as usize;
+        let (valid, test) = (count(valid), count(test));
+        if valid + test == 0 {
+            self.texts.train = Some(Arc::new(all));
+            return Ok(());
+        }
+        let permutation = Permutation::new(SPLIT_SEED, 0, all.len() as u64);
+        let mut parts = PerSplit::<Vec<usize>>::default();
+        for pair in 0..all.len() {
+            let place = permutation.at(pair as u64) as usize;
+            let split = if place < valid {
+                Split::Valid
+            } else if place < valid + test {
+                Split::Test
+            } else {
+                Split::Train
+            };
+            parts.get_mut(split).push(pair);
+        }
+        for (split, count) in [
+            (Split::Train, 1),
+            (Split::Valid, valid),
+            (Split::Test, test),
+        ] {
+            if count > 0 {
+                let part = all.at(parts.get(split));
+                *self.texts.get_mut(split) = Some(Arc::new(part));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
+    let mut corpus = Corpus::find(config, request.places)?;
+    let tokenizers = tokenizers(&mut corpus, request)?;
+    let (Some(source), Some(target)) = (&tokenizers.text, tokenizers.of_targets()) else {
+        return Err(Error::usage("[data] kind = \"pairs\" needs a [tokenizer]"));
+    };
+    let shape = Shape {
+        context: config.max_len,
+        vocab_size: target.vocab_size(),
+        source_vocab_size: tokenizers.target.as_ref().map(|_| source.vocab_size()),
+        ..Shape::default()
+    };
+    let limits = Limits {
+        max_len: config.max_len,
+        truncate: config.truncate,
+        max_ratio: config.max_ratio,
+    };
+    let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
+    let mut pairs = PerSplit::default();
+    let mut tokens = PerSplit::default();
+    let mut bytes_per_token = PerSplit::default();
+    let mut left_out = 0;
+    for split in Split::ALL {
+        if !config.has(split) {
+            continue;
+        }
+        let mut side = |tokenizer: &Tokenizer, which| -> Result<Side> {
+            Ok(Side {
+                tokens: encoded(&mut corpus, tokenizer, split, which, request.places.cache())?,
+                marks: tokenizer.marks()?,
+            })
+        };
+        let (source, target) = (side(source, Which::Source)?, side(target, Which::Target)?);
+        // Every target's end is scored too.
+        let scored = target.tokens.len() + target.tokens.documents();
+        *bytes_per_token.get_mut(split) = Some(target.tokens.text_bytes() as f64 / scored as f64);
+        let source = PairSource::new(source, target, limits, split);
+        if source.is_empty() {
+            return Err(empty(config, split, source.all()));
+        }
+        *tokens.get_mut(split) = source.tokens();
+        if split == Split::Train {
+            left_out = source.all() - source.len();
+        } else {
+            *pairs.get_mut(split) = Some(corpus.texts(split)?);
+        }
+        *sources.get_mut(split) = Some(Arc::new(source));
+    }
+    let Some(train) = sources.train else {
+        return Err(Error::run("[data] there is no pair to train on"));
+    };
+    Ok(Data {
+        valid: sources.valid,
+        test: sources.test,
+        tokenizers,
+        bytes_per_token,
+        tokens,
+        pairs,
+        left_out,
+        ..Data::new(train, shape)
+    })
+}
+
+fn empty(config: &PairsConfig, split: Split, all: usize) -> Error {
+    let name = split.name();
+    Error::usage(if all == 0 {
+        format!("[data] the {name} split has no pair; use more texts, or a larger {name}_fraction")
+    } else {
+        format!(
+            "[data] none of {all} pairs is trained on: each has an empty side, more than max_len = {} tokens or a \
+             ratio beyond max_ratio; raise them, or set truncate = true",
+            config.max_len
+        )
+    })
+}
+
+/// One tokenizer for both sides, or one for each.
+fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<Tokenizers> {
+    let separate = corpus.config.separate_vocabularies;
+    let saved = request.saved;
+    let both = [Which::Source, Which::Target];
+    if saved.text.is_some() {
+        if saved.target.is_some() != separate {
+            return Err(Error::usage(format!(
+                "[data] separate_vocabularies = {separate}, but the run has {} tokenizer(s)",
+                if separate { "one" } else { "two" }
+            )));
+        }
+        return Ok(saved.clone());
+    }
+    let Some(config) = request.tokenizer else {
+        return Err(Error::usage("[data] kind = \"pairs\" needs a [tokenizer]"));
+    };
+    if separate {
+        return Ok(Tokenizers {
+            text: Some(build(config, corpus, &both[..1], request.places)?),
+            target: Some(build(config, corpus, &both[1..], request.places)?),
+        });
+    }
+    Ok(Tokenizers::one(build(
+        config,
+        corpus,
+        &both,
+        request.places,
+    )?))
+}
+
+/// A tokenizer for some sides; one that is trained is kept beside the token caches, for it may take longer than
+/// encoding.
+fn build(
+    config: &TokenizerConfig,
+    corpus: &mut Corpus<'_>,
+    sides: &[Which],
+    places: &Places,
+) -> Result<Tokenizer> {
+    let names = &corpus.config.marks;
+    let config = config.with_marks(names);
+    if !config.is_trained() {
+        let found = config.with_path(|path| places.resolve(path))?;
+        return Tokenizer::build(&found, &[])?.with_marks(names);
+    }
+    let description = serde_json::to_string(&(&config, names, corpus.config.all_references));
+    let description = description.map_err(|e| Error::run(e.to_string()))?;
+    let key = format!("tokenizer 1 {} {sides:?} {description}", corpus.key);
+    let name = &hex(&Sha256::digest(key))[..32];
+    let path = places.cache().join(format!("tokenizer-{name}.json"));
+    if let Ok(tokenizer) = Tokenizer::load(&path) {
+        return Ok(tokenizer);
+    }
+    let texts = corpus.texts(Split::Train)?;
+    let examples = texts.examples(corpus.config.all_references);
+    let mut train = Vec::new();
+    for side in sides {
+        train.extend(examples.iter().map(|pair| side.of(pair)));
+    }
+    let tokenizer = Tokenizer::build(&config, &train)?.with_marks(names)?;
+    std::fs::create_dir_all(places.cache()).map_err(Error::io("create", places.cache()))?;
+    tokenizer.save(&path)?;
+    Ok(tokenizer)
+}
+
+impl Which {
+    fn of<'t>(self, pair: &(&'t str, &'t str)) -> &'t str {
+        match self {
+            Self::Source => pair.0,
+            Self::Target => pair.1,
+        }
+    }
+}
+
+/// The tokens of a side of a split, from their cache or into it. Marks are not in it.
+fn encoded(
+    corpus: &mut Corpus<'_>,
+    tokenizer: &Tokenizer,
+    split: Split,
+    side: Which,
+    cache: &Path,
+) -> Result<Tokens> {
+    let all = split == Split::Train && corpus.config.all_references;
+    let key = format!(
+        "pairs 1 {} {} {side:?} {all} {}",
+        corpus.key,
+        split.name(),
+        tokenizer.fingerprint()
+    );
+    let name = &hex(&Sha256::digest(key))[..32];
+    let path = cache.join(format!("{}-{name}.tokens", split.name()));
+    if let Ok(tokens) = Tokens::open(&path) {
+        return Ok(tokens);
+    }
+    let texts = corpus.texts(split)?;
+    let mut writer = Writer::new(&path, tokenizer.vocab_size())?;
+    // A group at a time: the ids in memory stay few.
+    for group in texts.examples(all).chunks(GROUP) {
+        let encoded = group
+            .par_iter()
+            .map(|pair| {
+                let text = side.of(pair);
+                Ok((tokenizer.encode(text)?, text.len()))
+            })
+            .collect::<Result<Vec<_>>>()
+            .map_err(|e| in_split(e, split, side))?;
+        for (ids, bytes) in encoded {
+            writer.document(&ids, bytes)?;
+        }
+    }
+    writer.finish()?;
+    Tokens::open(&path)
+}
+
+/// Texts that are encoded together.
+const GROUP: usize = 1 << 16;
+
+fn in_split(error: Error, split: Split, side: Which) -> Error {
+    let side = match side {
+        Which::Source => "sources",
+        Which::Target => "targets",
+    };
+    match error {
+        Error::Run(message) => Error::Run(format!("the {} {side}: {message}", split.name())),
+        other => other,
+    }
+}

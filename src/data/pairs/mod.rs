@@ -1,0 +1,318 @@
+//! `kind = "pairs"`: the keys of parallel text, for translation and summarisation.
+//!
+//! Two files whose lines belong together, or one TSV or JSONL file. `read` reads them, `corpus` splits and encodes
+//! them, `source` frames and filters them. A line of Multi30k: "Two young, White males are outside near many
+//! bushes." and "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche."
+
+mod corpus;
+mod field;
+mod read;
+mod source;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::paths::Paths;
+use super::{Data, DataSet, Gives, PerSplit, Request, Split};
+use crate::error::Result;
+use crate::tokenizer::{MarkNames, TokenizerConfig};
+
+pub use field::Field;
+pub use read::Texts;
+pub(super) use source::{frame_source, frame_target};
+
+/// `kind = "pairs"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PairsConfig {
+    /// Sources, one a line: a file or a list of files, plain or gzipped.
+    pub source: Paths,
+    /// Targets: line n of each file belongs to line n of the source file in the same place.
+    pub target: Paths,
+    /// Sources to validate on.
+    pub valid_source: Paths,
+    /// Targets to validate on.
+    pub valid_target: Paths,
+    /// Sources to test on.
+    pub test_source: Paths,
+    /// Targets to test on.
+    pub test_target: Paths,
+    /// Instead of `source` and `target`: TSV or JSONL with both; plain or gzipped.
+    pub path: Paths,
+    /// The same to validate on.
+    pub valid_path: Paths,
+    /// The same to test on.
+    pub test_path: Paths,
+    /// Where `path` has its sources: a field of JSONL, a column of TSV by number (from 1) or by its name in the
+    /// first line. Default `source`, or column 1.
+    pub source_field: Option<Field>,
+    /// Where it has its targets. Default `target`, or column 2.
+    pub target_field: Option<Field>,
+    /// Share of the training pairs to validate on. Default 0 with files to validate on, else 0.05.
+    pub valid_fraction: Option<f64>,
+    /// Share of the training pairs to test on.
+    pub test_fraction: Option<f64>,
+    /// Tokens of a source or a target with its marks. Longer training pairs are left out; longer texts are cut
+    /// short in evaluation.
+    pub max_len: usize,
+    /// Cut longer training texts short instead.
+    pub truncate: bool,
+    /// Leave out training pairs of which one side has more than so many times the tokens of the other.
+    pub max_ratio: Option<f64>,
+    /// Train on every target of a source that has several, not on the first alone.
+    pub all_references: bool,
+    /// A vocabulary for each side instead of one for both.
+    pub separate_vocabularies: bool,
+    /// Names of the marks around texts, for a pretrained vocabulary without the usual ones.
+    pub marks: MarkNames,
+}
+
+impl Default for PairsConfig {
+    fn default() -> Self {
+        Self {
+            source: Paths::default(),
+            target: Paths::default(),
+            valid_source: Paths::default(),
+            valid_target: Paths::default(),
+            test_source: Paths::default(),
+            test_target: Paths::default(),
+            path: Paths::default(),
+            valid_path: Paths::default(),
+            test_path: Paths::default(),
+            source_field: None,
+            target_field: None,
+            valid_fraction: None,
+            test_fraction: None,
+            max_len: 256,
+            truncate: false,
+            max_ratio: None,
+            all_references: false,
+            separate_vocabularies: false,
+            marks: MarkNames::default(),
+        }
+    }
+}
+
+/// The files of a split: two lists of equal length, or one list of files with both sides.
+#[derive(Clone, Copy)]
+struct Files<'a> {
+    source: &'a Paths,
+    target: &'a Paths,
+    both: &'a Paths,
+}
+
+impl Files<'_> {
+    fn is_empty(&self) -> bool {
+        self.source.0.is_empty() && self.target.0.is_empty() && self.both.0.is_empty()
+    }
+}
+
+/// Share of the training pairs that is held out when nothing says otherwise.
+const HELD_OUT: f64 = 0.05;
+
+impl PairsConfig {
+    fn files(&self) -> PerSplit<Files<'_>> {
+        let files = |source, target, both| Files {
+            source,
+            target,
+            both,
+        };
+        PerSplit {
+            train: files(&self.source, &self.target, &self.path),
+            valid: files(&self.valid_source, &self.valid_target, &self.valid_path),
+            test: files(&self.test_source, &self.test_target, &self.test_path),
+        }
+    }
+
+    /// Shares of the training pairs for validation and test.
+    fn fractions(&self) -> (f64, f64) {
+        let default = if self.files().valid.is_empty() {
+            HELD_OUT
+        } else {
+            0.0
+        };
+        (
+            self.valid_fraction.unwrap_or(default),
+            self.test_fraction.unwrap_or(0.0),
+        )
+    }
+
+    /// The same with every path as `place` gives it.
+    #[must_use]
+    pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        let all = |paths: &Paths| paths.placed(&place);
+        Self {
+            source: all(&self.source),
+            target: all(&self.target),
+            valid_source: all(&self.valid_source),
+            valid_target: all(&self.valid_target),
+            test_source: all(&self.test_source),
+            test_target: all(&self.test_target),
+            path: all(&self.path),
+            valid_path: all(&self.valid_path),
+            test_path: all(&self.test_path),
+            ..self.clone()
+        }
+    }
+
+    /// Each list of files with its key, in the order of the struct.
+    fn lists(&self) -> [(&'static str, &Paths); 9] {
+        [
+            ("source", &self.source),
+            ("target", &self.target),
+            ("valid_source", &self.valid_source),
+            ("valid_target", &self.valid_target),
+            ("test_source", &self.test_source),
+            ("test_target", &self.test_target),
+            ("path", &self.path),
+            ("valid_path", &self.valid_path),
+            ("test_path", &self.test_path),
+        ]
+    }
+
+    fn file_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (key, paths) in self.lists() {
+            if paths.0.iter().any(|p| p.as_os_str().is_empty()) {
+                faults.push(format!(
+                    "[data] `{key}` is empty; leave it out or name a file"
+                ));
+            }
+        }
+        let files = self.files();
+        if files.train.is_empty() {
+            faults.push(
+                "[data] kind = \"pairs\" needs `source` and `target` (two files whose lines belong together) or \
+                 `path` (TSV or JSONL)"
+                    .into(),
+            );
+        }
+        for (split, prefix) in [
+            (Split::Train, ""),
+            (Split::Valid, "valid_"),
+            (Split::Test, "test_"),
+        ] {
+            let f = files.get(split);
+            let (sources, targets) = (f.source.0.len(), f.target.0.len());
+            if sources != targets {
+                faults.push(format!(
+                    "[data] {prefix}source names {sources} file(s) and {prefix}target {targets}; each source file \
+                     needs the target file that belongs to it"
+                ));
+            }
+            if sources + targets > 0 && !f.both.0.is_empty() {
+                faults.push(format!(
+                    "[data] {prefix}path and {prefix}source/{prefix}target both name files; use one way"
+                ));
+            }
+        }
+        let tables = [&self.path, &self.valid_path, &self.test_path];
+        let fields = self.source_field.is_some() || self.target_field.is_some();
+        if fields && tables.iter().all(|p| p.0.is_empty()) {
+            faults.push(
+                "[data] source_field and target_field have no effect without `path`: source and target are lines of \
+                 two files"
+                    .into(),
+            );
+        }
+        faults
+    }
+
+    fn fraction_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let files = self.files();
+        for (key, fraction, files) in [
+            ("valid", self.valid_fraction, files.valid),
+            ("test", self.test_fraction, files.test),
+        ] {
+            let Some(fraction) = fraction else { continue };
+            if !(0.0..1.0).contains(&fraction) {
+                faults.push(format!(
+                    "[data] {key}_fraction = {fraction} must be 0 or more and below 1"
+                ));
+            }
+            if fraction > 0.0 && !files.is_empty() {
+                faults.push(format!(
+                    "[data] {key}_fraction and files for the {key} split both say what it is; use one"
+                ));
+            }
+        }
+        let (valid, test) = self.fractions();
+        if valid + test >= 1.0 {
+            faults.push(format!(
+                "[data] valid_fraction + test_fraction = {} leaves no pair to train on",
+                valid + test
+            ));
+        }
+        faults
+    }
+}
+
+impl DataSet for PairsConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = self.file_faults();
+        faults.extend(self.fraction_faults());
+        if self.max_len < 3 {
+            faults.push(format!(
+                "[data] max_len = {} must be 3 or more: a token between two marks",
+                self.max_len
+            ));
+        }
+        if let Some(ratio) = self.max_ratio
+            && !(ratio >= 1.0)
+        {
+            faults.push(format!("[data] max_ratio = {ratio} must be 1 or more"));
+        }
+        faults
+    }
+
+    fn gives(&self) -> Gives {
+        Gives::Pairs
+    }
+
+    fn context(&self) -> usize {
+        self.max_len
+    }
+
+    fn has(&self, split: Split) -> bool {
+        let (valid, test) = self.fractions();
+        match split {
+            Split::Train => true,
+            Split::Valid => valid > 0.0 || !self.files().valid.is_empty(),
+            Split::Test => test > 0.0 || !self.files().test.is_empty(),
+        }
+    }
+
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        let lists = self.lists().into_iter();
+        lists.flat_map(|(key, paths)| paths.keyed(key)).collect()
+    }
+
+    fn needs_tokenizer(&self) -> bool {
+        true
+    }
+
+    fn tokenizer_faults(&self, tokenizer: &TokenizerConfig) -> Vec<String> {
+        let mut faults = tokenizer.with_marks(&self.marks).faults();
+        let fixed = match tokenizer {
+            TokenizerConfig::Byte(_) => Some("byte"),
+            TokenizerConfig::Pretrained(_) => Some("pretrained"),
+            TokenizerConfig::Char(_)
+            | TokenizerConfig::Bpe(_)
+            | TokenizerConfig::Wordpiece(_)
+            | TokenizerConfig::Unigram(_) => None,
+        };
+        if let (Some(kind), true) = (fixed, self.separate_vocabularies) {
+            faults.push(format!(
+                "[data] separate_vocabularies has no effect with [tokenizer] kind = \"{kind}\", which learns nothing \
+                 from the texts; leave it out"
+            ));
+        }
+        faults
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        corpus::prepare(self, request)
+    }
+}

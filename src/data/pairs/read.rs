@@ -1,0 +1,269 @@
+//! Parallel texts from files: aligned lines, TSV, JSONL; plain or gzipped.
+//!
+//! A line ends at a line feed and nowhere else: other characters that some libraries take for line ends (U+2028,
+//! form feed) stand inside sentences of real corpora. Blanks around a text mean nothing and are dropped.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use serde_json::{Map, Value};
+
+use super::super::documents;
+use super::Field;
+use crate::error::{Error, Result, suggestion};
+
+/// Sources, and for each the texts that it may become.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Texts {
+    /// What is translated or summed up.
+    pub sources: Vec<String>,
+    /// Of each source one translation or more.
+    pub references: Vec<Vec<String>>,
+}
+
+impl Texts {
+    /// Pairs in all.
+    pub fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    /// A source and its references.
+    pub fn pair(&self, number: usize) -> (&str, &[String]) {
+        (&self.sources[number], &self.references[number])
+    }
+
+    pub(in super::super) fn push(&mut self, source: String, references: Vec<String>) {
+        self.sources.push(source);
+        self.references.push(references);
+    }
+
+    fn append(&mut self, other: Self) {
+        self.sources.extend(other.sources);
+        self.references.extend(other.references);
+    }
+
+    /// Those at these places, in this order.
+    pub(super) fn at(&self, places: &[usize]) -> Self {
+        Self {
+            sources: places.iter().map(|i| self.sources[*i].clone()).collect(),
+            references: places.iter().map(|i| self.references[*i].clone()).collect(),
+        }
+    }
+
+    /// Sources and targets side by side: the first target of each source, or all.
+    pub(super) fn examples(&self, all: bool) -> Vec<(&str, &str)> {
+        let each = self.sources.iter().zip(&self.references);
+        each.flat_map(|(source, references)| {
+            let count = if all { references.len() } else { 1 };
+            let targets = references.iter().take(count);
+            targets.map(move |target| (source.as_str(), target.as_str()))
+        })
+        .collect()
+    }
+}
+
+/// The files of a split, as they lie on disk.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    pub source: Vec<PathBuf>,
+    pub target: Vec<PathBuf>,
+    pub both: Vec<PathBuf>,
+}
+
+/// Where a table has its two sides.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields {
+    pub source: Option<Field>,
+    pub target: Option<Field>,
+}
+
+/// All pairs of some files, in order.
+///
+/// # Errors
+/// A file that cannot be read, is not UTF-8 or not what its name says; files whose lines differ in number.
+pub(super) fn read(files: &Found, fields: &Fields) -> Result<Texts> {
+    let aligned: Vec<(&PathBuf, &PathBuf)> = files.source.iter().zip(&files.target).collect();
+    let mut parts = aligned
+        .par_iter()
+        .map(|(source, target)| of_lines(source, target))
+        .collect::<Result<Vec<_>>>()?;
+    parts.extend(
+        files
+            .both
+            .par_iter()
+            .map(|path| of_table(path, fields))
+            .collect::<Result<Vec<_>>>()?,
+    );
+    let mut all = Texts::default();
+    for part in parts {
+        all.append(part);
+    }
+    Ok(all)
+}
+
+fn of_lines(source: &Path, target: &Path) -> Result<Texts> {
+    let (sources, targets) = (text(source)?, text(target)?);
+    let (sources, targets) = (lines(&sources), lines(&targets));
+    if sources.len() != targets.len() {
+        return Err(Error::run(format!(
+            "{} has {} lines and {} has {}; line n of one must belong to line n of the other",
+            source.display(),
+            sources.len(),
+            target.display(),
+            targets.len()
+        )));
+    }
+    let mut texts = Texts::default();
+    for (source, target) in sources.into_iter().zip(targets) {
+        texts.push(trimmed(source), vec![trimmed(target)]);
+    }
+    Ok(texts)
+}
+
+fn of_table(path: &Path, fields: &Fields) -> Result<Texts> {
+    let content = text(path)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.to_lowercase();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    if name.ends_with(".jsonl") || name.ends_with(".ndjson") {
+        json_lines(&content, fields, path)
+    } else if name.ends_with(".tsv") || name.ends_with(".txt") {
+        columns(&content, fields, path)
+    } else {
+        Err(Error::usage(format!(
+            "[data] {}: a `path` of pairs ends in .tsv, .txt, .jsonl or .ndjson, with or without .gz; two files whose \
+             lines belong together are `source` and `target`",
+            path.display()
+        )))
+    }
+}
+
+/// A file as text, without a byte-order mark.
+fn text(path: &Path) -> Result<String> {
+    let text = String::from_utf8(documents::content(path)?).map_err(|e| {
+        Error::run(format!(
+            "{} is not UTF-8 (byte {} of its text); convert it",
+            path.display(),
+            e.utf8_error().valid_up_to()
+        ))
+    })?;
+    Ok(match text.strip_prefix('\u{FEFF}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    })
+}
+
+/// Lines; the last one may lack its line feed.
+fn lines(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.split('\n').collect();
+    if lines.last().is_some_and(|last| last.is_empty()) {
+        lines.pop();
+    }
+    lines
+}
+
+fn trimmed(text: &str) -> String {
+    text.trim().to_owned()
+}
+
+fn columns(content: &str, fields: &Fields, path: &Path) -> Result<Texts> {
+    let mut rows = lines(content).into_iter().enumerate().peekable();
+    let named = [&fields.source, &fields.target]
+        .into_iter()
+        .any(|field| matches!(field, Some(Field::Name(_))));
+    let header: Vec<&str> = match rows.peek() {
+        Some((_, first)) if named => first.split('\t').map(str::trim).collect(),
+        _ => Vec::new(),
+    };
+    if named {
+        rows.next();
+    }
+    let place = |field: &Option<Field>, default: usize| {
+        match field {
+        None => Ok(default),
+        Some(Field::Column(number)) => Ok(number - 1),
+        Some(Field::Name(name)) => header.iter().position(|h| h == name).ok_or_else(|| {
+            let hint = suggestion(name, header.iter().copied());
+            Error::run(format!(
+                "{}:1: the first line names no column `{name}`{hint}; a number counts columns from 1",
+                path.display()
+            ))
+        }),
+    }
+    };
+    let (source, target) = (place(&fields.source, 0)?, place(&fields.target, 1)?);
+    let mut texts = Texts::default();
+    for (number, row) in rows {
+        let cells: Vec<&str> = row.split('\t').collect();
+        match (cells.get(source), cells.get(target)) {
+            (Some(source), Some(target)) => texts.push(trimmed(source), vec![trimmed(target)]),
+            _ => {
+                return Err(Error::run(format!(
+                    "{}:{}: {} column(s), but sources are in column {} and targets in column {}; columns are \
+                     separated by tabs",
+                    path.display(),
+                    number + 1,
+                    cells.len(),
+                    source + 1,
+                    target + 1
+                )));
+            }
+        }
+    }
+    Ok(texts)
+}
+
+fn json_lines(content: &str, fields: &Fields, path: &Path) -> Result<Texts> {
+    let name = |field: &Option<Field>, default: &str| {
+        field
+            .as_ref()
+            .map_or_else(|| default.to_owned(), Field::to_string)
+    };
+    let (source, target) = (
+        name(&fields.source, "source"),
+        name(&fields.target, "target"),
+    );
+    let mut texts = Texts::default();
+    for (number, line) in lines(content).into_iter().enumerate() {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let at = |why: String| Error::run(format!("{}:{}: {why}", path.display(), number + 1));
+        let value: Value = serde_json::from_str(line).map_err(|e| at(format!("not JSON: {e}")))?;
+        let Value::Object(object) = value else {
+            return Err(at("not a JSON object".into()));
+        };
+        let sources = strings(&object, &source, "source_field").map_err(at)?;
+        let targets = strings(&object, &target, "target_field").map_err(at)?;
+        let targets = targets.into_iter().map(trimmed).collect();
+        texts.push(trimmed(&sources.join(" ")), targets);
+    }
+    Ok(texts)
+}
+
+/// A field's string, or the strings of its list.
+fn strings<'a>(
+    object: &'a Map<String, Value>,
+    field: &str,
+    key: &str,
+) -> std::result::Result<Vec<&'a str>, String> {
+    let wrong = || format!("`{field}` is neither a string nor a list of strings");
+    match object.get(field) {
+        Some(Value::String(text)) => Ok(vec![text]),
+        Some(Value::Array(parts)) if !parts.is_empty() => parts
+            .iter()
+            .map(|part| part.as_str().ok_or_else(wrong))
+            .collect(),
+        Some(Value::Array(_)) => Err(format!("`{field}` is an empty list")),
+        Some(_) => Err(wrong()),
+        None => {
+            let hint = suggestion(field, object.keys().map(String::as_str));
+            Err(format!("no field `{field}`{hint}; set [data] {key}"))
+        }
+    }
+}

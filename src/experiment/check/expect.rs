@@ -1,0 +1,120 @@
+//! The sense of `[expect]` and of `[train] best_by`: metrics that are measured.
+
+use super::Sense;
+use crate::data::Split;
+use crate::data::masking::Pairs;
+use crate::error::suggestion;
+use crate::experiment::{Expect, Experiment};
+use crate::task::TaskConfig;
+
+pub(super) fn check(sense: &mut Sense) {
+    let experiment = &sense.loaded.experiment;
+    let measured = measured(experiment);
+    if let Some(metric) = &experiment.train.best_by {
+        best_by(sense, metric, &measured);
+    }
+    for (metric, expect) in &experiment.expect {
+        for rule in wrong(metric, expect, &measured, experiment) {
+            sense.fault(&[&format!("expect.{metric}")], rule);
+        }
+    }
+}
+
+/// The metrics of an evaluation.
+fn measured(experiment: &Experiment) -> Vec<&'static str> {
+    let data = experiment.data.set();
+    let mut metrics = vec!["loss", "perplexity"];
+    match &experiment.task {
+        TaskConfig::CausalLm(_) => {
+            if data.has_answers() {
+                metrics.extend(["accuracy", "exact_match"]);
+            }
+            if data.needs_tokenizer() {
+                metrics.push("bits_per_byte");
+            }
+        }
+        TaskConfig::MaskedLm(c) => {
+            metrics.push("mlm_accuracy");
+            match c.pairs {
+                Pairs::None => {}
+                Pairs::NextSentence => metrics.extend(["nsp_accuracy", "nsp_loss"]),
+                Pairs::SentenceOrder => metrics.extend(["sop_accuracy", "sop_loss"]),
+            }
+        }
+        TaskConfig::Translation(_) => {
+            metrics.push("accuracy");
+            metrics.extend(experiment.decode.measured());
+        }
+        TaskConfig::TextClassification(_) => metrics.extend(["accuracy", "f1", "mcc"]),
+        TaskConfig::ImageClassification(_) => metrics.extend(["accuracy", "top5_accuracy"]),
+    }
+    metrics
+}
+
+fn best_by(sense: &mut Sense, metric: &str, measured: &[&str]) {
+    let train = &sense.loaded.experiment.train;
+    if !measured.contains(&metric) {
+        let near = suggestion(metric, measured.iter().copied());
+        let rule = format!("best_by = \"{metric}\" is not measured{near}");
+        sense.fault(&["train.best_by"], rule);
+    } else if train.eval_batches.is_some() {
+        sense.fault(
+            &["train.best_by", "train.eval_batches"],
+            "best_by compares whole splits; leave eval_batches out",
+        );
+    } else if train.eval_every.is_none() {
+        sense.fault(
+            &["train.best_by"],
+            "best_by has no effect without eval_every; add it or leave best_by out",
+        );
+    }
+}
+
+fn wrong(metric: &str, expect: &Expect, measured: &[&str], experiment: &Experiment) -> Vec<String> {
+    let by_loss = experiment.train.best_by.is_none();
+    let known = metric
+        .strip_prefix("valid_")
+        .is_some_and(|name| measured.contains(&name) || name == "best_loss" && by_loss);
+    if !known {
+        let all: Vec<String> = measured
+            .iter()
+            .copied()
+            .chain(by_loss.then_some("best_loss"))
+            .map(|name| format!("valid_{name}"))
+            .collect();
+        let near = suggestion(metric, all.iter().map(String::as_str));
+        return vec![match near.is_empty() {
+            true => format!("{metric} is not measured; there are: {}", all.join(", ")),
+            false => format!("{metric} is not measured{near}"),
+        }];
+    }
+    let mut faults = Vec::new();
+    let mut fault = |wrong: bool, rule: &str| {
+        if wrong {
+            faults.push(format!("{metric} {rule}"));
+        }
+    };
+    fault(
+        !experiment.data.set().has(Split::Valid),
+        "is not measured: [data] has no validation split",
+    );
+    let Expect {
+        at_most,
+        at_least,
+        equals,
+        tolerance,
+    } = *expect;
+    let empty = at_most.or(at_least).or(equals).is_none();
+    fault(empty, "expects nothing; give at_most, at_least or equals");
+    let crossed = at_most.is_some_and(|most| at_least.is_some_and(|least| most < least));
+    fault(crossed, "has at_most below at_least: nothing meets both");
+    fault(
+        tolerance.is_some() && equals.is_none(),
+        "has a tolerance, which has no effect without equals",
+    );
+    fault(
+        tolerance.is_some_and(|t| t < 0.0),
+        "has a tolerance below 0",
+    );
+    faults
+}

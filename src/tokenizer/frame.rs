@@ -1,0 +1,133 @@
+//! The tokens around a text, the mask token, and where words begin: what encoders need beyond ids.
+//!
+//! BERT reads `[CLS] a [SEP]` and `[CLS] a [SEP] b [SEP]` (Devlin et al., arXiv:1810.04805); RoBERTa `<s> a </s>`
+//! and `<s> a </s> </s> b </s>` (Liu et al., arXiv:1907.11692). The tokens are found by these names.
+
+use super::{Tokenizer, TokenizerConfig};
+
+/// What stands around a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Before the text; its last hidden state stands for the whole.
+    pub begin: u32,
+    /// After a text, and between two.
+    pub end: u32,
+    /// Whether two of `end` stand between two texts.
+    pub doubled: bool,
+}
+
+/// Beginning and end by the names that published tokenizers use, and whether two ends stand between two texts.
+const FRAMES: [(&str, &str, bool); 3] = [
+    ("[CLS]", "[SEP]", false),
+    ("<s>", "</s>", true),
+    ("<cls>", "<sep>", false),
+];
+const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
+const PADS: [&str; 2] = ["[PAD]", "<pad>"];
+
+impl Frame {
+    /// Tokens that it adds to one text, or to two.
+    pub fn len(&self, pair: bool) -> usize {
+        match (pair, self.doubled) {
+            (false, _) => 2,
+            (true, false) => 3,
+            (true, true) => 4,
+        }
+    }
+
+    /// A text in its frame.
+    pub fn around(&self, text: &[i32]) -> Vec<i32> {
+        let mut ids = Vec::with_capacity(text.len() + 2);
+        ids.push(self.begin as i32);
+        ids.extend_from_slice(text);
+        ids.push(self.end as i32);
+        ids
+    }
+
+    /// Two texts in their frame, and the segment of each token: 0 up to the first end, then 1.
+    pub fn around_both(&self, first: &[i32], second: &[i32]) -> (Vec<i32>, Vec<i32>) {
+        let mut ids = self.around(first);
+        let mut segments = vec![0; ids.len()];
+        if self.doubled {
+            ids.push(self.end as i32);
+        }
+        ids.extend_from_slice(second);
+        ids.push(self.end as i32);
+        segments.resize(ids.len(), 1);
+        (ids, segments)
+    }
+}
+
+impl Tokenizer {
+    /// What stands around a text, when the vocabulary has it.
+    pub fn frame(&self) -> Option<Frame> {
+        FRAMES.iter().find_map(|(begin, end, doubled)| {
+            Some(Frame {
+                begin: self.special(begin)?,
+                end: self.special(end)?,
+                doubled: *doubled,
+            })
+        })
+    }
+
+    /// The token that stands for a hidden one.
+    pub fn mask(&self) -> Option<u32> {
+        MASKS.iter().find_map(|name| self.special(name))
+    }
+
+    /// The token that fills up a row.
+    pub fn pad(&self) -> Option<u32> {
+        PADS.iter().find_map(|name| self.special(name))
+    }
+
+    fn special(&self, name: &str) -> Option<u32> {
+        self.id(name).filter(|id| self.is_special(*id))
+    }
+}
+
+impl TokenizerConfig {
+    /// The same with the tokens of a frame, and of a mask when `mask` says so, where it lacks them: `[CLS]` …
+    /// for characters and bytes, `<s>` … as in RoBERTa for BPE and Unigram. WordPiece has them; `pretrained`
+    /// stays as it is.
+    #[must_use]
+    pub fn with_frame(&self, mask: bool) -> Self {
+        let mut config = self.clone();
+        let bert = ["[PAD]", "[CLS]", "[SEP]", "[MASK]"];
+        let roberta = ["<s>", "<pad>", "</s>", "<mask>"];
+        let (names, wanted, special_tokens) = match (self, &mut config) {
+            (Self::Char(c), Self::Char(new)) => (c.names(), bert, &mut new.special_tokens),
+            (Self::Byte(c), Self::Byte(new)) => (c.names(), bert, &mut new.special_tokens),
+            (Self::Bpe(c), Self::Bpe(new)) => (c.names(), roberta, &mut new.special_tokens),
+            (Self::Unigram(c), Self::Unigram(new)) => (c.names(), roberta, &mut new.special_tokens),
+            _ => return config,
+        };
+        let lacking = wanted
+            .into_iter()
+            .filter(|name| (mask || !MASKS.contains(name)) && !names.contains(name));
+        special_tokens.extend(lacking.map(String::from));
+        config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_texts_have_two_segments() {
+        let mut frame = Frame {
+            begin: 1,
+            end: 2,
+            doubled: false,
+        };
+        let (ids, segments) = frame.around_both(&[7, 8], &[9]);
+        assert_eq!(ids, [1, 7, 8, 2, 9, 2]);
+        assert_eq!(segments, [0, 0, 0, 0, 1, 1]);
+        assert_eq!(ids.len(), 3 + frame.len(true));
+        frame.doubled = true;
+        let (ids, segments) = frame.around_both(&[7], &[9]);
+        assert_eq!(ids, [1, 7, 2, 2, 9, 2]);
+        assert_eq!(segments, [0, 0, 0, 1, 1, 1]);
+        assert_eq!(frame.around(&[5]), [1, 5, 2]);
+    }
+}

@@ -1,0 +1,280 @@
+//! The marks of texts that become other texts: where a target begins and ends, what separates a source from its
+//! target in one sequence, what fills up a row.
+//!
+//! Marks are special tokens. A tokenizer that is made for pairs gets those that it lacks; a pretrained one has
+//! them under well-known names, or under the names that `[data.marks]` gives. Names that were given are written
+//! into the file (`"mark": "begin"` at an entry of `added_tokens`, which other readers pass over), so that whoever
+//! loads it finds the same marks without the experiment.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::format::{self, Added};
+use super::{Tokenizer, TokenizerConfig};
+use crate::error::{Error, Fault, Result};
+
+/// The marks' ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// Begins a target; the first token that a decoder reads.
+    pub begin: u32,
+    /// Ends a source and a target.
+    pub end: u32,
+    /// Between a source and its target in one sequence.
+    pub separator: Option<u32>,
+    /// Fills up a row.
+    pub pad: Option<u32>,
+}
+
+/// Names of marks, where the well-known ones are not meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MarkNames {
+    /// Begins a target.
+    pub begin: Option<String>,
+    /// Ends a source and a target.
+    pub end: Option<String>,
+    /// Between a source and its target in one sequence.
+    pub separator: Option<String>,
+    /// Fills up a row.
+    pub pad: Option<String>,
+}
+
+/// What a mark is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Begin,
+    End,
+    Separator,
+    Pad,
+}
+
+impl Role {
+    const ALL: [Self; 4] = [Self::Begin, Self::End, Self::Separator, Self::Pad];
+
+    fn key(self) -> &'static str {
+        match self {
+            Self::Begin => "begin",
+            Self::End => "end",
+            Self::Separator => "separator",
+            Self::Pad => "pad",
+        }
+    }
+
+    /// Names under which tokenizers have it; the first is the one that new tokenizers get.
+    fn known(self) -> &'static [&'static str] {
+        match self {
+            Self::Begin => &["<s>", "<bos>", "[BOS]", "<|startoftext|>", "[CLS]"],
+            Self::End => &[
+                "</s>",
+                "<eos>",
+                "[EOS]",
+                "<|endoftext|>",
+                "<|end_of_text|>",
+                "[SEP]",
+            ],
+            Self::Separator => &["<sep>", "[SEP]"],
+            Self::Pad => &["<pad>", "[PAD]", "<|pad|>"],
+        }
+    }
+
+    fn name(self, names: &MarkNames) -> Option<&str> {
+        match self {
+            Self::Begin => names.begin.as_deref(),
+            Self::End => names.end.as_deref(),
+            Self::Separator => names.separator.as_deref(),
+            Self::Pad => names.pad.as_deref(),
+        }
+    }
+}
+
+impl Marks {
+    /// The mark between a source and its target.
+    ///
+    /// # Errors
+    /// The vocabulary has none.
+    pub fn separator(&self) -> Result<u32> {
+        self.separator.ok_or_else(|| missing(Role::Separator))
+    }
+}
+
+impl TokenizerConfig {
+    /// The same with special tokens for the marks that it lacks; `pretrained` stays as it is.
+    #[must_use]
+    pub fn with_marks(&self, names: &MarkNames) -> Self {
+        let mut config = self.clone();
+        let has: Vec<String> = match self {
+            Self::Char(c) => owned(&c.names()),
+            Self::Byte(c) => owned(&c.names()),
+            Self::Bpe(c) => owned(&c.names()),
+            Self::Wordpiece(c) => owned(&c.names()),
+            Self::Unigram(c) => owned(&c.names()),
+            Self::Pretrained(_) => return config,
+        };
+        let has = |name: &str| has.iter().any(|h| h == name);
+        let mut new: Vec<String> = Vec::new();
+        for role in Role::ALL {
+            let wanted = match role.name(names) {
+                Some(name) => (!has(name)).then_some(name),
+                None if role.known().iter().any(|name| has(name)) => None,
+                None => role.known().first().copied(),
+            };
+            // One token may be two marks.
+            new.extend(
+                wanted
+                    .filter(|w| new.iter().all(|n| n != w))
+                    .map(String::from),
+            );
+        }
+        match &mut config {
+            Self::Char(c) => c.special_tokens.extend(new),
+            Self::Byte(c) => c.special_tokens.extend(new),
+            Self::Bpe(c) => c.special_tokens.extend(new),
+            Self::Wordpiece(c) => c.special_tokens.extend(new),
+            Self::Unigram(c) => c.special_tokens.extend(new),
+            Self::Pretrained(_) => {}
+        }
+        config
+    }
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+impl Tokenizer {
+    /// The marks of its vocabulary: those that its file names, else the well-known names among its tokens.
+    ///
+    /// # Errors
+    /// It has none that begins or none that ends a text; the message says how to name one.
+    pub fn marks(&self) -> Result<Marks> {
+        let [begin, end, separator, pad] = self.0.marks;
+        Ok(Marks {
+            begin: begin.ok_or_else(|| missing(Role::Begin))?,
+            end: end.ok_or_else(|| missing(Role::End))?,
+            separator,
+            pad,
+        })
+    }
+
+    /// The same with these marks written into its file; the same as it is when no name is given.
+    ///
+    /// # Errors
+    /// A name that is no token.
+    pub fn with_marks(&self, names: &MarkNames) -> Result<Self> {
+        let given: Vec<(Role, &str)> = Role::ALL
+            .into_iter()
+            .filter_map(|role| Some((role, role.name(names)?)))
+            .collect();
+        if given.is_empty() {
+            return Ok(self.clone());
+        }
+        let bad = |why: String| Error::run(format!("the tokenizer's file is damaged: {why}"));
+        let mut file: Value =
+            serde_json::from_slice(&self.0.json).map_err(|e| bad(e.to_string()))?;
+        let Some(entries) = file["added_tokens"].as_array_mut() else {
+            return Err(bad("it has no list `added_tokens`".into()));
+        };
+        let mut faults = Vec::new();
+        for (role, name) in given {
+            let Some(id) = self.id(name) else {
+                faults.push(Fault::new(format!(
+                    "[data.marks] {} = \"{name}\" is not a token of the vocabulary",
+                    role.key()
+                )));
+                continue;
+            };
+            for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+                if let Some(marks) = entry.get_mut("mark").and_then(Value::as_array_mut) {
+                    marks.retain(|mark| mark != role.key());
+                }
+            }
+            if !entries.iter().any(|e| e["content"] == name) {
+                entries.push(format::entry(&Added {
+                    id,
+                    content: name.to_owned(),
+                    end_of_text: false,
+                }));
+            }
+            for entry in entries.iter_mut().filter(|e| e["content"] == name) {
+                match entry["mark"].as_array_mut() {
+                    Some(marks) => marks.push(json!(role.key())),
+                    None => entry["mark"] = json!([role.key()]),
+                }
+            }
+        }
+        if !faults.is_empty() {
+            return Err(Error::Invalid(faults));
+        }
+        Self::from_json(format::to_bytes(&file)?, "tokenizer.json".as_ref())
+    }
+
+    /// Ids of the special tokens, in ascending order: marks, unknown, masks, fillings.
+    pub fn specials(&self) -> &[u32] {
+        &self.0.specials
+    }
+
+    /// The text of some ids, special tokens left out.
+    pub fn decode_text(&self, ids: &[u32]) -> String {
+        let special = |id: &u32| self.0.specials.binary_search(id).is_ok();
+        let plain: Vec<u32> = ids.iter().copied().filter(|id| !special(id)).collect();
+        self.decode(&plain)
+    }
+}
+
+fn missing(role: Role) -> Error {
+    let purpose = match role {
+        Role::Begin => "begins a text",
+        Role::End => "ends a text",
+        Role::Separator => "separates a source from its target",
+        Role::Pad => "fills up a row",
+    };
+    let key = role.key();
+    Error::usage(format!(
+        "the vocabulary has no token that {purpose} ({}); name one of its tokens with [data] marks = {{ {key} = \"…\" }}",
+        role.known().join(", ")
+    ))
+}
+
+/// The marks of a file, in the order of the roles.
+pub(super) fn find(
+    file: &Value,
+    added: &[Added],
+    id: impl Fn(&str) -> Option<u32>,
+) -> [Option<u32>; 4] {
+    let entries = file["added_tokens"].as_array();
+    let marked = |role: Role| {
+        let says = |e: &&Value| {
+            let marks = e["mark"].as_array();
+            marks.is_some_and(|marks| marks.iter().any(|mark| mark == role.key()))
+        };
+        let entry = entries.into_iter().flatten().find(says)?;
+        entry["content"].as_str()
+    };
+    let known = |role: Role| {
+        let is_added = |name: &&str| added.iter().any(|a| a.content == **name);
+        role.known().iter().copied().find(is_added)
+    };
+    Role::ALL.map(|role| marked(role).or_else(|| known(role)).and_then(&id))
+}
+
+/// Ids of the special tokens of a file and of what stands for unknown text.
+pub(super) fn specials(file: &Value, id: impl Fn(&str) -> Option<u32>) -> Vec<u32> {
+    let entries = file["added_tokens"].as_array();
+    let special = entries
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry["special"] == true)
+        .filter_map(|entry| entry["id"].as_u64());
+    let mut ids: Vec<u32> = special.filter_map(|id| u32::try_from(id).ok()).collect();
+    let model = &file["model"];
+    ids.extend(model["unk_token"].as_str().and_then(&id));
+    ids.extend(
+        model["unk_id"]
+            .as_u64()
+            .and_then(|id| u32::try_from(id).ok()),
+    );
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}

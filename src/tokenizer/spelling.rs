@@ -1,0 +1,215 @@
+//! How the tokens of a vocabulary are written: which are special, and which begin a word.
+//!
+//! WordPiece marks what continues a word (`##`), SentencePiece what begins one (`▁`). Byte-level BPE marks a blank
+//! (`Ġ`) only, so there, and for characters and bytes, a word also ends where letters, digits and other characters
+//! meet, and a single blank belongs to the word after it, as in GPT-2's splitting rule. A character whose bytes are tokens of their own counts as a letter.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{Engine, Tokenizer, format};
+
+/// What is known of each token.
+pub(super) struct Spelling {
+    tokens: Vec<Token>,
+    rule: Rule,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Token {
+    special: bool,
+    /// Says of itself that it begins a word.
+    begins: bool,
+    /// Of its first and last character.
+    classes: [Class; 2],
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Class {
+    Blank,
+    #[default]
+    Letter,
+    Digit,
+    Other,
+}
+
+/// How a vocabulary shows where words begin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    /// Tokens say it themselves; a blank ends a word.
+    Marked,
+    /// As well as where classes of characters meet.
+    Classes,
+}
+
+/// How a token is written down.
+enum Writing {
+    Continued(String),
+    /// As characters that stand for bytes.
+    Bytes(HashMap<char, u8>),
+    Metaspace,
+    Characters,
+    Words,
+}
+
+fn class(c: char) -> Class {
+    if c.is_whitespace() {
+        Class::Blank
+    } else if c.is_alphabetic() {
+        Class::Letter
+    } else if c.is_numeric() {
+        Class::Digit
+    } else {
+        Class::Other
+    }
+}
+
+fn class_of_byte(byte: u8) -> Class {
+    if byte < 0x80 {
+        class(char::from(byte))
+    } else {
+        Class::Letter
+    }
+}
+
+/// Whether a part of the format has this type, itself or inside a sequence.
+fn has_type(part: &Value, name: &str) -> bool {
+    let inside = part["pretokenizers"].as_array().into_iter().flatten();
+    part["type"] == name || inside.into_iter().any(|p| has_type(p, name))
+}
+
+fn writing(engine: &Engine, file: &Value) -> Writing {
+    let (model, splitter) = (&file["model"], &file["pre_tokenizer"]);
+    let bytes = || Writing::Bytes((0..=255).map(|b| (format::byte_char(b), b)).collect());
+    match engine {
+        Engine::Chars(_) => Writing::Characters,
+        Engine::Bytes(_) => bytes(),
+        Engine::Library(_) if model["type"] == "WordPiece" => {
+            let prefix = model["continuing_subword_prefix"].as_str();
+            Writing::Continued(prefix.unwrap_or("##").to_owned())
+        }
+        Engine::Library(_) if has_type(splitter, "ByteLevel") => bytes(),
+        Engine::Library(_) if has_type(splitter, "Metaspace") => Writing::Metaspace,
+        Engine::Library(_) => Writing::Words,
+    }
+}
+
+impl Spelling {
+    fn new(tokenizer: &Tokenizer) -> Self {
+        let file: Value = serde_json::from_slice(&tokenizer.0.json).unwrap_or_default();
+        let writing = writing(&tokenizer.0.engine, &file);
+        let mut tokens: Vec<Token> = (0..tokenizer.vocab_size() as u32)
+            .map(|id| written(&tokenizer.token(id).unwrap_or_default(), &writing))
+            .collect();
+        let unknown = &file["model"];
+        let unknown = unknown["unk_id"].as_u64().map(|id| id as u32).or_else(|| {
+            let name = unknown["unk_token"].as_str()?;
+            tokenizer.id(name)
+        });
+        let specials = format::added_tokens(&file).into_iter().map(|a| a.id);
+        for id in specials.chain(unknown) {
+            if let Some(token) = tokens.get_mut(id as usize) {
+                token.special = true;
+            }
+        }
+        let rule = match writing {
+            Writing::Bytes(_) | Writing::Characters => Rule::Classes,
+            Writing::Continued(_) | Writing::Metaspace | Writing::Words => Rule::Marked,
+        };
+        Self { tokens, rule }
+    }
+}
+
+fn written(token: &str, writing: &Writing) -> Token {
+    let ends = |class: &dyn Fn(char) -> Class| {
+        let mut chars = token.chars();
+        let first = chars.next().map(class).unwrap_or_default();
+        [first, chars.next_back().map_or(first, class)]
+    };
+    let (begins, classes) = match writing {
+        Writing::Continued(prefix) => (!token.starts_with(prefix.as_str()), ends(&class)),
+        Writing::Metaspace => (token.starts_with('▁'), ends(&class)),
+        Writing::Characters => (token == " ", ends(&class)),
+        Writing::Words => (true, ends(&class)),
+        Writing::Bytes(bytes) => {
+            let class = |c| bytes.get(&c).map_or(Class::Other, |b| class_of_byte(*b));
+            let blank = token.chars().next().and_then(|c| bytes.get(&c)) == Some(&b' ');
+            (blank, ends(&class))
+        }
+    };
+    Token {
+        special: false,
+        begins,
+        classes,
+    }
+}
+
+impl Tokenizer {
+    fn spelling(&self) -> &Spelling {
+        self.0.spelling.get_or_init(|| Spelling::new(self))
+    }
+
+    /// Whether a token is a mark rather than text: added ones, and the one for unknown text.
+    pub fn is_special(&self, id: u32) -> bool {
+        let token = self.spelling().tokens.get(id as usize);
+        token.is_some_and(|token| token.special)
+    }
+
+    /// Whether a word begins with token `id` where `before` stands before it. A special token is a word of its
+    /// own.
+    pub fn begins_word(&self, before: Option<u32>, id: u32) -> bool {
+        let spelling = self.spelling();
+        let of = |id: u32| spelling.tokens.get(id as usize).copied();
+        let (Some(token), Some(before)) = (of(id), before.and_then(of)) else {
+            return true;
+        };
+        let [[_, last], [first, _]] = [before.classes, token.classes];
+        let blank = before.begins && last == Class::Blank;
+        token.special
+            || before.special
+            || token.begins
+            || first == Class::Blank
+            || !blank && (last == Class::Blank || spelling.rule == Rule::Classes && first != last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_by_their_spelling() {
+        let line = "unhappy don't 3rd,\n";
+        let text = line.repeat(50);
+        let words = |config: &str, line: &str| -> Vec<String> {
+            let config = serde_json::from_str(config).unwrap();
+            let tokenizer = Tokenizer::build(&config, &[&text]).unwrap();
+            let mut words: Vec<Vec<u32>> = Vec::new();
+            for id in tokenizer.encode(line).unwrap() {
+                let before = words.last().and_then(|w| w.last()).copied();
+                match words.last_mut() {
+                    Some(word) if !tokenizer.begins_word(before, id) => word.push(id),
+                    _ => words.push(vec![id]),
+                }
+            }
+            let written = words.iter().map(|w| tokenizer.decode(w).trim().to_owned());
+            written.collect()
+        };
+        let byte = r#"{"kind": "byte"}"#;
+        let expected = ["unhappy", "3", "rd", ",", "", "bé"];
+        assert_eq!(words(byte, "unhappy 3rd,\nbé"), expected);
+        let bpe = r#"{"kind": "bpe", "vocab_size": 262}"#;
+        assert_eq!(words(bpe, "unhappy don't"), ["unhappy", "don", "'t"]);
+        let wordpiece = r#"{"kind": "wordpiece", "vocab_size": 40}"#;
+        assert_eq!(
+            words(wordpiece, "unhappy don't"),
+            ["unhappy", "don", "'", "t"]
+        );
+        let unigram = r#"{"kind": "unigram", "vocab_size": 40}"#;
+        assert_eq!(
+            words(unigram, "unhappy don't\nrd"),
+            ["unhappy", "don't", "", "rd"]
+        );
+    }
+}

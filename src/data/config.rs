@@ -11,7 +11,7 @@ use super::{
     SortConfig, Split, TextConfig, Tokenizers, View,
 };
 use crate::error::{Error, Fault, Result};
-use crate::tokenizer::{CharConfig, Kind, TokenizerConfig};
+use crate::tokenizer::{CharConfig, TokenizerConfig};
 
 /// `[data]` of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,90 +44,6 @@ pub enum DataConfig {
     /// Images of noise, for measuring speed.
     RandomImages(RandomImagesConfig),
 }
-
-/// Every kind of data.
-pub const KINDS: &[Kind] = &[
-    Kind {
-        kind: "text",
-        summary: "text files, folders, JSONL; plain or gzipped",
-        source: "windows as in nanoGPT; packed documents as in GPT-2 and GPT-3",
-        example: "[data]\nkind = \"text\"\npath = \"tinyshakespeare/input.txt\"\ncontext = 256",
-    },
-    Kind {
-        kind: "arithmetic",
-        summary: "12+34=046: whole numbers, answers never seen in training",
-        source: "Brown et al., arXiv:2005.14165, section 3.9; Lee et al., arXiv:2307.03381 (reversed answers)",
-        example: "[data]\nkind = \"arithmetic\"\ndigits = 2",
-    },
-    Kind {
-        kind: "copy",
-        summary: "abc=abc",
-        source: "Graves et al., arXiv:1410.5401, section 4.1",
-        example: "[data]\nkind = \"copy\"\nlength = 12",
-    },
-    Kind {
-        kind: "reverse",
-        summary: "abc=cba",
-        source: "Sutskever et al., arXiv:1409.3215, on reversing",
-        example: "[data]\nkind = \"reverse\"\nlength = 12",
-    },
-    Kind {
-        kind: "sort",
-        summary: "bca=abc",
-        source: "Graves et al., arXiv:1410.5401, section 4.5",
-        example: "[data]\nkind = \"sort\"\nlength = 12",
-    },
-    Kind {
-        kind: "random_tokens",
-        summary: "uniformly random tokens, for measuring speed",
-        source: "",
-        example: "[data]\nkind = \"random_tokens\"\nvocab_size = 50257\ncontext = 1024",
-    },
-    Kind {
-        kind: "pairs",
-        summary: "parallel text: two files line by line, TSV or JSONL; plain or gzipped",
-        source: "Sutskever et al., arXiv:1409.3215; Vaswani et al., arXiv:1706.03762",
-        example: "[data]\nkind = \"pairs\"\nsource = \"multi30k/train.en\"\ntarget = \"multi30k/train.de\"",
-    },
-    Kind {
-        kind: "dates",
-        summary: "the 3rd of May 1998 to 1998-05-03: a translation that needs no file",
-        source: "",
-        example: "[data]\nkind = \"dates\"",
-    },
-    Kind {
-        kind: "number_words",
-        summary: "four hundred and seven to 407",
-        source: "",
-        example: "[data]\nkind = \"number_words\"",
-    },
-    Kind {
-        kind: "random_pairs",
-        summary: "uniformly random pairs, for measuring speed",
-        source: "",
-        example: "[data]\nkind = \"random_pairs\"\nvocab_size = 8000\nsource_len = 32\ntarget_len = 32",
-    },
-    Kind {
-        kind: "images",
-        summary: "images with classes: IDX, CIFAR, folders of PNG and JPEG; crop, flip, RandAugment, erasing, mixup, cutmix",
-        source: "augmentation: Cubuk et al., arXiv:1909.13719; Zhong et al., arXiv:1708.04896; Zhang et al., \
-                 arXiv:1710.09412; Yun et al., arXiv:1905.04899",
-        example: "[data]\nkind = \"images\"\npath = \"fashion_mnist/train-images-idx3-ubyte.gz\"\n\
-                  labels = \"fashion_mnist/train-labels-idx1-ubyte.gz\"\naugment = { crop = 2, flip = true }",
-    },
-    Kind {
-        kind: "shapes",
-        summary: "drawn circles, squares, triangles and others, anywhere, turned, in noise",
-        source: "",
-        example: "[data]\nkind = \"shapes\"\nsize = 28",
-    },
-    Kind {
-        kind: "random_images",
-        summary: "images of noise, for measuring speed",
-        source: "",
-        example: "[data]\nkind = \"random_images\"\nheight = 28\nwidth = 28",
-    },
-];
 
 /// What the examples of a data set are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -63,20 +63,22 @@ impl AugmentConfig {
     /// All faults of its keys.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
-        let mut fault = |wrong: bool, message: String| {
+        let mut fault = |wrong: bool, table: &str, message: String| {
             if wrong {
-                faults.push(format!("[data.augment] {message}"));
+                faults.push(format!("[data.augment{table}] {message}"));
             }
         };
         let crop = self.crop;
-        fault(crop > 4096, format!("crop = {crop} must be 0 to 4096"));
+        fault(crop > 4096, "", format!("crop = {crop} must be 0 to 4096"));
         fault(
             !(0.0..=1.0).contains(&self.erase),
+            "",
             format!("erase = {} must be 0 to 1", self.erase),
         );
         for (key, alpha) in [("mixup", self.mixup), ("cutmix", self.cutmix)] {
             fault(
                 !(0.0..=1000.0).contains(&alpha),
+                "",
                 format!("{key} = {alpha} must be 0 to 1000; 0 is none"),
             );
         }
@@ -84,11 +86,13 @@ impl AugmentConfig {
             let most = operations::MAGNITUDES - 1;
             fault(
                 !(1..=operations::COUNT).contains(&n),
-                format!("rand_augment.n = {n} must be 1 to {}", operations::COUNT),
+                ".rand_augment",
+                format!("n = {n} must be 1 to {}", operations::COUNT),
             );
             fault(
                 magnitude > most,
-                format!("rand_augment.magnitude = {magnitude} must be 0 to {most}"),
+                ".rand_augment",
+                format!("magnitude = {magnitude} must be 0 to {most}"),
             );
         }
         faults

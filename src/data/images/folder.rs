@@ -74,7 +74,7 @@ pub fn read(root: &Path, wanted: Wanted) -> Result<(Pictures, Vec<String>)> {
     let labels = found.iter().filter_map(label).map(|l| l as i32).collect();
     let images = found
         .par_iter()
-        .map(|image| decode::decode(&*image.bytes()?, &image.name, shape))
+        .map(|image| decode::decode(&image.bytes()?, &image.name, shape))
         .collect::<Result<Vec<_>>>()?;
     let pictures = Pictures {
         shape,
@@ -103,7 +103,7 @@ fn classes(root: &Path, found: &[Found], wanted: Option<&[String]>) -> Result<Ve
 }
 
 fn shape(found: &[Found], wanted: Wanted) -> Result<[usize; 3]> {
-    let of = |image: &Found| decode::shape_of(&*image.bytes()?, &image.name);
+    let of = |image: &Found| decode::shape_of(&image.bytes()?, &image.name);
     let first = match wanted.size {
         Some([height, width]) => [0, height, width],
         None => of(&found[0])?,

@@ -56,13 +56,11 @@ pub(super) fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> 
     };
     let (valid, test) = (held_out(Split::Valid)?, held_out(Split::Test)?);
     let train = Plain::new(pictures, parts.train, Split::Train, &shape);
+    let train = Augmented::source(train, &config.augment, request.seed);
     Ok(Data {
         valid,
         test,
-        ..Data::new(
-            Augmented::source(train, &config.augment, request.seed),
-            shape,
-        )
+        ..Data::new(train, shape)
     })
 }
 
@@ -94,8 +92,7 @@ fn read(
     let numbered = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
     let (pictures, names) = match format {
         ImageFormat::Folder => {
-            let (pictures, names) = folder::read(first, wanted)?;
-            return Ok((pictures, names));
+            return folder::read(first, wanted);
         }
         ImageFormat::Idx => {
             let labels = files.labels.ok_or_else(|| {
@@ -113,6 +110,12 @@ fn read(
         }
         ImageFormat::Cifar100 => (cifar::read(&paths, Version::Hundred)?, numbered(100)),
     };
+    if pictures.is_empty() {
+        return Err(Error::usage(format!(
+            "[data] {} holds no image",
+            first.display()
+        )));
+    }
     let names = wanted.classes.map_or(names, <[String]>::to_vec);
     if let Some(at) = pictures
         .labels

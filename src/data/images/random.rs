@@ -88,17 +88,14 @@ impl DataSet for RandomImagesConfig {
             })
         };
         let valid: Arc<dyn Source> = source(Split::Valid);
+        let shape = Shape {
+            image: Some(self.shape()),
+            classes: (0..self.classes).map(|n| n.to_string()).collect(),
+            ..Shape::default()
+        };
         Ok(Data {
             valid: (self.valid_items > 0).then_some(valid),
-            test: None,
-            ..Data::new(
-                source(Split::Train),
-                Shape {
-                    image: Some(self.shape()),
-                    classes: (0..self.classes).map(|n| n.to_string()).collect(),
-                    ..Shape::default()
-                },
-            )
+            ..Data::new(source(Split::Train), shape)
         })
     }
 }

@@ -121,19 +121,17 @@ impl DataSet for ShapesConfig {
             })
         };
         let held_out = |split, items| (items > 0).then(|| source(split, FIXED_SEED, items));
+        let shape = Shape {
+            image: Some([self.channels, self.size, self.size]),
+            classes: NAMES[..self.classes].iter().map(|n| (*n).into()).collect(),
+            mean: vec![MEAN; self.channels],
+            std: vec![STD; self.channels],
+            ..Shape::default()
+        };
         Ok(Data {
             valid: held_out(Split::Valid, self.valid_items),
             test: held_out(Split::Test, self.test_items),
-            ..Data::new(
-                source(Split::Train, request.seed, PASS),
-                Shape {
-                    image: Some([self.channels, self.size, self.size]),
-                    classes: NAMES[..self.classes].iter().map(|n| (*n).into()).collect(),
-                    mean: vec![MEAN; self.channels],
-                    std: vec![STD; self.channels],
-                    ..Shape::default()
-                },
-            )
+            ..Data::new(source(Split::Train, request.seed, PASS), shape)
         })
     }
 }

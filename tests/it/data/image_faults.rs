@@ -69,7 +69,7 @@ fn faults_of_sense() {
         (
             "path = \"x\"\naugment = { erase = 1.5, mixup = -1.0, rand_augment = { n = 0, magnitude = 31 } }",
             "[data.augment] erase = 1.5 must be 0 to 1\n[data.augment] mixup = -1 must be 0 to 1000; 0 is none\n\
-             [data.augment] rand_augment.n = 0 must be 1 to 14\n[data.augment] rand_augment.magnitude = 31 must be 0 \
+             [data.augment.rand_augment] n = 0 must be 1 to 14\n[data.augment.rand_augment] magnitude = 31 must be 0 \
              to 30",
         ),
     ] {
@@ -116,6 +116,8 @@ fn damaged_files() {
         ("three", &idx(&[0, 1, 2], 0, 0)),
         ("one", &images_of_one),
         ("label", &idx(&[0], 0, 0)),
+        ("none", &[0, 0, 8, 3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3]),
+        ("no-label", &idx(&[], 0, 0)),
         ("text", b"some text"),
         ("cut.gz", &gzip(&images)[..20]),
         ("a.bin", &[0; 3000]),
@@ -146,6 +148,7 @@ fn damaged_files() {
         idx_of("labels", "images"),
         "DIR/labels: not IDX images: it begins with [00, 00, 08, 01], not with [00, 00, 08, 03]"
     );
+    assert_eq!(idx_of("none", "no-label"), "[data] DIR/none holds no image");
     assert!(idx_of("cut.gz", "labels").starts_with("DIR/cut.gz is a damaged gzip file: "));
     assert_eq!(
         message(

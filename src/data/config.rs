@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::problems::{self, Problems};
 use super::{
-    ArithmeticConfig, CopyConfig, Data, Places, RandomTokensConfig, ReverseConfig, SortConfig,
-    Split, TextConfig, Tokenizers, View,
+    ArithmeticConfig, CopyConfig, Data, GrammarConfig, LabelledTextConfig, ListopsConfig, Places,
+    RandomTokensConfig, ReverseConfig, SortConfig, Split, TextConfig, Tokenizers, View,
 };
 use crate::error::{Error, Fault, Result};
 use crate::tokenizer::{CharConfig, Kind, TokenizerConfig};
@@ -28,6 +28,12 @@ pub enum DataConfig {
     Sort(SortConfig),
     /// Uniformly random tokens, for measuring speed.
     RandomTokens(RandomTokensConfig),
+    /// Texts with a class, from tables.
+    LabelledText(LabelledTextConfig),
+    /// Stories of a small made-up world.
+    Grammar(GrammarConfig),
+    /// Nested operations on digits.
+    Listops(ListopsConfig),
 }
 
 /// Every kind of data.
@@ -67,6 +73,24 @@ pub const KINDS: &[Kind] = &[
         summary: "uniformly random tokens, for measuring speed",
         source: "",
         example: "[data]\nkind = \"random_tokens\"\nvocab_size = 50257\ncontext = 1024",
+    },
+    Kind {
+        kind: "labelled_text",
+        summary: "texts or pairs of texts with a class: TSV, CSV, JSONL; plain or gzipped",
+        source: "sentence and pair classification as in GLUE, Wang et al., arXiv:1804.07461",
+        example: "[data]\nkind = \"labelled_text\"\npath = \"sst2/train.tsv\"\nvalid_path = \"sst2/dev.tsv\"",
+    },
+    Kind {
+        kind: "grammar",
+        summary: "stories of a small made-up world, for masked and next-token models",
+        source: "",
+        example: "[data]\nkind = \"grammar\"",
+    },
+    Kind {
+        kind: "listops",
+        summary: "[MAX 2 9 [MIN 4 7 ] 0 ] is 9: nested operations, classified by value",
+        source: "Nangia and Bowman, arXiv:1804.06028",
+        example: "[data]\nkind = \"listops\"",
     },
 ];
 
@@ -202,6 +226,9 @@ impl DataConfig {
             Self::Reverse(_) => "reverse",
             Self::Sort(_) => "sort",
             Self::RandomTokens(_) => "random_tokens",
+            Self::LabelledText(_) => "labelled_text",
+            Self::Grammar(_) => "grammar",
+            Self::Listops(_) => "listops",
         }
     }
 
@@ -214,6 +241,9 @@ impl DataConfig {
             Self::Reverse(c) => c,
             Self::Sort(c) => c,
             Self::RandomTokens(c) => c,
+            Self::LabelledText(c) => c,
+            Self::Grammar(c) => c,
+            Self::Listops(c) => c,
         }
     }
 
@@ -221,11 +251,14 @@ impl DataConfig {
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         match self {
             Self::Text(c) => Self::Text(c.with_paths(place)),
+            Self::LabelledText(c) => Self::LabelledText(c.with_paths(place)),
             Self::Arithmetic(_)
             | Self::Copy(_)
             | Self::Reverse(_)
             | Self::Sort(_)
-            | Self::RandomTokens(_) => self.clone(),
+            | Self::RandomTokens(_)
+            | Self::Grammar(_)
+            | Self::Listops(_) => self.clone(),
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod batches;
 mod generators;
+mod labelled;
 mod manifests;
 mod masked;
 mod messages;

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::problems::{self, Problems};
 use super::{
-    ArithmeticConfig, CopyConfig, Data, DatesConfig, ImagesConfig, NumberWordsConfig, PairsConfig,
-    Places, RandomImagesConfig, RandomPairsConfig, RandomTokensConfig, ReverseConfig, ShapesConfig,
-    SortConfig, Split, TextConfig, Tokenizers, View,
+    ArithmeticConfig, CopyConfig, Data, DatesConfig, GrammarConfig, ImagesConfig,
+    LabelledTextConfig, ListopsConfig, NumberWordsConfig, PairsConfig, Places, RandomImagesConfig,
+    RandomPairsConfig, RandomTokensConfig, ReverseConfig, ShapesConfig, SortConfig, Split,
+    TextConfig, Tokenizers, View,
 };
 use crate::error::{Error, Fault, Result};
 use crate::tokenizer::{CharConfig, TokenizerConfig};
@@ -43,6 +44,12 @@ pub enum DataConfig {
     Shapes(ShapesConfig),
     /// Images of noise, for measuring speed.
     RandomImages(RandomImagesConfig),
+    /// Texts with a class, from tables.
+    LabelledText(LabelledTextConfig),
+    /// Stories of a small made-up world.
+    Grammar(GrammarConfig),
+    /// Nested operations on digits.
+    Listops(ListopsConfig),
 }
 
 /// What the examples of a data set are.
@@ -210,6 +217,9 @@ impl DataConfig {
             Self::Images(_) => "images",
             Self::Shapes(_) => "shapes",
             Self::RandomImages(_) => "random_images",
+            Self::LabelledText(_) => "labelled_text",
+            Self::Grammar(_) => "grammar",
+            Self::Listops(_) => "listops",
         }
     }
 
@@ -229,6 +239,9 @@ impl DataConfig {
             Self::Images(c) => c,
             Self::Shapes(c) => c,
             Self::RandomImages(c) => c,
+            Self::LabelledText(c) => c,
+            Self::Grammar(c) => c,
+            Self::Listops(c) => c,
         }
     }
 
@@ -238,6 +251,7 @@ impl DataConfig {
             Self::Text(c) => Self::Text(c.with_paths(place)),
             Self::Pairs(c) => Self::Pairs(c.with_paths(place)),
             Self::Images(c) => Self::Images(c.with_paths(place)),
+            Self::LabelledText(c) => Self::LabelledText(c.with_paths(place)),
             Self::Arithmetic(_)
             | Self::Copy(_)
             | Self::Reverse(_)
@@ -247,7 +261,9 @@ impl DataConfig {
             | Self::NumberWords(_)
             | Self::RandomPairs(_)
             | Self::Shapes(_)
-            | Self::RandomImages(_) => self.clone(),
+            | Self::RandomImages(_)
+            | Self::Grammar(_)
+            | Self::Listops(_) => self.clone(),
         }
     }
 

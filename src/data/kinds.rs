@@ -84,4 +84,22 @@ pub const KINDS: &[Kind] = &[
         source: "",
         example: "[data]\nkind = \"random_images\"\nheight = 28\nwidth = 28",
     },
+    Kind {
+        kind: "labelled_text",
+        summary: "texts or pairs of texts with a class: TSV, CSV, JSONL; plain or gzipped",
+        source: "sentence and pair classification as in GLUE, Wang et al., arXiv:1804.07461",
+        example: "[data]\nkind = \"labelled_text\"\npath = \"sst2/train.tsv\"\nvalid_path = \"sst2/dev.tsv\"",
+    },
+    Kind {
+        kind: "grammar",
+        summary: "stories of a small made-up world, for masked and next-token models",
+        source: "",
+        example: "[data]\nkind = \"grammar\"",
+    },
+    Kind {
+        kind: "listops",
+        summary: "[MAX 2 9 [MIN 4 7 ] 0 ] is 9: nested operations, classified by value",
+        source: "Nangia and Bowman, arXiv:1804.06028",
+        example: "[data]\nkind = \"listops\"",
+    },
 ];

@@ -1,11 +1,16 @@
 //! Uniformly random tokens: nothing to learn, any shape to measure. The loss of a model that knows
 //! it is ln V.
+//!
+//! Masked, a random share of the positions is scored on other random tokens; there is no mask token, for to
+//! measure speed none is needed.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Data, DataSet, Item, Request, Shape, Source, Split, TextItem};
+use super::masking::Pairs;
+use super::masks;
+use super::{Data, DataSet, Item, NOT_SCORED, Request, Shape, Source, Split, TextItem, View};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
@@ -63,8 +68,27 @@ impl DataSet for RandomTokensConfig {
         false
     }
 
+    fn can_be_masked(&self) -> bool {
+        true
+    }
+
+    fn view_faults(&self, view: &View) -> Vec<String> {
+        let View::Masked(view) = view else {
+            return Vec::new();
+        };
+        let mut faults = view.masking.faults();
+        if view.pairs != Pairs::None {
+            faults.push("[task] pairs: random tokens have no sentences; leave it out".into());
+        }
+        faults
+    }
+
     fn prepare(&self, request: &Request) -> Result<Data> {
-        Ok(prepare(self, request.seed))
+        let share = match request.view {
+            View::AsItIs => None,
+            View::Masked(view) => Some(view.masking.share),
+        };
+        Ok(prepare(self, request.seed, share))
     }
 }
 
@@ -72,6 +96,20 @@ struct Random {
     config: RandomTokensConfig,
     split: Split,
     seed: u64,
+    /// Share of the positions that are scored; next tokens without it.
+    share: Option<f64>,
+}
+
+impl Random {
+    /// Random targets at a share of the positions.
+    fn scored(&self, share: f64, stream: &mut Stream) -> Vec<i32> {
+        let context = self.config.context;
+        let mut targets = vec![NOT_SCORED; context];
+        for at in masks::choose(context, masks::scored(context, share), stream) {
+            targets[at] = stream.below(self.config.vocab_size as u64) as i32;
+        }
+        targets
+    }
 }
 
 impl Source for Random {
@@ -92,7 +130,10 @@ impl Source for Random {
         let mut inputs: Vec<i32> = (0..=self.config.context)
             .map(|_| stream.below(vocab_size) as i32)
             .collect();
-        let targets = inputs[1..].to_vec();
+        let targets = match self.share {
+            None => inputs[1..].to_vec(),
+            Some(share) => self.scored(share, &mut stream),
+        };
         inputs.pop();
         Ok(Item::Text(TextItem {
             inputs,
@@ -110,11 +151,12 @@ impl Source for Random {
     }
 }
 
-fn prepare(config: &RandomTokensConfig, seed: u64) -> Data {
+fn prepare(config: &RandomTokensConfig, seed: u64, share: Option<f64>) -> Data {
     let source = |split| Random {
         config: config.clone(),
         split,
         seed,
+        share,
     };
     let shape = Shape::of_text(config.context, config.vocab_size);
     Data {

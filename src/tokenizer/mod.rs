@@ -19,6 +19,7 @@ mod pieces;
 mod pretrained;
 mod spelling;
 mod unigram;
+mod vocabulary;
 mod wordpiece;
 mod words;
 
@@ -104,6 +105,16 @@ impl Tokenizer {
     /// An alphabet without characters.
     pub fn of_characters(alphabet: &str, end: Option<char>) -> Result<Self> {
         let json = chars::of_alphabet(alphabet.chars(), end);
+        Self::from_json(format::to_bytes(&json)?, Path::new("tokenizer.json"))
+    }
+
+    /// A tokenizer with exactly these words, which stand between blanks; before them BERT's special tokens, of
+    /// which `[UNK]` stands for any other word.
+    ///
+    /// # Errors
+    /// None that the words could cause.
+    pub fn of_words(words: &[&str]) -> Result<Self> {
+        let json = vocabulary::of_words(&wordpiece::SPECIALS, words, "[UNK]");
         Self::from_json(format::to_bytes(&json)?, Path::new("tokenizer.json"))
     }
 

@@ -6,6 +6,7 @@ mod generators;
 mod image_changes;
 mod image_faults;
 mod images;
+mod labelled;
 mod manifests;
 mod masked;
 mod messages;

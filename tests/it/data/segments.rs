@@ -7,7 +7,7 @@ use super::{Folder, shared};
 use formwork::data::documents::{self, Beginnings, Reading};
 use formwork::data::loader::{BatchSize, Order, step_batches};
 use formwork::data::masking::{MaskingConfig, Pairs};
-use formwork::data::{Content, Data, Split, TextItem};
+use formwork::data::{Content, Data, NOT_SCORED, Split, TextItem, View};
 use formwork::tokenizer::Tokenizer;
 
 /// Documents A, B … of numbered lines: sentence 3 of document B is `B3B3B3`.
@@ -253,4 +253,40 @@ fn the_articles_of_wikitext() {
     assert!(near(random, len as usize, 0.5), "{random} of {len}");
     // Nine in ten examples are nearly full.
     assert!(tokens as f64 / len as f64 > 100.0, "{tokens} in {len}");
+}
+
+#[test]
+fn the_grammar_needs_no_file() {
+    let folder = Folder::new();
+    let data = "kind = \"grammar\"\ndocuments = 50\nvalid_items = 10\ncontext = 48";
+    let places = folder.places();
+    for pairs in [Pairs::None, Pairs::NextSentence, Pairs::SentenceOrder] {
+        let view = view(MaskingConfig::default(), pairs);
+        let data = viewed(&places, data, None, &view, 1).unwrap();
+        let tokenizer = data.tokenizers.text.clone().unwrap();
+        let valid = data.valid.unwrap();
+        let item = text(valid.as_ref(), 0, 0);
+        let written = tokenizer.decode(&original(&item));
+        assert!(
+            written.starts_with("[CLS] ") && written.ends_with(" [SEP]"),
+            "{written}"
+        );
+        assert!(!written.contains("[UNK]") && item.inputs.len() <= 48);
+        assert_eq!(item.label.is_some(), pairs != Pairs::None);
+    }
+    let data = viewed(&places, data, None, &View::AsItIs, 1).unwrap();
+    let item = text(data.train.as_ref(), 0, 0);
+    assert_eq!(item.inputs[1..], item.targets[..47]);
+}
+
+#[test]
+fn random_tokens_are_scored_at_a_share_of_the_positions() {
+    let data = "kind = \"random_tokens\"\nvocab_size = 8000\ncontext = 128";
+    let view = view(MaskingConfig::default(), Pairs::None);
+    let data = viewed(&Folder::new().places(), data, None, &view, 1).unwrap();
+    for sample in 0..20 {
+        let item = text(data.train.as_ref(), sample, sample);
+        let scored = item.targets.iter().filter(|t| **t != NOT_SCORED).count();
+        assert_eq!((item.inputs.len(), scored), (128, 19));
+    }
 }

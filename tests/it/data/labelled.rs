@@ -1,0 +1,312 @@
+//! Labelled texts: tables of every form, classes, fractions, real sets, ListOps, and what goes wrong.
+
+use std::collections::BTreeSet;
+
+use super::masked::{text, viewed};
+use super::{Folder, gzip, shared};
+use formwork::data::{Data, DataSet, ListopsConfig, Split, View};
+use formwork::error::Result;
+
+const CHARS: &str = "kind = \"char\"";
+const WORDPIECE: &str = "kind = \"wordpiece\"\nvocab_size = 600";
+
+fn labelled(folder: &Folder, keys: &str, tokenizer: &str) -> Result<Data> {
+    let data = format!("kind = \"labelled_text\"\n{keys}");
+    viewed(&folder.places(), &data, Some(tokenizer), &View::AsItIs, 7)
+}
+
+/// Texts and classes of a split.
+fn rows(data: &Data, split: Split) -> Vec<(String, String)> {
+    let source = data.source(split).unwrap();
+    let tokenizer = data.tokenizers.text.as_ref().unwrap();
+    (0..source.len() as u64)
+        .map(|sample| {
+            let item = text(source.as_ref(), sample, 0);
+            assert!(item.targets.is_empty());
+            assert_eq!(source.size(sample), item.inputs.len());
+            let ids: Vec<u32> = item.inputs.iter().map(|id| *id as u32).collect();
+            let class = data.shape.classes[item.label.unwrap() as usize].clone();
+            (tokenizer.decode(&ids), class)
+        })
+        .collect()
+}
+
+fn owned(rows: &[(&str, &str)]) -> Vec<(String, String)> {
+    let own = |(a, b): &(&str, &str)| ((*a).to_owned(), (*b).to_owned());
+    rows.iter().map(own).collect()
+}
+
+#[test]
+fn tables_of_every_form() {
+    let folder = Folder::with(&[
+        ("a.tsv", b"\xEF\xBB\xBFgood \"one\"\t1\nbad\t0\n"),
+        ("b.csv", b"label,words\r\n1,\"good \"\"one\"\"\"\r\n0,bad\r\n"),
+        ("c.jsonl", b"{\"text\": \"good \\\"one\\\"\", \"label\": 1}\n\n{\"label\": \"0\", \"text\": \"bad\"}\n"),
+        ("d.tsv.gz", &gzip(b"good \"one\"\t1\nbad\t0\n")),
+    ]);
+    let expected = owned(&[("good \"one\"", "1"), ("bad", "0")]);
+    for keys in [
+        "path = \"a.tsv\"",
+        "path = \"b.csv\"\nheader = true\ntext = \"words\"\nlabel = \"label\"",
+        "path = \"b.csv\"\nheader = true\ntext = 1\nlabel = 0",
+        "path = \"c.jsonl\"",
+        "path = \"d.tsv.gz\"",
+    ] {
+        let data = labelled(&folder, &format!("{keys}\nvalid_fraction = 0.0"), CHARS).unwrap();
+        assert_eq!(rows(&data, Split::Train), expected, "{keys}");
+        assert_eq!(data.shape.classes, ["0", "1"]);
+        assert!(data.valid.is_none());
+    }
+}
+
+#[test]
+fn names_of_classes() {
+    let folder = Folder::with(&[("a.tsv", b"x\t10\ny\t9\n"), ("b.tsv", b"x\tno\ny\tyes\n")]);
+    let read = |keys: &str| {
+        let keys = format!("{keys}\nvalid_fraction = 0.0");
+        let data = labelled(&folder, &keys, CHARS).unwrap();
+        rows(&data, Split::Train)
+            .into_iter()
+            .map(|(_, class)| class)
+            .collect::<Vec<_>>()
+    };
+    // Numbers stand for the names in ascending order; names for themselves.
+    assert_eq!(
+        read("path = \"a.tsv\"\nclasses = [\"low\", \"high\"]"),
+        ["high", "low"]
+    );
+    assert_eq!(
+        read("path = \"b.tsv\"\nclasses = [\"yes\", \"no\", \"maybe\"]"),
+        ["no", "yes"]
+    );
+}
+
+#[test]
+fn pairs_are_framed_and_the_longer_text_is_cut() {
+    let folder = Folder::with(&[("a.tsv", b"0\tabcdefgh\txyz\n1\tab\tvwxyz\n")]);
+    let keys =
+        "path = \"a.tsv\"\ntext = 1\npair = 2\nlabel = 0\ncontext = 10\nvalid_fraction = 0.0";
+    let data = labelled(&folder, keys, CHARS).unwrap();
+    let expected = owned(&[
+        ("[CLS]abcd[SEP]xyz[SEP]", "0"),
+        ("[CLS]ab[SEP]vwxyz[SEP]", "1"),
+    ]);
+    assert_eq!(rows(&data, Split::Train), expected);
+    let item = text(data.train.as_ref(), 0, 0);
+    assert_eq!(item.segments.unwrap(), [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]);
+    // BPE gets RoBERTa's frame, single texts of characters none.
+    let keys = "path = \"a.tsv\"\ntext = 1\nlabel = 0\ncontext = 5\nvalid_fraction = 0.0";
+    let data = labelled(&folder, keys, "kind = \"bpe\"\nvocab_size = 260").unwrap();
+    assert_eq!(rows(&data, Split::Train)[0].0, "<s>abc</s>");
+    let data = labelled(&folder, keys, CHARS).unwrap();
+    assert_eq!(rows(&data, Split::Train)[0].0, "abcde");
+}
+
+#[test]
+fn fractions_are_random_rows_and_always_the_same() {
+    let table: String = (0..200)
+        .map(|i| format!("text {i:03}\t{}\n", i / 100))
+        .collect();
+    let folder = Folder::with(&[("a.tsv", table.as_bytes())]);
+    let keys = "path = \"a.tsv\"\nvalid_fraction = 0.2\ntest_fraction = 0.1";
+    let data = labelled(&folder, keys, CHARS).unwrap();
+    let split = |split| rows(&data, split);
+    let all = [split(Split::Train), split(Split::Valid), split(Split::Test)];
+    assert_eq!([140, 40, 20], [all[0].len(), all[1].len(), all[2].len()]);
+    let texts: BTreeSet<String> = all.iter().flatten().map(|(text, _)| text.clone()).collect();
+    assert_eq!(texts.len(), 200);
+    // Sorted by label as the table is, both classes are held out.
+    let ones = all[1].iter().filter(|(_, class)| class == "1").count();
+    assert!((8..=32).contains(&ones), "{ones}");
+}
+
+#[test]
+fn what_is_wrong_with_a_table_is_said() {
+    let folder = Folder::with(&[
+        ("a.tsv", b"good\t1\nbad\t0\n"),
+        ("new.tsv", b"fine\t1\nodd\t2\n"),
+        ("short.tsv", b"good\t1\nbad\n"),
+        ("named.tsv", b"sentence\tlabel\ngood\t1\nbad\t0\n"),
+        ("empty.tsv", b""),
+        ("one.tsv", b"a\t1\nb\t1\n"),
+        ("blank.tsv", b"a\t1\n\"\"\t0\n\t0\n"),
+        ("c.jsonl", b"{\"text\": \"good\", \"lable\": 1}\n"),
+        ("table.dat", b"a\t1\n"),
+        ("bad.tsv", b"a\xFF\t1\n"),
+    ]);
+    let says = |keys: &str, part: &str| {
+        let keys = format!("{keys}\nvalid_fraction = 0.0");
+        let error = labelled(&folder, &keys, CHARS)
+            .err()
+            .expect(part)
+            .to_string();
+        assert!(error.contains(part), "{error}\nlacks {part}");
+    };
+    let named = "path = \"named.tsv\"\nheader = true\nlabel = 1\n";
+    says(
+        &format!("{named}text = \"sentance\""),
+        "no column `sentance`; did you mean `sentence`?",
+    );
+    says(
+        "path = \"named.tsv\"\ntext = \"sentence\"",
+        "set header = true",
+    );
+    says(
+        "path = \"short.tsv\"",
+        "short.tsv:2: no column 1: the row has 1",
+    );
+    says("path = \"empty.tsv\"", "has no rows");
+    says("path = \"one.tsv\"", "every training row has the label `1`");
+    says("path = \"blank.tsv\"", "blank.tsv:3: the text is empty");
+    says(
+        "path = \"c.jsonl\"",
+        "c.jsonl:1: no field `label`; did you mean `lable`?",
+    );
+    says("path = \"table.dat\"", "set format");
+    says("path = \"bad.tsv\"", "is not UTF-8 (byte 1");
+    says("path = \"a.tsv\"\ntext = 1", "the same column");
+    says("path = \"a.tsv\"\ncontext = 1", "too short");
+    says("path = \"a.tsv\"\nclasses = [\"x\"]", "two different names");
+    says(
+        "path = \"a.tsv\"\nclasses = [\"good\", \"bad\", \"odd\"]",
+        "a.tsv:1: unknown label `1`; allowed",
+    );
+    says(
+        "path = \"c.jsonl\"\nheader = true",
+        "no effect on JSON lines",
+    );
+    let keys = "path = \"a.tsv\"\nvalid_path = \"new.tsv\"";
+    let error = labelled(&folder, keys, "kind = \"byte\"")
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(error.contains("new.tsv:2: unknown label `2`"), "{error}");
+    let error = labelled(&folder, "path = \"a.tsv\"\nvalid_fraction = 0.1", CHARS);
+    assert!(
+        error
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("too few for its fraction")
+    );
+}
+
+fn counts(data: &Data) -> Vec<usize> {
+    let splits = Split::ALL
+        .into_iter()
+        .filter_map(|split| data.source(split).ok());
+    splits.map(|source| source.len()).collect()
+}
+
+fn count(data: &Data, split: Split, class: &str) -> usize {
+    rows(data, split).iter().filter(|(_, c)| c == class).count()
+}
+
+#[test]
+fn the_real_sets() {
+    if shared("sst2/train.tsv").is_none() {
+        return;
+    }
+    let folder = Folder::new();
+    let read = |keys: &str| {
+        let data = format!("kind = \"labelled_text\"\n{keys}");
+        let places = formwork::data::Places::new(Some(folder.dir.path()));
+        viewed(&places, &data, Some(WORDPIECE), &View::AsItIs, 1).unwrap()
+    };
+    let data = read(
+        "path = \"sst2/train.tsv\"\nvalid_path = \"sst2/dev.tsv\"\ntest_path = \"sst2/test.tsv\"",
+    );
+    assert_eq!(counts(&data), [6920, 872, 1821]);
+    assert_eq!(data.shape.classes, ["0", "1"]);
+    let data = read(
+        "path = \"sst2/glue_train_phrases.tsv\"\nheader = true\ntext = \"sentence\"\nlabel = \"label\"\n\
+         valid_fraction = 0.0",
+    );
+    assert_eq!(counts(&data), [67349]);
+    let data = read(
+        "path = \"mrpc/msr_paraphrase_train.txt\"\ntest_path = \"mrpc/msr_paraphrase_test.txt\"\nheader = true\n\
+         label = \"Quality\"\ntext = \"#1 String\"\npair = \"#2 String\"\nvalid_fraction = 0.0",
+    );
+    assert_eq!(counts(&data), [4076, 1725]);
+    assert_eq!(
+        (
+            count(&data, Split::Train, "1"),
+            count(&data, Split::Test, "1")
+        ),
+        (2753, 1147)
+    );
+    let data = read(
+        "path = \"ag_news/train_10k.tsv\"\ntest_path = \"ag_news/test.tsv\"\nvalid_fraction = 0.0\n\
+         classes = [\"World\", \"Sports\", \"Business\", \"Sci/Tech\"]",
+    );
+    assert_eq!(counts(&data), [10_001, 7600]);
+    assert_eq!(count(&data, Split::Train, "Sci/Tech"), 2538);
+    let data = read(
+        "path = \"ag_news/test.csv\"\ntext = 1\npair = 2\nlabel = 0\nvalid_fraction = 0.0\n\
+         classes = [\"World\", \"Sports\", \"Business\", \"Sci/Tech\"]",
+    );
+    assert_eq!(count(&data, Split::Train, "Sci/Tech"), 1900);
+    let data = read(
+        "path = \"listops/test_d20s.tsv\"\nlabel = 0\ntext = 1\nleave_out = [\"(\", \")\"]\ncontext = 2000",
+    );
+    assert_eq!(counts(&data), [9000, 1000]);
+    assert!(
+        rows(&data, Split::Valid)
+            .iter()
+            .all(|(text, _)| !text.contains('('))
+    );
+}
+
+#[test]
+fn expressions_have_their_values_and_held_out_ones_are_never_trained_on() {
+    let folder = Folder::new();
+    let data =
+        "kind = \"listops\"\nmax_length = 20\nmin_length = 4\nvalid_items = 300\ntest_items = 50";
+    let data = viewed(&folder.places(), data, None, &View::AsItIs, 3).unwrap();
+    assert_eq!(data.shape.classes.len(), 10);
+    let held_out = rows(&data, Split::Valid);
+    let texts: BTreeSet<&String> = held_out.iter().map(|(text, _)| text).collect();
+    assert_eq!((held_out.len(), texts.len()), (300, 300));
+    let mut answers = [0; 10];
+    for sample in 0..3000 {
+        let item = text(data.train.as_ref(), sample, sample);
+        assert!((6..=22).contains(&item.inputs.len()));
+        let ids: Vec<u32> = item.inputs.iter().map(|id| *id as u32).collect();
+        let written = data.tokenizers.text.as_ref().unwrap().decode(&ids);
+        assert!(!texts.contains(&written));
+        let words: Vec<&str> = written.split(' ').collect();
+        let inside = &words[1..words.len() - 1];
+        assert_eq!((words[0], words[words.len() - 1]), ("[CLS]", "[SEP]"));
+        let value = evaluated(&mut inside.iter().copied());
+        assert_eq!(value, Some(item.label.unwrap() as usize), "{written}");
+        answers[item.label.unwrap() as usize] += 1;
+    }
+    assert!(answers.iter().all(|n| *n > 50), "{answers:?}");
+    let impossible = ListopsConfig {
+        max_length: 3,
+        ..ListopsConfig::default()
+    };
+    assert!(!impossible.faults().is_empty());
+}
+
+/// The value of the next argument; `None` at the end of an operation.
+fn evaluated<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<usize> {
+    let word = words.next()?;
+    if let Ok(digit) = word.parse() {
+        return Some(digit);
+    }
+    let operation = word.strip_prefix('[')?;
+    let mut values = Vec::new();
+    while let Some(value) = evaluated(words) {
+        values.push(value);
+    }
+    values.sort_unstable();
+    let (n, sum) = (values.len(), values.iter().sum::<usize>());
+    Some(match operation {
+        "MAX" => values[n - 1],
+        "MIN" => values[0],
+        "SM" => sum % 10,
+        "MED" if n % 2 == 1 => values[n / 2],
+        _ => (values[n / 2 - 1] + values[n / 2]) / 2,
+    })
+}

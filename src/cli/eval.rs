@@ -1,13 +1,17 @@
 //! `formwork eval`: metrics of a run on a split.
 
 use super::output;
-use crate::data;
-use crate::error::Result;
+use crate::data::{self, Texts};
+use crate::error::{Error, Result};
 use crate::experiment::build;
-use crate::experiment::used::{self, Which};
+use crate::experiment::measure::measured;
+use crate::experiment::used::{self, Opened, Which};
+use crate::generate::Translator;
+use crate::generate::beam::BeamConfig;
 use crate::report::terminal::number;
 use crate::train::evaluation::{Scores, Split, evaluate};
 use clap::{Args, ValueEnum};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// `formwork eval`.
@@ -24,6 +28,12 @@ pub struct EvalArgs {
     /// Where to compute; the run's device when absent.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
+    /// Hypotheses of a source, where texts are written for texts; the experiment's when absent.
+    #[arg(long, value_name = "B")]
+    beam: Option<usize>,
+    /// Also print how often each class was taken for each.
+    #[arg(long)]
+    confusion: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -54,8 +64,11 @@ pub fn run(args: EvalArgs) -> Result<()> {
         bytes_per_token: *prepared.bytes_per_token.get(which),
     };
     let batch_size = opened.experiment.train.eval_batch_size();
-    let scores = evaluate(&opened.model, &split, batch_size)?;
-    let shown = show(&args, name, opened.step, &scores);
+    let mut scores = evaluate(&opened.model, &split, batch_size)?;
+    if let Some(texts) = prepared.pairs.get(which) {
+        scores.metrics.extend(written(&args, &opened, texts)?);
+    }
+    let shown = show(&args, name, opened.step, &scores, &opened.shape.classes);
     // The figures are out; a run folder that cannot be written to does not take them back.
     if let Err(error) = used::write_scores(&args.run, name, opened.step, &scores) {
         output::note(format!("the scores were not kept: {error}"));
@@ -63,7 +76,32 @@ pub fn run(args: EvalArgs) -> Result<()> {
     shown
 }
 
-fn show(args: &EvalArgs, split: &str, step: u64, scores: &Scores) -> Result<()> {
+/// Metrics of the texts that the model writes for a split's sources.
+fn written(args: &EvalArgs, opened: &Opened, texts: &Texts) -> Result<BTreeMap<String, f64>> {
+    let config = &opened.experiment.decode;
+    let longest = opened.shape.context;
+    let translator = Translator::new(&opened.model, &opened.tokenizers, config, longest);
+    let Some(translator) = translator else {
+        return Ok(BTreeMap::new());
+    };
+    let search = BeamConfig {
+        beam: args.beam.unwrap_or(config.search.beam),
+        n_best: 1,
+        ..config.search.clone()
+    };
+    if search.beam == 0 {
+        return Err(Error::usage("--beam 0 follows nothing; 1 is greedy search"));
+    }
+    measured(&translator, texts, usize::MAX, &search, &config.metrics)
+}
+
+fn show(
+    args: &EvalArgs,
+    split: &str,
+    step: u64,
+    scores: &Scores,
+    classes: &[String],
+) -> Result<()> {
     if args.json {
         let mut object = serde_json::Map::new();
         object.insert("run".into(), args.run.display().to_string().into());
@@ -75,5 +113,8 @@ fn show(args: &EvalArgs, split: &str, step: u64, scores: &Scores) -> Result<()> 
     for (metric, value) in &scores.metrics {
         output::line(format!("{metric} {}", number(*value)))?;
     }
-    Ok(())
+    match scores.confusion.as_ref().filter(|_| args.confusion) {
+        Some(confusion) => output::part(confusion.named(classes).to_string()),
+        None => Ok(()),
+    }
 }

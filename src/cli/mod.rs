@@ -3,14 +3,17 @@
 
 pub mod bench;
 pub mod check;
+pub mod classify;
 pub mod compare;
 pub mod data;
 pub mod eval;
+pub mod fill;
 pub mod generate;
 pub mod list;
 pub mod output;
 pub mod plan;
 pub mod train;
+pub mod translate;
 pub mod verify;
 
 use crate::error::{Error, Result};
@@ -44,6 +47,12 @@ enum Command {
     Eval(eval::EvalArgs),
     /// Continue a text with a trained model.
     Generate(generate::GenerateArgs),
+    /// Write a text for each line that is read: translate, sum up.
+    Translate(translate::TranslateArgs),
+    /// What a masked language model puts in the place of each mask.
+    Fill(fill::FillArgs),
+    /// The classes of images or texts.
+    Classify(classify::ClassifyArgs),
     /// Kinds and presets by family.
     List(list::ListArgs),
     /// Set runs side by side: what differs, how they ended, their curves.
@@ -89,6 +98,9 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Check(args) => check::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Generate(args) => generate::run(args),
+        Command::Translate(args) => translate::run(args),
+        Command::Fill(args) => fill::run(args),
+        Command::Classify(args) => classify::run(args),
         Command::List(args) => list::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Data(args) => data::run(args),

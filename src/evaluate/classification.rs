@@ -50,6 +50,17 @@ impl Confusion {
         &self.names
     }
 
+    /// The same counts with other names, as many as there are classes; unchanged with another number of them.
+    pub fn named(&self, names: &[String]) -> Self {
+        Self {
+            names: match names.len() == self.names.len() {
+                true => names.to_vec(),
+                false => self.names.clone(),
+            },
+            counts: self.counts.clone(),
+        }
+    }
+
     /// Examples of class `truth` that were predicted as `predicted`.
     pub fn count(&self, truth: usize, predicted: usize) -> u64 {
         self.counts[truth * self.names.len() + predicted]

@@ -2,6 +2,7 @@
 
 use super::output::Sum;
 use crate::data::batch::{Batch, Content, ImageBatch, PairBatch, TextBatch};
+use crate::evaluate::classification::Confusion;
 use crate::nn::pass::{Draws, Pass};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
@@ -31,6 +32,17 @@ pub(super) fn hits(scores: &Tensor<2>, targets: &[i32]) -> Sum {
         sum += Sum::new(f64::from(u8::from(hit)), 1.0);
         sum
     })
+}
+
+/// Which class each row `[rows, classes]` was taken for.
+pub(super) fn confusion(scores: &Tensor<2>, labels: &[i32]) -> Confusion {
+    let [_, classes] = scores.dims();
+    let mut confusion = Confusion::new((0..classes).map(|n| n.to_string()).collect());
+    let best = scores.clone().detach().argmax(1).into_data();
+    for (best, label) in best.iter::<i64>().zip(labels) {
+        confusion.add(*label as usize, best as usize);
+    }
+    confusion
 }
 
 /// The mean of each row's positions `[rows, d]`, without what fills it up.

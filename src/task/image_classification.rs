@@ -171,6 +171,7 @@ impl InferenceStep for ImageClassification {
         if classes > 5 {
             output.metrics.insert("top5_accuracy", within(5));
         }
+        output.confusion = Some(host::confusion(&logits, &images.labels));
         let labels = host::vector(&images.labels, &logits.device());
         let sum = kernel::cross_entropy_sum(logits, labels, 0.0);
         output.loss = Sum::new(host::scalar(sum), batch.scored as f64);

@@ -1,5 +1,6 @@
 //! What one step of any task gives back: sums that add up over micro-batches and batches.
 
+use crate::evaluate::classification::Confusion;
 use burn::tensor::ExecutionError;
 use burn::train::ItemLazy;
 use std::collections::BTreeMap;
@@ -41,6 +42,8 @@ pub struct StepOutput {
     pub items: u64,
     /// Further metrics by their usual names (`accuracy`, `exact_match` …).
     pub metrics: BTreeMap<&'static str, Sum>,
+    /// How often each class was taken for each, in an evaluation of classes.
+    pub confusion: Option<Confusion>,
     /// What the interactive view shows beside them.
     pub shown: Shown,
 }
@@ -63,6 +66,11 @@ impl StepOutput {
         self.items += other.items;
         for (name, sum) in &other.metrics {
             *self.metrics.entry(name).or_default() += *sum;
+        }
+        match (&mut self.confusion, &other.confusion) {
+            (Some(sum), Some(more)) => sum.merge(more),
+            (None, Some(more)) => self.confusion = Some(more.clone()),
+            (_, None) => {}
         }
         self.shown = other.shown;
     }

@@ -139,6 +139,7 @@ impl InferenceStep for TextClassification {
         let (texts, device) = (host::texts(&batch), self.device());
         let scores = self.scores(texts, &device, &Pass::evaluation());
         let mut output = self.output(&batch, texts, &scores);
+        output.confusion = Some(host::confusion(&scores, labels(texts)));
         let sum = kernel::cross_entropy_sum(scores, host::vector(labels(texts), &device), 0.0);
         output.loss = Sum::new(host::scalar(sum), batch.scored as f64);
         output

@@ -3,6 +3,7 @@
 use crate::data::Source;
 use crate::data::loader::{self, Batch};
 use crate::error::{Error, Result};
+use crate::evaluate::classification::Confusion;
 use crate::task::{StepOutput, Task};
 use burn::train::InferenceStep;
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ pub struct Scores {
     pub loss: f64,
     /// Other metrics by their usual names.
     pub metrics: BTreeMap<String, f64>,
+    /// How often each class was taken for each, where classes are told apart.
+    pub confusion: Option<Confusion>,
 }
 
 /// Metrics that are better when they are lower.
@@ -131,5 +134,18 @@ fn scores(total: &StepOutput, bytes_per_token: Option<f64>) -> Scores {
             loss / std::f64::consts::LN_2 / bytes,
         );
     }
-    Scores { loss, metrics }
+    if let Some(confusion) = &total.confusion {
+        // GLUE's convention: of two classes the second is the one that is looked for.
+        let f1 = match confusion.names().len() {
+            2 => confusion.binary().f1,
+            _ => confusion.macro_average().f1,
+        };
+        metrics.insert("f1".into(), f1);
+        metrics.insert("mcc".into(), confusion.matthews());
+    }
+    Scores {
+        loss,
+        metrics,
+        confusion: total.confusion.clone(),
+    }
 }

@@ -46,7 +46,9 @@ fn measured(experiment: &Experiment) -> Vec<&'static str> {
             metrics.extend(experiment.decode.measured());
         }
         TaskConfig::TextClassification(_) => metrics.extend(["accuracy", "f1", "mcc"]),
-        TaskConfig::ImageClassification(_) => metrics.extend(["accuracy", "top5_accuracy"]),
+        TaskConfig::ImageClassification(_) => {
+            metrics.extend(["accuracy", "f1", "mcc", "top5_accuracy"]);
+        }
     }
     metrics
 }

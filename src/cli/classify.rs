@@ -1,0 +1,152 @@
+//! `formwork classify`: the classes of images or texts, with their probabilities.
+
+use super::output;
+use crate::data::batch::{ImageBatch, ImageItem, TextBatch};
+use crate::data::images::read_image;
+use crate::error::{Error, Result};
+use crate::experiment::used::{self, Opened, Which};
+use crate::nn::pass::Pass;
+use burn::tensor::{Tensor, activation};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// `formwork classify`.
+#[derive(Debug, Args)]
+pub struct ClassifyArgs {
+    /// The run folder.
+    run: PathBuf,
+    /// Images: PNG or JPEG.
+    files: Vec<PathBuf>,
+    /// A text; may be given several times.
+    #[arg(long, allow_hyphen_values = true, conflicts_with = "files")]
+    text: Vec<String>,
+    /// The second text of a pair; as often as --text.
+    #[arg(long, allow_hyphen_values = true, requires = "text")]
+    pair: Vec<String>,
+    /// Classes that are shown, the likeliest first.
+    #[arg(long, value_name = "K", default_value_t = 3)]
+    top: usize,
+    /// Print one JSON object for each.
+    #[arg(long)]
+    json: bool,
+    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
+    #[arg(long, value_name = "WHICH", default_value = "best")]
+    checkpoint: Which,
+    /// Where to compute; the run's device when absent.
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+}
+
+/// Runs `formwork classify`.
+///
+/// # Errors
+/// A run that tells no classes, images or texts that it cannot read.
+pub fn run(args: ClassifyArgs) -> Result<()> {
+    if args.files.is_empty() && args.text.is_empty() {
+        return Err(Error::usage("give image files, or texts with --text"));
+    }
+    if args.top == 0 {
+        return Err(Error::usage("--top 0 shows nothing; give at least 1"));
+    }
+    if !args.pair.is_empty() && args.pair.len() != args.text.len() {
+        return Err(Error::usage(
+            "give --pair as often as --text, or not at all",
+        ));
+    }
+    let opened = used::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    for file in &args.files {
+        let scores = image(&args, &opened, file)?;
+        show(&args, &opened, &file.display().to_string(), scores)?;
+    }
+    for (number, text) in args.text.iter().enumerate() {
+        let pair = args.pair.get(number).map(String::as_str);
+        let scores = sentence(&args, &opened, text, pair)?;
+        show(&args, &opened, text, scores)?;
+    }
+    Ok(())
+}
+
+fn wrong(args: &ClassifyArgs, opened: &Opened, what: &str) -> Error {
+    Error::usage(format!(
+        "{} was trained for {}, which tells no classes of {what}",
+        args.run.display(),
+        opened.experiment.task.kind()
+    ))
+}
+
+fn image(args: &ClassifyArgs, opened: &Opened, file: &Path) -> Result<Tensor<2>> {
+    let Some(model) = opened.model.image_classifier() else {
+        return Err(wrong(args, opened, "images"));
+    };
+    let ImageItem { pixels, shape, .. } = read_image(file, &opened.shape)?;
+    let images = ImageBatch {
+        pixels,
+        shape,
+        labels: vec![0],
+        mixed: None,
+    };
+    Ok(model.logits(&images, &Pass::evaluation()))
+}
+
+fn sentence(
+    args: &ClassifyArgs,
+    opened: &Opened,
+    text: &str,
+    pair: Option<&str>,
+) -> Result<Tensor<2>> {
+    let (Some(model), Some(tokenizer)) = (opened.model.text_classifier(), &opened.tokenizers.text)
+    else {
+        return Err(wrong(args, opened, "texts"));
+    };
+    let ids = |text: &str| -> Result<Vec<i32>> {
+        let ids = tokenizer.encode(text)?;
+        Ok(ids.into_iter().map(|id| id as i32).collect())
+    };
+    let (first, second) = (ids(text)?, pair.map(ids).transpose()?);
+    let (mut inputs, mut segments) = match (tokenizer.frame(), second) {
+        (Some(frame), Some(second)) => {
+            let (inputs, segments) = frame.around_both(&first, &second);
+            (inputs, Some(segments))
+        }
+        (Some(frame), None) => (frame.around(&first), None),
+        (None, Some(second)) => ([first, second].concat(), None),
+        (None, None) => (first, None),
+    };
+    if inputs.is_empty() {
+        return Err(Error::usage("the text is empty: it has no token"));
+    }
+    inputs.truncate(opened.shape.context);
+    if let Some(segments) = &mut segments {
+        segments.truncate(opened.shape.context);
+    }
+    let texts = TextBatch {
+        cols: inputs.len(),
+        inputs,
+        segments,
+        ..TextBatch::default()
+    };
+    Ok(model.scores(&texts, &model.device(), &Pass::evaluation()))
+}
+
+fn show(args: &ClassifyArgs, opened: &Opened, name: &str, scores: Tensor<2>) -> Result<()> {
+    let probabilities = activation::softmax(scores, 1).into_data();
+    let mut classes: Vec<(usize, f64)> = probabilities.iter::<f64>().enumerate().collect();
+    classes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    classes.truncate(args.top);
+    let class = |number: usize| match opened.shape.classes.get(number) {
+        Some(class) => class.clone(),
+        None => number.to_string(),
+    };
+    if args.json {
+        let list: Vec<serde_json::Value> = classes
+            .iter()
+            .map(|(n, p)| serde_json::json!({ "class": class(*n), "probability": p }))
+            .collect();
+        return output::line(serde_json::json!({ "input": name, "classes": list }).to_string());
+    }
+    let list: Vec<String> = classes
+        .iter()
+        .map(|(n, p)| format!("{} {:.2} %", class(*n), 100.0 * p))
+        .collect();
+    output::line(format!("{name}: {}", list.join(", ")))
+}

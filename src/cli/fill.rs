@@ -1,0 +1,147 @@
+//! `formwork fill`: what a masked language model would put in the place of each mask.
+
+use super::output;
+use crate::data::batch::TextBatch;
+use crate::error::{Error, Result};
+use crate::experiment::used::{self, Opened, Which};
+use crate::tokenizer::Tokenizer;
+use burn::tensor::{Device, activation};
+use clap::Args;
+use std::path::PathBuf;
+
+/// `formwork fill`.
+#[derive(Debug, Args)]
+pub struct FillArgs {
+    /// The run folder.
+    run: PathBuf,
+    /// A text with one mask or more, written [MASK] or as the tokenizer writes it.
+    #[arg(long, allow_hyphen_values = true)]
+    text: String,
+    /// Candidates for each mask.
+    #[arg(long, value_name = "K", default_value_t = 5)]
+    top: usize,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
+    #[arg(long, value_name = "WHICH", default_value = "best")]
+    checkpoint: Which,
+    /// Where to compute; the run's device when absent.
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+}
+
+/// How a person writes a mask, whatever the tokenizer calls it.
+const WRITTEN: &str = "[MASK]";
+
+/// A candidate for a mask.
+struct Candidate {
+    token: String,
+    probability: f64,
+}
+
+/// Runs `formwork fill`.
+///
+/// # Errors
+/// A run that guesses no masked tokens, a text without a mask or too long.
+pub fn run(args: FillArgs) -> Result<()> {
+    if args.top == 0 {
+        return Err(Error::usage("--top 0 shows nothing; give at least 1"));
+    }
+    let opened = used::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let found = candidates(&args, &opened)?;
+    if args.json {
+        let masks: Vec<serde_json::Value> = found
+            .iter()
+            .map(|mask| {
+                let list = mask
+                    .iter()
+                    .map(|c| serde_json::json!({ "token": c.token, "probability": c.probability }));
+                list.collect()
+            })
+            .collect();
+        return output::line(serde_json::json!({ "text": args.text, "masks": masks }).to_string());
+    }
+    for (number, mask) in found.iter().enumerate() {
+        if found.len() > 1 {
+            output::line(format!("mask {}", number + 1))?;
+        }
+        for c in mask {
+            output::line(format!("{:6.2} %  {}", 100.0 * c.probability, c.token))?;
+        }
+    }
+    Ok(())
+}
+
+fn candidates(args: &FillArgs, opened: &Opened) -> Result<Vec<Vec<Candidate>>> {
+    let (Some(model), Some(tokenizer)) = (opened.model.masked_lm(), &opened.tokenizers.text) else {
+        return Err(Error::usage(format!(
+            "{} was trained for {}, which guesses no masked tokens",
+            args.run.display(),
+            opened.experiment.task.kind()
+        )));
+    };
+    let Some(mask) = tokenizer.mask() else {
+        return Err(Error::usage("the run's tokenizer has no mask token"));
+    };
+    let ids = framed(&args.text, tokenizer, mask)?;
+    let places: Vec<i32> = (0..ids.len())
+        .filter(|i| ids[*i] == mask as i32)
+        .map(|i| i as i32)
+        .collect();
+    if places.is_empty() {
+        return Err(Error::usage(format!(
+            "the text has no mask: write {WRITTEN} where a token is to be guessed"
+        )));
+    }
+    let longest = opened.shape.context;
+    if ids.len() > longest {
+        return Err(Error::usage(format!(
+            "the text has {} tokens; the model was trained on {longest} at most",
+            ids.len()
+        )));
+    }
+    let device: Device = model.model.embedding.weight.val().device();
+    let texts = TextBatch {
+        cols: ids.len(),
+        inputs: ids,
+        ..TextBatch::default()
+    };
+    let scores = activation::softmax(model.scores_at(&texts, &places, &device), 1);
+    let [_, vocab] = scores.dims();
+    let scores: Vec<f32> = scores.into_data().iter::<f32>().collect();
+    Ok(scores
+        .chunks(vocab)
+        .map(|row| best(row, args.top, tokenizer))
+        .collect())
+}
+
+/// The ids of the text with the tokenizer's frame around them.
+fn framed(text: &str, tokenizer: &Tokenizer, mask: u32) -> Result<Vec<i32>> {
+    let mut ids = Vec::new();
+    let name = tokenizer.token(mask).unwrap_or_default();
+    let text = text.replace(&name, WRITTEN);
+    for (number, part) in text.split(WRITTEN).enumerate() {
+        if number > 0 {
+            ids.push(mask as i32);
+        }
+        ids.extend(tokenizer.encode(part)?.into_iter().map(|id| id as i32));
+    }
+    Ok(match tokenizer.frame() {
+        Some(frame) => frame.around(&ids),
+        None => ids,
+    })
+}
+
+fn best(row: &[f32], top: usize, tokenizer: &Tokenizer) -> Vec<Candidate> {
+    let mut order: Vec<usize> = (0..row.len()).collect();
+    order.sort_by(|a, b| row[*b].total_cmp(&row[*a]).then(a.cmp(b)));
+    order
+        .into_iter()
+        .take(top)
+        .map(|id| Candidate {
+            token: tokenizer.token(id as u32).unwrap_or_else(|| id.to_string()),
+            probability: f64::from(row[id]),
+        })
+        .collect()
+}

@@ -1,5 +1,6 @@
-//! Text from a trained decoder: one token at a time, with a key-value cache.
+//! Text from a trained model: one token at a time with a key-value cache, or the best of many by beam search.
 
+pub mod beam;
 pub mod sampling;
 pub mod text;
 
@@ -7,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::model::Decoder;
 use crate::model::decoder::{DecoderCache, DecoderInput};
 use crate::nn::pass::Pass;
+pub use beam::{BeamConfig, Hypothesis, LengthPenalty, NextScores, Rules, Sentence};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 pub use sampling::Sampling;
 pub use text::{Stops, TextStream};

@@ -6,6 +6,7 @@
     clippy::print_stdout
 )]
 
+mod beam;
 mod binary;
 mod checkpoint;
 mod commands;

@@ -1,0 +1,251 @@
+//! Beam search: the likeliest texts that a model can write for each of several sources, as far as keeping `beam`
+//! hypotheses finds them.
+//!
+//! At each step every hypothesis of a source is followed by every token, and the `beam` likeliest of these go on;
+//! those of them that end are taken out. Ended ones are compared by the sum of their log-probabilities over a
+//! [`LengthPenalty`]. A source is done when no hypothesis that goes on can get a better score than the `n_best` that
+//! have ended, whatever follows: log-probabilities are never positive, so a sum that is now s ends with s over the
+//! largest divisor at best. This changes no result (Huang et al. 2017, "When to finish?", for a fixed bound on the
+//! length). With `beam = 1` the search is greedy.
+//!
+//! Sources are searched side by side, independently of each other, and leave the batch when they are done. Equal
+//! scores are decided by the rank of the hypothesis that is followed, then by the smaller token.
+
+mod config;
+mod length_penalty;
+
+use crate::error::{Error, Result};
+
+pub use config::{BeamConfig, Rules};
+pub use length_penalty::{AverageConfig, GnmtConfig, LengthPenalty, NoPenaltyConfig};
+
+/// A model that reads several rows at once, token by token, and says what may follow.
+pub trait NextScores {
+    /// Reads one token for each row; gives the log-probabilities of the tokens that may follow,
+    /// `[rows, vocab_size]`, row by row. The first call reads one row for each source.
+    ///
+    /// # Errors
+    /// The model's.
+    fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>>;
+
+    /// Makes of the rows that were read last these, in this order; one may be taken several times, or not at all.
+    ///
+    /// # Errors
+    /// The model's.
+    fn select(&mut self, rows: &[usize]) -> Result<()>;
+}
+
+/// Where the search for a source begins and ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sentence {
+    /// The first token that is read: the mark that begins a target, or the last token of a prompt.
+    pub first: u32,
+    /// Tokens of its text at most, the end mark not counted.
+    pub max_len: usize,
+}
+
+/// A text that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hypothesis {
+    /// Its tokens, without the first one that was read and without the end mark.
+    pub tokens: Vec<u32>,
+    /// Log-probability of the tokens and the end mark.
+    pub log_prob: f64,
+    /// `log_prob` over the length penalty.
+    pub score: f64,
+}
+
+/// A hypothesis that goes on: a row of the model.
+struct Row {
+    sentence: usize,
+    tokens: Vec<u32>,
+    log_prob: f64,
+}
+
+/// A row followed by a token.
+#[derive(Clone, Copy)]
+struct Candidate {
+    row: usize,
+    token: u32,
+    log_prob: f64,
+}
+
+/// Rounding that a log-probability may be above 0 by.
+const ROUNDING: f32 = 1e-2;
+
+/// The best texts of each source, the best first; `n_best` of them unless the model has fewer to give.
+///
+/// # Errors
+/// The model's; scores that are no log-probabilities, or leave nothing to write.
+pub fn search(
+    model: &mut dyn NextScores,
+    sentences: &[Sentence],
+    rules: &Rules,
+    config: &BeamConfig,
+) -> Result<Vec<Vec<Hypothesis>>> {
+    let mut found: Vec<Vec<Hypothesis>> = vec![Vec::new(); sentences.len()];
+    let mut rows: Vec<Row> = (0..sentences.len())
+        .map(|sentence| Row {
+            sentence,
+            tokens: Vec::new(),
+            log_prob: 0.0,
+        })
+        .collect();
+    while !rows.is_empty() {
+        let last: Vec<u32> = rows
+            .iter()
+            .map(|row| *row.tokens.last().unwrap_or(&sentences[row.sentence].first))
+            .collect();
+        let scores = model.next(&last)?;
+        let vocab_size = scores.len() / rows.len();
+        assert_eq!(scores.len(), vocab_size * rows.len(), "scores of each row");
+        let step = Step {
+            scores: &scores,
+            vocab_size,
+            allowed: rules.allowed(vocab_size),
+            end: rules.end,
+            sentences,
+            config,
+        };
+        let (next, parents) = step.advance(&rows, &mut found)?;
+        let unchanged = parents.iter().copied().eq(0..rows.len());
+        if !unchanged && !next.is_empty() {
+            model.select(&parents)?;
+        }
+        rows = next;
+    }
+    Ok(found)
+}
+
+/// The scores of a step, and what may be done with them.
+struct Step<'a> {
+    scores: &'a [f32],
+    vocab_size: usize,
+    allowed: Vec<bool>,
+    end: u32,
+    sentences: &'a [Sentence],
+    config: &'a BeamConfig,
+}
+
+impl Step<'_> {
+    /// The rows that go on, each with the number of the row that it follows; what ended is in `found`.
+    fn advance(
+        &self,
+        rows: &[Row],
+        found: &mut [Vec<Hypothesis>],
+    ) -> Result<(Vec<Row>, Vec<usize>)> {
+        let (mut next, mut parents) = (Vec::new(), Vec::new());
+        let mut from = 0;
+        for group in rows.chunk_by(|a, b| a.sentence == b.sentence) {
+            let sentence = group[0].sentence;
+            let (len, max_len) = (group[0].tokens.len(), self.sentences[sentence].max_len);
+            let best = self.best(group, from, max_len)?;
+            let (ended, open): (Vec<_>, Vec<_>) =
+                best.into_iter().partition(|c| c.token == self.end);
+            for candidate in ended {
+                let tokens = group[candidate.row].tokens.clone();
+                self.config
+                    .keep(&mut found[sentence], tokens, candidate.log_prob);
+            }
+            let goes_on = self
+                .config
+                .may_improve(&found[sentence], &open, len + 1, max_len);
+            for candidate in open.into_iter().filter(|_| goes_on) {
+                let mut tokens = group[candidate.row].tokens.clone();
+                tokens.push(candidate.token);
+                parents.push(from + candidate.row);
+                next.push(Row {
+                    sentence,
+                    tokens,
+                    log_prob: candidate.log_prob,
+                });
+            }
+            from += group.len();
+        }
+        Ok((next, parents))
+    }
+
+    /// The likeliest continuations of a source's rows, the first of which is row `from` of the model; the best
+    /// first, and of equal ones the first.
+    fn best(&self, group: &[Row], from: usize, max_len: usize) -> Result<Vec<Candidate>> {
+        let len = group[0].tokens.len();
+        let beam = self.config.beam.max(1);
+        let mut best: Vec<Candidate> = Vec::with_capacity(beam + 1);
+        let mut offer = |candidate: Candidate| {
+            let full = best.len() == beam;
+            if full && best[beam - 1].log_prob >= candidate.log_prob {
+                return;
+            }
+            let place = best.partition_point(|b| b.log_prob >= candidate.log_prob);
+            best.insert(place, candidate);
+            best.truncate(beam);
+        };
+        for (row, hypothesis) in group.iter().enumerate() {
+            let scores = &self.scores[(from + row) * self.vocab_size..][..self.vocab_size];
+            if scores.iter().any(|s| s.is_nan() || *s > ROUNDING) {
+                return Err(Error::run(format!(
+                    "the model's scores are no log-probabilities after {len} token(s) of a text (not a number, or \
+                     above 0)"
+                )));
+            }
+            let follow = |token: u32| Candidate {
+                row,
+                token,
+                log_prob: hypothesis.log_prob + f64::from(scores[token as usize].min(0.0)),
+            };
+            if len >= max_len {
+                offer(follow(self.end));
+                continue;
+            }
+            for (token, score) in scores.iter().enumerate() {
+                let may_end = token != self.end as usize || len >= self.config.min_len;
+                if *score > f32::NEG_INFINITY && self.allowed[token] && may_end {
+                    offer(follow(token as u32));
+                }
+            }
+        }
+        if best.is_empty() {
+            return Err(Error::run(format!(
+                "the model gives no token a chance after {len} token(s) of a text"
+            )));
+        }
+        Ok(best)
+    }
+}
+
+impl BeamConfig {
+    /// Takes an ended hypothesis among the best that were found; of equal ones the first stay.
+    fn keep(&self, found: &mut Vec<Hypothesis>, tokens: Vec<u32>, log_prob: f64) {
+        let score = log_prob / self.length_penalty.divisor(tokens.len() + 1);
+        let place = found.partition_point(|f| f.score >= score);
+        found.insert(
+            place,
+            Hypothesis {
+                tokens,
+                log_prob,
+                score,
+            },
+        );
+        found.truncate(self.n_best.max(1));
+    }
+
+    /// Whether one of these, of `len` tokens each and of `max_len` at most, can end better than what was found.
+    fn may_improve(
+        &self,
+        found: &[Hypothesis],
+        open: &[Candidate],
+        len: usize,
+        max_len: usize,
+    ) -> bool {
+        let Some(likeliest) = open.first() else {
+            return false;
+        };
+        match found.last() {
+            Some(worst) if found.len() >= self.n_best.max(1) => {
+                let divisor = self.length_penalty.largest(len + 1, max_len + 1);
+                likeliest.log_prob / divisor > worst.score
+            }
+            _ => true,
+        }
+    }
+}

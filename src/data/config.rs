@@ -31,7 +31,7 @@ pub enum DataConfig {
     /// Uniformly random tokens, for measuring speed.
     RandomTokens(RandomTokensConfig),
     /// Parallel texts from files.
-    Pairs(PairsConfig),
+    Pairs(Box<PairsConfig>),
     /// Dates as people write them, and as ISO 8601 does.
     Dates(DatesConfig),
     /// Numbers in words and in digits.
@@ -232,7 +232,7 @@ impl DataConfig {
             Self::Reverse(c) => c,
             Self::Sort(c) => c,
             Self::RandomTokens(c) => c,
-            Self::Pairs(c) => c,
+            Self::Pairs(c) => c.as_ref(),
             Self::Dates(c) => c,
             Self::NumberWords(c) => c,
             Self::RandomPairs(c) => c,
@@ -249,7 +249,7 @@ impl DataConfig {
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         match self {
             Self::Text(c) => Self::Text(c.with_paths(place)),
-            Self::Pairs(c) => Self::Pairs(c.with_paths(place)),
+            Self::Pairs(c) => Self::Pairs(Box::new(c.with_paths(place))),
             Self::Images(c) => Self::Images(c.with_paths(place)),
             Self::LabelledText(c) => Self::LabelledText(c.with_paths(place)),
             Self::Arithmetic(_)

@@ -1,4 +1,4 @@
-//! Text from a trained decoder: one token at a time, with a key-value cache.
+//! Text from a trained model: one token at a time with a key-value cache, or the best of many by beam search.
 
 pub mod beam;
 pub mod decode;
@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::model::Decoder;
 use crate::model::decoder::{DecoderCache, DecoderInput};
 use crate::nn::pass::Pass;
+pub use beam::{BeamConfig, Hypothesis, LengthPenalty, NextScores, Rules, Sentence};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 pub use decode::{DecodeConfig, TextMetric};
 pub use sampling::Sampling;

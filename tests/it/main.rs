@@ -7,6 +7,7 @@
 )]
 
 mod batches;
+mod beam;
 mod binary;
 mod cases;
 mod checkpoint;

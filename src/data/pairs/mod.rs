@@ -260,7 +260,7 @@ impl DataSet for PairsConfig {
             ));
         }
         if let Some(ratio) = self.max_ratio
-            && !(ratio >= 1.0)
+            && (ratio.is_nan() || ratio < 1.0)
         {
             faults.push(format!("[data] max_ratio = {ratio} must be 1 or more"));
         }

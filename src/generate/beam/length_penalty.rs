@@ -99,7 +99,7 @@ mod tests {
         close(gnmt(1.0).divisor(1), 1.0);
         close(gnmt(1.0).divisor(13), 3.0);
         close(gnmt(2.0).divisor(7), 4.0);
-        close(gnmt(0.6).divisor(7), 1.515_716_566_510_398_1);
+        close(gnmt(0.6).divisor(7), 1.515_716_566_510_398);
         close(average(1.0).divisor(7), 7.0);
         close(average(0.5).divisor(16), 4.0);
         close(average(-1.0).largest(2, 10), 0.5);

@@ -1,0 +1,119 @@
+//! What is never written, how long texts are, ties, scores that are none, keys.
+
+use super::{END, Model, config, log, random, rules, sentence};
+use formwork::generate::beam::{AverageConfig, BeamConfig, LengthPenalty, Rules, search};
+use formwork::tokenizer::{CharConfig, MarkNames, Tokenizer, TokenizerConfig};
+
+#[test]
+fn lengths_and_banned_tokens_are_kept_to() {
+    for seed in 0..40 {
+        let rules = Rules {
+            end: END,
+            banned: vec![3, 5, 999],
+        };
+        let config = BeamConfig {
+            n_best: 4,
+            min_len: 3,
+            ..BeamConfig::default()
+        };
+        let mut model = Model::new(2, random(seed, 8, 3.0));
+        let found = search(&mut model, &[sentence(6), sentence(2)], &rules, &config).unwrap();
+        let lens = |of: usize| found[of].iter().map(|h| h.tokens.len());
+        assert!(lens(0).all(|len| (3..=6).contains(&len)));
+        assert!(lens(1).all(|len| len == 2));
+        let mut tokens = found.iter().flatten().flat_map(|h| &h.tokens);
+        assert!(tokens.all(|t| ![END, 3, 5].contains(t)));
+    }
+    let mut model = Model::new(1, random(1, 8, 3.0));
+    let found = search(&mut model, &[sentence(0)], &rules(), &BeamConfig::default()).unwrap();
+    assert!(found[0][0].tokens.is_empty());
+    let config = BeamConfig {
+        max_len_a: 1.5,
+        max_len_b: 10,
+        ..BeamConfig::default()
+    };
+    assert_eq!(config.max_len(7), 20);
+}
+
+#[test]
+fn equal_scores_are_decided_by_rank_then_by_token() {
+    let flat = |read: &[u32]| match read.len() {
+        1..3 => log(&[0.0, 0.25, 0.25, 0.25, 0.25]),
+        _ => log(&[1.0, 0.0, 0.0, 0.0, 0.0]),
+    };
+    let config = config(3, 3, LengthPenalty::default());
+    let mut model = Model::new(1, flat);
+    let found = search(&mut model, &[sentence(9)], &rules(), &config).unwrap();
+    let texts: Vec<_> = found[0].iter().map(|h| h.tokens.clone()).collect();
+    assert_eq!(texts, [[1, 1], [1, 2], [1, 3]]);
+}
+
+#[test]
+fn scores_that_are_no_log_probabilities_are_errors() {
+    for (bad, expected) in [
+        (vec![f32::NAN, -1.0], "no log-probabilities"),
+        (vec![-1.0, f32::INFINITY], "no log-probabilities"),
+        (vec![-1.0, 5.0], "no log-probabilities"),
+        (vec![f32::NEG_INFINITY; 2], "no token a chance"),
+    ] {
+        let scores = move |read: &[u32]| match read.len() {
+            1 => log(&[0.1, 0.9]),
+            _ => bad.clone(),
+        };
+        let mut model = Model::new(1, scores);
+        let why = search(&mut model, &[sentence(9)], &rules(), &BeamConfig::greedy());
+        let why = why.unwrap_err().to_string();
+        assert!(why.contains(expected) && why.contains("1 token"), "{why}");
+    }
+}
+
+#[test]
+fn keys_and_their_faults() {
+    let read: BeamConfig =
+        toml::from_str("beam = 5\nlength_penalty = { kind = \"average\", alpha = 0.8 }").unwrap();
+    let penalty = LengthPenalty::Average(AverageConfig { alpha: 0.8 });
+    assert_eq!(read, config(5, 1, penalty));
+    assert!(read.faults("task.search").is_empty());
+    assert!(toml::from_str::<BeamConfig>("beams = 5").is_err());
+    assert!(
+        toml::from_str::<BeamConfig>("length_penalty = { kind = \"none\", alpha = 1 }").is_err()
+    );
+    for (keys, expected) in [
+        ("beam = 0", "beam = 0"),
+        ("beam = 2\nn_best = 3", "n_best = 3 must be 1 to beam = 2"),
+        ("max_len_a = -1.0", "max_len_a = -1"),
+        ("max_len_a = nan", "max_len_a = NaN"),
+        ("max_len_a = 0.0\nmax_len_b = 0", "both 0"),
+        (
+            "length_penalty = { kind = \"gnmt\", alpha = inf }",
+            "alpha = inf",
+        ),
+    ] {
+        let faults = toml::from_str::<BeamConfig>(keys)
+            .unwrap()
+            .faults("task.search");
+        assert_eq!(faults.len(), 1, "{keys}: {faults:?}");
+        assert!(
+            faults[0].starts_with("[task.search] ") && faults[0].contains(expected),
+            "{faults:?}"
+        );
+    }
+}
+
+#[test]
+fn a_text_has_no_special_token_but_its_end() {
+    let characters = TokenizerConfig::Char(CharConfig {
+        unknown: Some("<unk>".into()),
+        ..CharConfig::default()
+    });
+    let tokenizer = Tokenizer::build(&characters.with_marks(&MarkNames::default()), &["ab"]);
+    let tokenizer = tokenizer.unwrap();
+    let rules = Rules::of(&tokenizer).unwrap();
+    assert_eq!(tokenizer.token(rules.end).unwrap(), "</s>");
+    let banned = rules.banned.iter().map(|id| tokenizer.token(*id).unwrap());
+    let mut banned: Vec<String> = banned.collect();
+    banned.sort();
+    assert_eq!(banned, ["<pad>", "<s>", "<sep>", "<unk>"]);
+    let unmarked = Tokenizer::build(&TokenizerConfig::Char(CharConfig::default()), &["ab"]);
+    assert!(Rules::of(&unmarked.unwrap()).is_err());
+}

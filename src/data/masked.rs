@@ -216,7 +216,9 @@ impl Source for Segments {
 
     fn get(&self, sample: u64, draw: u64) -> Result<Item> {
         let chunk = &self.chunks[sample as usize];
-        let pair = self.plan.pair(&self.sentences, chunk, sample, draw);
+        // Static masks are those of the same pairs.
+        let turn = self.masker.turn(draw);
+        let pair = self.plan.pair(&self.sentences, chunk, sample, turn);
         let [first, second] = pair.segments.map(|places| self.sentences.ids(places));
         let (mut inputs, segments) = self.frame.around_both(&first, &second);
         let targets = self.masker.mask(&mut inputs, sample, draw);

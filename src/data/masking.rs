@@ -26,8 +26,8 @@ pub struct MaskingConfig {
     /// Longest span in words, where spans are chosen. Default 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_span: Option<usize>,
-    /// Masks that a text has, used in turn, one an epoch (static masking, BERT: 10); new ones each time (dynamic
-    /// masking, Liu et al. 2019, RoBERTa) when absent.
+    /// Masks that a text has, used in turn, one an epoch (static masking, BERT: 10), pairs with them; new ones each
+    /// time (dynamic masking, Liu et al. 2019, RoBERTa) when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copies: Option<u64>,
 }

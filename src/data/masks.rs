@@ -102,16 +102,19 @@ impl Masker {
         })
     }
 
+    /// What a draw counts as: itself, or the number of the copy where masks are static.
+    pub(super) fn turn(&self, draw: u64) -> u64 {
+        match self.config.copies {
+            None => draw,
+            Some(copies) => draw / self.len % copies,
+        }
+    }
+
     /// Masks tokens of an example; what each position is to say, or [`NOT_SCORED`].
     pub fn mask(&self, ids: &mut [i32], sample: u64, draw: u64) -> Vec<i32> {
         // A mask that is one of several copies has coordinates that no new one has.
-        let at = match self.config.copies {
-            None => (sample, draw, self.split as u64),
-            Some(copies) => {
-                let copy = draw / self.len % copies;
-                (sample, copy, 8 + self.split as u64)
-            }
-        };
+        let kind = if self.config.copies.is_some() { 8 } else { 0 };
+        let at = (sample, self.turn(draw), kind + self.split as u64);
         let mut stream = Stream::new(self.seed, Purpose::Masking, at);
         let words = self.words(ids);
         let count: usize = words.iter().map(Range::len).sum();

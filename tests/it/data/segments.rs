@@ -38,11 +38,15 @@ fn segments(item: &TextItem, tokenizer: &Tokenizer) -> [Vec<(char, u32)>; 2] {
 }
 
 fn paired(pairs: Pairs, context: usize) -> Data {
+    paired_with(MaskingConfig::default(), pairs, context)
+}
+
+fn paired_with(masking: MaskingConfig, pairs: Pairs, context: usize) -> Data {
     let folder = Folder::with(&[("t.txt", documents(20).as_bytes())]);
     let data = format!(
         "kind = \"text\"\npath = \"t.txt\"\nvalid_fraction = 0.2\ncontext = {context}\ndocuments = \"blank_lines\""
     );
-    let view = view(MaskingConfig::default(), pairs);
+    let view = view(masking, pairs);
     viewed(&folder.places(), &data, Some("kind = \"byte\""), &view, 5).unwrap()
 }
 
@@ -94,6 +98,22 @@ fn swapped_sentences_are_in_the_wrong_order() {
         all += 1;
     }
     assert!(near(swapped, all, 0.5), "{swapped} of {all}");
+}
+
+#[test]
+fn static_masks_are_those_of_the_same_pairs() {
+    let masking = MaskingConfig {
+        copies: Some(3),
+        ..MaskingConfig::default()
+    };
+    let data = paired_with(masking, Pairs::NextSentence, 40);
+    let len = data.train.len() as u64;
+    let drawn = |epoch: u64| -> Vec<TextItem> {
+        let item = |sample| text(data.train.as_ref(), sample, epoch * len + sample);
+        (0..len).map(item).collect()
+    };
+    assert_eq!(drawn(1), drawn(4));
+    assert_ne!(drawn(1), drawn(2));
 }
 
 #[test]

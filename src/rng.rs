@@ -27,6 +27,8 @@ pub enum Purpose {
     Masking = 9,
     /// Pairs of segments: (sample, draw, split); how documents are cut into chunks: (document, 2⁶⁴ − 1, split).
     Pairing = 14,
+    /// Augmentation of images: (draw, 0 for the image or 1 for the one it is mixed with or 2 for how, 0).
+    Augment = 10,
 }
 
 /// One block of Philox 4×32-10: four words from a counter and a key.

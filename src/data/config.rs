@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::problems::{self, Problems};
 use super::{
-    ArithmeticConfig, CopyConfig, Data, DatesConfig, NumberWordsConfig, PairsConfig, Places,
-    RandomPairsConfig, RandomTokensConfig, ReverseConfig, SortConfig, Split, TextConfig,
-    Tokenizers, View,
+    ArithmeticConfig, CopyConfig, Data, DatesConfig, ImagesConfig, NumberWordsConfig, PairsConfig,
+    Places, RandomImagesConfig, RandomPairsConfig, RandomTokensConfig, ReverseConfig, ShapesConfig,
+    SortConfig, Split, TextConfig, Tokenizers, View,
 };
 use crate::error::{Error, Fault, Result};
 use crate::tokenizer::{CharConfig, Kind, TokenizerConfig};
@@ -37,6 +37,12 @@ pub enum DataConfig {
     NumberWords(NumberWordsConfig),
     /// Uniformly random pairs, for measuring speed.
     RandomPairs(RandomPairsConfig),
+    /// Images from files.
+    Images(ImagesConfig),
+    /// Drawn shapes.
+    Shapes(ShapesConfig),
+    /// Images of noise, for measuring speed.
+    RandomImages(RandomImagesConfig),
 }
 
 /// Every kind of data.
@@ -100,6 +106,26 @@ pub const KINDS: &[Kind] = &[
         summary: "uniformly random pairs, for measuring speed",
         source: "",
         example: "[data]\nkind = \"random_pairs\"\nvocab_size = 8000\nsource_len = 32\ntarget_len = 32",
+    },
+    Kind {
+        kind: "images",
+        summary: "images with classes: IDX, CIFAR, folders of PNG and JPEG; crop, flip, RandAugment, erasing, mixup, cutmix",
+        source: "augmentation: Cubuk et al., arXiv:1909.13719; Zhong et al., arXiv:1708.04896; Zhang et al., \
+                 arXiv:1710.09412; Yun et al., arXiv:1905.04899",
+        example: "[data]\nkind = \"images\"\npath = \"fashion_mnist/train-images-idx3-ubyte.gz\"\n\
+                  labels = \"fashion_mnist/train-labels-idx1-ubyte.gz\"\naugment = { crop = 2, flip = true }",
+    },
+    Kind {
+        kind: "shapes",
+        summary: "drawn circles, squares, triangles and others, anywhere, turned, in noise",
+        source: "",
+        example: "[data]\nkind = \"shapes\"\nsize = 28",
+    },
+    Kind {
+        kind: "random_images",
+        summary: "images of noise, for measuring speed",
+        source: "",
+        example: "[data]\nkind = \"random_images\"\nheight = 28\nwidth = 28",
     },
 ];
 
@@ -265,6 +291,9 @@ impl DataConfig {
             Self::Dates(_) => "dates",
             Self::NumberWords(_) => "number_words",
             Self::RandomPairs(_) => "random_pairs",
+            Self::Images(_) => "images",
+            Self::Shapes(_) => "shapes",
+            Self::RandomImages(_) => "random_images",
         }
     }
 
@@ -281,6 +310,9 @@ impl DataConfig {
             Self::Dates(c) => c,
             Self::NumberWords(c) => c,
             Self::RandomPairs(c) => c,
+            Self::Images(c) => c,
+            Self::Shapes(c) => c,
+            Self::RandomImages(c) => c,
         }
     }
 
@@ -289,6 +321,7 @@ impl DataConfig {
         match self {
             Self::Text(c) => Self::Text(c.with_paths(place)),
             Self::Pairs(c) => Self::Pairs(c.with_paths(place)),
+            Self::Images(c) => Self::Images(c.with_paths(place)),
             Self::Arithmetic(_)
             | Self::Copy(_)
             | Self::Reverse(_)
@@ -296,7 +329,9 @@ impl DataConfig {
             | Self::RandomTokens(_)
             | Self::Dates(_)
             | Self::NumberWords(_)
-            | Self::RandomPairs(_) => self.clone(),
+            | Self::RandomPairs(_)
+            | Self::Shapes(_)
+            | Self::RandomImages(_) => self.clone(),
         }
     }
 

@@ -14,6 +14,7 @@ pub mod dates;
 pub mod documents;
 mod encoding;
 pub mod ids;
+pub mod images;
 pub mod loader;
 pub mod manifest;
 pub mod masked;
@@ -51,6 +52,7 @@ pub use batch::{Batch, Content, Item, PairItem, TextItem};
 pub use config::{DataConfig, DataSet, Gives, KINDS, Request, prepare};
 pub use copy::CopyConfig;
 pub use dates::DatesConfig;
+pub use images::{ImagesConfig, RandomImagesConfig, ShapesConfig};
 pub use masking::{MaskedView, MaskingConfig, Pairs};
 pub use number_words::NumberWordsConfig;
 pub use pairs::{PairsConfig, Texts};
@@ -175,6 +177,12 @@ pub struct Shape {
     /// Names of the classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
+    /// Of images: the mean of each channel that was subtracted, of values from 0 to 1.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mean: Vec<f32>,
+    /// The standard deviation of each channel that was divided by.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub std: Vec<f32>,
 }
 
 impl Shape {

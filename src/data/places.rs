@@ -1,10 +1,11 @@
 //! Where data sets lie: a path is used as given, else relative to the experiment file, else in the
 //! folders of `FORMWORK_DATA` (separated like `PATH`), in `datasets/data` (what `data pull`
-//! fetches) and in `datasets`. A file may lie there plain or with `.gz`.
+//! fetches) and in `datasets`. A file may lie there plain or with `.gz`, and a path may lead on into an archive.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::images::archive;
 use super::manifest;
 use crate::error::{Error, Result};
 
@@ -59,7 +60,7 @@ impl Places {
         std::iter::once(path.to_path_buf())
             .chain(beside)
             .find_map(|candidate| either(&candidate))
-            .and_then(|found| found.canonicalize().ok())
+            .and_then(|found| canonical(&found))
             .filter(|found| found.to_str().is_some())
             .unwrap_or_else(|| path.to_path_buf())
     }
@@ -102,9 +103,19 @@ impl Places {
     }
 }
 
-/// The path, or the same with `.gz` added or taken away.
+/// The whole path from the root; that of an archive for what lies inside it.
+fn canonical(path: &Path) -> Option<PathBuf> {
+    match archive::split(path) {
+        Some((archive, inside)) if !inside.as_os_str().is_empty() => {
+            Some(archive.canonicalize().ok()?.join(inside))
+        }
+        _ => path.canonicalize().ok(),
+    }
+}
+
+/// The path, or the same with `.gz` added or taken away; or a path that leads into an archive which is there.
 pub fn either(path: &Path) -> Option<PathBuf> {
-    if path.exists() {
+    if path.exists() || archive::split(path).is_some() {
         return Some(path.to_path_buf());
     }
     let mut zipped: OsString = path.as_os_str().to_owned();

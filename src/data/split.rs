@@ -69,7 +69,7 @@ pub fn cut(documents: Vec<Vec<u8>>, unit: Unit, valid: f64, test: f64) -> Result
 
 /// Where validation and test begin. A millionth is forgiven: 4,000,000 · (1 − 0.05 − 0.05) is
 /// 3,600,000.
-fn bounds(total: usize, valid: f64, test: f64) -> (usize, usize) {
+pub(super) fn bounds(total: usize, valid: f64, test: f64) -> (usize, usize) {
     let at = |share: f64| ((total as f64 * share + 1e-6).floor().max(0.0) as usize).min(total);
     let second = at(1.0 - test);
     (at(1.0 - valid - test).min(second), second)

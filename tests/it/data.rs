@@ -3,6 +3,9 @@
 
 mod batches;
 mod generators;
+mod image_changes;
+mod image_faults;
+mod images;
 mod manifests;
 mod masked;
 mod messages;

@@ -56,6 +56,14 @@ impl Oracle {
         values.map(|b| f64::from_le_bytes(*b)).collect()
     }
 
+    /// Shape and values of a U8 tensor.
+    pub fn bytes(&self, name: &str) -> (Vec<usize>, Vec<u8>) {
+        let file = self.file();
+        let view = file.tensor(name).unwrap();
+        assert_eq!(view.dtype(), Dtype::U8, "{name}");
+        (view.shape().to_vec(), view.data().to_vec())
+    }
+
     /// Shape and values of an I8 or I64 tensor.
     pub fn integers(&self, name: &str) -> (Vec<usize>, Vec<i32>) {
         let file = self.file();

@@ -1,0 +1,194 @@
+//! `[data] augment`: how training images are changed, in the order of DeiT's recipe: crop, flip, RandAugment,
+//! normalisation, erasing, mixing.
+//!
+//! * `crop`: the image with so many black pixels around it, cut at random to its own size (He et al. 2016, section
+//!   4.2).
+//! * `flip`: left and right exchanged for half of the images.
+//! * `rand_augment`: `n` operations of 14, drawn one by one (Cubuk et al. 2020, arXiv:1909.13719), with
+//!   torchvision's operations and its 31 magnitudes; what comes in from outside is black.
+//! * `erase`: with this probability a rectangle of 2 to 33 % of the image, of aspect 0.3 to 3.3, becomes 0 after
+//!   normalisation, that is, the mean colour (Zhong et al. 2017, arXiv:1708.04896; ranges of torchvision).
+//! * `mixup`, `cutmix`: α of the Beta distribution; see [`super::mix`].
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::mix::Mixing;
+use super::operations;
+use crate::rng::Stream;
+
+/// `[data] augment`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AugmentConfig {
+    /// Pixels around the image that it is cut from; 0 for none.
+    pub crop: usize,
+    /// Whether half of the images are mirrored.
+    pub flip: bool,
+    /// Operations drawn at random.
+    pub rand_augment: Option<RandAugmentConfig>,
+    /// The probability that a rectangle is erased.
+    pub erase: f64,
+    /// α of mixup; 0 for none.
+    pub mixup: f64,
+    /// α of cutmix; 0 for none.
+    pub cutmix: f64,
+}
+
+/// `rand_augment`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RandAugmentConfig {
+    /// Operations, one after the other.
+    pub n: usize,
+    /// How strong they are, 0 to 30.
+    pub magnitude: usize,
+}
+
+impl Default for RandAugmentConfig {
+    fn default() -> Self {
+        Self { n: 2, magnitude: 9 }
+    }
+}
+
+/// Share of the image that is erased.
+const ERASED: Range<f64> = 0.02..0.33;
+/// Height over width of what is erased.
+const ASPECT: Range<f64> = 0.3..3.3;
+/// Rectangles that are tried before an image stays whole.
+const TRIES: usize = 10;
+
+impl AugmentConfig {
+    /// All faults of its keys.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut fault = |wrong: bool, message: String| {
+            if wrong {
+                faults.push(format!("[data.augment] {message}"));
+            }
+        };
+        let crop = self.crop;
+        fault(crop > 4096, format!("crop = {crop} must be 0 to 4096"));
+        fault(
+            !(0.0..=1.0).contains(&self.erase),
+            format!("erase = {} must be 0 to 1", self.erase),
+        );
+        for (key, alpha) in [("mixup", self.mixup), ("cutmix", self.cutmix)] {
+            fault(
+                !(0.0..=1000.0).contains(&alpha),
+                format!("{key} = {alpha} must be 0 to 1000; 0 is none"),
+            );
+        }
+        if let Some(RandAugmentConfig { n, magnitude }) = self.rand_augment {
+            let most = operations::MAGNITUDES - 1;
+            fault(
+                !(1..=operations::COUNT).contains(&n),
+                format!("rand_augment.n = {n} must be 1 to {}", operations::COUNT),
+            );
+            fault(
+                magnitude > most,
+                format!("rand_augment.magnitude = {magnitude} must be 0 to {most}"),
+            );
+        }
+        faults
+    }
+
+    /// How images are mixed, when they are.
+    pub fn mixing(&self) -> Option<Mixing> {
+        match (self.mixup > 0.0, self.cutmix > 0.0) {
+            (false, false) => None,
+            (true, false) => Some(Mixing::Mixup(self.mixup)),
+            (false, true) => Some(Mixing::Cutmix(self.cutmix)),
+            (true, true) => Some(Mixing::Either(self.mixup, self.cutmix)),
+        }
+    }
+}
+
+/// The image `[channels, height, width]` cropped, mirrored and changed by operations.
+pub fn change(
+    image: &[u8],
+    shape: [usize; 3],
+    config: &AugmentConfig,
+    stream: &mut Stream,
+) -> Vec<u8> {
+    let mut image = if config.crop > 0 {
+        let span = 2 * config.crop as u64 + 1;
+        let mut offset = || stream.below(span) as isize - config.crop as isize;
+        let (down, right) = (offset(), offset());
+        moved(image, shape, down, right)
+    } else {
+        image.to_vec()
+    };
+    if config.flip && stream.next_u32() >> 31 == 0 {
+        operations::mirror(&mut image, shape[2]);
+    }
+    if let Some(RandAugmentConfig { n, magnitude }) = config.rand_augment {
+        for _ in 0..n {
+            image = operations::Operation::draw(magnitude, shape, stream).apply(image, shape);
+        }
+    }
+    image
+}
+
+/// What is seen through a window of the image's size that is moved so far down and right; black outside.
+fn moved(image: &[u8], [_, height, width]: [usize; 3], down: isize, right: isize) -> Vec<u8> {
+    // The columns of the window that show the image.
+    let seen = |size: usize, by: isize| {
+        let size = size as isize;
+        let clamp = |at: isize| at.clamp(0, size) as usize;
+        clamp(-by)..clamp(size - by)
+    };
+    let (rows, columns) = (seen(height, down), seen(width, right));
+    let mut out = vec![0; image.len()];
+    if rows.is_empty() || columns.is_empty() {
+        return out;
+    }
+    let planes = out.chunks_exact_mut(height * width);
+    for (out, image) in planes.zip(image.chunks_exact(height * width)) {
+        for row in rows.clone() {
+            let from = row.saturating_add_signed(down) * width;
+            let from = from + columns.start.saturating_add_signed(right);
+            let line = &mut out[row * width..][columns.clone()];
+            line.copy_from_slice(&image[from..from + line.len()]);
+        }
+    }
+    out
+}
+
+/// Erases a rectangle of a normalised image with this probability.
+pub fn erase(image: &mut [f32], shape: [usize; 3], probability: f64, stream: &mut Stream) {
+    // Without it no number is drawn.
+    if probability == 0.0 || f64::from(stream.uniform()) >= probability {
+        return;
+    }
+    let [_, height, width] = shape;
+    let Some((rows, columns)) = rectangle(height, width, stream) else {
+        return;
+    };
+    for plane in image.chunks_exact_mut(height * width) {
+        for row in rows.clone() {
+            plane[row * width..][columns.clone()].fill(0.0);
+        }
+    }
+}
+
+fn rectangle(
+    height: usize,
+    width: usize,
+    stream: &mut Stream,
+) -> Option<(Range<usize>, Range<usize>)> {
+    let mut within = |r: Range<f64>| r.start + (r.end - r.start) * f64::from(stream.uniform());
+    let (rows, columns) = (0..TRIES).find_map(|_| {
+        let area = (height * width) as f64 * within(ERASED);
+        let aspect = within(ASPECT.start.ln()..ASPECT.end.ln()).exp();
+        let rows = (area * aspect).sqrt().round_ties_even() as usize;
+        let columns = (area / aspect).sqrt().round_ties_even() as usize;
+        (rows < height && columns < width).then_some((rows, columns))
+    })?;
+    let mut place = |size: usize, length: usize| {
+        let first = stream.below((size - length + 1) as u64) as usize;
+        first..first + length
+    };
+    Some((place(height, rows), place(width, columns)))
+}

@@ -1,0 +1,118 @@
+//! The binary version of CIFAR (Krizhevsky 2009), plain or gzipped: records without a header.
+//!
+//! CIFAR-10: a label, then 1,024 red, 1,024 green and 1,024 blue bytes, row by row: 3,073 in all. CIFAR-100: a
+//! coarse label before the fine one, which is the class.
+
+use std::path::{Path, PathBuf};
+
+use super::{Pictures, archive};
+use crate::data::documents::content;
+use crate::error::{Error, Result};
+
+/// Channels, height, width.
+const SHAPE: [usize; 3] = [3, 32, 32];
+/// Bytes of an image.
+const PIXELS: usize = 3 * 32 * 32;
+
+/// Names of the classes of CIFAR-10.
+pub const CLASSES: [&str; 10] = [
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+];
+
+/// Bytes of labels before an image, and how many classes there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// One byte below 10.
+    Ten,
+    /// Two bytes, the second below 100.
+    Hundred,
+}
+
+impl Version {
+    fn label_bytes(self) -> usize {
+        match self {
+            Self::Ten => 1,
+            Self::Hundred => 2,
+        }
+    }
+
+    fn classes(self) -> usize {
+        match self {
+            Self::Ten => 10,
+            Self::Hundred => 100,
+        }
+    }
+
+    /// The version whose records fill so many bytes.
+    pub fn of_length(bytes: usize) -> Option<Self> {
+        [Self::Ten, Self::Hundred]
+            .into_iter()
+            .find(|v| bytes > 0 && bytes.is_multiple_of(v.label_bytes() + PIXELS))
+    }
+}
+
+/// Reads the records of files, in order.
+///
+/// # Errors
+/// Unreadable, not a whole number of records, labels out of range.
+pub fn read(paths: &[PathBuf], version: Version) -> Result<Pictures> {
+    let mut pictures = Pictures {
+        shape: SHAPE,
+        ..Pictures::default()
+    };
+    for path in paths {
+        add(&mut pictures, path, version)?;
+    }
+    Ok(pictures)
+}
+
+fn add(pictures: &mut Pictures, path: &Path, version: Version) -> Result<()> {
+    let bad = |why: String| Error::run(format!("{}: {why}", path.display()));
+    let bytes = bytes(path)?;
+    let record = version.label_bytes() + PIXELS;
+    if bytes.is_empty() || !bytes.len().is_multiple_of(record) {
+        return Err(bad(format!(
+            "{} bytes are not a whole number of records of {record} bytes; the file is cut short, or not of CIFAR-{}",
+            bytes.len(),
+            version.classes()
+        )));
+    }
+    for (number, record) in bytes.chunks_exact(record).enumerate() {
+        let (labels, pixels) = record.split_at(version.label_bytes());
+        let label = labels[labels.len() - 1];
+        if usize::from(label) >= version.classes() {
+            return Err(bad(format!(
+                "image {number} has the label {label}; CIFAR-{} has labels below {}",
+                version.classes(),
+                version.classes()
+            )));
+        }
+        pictures.labels.push(i32::from(label));
+        pictures.pixels.extend_from_slice(pixels);
+    }
+    Ok(())
+}
+
+/// The content of a file, which may lie in an archive.
+pub fn bytes(path: &Path) -> Result<Vec<u8>> {
+    let Some((archive, inside)) = archive::split(path) else {
+        return content(path);
+    };
+    let mut entries = archive::entries(&archive, &inside)?;
+    match (entries.pop(), entries.is_empty()) {
+        (Some((_, bytes)), true) => Ok(bytes),
+        _ => Err(Error::usage(format!(
+            "[data] {} holds several files; name each that is wanted",
+            path.display()
+        ))),
+    }
+}

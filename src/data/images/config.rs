@@ -1,0 +1,268 @@
+//! `kind = "images"`: the keys of images from files. `prepare` does what they say.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{AugmentConfig, prepare};
+use crate::data::paths::Paths;
+use crate::data::{Data, DataSet, Gives, Request, Split};
+use crate::error::Result;
+
+/// `kind = "images"`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ImagesConfig {
+    /// IDX images, files of CIFAR, or a folder of classes; `x.tar.gz/train` is a folder inside an archive.
+    pub path: Paths,
+    /// The labels of IDX images.
+    pub labels: Option<PathBuf>,
+    /// Validation images, instead of a fraction of `path`.
+    pub valid_path: Option<Paths>,
+    /// Their labels.
+    pub valid_labels: Option<PathBuf>,
+    /// Test images.
+    pub test_path: Option<Paths>,
+    /// Their labels.
+    pub test_labels: Option<PathBuf>,
+    /// Share of the images of `path` to validate on, drawn at random and the same for every seed. Default 0.1
+    /// without `valid_path`.
+    pub valid_fraction: Option<f64>,
+    /// Share to test on, drawn likewise.
+    pub test_fraction: Option<f64>,
+    /// How the images are written; by default the files say.
+    pub format: Option<ImageFormat>,
+    /// Names of the classes in the order of their labels. Default: the names of the folders, of CIFAR-10's
+    /// classes, or the numbers.
+    pub classes: Vec<String>,
+    /// 1 for grey, 3 for colour; by default as the files have it.
+    pub channels: Option<usize>,
+    /// Height and width to resize to. Default: those of the first image.
+    pub size: Option<[usize; 2]>,
+    /// Mean of each channel, of values from 0 to 1. Default: that of the training images.
+    pub mean: Vec<f64>,
+    /// Standard deviation of each channel.
+    pub std: Vec<f64>,
+    /// How training images are changed.
+    pub augment: AugmentConfig,
+}
+
+/// How images are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageFormat {
+    /// MNIST's files.
+    Idx,
+    /// CIFAR-10, binary version.
+    Cifar,
+    /// CIFAR-100, binary version: the fine labels.
+    Cifar100,
+    /// A folder for each class, with PNG and JPEG files.
+    Folder,
+}
+
+/// The files of a split, and their labels.
+pub(super) struct Files<'a> {
+    pub(super) paths: &'a Paths,
+    pub(super) labels: Option<&'a Path>,
+    /// The keys that name them.
+    pub(super) keys: [&'static str; 2],
+}
+
+impl ImagesConfig {
+    /// The same with every path as `place` gives it.
+    #[must_use]
+    pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        let all = |paths: &Paths| paths.placed(&place);
+        let one = |path: &PathBuf| place(path);
+        Self {
+            path: all(&self.path),
+            labels: self.labels.as_ref().map(one),
+            valid_path: self.valid_path.as_ref().map(all),
+            valid_labels: self.valid_labels.as_ref().map(one),
+            test_path: self.test_path.as_ref().map(all),
+            test_labels: self.test_labels.as_ref().map(one),
+            ..self.clone()
+        }
+    }
+
+    /// The files of a split, when it has files of its own.
+    pub(super) fn files(&self, split: Split) -> Option<Files<'_>> {
+        let (paths, labels, keys) = match split {
+            Split::Train => (Some(&self.path), &self.labels, ["path", "labels"]),
+            Split::Valid => (
+                self.valid_path.as_ref(),
+                &self.valid_labels,
+                ["valid_path", "valid_labels"],
+            ),
+            Split::Test => (
+                self.test_path.as_ref(),
+                &self.test_labels,
+                ["test_path", "test_labels"],
+            ),
+        };
+        Some(Files {
+            paths: paths?,
+            labels: labels.as_deref(),
+            keys,
+        })
+    }
+
+    /// Shares of `path` for validation and test.
+    pub(super) fn fractions(&self) -> (f64, f64) {
+        let valid = if self.valid_path.is_some() { 0.0 } else { 0.1 };
+        (
+            self.valid_fraction.unwrap_or(valid),
+            self.test_fraction.unwrap_or(0.0),
+        )
+    }
+
+    fn path_faults(&self, fault: &mut dyn FnMut(bool, &str)) {
+        let empty = |p: &Paths| p.0.is_empty() || p.0.iter().any(|p| p.as_os_str().is_empty());
+        fault(
+            empty(&self.path),
+            "`path` is missing: a file of images, a folder with a folder for each class, or a list of files",
+        );
+        for split in [Split::Valid, Split::Test] {
+            let (name, files) = (split.name(), self.files(split));
+            let labels = match split {
+                Split::Valid => &self.valid_labels,
+                Split::Train | Split::Test => &self.test_labels,
+            };
+            fault(
+                files.as_ref().is_some_and(|f| empty(f.paths)),
+                &format!("`{name}_path` is empty; leave it out or name a file"),
+            );
+            fault(
+                files.is_none() && labels.is_some(),
+                &format!("{name}_labels has no effect without {name}_path"),
+            );
+        }
+        for split in Split::ALL {
+            let Some(files) = self.files(split) else {
+                continue;
+            };
+            let [path, labels] = files.keys;
+            fault(
+                self.format == Some(ImageFormat::Idx) && files.labels.is_none(),
+                &format!("IDX images need `{labels}`, the file of their labels"),
+            );
+            let several = matches!(self.format, Some(ImageFormat::Idx | ImageFormat::Folder));
+            fault(
+                several && files.paths.0.len() > 1,
+                &format!(
+                    "`{path}` names several files; only files of CIFAR are read one after the other"
+                ),
+            );
+            let labelled = self.format.is_none_or(|f| f == ImageFormat::Idx);
+            fault(
+                !labelled && files.labels.is_some(),
+                &format!(
+                    "{labels} has no effect: only IDX images have their labels in another file"
+                ),
+            );
+        }
+    }
+
+    fn share_faults(&self, fault: &mut dyn FnMut(bool, &str)) {
+        let share = |f: Option<f64>| f.is_some_and(|f| !(0.0..1.0).contains(&f));
+        let (valid, test) = self.fractions();
+        for (name, fraction, path) in [
+            ("valid", self.valid_fraction, &self.valid_path),
+            ("test", self.test_fraction, &self.test_path),
+        ] {
+            fault(
+                share(fraction),
+                &format!("{name}_fraction must be at least 0 and below 1"),
+            );
+            fault(
+                fraction.is_some() && path.is_some(),
+                &format!("{name}_fraction has no effect beside {name}_path; leave one of them out"),
+            );
+        }
+        fault(
+            valid + test >= 1.0,
+            "valid_fraction and test_fraction leave nothing to train on",
+        );
+    }
+
+    fn shape_faults(&self, fault: &mut dyn FnMut(bool, &str)) {
+        fault(
+            self.channels.is_some_and(|c| c != 1 && c != 3),
+            "channels must be 1 (grey) or 3 (colour)",
+        );
+        // As large as any image that a network of this kind reads.
+        fault(
+            self.size
+                .is_some_and(|s| s.iter().any(|n| !(1..=4096).contains(n))),
+            "size must be [height, width], each 1 to 4096",
+        );
+        let mut names = self.classes.clone();
+        names.sort();
+        names.dedup();
+        fault(names.len() < self.classes.len(), "classes has a name twice");
+        fault(
+            self.mean.len() != self.std.len(),
+            "mean and std need a number for each channel, both of them",
+        );
+        let wrong = |list: &[f64]| list.iter().any(|x| !x.is_finite());
+        fault(
+            wrong(&self.mean) || wrong(&self.std) || self.std.iter().any(|s| *s <= 0.0),
+            "mean must be finite, and std above 0",
+        );
+    }
+}
+
+impl DataSet for ImagesConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut fault = |wrong: bool, message: &str| {
+            if wrong {
+                faults.push(format!("[data] {message}"));
+            }
+        };
+        self.path_faults(&mut fault);
+        self.share_faults(&mut fault);
+        self.shape_faults(&mut fault);
+        faults.extend(self.augment.faults());
+        faults
+    }
+
+    fn gives(&self) -> Gives {
+        Gives::Images
+    }
+
+    fn image(&self) -> Option<[usize; 3]> {
+        let [height, width] = self.size?;
+        Some([self.channels?, height, width])
+    }
+
+    fn context(&self) -> usize {
+        0
+    }
+
+    fn has(&self, split: Split) -> bool {
+        match split {
+            Split::Train => true,
+            Split::Valid => self.valid_path.is_some() || self.fractions().0 > 0.0,
+            Split::Test => self.test_path.is_some() || self.fractions().1 > 0.0,
+        }
+    }
+
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        let mut all = Vec::new();
+        for files in Split::ALL.into_iter().filter_map(|s| self.files(s)) {
+            all.extend(files.paths.keyed(files.keys[0]));
+            all.extend(files.labels.map(|path| (files.keys[1], path)));
+        }
+        all
+    }
+
+    fn is_text(&self) -> bool {
+        false
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        prepare::prepare(self, request)
+    }
+}

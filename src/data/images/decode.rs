@@ -1,0 +1,78 @@
+//! PNG and JPEG to bytes, and one file as an example.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use image::{DynamicImage, ImageDecoder, ImageReader};
+
+use super::normalise::Normalise;
+use super::pictures::shaped;
+use crate::data::batch::ImageItem;
+use crate::data::{Shape, documents};
+use crate::error::{Error, Result};
+
+/// Channels (1 or 3), height and width of a file that is not decoded further.
+///
+/// # Errors
+/// Neither PNG nor JPEG, or damaged; `name` says which file.
+pub fn shape_of(bytes: &[u8], name: &str) -> Result<[usize; 3]> {
+    let decoder = ImageReader::new(Cursor::new(bytes))
+        .with_guessed_format()
+        .map_err(|e| undecodable(name, &e))?
+        .into_decoder()
+        .map_err(|e| undecodable(name, &e))?;
+    let (width, height) = decoder.dimensions();
+    let channels = if decoder.color_type().has_color() {
+        3
+    } else {
+        1
+    };
+    Ok([channels, height as usize, width as usize])
+}
+
+/// The pixels `[channels, height, width]` of a file, in `wanted` shape. Transparency is left out; 16 bits become 8.
+///
+/// # Errors
+/// Neither PNG nor JPEG, or damaged; `name` says which file.
+pub fn decode(bytes: &[u8], name: &str, wanted: [usize; 3]) -> Result<Vec<u8>> {
+    let image = image::load_from_memory(bytes).map_err(|e| undecodable(name, &e))?;
+    let (pixels, shape) = planes(image);
+    if shape.contains(&0) {
+        return Err(undecodable(name, &"it has no pixel"));
+    }
+    Ok(shaped(&pixels, shape, wanted))
+}
+
+fn undecodable(name: &str, why: &dyn std::fmt::Display) -> Error {
+    Error::run(format!("{name} is no PNG or JPEG that can be read: {why}"))
+}
+
+/// Channel by channel: one of grey images, three of coloured ones.
+fn planes(image: DynamicImage) -> (Vec<u8>, [usize; 3]) {
+    let (height, width) = (image.height() as usize, image.width() as usize);
+    if !image.color().has_color() {
+        return (image.into_luma8().into_raw(), [1, height, width]);
+    }
+    let points = image.into_rgb8().into_raw();
+    let plane = |channel: usize| points.iter().skip(channel).step_by(3).copied();
+    let pixels = plane(0).chain(plane(1)).chain(plane(2)).collect();
+    (pixels, [3, height, width])
+}
+
+/// A PNG or JPEG file as a model reads it that was trained on images of `shape`; its class is 0.
+///
+/// # Errors
+/// A file that cannot be read or decoded; data that is not of images.
+pub fn read_image(path: &Path, shape: &Shape) -> Result<ImageItem> {
+    let Some(wanted) = shape.image else {
+        return Err(Error::usage("this model was not trained on images"));
+    };
+    let bytes = documents::content(path)?;
+    let pixels = decode(&bytes, &path.display().to_string(), wanted)?;
+    Ok(ImageItem {
+        pixels: Normalise::new(&shape.mean, &shape.std, wanted[0]).apply(&pixels),
+        shape: wanted,
+        label: 0,
+        mixed: None,
+    })
+}

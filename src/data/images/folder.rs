@@ -1,0 +1,204 @@
+//! Folders of images, `root/class/*.png|jpg|jpeg`, as they lie on disk or packed in an archive.
+//!
+//! The classes are the names of the folders in alphabetical order, as torchvision's ImageFolder has them. Every
+//! image takes one shape: that of the first one, in colour as soon as one of them is, unless the experiment says
+//! otherwise.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use super::{Pictures, archive, decode};
+use crate::error::{Error, Result, suggestion};
+
+/// How the names of images end.
+const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
+/// Images that are not read.
+const OTHERS: [&str; 8] = ["gif", "bmp", "webp", "tif", "tiff", "ppm", "pgm", "avif"];
+
+/// What images are to become.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// 1 or 3; otherwise as the files have it.
+    pub channels: Option<usize>,
+    /// Height and width; otherwise those of the first image.
+    pub size: Option<[usize; 2]>,
+    /// The folders in the order of their labels; otherwise in that of their names.
+    pub classes: Option<&'a [String]>,
+}
+
+/// An image that was found.
+struct Found {
+    class: String,
+    /// For messages.
+    name: String,
+    content: Content,
+}
+
+enum Content {
+    File(PathBuf),
+    Packed(Vec<u8>),
+}
+
+impl Found {
+    fn bytes(&self) -> Result<Cow<'_, [u8]>> {
+        match &self.content {
+            Content::File(path) => {
+                let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
+                Ok(Cow::Owned(bytes))
+            }
+            Content::Packed(bytes) => Ok(Cow::Borrowed(bytes)),
+        }
+    }
+}
+
+/// Reads the images of a folder, and the names of its classes.
+///
+/// # Errors
+/// No image, images outside a class, a class that is not wanted, a file that cannot be decoded.
+pub fn read(root: &Path, wanted: Wanted) -> Result<(Pictures, Vec<String>)> {
+    let found = match archive::split(root) {
+        Some((file, inside)) => packed(root, archive::entries(&file, &inside)?)?,
+        None => on_disk(root)?,
+    };
+    if found.is_empty() {
+        return Err(Error::usage(format!(
+            "[data] {} holds no image; it needs a folder for each class with .png, .jpg or .jpeg files",
+            root.display()
+        )));
+    }
+    let classes = classes(root, &found, wanted.classes)?;
+    let shape = shape(&found, wanted)?;
+    let label = |image: &Found| classes.iter().position(|c| *c == image.class);
+    let labels = found.iter().filter_map(label).map(|l| l as i32).collect();
+    let images = found
+        .par_iter()
+        .map(|image| decode::decode(&*image.bytes()?, &image.name, shape))
+        .collect::<Result<Vec<_>>>()?;
+    let pictures = Pictures {
+        shape,
+        pixels: images.concat(),
+        labels,
+    };
+    Ok((pictures, classes))
+}
+
+/// The names of the classes; every image belongs to one.
+fn classes(root: &Path, found: &[Found], wanted: Option<&[String]>) -> Result<Vec<String>> {
+    let mut names: Vec<String> = found.iter().map(|f| f.class.clone()).collect();
+    names.sort();
+    names.dedup();
+    let Some(wanted) = wanted else {
+        return Ok(names);
+    };
+    match names.iter().find(|name| !wanted.contains(name)) {
+        None => Ok(wanted.to_vec()),
+        Some(name) => Err(Error::usage(format!(
+            "[data] {} has a folder `{name}`, which is none of the classes{}",
+            root.display(),
+            suggestion(name, wanted.iter().map(String::as_str))
+        ))),
+    }
+}
+
+fn shape(found: &[Found], wanted: Wanted) -> Result<[usize; 3]> {
+    let of = |image: &Found| decode::shape_of(&*image.bytes()?, &image.name);
+    let first = match wanted.size {
+        Some([height, width]) => [0, height, width],
+        None => of(&found[0])?,
+    };
+    let channels = match wanted.channels {
+        Some(channels) => channels,
+        None => {
+            let shapes = found.par_iter().map(of).collect::<Result<Vec<_>>>()?;
+            shapes.iter().map(|shape| shape[0]).max().unwrap_or(1)
+        }
+    };
+    Ok([channels, first[1], first[2]])
+}
+
+fn on_disk(root: &Path) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for class in listed(root)? {
+        if !class.is_dir() {
+            placed(root, &[name(&class)])?;
+            continue;
+        }
+        for path in listed(&class)? {
+            if path.is_dir() {
+                return Err(deeper(root, &name(&class), &name(&path)));
+            }
+            if placed(root, &[name(&class), name(&path)])? {
+                found.push(Found {
+                    class: name(&class),
+                    name: path.display().to_string(),
+                    content: Content::File(path),
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn packed(root: &Path, entries: Vec<archive::Entry>) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for (path, bytes) in entries {
+        let parts: Vec<String> = path.split('/').map(str::to_owned).collect();
+        if let [class, inner, _, ..] = parts.as_slice() {
+            return Err(deeper(root, class, inner));
+        }
+        if placed(root, &parts)? {
+            found.push(Found {
+                class: parts[0].clone(),
+                name: root.join(path).display().to_string(),
+                content: Content::Packed(bytes),
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// What lies in a folder, in the order of the names, hidden things left out.
+fn listed(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).map_err(Error::io("read", folder))?;
+    let mut paths = entries
+        .map(|entry| entry.map(|e| e.path()))
+        .collect::<std::io::Result<Vec<_>>>()
+        .map_err(Error::io("read", folder))?;
+    paths.retain(|path| !name(path).starts_with('.'));
+    paths.sort();
+    Ok(paths)
+}
+
+fn name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// Whether a file, by its path below the root, is an image of a class.
+fn placed(root: &Path, parts: &[String]) -> Result<bool> {
+    let name = parts.last().map(|n| n.to_lowercase()).unwrap_or_default();
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    let root = root.display();
+    match ending {
+        Some(e) if OTHERS.contains(&e) => Err(Error::usage(format!(
+            "[data] {root}/{} is not PNG or JPEG; convert it",
+            parts.join("/")
+        ))),
+        Some(e) if ENDINGS.contains(&e) && parts.len() < 2 => Err(Error::usage(format!(
+            "[data] the image {root}/{} lies in no class; images lie in a folder for each class",
+            parts.join("/")
+        ))),
+        Some(e) => Ok(ENDINGS.contains(&e)),
+        None => Ok(false),
+    }
+}
+
+fn deeper(root: &Path, class: &str, inner: &str) -> Error {
+    let root = root.display();
+    Error::usage(format!(
+        "[data] {root}/{class}/{inner} is a folder, and images lie in {root}/CLASS/; if `{class}` holds the classes, \
+         give `{root}/{class}` as the path"
+    ))
+}

@@ -1,0 +1,30 @@
+//! Images with a class: files in, normalised pixels out.
+//!
+//! Files are decoded once into bytes ([`Pictures`]); an example is a picture that is cropped, flipped, changed,
+//! normalised, erased and mixed as `[data] augment` says, each draw a function of (seed, draw). One file per way
+//! in which images lie on disk: [`idx`], [`cifar`], [`folder`]. Built-in data that needs no file: [`shapes`],
+//! [`random`].
+
+pub mod archive;
+pub mod augment;
+pub mod cifar;
+mod config;
+pub mod decode;
+pub mod folder;
+pub mod idx;
+pub mod mix;
+pub mod normalise;
+pub mod operations;
+pub mod pictures;
+mod prepare;
+pub mod random;
+pub mod resize;
+pub mod shapes;
+mod source;
+
+pub use augment::{AugmentConfig, RandAugmentConfig};
+pub use config::{ImageFormat, ImagesConfig};
+pub use decode::read_image;
+pub use pictures::Pictures;
+pub use random::RandomImagesConfig;
+pub use shapes::ShapesConfig;

@@ -1,0 +1,202 @@
+//! From the keys of `kind = "images"` to its sources: files read, split, measured.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::cifar::{self, Version};
+use super::config::{Files, ImageFormat, ImagesConfig};
+use super::folder::{self, Wanted};
+use super::source::{Augmented, Plain};
+use super::{Pictures, archive, idx, normalise};
+use crate::data::split::bounds;
+use crate::data::{Data, PerSplit, Places, Request, Shape, Source, Split};
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, Stream};
+
+/// Splits are drawn by this seed, so that runs of different seeds are measured on the same images.
+const SPLIT_SEED: u64 = 0;
+
+pub(super) fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
+    let named = (!config.classes.is_empty()).then_some(config.classes.as_slice());
+    let wanted = Wanted {
+        channels: config.channels,
+        size: config.size,
+        classes: named,
+    };
+    let all = config.files(Split::Train);
+    let all = all.ok_or_else(|| Error::usage("[data] `path` is missing"))?;
+    let (pictures, classes) = read(config, &all, request.places, wanted)?;
+    let [channels, height, width] = pictures.shape;
+    let like_training = Wanted {
+        channels: Some(channels),
+        size: Some([height, width]),
+        classes: Some(&classes),
+    };
+    let pictures = Arc::new(pictures);
+    let parts = parts(config, pictures.len())?;
+    let (mean, std) = measured(config, &pictures, &parts.train)?;
+    let shape = Shape {
+        image: Some(pictures.shape),
+        classes: classes.clone(),
+        mean,
+        std,
+        ..Shape::default()
+    };
+    let held_out = |split: Split| -> Result<Option<Arc<dyn Source>>> {
+        let (pictures, chosen) = match config.files(split) {
+            Some(files) => {
+                let (own, _) = read(config, &files, request.places, like_training)?;
+                let chosen = (0..own.len() as u32).collect();
+                (Arc::new(own), chosen)
+            }
+            None => (pictures.clone(), parts.get(split).clone()),
+        };
+        let source = Plain::new(pictures, chosen, split, &shape);
+        Ok((!source.is_empty()).then(|| Arc::new(source) as Arc<dyn Source>))
+    };
+    let (valid, test) = (held_out(Split::Valid)?, held_out(Split::Test)?);
+    let train = Plain::new(pictures, parts.train, Split::Train, &shape);
+    Ok(Data {
+        valid,
+        test,
+        ..Data::new(
+            Augmented::source(train, &config.augment, request.seed),
+            shape,
+        )
+    })
+}
+
+/// Reads the files of a split, in the wanted shape, and the names of the classes.
+fn read(
+    config: &ImagesConfig,
+    files: &Files,
+    places: &Places,
+    wanted: Wanted,
+) -> Result<(Pictures, Vec<String>)> {
+    let paths = files.paths.0.iter().map(|p| places.resolve(p));
+    let paths = paths.collect::<Result<Vec<PathBuf>>>()?;
+    let first = &paths[0];
+    let format = match config.format {
+        Some(format) => format,
+        None => guessed(first)?,
+    };
+    let [key, labels_key] = files.keys;
+    if matches!(format, ImageFormat::Idx | ImageFormat::Folder) && paths.len() > 1 {
+        return Err(Error::usage(format!(
+            "[data] `{key}` names several files; only files of CIFAR are read one after the other"
+        )));
+    }
+    if let (Some(_), false) = (files.labels, format == ImageFormat::Idx) {
+        return Err(Error::usage(format!(
+            "[data] {labels_key} has no effect: only IDX images have their labels in another file"
+        )));
+    }
+    let numbered = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
+    let (pictures, names) = match format {
+        ImageFormat::Folder => {
+            let (pictures, names) = folder::read(first, wanted)?;
+            return Ok((pictures, names));
+        }
+        ImageFormat::Idx => {
+            let labels = files.labels.ok_or_else(|| {
+                Error::usage(format!(
+                    "[data] IDX images need `{labels_key}`, the file of their labels"
+                ))
+            })?;
+            let pictures = idx::read(first, &places.resolve(labels)?)?;
+            let count = pictures.labels.iter().max().map_or(0, |l| *l as usize + 1);
+            (pictures, numbered(count))
+        }
+        ImageFormat::Cifar => {
+            let pictures = cifar::read(&paths, Version::Ten)?;
+            (pictures, cifar::CLASSES.map(str::to_owned).to_vec())
+        }
+        ImageFormat::Cifar100 => (cifar::read(&paths, Version::Hundred)?, numbered(100)),
+    };
+    let names = wanted.classes.map_or(names, <[String]>::to_vec);
+    if let Some(at) = pictures
+        .labels
+        .iter()
+        .position(|l| *l as usize >= names.len())
+    {
+        return Err(Error::usage(format!(
+            "[data] image {at} of {} has the label {}, and there are {} classes",
+            first.display(),
+            pictures.labels[at],
+            names.len()
+        )));
+    }
+    let [channels, height, width] = pictures.shape;
+    let [height, width] = wanted.size.unwrap_or([height, width]);
+    let shape = [wanted.channels.unwrap_or(channels), height, width];
+    Ok((pictures.shaped(shape), names))
+}
+
+/// How files are written: a folder or an archive of one, IDX by its first bytes, CIFAR by its length.
+fn guessed(path: &Path) -> Result<ImageFormat> {
+    let name = path.to_string_lossy().to_lowercase();
+    let binary = name.ends_with(".bin") || name.ends_with(".bin.gz");
+    if path.is_dir() || (archive::split(path).is_some() && !binary) {
+        return Ok(ImageFormat::Folder);
+    }
+    let content = cifar::bytes(path)?;
+    if idx::is_idx(&content) && !binary {
+        return Ok(ImageFormat::Idx);
+    }
+    match Version::of_length(content.len()) {
+        Some(Version::Ten) => Ok(ImageFormat::Cifar),
+        Some(Version::Hundred) => Ok(ImageFormat::Cifar100),
+        None => Err(Error::usage(format!(
+            "[data] {} is neither IDX images nor whole records of CIFAR, nor a folder or archive of images; is it \
+             damaged? `format` names a format: `idx`, `cifar`, `cifar100`, `folder`",
+            path.display()
+        ))),
+    }
+}
+
+/// The images of each part, in the order in which they lie in the files.
+fn parts(config: &ImagesConfig, count: usize) -> Result<PerSplit<Vec<u32>>> {
+    let (valid, test) = config.fractions();
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    if valid + test > 0.0 {
+        Stream::new(SPLIT_SEED, Purpose::Split, (0, 0, 0)).shuffle(&mut order);
+    }
+    let (first, second) = bounds(count, valid, test);
+    let sorted = |part: &[u32]| {
+        let mut part = part.to_vec();
+        part.sort_unstable();
+        part
+    };
+    let parts = PerSplit {
+        train: sorted(&order[..first]),
+        valid: sorted(&order[first..second]),
+        test: sorted(&order[second..]),
+    };
+    let missing = |share: f64, part: &[u32]| share > 0.0 && part.is_empty();
+    if parts.train.is_empty() || missing(valid, &parts.valid) || missing(test, &parts.test) {
+        return Err(Error::usage(format!(
+            "[data] {count} image(s) cannot be split by fractions; give valid_path, or set valid_fraction = 0"
+        )));
+    }
+    Ok(parts)
+}
+
+/// Mean and deviation as the experiment or the training images say.
+fn measured(
+    config: &ImagesConfig,
+    pictures: &Pictures,
+    training: &[u32],
+) -> Result<(Vec<f32>, Vec<f32>)> {
+    if config.mean.is_empty() {
+        return Ok(normalise::statistics(pictures, training));
+    }
+    let channels = pictures.shape[0];
+    if config.mean.len() != channels {
+        return Err(Error::usage(format!(
+            "[data] mean and std have {} number(s), and the images {channels} channel(s)",
+            config.mean.len()
+        )));
+    }
+    let narrow = |list: &[f64]| list.iter().map(|x| *x as f32).collect();
+    Ok((narrow(&config.mean), narrow(&config.std)))
+}

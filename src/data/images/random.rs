@@ -1,0 +1,145 @@
+//! Images of noise: nothing to learn, any shape to measure. The loss of a model that knows it is ln(classes).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::batch::ImageItem;
+use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split};
+use crate::error::Result;
+use crate::rng::{Purpose, Stream};
+
+/// `kind = "random_images"`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RandomImagesConfig {
+    /// Planes of an image.
+    pub channels: usize,
+    /// Rows.
+    pub height: usize,
+    /// Columns.
+    pub width: usize,
+    /// Labels are below this.
+    pub classes: usize,
+    /// Images in the validation split; 0 for none.
+    pub valid_items: usize,
+}
+
+impl Default for RandomImagesConfig {
+    fn default() -> Self {
+        Self {
+            channels: 1,
+            height: 28,
+            width: 28,
+            classes: 10,
+            valid_items: 16,
+        }
+    }
+}
+
+impl RandomImagesConfig {
+    fn shape(&self) -> [usize; 3] {
+        [self.channels, self.height, self.width]
+    }
+}
+
+impl DataSet for RandomImagesConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (key, value, most) in [
+            ("channels", self.channels, 16),
+            ("height", self.height, 4096),
+            ("width", self.width, 4096),
+            ("classes", self.classes, 1 << 20),
+        ] {
+            if !(1..=most).contains(&value) {
+                faults.push(format!("[data] {key} = {value} must be 1 to {most}"));
+            }
+        }
+        faults
+    }
+
+    fn gives(&self) -> Gives {
+        Gives::Images
+    }
+
+    fn image(&self) -> Option<[usize; 3]> {
+        Some(self.shape())
+    }
+
+    fn context(&self) -> usize {
+        0
+    }
+
+    fn has(&self, split: Split) -> bool {
+        match split {
+            Split::Train => true,
+            Split::Valid => self.valid_items > 0,
+            Split::Test => false,
+        }
+    }
+
+    fn is_text(&self) -> bool {
+        false
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        let source = |split| {
+            Arc::new(Random {
+                config: self.clone(),
+                split,
+                seed: request.seed,
+            })
+        };
+        let valid: Arc<dyn Source> = source(Split::Valid);
+        Ok(Data {
+            valid: (self.valid_items > 0).then_some(valid),
+            test: None,
+            ..Data::new(
+                source(Split::Train),
+                Shape {
+                    image: Some(self.shape()),
+                    classes: (0..self.classes).map(|n| n.to_string()).collect(),
+                    ..Shape::default()
+                },
+            )
+        })
+    }
+}
+
+struct Random {
+    config: RandomImagesConfig,
+    split: Split,
+    seed: u64,
+}
+
+impl Source for Random {
+    fn len(&self) -> usize {
+        match self.split {
+            Split::Train => 1 << 16,
+            Split::Valid | Split::Test => self.config.valid_items,
+        }
+    }
+
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
+        let place = (sample, self.split as u64, 0);
+        let mut stream = Stream::new(self.seed, Purpose::Synthetic, place);
+        let shape = self.config.shape();
+        let size: usize = shape.iter().product();
+        let label = stream.below(self.config.classes as u64) as i32;
+        Ok(Item::Image(ImageItem {
+            pixels: (0..size).map(|_| stream.normal()).collect(),
+            shape,
+            label,
+            mixed: None,
+        }))
+    }
+
+    fn split(&self) -> Split {
+        self.split
+    }
+
+    fn drawn(&self) -> bool {
+        self.split == Split::Train
+    }
+}

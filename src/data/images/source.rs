@@ -1,0 +1,119 @@
+//! Pictures as examples: as they are, or changed as `[data] augment` says.
+
+use std::sync::Arc;
+
+use super::augment::AugmentConfig;
+use super::mix::Mixing;
+use super::normalise::Normalise;
+use super::{Pictures, augment};
+use crate::data::batch::ImageItem;
+use crate::data::{Item, Shape, Source, Split};
+use crate::error::Result;
+use crate::rng::{Purpose, Stream};
+
+/// Some of the pictures, in order, normalised.
+pub struct Plain {
+    pictures: Arc<Pictures>,
+    chosen: Vec<u32>,
+    split: Split,
+    normalise: Normalise,
+}
+
+impl Plain {
+    /// Those that are `chosen`, normalised as `shape` says.
+    pub fn new(pictures: Arc<Pictures>, chosen: Vec<u32>, split: Split, shape: &Shape) -> Self {
+        let normalise = Normalise::new(&shape.mean, &shape.std, pictures.shape[0]);
+        Self {
+            pictures,
+            chosen,
+            split,
+            normalise,
+        }
+    }
+
+    /// Pixels and label of an example.
+    fn picture(&self, sample: u64) -> (&[u8], i32) {
+        let index = self.chosen[sample as usize] as usize;
+        (self.pictures.get(index), self.pictures.labels[index])
+    }
+
+    fn item(&self, pixels: Vec<f32>, label: i32, mixed: Option<(i32, f32)>) -> Item {
+        Item::Image(ImageItem {
+            pixels,
+            shape: self.pictures.shape,
+            label,
+            mixed,
+        })
+    }
+}
+
+impl Source for Plain {
+    fn len(&self) -> usize {
+        self.chosen.len()
+    }
+
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
+        let (pixels, label) = self.picture(sample);
+        Ok(self.item(self.normalise.apply(pixels), label, None))
+    }
+
+    fn split(&self) -> Split {
+        self.split
+    }
+}
+
+/// Pictures that are changed anew each time.
+pub struct Augmented {
+    plain: Plain,
+    config: AugmentConfig,
+    mixing: Option<Mixing>,
+    seed: u64,
+}
+
+impl Augmented {
+    /// The pictures, changed where the configuration asks for it.
+    pub fn source(plain: Plain, config: &AugmentConfig, seed: u64) -> Arc<dyn Source> {
+        if *config == AugmentConfig::default() {
+            return Arc::new(plain);
+        }
+        Arc::new(Self {
+            plain,
+            config: config.clone(),
+            mixing: config.mixing(),
+            seed,
+        })
+    }
+
+    /// The `part`th random stream of a draw: of the image, of its partner, of how they are mixed.
+    fn stream(&self, draw: u64, part: u64) -> Stream {
+        Stream::new(self.seed, Purpose::Augment, (draw, part, 0))
+    }
+
+    /// One image, changed; its random numbers are those of `stream`.
+    fn changed(&self, sample: u64, stream: &mut Stream) -> (Vec<f32>, i32) {
+        let shape = self.plain.pictures.shape;
+        let (pixels, label) = self.plain.picture(sample);
+        let bytes = augment::change(pixels, shape, &self.config, stream);
+        let mut pixels = self.plain.normalise.apply(&bytes);
+        augment::erase(&mut pixels, shape, self.config.erase, stream);
+        (pixels, label)
+    }
+}
+
+impl Source for Augmented {
+    fn len(&self) -> usize {
+        self.plain.len()
+    }
+
+    fn get(&self, sample: u64, draw: u64) -> Result<Item> {
+        let (mut pixels, label) = self.changed(sample, &mut self.stream(draw, 0));
+        let Some(mixing) = &self.mixing else {
+            return Ok(self.plain.item(pixels, label, None));
+        };
+        let mut how = self.stream(draw, 2);
+        let partner = how.below(self.len() as u64);
+        let (other, other_label) = self.changed(partner, &mut self.stream(draw, 1));
+        let share = mixing.mix(&mut pixels, &other, self.plain.pictures.shape, &mut how);
+        Ok(self.plain.item(pixels, label, Some((other_label, share))))
+    }
+}

@@ -232,6 +232,11 @@ impl DataSet for ImagesConfig {
         Gives::Images
     }
 
+    fn image(&self) -> Option<[usize; 3]> {
+        let [height, width] = self.size?;
+        Some([self.channels?, height, width])
+    }
+
     fn context(&self) -> usize {
         0
     }

@@ -63,6 +63,10 @@ impl DataSet for RandomImagesConfig {
         Gives::Images
     }
 
+    fn image(&self) -> Option<[usize; 3]> {
+        Some(self.shape())
+    }
+
     fn context(&self) -> usize {
         0
     }

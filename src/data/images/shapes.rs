@@ -95,6 +95,10 @@ impl DataSet for ShapesConfig {
         Gives::Images
     }
 
+    fn image(&self) -> Option<[usize; 3]> {
+        Some([self.channels, self.size, self.size])
+    }
+
     fn context(&self) -> usize {
         0
     }

@@ -175,6 +175,14 @@ fn every_preset_makes_sense() {
     }
 }
 
+fn of_images(preset: &str) -> String {
+    format!(
+        "name = \"x\"\nmodel.preset = \"{preset}\"\ntask.kind = \"image_classification\"\n\
+         data = {{ kind = \"random_images\", channels = 3, height = 224, width = 224 }}\n\
+         optimizer = {{ kind = \"adamw\", lr = 1e-3 }}\ntrain = {{ steps = 1, batch_size = 1 }}\n"
+    )
+}
+
 #[test]
 fn resolved_files_load_back() {
     for sets in [

@@ -56,6 +56,8 @@ impl Case {
             ModelConfig::Decoder(c) => (c.dropout, c.drop_path) = (dropout, drop_path),
             ModelConfig::Encoder(c) => (c.dropout, c.drop_path) = (dropout, drop_path),
             ModelConfig::EncoderDecoder(c) => (c.dropout, c.drop_path) = (dropout, drop_path),
+            ModelConfig::Vision(c) => (c.dropout, c.drop_path) = (dropout, drop_path),
+            ModelConfig::Resnet(_) => {}
         }
         if let TaskConfig::TextClassification(c) = &mut self.task {
             c.dropout = dropout;

@@ -115,7 +115,7 @@ fn built(name: &str) -> usize {
 fn every_preset_builds_to_the_count_it_states() {
     for name in names() {
         let preset = parse_preset(name).unwrap();
-        assert_eq!(built(name), preset.params, "{name}");
+        assert_eq!(built(name) as u64, preset.params, "{name}");
         assert!(!preset.source.is_empty(), "{name} names no source");
     }
 }

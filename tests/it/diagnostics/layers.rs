@@ -157,6 +157,11 @@ fn every_preset_makes_sense() {
                 ("masked_lm", "model.pooler=false")
             }
             ModelConfig::EncoderDecoder(_) => ("translation", "seed=1"),
+            ModelConfig::Vision(_) | ModelConfig::Resnet(_) => {
+                let loaded = judged(&of_images(name), &[]).unwrap();
+                assert_eq!(loaded.experiment.model, model, "{name}");
+                continue;
+            }
         };
         let task = format!("task={{ kind = \"{task}\" }}");
         match judged(

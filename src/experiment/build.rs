@@ -4,7 +4,8 @@ use super::{Experiment, start};
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::model::ModelInputs;
+use crate::model::{ModelConfig, ModelInputs};
+use crate::nn::position::resample::resample_grid;
 use crate::task::Objective;
 use crate::train::checkpoint::State;
 use crate::train::config::Dtype;
@@ -17,7 +18,7 @@ use crate::train::run_dir::RunDir;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::signal::Stop;
 use burn::optim::ModuleOptimizer;
-use burn::tensor::{Device, FloatDType, IntDType, TensorData};
+use burn::tensor::{Device, FloatDType, IntDType, Tensor, TensorData};
 
 /// Opens the device of `[train]`, for training or (without gradients) for use. Weights and activations take
 /// the format of `train.dtype`, which is settled for the whole process by the first tensor.
@@ -72,9 +73,11 @@ pub fn objective(experiment: &Experiment, shape: &Shape, device: &Device) -> Res
         .frozen(parameters::name_parameters(objective))
 }
 
-/// A table of positions for another number of them; `None` when it is no such table.
+/// A table of positions for another number of them: of the patches of an image by its two sides, of a text along
+/// it. `None` when it is no such table.
 pub fn resampled(
-    _experiment: &Experiment,
+    experiment: &Experiment,
+    image: Option<[usize; 3]>,
     data: &TensorData,
     shape: &[usize],
 ) -> Option<TensorData> {
@@ -85,7 +88,23 @@ pub fn resampled(
         return None;
     }
     let table: Vec<f32> = data.iter::<f32>().collect();
-    let values = start::stretched(&table, from, to, d);
+    let values = match (&experiment.model, image) {
+        (ModelConfig::Vision(c), Some([_, height, width])) => {
+            let grid = c.grid(height, width);
+            let patches = from - usize::from(grid.class_token);
+            // What is not told is taken to be a square.
+            let side = patches.isqrt();
+            if side * side != patches {
+                return None;
+            }
+            let table =
+                Tensor::<2>::from_data(TensorData::new(table, [from, d]), &Device::default());
+            let sides = [grid.rows, grid.cols];
+            let table = resample_grid(table, [side, side], sides, grid.class_token);
+            table.into_data().iter::<f32>().collect()
+        }
+        _ => start::stretched(&table, from, to, d),
+    };
     Some(TensorData::new(values, [to, d]).convert_dtype(data.dtype()))
 }
 

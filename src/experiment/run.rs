@@ -85,7 +85,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     let stop = Stop::on_signals()?;
     let model = build::objective(experiment, &data.shape, &device)?;
     let optimizer = build::optimizer(experiment, &model)?;
-    let (model, taken) = start::weights(experiment, &places, model)?;
+    let (model, taken) = start::weights(experiment, &places, &data.shape, model)?;
     let run = RunDir::create(folder, existing)?;
     describe(&run, loaded, &data)?;
     if let (Some(taken), Some(from)) = (taken, &experiment.init.from) {

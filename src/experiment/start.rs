@@ -2,7 +2,7 @@
 
 use super::used::{self, Which};
 use super::{Experiment, build};
-use crate::data::{Places, Tokenizers};
+use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::task::Objective;
 use crate::train::run_dir;
@@ -42,6 +42,7 @@ pub fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers
 pub fn weights(
     experiment: &Experiment,
     places: &Places,
+    shape: &Shape,
     model: Objective,
 ) -> Result<(Objective, Option<Transferred>)> {
     let Some(folder) = folder(experiment, places)? else {
@@ -53,7 +54,9 @@ pub fn weights(
         .map_err(|rule| Error::usage(format!("[init] checkpoint = {which:?} is none; {rule}")))?;
     let checkpoint = used::chosen(&folder, which)?;
     let file = checkpoint.evaluated_weights();
-    let resample = |data: &TensorData, shape: &[usize]| build::resampled(experiment, data, shape);
+    let resample = |data: &TensorData, wanted: &[usize]| {
+        build::resampled(experiment, shape.image, data, wanted)
+    };
     let (model, done) = experiment.init.transfer(model, &file, &resample)?;
     // A frozen parameter stays frozen with its new values.
     Ok((experiment.init.frozen(model)?, Some(done)))

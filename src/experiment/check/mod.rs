@@ -8,6 +8,7 @@ mod expect;
 mod images;
 mod matched;
 mod model;
+mod position;
 mod train;
 
 use super::{Loaded, Origin, words};

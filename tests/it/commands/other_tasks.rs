@@ -266,7 +266,7 @@ fn runs_of_every_loop_go_on_as_if_nothing_had_happened() {
         let read = |run: &str, file: &str| {
             std::fs::read(Path::new(run).join("latest").join(file)).unwrap()
         };
-        for file in ["model.safetensors", "optimizer.burnpack"] {
+        for file in ["model.safetensors", "optimizer.bpk"] {
             assert!(read(&whole, file) == read(&part, file), "{name}: {file}");
         }
     }

@@ -102,14 +102,8 @@ impl Spelling {
         let mut tokens: Vec<Token> = (0..tokenizer.vocab_size() as u32)
             .map(|id| written(&tokenizer.token(id).unwrap_or_default(), &writing))
             .collect();
-        let unknown = &file["model"];
-        let unknown = unknown["unk_id"].as_u64().map(|id| id as u32).or_else(|| {
-            let name = unknown["unk_token"].as_str()?;
-            tokenizer.id(name)
-        });
-        let specials = format::added_tokens(&file).into_iter().map(|a| a.id);
-        for id in specials.chain(unknown) {
-            if let Some(token) = tokens.get_mut(id as usize) {
+        for id in tokenizer.specials() {
+            if let Some(token) = tokens.get_mut(*id as usize) {
                 token.special = true;
             }
         }

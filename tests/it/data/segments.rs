@@ -134,10 +134,10 @@ fn long_pairs_are_cut_to_the_context() {
     }
 }
 
-fn rows(
-    data: &Data,
-    micro: usize,
-) -> Vec<(Vec<i32>, Vec<i32>, Option<Vec<i32>>, Option<Vec<i32>>)> {
+/// Inputs, targets, segments and label of a row.
+type Row = (Vec<i32>, Vec<i32>, Option<Vec<i32>>, Option<i32>);
+
+fn rows(data: &Data, micro: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut order = Order::new(9, BatchSize::Items(8));
     for step in 0..6 {
@@ -147,7 +147,7 @@ fn rows(
             };
             for row in 0..batch.rows {
                 let cut = |all: &Vec<i32>| all[row * c.cols..(row + 1) * c.cols].to_vec();
-                let label = c.labels.as_ref().map(|l| vec![l[row]]);
+                let label = c.labels.as_ref().map(|l| l[row]);
                 rows.push((
                     cut(&c.inputs),
                     cut(&c.targets),

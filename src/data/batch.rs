@@ -197,7 +197,7 @@ fn texts(items: &[Item], cols: usize) -> TextBatch {
         })
     };
     let all = |part: &dyn Fn(&TextItem) -> Option<Vec<i32>>, filling: i32| {
-        let rows = items().map(|item| part(item)).collect::<Option<Vec<_>>>()?;
+        let rows = items().map(part).collect::<Option<Vec<_>>>()?;
         Some(rectangle(rows.iter().map(Vec::as_slice), cols, filling))
     };
     let lengths: Vec<usize> = items().map(|item| item.inputs.len()).collect();

@@ -1,9 +1,8 @@
 //! Named models have their published numbers of parameters, without one of them being allocated.
 
-use burn::module::{ModuleVisitor, Param};
-use burn::tensor::{Device, Tensor};
-use formwork::model::ModelInputs;
+use burn::tensor::Device;
 use formwork::model::preset::{names, parse_preset};
+use formwork::report::plan::{Moments, Question, plan};
 
 /// As published, or as the reference implementation counts (tied matrices once). Falcon-7B is counted with the
 /// product onto the vocabulary beside the embeddings, as its published files store it.
@@ -90,25 +89,21 @@ const CLASSIFIERS: &[(&str, usize)] = &[
     ("resnet101", 44_549_160),
 ];
 
-/// Counts the elements of parameters without drawing them.
-struct Count(usize);
-
-impl ModuleVisitor for Count {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.0 += param.lazy_shape().num_elements();
-    }
-}
-
 fn built(name: &str) -> usize {
     let preset = parse_preset(name).unwrap();
-    let inputs = ModelInputs {
+    let question = Question {
+        model: &preset.model,
+        task: None,
         shape: &preset.shape(),
-        seed: 1,
-        device: &Device::default(),
+        micro_batch_size: 1,
+        moments: Moments {
+            matrices: 2,
+            others: 2,
+        },
+        ema: false,
+        value_bytes: 4,
     };
-    let mut count = Count(0);
-    preset.model.visit(&inputs, &mut count);
-    count.0
+    plan(&question, &Device::default()).unwrap().params
 }
 
 #[test]

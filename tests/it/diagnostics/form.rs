@@ -40,7 +40,7 @@ pub const CASES: &[Case] = &[
         title: "unknown section, far",
         edits: &[("[expect]", "[hardware]")],
         sets: &[],
-        says: "x.toml:41: there is no section [hardware]; allowed: `name`, `seed`, `model`, `tokenizer`, `data`, `task`, `optimizer`, `schedule`, `train`, `expect`",
+        says: "x.toml:41: there is no section [hardware]; allowed: `name`, `seed`, `model`, `tokenizer`, `init`, `data`, `task`, `optimizer`, `schedule`, `train`, `decode`, `expect`",
     },
     Case {
         title: "unknown key in a section",
@@ -82,7 +82,7 @@ pub const CASES: &[Case] = &[
         title: "unknown kind of model",
         edits: &[(r#"kind = "decoder""#, r#"kind = "mamba""#)],
         sets: &[],
-        says: r#"x.toml:5: [model] kind = "mamba" is not known; allowed: `decoder`"#,
+        says: r#"x.toml:5: [model] kind = "mamba" is not known; allowed: `decoder`, `encoder`, `encoder_decoder`, `vision`, `resnet`"#,
     },
     Case {
         title: "unknown string of a list",
@@ -100,7 +100,7 @@ pub const CASES: &[Case] = &[
         title: "no kind",
         edits: &[(r#"kind = "rotary", "#, "")],
         sets: &[],
-        says: r#"x.toml:11: [model.position] has no `kind`; it is one of "none", "sinusoidal", "learned", "learned_per_layer", "rotary", "alibi", "relative_bias""#,
+        says: r#"x.toml:11: [model.position] has no `kind`; it is one of "none", "sinusoidal", "sinusoidal_2d", "learned", "learned_per_layer", "rotary", "alibi", "relative_bias""#,
     },
     Case {
         title: "no kind of a section",
@@ -112,13 +112,13 @@ pub const CASES: &[Case] = &[
         title: "kind of the wrong type",
         edits: &[(r#"kind = "rotary""#, "kind = 3")],
         sets: &[],
-        says: r#"x.toml:11: [model.position] kind = 3 must be one of "none", "sinusoidal", "learned", "learned_per_layer", "rotary", "alibi", "relative_bias""#,
+        says: r#"x.toml:11: [model.position] kind = 3 must be one of "none", "sinusoidal", "sinusoidal_2d", "learned", "learned_per_layer", "rotary", "alibi", "relative_bias""#,
     },
     Case {
         title: "missing section",
         edits: &[("[task]\nkind = \"causal_lm\"\n", "")],
         sets: &[],
-        says: r#"x.toml: the section [task] is missing; its kind is one of "causal_lm""#,
+        says: r#"x.toml: the section [task] is missing; its kind is one of "causal_lm", "masked_lm", "translation", "text_classification", "image_classification""#,
     },
     Case {
         title: "missing train",

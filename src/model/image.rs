@@ -7,6 +7,10 @@ use burn::tensor::Tensor;
 
 /// A network that reads images. The variants' names are part of checkpoints.
 #[derive(Module, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of them, and it holds its tensors elsewhere"
+)]
 pub enum ImageModel {
     /// A vision transformer.
     Vision(Vision),

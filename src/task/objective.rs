@@ -16,10 +16,6 @@ use std::fmt;
 
 /// A network with what it is trained for.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one of them, and it holds its tensors elsewhere"
-)]
 pub enum Objective {
     /// Next-token prediction.
     CausalLm(CausalLm),

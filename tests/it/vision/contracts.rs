@@ -208,7 +208,7 @@ fn dropout_and_drop_path_rest_in_evaluation() {
 fn saved_and_loaded_networks_go_on_alike() {
     for (name, config, mixes) in all() {
         let (first, second) = (sample(4, 2), sample(4, 3));
-        let once = trained(task(&config), &[first.clone()]);
+        let once = trained(task(&config), std::slice::from_ref(&first));
         let loaded = with_weights(task(&config), &collect(&once, None));
         let test = sample(2, 9);
         assert_eq!(
@@ -220,7 +220,7 @@ fn saved_and_loaded_networks_go_on_alike() {
         let running = state.keys().filter(|p| p.ends_with("running_mean"));
         assert_eq!(running.clone().count() > 0, mixes, "{name}");
         assert!(running.clone().all(|p| state[p] != fresh[p]), "{name}");
-        let twice = trained(once, &[second.clone()]);
+        let twice = trained(once, std::slice::from_ref(&second));
         let resumed = trained(loaded, &[second]);
         assert!(
             collect(&twice, None) == collect(&resumed, None),

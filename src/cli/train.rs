@@ -137,7 +137,9 @@ fn report_line(report: &Report) -> String {
         format!("{:5}", report.split),
         format!("loss {:.4}", report.loss),
     ];
-    if !report.metrics.contains_key("perplexity") {
+    // A perplexity of classes says nothing that the loss does not.
+    let words = report.unit == "tokens" && !report.metrics.contains_key("accuracy");
+    if words && !report.metrics.contains_key("perplexity") {
         parts.push(format!("perplexity {}", number(report.loss.exp())));
     }
     for (name, value) in &report.metrics {
@@ -150,7 +152,7 @@ fn report_line(report: &Report) -> String {
         parts.push(format!("grad_norm {norm:.3}"));
     }
     if let Some(speed) = report.items_per_s {
-        parts.push(format!("{} tokens/s", number(speed)));
+        parts.push(format!("{} {}/s", number(speed), report.unit));
     }
     if let Some(left) = report.left_s {
         parts.push(format!("{} left", duration(left)));
@@ -188,14 +190,16 @@ fn summary(folder: &std::path::Path, outcome: &Outcome) -> Result<()> {
             metrics.join("  ")
         ))?;
     }
-    if let Some((step, loss)) = outcome.best {
-        output::line(format!("best valid loss {loss:.4} at step {step}"))?;
-    }
     let again = experiment::load(&folder.join(RESOLVED), &[])?.experiment;
-    let mut next = Vec::new();
-    if let Some(prompt) = used::suggested_prompt(&again) {
-        next.push(format!("formwork generate {run} --prompt {prompt:?}"));
+    if let Some((step, value)) = outcome.best {
+        output::line(match &again.train.best_by {
+            None => format!("best valid loss {value:.4} at step {step}"),
+            // Where higher is better, evaluations are compared by the value turned round.
+            Some(metric) => format!("best valid {metric} {} at step {step}", number(value.abs())),
+        })?;
     }
+    let mut next = Vec::new();
+    next.extend(used::suggested_use(&again, &run));
     next.push(format!("formwork compare {run} OTHER_RUN"));
     for (i, command) in next.iter().enumerate() {
         let word = if i == 0 { "next:" } else { "     " };

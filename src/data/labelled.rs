@@ -112,9 +112,9 @@ impl LabelledTextConfig {
             format: self.format,
             quoting: self.quoting,
             header: self.header,
-            text: column(&self.text, 0, "text"),
+            text: column(&self.text, 1, "text"),
             pair: self.pair.clone(),
-            label: column(&self.label, 1, "label"),
+            label: column(&self.label, 2, "label"),
         }
     }
 
@@ -136,6 +136,7 @@ impl LabelledTextConfig {
                 Column::Number(_) if self.is_json() => faults.push(format!(
                     "[data] {key} = {column} is a number, and the fields of JSON lines have names"
                 )),
+                Column::Number(0) => faults.push(format!("[data] {key} = 0: columns count from 1")),
                 Column::Number(_) | Column::Name(_) => {}
             }
             if let Some((other, _)) = columns[..i].iter().find(|(_, c)| *c == Some(*column)) {

@@ -35,10 +35,10 @@ pub enum Quoting {
     Csv,
 }
 
-/// A column by its number, counted from 0, or its name.
+/// A column by its number, counted from 1, or its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// Counted from 0.
+    /// Counted from 1.
     Number(usize),
     /// As in the header, or a field of a JSON object.
     Name(String),
@@ -140,7 +140,7 @@ fn separated(text: &str, format: Format, layout: &Layout, path: &Path) -> Result
         false => Vec::new(),
     };
     let number = |column: &Column| match column {
-        Column::Number(number) => Ok(*number),
+        Column::Number(number) => Ok(number.saturating_sub(1)),
         Column::Name(name) => names.iter().position(|n| n == name).ok_or_else(|| {
             let hint = suggestion(name, names.iter().map(String::as_str));
             at(path, 1, &format!("no column `{name}`{hint}"))
@@ -159,7 +159,7 @@ fn separated(text: &str, format: Format, layout: &Layout, path: &Path) -> Result
                 at(
                     path,
                     line,
-                    &format!("no column {number}: the row has {has}, counted from 0"),
+                    &format!("no column {}: the row has {has}", number + 1),
                 )
             })
         };
@@ -224,7 +224,7 @@ impl<'de> Deserialize<'de> for Column {
         impl Visitor<'_> for NumberOrName {
             type Value = Column;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a column's number, counted from 0, or its name")
+                f.write_str("a column's number, counted from 1, or its name")
             }
             fn visit_u64<E: de::Error>(self, number: u64) -> std::result::Result<Column, E> {
                 Ok(Column::Number(number as usize))

@@ -4,7 +4,7 @@ use super::{Experiment, start};
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::model::{ModelConfig, ModelInputs};
+use crate::model::{ItemOf, ModelConfig, ModelInputs};
 use crate::nn::position::resample::resample_grid;
 use crate::task::Objective;
 use crate::train::checkpoint::State;
@@ -143,6 +143,10 @@ pub fn job(
         optimizer,
         base_lr: experiment.optimizer.lr(),
         schedule: schedule(experiment),
+        unit: match experiment.model.item() {
+            ItemOf::Token | ItemOf::Pair => "tokens",
+            ItemOf::Image => "images",
+        },
         ema: experiment.train.ema.map(|decay| Ema::new(decay, model)),
         train: data.train.clone(),
         valid: data.valid.clone().map(|source| Split {

@@ -88,6 +88,12 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     let (model, taken) = start::weights(experiment, &places, &data.shape, model)?;
     let run = RunDir::create(folder, existing)?;
     describe(&run, loaded, &data)?;
+    if data.left_out > 0 {
+        (options.notice)(&format!(
+            "{} training pairs are left out: too long ([data] max_len), too unequal (max_ratio) or empty",
+            data.left_out
+        ));
+    }
     if let (Some(taken), Some(from)) = (taken, &experiment.init.from) {
         (options.notice)(&format!("from {}: {taken}", from.display()));
     }

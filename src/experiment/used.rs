@@ -4,6 +4,7 @@ use super::{Experiment, build, run};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::task::Objective;
+use crate::task::TaskConfig;
 use crate::tokenizer::Tokenizer;
 use crate::train::checkpoint::mean::mean;
 use crate::train::checkpoint::{self, Checkpoint, weights};
@@ -231,10 +232,22 @@ fn shape(folder: &Path) -> Result<Shape> {
         .map_err(|e| Error::run(format!("{} is damaged: {e}", path.display())))
 }
 
-/// A text that a model trained on this data can continue.
-pub fn suggested_prompt(experiment: &Experiment) -> Option<String> {
-    match &experiment.train.sample {
+/// A command that puts a finished run to use.
+pub fn suggested_use(experiment: &Experiment, run: impl std::fmt::Display) -> Option<String> {
+    let prompt = match &experiment.train.sample {
         Some(sample) if !sample.prompt.trim().is_empty() => Some(sample.prompt.clone()),
         Some(_) | None => experiment.data.set().prompt(),
+    };
+    match &experiment.task {
+        TaskConfig::CausalLm(_) => {
+            prompt.map(|prompt| format!("formwork generate {run} --prompt {prompt:?}"))
+        }
+        TaskConfig::MaskedLm(_) => prompt
+            .map(|prompt| format!("formwork fill {run} --text {:?}", format!("{prompt}[MASK]"))),
+        TaskConfig::Translation(_) => prompt
+            .map(|prompt| format!("echo {prompt:?} | formwork translate {run}"))
+            .or_else(|| Some(format!("formwork translate {run} --input FILE"))),
+        TaskConfig::TextClassification(_) => Some(format!("formwork classify {run} --text TEXT")),
+        TaskConfig::ImageClassification(_) => Some(format!("formwork classify {run} FILE.png")),
     }
 }

@@ -124,9 +124,10 @@ impl<'a> Translator<'a> {
 
     /// Tokens that a target of a source may have: as many as the search allows and the model can place.
     fn room(&self, source: usize, config: &BeamConfig) -> usize {
+        // The mark that begins a target has a place too.
         let limit = match self.network {
-            Network::EncoderDecoder(model) => model.max_len(),
-            Network::Prefix(task) => task.model.max_len().map(|n| n.saturating_sub(source)),
+            Network::EncoderDecoder(model) => model.max_len().map(|n| n.saturating_sub(1)),
+            Network::Prefix(task) => task.model.max_len().map(|n| n.saturating_sub(source + 1)),
         };
         let wanted = config.max_len(source);
         limit.map_or(wanted, |limit| wanted.min(limit)).max(1)

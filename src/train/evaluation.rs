@@ -127,7 +127,9 @@ fn scores(total: &StepOutput, bytes_per_token: Option<f64>) -> Scores {
         .iter()
         .map(|(name, sum)| ((*name).to_string(), sum.mean()))
         .collect();
-    metrics.insert("perplexity".into(), loss.exp());
+    if total.confusion.is_none() {
+        metrics.insert("perplexity".into(), loss.exp());
+    }
     if let Some(bytes) = bytes_per_token {
         metrics.insert(
             "bits_per_byte".into(),

@@ -26,6 +26,8 @@ pub struct Job<M: Task> {
     pub base_lr: f64,
     /// Learning rate by step.
     pub schedule: ScheduleConfig,
+    /// What speed is counted in: tokens, images.
+    pub unit: &'static str,
     /// Moving average of the weights, when asked for.
     pub ema: Option<Ema<M>>,
     /// Training items.
@@ -59,6 +61,8 @@ pub struct Report {
     pub grad_norm: Option<f64>,
     /// Items per second.
     pub items_per_s: Option<f64>,
+    /// What items are: tokens, images.
+    pub unit: &'static str,
     /// Seconds of training in all.
     pub elapsed_s: f64,
     /// Seconds until the last step, at the present speed.

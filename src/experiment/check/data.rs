@@ -22,6 +22,9 @@ pub(super) fn check(sense: &mut Sense, files: bool) -> Option<usize> {
             "[tokenizer] has no effect: data of kind `{kind}` brings its own tokens; leave it out"
         ));
     }
+    if faults.is_empty() {
+        faults.extend(data.set().view_faults(&experiment.task.view()));
+    }
     for fault in &faults {
         sense.sentence("data", fault);
     }

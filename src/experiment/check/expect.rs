@@ -1,8 +1,8 @@
 //! The sense of `[expect]` and of `[train] best_by`: metrics that are measured.
 
 use super::Sense;
-use crate::data::Split;
 use crate::data::masking::Pairs;
+use crate::data::{Gives, Split};
 use crate::error::suggestion;
 use crate::experiment::{Expect, Experiment};
 use crate::task::TaskConfig;
@@ -23,7 +23,14 @@ pub(super) fn check(sense: &mut Sense) {
 /// The metrics of an evaluation.
 fn measured(experiment: &Experiment) -> Vec<&'static str> {
     let data = experiment.data.set();
-    let mut metrics = vec!["loss", "perplexity"];
+    let mut metrics = vec!["loss"];
+    let classes = match experiment.data.set().gives() {
+        Gives::Labelled | Gives::Images => true,
+        Gives::Text | Gives::Pairs => false,
+    };
+    if !classes {
+        metrics.push("perplexity");
+    }
     match &experiment.task {
         TaskConfig::CausalLm(_) => {
             if data.has_answers() {

@@ -1,7 +1,6 @@
 //! Whether task, model and data belong together.
 
 use super::Sense;
-use crate::task::TaskConfig;
 
 pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
@@ -28,12 +27,6 @@ pub(super) fn check(sense: &mut Sense) {
             task.reads(),
             data.kind(),
             data.set().gives()
-        );
-        sense.fault(&["task.kind", "data.kind"], rule);
-    } else if matches!(task, TaskConfig::MaskedLm(_)) && !data.set().can_be_masked() {
-        let rule = format!(
-            "kind = \"masked_lm\" masks the tokens of a text, but [data] kind = \"{}\" has none",
-            data.kind()
         );
         sense.fault(&["task.kind", "data.kind"], rule);
     }

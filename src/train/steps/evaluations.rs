@@ -53,6 +53,7 @@ impl<M: Task> Steps<M> {
             lr: None,
             grad_norm: None,
             items_per_s: None,
+            unit: self.job.unit,
             elapsed_s: self.elapsed(),
             left_s: None,
             metrics: scores.metrics.clone(),

@@ -172,6 +172,7 @@ impl<M: Task> Steps<M> {
             lr: Some(lr),
             grad_norm: Some(window.grad_norm / window.steps as f64),
             items_per_s: per_second(timed.items),
+            unit: self.job.unit,
             elapsed_s,
             left_s: per_second(timed.steps).map(|speed| left as f64 / speed),
             metrics: Default::default(),

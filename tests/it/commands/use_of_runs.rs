@@ -43,7 +43,7 @@ fn a_damaged_best_checkpoint_names_a_whole_one() {
     let (status, said) = failure(&["eval", &run, "--checkpoint", "worst"]);
     assert_eq!(status, 2);
     assert!(
-        said.contains("give `best`, `latest` or the number of a step"),
+        said.contains("give `best`, `latest`, the number of a step, or `average:5`"),
         "{said}"
     );
 }

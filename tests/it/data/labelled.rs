@@ -48,7 +48,7 @@ fn tables_of_every_form() {
     for keys in [
         "path = \"a.tsv\"",
         "path = \"b.csv\"\nheader = true\ntext = \"words\"\nlabel = \"label\"",
-        "path = \"b.csv\"\nheader = true\ntext = 1\nlabel = 0",
+        "path = \"b.csv\"\nheader = true\ntext = 2\nlabel = 1",
         "path = \"c.jsonl\"",
         "path = \"d.tsv.gz\"",
     ] {
@@ -85,7 +85,7 @@ fn names_of_classes() {
 fn pairs_are_framed_and_the_longer_text_is_cut() {
     let folder = Folder::with(&[("a.tsv", b"0\tabcdefgh\txyz\n1\tab\tvwxyz\n")]);
     let keys =
-        "path = \"a.tsv\"\ntext = 1\npair = 2\nlabel = 0\ncontext = 10\nvalid_fraction = 0.0";
+        "path = \"a.tsv\"\ntext = 2\npair = 3\nlabel = 1\ncontext = 10\nvalid_fraction = 0.0";
     let data = labelled(&folder, keys, CHARS).unwrap();
     let expected = owned(&[
         ("[CLS]abcd[SEP]xyz[SEP]", "0"),
@@ -95,7 +95,7 @@ fn pairs_are_framed_and_the_longer_text_is_cut() {
     let item = text(data.train.as_ref(), 0, 0);
     assert_eq!(item.segments.unwrap(), [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]);
     // BPE gets RoBERTa's frame, single texts of characters none.
-    let keys = "path = \"a.tsv\"\ntext = 1\nlabel = 0\ncontext = 5\nvalid_fraction = 0.0";
+    let keys = "path = \"a.tsv\"\ntext = 2\nlabel = 1\ncontext = 5\nvalid_fraction = 0.0";
     let data = labelled(&folder, keys, "kind = \"bpe\"\nvocab_size = 260").unwrap();
     assert_eq!(rows(&data, Split::Train)[0].0, "<s>abc</s>");
     let data = labelled(&folder, keys, CHARS).unwrap();
@@ -142,7 +142,7 @@ fn what_is_wrong_with_a_table_is_said() {
             .to_string();
         assert!(error.contains(part), "{error}\nlacks {part}");
     };
-    let named = "path = \"named.tsv\"\nheader = true\nlabel = 1\n";
+    let named = "path = \"named.tsv\"\nheader = true\nlabel = 2\n";
     says(
         &format!("{named}text = \"sentance\""),
         "no column `sentance`; did you mean `sentence`?",
@@ -153,7 +153,7 @@ fn what_is_wrong_with_a_table_is_said() {
     );
     says(
         "path = \"short.tsv\"",
-        "short.tsv:2: no column 1: the row has 1",
+        "short.tsv:2: no column 2: the row has 1",
     );
     says("path = \"empty.tsv\"", "has no rows");
     says("path = \"one.tsv\"", "every training row has the label `1`");
@@ -164,7 +164,7 @@ fn what_is_wrong_with_a_table_is_said() {
     );
     says("path = \"table.dat\"", "set format");
     says("path = \"bad.tsv\"", "is not UTF-8 (byte 1");
-    says("path = \"a.tsv\"\ntext = 1", "the same column");
+    says("path = \"a.tsv\"\ntext = 2", "the same column");
     says("path = \"a.tsv\"\ncontext = 1", "too short");
     says("path = \"a.tsv\"\nclasses = [\"x\"]", "two different names");
     says(
@@ -242,12 +242,12 @@ fn the_real_sets() {
     assert_eq!(counts(&data), [10_001, 7600]);
     assert_eq!(count(&data, Split::Train, "Sci/Tech"), 2538);
     let data = read(
-        "path = \"ag_news/test.csv\"\ntext = 1\npair = 2\nlabel = 0\nvalid_fraction = 0.0\n\
+        "path = \"ag_news/test.csv\"\ntext = 2\npair = 3\nlabel = 1\nvalid_fraction = 0.0\n\
          classes = [\"World\", \"Sports\", \"Business\", \"Sci/Tech\"]",
     );
     assert_eq!(count(&data, Split::Train, "Sci/Tech"), 1900);
     let data = read(
-        "path = \"listops/test_d20s.tsv\"\nlabel = 0\ntext = 1\nleave_out = [\"(\", \")\"]\ncontext = 2000",
+        "path = \"listops/test_d20s.tsv\"\nlabel = 1\ntext = 2\nleave_out = [\"(\", \")\"]\ncontext = 2000",
     );
     assert_eq!(counts(&data), [9000, 1000]);
     assert!(

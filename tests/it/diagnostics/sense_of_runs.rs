@@ -82,7 +82,7 @@ pub const CASES: &[Case] = &[
         title: "metric without answers",
         edits: &[("valid_loss", "valid_exact_match")],
         sets: &[],
-        says: "x.toml:42: [expect] valid_exact_match is not measured: this data has no right answers",
+        says: "x.toml:42: [expect] valid_exact_match is not measured; allowed: `valid_loss`, `valid_perplexity`, `valid_bits_per_byte`, `valid_best_loss`",
     },
     Case {
         title: "nothing expected",
@@ -211,7 +211,7 @@ pub const CASES: &[Case] = &[
             ("valid_loss", "valid_bits_per_byte"),
         ],
         sets: &[],
-        says: "x.toml:38: [expect] valid_bits_per_byte is not measured: this data is no text",
+        says: "x.toml:38: [expect] valid_bits_per_byte is not measured; allowed: `valid_loss`, `valid_perplexity`, `valid_accuracy`, `valid_exact_match`, `valid_best_loss`",
     },
     Case {
         title: "digits",

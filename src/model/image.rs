@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 #[derive(Module, Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "a model has one of them, and its tensors lie elsewhere"
+    reason = "there is one of them, and it holds its tensors elsewhere"
 )]
 pub enum ImageModel {
     /// A vision transformer.

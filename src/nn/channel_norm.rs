@@ -121,7 +121,7 @@ impl ChannelNorm {
     /// `[batch, planes, height, width]` → the same shape.
     pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
         match self {
-            Self::Batch(norm) if pass.trains() => norm.forward_training(x),
+            Self::Batch(norm) if pass.trains() && norm.learns() => norm.forward_training(x),
             Self::Batch(norm) => norm.forward(x),
             Self::Group(norm) => norm.forward(x),
         }
@@ -144,6 +144,11 @@ pub struct BatchNorm {
 }
 
 impl BatchNorm {
+    /// Whether it is not held fast: one that is keeps its averages too.
+    fn learns(&self) -> bool {
+        self.gamma.val().is_require_grad()
+    }
+
     /// By the running averages.
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let scale = self.gamma.val() / (self.running_var.value() + self.eps).sqrt();

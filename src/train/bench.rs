@@ -3,7 +3,7 @@
 use super::config::TrainConfig;
 use super::machine::bytes;
 use super::schedule::ScheduleConfig;
-use super::{gradients, optim};
+use super::{gradients, optim, parameters};
 use crate::data::{Source, loader};
 use crate::error::{Error, Result};
 use crate::task::Task;
@@ -88,7 +88,7 @@ pub fn measure<M: Task>(
     times.sort_by(f64::total_cmp);
     let median = times[times.len() / 2];
     Ok(Measure {
-        params: model.num_params(),
+        params: parameters::count(&model),
         step_ms_median: median * 1e3,
         items_per_s: items as f64 / median,
         peak_rss_mb: peak_rss_mb(),

@@ -23,9 +23,25 @@ pub struct Parameter {
 /// The float parameters in the order of the module's fields, without what a norm keeps but no optimizer moves.
 /// Values that are not drawn yet stay so.
 pub fn list<M: Module>(model: &M) -> Vec<Parameter> {
+    let mut all = with_state(model);
+    all.retain(|parameter| {
+        let name = parameter.path.rsplit('.').next();
+        !name.is_some_and(channel_norm::is_state)
+    });
+    all
+}
+
+/// What a checkpoint holds of a model: the float parameters, and what norms keep, in the order of the fields.
+pub fn with_state<M: Module>(model: &M) -> Vec<Parameter> {
     let mut lister = Lister::default();
     model.visit(&mut lister);
     lister.found
+}
+
+/// The number of trained values.
+pub fn count<M: Module>(model: &M) -> usize {
+    let sizes = list(model).into_iter();
+    sizes.map(|p| p.shape.iter().product::<usize>()).sum()
 }
 
 /// The same module with ids that are functions of the paths.
@@ -70,10 +86,6 @@ impl Path {
         self.0.pop();
     }
 
-    pub(crate) fn last(&self) -> Option<&str> {
-        self.0.last().map(String::as_str)
-    }
-
     pub(crate) fn joined(&self) -> String {
         self.0.join(".")
     }
@@ -95,9 +107,6 @@ impl ModuleVisitor for Lister {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if self.path.last().is_some_and(channel_norm::is_state) {
-            return;
-        }
         self.found.push(Parameter {
             path: self.path.joined(),
             id: param.id,

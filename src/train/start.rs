@@ -143,7 +143,7 @@ impl StartConfig {
         resample: Resample,
     ) -> Result<(M, Transferred)> {
         let mut stored = weights::read(file)?;
-        let wanted = parameters::list(&model);
+        let wanted = parameters::with_state(&model);
         let (new, skip) = (
             Patterns::new("new", &self.new)?,
             Patterns::new("skip", &self.skip)?,

@@ -5,6 +5,7 @@ mod form;
 mod fuzz;
 mod kinds;
 mod layers;
+mod of_images;
 mod overrides;
 mod sense_of_models;
 mod sense_of_runs;

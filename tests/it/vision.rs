@@ -4,6 +4,7 @@ mod contracts;
 mod goldens;
 mod positions;
 mod resnet;
+mod statistics;
 mod trajectory;
 
 use crate::batches;

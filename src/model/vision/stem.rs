@@ -114,7 +114,7 @@ impl StemConfig {
 #[derive(Module, Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "a model has one of them, and its tensors lie elsewhere"
+    reason = "a model has one of them, and it holds its tensors elsewhere"
 )]
 pub enum Stem {
     /// Squares of pixels.

@@ -1,0 +1,78 @@
+//! The sense of models that read images: every fault with its place and the remedy.
+
+use super::judged;
+
+/// What the person reads of an experiment with this `[model]`.
+fn says(model: &str) -> String {
+    let text = format!(
+        "name = \"x\"\ndata = {{ kind = \"random_images\", channels = 3, height = 28, width = 28 }}\n\
+         task = {{ kind = \"image_classification\" }}\noptimizer = {{ kind = \"adamw\", lr = 1e-3 }}\n\
+         train = {{ steps = 1, batch_size = 1 }}\n[model]\n{model}\n"
+    );
+    match judged(&text, &[]) {
+        Ok(_) => "nothing".into(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn faults_of_models_that_read_images() {
+    let vision = "kind = \"vision\"\nd_model = 32\n";
+    let resnet = "kind = \"resnet\"\n";
+    for (model, wanted) in [
+        (format!("{vision}stem = {{ kind = \"patches\", size = 7 }}"), "nothing"),
+        (
+            format!("{vision}stem = {{ kind = \"patches\", size = 5 }}"),
+            "x.toml:9: [model.stem] size = 5 does not cut images of 28 by 28 pixels into patches; 4 or 7 would, or \
+             other images",
+        ),
+        (
+            format!("{vision}stem = {{ kind = \"patches\", size = 0 }}"),
+            "x.toml:9: [model.stem] size = 0 is not between 1 and 16777216",
+        ),
+        (
+            format!("{vision}position = {{ kind = \"learned\", max_len = 40 }}"),
+            "x.toml:9: [model.position] max_len = 40 is shorter than the context of 50 tokens; leave it out to \
+             follow the data",
+        ),
+        (
+            "kind = \"vision\"\nd_model = 30\nattention.n_heads = 3\nattention.kind = \"multi_head\"\n\
+             position.kind = \"sinusoidal_2d\""
+                .into(),
+            "x.toml:8: [model] d_model = 30 is not a multiple of 4, as position kind = \"sinusoidal_2d\" needs",
+        ),
+        (
+            format!("{resnet}stages = [2, 0]"),
+            "x.toml:8: [model] stages has a stage of 0 blocks; leave it out",
+        ),
+        (
+            format!("{resnet}stages = []"),
+            "x.toml:8: [model] stages = 0 is not between 1 and 8",
+        ),
+        (
+            format!("{resnet}norm = {{ kind = \"group\", groups = 24 }}"),
+            "x.toml:8: [model] width = 64 is not a multiple of [model.norm] groups = 24",
+        ),
+        (
+            format!("{resnet}norm = {{ kind = \"batch\", momentum = 0.0 }}"),
+            "x.toml:8: [model.norm] momentum = 0.0 must be above 0 and at most 1",
+        ),
+        (
+            "kind = \"decoder\"".into(),
+            "x.toml:3: [task] kind = \"image_classification\" is not for [model] kind = \"decoder\"; use \"vision\" or \
+             \"resnet\"",
+        ),
+    ] {
+        assert_eq!(says(&model), wanted, "{model}");
+    }
+}
+
+#[test]
+fn a_grid_is_of_images() {
+    let sets = ["model.position={ kind = \"sinusoidal_2d\" }".to_string()];
+    let error = judged(super::RIGHT, &sets).unwrap_err().to_string();
+    assert!(
+        error.contains("kind = \"sinusoidal_2d\" is for images; a decoder reads lines of tokens: use \"sinusoidal\""),
+        "{error}"
+    );
+}

@@ -15,16 +15,24 @@ use crate::report::run::Run;
 use crate::report::statistics::{Paired, Summary, paired_t, summarize};
 
 /// Metrics that stand in the table when evaluations have them, in this order.
-pub const SHOWN: [&str; 9] = [
+pub const SHOWN: [&str; 17] = [
     "loss",
     "perplexity",
     "bits_per_byte",
     "accuracy",
     "exact_match",
+    "top5_accuracy",
+    "f1",
+    "mcc",
     "bleu",
     "chrf",
+    "ter",
+    "rouge_1",
+    "rouge_2",
+    "rouge_l",
     "mlm_accuracy",
     "nsp_accuracy",
+    "sop_accuracy",
 ];
 /// Numbers of a journal line that measure the run, not the model.
 const TIMING: [&str; 3] = ["elapsed_s", "items_per_s", "items"];
@@ -112,11 +120,15 @@ pub struct Gap {
 
 /// Whether more of a metric is better; anything unknown is taken for a loss.
 pub fn more_is_better(metric: &str) -> bool {
-    const MORE: [&str; 9] = [
+    const MORE: [&str; 13] = [
         "accuracy",
         "exact_match",
         "bleu",
         "chrf",
+        "rouge_1",
+        "rouge_2",
+        "rouge_l",
+        "mcc",
         "f1",
         "precision",
         "recall",

@@ -128,13 +128,21 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, c)| c)
 }
 
+/// Allowed values that a message lists before it only counts them.
+const MOST_LISTED: usize = 40;
+
 /// `; did you mean …?` when something is near, else the list of what is allowed.
 pub fn suggestion<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match nearest(word, allowed.clone()) {
         Some(near) => format!("; did you mean `{near}`?"),
         None => {
-            let all: Vec<String> = allowed.into_iter().map(|a| format!("`{a}`")).collect();
-            format!("; allowed: {}", all.join(", "))
+            let mut all: Vec<String> = allowed.into_iter().map(|a| format!("`{a}`")).collect();
+            let more = all.len().saturating_sub(MOST_LISTED);
+            all.truncate(MOST_LISTED);
+            match more {
+                0 => format!("; allowed: {}", all.join(", ")),
+                _ => format!("; allowed: {} and {more} more", all.join(", ")),
+            }
         }
     }
 }

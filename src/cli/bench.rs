@@ -1,7 +1,6 @@
 //! `formwork bench train`: the speed of training steps, apart from evaluation, checkpoints and start-up.
 
 use super::output;
-use crate::data::Tokenizers;
 use crate::error::{Error, Result};
 use crate::experiment::{self, build, run};
 use crate::report::terminal::number;
@@ -64,7 +63,7 @@ fn bench_train(args: TrainArgs) -> Result<()> {
     let loaded = experiment::load(&args.file, &sets)?;
     experiment::check(&loaded)?;
     let experiment = &loaded.experiment;
-    let data = build::data(experiment, &run::places(&loaded), &Tokenizers::default())?;
+    let data = build::data_to_train_on(experiment, &run::places(&loaded))?;
     let device = build::device(experiment, true)?;
     let model = build::objective(experiment, &data.shape, &device)?;
     let bench = Bench {

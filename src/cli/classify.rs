@@ -98,31 +98,11 @@ fn sentence(
     else {
         return Err(wrong(args, opened, "texts"));
     };
-    let ids = |text: &str| -> Result<Vec<i32>> {
-        let ids = tokenizer.encode(text)?;
-        Ok(ids.into_iter().map(|id| id as i32).collect())
-    };
-    let (first, second) = (ids(text)?, pair.map(ids).transpose()?);
-    let (mut inputs, mut segments) = match (tokenizer.frame(), second) {
-        (Some(frame), Some(second)) => {
-            let (inputs, segments) = frame.around_both(&first, &second);
-            (inputs, Some(segments))
-        }
-        (Some(frame), None) => (frame.around(&first), None),
-        (None, Some(second)) => ([first, second].concat(), None),
-        (None, None) => (first, None),
-    };
-    if inputs.is_empty() {
-        return Err(Error::usage("the text is empty: it has no token"));
-    }
-    inputs.truncate(opened.shape.context);
-    if let Some(segments) = &mut segments {
-        segments.truncate(opened.shape.context);
-    }
+    let item = opened.experiment.data.read_text(text, pair, tokenizer)?;
     let texts = TextBatch {
-        cols: inputs.len(),
-        inputs,
-        segments,
+        cols: item.inputs.len(),
+        inputs: item.inputs,
+        segments: item.segments,
         ..TextBatch::default()
     };
     Ok(model.scores(&texts, &model.device(), &Pass::evaluation()))

@@ -69,6 +69,10 @@ pub fn run(args: EvalArgs) -> Result<()> {
         scores.metrics.extend(written(&args, &opened, texts)?);
     }
     let shown = show(&args, name, opened.step, &scores, &opened.shape.classes);
+    // What was tried out with another checkpoint or beam does not replace the run's own scores.
+    if args.checkpoint != Which::Best || args.beam.is_some() {
+        return shown;
+    }
     // The figures are out; a run folder that cannot be written to does not take them back.
     if let Err(error) = used::write_scores(&args.run, name, opened.step, &scores) {
         output::note(format!("the scores were not kept: {error}"));
@@ -114,7 +118,7 @@ fn show(
         output::line(format!("{metric} {}", number(*value)))?;
     }
     match scores.confusion.as_ref().filter(|_| args.confusion) {
-        Some(confusion) => output::part(confusion.named(classes).to_string()),
+        Some(confusion) => output::line(confusion.named(classes).to_string()),
         None => Ok(()),
     }
 }

@@ -1,7 +1,6 @@
 //! `formwork plan`: what a model costs, before it is trained.
 
 use super::output;
-use crate::data::Tokenizers;
 use crate::error::{Error, Result};
 use crate::experiment::{self, Experiment, build, run};
 use crate::report::plan::{Moments, Plan, Question, plan};
@@ -78,7 +77,7 @@ fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Prob
     let loaded = experiment::load(file, &args.sets)?;
     experiment::check(&loaded)?;
     let experiment = &loaded.experiment;
-    let data = build::data(experiment, &run::places(&loaded), &Tokenizers::default())?;
+    let data = build::data_to_train_on(experiment, &run::places(&loaded))?;
     let device = build::device(experiment, true)?;
     let question = Question {
         model: &experiment.model,

@@ -4,6 +4,7 @@ use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::{self, run, used};
 use crate::report::terminal::{duration, number};
+use crate::train::evaluation::lower_is_better;
 use crate::train::job::{Outcome, Report, Stopped};
 use crate::train::run_dir::RESOLVED;
 use crate::train::view::View;
@@ -195,7 +196,14 @@ fn summary(folder: &std::path::Path, outcome: &Outcome) -> Result<()> {
         output::line(match &again.train.best_by {
             None => format!("best valid loss {value:.4} at step {step}"),
             // Where higher is better, evaluations are compared by the value turned round.
-            Some(metric) => format!("best valid {metric} {} at step {step}", number(value.abs())),
+            Some(metric) => {
+                let value = if lower_is_better(metric) {
+                    value
+                } else {
+                    -value
+                };
+                format!("best valid {metric} {} at step {step}", number(value))
+            }
         })?;
     }
     let mut next = Vec::new();

@@ -9,10 +9,10 @@ use super::{
     ArithmeticConfig, CopyConfig, Data, DatesConfig, GrammarConfig, ImagesConfig,
     LabelledTextConfig, ListopsConfig, NumberWordsConfig, PairsConfig, Places, RandomImagesConfig,
     RandomPairsConfig, RandomTokensConfig, ReverseConfig, ShapesConfig, SortConfig, Split,
-    TextConfig, Tokenizers, View,
+    TextConfig, TextItem, Tokenizers, View, examples,
 };
 use crate::error::{Error, Fault, Result};
-use crate::tokenizer::{CharConfig, TokenizerConfig};
+use crate::tokenizer::{CharConfig, Tokenizer, TokenizerConfig};
 
 /// `[data]` of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -264,6 +264,29 @@ impl DataConfig {
             | Self::RandomImages(_)
             | Self::Grammar(_)
             | Self::Listops(_) => self.clone(),
+        }
+    }
+
+    /// A text, or a pair of texts, as a model that was trained on it reads it.
+    ///
+    /// # Errors
+    /// A text that the tokenizer cannot encode, an empty one, a second text where the data has single ones, and the
+    /// other way round.
+    pub fn read_text(
+        &self,
+        text: &str,
+        pair: Option<&str>,
+        tokenizer: &Tokenizer,
+    ) -> Result<TextItem> {
+        match self {
+            Self::LabelledText(c) => c.read(text, pair, tokenizer),
+            _ if pair.is_some() => {
+                Err(Error::usage("the run reads single texts: leave --pair out"))
+            }
+            _ => {
+                let ids = tokenizer.encode(text)?.into_iter().map(|id| id as i32);
+                examples::framed(ids.collect(), None, self.context(), tokenizer.frame())
+            }
         }
     }
 

@@ -115,32 +115,35 @@ impl LabelledTextConfig {
         tokenizer: &Tokenizer,
         frame: Option<Frame>,
     ) -> Result<TextItem> {
-        let mut first = self.encode(&row.text, tokenizer)?;
-        let (inputs, segments) = match (&row.pair, frame) {
-            (Some(pair), Some(frame)) => {
-                let mut second = self.encode(pair, tokenizer)?;
-                shorten(&mut first, &mut second, self.context - frame.len(true));
-                let (inputs, segments) = frame.around_both(&first, &second);
-                (inputs, Some(segments))
-            }
-            (_, Some(frame)) => {
-                first.truncate(self.context - frame.len(false));
-                (frame.around(&first), None)
-            }
-            (_, None) => {
-                first.truncate(self.context);
-                (first, None)
-            }
-        };
-        if inputs.is_empty() {
-            return Err(Error::run("the text is empty"));
-        }
+        let first = self.encode(&row.text, tokenizer)?;
+        let second = row.pair.as_ref().map(|pair| self.encode(pair, tokenizer));
+        let item = framed(first, second.transpose()?, self.context, frame)?;
         Ok(TextItem {
-            inputs,
-            segments,
             label: Some(label),
-            ..TextItem::default()
+            ..item
         })
+    }
+
+    /// A text, or a pair of texts, as the model reads it.
+    ///
+    /// # Errors
+    /// A text that the tokenizer cannot encode, an empty one, a second text where the data has single ones, and the
+    /// other way round.
+    pub fn read(&self, text: &str, pair: Option<&str>, tokenizer: &Tokenizer) -> Result<TextItem> {
+        match (self.pair.is_some(), pair.is_some()) {
+            (true, false) => {
+                return Err(Error::usage(
+                    "the run reads pairs of texts: give --pair too",
+                ));
+            }
+            (false, true) => {
+                return Err(Error::usage("the run reads single texts: leave --pair out"));
+            }
+            (true, true) | (false, false) => {}
+        }
+        let first = self.encode(text, tokenizer)?;
+        let second = pair.map(|pair| self.encode(pair, tokenizer)).transpose()?;
+        framed(first, second, self.context, tokenizer.frame())
     }
 
     /// The examples of a split.
@@ -168,6 +171,42 @@ impl LabelledTextConfig {
             .collect::<Result<Vec<_>>>()?;
         Ok(Arc::new(Labelled { items, split }))
     }
+}
+
+/// One text or two with the marks around them, cut to `context` tokens.
+pub(super) fn framed(
+    mut first: Vec<i32>,
+    second: Option<Vec<i32>>,
+    context: usize,
+    frame: Option<Frame>,
+) -> Result<TextItem> {
+    let (inputs, segments) = match (second, frame) {
+        (Some(mut second), Some(frame)) => {
+            shorten(
+                &mut first,
+                &mut second,
+                context.saturating_sub(frame.len(true)),
+            );
+            let (inputs, segments) = frame.around_both(&first, &second);
+            (inputs, Some(segments))
+        }
+        (_, Some(frame)) => {
+            first.truncate(context.saturating_sub(frame.len(false)));
+            (frame.around(&first), None)
+        }
+        (_, None) => {
+            first.truncate(context);
+            (first, None)
+        }
+    };
+    if inputs.is_empty() {
+        return Err(Error::run("the text is empty"));
+    }
+    Ok(TextItem {
+        inputs,
+        segments,
+        ..TextItem::default()
+    })
 }
 
 /// Takes tokens from the end of the longer of two texts until both fit.

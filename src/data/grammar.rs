@@ -53,6 +53,8 @@ impl Default for GrammarConfig {
     }
 }
 
+/// Documents, and sentences of one.
+const MOST: usize = 1_000_000;
 /// Held-out sets are the same for every run's seed.
 const FIXED_SEED: u64 = 0;
 /// Sets these draws apart from those of other generators.
@@ -153,6 +155,19 @@ impl DataSet for GrammarConfig {
         let mut faults = Vec::new();
         if self.documents == 0 {
             faults.push("[data] documents = 0; there is nothing to train on".into());
+        }
+        for (key, count) in [
+            ("documents", self.documents),
+            ("valid_items", self.valid_items),
+            ("test_items", self.test_items),
+            ("sentences", self.sentences),
+        ] {
+            if count > MOST {
+                faults.push(format!("[data] {key} = {count} is more than {MOST}"));
+            }
+        }
+        if self.sentences.saturating_mul(self.documents) > 100 * MOST {
+            faults.push("[data] documents and sentences make more text than fits in memory".into());
         }
         if self.sentences < 2 {
             faults.push("[data] sentences must be at least 2".into());

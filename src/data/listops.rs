@@ -55,6 +55,10 @@ impl Default for ListopsConfig {
 const OPERATIONS: [&str; 4] = ["[MAX", "[MIN", "[MED", "[SM"];
 const END: &str = "]";
 const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+/// Expressions stay small enough to be drawn and read.
+const MOST_NESTED: usize = 20;
+const MOST_ARGS: usize = 20;
+const MOST_TOKENS: usize = 1 << 14;
 /// Probability that an argument is an operation.
 const NESTED: f32 = 0.25;
 /// Draws before the bounds are taken to have no further expression.
@@ -185,6 +189,17 @@ impl DataSet for ListopsConfig {
         let mut faults = self.sizes().faults();
         if self.max_depth == 0 || self.max_args < 2 {
             faults.push("[data] max_depth must be at least 1 and max_args at least 2".into());
+        }
+        if self.max_depth > MOST_NESTED || self.max_args > MOST_ARGS {
+            faults.push(format!(
+                "[data] max_depth is at most {MOST_NESTED}, max_args at most {MOST_ARGS}"
+            ));
+        }
+        if self.max_length > MOST_TOKENS {
+            faults.push(format!(
+                "[data] max_length = {} is more than {MOST_TOKENS}",
+                self.max_length
+            ));
         }
         if self.max_length < 4 || self.min_length > self.max_length {
             faults.push(format!(

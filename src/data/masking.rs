@@ -84,6 +84,8 @@ impl Default for MaskingConfig {
 /// Mean and greatest length of SpanBERT's spans: p = 0.2, clipped at 10.
 const MEAN_SPAN: f64 = 3.8;
 const LONGEST_SPAN: usize = 10;
+/// Of any span.
+const MOST_WORDS: usize = 1000;
 
 impl MaskingConfig {
     /// Mean and greatest length of a span, in words.
@@ -123,9 +125,13 @@ impl MaskingConfig {
         if self.unit == Unit::Span {
             let most = (longest as f64 + 1.0) / 2.0;
             fault(
-                longest == 0 || !(mean > 1.0 || longest == 1) || mean > most.max(1.0),
+                longest == 0
+                    || longest > MOST_WORDS
+                    || !(mean > 1.0 || longest == 1)
+                    || mean > most.max(1.0),
                 format!(
-                    "mean_span = {mean} must be above 1 and at most {most}, half of 1 + longest_span"
+                    "mean_span = {mean} must be above 1 and at most {most}, half of 1 + longest_span, which is at most \
+                     {MOST_WORDS}"
                 ),
             );
         } else {

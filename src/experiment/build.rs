@@ -56,6 +56,14 @@ pub fn data(experiment: &Experiment, places: &Places, saved: &Tokenizers) -> Res
     data::prepare(&experiment.data, &request)
 }
 
+/// [`data`] for a new run, with the tokenizer of the run that it begins from when it names none.
+///
+/// # Errors
+/// Those of [`data`], and no run where `[init]` says.
+pub fn data_to_train_on(experiment: &Experiment, places: &Places) -> Result<Data> {
+    data(experiment, places, &start::tokenizers(experiment, places)?)
+}
+
 /// The network with its objective, every parameter named by its path and none drawn yet.
 ///
 /// # Errors

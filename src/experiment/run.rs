@@ -76,11 +76,8 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     let experiment = &loaded.experiment;
     let device = build::device(experiment, true)?;
     let places = places(loaded);
-    let data = build::data(
-        experiment,
-        &places,
-        &start::tokenizers(experiment, &places)?,
-    )?;
+    let data = build::data_to_train_on(experiment, &places)?;
+    start::same_vocabulary(experiment, &places, &data.tokenizers)?;
     require_prompt(experiment, &data.tokenizers)?;
     let stop = Stop::on_signals()?;
     let model = build::objective(experiment, &data.shape, &device)?;

@@ -5,6 +5,7 @@ use super::{Experiment, build};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::task::Objective;
+use crate::tokenizer::Tokenizer;
 use crate::train::run_dir;
 use crate::train::start::Transferred;
 use burn::tensor::TensorData;
@@ -35,6 +36,26 @@ pub fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers
     }
 }
 
+/// An error when the vocabulary is not the other run's, though rows of its tables are to be taken.
+///
+/// # Errors
+/// Another vocabulary, and embeddings that do not begin anew.
+pub fn same_vocabulary(experiment: &Experiment, places: &Places, own: &Tokenizers) -> Result<()> {
+    let Some(folder) = folder(experiment, places)? else {
+        return Ok(());
+    };
+    let theirs = used::tokenizers(&folder)?;
+    let print = |t: &Option<Tokenizer>| t.as_ref().map(Tokenizer::fingerprint);
+    let differ = print(&theirs.text) != print(&own.text) && theirs.text.is_some();
+    if differ && !experiment.init.new.iter().any(|p| p.contains("embedding")) {
+        return Err(Error::usage(
+            "[init] the other run has another vocabulary, so that its embeddings belong to other tokens; leave \
+             [tokenizer] out to take that of the run, or let the embeddings begin anew: new = [\"embedding\"]",
+        ));
+    }
+    Ok(())
+}
+
 /// The model with the other run's weights; what became of each parameter, when there is another run.
 ///
 /// # Errors
@@ -52,6 +73,11 @@ pub fn weights(
     let which: Which = which
         .parse()
         .map_err(|rule| Error::usage(format!("[init] checkpoint = {which:?} is none; {rule}")))?;
+    if let Which::Average(_) = which {
+        return Err(Error::usage(
+            "[init] checkpoint: a run begins from one checkpoint: best, latest or the number of a step",
+        ));
+    }
     let checkpoint = used::chosen(&folder, which)?;
     let file = checkpoint.evaluated_weights();
     let resample = |data: &TensorData, wanted: &[usize]| {

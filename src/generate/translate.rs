@@ -89,8 +89,12 @@ impl<'a> Translator<'a> {
         let mut ids = sources
             .iter()
             .enumerate()
+            // An empty source has an empty text.
+            .filter(|(_, text)| !text.trim().is_empty())
             .map(|(number, text)| {
-                let mut ids = reads.encode(text)?;
+                let mut ids = reads
+                    .encode(text)
+                    .map_err(|e| Error::usage(format!("text {}: {e}", number + 1)))?;
                 ids.truncate(self.longest.saturating_sub(1));
                 ids.push(end);
                 Ok((number, ids))

@@ -32,6 +32,11 @@ pub struct Scores {
 /// Metrics that are better when they are lower.
 const LOWER_IS_BETTER: [&str; 4] = ["loss", "perplexity", "bits_per_byte", "ter"];
 
+/// Whether less of a metric is better.
+pub fn lower_is_better(metric: &str) -> bool {
+    LOWER_IS_BETTER.contains(&metric) || metric.ends_with("_loss")
+}
+
 impl Scores {
     /// The value of a metric, turned round where higher is better, so that the lowest is the best.
     ///
@@ -42,7 +47,7 @@ impl Scores {
             "loss" => Some(self.loss),
             _ => self.metrics.get(metric).copied(),
         };
-        let lower = LOWER_IS_BETTER.contains(&metric) || metric.ends_with("_loss");
+        let lower = lower_is_better(metric);
         let value = value.ok_or_else(|| {
             let measured: Vec<&str> = self.metrics.keys().map(String::as_str).collect();
             Error::run(format!(

@@ -20,7 +20,8 @@ pub struct StartConfig {
     /// The folder of the run to begin from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
-    /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent.
+    /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent. A mean of
+    /// several (`average:5`) is none that a run can begin from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
     /// Regular expressions: parameters that the other run has not, or has otherwise, and that begin anew.
@@ -123,6 +124,17 @@ impl StartConfig {
                 }
             }
         }
+        for (key, patterns) in [
+            ("new", &self.new),
+            ("skip", &self.skip),
+            ("resample", &self.resample),
+            ("freeze", &self.freeze),
+        ] {
+            if let Err(error) = Patterns::new(key, patterns) {
+                let message = error.to_string();
+                faults.push(message.strip_prefix("[init] ").unwrap_or(&message).into());
+            }
+        }
         if let Some(decay) = self.layer_lr_decay.filter(|d| !(*d > 0.0 && *d <= 1.0)) {
             faults.push(format!(
                 "layer_lr_decay = {decay:?} must be above 0 and at most 1"
@@ -157,7 +169,9 @@ impl StartConfig {
         for Parameter { path, shape, .. } in wanted {
             let mut found = stored.remove(&path);
             if skip.match_path(&path) && found.take().is_some() {
-                done.skipped.push(path.clone());
+                // What is there and not taken begins anew, as was asked for.
+                done.skipped.push(path);
+                continue;
             }
             match found {
                 Some(data) if data.shape().to_vec() == shape => {
@@ -234,14 +248,16 @@ impl StartConfig {
 /// Layers between a parameter and the heads: 0 for these and the last norm, 1 for the last block … and one more
 /// than blocks for what comes before them.
 fn depth_from_end(path: &str, layers: usize) -> i32 {
-    let block = path.split_once("blocks.").and_then(|(_, rest)| {
+    let stem = path.contains("stem.") || path.contains("stages.");
+    let block = path.split_once("stack.blocks.").filter(|_| !stem);
+    let block = block.and_then(|(_, rest)| {
         let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
         number.parse::<usize>().ok()
     });
     let before = ["embedding", "position", "segments", "stem", "class_token"];
     let depth = match block {
         Some(block) => layers.saturating_sub(block),
-        None if before.iter().any(|part| path.contains(part)) => layers + 1,
+        None if stem || before.iter().any(|part| path.contains(part)) => layers + 1,
         None => 0,
     };
     i32::try_from(depth).unwrap_or(i32::MAX)
@@ -296,5 +312,9 @@ mod tests {
             4
         );
         assert_eq!(depth("model.embedding.weight"), 5);
+        assert_eq!(
+            depth("model.Vision.stem.Resnet.network.stages.0.blocks.1.first.weight"),
+            5
+        );
     }
 }

@@ -4,6 +4,7 @@ use super::Sense;
 use super::model::LONGEST;
 use crate::data::{DataConfig, Places};
 use crate::error::Error;
+use crate::experiment::start;
 use crate::tokenizer::TokenizerConfig;
 use std::path::Path;
 
@@ -41,6 +42,14 @@ pub(super) fn check(sense: &mut Sense, files: bool) -> Option<usize> {
     }
     if files {
         paths(sense, data, tokenizer);
+        let places = Places::new(sense.loaded.path.parent());
+        if let Err(error) = start::folder(experiment, &places) {
+            let message = error.to_string();
+            sense.fault(
+                &["init.from"],
+                message.strip_prefix("[init] ").unwrap_or(&message),
+            );
+        }
     }
     Some(context)
 }

@@ -37,6 +37,12 @@ pub(super) fn check(sense: &mut Sense) {
     for fault in experiment.init.faults() {
         sense.sentence("init", &fault);
     }
+    if experiment.init.layer_lr_decay.is_some() && experiment.model.keys().is_none() {
+        sense.fault(
+            &["init.layer_lr_decay", "model.kind"],
+            "layer_lr_decay has no effect: the model has no transformer blocks; leave it out",
+        );
+    }
     if matches!(experiment.task, TaskConfig::Translation(_)) {
         for fault in experiment.decode.faults() {
             sense.sentence("decode", &fault);
@@ -175,6 +181,13 @@ fn evaluations(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
         }
     }
     let Some(sample) = &c.sample else { return };
+    if !matches!(sense.loaded.experiment.task, TaskConfig::CausalLm(_)) {
+        sense.fault(
+            &["train.sample"],
+            "sample has no effect: only [task] kind = \"causal_lm\" continues texts; leave it out",
+        );
+        return;
+    }
     if !data.set().is_text() {
         sense.fault(
             &["train.sample"],

@@ -4,8 +4,8 @@
 //! and 1, cut to the context; of two texts the longer one loses tokens first, at its end. A vocabulary without a
 //! frame gives the plain ids of single texts. Texts are encoded when data is prepared and held in memory.
 //!
-//! `sst2/train.tsv` holds lines like `apparently reassembled from the cutting room floor⇥0`: column 0 is the text,
-//! column 1 the label, and the classes are `0` and `1`.
+//! `sst2/train.tsv` holds lines like `apparently reassembled from the cutting room floor⇥0`: column 1 is the text,
+//! column 2 the label, and the classes are `0` and `1`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -39,11 +39,11 @@ pub struct LabelledTextConfig {
     pub quoting: Option<Quoting>,
     /// Whether the first line names the columns.
     pub header: bool,
-    /// The text's column. Default 0, of JSON lines `text`.
+    /// The text's column. Default 1, of JSON lines `text`.
     pub text: Option<Column>,
     /// The second text's column.
     pub pair: Option<Column>,
-    /// The label's column. Default 1, of JSON lines `label`.
+    /// The label's column. Default 2, of JSON lines `label`.
     pub label: Option<Column>,
     /// Names of the classes in order. Default: the labels of the training rows, sorted.
     pub classes: Vec<String>,

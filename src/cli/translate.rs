@@ -57,6 +57,7 @@ pub fn run(args: TranslateArgs) -> Result<()> {
         )));
     };
     let began = Instant::now();
+    let n_best = (args.n_best.is_some() || search.n_best > 1).then_some(search.n_best);
     let mut lines = lines(args.input.as_deref())?;
     let mut whole = String::new();
     let mut count = 0;
@@ -70,7 +71,7 @@ pub fn run(args: TranslateArgs) -> Result<()> {
         }
         count += some.len();
         let sources: Vec<&str> = some.iter().map(String::as_str).collect();
-        let text = shown(&translator.write(&sources, &search)?, args.n_best);
+        let text = shown(&translator.write(&sources, &search)?, n_best);
         match &args.output {
             Some(_) => whole.push_str(&text),
             None => output::part(text)?,
@@ -85,12 +86,10 @@ pub fn run(args: TranslateArgs) -> Result<()> {
 }
 
 fn search(args: &TranslateArgs, config: &BeamConfig) -> Result<BeamConfig> {
+    let n_best = args.n_best.unwrap_or(config.n_best);
     let search = BeamConfig {
-        beam: args
-            .beam
-            .unwrap_or(config.beam)
-            .max(args.n_best.unwrap_or(1)),
-        n_best: args.n_best.unwrap_or(1),
+        beam: args.beam.unwrap_or(config.beam).max(n_best),
+        n_best,
         ..config.clone()
     };
     if args.beam == Some(0) || args.n_best == Some(0) {

@@ -5,6 +5,7 @@ use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::model::{ItemOf, ModelConfig, ModelInputs};
+use crate::nn::position::Grid;
 use crate::nn::position::resample::resample_grid;
 use crate::task::Objective;
 use crate::train::checkpoint::State;
@@ -81,11 +82,19 @@ pub fn objective(experiment: &Experiment, shape: &Shape, device: &Device) -> Res
         .frozen(parameters::name_parameters(objective))
 }
 
-/// A table of positions for another number of them: of the patches of an image by its two sides, of a text along
-/// it. `None` when it is no such table.
+/// How the experiment's model cuts images of a size into patches; `None` when it reads no patches.
+pub fn grid(experiment: &Experiment, image: Option<[usize; 3]>) -> Option<Grid> {
+    match (&experiment.model, image) {
+        (ModelConfig::Vision(c), Some([_, height, width])) => Some(c.grid(height, width)),
+        _ => None,
+    }
+}
+
+/// A table of positions for another number of them: of the patches of images of the first size for those of the
+/// second by their two sides, of a text along it. `None` when it is no such table.
 pub fn resampled(
     experiment: &Experiment,
-    image: Option<[usize; 3]>,
+    images: [Option<[usize; 3]>; 2],
     data: &TensorData,
     shape: &[usize],
 ) -> Option<TensorData> {
@@ -96,19 +105,15 @@ pub fn resampled(
         return None;
     }
     let table: Vec<f32> = data.iter::<f32>().collect();
-    let values = match (&experiment.model, image) {
-        (ModelConfig::Vision(c), Some([_, height, width])) => {
-            let grid = c.grid(height, width);
-            let patches = from - usize::from(grid.class_token);
-            // What is not told is taken to be a square.
-            let side = patches.isqrt();
-            if side * side != patches {
+    let values = match images.map(|image| grid(experiment, image)) {
+        [Some(theirs), Some(ours)] => {
+            if theirs.positions() != from || ours.positions() != to {
                 return None;
             }
-            let table =
-                Tensor::<2>::from_data(TensorData::new(table, [from, d]), &Device::default());
-            let sides = [grid.rows, grid.cols];
-            let table = resample_grid(table, [side, side], sides, grid.class_token);
+            let data = TensorData::new(table, [from, d]);
+            let table = Tensor::<2>::from_data(data, &Device::default());
+            let sides = |grid: Grid| [grid.rows, grid.cols];
+            let table = resample_grid(table, sides(theirs), sides(ours), ours.class_token);
             table.into_data().iter::<f32>().collect()
         }
         _ => start::stretched(&table, from, to, d),

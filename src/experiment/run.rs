@@ -76,6 +76,12 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     let experiment = &loaded.experiment;
     let device = build::device(experiment, true)?;
     let places = places(loaded);
+    let from = start::folder(experiment, &places)?.and_then(|from| from.canonicalize().ok());
+    if from.is_some() && from == folder.canonicalize().ok() {
+        return Err(Error::usage(
+            "[init] from is the folder of the run itself, which would be replaced; give another with --run",
+        ));
+    }
     let data = build::data_to_train_on(experiment, &places)?;
     start::same_vocabulary(experiment, &places, &data.tokenizers)?;
     require_prompt(experiment, &data.tokenizers)?;

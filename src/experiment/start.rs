@@ -80,10 +80,13 @@ pub fn weights(
     }
     let checkpoint = used::chosen(&folder, which)?;
     let file = checkpoint.evaluated_weights();
+    let theirs = used::shape(&folder)?;
     let resample = |data: &TensorData, wanted: &[usize]| {
-        build::resampled(experiment, shape.image, data, wanted)
+        build::resampled(experiment, [theirs.image, shape.image], data, wanted)
     };
-    let (model, done) = experiment.init.transfer(model, &file, &resample)?;
+    let grid = |shape: &Shape| build::grid(experiment, shape.image);
+    let moved = grid(&theirs) != grid(shape);
+    let (model, done) = experiment.init.transfer(model, &file, &resample, moved)?;
     // A frozen parameter stays frozen with its new values.
     Ok((experiment.init.frozen(model)?, Some(done)))
 }

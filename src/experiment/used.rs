@@ -225,7 +225,7 @@ pub fn tokenizers(folder: &Path) -> Result<Tokenizers> {
 }
 
 /// What the run's model knows of its data.
-fn shape(folder: &Path) -> Result<Shape> {
+pub(super) fn shape(folder: &Path) -> Result<Shape> {
     let path = folder.join(run_dir::DATA);
     let text = fs::read(&path).map_err(Error::io("read", &path))?;
     serde_json::from_slice(&text)
@@ -242,8 +242,14 @@ pub fn suggested_use(experiment: &Experiment, run: impl std::fmt::Display) -> Op
         TaskConfig::CausalLm(_) => {
             prompt.map(|prompt| format!("formwork generate {run} --prompt {prompt:?}"))
         }
-        TaskConfig::MaskedLm(_) => prompt
-            .map(|prompt| format!("formwork fill {run} --text {:?}", format!("{prompt}[MASK]"))),
+        TaskConfig::MaskedLm(_) => {
+            // The mask stands in the place of the last word.
+            let masked = |prompt: String| match prompt.rsplit_once(' ') {
+                Some((rest, _)) => format!("{rest} [MASK]"),
+                None => format!("{prompt} [MASK]"),
+            };
+            prompt.map(|prompt| format!("formwork fill {run} --text {:?}", masked(prompt)))
+        }
         TaskConfig::Translation(_) => prompt
             .map(|prompt| format!("echo {prompt:?} | formwork translate {run}"))
             .or_else(|| Some(format!("formwork translate {run} --input FILE"))),

@@ -143,7 +143,8 @@ impl StartConfig {
         faults
     }
 
-    /// The module with the weights of `file`, a checkpoint's, as the rules say.
+    /// The module with the weights of `file`, a checkpoint's, as the rules say. `moved` says that positions are other
+    /// places there, however many there are.
     ///
     /// # Errors
     /// Every parameter that is missing, unused or of another shape without being asked for; a file that cannot
@@ -153,7 +154,14 @@ impl StartConfig {
         model: M,
         file: &Path,
         resample: Resample,
+        moved: bool,
     ) -> Result<(M, Transferred)> {
+        if moved && self.resample.is_empty() {
+            return Err(Error::usage(
+                "[init] the other run cut its images into another grid, so that its positions are other places; \
+                 resample = [\"position\"] moves them",
+            ));
+        }
         let mut stored = weights::read(file)?;
         let wanted = parameters::with_state(&model);
         let (new, skip) = (
@@ -174,7 +182,7 @@ impl StartConfig {
                 continue;
             }
             match found {
-                Some(data) if data.shape().to_vec() == shape => {
+                Some(data) if data.shape().to_vec() == shape && !(moved && resampled.match_path(&path)) => {
                     done.loaded.push(path.clone());
                     taken.insert(path, data);
                 }

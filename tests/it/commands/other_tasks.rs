@@ -6,6 +6,21 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
+/// What training a shipped experiment with changes is refused with; nothing is left behind.
+fn refused(folder: &Path, file: &str, sets: &[&str]) -> String {
+    let run = folder.join("refused");
+    let shown = run.display().to_string();
+    let file = shipped(file).display().to_string();
+    let mut arguments = vec!["train", &file, "--run", &shown, "--quiet"];
+    for set in sets {
+        arguments.extend(["--set", set]);
+    }
+    let (status, said) = failure(&arguments);
+    assert_eq!(status, 2, "{said}");
+    assert!(!run.exists());
+    said
+}
+
 /// Trains a shipped experiment with changes; the run folder.
 fn trained(folder: &Path, name: &str, file: &str, sets: &[&str]) -> String {
     let run = folder.join(name).display().to_string();
@@ -143,24 +158,22 @@ fn masks_are_filled_and_a_classifier_begins_from_the_encoder() {
         &data,
         &from,
     ];
-    let (status, said) = {
-        let mut sets = short(&[]);
-        sets.extend(base);
-        let run = folder.path().join("wrong").display().to_string();
-        let file = shipped(file).display().to_string();
-        let mut arguments = vec!["train", &file, "--run", &run, "--quiet"];
-        for set in &sets {
-            arguments.extend(["--set", set]);
-        }
-        failure(&arguments)
-    };
-    assert_eq!(status, 2, "{said}");
+    let said = refused(folder.path(), file, &[&short(&[])[..], &base].concat());
     assert!(
         said.contains("`head.weight` is not there (`new` lets it begin anew)"),
         "{said}"
     );
     assert!(said.contains("(`skip` leaves it out)"), "{said}");
-    assert!(!folder.path().join("wrong").exists());
+    let other = ["tokenizer={ kind = \"wordpiece\", vocab_size = 40 }"];
+    let said = refused(
+        folder.path(),
+        file,
+        &[&short(&[])[..], &base, &other].concat(),
+    );
+    assert!(
+        said.contains("the other run has another vocabulary"),
+        "{said}"
+    );
     let mut sets = short(&[]);
     sets.extend(base);
     sets.extend([
@@ -218,6 +231,14 @@ fn shapes_are_classified() {
         .map(|c| c["probability"].as_f64().unwrap())
         .sum();
     assert!((sum - 1.0).abs() < 1e-4, "{shown}");
+    // At twice the resolution: the patches are others, and their positions are resampled when that is asked for.
+    let from = format!("init.from={run:?}");
+    let mut sets = short(&["data.valid_items=8", "data.size=56"]);
+    sets.push(&from);
+    let said = refused(folder.path(), file, &sets);
+    assert!(said.contains("cut its images into another grid"), "{said}");
+    sets.push("init.resample=[\"position\"]");
+    trained(folder.path(), "larger", file, &sets);
     let (status, said) = failure(&["classify", &run, "--text", "a"]);
     assert_eq!(status, 2);
     assert!(said.contains("which tells no classes of texts"), "{said}");

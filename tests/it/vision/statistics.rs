@@ -54,7 +54,7 @@ fn another_run_s_statistics_are_taken_with_its_weights() {
     write_safetensors(file.path(), &weights);
     let start = StartConfig::default();
     let (begun, done) = start
-        .transfer(task(&config), file.path(), &|_, _| None)
+        .transfer(task(&config), file.path(), &|_, _| None, false)
         .unwrap();
     assert_eq!(done.loaded.len(), weights.len());
     assert!(collect(&begun, None) == weights);

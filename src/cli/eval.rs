@@ -1,7 +1,7 @@
 //! `formwork eval`: metrics of a run on a split.
 
 use super::output;
-use crate::data::{self, Texts};
+use crate::data::{self, Gives, Texts};
 use crate::error::{Error, Result};
 use crate::experiment::build;
 use crate::experiment::measure::measured;
@@ -52,6 +52,7 @@ enum SplitName {
 /// A run that cannot be opened, data that is missing, a split that the experiment has not.
 pub fn run(args: EvalArgs) -> Result<()> {
     let opened = used::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    flags(&args, &opened)?;
     let prepared = build::data(&opened.experiment, &opened.places, &opened.tokenizers)?;
     let which = match args.split {
         SplitName::Train => data::Split::Train,
@@ -78,6 +79,25 @@ pub fn run(args: EvalArgs) -> Result<()> {
         output::note(format!("the scores were not kept: {error}"));
     }
     shown
+}
+
+/// An error for flags that say nothing about this run.
+fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
+    let task = &opened.experiment.task;
+    let without = |flag: &str, what: &str| {
+        let kind = task.kind();
+        Err(Error::usage(format!(
+            "{flag} has no effect: a run of {kind} {what}; leave it out"
+        )))
+    };
+    match task.reads() {
+        Gives::Pairs if args.confusion => without("--confusion", "tells no classes apart"),
+        Gives::Text if args.confusion => without("--confusion", "tells no classes apart"),
+        Gives::Text | Gives::Labelled | Gives::Images if args.beam.is_some() => {
+            without("--beam", "writes no texts for texts")
+        }
+        Gives::Text | Gives::Labelled | Gives::Pairs | Gives::Images => Ok(()),
+    }
 }
 
 /// Metrics of the texts that the model writes for a split's sources.
@@ -111,6 +131,13 @@ fn show(
         object.insert("run".into(), args.run.display().to_string().into());
         object.insert("split".into(), split.into());
         object.extend(used::scores_json(step, scores));
+        if let Some(confusion) = scores.confusion.as_ref().filter(|_| args.confusion) {
+            let n = confusion.names().len();
+            let row = |truth| -> Vec<u64> { (0..n).map(|p| confusion.count(truth, p)).collect() };
+            let rows: Vec<Vec<u64>> = (0..n).map(row).collect();
+            object.insert("classes".into(), classes.into());
+            object.insert("confusion".into(), serde_json::json!(rows));
+        }
         return output::line(serde_json::Value::Object(object).to_string());
     }
     output::line(format!("{split} loss {:.4} at step {step}", scores.loss))?;

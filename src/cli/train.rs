@@ -194,7 +194,13 @@ fn summary(folder: &std::path::Path, outcome: &Outcome) -> Result<()> {
     let again = experiment::load(&folder.join(RESOLVED), &[])?.experiment;
     if let Some((step, value)) = outcome.best {
         output::line(match &again.train.best_by {
-            None => format!("best valid loss {value:.4} at step {step}"),
+            None => {
+                let part = match again.train.eval_batches {
+                    Some(n) => format!(", of the first {n} batches"),
+                    None => String::new(),
+                };
+                format!("best valid loss {value:.4} at step {step}{part}")
+            }
             // Where higher is better, evaluations are compared by the value turned round.
             Some(metric) => {
                 let value = if lower_is_better(metric) {

@@ -101,7 +101,11 @@ impl<'a> Corpus<'a> {
             *self.texts.get_mut(split) = Some(Arc::new(texts));
         }
         let texts = self.texts.get(split).as_ref().map(Arc::clone);
-        texts.ok_or_else(|| Error::run(format!("[data] there is no {} split", split.name())))
+        let name = split.name();
+        let few = format!(
+            "[data] too few pairs for a {name} split; give {name}_source and {name}_target"
+        );
+        texts.ok_or_else(|| Error::usage(few))
     }
 
     /// Reads the training files and takes the fractions that are held out.

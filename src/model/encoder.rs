@@ -3,7 +3,7 @@
 //! Token, segment and position vectors are added, normalised when asked for, and go through a stack without a
 //! causal mask. Heads that score tokens or whole texts stand in [`super::heads`].
 
-use super::{Keys, ModelInputs};
+use super::{Keys, ModelInputs, keys};
 use crate::kernel;
 use crate::nn::Kind;
 use crate::nn::attention::{self, AttentionConfig, Mask};
@@ -114,26 +114,7 @@ impl Default for EncoderConfig {
 impl EncoderConfig {
     /// What it has in common with other transformers.
     pub fn keys(&self) -> Keys<'_> {
-        Keys {
-            n_layers: [Some(("n_layers", self.n_layers)), None],
-            d_model: self.d_model,
-            norm: &self.norm,
-            norm_placement: self.norm_placement,
-            final_norm: self.final_norm,
-            shared_parallel_norm: self.shared_parallel_norm,
-            embedding_norm: self.embedding_norm,
-            position: &self.position,
-            attention: &self.attention,
-            feed_forward: &self.feed_forward,
-            dropout: self.dropout,
-            own_dropouts: [
-                self.dropout_embedding,
-                self.dropout_attention,
-                self.dropout_residual,
-            ],
-            drop_path: self.drop_path,
-            init: &self.init,
-        }
+        keys!(self, [Some(("n_layers", self.n_layers)), None])
     }
 
     /// Builds the network; its parameters are drawn when they are first used.

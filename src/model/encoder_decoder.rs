@@ -4,7 +4,7 @@
 //! target (`share_embeddings`), target and the product onto the vocabulary (`tie_embeddings`).
 
 pub use super::source::{EncoderDecoderCache, Source};
-use super::{Keys, ModelInputs};
+use super::{Keys, ModelInputs, keys};
 use crate::nn::Kind;
 use crate::nn::attention::{self, AttentionConfig, Mask};
 use crate::nn::embed::Embedding;
@@ -115,29 +115,13 @@ impl Default for EncoderDecoderConfig {
 impl EncoderDecoderConfig {
     /// What it has in common with other transformers.
     pub fn keys(&self) -> Keys<'_> {
-        Keys {
-            n_layers: [
+        keys!(
+            self,
+            [
                 Some(("n_encoder_layers", self.n_encoder_layers)),
                 Some(("n_decoder_layers", self.n_decoder_layers)),
-            ],
-            d_model: self.d_model,
-            norm: &self.norm,
-            norm_placement: self.norm_placement,
-            final_norm: self.final_norm,
-            shared_parallel_norm: self.shared_parallel_norm,
-            embedding_norm: self.embedding_norm,
-            position: &self.position,
-            attention: &self.attention,
-            feed_forward: &self.feed_forward,
-            dropout: self.dropout,
-            own_dropouts: [
-                self.dropout_embedding,
-                self.dropout_attention,
-                self.dropout_residual,
-            ],
-            drop_path: self.drop_path,
-            init: &self.init,
-        }
+            ]
+        )
     }
 
     /// Builds the network; its parameters are drawn when they are first used.

@@ -190,6 +190,33 @@ pub struct Keys<'a> {
     pub init: &'a InitConfig,
 }
 
+/// [`Keys`] of a config that has them all under their names.
+macro_rules! keys {
+    ($config:expr, $n_layers:expr) => {
+        Keys {
+            n_layers: $n_layers,
+            d_model: $config.d_model,
+            norm: &$config.norm,
+            norm_placement: $config.norm_placement,
+            final_norm: $config.final_norm,
+            shared_parallel_norm: $config.shared_parallel_norm,
+            embedding_norm: $config.embedding_norm,
+            position: &$config.position,
+            attention: &$config.attention,
+            feed_forward: &$config.feed_forward,
+            dropout: $config.dropout,
+            own_dropouts: [
+                $config.dropout_embedding,
+                $config.dropout_attention,
+                $config.dropout_residual,
+            ],
+            drop_path: $config.drop_path,
+            init: &$config.init,
+        }
+    };
+}
+use keys;
+
 impl Keys<'_> {
     /// The dropouts, each key's own value or the common one.
     pub fn dropouts(&self) -> Dropout {

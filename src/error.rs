@@ -89,6 +89,15 @@ impl Error {
         Self::Run(message.into())
     }
 
+    /// The same failure while nothing has run yet: what the user gave is wrong.
+    #[must_use]
+    pub fn before_running(self) -> Self {
+        match self {
+            Self::Run(message) => Self::usage(message),
+            other => other,
+        }
+    }
+
     /// Wraps a system error: `.map_err(Error::io("read", path))`.
     pub fn io(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.as_ref().to_path_buf();

@@ -45,7 +45,8 @@ pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
 /// Reads or generates the data; `saved` are the run's own tokenizers when there are any.
 ///
 /// # Errors
-/// Faults of `[data]` and `[tokenizer]`, files that are missing or unreadable, a split too short for one window.
+/// Faults of `[data]` and `[tokenizer]`, files that are missing, damaged or not what the keys say, a split too short
+/// for one window: all of them before anything runs.
 pub fn data(experiment: &Experiment, places: &Places, saved: &Tokenizers) -> Result<Data> {
     let request = Request {
         tokenizer: experiment.tokenizer.as_ref(),
@@ -54,7 +55,7 @@ pub fn data(experiment: &Experiment, places: &Places, saved: &Tokenizers) -> Res
         seed: experiment.seed,
         view: &experiment.task.view(),
     };
-    data::prepare(&experiment.data, &request)
+    data::prepare(&experiment.data, &request).map_err(Error::before_running)
 }
 
 /// [`data`] for a new run, with the tokenizer of the run that it begins from when it names none.

@@ -1,5 +1,6 @@
 //! Every command once, on a small run, as scripts use them.
 
+mod data_faults;
 mod other_tasks;
 mod pipes;
 mod use_of_runs;

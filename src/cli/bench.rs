@@ -3,9 +3,11 @@
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::{self, build, run};
+use crate::report::table::table;
 use crate::report::terminal::number;
-use crate::train::bench::{Bench, Measure, measure};
+use crate::train::bench::{Bench, Measure, Profile, measure};
 use clap::{Args, Subcommand};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// `formwork bench`.
@@ -37,6 +39,9 @@ struct TrainArgs {
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
+    /// Show where the time goes: by part of the step and by kernel.
+    #[arg(long)]
+    profile: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -72,6 +77,7 @@ fn bench_train(args: TrainArgs) -> Result<()> {
         schedule: &build::schedule(experiment),
         seed: experiment.seed,
         train: data.train.clone(),
+        profile: args.profile,
     };
     let measured = measure(model, &bench, args.warmup, args.steps)?;
     let case = args
@@ -84,7 +90,7 @@ fn bench_train(args: TrainArgs) -> Result<()> {
 
 fn show(case: &str, engine: &str, m: &Measure, json: bool) -> Result<()> {
     if json {
-        let object = serde_json::json!({
+        let mut object = serde_json::json!({
             "case": case,
             "engine": engine,
             "params": m.params,
@@ -94,6 +100,12 @@ fn show(case: &str, engine: &str, m: &Measure, json: bool) -> Result<()> {
             "loss_first": m.loss_first,
             "loss_last": m.loss_last,
         });
+        if let Some(profile) = &m.profile {
+            let parts = profile.parts.iter().map(|(name, ms)| (*name, *ms));
+            object["parts_ms"] = parts.collect::<BTreeMap<_, _>>().into_iter().collect();
+            let kernels = profile.kernels.iter().map(|(name, _, ms)| (*name, *ms));
+            object["kernels_ms"] = kernels.collect::<BTreeMap<_, _>>().into_iter().collect();
+        }
         return output::line(object.to_string());
     }
     output::line(format!("{case} on {engine}: {} parameters", m.params))?;
@@ -103,5 +115,33 @@ fn show(case: &str, engine: &str, m: &Measure, json: bool) -> Result<()> {
         number(m.items_per_s),
         m.peak_rss_mb
     ))?;
-    output::line(format!("loss {:.4} → {:.4}", m.loss_first, m.loss_last))
+    output::line(format!("loss {:.4} → {:.4}", m.loss_first, m.loss_last))?;
+    m.profile.as_ref().map_or(Ok(()), show_profile)
+}
+
+/// Two tables: the parts of a step, and the kernels with what is in none of them.
+fn show_profile(profile: &Profile) -> Result<()> {
+    let all: f64 = profile.parts.iter().map(|(_, ms)| ms).sum();
+    let row = |name: &str, calls: String, ms: f64| {
+        let share = format!("{:.1} %", 100.0 * ms / all.max(f64::MIN_POSITIVE));
+        vec![name.to_string(), calls, format!("{ms:.2}"), share]
+    };
+    let head = |first: &str| {
+        [first, "calls", "ms a step", "share"]
+            .map(String::from)
+            .to_vec()
+    };
+    let mut parts = vec![head("part")];
+    let each = profile.parts.iter();
+    parts.extend(each.map(|(name, ms)| row(name, String::new(), *ms)));
+    let mut kernels = vec![head("kernel")];
+    let each = profile.kernels.iter();
+    kernels.extend(each.map(|(name, calls, ms)| row(name, number(*calls), *ms)));
+    let inside: f64 = profile.kernels.iter().map(|(_, _, ms)| ms).sum();
+    kernels.push(row("everything else", String::new(), all - inside));
+    for rows in [parts, kernels] {
+        output::line(String::new())?;
+        output::line(table(&rows, None).trim_end().to_string())?;
+    }
+    Ok(())
 }

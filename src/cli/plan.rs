@@ -104,6 +104,7 @@ fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Prob
         schedule: &build::schedule(experiment),
         seed: experiment.seed,
         train: data.train.clone(),
+        profile: false,
     };
     let measured = measure(model, &bench, 2, 3)?;
     let probe = Probe {

@@ -4,9 +4,14 @@
 //! Differentiation is left to Burn's autodiff, so intermediate results are kept; nothing here is fast.
 //! Arguments and shapes are those of the functions of the same name in [`super`].
 
+use burn::tensor::module::conv2d;
+use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation as burn_activation};
 
-use super::{Activation, AdamwArgs, AttentionMask, AttentionOptions, DropKey};
+use super::{
+    Activation, AdamwArgs, AttentionMask, AttentionOptions, ConvolutionSettings, DropKey, Head,
+    HeadLoss,
+};
 use crate::rng::Purpose;
 
 /// `x·weight + bias`.
@@ -50,6 +55,13 @@ pub fn rms_norm(x: Tensor<3>, gamma: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
         Some(gamma) => y * gamma.unsqueeze(),
         None => y,
     }
+}
+
+/// 2-D convolution without bias.
+pub fn convolution(x: Tensor<4>, weight: Tensor<4>, settings: ConvolutionSettings) -> Tensor<4> {
+    let (stride, padding) = ([settings.stride; 2], [settings.padding; 2]);
+    let options = ConvOptions::new(stride, padding, [1, 1], 1);
+    conv2d(x, weight, None, options)
 }
 
 /// The activation, element by element.
@@ -198,6 +210,29 @@ pub fn cross_entropy_sum(
         loss = loss - all * (label_smoothing / vocab as f64);
     }
     loss.mask_fill(skipped, 0.0).sum()
+}
+
+/// The loss of a head's scores, and where they are right.
+pub fn head_loss(
+    hidden: Tensor<2>,
+    head: Head,
+    targets: Tensor<1, Int>,
+    label_smoothing: f64,
+) -> HeadLoss {
+    let weight = match head.transposed {
+        true => head.weight.transpose(),
+        false => head.weight,
+    };
+    let logits = hidden.matmul(weight);
+    let logits = match head.bias {
+        Some(bias) => logits + bias.unsqueeze(),
+        None => logits,
+    };
+    let best = logits.clone().detach().argmax(1).squeeze_dim::<1>(1);
+    HeadLoss {
+        right: best.equal(targets.clone()).float(),
+        sum: cross_entropy_sum(logits, targets, label_smoothing),
+    }
 }
 
 /// Summed cross-entropy against distributions.

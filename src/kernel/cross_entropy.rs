@@ -7,7 +7,10 @@ use burn::tensor::{Int, Tensor};
 
 use super::composed;
 #[cfg(feature = "flex")]
-use super::{extension::KernelOps, has_kernels};
+use super::{
+    extension::{KernelOps, maybe},
+    has_kernels,
+};
 
 /// The target of a position that is not scored.
 pub const NOT_SCORED: i64 = -100;
@@ -32,4 +35,51 @@ pub fn cross_entropy_sum(
         return Tensor::from_dispatch(loss);
     }
     composed::cross_entropy_sum(logits, targets, label_smoothing)
+}
+
+/// What turns hidden states into scores of a vocabulary.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// `[d, vocab]`, or `[vocab, d]` when it is the table of embeddings.
+    pub weight: Tensor<2>,
+    /// Added to the scores, `[vocab]`.
+    pub bias: Option<Tensor<1>>,
+    /// The weight is `[vocab, d]`.
+    pub transposed: bool,
+}
+
+/// A loss over a vocabulary and what it was right about.
+#[derive(Clone, Debug)]
+pub struct HeadLoss {
+    /// Sum over the scored positions, `[1]`.
+    pub sum: Tensor<1>,
+    /// 1 for every scored position whose target has the highest score, else 0; `[N]`, without gradient.
+    pub right: Tensor<1>,
+}
+
+/// [`cross_entropy_sum`] of the scores that the head gives hidden states `[N, d]`, without ever holding all of
+/// them: rows are taken in tiles, and only scored ones. Of equal scores the first counts as the highest.
+pub fn head_loss(
+    hidden: Tensor<2>,
+    head: Head,
+    targets: Tensor<1, Int>,
+    label_smoothing: f64,
+) -> HeadLoss {
+    #[cfg(feature = "flex")]
+    if has_kernels(&hidden) {
+        let positions = hidden.dims()[0];
+        let out = Dispatch::head_loss(
+            hidden.into_dispatch(),
+            head.weight.into_dispatch(),
+            maybe(head.bias),
+            targets.into_dispatch(),
+            (label_smoothing, head.transposed),
+        );
+        let out = Tensor::<1>::from_dispatch(out);
+        return HeadLoss {
+            sum: out.clone().narrow(0, 0, 1),
+            right: out.detach().narrow(0, 1, positions),
+        };
+    }
+    composed::head_loss(hidden, head, targets, label_smoothing)
 }

@@ -8,14 +8,14 @@ use burn::backend::autodiff::{
     ops::{Backward, Ops},
 };
 use burn::backend::{
-    Backend,
+    Backend, TensorMetadata,
     tensor::{FloatTensor, IntTensor},
 };
 
 use super::extension::{
-    AttentionSaved, AttentionSettings, BackwardOps, KernelOps, Maybe, NormSettings,
+    AttentionSaved, AttentionSettings, BackwardOps, HeadLossSaved, KernelOps, Maybe, NormSettings,
 };
-use super::{Activation, DropKey};
+use super::{Activation, ConvolutionSettings, DropKey};
 
 /// The derivative of an operation with `N` float inputs.
 pub(super) trait Derivative<B: Backend, const N: usize>:
@@ -147,6 +147,18 @@ impl<B: BackwardOps> Derivative<B, 1> for CrossEntropy<B> {
 }
 
 #[derive(Clone, Debug)]
+pub(super) struct HeadLoss<B: Backend>(pub(super) HeadLossSaved<B>);
+
+impl<B: BackwardOps, const N: usize> Derivative<B, N> for HeadLoss<B> {
+    fn gradients(self, grad: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N] {
+        let Self(saved) = self;
+        let all = [Some(saved.hidden), Some(saved.weight), saved.bias];
+        let all = all.into_iter().zip(wanted);
+        first(all.map(|(x, wanted)| x.filter(|_| wanted).map(|x| B::scaled(x, grad.clone()))))
+    }
+}
+
+#[derive(Clone, Debug)]
 pub(super) struct Rotated<B: Backend> {
     pub(super) cos: FloatTensor<B>,
     pub(super) sin: FloatTensor<B>,
@@ -172,5 +184,27 @@ pub(super) struct Rows<B: Backend>(pub(super) IntTensor<B>, pub(super) usize);
 impl<B: BackwardOps> Derivative<B, 1> for Rows<B> {
     fn gradients(self, grad: FloatTensor<B>, _: [bool; 1]) -> [Option<FloatTensor<B>>; 1] {
         [Some(B::rows_backward(self.0, grad, self.1))]
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Convolved<B: Backend> {
+    pub(super) x: FloatTensor<B>,
+    pub(super) weight: FloatTensor<B>,
+    pub(super) settings: ConvolutionSettings,
+}
+
+impl<B: BackwardOps> Derivative<B, 2> for Convolved<B> {
+    fn gradients(self, grad: FloatTensor<B>, wanted: [bool; 2]) -> [Option<FloatTensor<B>>; 2] {
+        let Self {
+            x,
+            weight,
+            settings,
+        } = self;
+        let (input, window) = (x.shape().dims(), weight.shape().dims());
+        let of_input =
+            wanted[0].then(|| B::convolved_input_gradient(weight, grad.clone(), input, settings));
+        let of_weight = wanted[1].then(|| B::convolved_weight_gradient(x, grad, window, settings));
+        [of_input, of_weight]
     }
 }

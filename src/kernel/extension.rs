@@ -11,7 +11,7 @@ use burn::backend::{
 
 use burn::tensor::Tensor;
 
-use super::{Activation, DropKey};
+use super::{Activation, ConvolutionSettings, DropKey};
 
 /// A float tensor that may be absent.
 #[derive(Clone, Debug, ExtensionType)]
@@ -105,6 +105,19 @@ pub struct AttentionGradients<B: Backend> {
     pub bias: Option<FloatTensor<B>>,
 }
 
+/// The loss of a head with its gradients.
+#[derive(Clone, Debug)]
+pub struct HeadLossSaved<B: Backend> {
+    /// The sum of the losses, then a flag for every position.
+    pub out: FloatTensor<B>,
+    /// Gradient of the hidden states.
+    pub hidden: FloatTensor<B>,
+    /// Gradient of the head's matrix.
+    pub weight: FloatTensor<B>,
+    /// Gradient of its bias, when there is one.
+    pub bias: Option<FloatTensor<B>>,
+}
+
 /// The fused operations that a backend provides to itself: the backward half, which is never dispatched.
 pub trait BackwardOps: Backend {
     /// `xᵀ·grad` over all positions: `[.., d_in]` and `[.., d_out]` to `[d_in, d_out]`.
@@ -152,13 +165,36 @@ pub trait BackwardOps: Backend {
         targets: IntTensor<Self>,
         label_smoothing: f64,
     ) -> [FloatTensor<Self>; 2];
-    /// `x·factor` with factor `[1]`.
+    /// [`KernelOps::head_loss`] with the gradients of its sum; `settings` are label smoothing and whether the
+    /// weight is transposed.
+    fn head_loss_saving(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: Maybe<Self>,
+        targets: IntTensor<Self>,
+        settings: (f64, bool),
+    ) -> HeadLossSaved<Self>;
+    /// `x·factor` with the first element of `factor`.
     fn scaled(x: FloatTensor<Self>, factor: FloatTensor<Self>) -> FloatTensor<Self>;
     /// The gradient's rows added into a table of `rows` rows.
     fn rows_backward(
         ids: IntTensor<Self>,
         grad: FloatTensor<Self>,
         rows: usize,
+    ) -> FloatTensor<Self>;
+    /// The gradient of a convolution's images, whose shape is `input`.
+    fn convolved_input_gradient(
+        weight: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        input: [usize; 4],
+        settings: ConvolutionSettings,
+    ) -> FloatTensor<Self>;
+    /// The gradient of its weights, whose shape is `weight`.
+    fn convolved_weight_gradient(
+        x: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        weight: [usize; 4],
+        settings: ConvolutionSettings,
     ) -> FloatTensor<Self>;
 }
 
@@ -225,4 +261,21 @@ pub trait KernelOps: Backend {
 
     /// Rows of a table.
     fn rows(weight: FloatTensor<Self>, ids: IntTensor<Self>) -> FloatTensor<Self>;
+
+    /// Summed cross-entropy of the scores `hidden·weight + bias`, then a flag for every position whose target has
+    /// the highest score: `[1 + positions]`. `settings` are label smoothing and whether the weight is transposed.
+    fn head_loss(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        #[extension_type] bias: Maybe<Self>,
+        targets: IntTensor<Self>,
+        settings: (f64, bool),
+    ) -> FloatTensor<Self>;
+
+    /// 2-D convolution.
+    fn convolved(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        settings: ConvolutionSettings,
+    ) -> FloatTensor<Self>;
 }

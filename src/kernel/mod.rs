@@ -9,6 +9,7 @@
 mod activation;
 mod attention;
 pub mod composed;
+mod convolution;
 mod cross_entropy;
 #[cfg(feature = "flex")]
 mod derivative;
@@ -21,13 +22,17 @@ pub mod flex;
 mod linear;
 mod norm;
 mod optim;
+pub mod profile;
 mod rotary;
 #[cfg(feature = "flex")]
 mod tracked;
 
 pub use activation::{Activation, activate, gated};
 pub use attention::{AttentionMask, AttentionOptions, attention};
-pub use cross_entropy::{NOT_SCORED, cross_entropy_sum, soft_cross_entropy_sum};
+pub use convolution::{ConvolutionSettings, convolution};
+pub use cross_entropy::{
+    Head, HeadLoss, NOT_SCORED, cross_entropy_sum, head_loss, soft_cross_entropy_sum,
+};
 pub use dropout::{DropKey, drop_path, dropout};
 pub use embedding::embedding;
 pub use linear::{add, linear, linear_transposed};

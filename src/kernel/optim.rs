@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 
 use super::composed;
 #[cfg(feature = "flex")]
-use super::{flex, has_kernels};
+use super::{flex, has_kernels, profile::timed};
 
 /// The numbers of one AdamW step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,8 +61,8 @@ pub fn adamw_step<const D: usize>(
     if all_plain([&param, &grad, &moment_1, &moment_2]) {
         let moments = [primitive(moment_1), primitive(moment_2)];
         let (param, grad) = (primitive(param), primitive(grad));
-        let [param, moment_1, moment_2] =
-            flex::optim::adamw_step(param, grad, moments, args).map(Tensor::from_primitive::<Flex>);
+        let step = || flex::optim::adamw_step(param, grad, moments, args);
+        let [param, moment_1, moment_2] = timed("AdamW", step).map(Tensor::from_primitive::<Flex>);
         return (param, moment_1, moment_2);
     }
     composed::adamw_step(param, grad, moment_1, moment_2, args)
@@ -72,7 +72,8 @@ pub fn adamw_step<const D: usize>(
 pub fn sum_of_squares<const D: usize>(x: &Tensor<D>) -> f64 {
     #[cfg(feature = "flex")]
     if all_plain([x]) {
-        return flex::optim::sum_of_squares(primitive(x.clone()));
+        let x = primitive(x.clone());
+        return timed("norm of gradients", || flex::optim::sum_of_squares(x));
     }
     composed::sum_of_squares(x.clone())
 }
@@ -81,7 +82,8 @@ pub fn sum_of_squares<const D: usize>(x: &Tensor<D>) -> f64 {
 pub fn scale<const D: usize>(x: Tensor<D>, factor: f64) -> Tensor<D> {
     #[cfg(feature = "flex")]
     if all_plain([&x]) {
-        let x = flex::optim::scale(primitive(x), factor as f32);
+        let x = primitive(x);
+        let x = timed("scaling", || flex::optim::scale(x, factor as f32));
         return Tensor::from_primitive::<Flex>(x);
     }
     x * factor

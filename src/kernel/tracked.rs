@@ -12,11 +12,11 @@ use burn::backend::{
 };
 
 use super::derivative::{
-    Activated, Add, Attention, CrossEntropy, Derivative, Dropped, Gated, Linear, Norm, Rotated,
-    Rows, Step,
+    Activated, Add, Attention, Convolved, CrossEntropy, Derivative, Dropped, Gated, HeadLoss,
+    Linear, Norm, Rotated, Rows, Step,
 };
 use super::extension::{AttentionSettings, BackwardOps, KernelOps, Maybe, MaybeMask, NormSettings};
-use super::{Activation, DropKey};
+use super::{Activation, ConvolutionSettings, DropKey};
 
 /// Registers an operation. `run(true)` gives the output and what the derivative needs; `run(false)` may leave
 /// that out, since no input is tracked.
@@ -220,6 +220,50 @@ impl<B: KernelOps + BackwardOps, S: CheckpointStrategy> KernelOps for Autodiff<B
             let weight = weight.into_primitive();
             let saved = Rows::<B>(ids.clone(), weight.shape()[0]);
             (B::rows(weight, ids), Some(saved))
+        })
+    }
+
+    fn head_loss(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: Maybe<Self>,
+        targets: IntTensor<Self>,
+        settings: (f64, bool),
+    ) -> FloatTensor<Self> {
+        let (hidden_node, weight_node) = (hidden.node(), weight.node());
+        let (hidden, weight) = (hidden.into_primitive(), weight.into_primitive());
+        let run = |bias: Maybe<B>, on: bool| {
+            if on {
+                let saved = B::head_loss_saving(hidden, weight, bias, targets, settings);
+                (saved.out.clone(), Some(HeadLoss(saved)))
+            } else {
+                (B::head_loss(hidden, weight, bias, targets, settings), None)
+            }
+        };
+        match bias {
+            Maybe::None => {
+                track::<B, S, _, _>([hidden_node, weight_node], |on| run(Maybe::None, on))
+            }
+            Maybe::Some(bias) => {
+                let nodes = [hidden_node, weight_node, bias.node()];
+                track::<B, S, _, _>(nodes, |on| run(Maybe::Some(bias.into_primitive()), on))
+            }
+        }
+    }
+
+    fn convolved(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        settings: ConvolutionSettings,
+    ) -> FloatTensor<Self> {
+        track::<B, S, _, _>([x.node(), weight.node()], |_| {
+            let (x, weight) = (x.into_primitive(), weight.into_primitive());
+            let saved = Convolved::<B> {
+                x: x.clone(),
+                weight: weight.clone(),
+                settings,
+            };
+            (B::convolved(x, weight, settings), Some(saved))
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use burn::module::{Module, Param};
-use burn::tensor::Tensor;
+use burn::tensor::{Int, Tensor};
 
 /// Scores of the vocabulary for single positions: dense, GELU, norm, product (Devlin et al. 2018, released code).
 #[derive(Module, Debug)]
@@ -37,21 +37,50 @@ impl MlmHead {
 
     /// Hidden states `[1, n, d_model]` of some positions → scores `[n, vocab]`.
     pub fn forward(&self, hidden: Tensor<3>, encoder: &Encoder) -> Tensor<2> {
+        let (x, head) = (self.transformed(hidden), self.head(encoder));
+        let scores = match head.transposed {
+            true => kernel::linear_transposed(x, head.weight),
+            false => kernel::linear(x, head.weight, head.bias.clone()),
+        };
+        let [_, n, vocab] = scores.dims();
+        let scores = scores.reshape([n, vocab]);
+        match head.bias.filter(|_| head.transposed) {
+            Some(bias) => scores + bias.unsqueeze(),
+            None => scores,
+        }
+    }
+
+    /// The loss of the scores of positions `[1, n, d_model]` against their targets `[n]`.
+    pub fn loss(
+        &self,
+        hidden: Tensor<3>,
+        encoder: &Encoder,
+        targets: Tensor<1, Int>,
+    ) -> kernel::HeadLoss {
+        let x = self.transformed(hidden);
+        let [_, n, d] = x.dims();
+        kernel::head_loss(x.reshape([n, d]), self.head(encoder), targets, 0.0)
+    }
+
+    fn transformed(&self, hidden: Tensor<3>) -> Tensor<3> {
         let x = match &self.transform {
             Some(transform) => kernel::activate(transform.forward(hidden), Activation::Gelu),
             None => hidden,
         };
-        let x = match &self.norm {
+        match &self.norm {
             Some(norm) => norm.forward(x),
             None => x,
-        };
-        let scores = match (&self.product, &self.bias) {
-            (Some(product), _) => product.forward(x),
-            (None, Some(bias)) => encoder.embedding.logits(x) + bias.val().reshape([1, 1, -1]),
-            (None, None) => encoder.embedding.logits(x),
-        };
-        let [_, n, vocab] = scores.dims();
-        scores.reshape([n, vocab])
+        }
+    }
+
+    fn head(&self, encoder: &Encoder) -> kernel::Head {
+        match &self.product {
+            Some(product) => product.head(),
+            None => kernel::Head {
+                bias: self.bias.as_ref().map(Param::val),
+                ..encoder.embedding.head()
+            },
+        }
     }
 }
 

@@ -6,10 +6,9 @@
 //! goes with group norm.
 
 use super::init::Init;
+use crate::kernel::{self, ConvolutionSettings};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use burn::tensor::module::conv2d;
-use burn::tensor::ops::ConvOptions;
 
 /// Added to the variance of standardised weights.
 const EPS: f64 = 1e-8;
@@ -69,13 +68,11 @@ impl Convolution {
         } else {
             weight
         };
-        let (stride, padding) = ([self.stride; 2], [self.padding; 2]);
-        conv2d(
-            x,
-            weight,
-            None,
-            ConvOptions::new(stride, padding, [1, 1], 1),
-        )
+        let settings = ConvolutionSettings {
+            stride: self.stride,
+            padding: self.padding,
+        };
+        kernel::convolution(x, weight, settings)
     }
 }
 

@@ -42,6 +42,15 @@ impl Embedding {
         }
     }
 
+    /// The table as a head: scores of tokens by their vectors.
+    pub fn head(&self) -> kernel::Head {
+        kernel::Head {
+            weight: self.weight.val(),
+            bias: None,
+            transposed: true,
+        }
+    }
+
     /// The tied product onto the vocabulary: `[batch, seq, d_model]` → `[batch, seq, vocab]`.
     pub fn logits(&self, x: Tensor<3>) -> Tensor<3> {
         kernel::linear_transposed(x, self.weight.val())

@@ -23,6 +23,15 @@ impl Linear {
         }
     }
 
+    /// The map as a head that scores classes or tokens.
+    pub fn head(&self) -> kernel::Head {
+        kernel::Head {
+            weight: self.weight.val(),
+            bias: self.bias.as_ref().map(Param::val),
+            transposed: false,
+        }
+    }
+
     /// `[batch, seq, d_in]` → `[batch, seq, d_out]`.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         kernel::linear(x, self.weight.val(), self.bias.as_ref().map(Param::val))

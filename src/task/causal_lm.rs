@@ -6,13 +6,13 @@
 use super::output::{StepOutput, Sum};
 use super::{Task, host};
 use crate::data::batch::{Batch, TextBatch};
-use crate::kernel;
+use crate::kernel::HeadLoss;
 use crate::model::Decoder;
 use crate::model::decoder::DecoderInput;
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use serde::{Deserialize, Serialize};
 
@@ -54,13 +54,16 @@ impl CausalLm {
         }
     }
 
-    /// Logits `[rows·cols, vocab]` of some texts.
-    fn logits(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Tensor<2> {
+    /// The loss of some texts.
+    fn loss(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> HeadLoss {
         let hidden = self.model.forward(input(texts, device), None, pass);
-        let [rows, cols, _] = hidden.dims();
-        let logits = self.model.logits(hidden);
-        let vocab = logits.dims()[2];
-        logits.reshape([rows * cols, vocab])
+        let targets = host::vector(&texts.targets, device);
+        let smoothing = if pass.trains() {
+            self.label_smoothing
+        } else {
+            0.0
+        };
+        self.model.loss(hidden, targets, smoothing)
     }
 
     fn device(&self) -> Device {
@@ -104,16 +107,14 @@ impl TrainStep for CausalLm {
     fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
         let (device, texts) = (self.device(), host::texts(&batch));
         let pass = host::training_pass(&batch, self.seed);
-        let logits = self.logits(texts, &device, &pass);
-        let targets = host::vector(&texts.targets, &device);
-        let sum = kernel::cross_entropy_sum(logits, targets, self.label_smoothing);
+        let sum = self.loss(texts, &device, &pass).sum;
         let output = StepOutput {
             loss: Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64),
             items: texts.inputs.len() as u64,
             ..StepOutput::default()
         };
         let loss = sum / batch.step_scored.max(1) as f64;
-        TrainOutput::new(self, loss.backward(), output)
+        host::trained(self, loss, output)
     }
 }
 
@@ -123,35 +124,30 @@ impl InferenceStep for CausalLm {
 
     fn step(&self, batch: Batch) -> StepOutput {
         let (device, texts) = (self.device(), host::texts(&batch));
-        let logits = self.logits(texts, &device, &Pass::evaluation());
+        let loss = self.loss(texts, &device, &Pass::evaluation());
         let mut output = StepOutput {
             items: texts.inputs.len() as u64,
             ..StepOutput::default()
         };
         if self.exact_match {
-            let best: Vec<i64> = logits.clone().argmax(1).into_data().iter::<i64>().collect();
-            let (tokens, rows) = right(&best, texts);
+            let hits: Vec<f32> = loss.right.into_data().iter::<f32>().collect();
+            let (tokens, rows) = right(&hits, texts);
             output.metrics.insert("accuracy", tokens);
             output.metrics.insert("exact_match", rows);
         }
-        let targets = host::vector(&texts.targets, &device);
-        let sum = kernel::cross_entropy_sum(logits, targets, 0.0);
-        output.loss = Sum::new(host::scalar(sum), batch.scored as f64);
+        output.loss = Sum::new(host::scalar(loss.sum), batch.scored as f64);
         output
     }
 }
 
 /// Scored tokens that are the likeliest ones, and rows in which all are: a row is then what greedy
 /// decoding gives.
-fn right(best: &[i64], texts: &TextBatch) -> (Sum, Sum) {
+fn right(hits: &[f32], texts: &TextBatch) -> (Sum, Sum) {
     let (mut tokens, mut rows) = (Sum::default(), Sum::default());
-    for (best, targets) in best
-        .chunks(texts.cols)
-        .zip(texts.targets.chunks(texts.cols))
-    {
-        let scored = || best.iter().zip(targets).filter(|(_, t)| **t >= 0);
-        let hits = scored().filter(|(b, t)| **b == i64::from(**t)).count();
-        let all = scored().count();
+    let targets = texts.targets.chunks(texts.cols);
+    for (hits, targets) in hits.chunks(texts.cols).zip(targets) {
+        let all = targets.iter().filter(|t| **t >= 0).count();
+        let hits = hits.iter().filter(|hit| **hit > 0.0).count();
         tokens += Sum::new(hits as f64, all as f64);
         if all > 0 {
             rows += Sum::new(f64::from(u8::from(hits == all)), 1.0);

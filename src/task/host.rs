@@ -1,10 +1,13 @@
 //! From batches of the host to tensors, and from tensors to numbers: what every task does alike.
 
-use super::output::Sum;
+use super::output::{StepOutput, Sum};
 use crate::data::batch::{Batch, Content, ImageBatch, PairBatch, TextBatch};
 use crate::evaluate::classification::Confusion;
+use crate::kernel::{HeadLoss, profile};
 use crate::nn::pass::{Draws, Pass};
+use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::train::TrainOutput;
 
 /// Ids `[rows, cols]`.
 pub(super) fn matrix(values: &[i32], cols: usize, device: &Device) -> Tensor<2, Int> {
@@ -20,6 +23,13 @@ pub(super) fn vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
 /// The value of a sum.
 pub(super) fn scalar(x: Tensor<1>) -> f64 {
     f64::from(x.into_scalar::<f32>())
+}
+
+/// How many of the scored positions a head was right about; those with a target below 0 are not scored.
+pub(super) fn right(loss: &HeadLoss, targets: &[i32]) -> Sum {
+    let scored = targets.iter().filter(|t| **t >= 0).count();
+    let right = loss.right.clone().sum().into_scalar::<f32>();
+    Sum::new(f64::from(right), scored as f64)
 }
 
 /// How many of the scored rows `[n, classes]` have their highest score at the target; rows with a target below 0
@@ -62,6 +72,16 @@ pub(super) fn mean(
         .collect();
     let weights = Tensor::<3>::from_data(TensorData::new(weights, [rows, cols, 1]), device);
     (hidden * weights).sum_dim(1).reshape([rows, d])
+}
+
+/// What a training step gives: the gradients of its loss, and what is written down of it.
+pub(super) fn trained<M: Module>(
+    model: &M,
+    loss: Tensor<1>,
+    output: StepOutput,
+) -> TrainOutput<StepOutput> {
+    let gradients = profile::timed(profile::BACKWARD, || loss.backward());
+    TrainOutput::new(model, gradients, output)
 }
 
 /// A training pass with the draws of a batch's rows.

@@ -8,7 +8,7 @@ use super::output::{StepOutput, Sum};
 use super::{Task, host};
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::masking::{MaskedView, MaskingConfig, Pairs};
-use crate::kernel;
+use crate::kernel::{self, HeadLoss};
 use crate::model::ModelInputs;
 use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};
 use crate::model::heads::{self, MlmHead};
@@ -63,9 +63,9 @@ pub struct MaskedLm {
     seed: u64,
 }
 
-/// What a forward pass gives: scores of the scored positions `[scored, vocab]`, and of the pairs `[rows, 2]`.
+/// What a forward pass gives: the loss of the scored positions, and scores of the pairs `[rows, 2]`.
 struct Scores {
-    tokens: Tensor<2>,
+    tokens: HeadLoss,
     pairs: Option<Tensor<2>>,
 }
 
@@ -88,13 +88,7 @@ impl MaskedLm {
         let hidden = self
             .model
             .forward(input(texts, device), &Pass::evaluation());
-        self.tokens(hidden, positions, device)
-    }
-
-    fn tokens(&self, hidden: Tensor<3>, positions: &[i32], device: &Device) -> Tensor<2> {
-        let [rows, cols, d] = hidden.dims();
-        let places = host::matrix(positions, positions.len(), device);
-        let picked = kernel::embedding(hidden.reshape([rows * cols, d]), places);
+        let picked = at(hidden, positions, device);
         self.head.forward(picked, &self.model)
     }
 
@@ -104,8 +98,11 @@ impl MaskedLm {
             .pair_head
             .as_ref()
             .map(|head| heads::classes(head, self.model.pooled(hidden.clone())));
+        let (places, targets) = scored(texts);
+        let targets = host::vector(&targets, device);
+        let picked = at(hidden, &places, device);
         Scores {
-            tokens: self.tokens(hidden, &scored(texts).0, device),
+            tokens: self.head.loss(picked, &self.model, targets),
             pairs,
         }
     }
@@ -122,8 +119,8 @@ impl MaskedLm {
         };
         output
             .metrics
-            .insert("mlm_accuracy", host::hits(&scores.tokens, &targets));
-        let tokens = kernel::cross_entropy_sum(scores.tokens, host::vector(&targets, &device), 0.0);
+            .insert("mlm_accuracy", host::right(&scores.tokens, &targets));
+        let tokens = scores.tokens.sum;
         output.loss = Sum::new(host::scalar(tokens.clone().detach()), batch.scored as f64);
         let pairs = scores
             .pairs
@@ -143,6 +140,13 @@ impl MaskedLm {
             });
         (tokens, pairs, output)
     }
+}
+
+/// Hidden states `[1, n, d_model]` at some positions of `[rows, cols, d_model]`, each counted through all rows.
+fn at(hidden: Tensor<3>, positions: &[i32], device: &Device) -> Tensor<3> {
+    let [rows, cols, d] = hidden.dims();
+    let places = host::matrix(positions, positions.len(), device);
+    kernel::embedding(hidden.reshape([rows * cols, d]), places)
 }
 
 /// The encoder's input from texts of the host.
@@ -180,7 +184,7 @@ impl TrainStep for MaskedLm {
         if let Some(pairs) = pairs {
             loss = loss + pairs / batch.step_rows.max(1) as f64;
         }
-        TrainOutput::new(self, loss.backward(), output)
+        host::trained(self, loss, output)
     }
 }
 

@@ -8,7 +8,7 @@ use super::output::{StepOutput, Sum};
 use super::{Task, TranslationConfig, host, translation};
 use crate::data::batch::{Batch, PairBatch};
 use crate::data::{NOT_SCORED, Shape};
-use crate::kernel;
+use crate::kernel::HeadLoss;
 use crate::model::decoder::DecoderInput;
 use crate::model::{Decoder, DecoderConfig, ModelInputs};
 use crate::nn::pass::Pass;
@@ -57,22 +57,19 @@ impl PrefixLm {
         self.bidirectional_source
     }
 
-    fn logits(
-        &self,
-        pairs: &PairBatch,
-        joined: &Joined,
-        device: &Device,
-        pass: &Pass,
-    ) -> Tensor<2> {
+    fn loss(&self, pairs: &PairBatch, joined: &Joined, device: &Device, pass: &Pass) -> HeadLoss {
         let mut input = DecoderInput::new(host::matrix(&joined.inputs, joined.cols, device));
         if self.bidirectional_source {
             input.blocked = Some(prefix_mask(&pairs.source_lengths, joined.cols, device));
         }
         let hidden = self.model.forward(input, None, pass);
-        let [rows, cols, _] = hidden.dims();
-        let logits = self.model.logits(hidden);
-        let vocab = logits.dims()[2];
-        logits.reshape([rows * cols, vocab])
+        let targets = host::vector(&joined.targets, device);
+        let smoothing = if pass.trains() {
+            self.label_smoothing
+        } else {
+            0.0
+        };
+        self.model.loss(hidden, targets, smoothing)
     }
 
     fn device(&self) -> Device {
@@ -133,16 +130,14 @@ impl TrainStep for PrefixLm {
         let (pairs, device) = (host::pairs(&batch), self.device());
         let joined = joined(pairs);
         let pass = host::training_pass(&batch, self.seed);
-        let logits = self.logits(pairs, &joined, &device, &pass);
-        let targets = host::vector(&joined.targets, &device);
-        let sum = kernel::cross_entropy_sum(logits, targets, self.label_smoothing);
+        let sum = self.loss(pairs, &joined, &device, &pass).sum;
         let output = StepOutput {
             loss: Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64),
             items: translation::tokens(pairs),
             ..StepOutput::default()
         };
         let loss = sum / batch.step_scored.max(1) as f64;
-        TrainOutput::new(self, loss.backward(), output)
+        host::trained(self, loss, output)
     }
 }
 
@@ -153,16 +148,15 @@ impl InferenceStep for PrefixLm {
     fn step(&self, batch: Batch) -> StepOutput {
         let (pairs, device) = (host::pairs(&batch), self.device());
         let joined = joined(pairs);
-        let logits = self.logits(pairs, &joined, &device, &Pass::evaluation());
+        let loss = self.loss(pairs, &joined, &device, &Pass::evaluation());
         let mut output = StepOutput {
             items: translation::tokens(pairs),
             ..StepOutput::default()
         };
         output
             .metrics
-            .insert("accuracy", host::hits(&logits, &joined.targets));
-        let sum = kernel::cross_entropy_sum(logits, host::vector(&joined.targets, &device), 0.0);
-        output.loss = Sum::new(host::scalar(sum), batch.scored as f64);
+            .insert("accuracy", host::right(&loss, &joined.targets));
+        output.loss = Sum::new(host::scalar(loss.sum), batch.scored as f64);
         output
     }
 }

@@ -127,7 +127,7 @@ impl TrainStep for TextClassification {
         let sum = kernel::cross_entropy_sum(scores, targets, self.label_smoothing);
         output.loss = Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64);
         let loss = sum / batch.step_scored.max(1) as f64;
-        TrainOutput::new(self, loss.backward(), output)
+        host::trained(self, loss, output)
     }
 }
 

@@ -4,12 +4,12 @@
 use super::output::{StepOutput, Sum};
 use super::{Task, host};
 use crate::data::batch::{Batch, PairBatch};
-use crate::kernel;
+use crate::kernel::HeadLoss;
 use crate::model::EncoderDecoder;
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use serde::{Deserialize, Serialize};
 
@@ -52,18 +52,21 @@ impl Translation {
         }
     }
 
-    /// Scores of the vocabulary `[rows·cols, vocab]`.
-    fn logits(&self, pairs: &PairBatch, device: &Device, pass: &Pass) -> Tensor<2> {
+    /// The loss of some pairs.
+    fn loss(&self, pairs: &PairBatch, device: &Device, pass: &Pass) -> HeadLoss {
         let source = host::matrix(&pairs.source, pairs.source_cols, device);
         let filled = pairs.source_lengths.iter().any(|n| *n < pairs.source_cols);
         let lengths = filled.then(|| pairs.source_lengths.clone());
         let source = self.model.encode(source, lengths, pass);
         let inputs = host::matrix(&pairs.inputs, pairs.target_cols, device);
         let hidden = self.model.decode(inputs, &source, None, pass);
-        let [rows, cols, _] = hidden.dims();
-        let logits = self.model.logits(hidden);
-        let vocab = logits.dims()[2];
-        logits.reshape([rows * cols, vocab])
+        let targets = host::vector(&pairs.targets, device);
+        let smoothing = if pass.trains() {
+            self.label_smoothing
+        } else {
+            0.0
+        };
+        self.model.loss(hidden, targets, smoothing)
     }
 }
 
@@ -80,16 +83,15 @@ impl TrainStep for Translation {
     fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
         let pairs = host::pairs(&batch);
         let device = self.model.embedding.weight.val().device();
-        let logits = self.logits(pairs, &device, &host::training_pass(&batch, self.seed));
-        let targets = host::vector(&pairs.targets, &device);
-        let sum = kernel::cross_entropy_sum(logits, targets, self.label_smoothing);
+        let pass = host::training_pass(&batch, self.seed);
+        let sum = self.loss(pairs, &device, &pass).sum;
         let output = StepOutput {
             loss: Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64),
             items: tokens(pairs),
             ..StepOutput::default()
         };
         let loss = sum / batch.step_scored.max(1) as f64;
-        TrainOutput::new(self, loss.backward(), output)
+        host::trained(self, loss, output)
     }
 }
 
@@ -100,16 +102,15 @@ impl InferenceStep for Translation {
     fn step(&self, batch: Batch) -> StepOutput {
         let pairs = host::pairs(&batch);
         let device = self.model.embedding.weight.val().device();
-        let logits = self.logits(pairs, &device, &Pass::evaluation());
+        let loss = self.loss(pairs, &device, &Pass::evaluation());
         let mut output = StepOutput {
             items: tokens(pairs),
             ..StepOutput::default()
         };
         output
             .metrics
-            .insert("accuracy", host::hits(&logits, &pairs.targets));
-        let sum = kernel::cross_entropy_sum(logits, host::vector(&pairs.targets, &device), 0.0);
-        output.loss = Sum::new(host::scalar(sum), batch.scored as f64);
+            .insert("accuracy", host::right(&loss, &pairs.targets));
+        output.loss = Sum::new(host::scalar(loss.sum), batch.scored as f64);
         output
     }
 }

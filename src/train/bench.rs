@@ -6,7 +6,9 @@ use super::schedule::ScheduleConfig;
 use super::{gradients, optim, parameters};
 use crate::data::{Source, loader};
 use crate::error::{Error, Result};
+use crate::kernel::profile::{self, Spent};
 use crate::task::Task;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -22,10 +24,12 @@ pub struct Bench<'a> {
     pub seed: u64,
     /// Training items.
     pub train: Arc<dyn Source>,
+    /// Whether to find out where the time goes.
+    pub profile: bool,
 }
 
 /// Figures of a measurement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Measure {
     /// Parameters of the model.
     pub params: usize,
@@ -39,6 +43,59 @@ pub struct Measure {
     pub loss_first: f64,
     /// Loss of the last step.
     pub loss_last: f64,
+    /// Where the time went, when it was asked for.
+    pub profile: Option<Profile>,
+}
+
+/// Where the time of a step goes, in milliseconds a step.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// The parts of a step in their order, waiting for data included. They are all of it.
+    pub parts: Vec<(&'static str, f64)>,
+    /// Kernels by their time, with how often each runs in a step; what is not in them is Burn's own operations.
+    pub kernels: Vec<(&'static str, f64, f64)>,
+}
+
+/// Sums of the times of the parts.
+#[derive(Default)]
+struct Parts {
+    data: f64,
+    passes: f64,
+    clipping: f64,
+    update: f64,
+}
+
+/// Adds what `work` takes to a sum.
+fn counted<T>(sum: &mut f64, work: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let done = work();
+    *sum += began.elapsed().as_secs_f64();
+    done
+}
+
+impl Parts {
+    fn profile(&self, mut spent: BTreeMap<&'static str, Spent>, steps: usize) -> Profile {
+        let each = |seconds: f64| seconds * 1e3 / steps as f64;
+        let backward = spent.remove(profile::BACKWARD).unwrap_or_default();
+        let backward = backward.time.as_secs_f64();
+        let parts = [
+            ("data", self.data),
+            ("forward", self.passes - backward),
+            ("backward", backward),
+            ("clipping", self.clipping),
+            ("update", self.update),
+        ];
+        let kernel = |(name, spent): (&'static str, Spent)| {
+            let calls = spent.calls as f64 / steps as f64;
+            (name, calls, each(spent.time.as_secs_f64()))
+        };
+        let mut kernels: Vec<_> = spent.into_iter().map(kernel).collect();
+        kernels.sort_by(|a, b| b.2.total_cmp(&a.2));
+        Profile {
+            parts: parts.map(|(name, seconds)| (name, each(seconds))).to_vec(),
+            kernels,
+        }
+    }
 }
 
 /// Takes `warmup` steps, then times `steps`: forward, backward, clipping, update.
@@ -67,24 +124,36 @@ pub fn measure<M: Task>(
         0,
     );
     let (mut times, mut losses, mut items) = (Vec::new(), Vec::new(), 0);
+    let mut parts = Parts::default();
     for step in 0..all {
-        let Some(batches) = stream.next() else {
+        if step == warmup {
+            parts = Parts::default();
+            if bench.profile {
+                profile::start();
+            }
+        }
+        let Some(batches) = counted(&mut parts.data, || stream.next()) else {
             return Err(Error::run("the training data ended before the last step"));
         };
         let batches = batches?;
         let began = Instant::now();
-        let mut gradient = gradients::accumulate(&model, batches);
-        gradient.clip(&model, config.clip_norm);
+        let mut gradient = counted(&mut parts.passes, || gradients::accumulate(&model, batches));
+        counted(&mut parts.clipping, || {
+            gradient.clip(&model, config.clip_norm)
+        });
         let lr = bench
             .schedule
             .lr(bench.optimizer.lr(), step as u64, config.steps);
         losses.push(gradient.output.loss.mean());
         items = gradient.output.items;
-        model = model.optimize(&mut optimizer, lr.into(), gradient.gradients);
+        model = counted(&mut parts.update, || {
+            model.optimize(&mut optimizer, lr.into(), gradient.gradients)
+        });
         if step >= warmup {
             times.push(began.elapsed().as_secs_f64());
         }
     }
+    let profile = bench.profile.then(|| parts.profile(profile::stop(), steps));
     times.sort_by(f64::total_cmp);
     let median = times[times.len() / 2];
     Ok(Measure {
@@ -94,6 +163,7 @@ pub fn measure<M: Task>(
         peak_rss_mb: peak_rss_mb(),
         loss_first: losses[0],
         loss_last: losses[losses.len() - 1],
+        profile,
     })
 }
 

@@ -3,6 +3,8 @@
 
 mod attention;
 mod contracts;
+mod convolution;
+mod head_loss;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::kernel::{self, Activation, DropKey, composed};

@@ -60,6 +60,15 @@ impl WithSimd for Exponentials<'_> {
     }
 }
 
+/// What a row of scores says about its target.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scored {
+    /// Its loss.
+    pub loss: f32,
+    /// Its score is the highest; of equal ones, the first.
+    pub hit: bool,
+}
+
 /// One row: its loss; the row becomes the gradient.
 struct Row<'a> {
     row: &'a mut [f32],
@@ -68,10 +77,10 @@ struct Row<'a> {
 }
 
 impl WithSimd for Row<'_> {
-    type Output = f32;
+    type Output = Scored;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> f32 {
+    fn with_simd<S: Simd>(self, simd: S) -> Scored {
         let Self {
             row,
             target,
@@ -79,18 +88,22 @@ impl WithSimd for Row<'_> {
         } = self;
         if target == NOT_SCORED {
             row.fill(0.0);
-            return 0.0;
+            return Scored::default();
         }
         let vocab = row.len();
         let target = usize::try_from(target).ok().filter(|&t| t < vocab);
         let target = target.expect("a target is a token of the vocabulary or not scored");
         let picked = row[target];
         let [largest, sum, plain] = Exponentials(row).with_simd(simd);
+        let hit = picked == largest && !row[..target].contains(&1.0);
         let (factor, spread) = (1.0 / sum, smoothing / vocab as f32);
         row.iter_mut().for_each(|e| *e = *e * factor - spread);
         row[target] -= 1.0 - smoothing;
         let lse = largest + sum.ln();
-        lse - (1.0 - smoothing) * picked - spread * plain
+        Scored {
+            loss: lse - (1.0 - smoothing) * picked - spread * plain,
+            hit,
+        }
     }
 }
 
@@ -101,13 +114,13 @@ pub fn saving(logits: FlexTensor, targets: FlexTensor, smoothing: f64) -> [FlexT
     let [positions, vocab] = dims(&logits);
     assert_eq!(targets.len(), positions, "one target per row of logits");
     if let Some(rows) = slice_mut(&mut logits) {
-        let loss = all_rows(rows, vocab, &targets, smoothing);
-        return [total(&loss), logits];
+        let scored = score_rows(rows, vocab, &targets, smoothing);
+        return [total(&scored), logits];
     }
     let mut rows = output(positions * vocab);
     copy(slice(&logits), &mut rows);
-    let loss = all_rows(&mut rows, vocab, &targets, smoothing);
-    [total(&loss), tensor(rows, Shape::new([positions, vocab]))]
+    let scored = score_rows(&mut rows, vocab, &targets, smoothing);
+    [total(&scored), tensor(rows, Shape::new([positions, vocab]))]
 }
 
 /// The loss `[1]`.
@@ -116,14 +129,15 @@ pub fn total_only(logits: FlexTensor, targets: FlexTensor, smoothing: f64) -> Fl
     loss
 }
 
-fn all_rows(rows: &mut [f32], vocab: usize, targets: &[i64], smoothing: f64) -> Vec<f32> {
-    let mut losses = vec![0.0; targets.len()];
+/// Scores every row of `vocab` against its target; the rows become the gradients of the losses' sum.
+pub fn score_rows(rows: &mut [f32], vocab: usize, targets: &[i64], smoothing: f64) -> Vec<Scored> {
+    let mut scored = vec![Scored::default(); targets.len()];
     let smoothing = smoothing as f32;
     let per_piece = (PIECE / vocab.max(1)).max(1);
-    let work = |((rows, losses), targets): ((&mut [f32], &mut [f32]), &[i64])| {
-        let each = rows.chunks_exact_mut(vocab).zip(losses).zip(targets);
-        for ((row, loss), &target) in each {
-            *loss = run(Row {
+    let work = |((rows, scored), targets): ((&mut [f32], &mut [Scored]), &[i64])| {
+        let each = rows.chunks_exact_mut(vocab).zip(scored).zip(targets);
+        for ((row, scored), &target) in each {
+            *scored = run(Row {
                 row,
                 target,
                 smoothing,
@@ -131,14 +145,14 @@ fn all_rows(rows: &mut [f32], vocab: usize, targets: &[i64], smoothing: f64) -> 
         }
     };
     if rows.len() <= ALONE {
-        work(((rows, &mut losses), targets));
+        work(((rows, &mut scored), targets));
     } else {
         rows.par_chunks_mut(per_piece * vocab)
-            .zip(losses.par_chunks_mut(per_piece))
+            .zip(scored.par_chunks_mut(per_piece))
             .zip(targets.par_chunks(per_piece))
             .for_each(work);
     }
-    losses
+    scored
 }
 
 fn copy(from: &[f32], to: &mut [f32]) {
@@ -147,7 +161,7 @@ fn copy(from: &[f32], to: &mut [f32]) {
     });
 }
 
-fn total(losses: &[f32]) -> FlexTensor {
-    let sum: f64 = losses.iter().map(|&x| f64::from(x)).sum();
+fn total(scored: &[Scored]) -> FlexTensor {
+    let sum: f64 = scored.iter().map(|s| f64::from(s.loss)).sum();
     tensor(vec![sum as f32], [1])
 }

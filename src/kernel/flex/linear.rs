@@ -86,9 +86,14 @@ const ROWS: usize = 128;
 /// Sum over all but the last dimension.
 pub fn bias_gradient(grad: FlexTensor) -> FlexTensor {
     let grad = contiguous(grad);
-    let [rows, width] = as_rows(&grad);
-    if rows == 0 || width == 0 {
-        return tensor(vec![0.0; width], [width]);
+    let [_, width] = as_rows(&grad);
+    tensor(sum_of_rows(slice(&grad), width), [width])
+}
+
+/// The sum of the rows of this width.
+pub fn sum_of_rows(elements: &[f32], width: usize) -> Vec<f32> {
+    if elements.is_empty() || width == 0 {
+        return vec![0.0; width];
     }
     let partial = |chunk: &[f32]| {
         let mut sum = chunk[..width].to_vec();
@@ -97,7 +102,6 @@ pub fn bias_gradient(grad: FlexTensor) -> FlexTensor {
         }
         sum
     };
-    let elements = slice(&grad);
     let mut partials: Vec<Vec<f32>> = if elements.len() <= ALONE {
         elements.chunks(ROWS * width).map(partial).collect()
     } else {
@@ -108,7 +112,7 @@ pub fn bias_gradient(grad: FlexTensor) -> FlexTensor {
     for part in &rest {
         map_in_place(Sum, &mut sum, [part]);
     }
-    tensor(sum, [width])
+    sum
 }
 
 /// `x + y`, over the buffer of either that nothing else holds.

@@ -7,9 +7,11 @@ pub mod attention;
 pub mod attention_backward;
 pub mod attention_rows;
 pub mod buffer;
+pub mod convolution;
 pub mod cross_entropy;
 pub mod dropout;
 pub mod embedding;
+pub mod head_loss;
 pub mod linear;
 pub mod math;
 pub mod norm;
@@ -22,11 +24,13 @@ use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn_flex::{Flex, FlexTensor};
 
 use super::extension::{
-    AttentionGradients, AttentionSaved, AttentionSettings, BackwardOps, KernelOps, Maybe,
-    MaybeMask, NormSettings,
+    AttentionGradients, AttentionSaved, AttentionSettings, BackwardOps, HeadLossSaved, KernelOps,
+    Maybe, MaybeMask, NormSettings,
 };
-use super::{Activation, DropKey};
+use super::profile::timed;
+use super::{Activation, ConvolutionSettings, DropKey};
 use attention::Problem;
+use head_loss::Problem as HeadProblem;
 
 impl KernelOps for Flex {
     fn affine(
@@ -35,11 +39,13 @@ impl KernelOps for Flex {
         bias: Maybe<Self>,
         transposed: bool,
     ) -> FlexTensor {
-        linear::forward(x, weight, bias.into_option(), transposed)
+        timed("linear", || {
+            linear::forward(x, weight, bias.into_option(), transposed)
+        })
     }
 
     fn residual_add(x: FlexTensor, y: FlexTensor) -> FlexTensor {
-        linear::add(x, y)
+        timed("addition", || linear::add(x, y))
     }
 
     fn norm(
@@ -48,15 +54,17 @@ impl KernelOps for Flex {
         beta: Maybe<Self>,
         settings: NormSettings,
     ) -> FlexTensor {
-        norm::forward(x, gamma.into_option(), beta.into_option(), settings)
+        timed("norm", || {
+            norm::forward(x, gamma.into_option(), beta.into_option(), settings)
+        })
     }
 
     fn activation(x: FlexTensor, activation: Activation) -> FlexTensor {
-        activation::forward(x, activation)
+        timed("activation", || activation::forward(x, activation))
     }
 
     fn gated(gate: FlexTensor, up: FlexTensor, activation: Activation) -> FlexTensor {
-        activation::gated(gate, up, activation)
+        timed("gated product", || activation::gated(gate, up, activation))
     }
 
     fn fused_attention(
@@ -67,12 +75,14 @@ impl KernelOps for Flex {
         blocked: MaybeMask<Self>,
         settings: AttentionSettings,
     ) -> FlexTensor {
-        let [out, _] = attention::forward(&Problem::new([q, k, v], bias, blocked, settings));
-        out
+        timed("attention", || {
+            let [out, _] = attention::forward(&Problem::new([q, k, v], bias, blocked, settings));
+            out
+        })
     }
 
     fn dropped(x: FlexTensor, key: DropKey, rows: bool) -> FlexTensor {
-        dropout::forward(x, key, rows)
+        timed("dropout", || dropout::forward(x, key, rows))
     }
 
     fn cross_entropy_total(
@@ -80,7 +90,9 @@ impl KernelOps for Flex {
         targets: IntTensor<Self>,
         label_smoothing: f64,
     ) -> FlexTensor {
-        cross_entropy::total_only(logits, targets, label_smoothing)
+        timed("cross-entropy", || {
+            cross_entropy::total_only(logits, targets, label_smoothing)
+        })
     }
 
     fn rotate(
@@ -90,25 +102,48 @@ impl KernelOps for Flex {
         interleaved: bool,
         opposite: bool,
     ) -> FlexTensor {
-        rotary::forward(x, cos, sin, interleaved, opposite)
+        timed("rotary", || {
+            rotary::forward(x, cos, sin, interleaved, opposite)
+        })
     }
 
     fn rows(weight: FlexTensor, ids: IntTensor<Self>) -> FlexTensor {
-        embedding::forward(weight, ids)
+        timed("embedding", || embedding::forward(weight, ids))
+    }
+
+    fn head_loss(
+        hidden: FlexTensor,
+        weight: FlexTensor,
+        bias: Maybe<Self>,
+        targets: IntTensor<Self>,
+        settings: (f64, bool),
+    ) -> FlexTensor {
+        timed("head and loss", || {
+            let bias = bias.into_option();
+            head_loss::forward(&HeadProblem::new(hidden, weight, bias, targets, settings))
+        })
+    }
+
+    fn convolved(x: FlexTensor, weight: FlexTensor, settings: ConvolutionSettings) -> FlexTensor {
+        timed("convolution", || convolution::forward(x, weight, settings))
     }
 }
 
 impl BackwardOps for Flex {
     fn weight_gradient(x: FlexTensor, grad: FlexTensor) -> FlexTensor {
-        linear::weight_gradient(x, grad)
+        timed("linear: weights' gradient", || {
+            linear::weight_gradient(x, grad)
+        })
     }
 
     fn bias_gradient(grad: FlexTensor) -> FlexTensor {
-        linear::bias_gradient(grad)
+        timed("linear: bias's gradient", || linear::bias_gradient(grad))
     }
 
     fn activation_backward(x: FlexTensor, grad: FlexTensor, activation: Activation) -> FlexTensor {
-        activation::backward(x, grad, activation)
+        timed("activation, backward", || {
+            activation::backward(x, grad, activation)
+        })
     }
 
     fn gated_backward(
@@ -117,7 +152,9 @@ impl BackwardOps for Flex {
         grad: FlexTensor,
         activation: Activation,
     ) -> [FlexTensor; 2] {
-        activation::gated_backward(gate, up, grad, activation)
+        timed("gated product, backward", || {
+            activation::gated_backward(gate, up, grad, activation)
+        })
     }
 
     fn norm_backward(
@@ -126,7 +163,9 @@ impl BackwardOps for Flex {
         grad: FlexTensor,
         settings: NormSettings,
     ) -> [FlexTensor; 3] {
-        norm::backward(x, gamma.into_option(), grad, settings)
+        timed("norm, backward", || {
+            norm::backward(x, gamma.into_option(), grad, settings)
+        })
     }
 
     fn attention_saving(
@@ -137,18 +176,20 @@ impl BackwardOps for Flex {
         blocked: MaybeMask<Self>,
         settings: AttentionSettings,
     ) -> AttentionSaved<Self> {
-        let inputs = [q.clone(), k.clone(), v.clone()];
-        let problem = Problem::new(inputs, bias.clone(), blocked.clone(), settings);
-        let [out, lse] = attention::forward(&problem);
-        AttentionSaved {
-            q,
-            k,
-            v,
-            bias,
-            blocked,
-            out,
-            lse,
-        }
+        timed("attention", || {
+            let inputs = [q.clone(), k.clone(), v.clone()];
+            let problem = Problem::new(inputs, bias.clone(), blocked.clone(), settings);
+            let [out, lse] = attention::forward(&problem);
+            AttentionSaved {
+                q,
+                k,
+                v,
+                bias,
+                blocked,
+                out,
+                lse,
+            }
+        })
     }
 
     fn attention_backward(
@@ -156,13 +197,15 @@ impl BackwardOps for Flex {
         grad: FloatTensor<Self>,
         settings: AttentionSettings,
     ) -> AttentionGradients<Self> {
-        let inputs = [saved.q, saved.k, saved.v];
-        let bias_rows = match &saved.bias {
-            Maybe::Some(bias) => Some(bias.layout().shape()[0]),
-            Maybe::None => None,
-        };
-        let problem = Problem::new(inputs, saved.bias, saved.blocked, settings);
-        attention_backward::backward(&problem, saved.out, saved.lse, grad, bias_rows)
+        timed("attention, backward", || {
+            let inputs = [saved.q, saved.k, saved.v];
+            let bias_rows = match &saved.bias {
+                Maybe::Some(bias) => Some(bias.layout().shape()[0]),
+                Maybe::None => None,
+            };
+            let problem = Problem::new(inputs, saved.bias, saved.blocked, settings);
+            attention_backward::backward(&problem, saved.out, saved.lse, grad, bias_rows)
+        })
     }
 
     fn cross_entropy_saving(
@@ -170,19 +213,60 @@ impl BackwardOps for Flex {
         targets: IntTensor<Self>,
         label_smoothing: f64,
     ) -> [FlexTensor; 2] {
-        cross_entropy::saving(logits, targets, label_smoothing)
+        timed("cross-entropy", || {
+            cross_entropy::saving(logits, targets, label_smoothing)
+        })
+    }
+
+    fn head_loss_saving(
+        hidden: FlexTensor,
+        weight: FlexTensor,
+        bias: Maybe<Self>,
+        targets: IntTensor<Self>,
+        settings: (f64, bool),
+    ) -> HeadLossSaved<Self> {
+        timed("head and loss", || {
+            let bias = bias.into_option();
+            head_loss::saving(&HeadProblem::new(hidden, weight, bias, targets, settings))
+        })
     }
 
     fn scaled(x: FlexTensor, factor: FlexTensor) -> FlexTensor {
-        let factor = buffer::contiguous(factor);
-        let factor = buffer::slice(&factor)[0];
-        if factor == 1.0 {
-            return x;
-        }
-        optim::scale(x, factor)
+        timed("scaling", || {
+            let factor = buffer::contiguous(factor);
+            let factor = buffer::slice(&factor)[0];
+            if factor == 1.0 {
+                return x;
+            }
+            optim::scale(x, factor)
+        })
     }
 
     fn rows_backward(ids: IntTensor<Self>, grad: FlexTensor, rows: usize) -> FlexTensor {
-        embedding::backward(ids, grad, rows)
+        timed("embedding, backward", || {
+            embedding::backward(ids, grad, rows)
+        })
+    }
+
+    fn convolved_input_gradient(
+        weight: FlexTensor,
+        grad: FlexTensor,
+        input: [usize; 4],
+        settings: ConvolutionSettings,
+    ) -> FlexTensor {
+        timed("convolution: input's gradient", || {
+            convolution::input_gradient(weight, grad, input, settings)
+        })
+    }
+
+    fn convolved_weight_gradient(
+        x: FlexTensor,
+        grad: FlexTensor,
+        weight: [usize; 4],
+        settings: ConvolutionSettings,
+    ) -> FlexTensor {
+        timed("convolution: weights' gradient", || {
+            convolution::weight_gradient(x, grad, weight, settings)
+        })
     }
 }

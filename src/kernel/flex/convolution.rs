@@ -1,0 +1,273 @@
+//! 2-D convolution as matrix products over unfolded images, forward and backward.
+//!
+//! Images with few positions are taken in groups, so that a product has enough columns to pay for packing the
+//! weights. Nothing unfolded is kept for the backward pass: it costs nine times the image and a tenth of the
+//! product to make again.
+
+use std::ops::Range;
+
+use burn_flex::FlexTensor;
+use rayon::prelude::*;
+
+use super::buffer::{contiguous, dims, output, slice, tensor};
+use super::linear::Sum;
+use super::product::{Matrix, Put, product};
+use super::simd::map_in_place;
+use crate::kernel::ConvolutionSettings;
+
+/// Columns that a product has at least, when there are images enough.
+const COLUMNS: usize = 256;
+
+/// Partial sums of the weights' gradient, at most; fixed, so that the order of additions is.
+const PARTS: usize = 8;
+
+/// The sizes of a convolution.
+struct Geometry {
+    images: usize,
+    /// Planes, height and width of an image.
+    input: [usize; 3],
+    /// The same of a result.
+    output: [usize; 3],
+    /// Height and width of the weights' window.
+    window: [usize; 2],
+    settings: ConvolutionSettings,
+}
+
+impl Geometry {
+    fn new(input: [usize; 4], weight: [usize; 4], settings: ConvolutionSettings) -> Self {
+        let [images, planes, height, width] = input;
+        let [outputs, inner, rows, columns] = weight;
+        assert_eq!(planes, inner, "planes of the image and of the weights");
+        let [height_out, width_out] = settings.sides([height, width], [rows, columns]);
+        Self {
+            images,
+            input: [planes, height, width],
+            output: [outputs, height_out, width_out],
+            window: [rows, columns],
+            settings,
+        }
+    }
+
+    /// Elements of an image.
+    fn image(&self) -> usize {
+        self.input.iter().product()
+    }
+
+    /// Positions of a result.
+    fn positions(&self) -> usize {
+        self.output[1] * self.output[2]
+    }
+
+    /// Elements of a result.
+    fn result(&self) -> usize {
+        self.output[0] * self.positions()
+    }
+
+    /// Weights of one output.
+    fn taps(&self) -> usize {
+        self.input[0] * self.window[0] * self.window[1]
+    }
+
+    /// Images whose products are made together.
+    fn group(&self) -> usize {
+        (COLUMNS / self.positions().max(1)).clamp(1, self.images.max(1))
+    }
+
+    /// Where row `y` of the result reads the image through row `tap` of the window.
+    fn row(&self, y: usize, tap: usize) -> Option<usize> {
+        let row = (y * self.settings.stride + tap).checked_sub(self.settings.padding)?;
+        (row < self.input[1]).then_some(row)
+    }
+
+    /// The columns of the result that read inside the image through column `tap`, and where the first one reads.
+    fn columns(&self, tap: usize) -> (Range<usize>, usize) {
+        let (stride, padding) = (self.settings.stride, self.settings.padding);
+        let first = padding.saturating_sub(tap).div_ceil(stride);
+        let end = (self.input[2] + padding)
+            .saturating_sub(tap)
+            .div_ceil(stride);
+        let end = end.min(self.output[2]);
+        (first.min(end)..end, first * stride + tap - padding)
+    }
+
+    /// Calls `each` for every stretch of a row: where it lies in the image, where it lies in the unfolded matrix
+    /// of `across` columns from column `at`, and its length.
+    fn stretches(&self, across: usize, at: usize, mut each: impl FnMut(usize, usize, usize)) {
+        let [planes, height, width] = self.input;
+        let mut tap = 0;
+        for plane in 0..planes {
+            for (down, right) in
+                (0..self.window[0]).flat_map(|d| (0..self.window[1]).map(move |r| (d, r)))
+            {
+                let (columns, from) = self.columns(right);
+                for y in 0..self.output[1] {
+                    if let (Some(row), false) = (self.row(y, down), columns.is_empty()) {
+                        let image = (plane * height + row) * width + from;
+                        let place = tap * across + at + y * self.output[2] + columns.start;
+                        each(image, place, columns.len());
+                    }
+                }
+                tap += 1;
+            }
+        }
+    }
+
+    /// Every window of an image as a column: `[taps, across]` from column `at`; what lies outside stays as it was.
+    fn unfold(&self, image: &[f32], unfolded: &mut [f32], across: usize, at: usize) {
+        let stride = self.settings.stride;
+        self.stretches(across, at, |from, to, n| {
+            let to = &mut unfolded[to..to + n];
+            if stride == 1 {
+                to.copy_from_slice(&image[from..from + n]);
+            } else {
+                let read = image[from..].iter().step_by(stride);
+                to.iter_mut().zip(read).for_each(|(to, x)| *to = *x);
+            }
+        });
+    }
+
+    /// The opposite: columns added where their windows lie.
+    fn fold(&self, unfolded: &[f32], image: &mut [f32], across: usize, at: usize) {
+        let stride = self.settings.stride;
+        self.stretches(across, at, |to, from, n| {
+            let read = &unfolded[from..from + n];
+            if stride == 1 {
+                let written = image[to..to + n].iter_mut();
+                written.zip(read).for_each(|(to, x)| *to += *x);
+            } else {
+                let written = image[to..].iter_mut().step_by(stride);
+                written.zip(read).for_each(|(to, x)| *to += *x);
+            }
+        });
+    }
+
+    /// The unfolded images of a group, in a buffer whose outside is 0.
+    fn unfolded<'a>(&self, images: &[f32], buffer: &'a mut Vec<f32>) -> Matrix<'a> {
+        let positions = self.positions();
+        let across = images.len() / self.image().max(1) * positions;
+        let len = self.taps() * across;
+        if buffer.len() != len {
+            buffer.clear();
+            buffer.resize(len, 0.0);
+        }
+        for (i, image) in images.chunks_exact(self.image().max(1)).enumerate() {
+            self.unfold(image, buffer, across, i * positions);
+        }
+        Matrix::rows(buffer, [self.taps(), across])
+    }
+}
+
+/// `[n, outputs, positions]` as `[outputs, n·positions]`, or back.
+fn exchanged(from: &[f32], to: &mut [f32], [n, outputs, positions]: [usize; 3], back: bool) {
+    for (i, o) in (0..n).flat_map(|i| (0..outputs).map(move |o| (i, o))) {
+        let (apart, beside) = ((i * outputs + o) * positions, (o * n + i) * positions);
+        let (read, write) = if back {
+            (beside, apart)
+        } else {
+            (apart, beside)
+        };
+        to[write..write + positions].copy_from_slice(&from[read..read + positions]);
+    }
+}
+
+/// `[images, planes, height, width]` and `[outputs, planes, rows, columns]` to
+/// `[images, outputs, height', width']`.
+pub fn forward(x: FlexTensor, weight: FlexTensor, settings: ConvolutionSettings) -> FlexTensor {
+    let (x, weight) = (contiguous(x), contiguous(weight));
+    let g = Geometry::new(dims(&x), dims(&weight), settings);
+    let left = Matrix::rows(slice(&weight), [g.output[0], g.taps()]);
+    let mut out = output(g.images * g.result());
+    if g.taps() == 0 {
+        out.fill(0.0);
+    }
+    let work = |(columns, beside): &mut (Vec<f32>, Vec<f32>),
+                (out, images): (&mut [f32], &[f32])| {
+        let right = g.unfolded(images, columns);
+        let n = images.len() / g.image();
+        if n == 1 {
+            return product(out, left, right, Put::TILE);
+        }
+        beside.resize(out.len(), 0.0);
+        product(beside, left, right, Put::TILE);
+        exchanged(beside, out, [n, g.output[0], g.positions()], true);
+    };
+    if !out.is_empty() && g.image() > 0 {
+        out.par_chunks_mut(g.group() * g.result())
+            .zip(slice(&x).par_chunks(g.group() * g.image()))
+            .for_each_init(Default::default, work);
+    }
+    tensor(out, [g.images, g.output[0], g.output[1], g.output[2]])
+}
+
+/// The gradient of the images.
+pub fn input_gradient(
+    weight: FlexTensor,
+    grad: FlexTensor,
+    input: [usize; 4],
+    settings: ConvolutionSettings,
+) -> FlexTensor {
+    let (weight, grad) = (contiguous(weight), contiguous(grad));
+    let g = Geometry::new(input, dims(&weight), settings);
+    let left = Matrix::rows(slice(&weight), [g.output[0], g.taps()]).transposed();
+    let mut out = vec![0.0; g.images * g.image()];
+    let work = |(columns, beside): &mut (Vec<f32>, Vec<f32>),
+                (images, grads): (&mut [f32], &[f32])| {
+        let n = images.len() / g.image();
+        let across = n * g.positions();
+        beside.resize(grads.len(), 0.0);
+        exchanged(grads, beside, [n, g.output[0], g.positions()], false);
+        columns.resize(g.taps() * across, 0.0);
+        let right = Matrix::rows(beside, [g.output[0], across]);
+        product(columns, left, right, Put::TILE);
+        for (i, image) in images.chunks_exact_mut(g.image()).enumerate() {
+            g.fold(columns, image, across, i * g.positions());
+        }
+    };
+    if !out.is_empty() && g.result() > 0 {
+        out.par_chunks_mut(g.group() * g.image())
+            .zip(slice(&grad).par_chunks(g.group() * g.result()))
+            .for_each_init(Default::default, work);
+    }
+    tensor(out, input)
+}
+
+/// The gradient of the weights.
+pub fn weight_gradient(
+    x: FlexTensor,
+    grad: FlexTensor,
+    weight: [usize; 4],
+    settings: ConvolutionSettings,
+) -> FlexTensor {
+    let (x, grad) = (contiguous(x), contiguous(grad));
+    let g = Geometry::new(dims(&x), weight, settings);
+    let elements = g.output[0] * g.taps();
+    if g.images * g.image() * g.result() == 0 {
+        return tensor(vec![0.0; elements], weight);
+    }
+    let part = g.images.div_ceil(PARTS).next_multiple_of(g.group());
+    let partial = |(images, grads): (&[f32], &[f32])| {
+        let mut sum = vec![0.0; elements];
+        let (mut columns, mut beside) = (Vec::new(), Vec::new());
+        let groups = images.chunks(g.group() * g.image());
+        for (images, grads) in groups.zip(grads.chunks(g.group() * g.result())) {
+            let right = g.unfolded(images, &mut columns).transposed();
+            let n = images.len() / g.image();
+            beside.resize(grads.len(), 0.0);
+            exchanged(grads, &mut beside, [n, g.output[0], g.positions()], false);
+            let left = Matrix::rows(&beside, [g.output[0], right.shape[0]]);
+            product(&mut sum, left, right, Put::ADD_TILE);
+        }
+        sum
+    };
+    let mut partials: Vec<Vec<f32>> = slice(&x)
+        .par_chunks(part * g.image())
+        .zip(slice(&grad).par_chunks(part * g.result()))
+        .map(partial)
+        .collect();
+    let rest = partials.split_off(1);
+    let mut sum = partials.swap_remove(0);
+    for part in &rest {
+        map_in_place(Sum, &mut sum, [part]);
+    }
+    tensor(sum, weight)
+}

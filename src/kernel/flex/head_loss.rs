@@ -1,0 +1,215 @@
+//! The loss of a vocabulary straight from hidden states: scores of some rows at a time, their loss, and while they
+//! are in cache what they add to the gradients. The whole `[positions, vocab]` never exists, forward or backward.
+
+use burn_flex::FlexTensor;
+
+use super::buffer::{PIECE, contiguous, dims, in_pieces, output, slice, tensor};
+use super::cross_entropy::{Scored, integers, score_rows};
+use super::linear::sum_of_rows;
+use super::product::{Matrix, Put, product};
+use super::simd::map_in_place;
+use crate::kernel::NOT_SCORED;
+use crate::kernel::extension::HeadLossSaved;
+use burn_flex::Flex;
+
+/// Scores that exist at one time, 4 MiB of them, when that is rows enough for a product.
+const SCORES: usize = 1 << 20;
+/// Rows of a product at least.
+const ROWS: usize = 64;
+
+/// Hidden states, the head and the targets of one call.
+pub struct Problem {
+    hidden: FlexTensor,
+    weight: FlexTensor,
+    bias: Option<FlexTensor>,
+    /// The weight is `[vocab, d]`.
+    transposed: bool,
+    targets: Vec<i64>,
+    smoothing: f64,
+}
+
+/// The scored positions: which they are, their hidden states row after row, their targets.
+struct Rows {
+    places: Vec<usize>,
+    hidden: Vec<f32>,
+    targets: Vec<i64>,
+}
+
+/// Gradients of the scored positions' hidden states and of the head, of the loss's sum.
+struct Gradients {
+    hidden: Vec<f32>,
+    weight: Vec<f32>,
+    bias: Option<Vec<f32>>,
+}
+
+impl Problem {
+    /// hidden `[positions, d]`, weight `[d, vocab]` or `[vocab, d]`, bias `[vocab]`, targets `[positions]`.
+    pub fn new(
+        hidden: FlexTensor,
+        weight: FlexTensor,
+        bias: Option<FlexTensor>,
+        targets: FlexTensor,
+        (smoothing, transposed): (f64, bool),
+    ) -> Self {
+        Self {
+            hidden: contiguous(hidden),
+            weight: contiguous(weight),
+            bias: bias.map(contiguous),
+            transposed,
+            targets: integers(targets),
+            smoothing,
+        }
+    }
+
+    /// Positions, width and vocabulary.
+    fn sizes(&self) -> [usize; 3] {
+        let [positions, d] = dims(&self.hidden);
+        let [rows, columns] = dims(&self.weight);
+        let (inner, vocab) = if self.transposed {
+            (columns, rows)
+        } else {
+            (rows, columns)
+        };
+        assert_eq!(inner, d, "the head's width is that of the hidden states");
+        assert_eq!(self.targets.len(), positions, "one target per position");
+        [positions, d, vocab]
+    }
+
+    /// The head as `[d, vocab]`.
+    fn head(&self) -> Matrix<'_> {
+        let weight = Matrix::rows(slice(&self.weight), dims(&self.weight));
+        if self.transposed {
+            weight.transposed()
+        } else {
+            weight
+        }
+    }
+
+    fn scored(&self, d: usize) -> Rows {
+        let all = self.targets.iter().enumerate();
+        let places: Vec<usize> = all
+            .filter(|(_, t)| **t != NOT_SCORED)
+            .map(|(i, _)| i)
+            .collect();
+        let row = |i: &usize| &slice(&self.hidden)[i * d..(i + 1) * d];
+        Rows {
+            hidden: places.iter().flat_map(row).copied().collect(),
+            targets: places.iter().map(|i| self.targets[*i]).collect(),
+            places,
+        }
+    }
+
+    /// Loss and hits of the scored rows; adds to `gradients` when there are some.
+    fn run(&self, rows: &Rows, mut gradients: Option<&mut Gradients>) -> Vec<Scored> {
+        let [_, d, vocab] = self.sizes();
+        let (count, head) = (rows.places.len(), self.head());
+        let tile = (SCORES / vocab.max(1))
+            .next_multiple_of(ROWS)
+            .clamp(ROWS, count.max(ROWS));
+        let mut buffer = output(tile.min(count) * vocab);
+        let mut all = Vec::with_capacity(count);
+        for first in (0..count).step_by(tile) {
+            let n = tile.min(count - first);
+            let hidden = Matrix::rows(&rows.hidden[first * d..(first + n) * d], [n, d]);
+            let scores = &mut buffer[..n * vocab];
+            let into = self.begin(scores, vocab, d);
+            product(scores, hidden, head, into);
+            let targets = &rows.targets[first..first + n];
+            all.extend(score_rows(scores, vocab, targets, self.smoothing));
+            if let Some(gradients) = &mut gradients {
+                self.add(gradients, (first, hidden), scores);
+            }
+        }
+        all
+    }
+
+    /// What scores are before the product is put there.
+    fn begin(&self, scores: &mut [f32], vocab: usize, d: usize) -> Put {
+        let Some(bias) = &self.bias else {
+            if d == 0 {
+                scores.fill(0.0);
+            }
+            return Put::REPLACE;
+        };
+        let rows = (PIECE / vocab.max(1)).max(1);
+        in_pieces(scores, (rows * vocab).max(1), |_, piece| {
+            let each = |row: &mut [f32]| row.copy_from_slice(slice(bias));
+            piece.chunks_exact_mut(vocab).for_each(each);
+        });
+        Put::ADD
+    }
+
+    /// Adds a tile's share; `scores` are their own gradients by now.
+    fn add(&self, to: &mut Gradients, (first, hidden): (usize, Matrix), scores: &[f32]) {
+        let [n, d] = hidden.shape;
+        let vocab = scores.len() / n;
+        let scores = Matrix::rows(scores, [n, vocab]);
+        let rows = &mut to.hidden[first * d..(first + n) * d];
+        product(rows, scores, self.head().transposed(), Put::REPLACE);
+        let into = if first == 0 { Put::REPLACE } else { Put::ADD };
+        if self.transposed {
+            product(&mut to.weight, scores.transposed(), hidden, into);
+        } else {
+            product(&mut to.weight, hidden.transposed(), scores, into);
+        }
+        if let Some(bias) = &mut to.bias {
+            map_in_place(super::linear::Sum, bias, [&sum_of_rows(scores.data, vocab)]);
+        }
+    }
+
+    /// The sum of the losses, then 1 for every position whose target has the highest score and 0 for others.
+    fn result(&self, rows: &Rows, scored: &[Scored]) -> FlexTensor {
+        let sum: f64 = scored.iter().map(|s| f64::from(s.loss)).sum();
+        let mut out = vec![0.0; self.targets.len() + 1];
+        out[0] = sum as f32;
+        for (place, scored) in rows.places.iter().zip(scored) {
+            out[place + 1] = f32::from(u8::from(scored.hit));
+        }
+        let len = out.len();
+        tensor(out, [len])
+    }
+}
+
+/// The loss and hits, `[1 + positions]`.
+pub fn forward(problem: &Problem) -> FlexTensor {
+    let [_, d, _] = problem.sizes();
+    let rows = problem.scored(d);
+    let scored = problem.run(&rows, None);
+    problem.result(&rows, &scored)
+}
+
+/// The same, with the gradients of the sum.
+pub fn saving(problem: &Problem) -> HeadLossSaved<Flex> {
+    let [positions, d, vocab] = problem.sizes();
+    let rows = problem.scored(d);
+    let mut gradients = Gradients {
+        hidden: output(rows.hidden.len()),
+        weight: if rows.places.is_empty() {
+            vec![0.0; d * vocab]
+        } else {
+            output(d * vocab)
+        },
+        bias: problem.bias.as_ref().map(|_| vec![0.0; vocab]),
+    };
+    let scored = problem.run(&rows, Some(&mut gradients));
+    let out = problem.result(&rows, &scored);
+    let hidden = if rows.places.len() == positions {
+        gradients.hidden
+    } else {
+        let mut hidden = vec![0.0; positions * d];
+        for (place, row) in rows
+            .places
+            .iter()
+            .zip(gradients.hidden.chunks_exact(d.max(1)))
+        {
+            hidden[place * d..(place + 1) * d].copy_from_slice(row);
+        }
+        hidden
+    };
+    HeadLossSaved {
+        out,
+        hidden: tensor(hidden, [positions, d]),
+        weight: tensor(gradients.weight, dims::<2>(&problem.weight)),
+        bias: gradients.bias.map(|bias| tensor(bias, [vocab])),
+    }
+}

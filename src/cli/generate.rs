@@ -4,6 +4,7 @@ use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::used::{self, Which};
 use crate::generate::{Generator, Sampling, Stops, TextStream};
+use crate::tokenizer::Tokenizer;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -36,6 +37,9 @@ pub struct GenerateArgs {
         allow_negative_numbers = true
     )]
     repetition_penalty: f64,
+    /// Continuations of the prompt, made side by side; each is shown when all of them are done.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    samples: usize,
     /// Stop before this text; may be given several times.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
@@ -73,32 +77,99 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     let prompt = args.prompt.replace("\\n", "\n");
     let tokens = tokenizer.encode(&prompt)?;
     let began = Instant::now();
-    let mut generator = Generator::new(decoder, opened.shape.context, &tokens)?;
-    output::part(&prompt)?;
-    let mut stream = TextStream::new(tokenizer, &tokens);
-    let mut stops = Stops::new(&args.stop);
-    let (mut generated, mut stopped) = (0, false);
-    while generated < args.tokens && !stopped {
-        let token = generator.next(&sampling);
-        generated += 1;
-        if tokenizer.end_of_text() == Some(token) {
-            break;
-        }
-        let (text, found) = stops.push(&stream.push(token));
-        output::part(text)?;
-        stopped = found;
+    let prompts = vec![tokens.as_slice(); args.samples];
+    let mut generator = Generator::new(decoder, opened.shape.context, &prompts)?;
+    let mut texts: Vec<Text> = prompts
+        .iter()
+        .map(|tokens| Text::new(tokenizer, tokens, &args.stop))
+        .collect();
+    let alone = args.samples == 1;
+    if alone {
+        output::part(&prompt)?;
     }
-    if !stopped {
-        let (text, found) = stops.push(&stream.finish());
-        output::part(text)?;
-        if !found {
-            output::part(stops.finish())?;
+    let mut steps = 0;
+    while steps < args.tokens && texts.iter().any(|text| !text.ended) {
+        let tokens = generator.next(&sampling);
+        steps += 1;
+        for (text, token) in texts.iter_mut().zip(tokens) {
+            let new = text.push(token, tokenizer.end_of_text());
+            if alone {
+                output::part(&new)?;
+            }
         }
     }
-    output::part("\n")?;
+    for (number, text) in texts.iter_mut().enumerate() {
+        let rest = text.finish();
+        if alone {
+            output::part(&rest)?;
+            output::part("\n")?;
+        } else {
+            let head = format!("--- {} of {}", number + 1, args.samples);
+            output::line(head)?;
+            output::line(format!("{prompt}{}", text.whole))?;
+        }
+    }
+    let generated: usize = texts.iter().map(|text| text.tokens).sum();
     let speed = generated as f64 / began.elapsed().as_secs_f64();
     output::note(format!("{generated} tokens, {speed:.0} tokens/s"));
     Ok(())
+}
+
+/// A continuation while it grows.
+struct Text<'a> {
+    stream: TextStream<'a>,
+    stops: Stops,
+    whole: String,
+    tokens: usize,
+    ended: bool,
+}
+
+impl<'a> Text<'a> {
+    fn new(tokenizer: &'a Tokenizer, prompt: &[u32], stops: &[String]) -> Self {
+        Self {
+            stream: TextStream::new(tokenizer, prompt),
+            stops: Stops::new(stops),
+            whole: String::new(),
+            tokens: 0,
+            ended: false,
+        }
+    }
+
+    /// What a token adds that is settled; nothing once the text has ended.
+    fn push(&mut self, token: u32, end_of_text: Option<u32>) -> String {
+        if self.ended {
+            return String::new();
+        }
+        self.tokens += 1;
+        if end_of_text == Some(token) {
+            self.ended = true;
+            return self.flush();
+        }
+        let (new, found) = self.stops.push(&self.stream.push(token));
+        let new = new.to_string();
+        self.ended = found;
+        self.whole.push_str(&new);
+        new
+    }
+
+    /// What is left when no token follows.
+    fn finish(&mut self) -> String {
+        if self.ended {
+            return String::new();
+        }
+        self.ended = true;
+        self.flush()
+    }
+
+    fn flush(&mut self) -> String {
+        let (new, found) = self.stops.push(&self.stream.finish());
+        let mut new = new.to_string();
+        if !found {
+            new.push_str(self.stops.finish());
+        }
+        self.whole.push_str(&new);
+        new
+    }
 }
 
 fn sampling(args: &GenerateArgs) -> Result<Sampling> {
@@ -108,6 +179,9 @@ fn sampling(args: &GenerateArgs) -> Result<Sampling> {
             "--temperature {} must be 0 (the likeliest token) or more",
             args.temperature
         ));
+    }
+    if args.samples == 0 {
+        return wrong("--samples 0 generates nothing; give at least 1".into());
     }
     if args.top_k == Some(0) {
         return wrong("--top-k 0 leaves no token; give at least 1".into());

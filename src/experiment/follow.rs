@@ -60,11 +60,11 @@ impl Observer<Objective> for Follower {
             ..Sampling::default()
         };
         let prompt = tokenizer.encode(&config.prompt)?;
-        let mut generator = Generator::new(decoder, self.context, &prompt)?;
+        let mut generator = Generator::new(decoder, self.context, &[&prompt])?;
         for _ in 0..config.tokens {
             generator.next(&sampling);
         }
-        let text = tokenizer.decode(generator.tokens());
+        let text = tokenizer.decode(generator.tokens(0));
         let line = serde_json::json!({ "step": step, "prompt": config.prompt, "text": text });
         samples.append(&line)?;
         (self.options.sample)(step, &text);

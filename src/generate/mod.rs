@@ -1,4 +1,4 @@
-//! Text from a trained model: one token at a time with a key-value cache, or the best of many by beam search.
+//! Text from a trained model: token by token with a key-value cache, several texts side by side, or the best of many by beam search.
 
 pub mod beam;
 pub mod decode;
@@ -17,26 +17,34 @@ pub use sampling::Sampling;
 pub use text::{Stops, TextStream};
 pub use translate::{Translator, Written};
 
-/// Decodes from a model in evaluation mode.
+/// Continues prompts of one length side by side with a model in evaluation mode: one pass over the weights gives
+/// every row its next token.
 pub struct Generator<'a> {
     model: &'a Decoder,
     device: Device,
     limit: usize,
     cache: DecoderCache,
-    tokens: Vec<u32>,
+    rows: Vec<Vec<u32>>,
+    /// Scores of the next token, row after row.
     logits: Vec<f32>,
 }
 
 impl<'a> Generator<'a> {
-    /// Reads the prompt in one pass. `context` is the length that the model was trained with; it never sees
+    /// Reads the prompts in one pass. `context` is the length that the model was trained with; it never sees
     /// more tokens at once.
     ///
     /// # Errors
-    /// An empty prompt.
-    pub fn new(model: &'a Decoder, context: usize, prompt: &[u32]) -> Result<Self> {
-        if prompt.is_empty() {
+    /// No prompt, an empty one, or prompts of several lengths.
+    pub fn new(model: &'a Decoder, context: usize, prompts: &[&[u32]]) -> Result<Self> {
+        let length = prompts.first().map_or(0, |prompt| prompt.len());
+        if length == 0 {
             return Err(Error::usage(
                 "the prompt is empty: give at least one token to continue",
+            ));
+        }
+        if prompts.iter().any(|prompt| prompt.len() != length) {
+            return Err(Error::usage(
+                "prompts that are continued together have one length",
             ));
         }
         let mut generator = Self {
@@ -44,37 +52,42 @@ impl<'a> Generator<'a> {
             device: model.embedding.weight.val().device(),
             limit: model.max_len().unwrap_or(context).min(context).max(1),
             cache: model.cache(),
-            tokens: prompt.to_vec(),
+            rows: prompts.iter().map(|prompt| prompt.to_vec()).collect(),
             logits: Vec::new(),
         };
         generator.refill();
         Ok(generator)
     }
 
-    /// Scores of the next token.
-    pub fn logits(&self) -> &[f32] {
-        &self.logits
+    /// Scores of a row's next token.
+    pub fn logits(&self, row: usize) -> &[f32] {
+        let vocab = self.logits.len() / self.rows.len();
+        &self.logits[row * vocab..(row + 1) * vocab]
     }
 
-    /// The prompt and what was generated.
-    pub fn tokens(&self) -> &[u32] {
-        &self.tokens
+    /// A row's prompt and what was generated.
+    pub fn tokens(&self, row: usize) -> &[u32] {
+        &self.rows[row]
     }
 
-    /// Draws the next token and reads it.
-    pub fn next(&mut self, sampling: &Sampling) -> u32 {
-        let token = sampling.draw(&self.logits, &self.tokens);
-        self.push(token);
-        token
+    /// Draws the next token of every row and reads them. Rows draw from streams of their own.
+    pub fn next(&mut self, sampling: &Sampling) -> Vec<u32> {
+        let draw = |row| sampling.draw(self.logits(row), &self.rows[row], row);
+        let tokens: Vec<u32> = (0..self.rows.len()).map(draw).collect();
+        self.push(&tokens);
+        tokens
     }
 
-    /// Reads a token that was chosen elsewhere.
-    pub fn push(&mut self, token: u32) {
-        self.tokens.push(token);
+    /// Reads tokens that were chosen elsewhere, one for each row.
+    pub fn push(&mut self, tokens: &[u32]) {
+        assert_eq!(tokens.len(), self.rows.len(), "a token for each row");
+        for (row, token) in self.rows.iter_mut().zip(tokens) {
+            row.push(*token);
+        }
         if self.cache.len() >= self.limit {
             self.refill();
         } else {
-            self.logits = self.read(&[token]);
+            self.logits = self.read(1);
         }
     }
 
@@ -82,26 +95,35 @@ impl<'a> Generator<'a> {
     /// as many tokens before this happens again.
     fn refill(&mut self) {
         self.cache = self.model.cache();
-        let window = if self.tokens.len() <= self.limit {
-            self.tokens.len()
+        let length = self.rows[0].len();
+        let window = if length <= self.limit {
+            length
         } else {
             self.limit.div_ceil(2)
         };
-        let recent = self.tokens[self.tokens.len() - window..].to_vec();
-        self.logits = self.read(&recent);
+        self.logits = self.read(window);
     }
 
-    fn read(&mut self, tokens: &[u32]) -> Vec<f32> {
-        let ids: Vec<i32> = tokens.iter().map(|t| *t as i32).collect();
+    /// Reads the newest tokens of every row; the scores that follow them.
+    fn read(&mut self, newest: usize) -> Vec<f32> {
+        let recent = |row: &'_ Vec<u32>| row[row.len() - newest..].to_vec();
+        let ids: Vec<i32> = self
+            .rows
+            .iter()
+            .flat_map(recent)
+            .map(|t| t as i32)
+            .collect();
+        let rows = self.rows.len();
         let ids: Tensor<2, Int> =
-            Tensor::from_data(TensorData::new(ids, [1, tokens.len()]), &self.device);
+            Tensor::from_data(TensorData::new(ids, [rows, newest]), &self.device);
         let hidden = self.model.forward(
             DecoderInput::new(ids),
             Some(&mut self.cache),
             &Pass::evaluation(),
         );
         let [_, seq, d] = hidden.dims();
-        let last = hidden.slice([0..1, seq - 1..seq, 0..d]);
+        let last = hidden.slice([0..rows, seq - 1..seq, 0..d]);
+        let last = last.reshape([1, rows, d]);
         self.model.logits(last).into_data().iter::<f32>().collect()
     }
 }

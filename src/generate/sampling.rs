@@ -13,7 +13,7 @@ pub struct Sampling {
     pub top_p: Option<f64>,
     /// Divides positive scores of tokens already present, multiplies negative ones (Keskar et al. 2019).
     pub repetition_penalty: f64,
-    /// Seed of the draws: token n of a text draws from (seed, sampling, n).
+    /// Seed of the draws: token n of row r draws from (seed, sampling, n, r).
     pub seed: u64,
 }
 
@@ -30,9 +30,12 @@ impl Default for Sampling {
 }
 
 impl Sampling {
-    /// The token that follows `tokens`, given the scores of all tokens. A score that is not a number is never
-    /// chosen; when none is, the answer is token 0.
-    pub fn draw(&self, logits: &[f32], tokens: &[u32]) -> u32 {
+    /// The token that follows `tokens` in row `row`, given the scores of all tokens. A score that is not a number is
+    /// never chosen; when none is, the answer is token 0.
+    pub fn draw(&self, logits: &[f32], tokens: &[u32], row: usize) -> u32 {
+        if self.temperature <= 0.0 && self.repetition_penalty == 1.0 {
+            return highest(logits);
+        }
         let mut scores: Vec<(u32, f64)> = logits
             .iter()
             .enumerate()
@@ -61,7 +64,11 @@ impl Sampling {
         if let Some(p) = self.top_p {
             total = nucleus(&mut scores, p * total);
         }
-        let mut stream = Stream::new(self.seed, Purpose::Sampling, (tokens.len() as u64, 0, 0));
+        let mut stream = Stream::new(
+            self.seed,
+            Purpose::Sampling,
+            (tokens.len() as u64, row as u64, 0),
+        );
         let mut left = f64::from(stream.uniform()) * total;
         for (id, weight) in &scores {
             left -= weight;
@@ -92,6 +99,17 @@ impl Sampling {
 }
 
 /// The first of the highest scores.
+fn highest(logits: &[f32]) -> u32 {
+    let first = (0, f32::NEG_INFINITY);
+    let each = logits.iter().enumerate();
+    let best = each.fold(
+        first,
+        |best, (id, &score)| if score > best.1 { (id, score) } else { best },
+    );
+    best.0 as u32
+}
+
+/// The first of the highest scores of some tokens.
 fn likeliest(scores: &[(u32, f64)]) -> u32 {
     scores
         .iter()
@@ -127,8 +145,8 @@ mod tests {
             temperature: 0.0,
             ..Sampling::default()
         };
-        assert_eq!(greedy.draw(&[0.0, 2.0, 2.0], &[]), 1);
-        assert_eq!(greedy.draw(&[f32::NAN, 1.0], &[]), 1);
+        assert_eq!(greedy.draw(&[0.0, 2.0, 2.0], &[], 0), 1);
+        assert_eq!(greedy.draw(&[f32::NAN, 1.0], &[], 0), 1);
     }
 
     #[test]
@@ -142,10 +160,10 @@ mod tests {
                 ..Sampling::default()
             };
             for n in 0..20 {
-                assert_eq!(sampling.draw(&logits, &vec![0; n]), 40);
+                assert_eq!(sampling.draw(&logits, &vec![0; n], 0), 40);
             }
-            assert_eq!(sampling.draw(&[0.0, f32::INFINITY, 1.0], &[]), 1);
-            assert_eq!(sampling.draw(&[f32::NAN; 3], &[]), 0);
+            assert_eq!(sampling.draw(&[0.0, f32::INFINITY, 1.0], &[], 0), 1);
+            assert_eq!(sampling.draw(&[f32::NAN; 3], &[], 0), 0);
         }
     }
 
@@ -155,7 +173,7 @@ mod tests {
         let count = |s: &Sampling| {
             let mut seen = [0; 4];
             for n in 0..2000 {
-                seen[s.draw(&logits, &vec![0; n]) as usize] += 1;
+                seen[s.draw(&logits, &vec![0; n], 0) as usize] += 1;
             }
             seen
         };
@@ -180,7 +198,7 @@ mod tests {
             repetition_penalty: 2.0,
             ..Sampling::default()
         };
-        assert_eq!(s.draw(&[3.0, 2.0], &[0]), 1);
-        assert_eq!(s.draw(&[-1.0, -1.5], &[0]), 1);
+        assert_eq!(s.draw(&[3.0, 2.0], &[0], 0), 1);
+        assert_eq!(s.draw(&[-1.0, -1.5], &[0], 0), 1);
     }
 }

@@ -9,18 +9,25 @@ use std::sync::OnceLock;
 
 use pulp::{Arch, Simd, WithSimd};
 
-/// Set to `portable`, this variable keeps the kernels of this folder off the machine's vector instructions.
+/// Set to `portable`, this variable keeps the kernels of this folder off the machine's vector instructions; set to
+/// `avx2`, off AVX-512. The library of matrix products chooses for itself.
 pub const SWITCH: &str = "FORMWORK_SIMD";
+
+/// The instruction set that the switch asks for, or the best one.
+fn chosen() -> Arch {
+    match std::env::var(SWITCH).as_deref() {
+        Ok("portable") => Arch::Scalar,
+        #[cfg(target_arch = "x86_64")]
+        Ok("avx2") => pulp::x86::V3::try_new().map_or(Arch::Scalar, Arch::V3),
+        _ => Arch::new(),
+    }
+}
 
 /// Runs a kernel with the best instruction set.
 #[inline]
 pub fn run<K: WithSimd>(kernel: K) -> K::Output {
     static ARCH: OnceLock<Arch> = OnceLock::new();
-    let arch = ARCH.get_or_init(|| match std::env::var(SWITCH) {
-        Ok(choice) if choice == "portable" => Arch::Scalar,
-        _ => Arch::new(),
-    });
-    arch.dispatch(kernel)
+    ARCH.get_or_init(chosen).dispatch(kernel)
 }
 
 /// A register of float32 lanes.

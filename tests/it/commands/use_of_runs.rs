@@ -115,6 +115,13 @@ fn flags_of_generate() {
         &["--stop", ""],
         "error: --stop \"\" stops before anything is generated; give a text",
     );
+    wrong(
+        &["--samples", "0"],
+        "error: --samples 0 generates nothing; give at least 1",
+    );
+    let several = ["--samples", "3", "--tokens", "5", "--seed", "1"];
+    let shown = output(&[&["generate", &run, "--prompt", "abcdef="], &several[..]].concat());
+    assert!(shown.contains("--- 3 of 3\nabcdef="), "{shown}");
     // A prompt may begin with a hyphen; that this model's alphabet has none is another matter.
     let (_, said) = failure(&["generate", &run, "--prompt", "-5"]);
     assert!(!said.contains("unexpected argument"), "{said}");

@@ -1,30 +1,19 @@
 //! `formwork bench train`: the speed of training steps, apart from evaluation, checkpoints and start-up.
 
-use super::output;
+use super::super::output;
+use super::{case, opened};
 use crate::error::{Error, Result};
-use crate::experiment::{self, build, run};
+use crate::experiment::build;
 use crate::report::table::table;
 use crate::report::terminal::number;
 use crate::train::bench::{Bench, Measure, Profile, measure};
-use clap::{Args, Subcommand};
+use clap::Args;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// `formwork bench`.
+/// `formwork bench train`.
 #[derive(Debug, Args)]
-pub struct BenchArgs {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Debug, Subcommand)]
-enum What {
-    /// Training steps of an experiment: forward, backward, clipping, update.
-    Train(TrainArgs),
-}
-
-#[derive(Debug, Args)]
-struct TrainArgs {
+pub struct TrainArgs {
     /// The experiment file.
     file: PathBuf,
     /// Override a key.
@@ -47,28 +36,16 @@ struct TrainArgs {
     json: bool,
 }
 
-/// Runs `formwork bench`.
+/// Runs `formwork bench train`.
 ///
 /// # Errors
 /// Faults of the experiment, data that is missing, a device that cannot be opened.
-pub fn run(args: BenchArgs) -> Result<()> {
-    match args.what {
-        What::Train(args) => bench_train(args),
-    }
-}
-
-fn bench_train(args: TrainArgs) -> Result<()> {
+pub fn run(args: TrainArgs) -> Result<()> {
     if args.steps == 0 {
         return Err(Error::usage("--steps 0 measures nothing; give at least 1"));
     }
-    let mut sets = args.sets.clone();
-    if let Some(device) = &args.device {
-        sets.push(format!("train.device={device}"));
-    }
-    let loaded = experiment::load(&args.file, &sets)?;
-    experiment::check(&loaded)?;
+    let (loaded, data) = opened(&args.file, &args.sets, args.device.as_deref())?;
     let experiment = &loaded.experiment;
-    let data = build::data_to_train_on(experiment, &run::places(&loaded))?;
     let device = build::device(experiment, true)?;
     let model = build::objective(experiment, &data.shape, &device)?;
     let bench = Bench {
@@ -80,12 +57,12 @@ fn bench_train(args: TrainArgs) -> Result<()> {
         profile: args.profile,
     };
     let measured = measure(model, &bench, args.warmup, args.steps)?;
-    let case = args
-        .file
-        .file_stem()
-        .map(|stem| stem.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    show(&case, &experiment.train.device, &measured, args.json)
+    show(
+        &case(&args.file),
+        &experiment.train.device,
+        &measured,
+        args.json,
+    )
 }
 
 fn show(case: &str, engine: &str, m: &Measure, json: bool) -> Result<()> {
@@ -141,7 +118,7 @@ fn show_profile(profile: &Profile) -> Result<()> {
     kernels.push(row("everything else", String::new(), all - inside));
     for rows in [parts, kernels] {
         output::line(String::new())?;
-        output::line(table(&rows, None).trim_end().to_string())?;
+        output::line(table(&rows, None).trim_end())?;
     }
     Ok(())
 }

@@ -1,0 +1,122 @@
+//! `formwork bench generate`: how many tokens a decoder gives in a second.
+
+use super::super::output;
+use super::{case, opened};
+use crate::error::{Error, Result};
+use crate::experiment::build;
+use crate::generate::{Generator, Sampling};
+use crate::report::terminal::number;
+use crate::rng::{Purpose, Stream};
+use crate::train::bench::peak_rss_mb;
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// `formwork bench generate`.
+#[derive(Debug, Args)]
+pub struct GenerateArgs {
+    /// The experiment file of a model that continues texts.
+    file: PathBuf,
+    /// Override a key.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// Texts side by side.
+    #[arg(long, default_value_t = 1)]
+    batch: usize,
+    /// Tokens of each prompt.
+    #[arg(long, default_value_t = 16)]
+    prompt: usize,
+    /// Tokens to generate for each text.
+    #[arg(long, default_value_t = 128)]
+    tokens: usize,
+    /// Rounds that are counted, after one that is not.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `formwork bench generate`.
+///
+/// # Errors
+/// A flag out of range, faults of the experiment, a model that continues no text.
+pub fn run(args: GenerateArgs) -> Result<()> {
+    for (flag, value) in [
+        ("batch", args.batch),
+        ("prompt", args.prompt),
+        ("tokens", args.tokens),
+        ("rounds", args.rounds),
+    ] {
+        if !(1..=1 << 20).contains(&value) {
+            return Err(Error::usage(format!(
+                "--{flag} {value} is not 1 to 1048576"
+            )));
+        }
+    }
+    let (loaded, data) = opened(&args.file, &args.sets, args.device.as_deref())?;
+    let experiment = &loaded.experiment;
+    let device = build::device(experiment, false)?;
+    let model = build::objective(experiment, &data.shape, &device)?;
+    let Some(decoder) = model.language_model() else {
+        return Err(Error::usage(format!(
+            "{} is of the task {}, which continues no text",
+            args.file.display(),
+            experiment.task.kind()
+        )));
+    };
+    let mut stream = Stream::new(experiment.seed, Purpose::Sampling, (0, 0, 0));
+    let mut prompt = || -> Vec<u32> {
+        let token = |_| stream.below(data.shape.vocab_size as u64) as u32;
+        (0..args.prompt).map(token).collect()
+    };
+    let prompts: Vec<Vec<u32>> = (0..args.batch).map(|_| prompt()).collect();
+    let prompts: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
+    let greedy = Sampling {
+        temperature: 0.0,
+        ..Sampling::default()
+    };
+    let context = args.prompt + args.tokens;
+    let round = || -> Result<[f64; 2]> {
+        let began = Instant::now();
+        let mut generator = Generator::new(decoder, context, &prompts)?;
+        let read = began.elapsed().as_secs_f64();
+        for _ in 0..args.tokens {
+            generator.next(&greedy);
+        }
+        Ok([read, began.elapsed().as_secs_f64()])
+    };
+    round()?;
+    let mut times = (0..args.rounds)
+        .map(|_| round())
+        .collect::<Result<Vec<_>>>()?;
+    times.sort_by(|a, b| a[1].total_cmp(&b[1]));
+    let [read, all] = times[times.len() / 2];
+    let speed = (args.batch * args.tokens) as f64 / all;
+    let case = case(&args.file);
+    if args.json {
+        let object = serde_json::json!({
+            "case": case,
+            "engine": experiment.train.device,
+            "batch": args.batch,
+            "prompt": args.prompt,
+            "tokens": args.tokens,
+            "prompt_ms": read * 1e3,
+            "tokens_per_s": speed,
+            "peak_rss_mb": peak_rss_mb(),
+        });
+        return output::line(object.to_string());
+    }
+    output::line(format!(
+        "{case} on {}: {} tokens/s, {} texts of {} + {} tokens, the prompt in {:.1} ms",
+        experiment.train.device,
+        number(speed),
+        args.batch,
+        args.prompt,
+        args.tokens,
+        read * 1e3
+    ))
+}

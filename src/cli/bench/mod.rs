@@ -1,0 +1,71 @@
+//! `formwork bench`: how fast this machine does what a run spends its time on.
+
+mod attention;
+mod generate;
+mod train;
+
+use crate::data::Data;
+use crate::error::Result;
+use crate::experiment::{self, Loaded, build, run as runs};
+use clap::{Args, Subcommand};
+use std::path::Path;
+use std::time::Instant;
+
+/// `formwork bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Training steps of an experiment: forward, backward, clipping, update.
+    Train(train::TrainArgs),
+    /// Attention alone, forward and backward, by the length of the text.
+    Attention(attention::AttentionArgs),
+    /// Tokens that a decoder gives, one at a time, from its initial weights.
+    Generate(generate::GenerateArgs),
+}
+
+/// Runs `formwork bench`.
+///
+/// # Errors
+/// Faults of the experiment or of a flag, data that is missing, a device that cannot be opened.
+pub fn run(args: BenchArgs) -> Result<()> {
+    match args.what {
+        What::Train(args) => train::run(args),
+        What::Attention(args) => attention::run(args),
+        What::Generate(args) => generate::run(args),
+    }
+}
+
+/// The experiment of a file with changes, checked, and its data.
+fn opened(file: &Path, sets: &[String], device: Option<&str>) -> Result<(Loaded, Data)> {
+    let mut sets = sets.to_vec();
+    sets.extend(device.map(|device| format!("train.device={device}")));
+    let loaded = experiment::load(file, &sets)?;
+    experiment::check(&loaded)?;
+    let data = build::data_to_train_on(&loaded.experiment, &runs::places(&loaded))?;
+    Ok((loaded, data))
+}
+
+/// The name of a case: that of its file.
+fn case(file: &Path) -> String {
+    let stem = file.file_stem();
+    stem.map(|stem| stem.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// The median of the milliseconds that `work` takes in so many rounds, after one that does not count.
+fn median_ms(rounds: usize, mut work: impl FnMut()) -> f64 {
+    work();
+    let time = |_| {
+        let began = Instant::now();
+        work();
+        began.elapsed().as_secs_f64() * 1e3
+    };
+    let mut times: Vec<f64> = (0..rounds.max(1)).map(time).collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}

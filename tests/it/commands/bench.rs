@@ -1,0 +1,90 @@
+//! `bench`: figures of training steps, attention and generation, and what its flags are refused for.
+
+use super::json;
+use crate::binary::{failure, output};
+use serde_json::Value;
+
+const LM_S: &str = "experiments/bench/lm_s.toml";
+
+fn positive(object: &Value, keys: &[&str]) {
+    for key in keys {
+        assert!(object[key].as_f64().unwrap() > 0.0, "{key}: {object}");
+    }
+}
+
+#[test]
+fn training_steps_and_where_their_time_goes() {
+    let arguments = ["bench", "train", LM_S, "--steps", "2", "--warmup", "1"];
+    let bench = json(&output(
+        &[&arguments[..], &["--json", "--profile"]].concat(),
+    ));
+    assert_eq!(bench["case"], "lm_s");
+    assert_eq!(bench["params"], 818_176);
+    positive(
+        &bench,
+        &[
+            "step_ms_median",
+            "items_per_s",
+            "peak_rss_mb",
+            "loss_first",
+            "loss_last",
+        ],
+    );
+    positive(&bench["parts_ms"], &["forward", "backward", "update"]);
+    let sum = |table: &str| -> f64 {
+        let times = bench[table].as_object().unwrap().values();
+        times.map(|ms| ms.as_f64().unwrap()).sum()
+    };
+    let (parts, kernels) = (sum("parts_ms"), sum("kernels_ms"));
+    assert!(kernels > 0.0 && kernels <= parts, "{bench}");
+    positive(
+        &bench["kernels_ms"],
+        &["linear", "attention", "head and loss"],
+    );
+    let shown = output(&[&arguments[..], &["--profile"]].concat());
+    for row in ["backward", "attention, backward", "everything else"] {
+        assert!(shown.contains(row), "{shown}");
+    }
+}
+
+#[test]
+fn attention_by_the_length_of_the_text() {
+    let shown = output(&[
+        "bench",
+        "attention",
+        "--context",
+        "32,16",
+        "--heads",
+        "4",
+        "--kv-heads",
+        "2",
+        "--rounds",
+        "1",
+        "--json",
+    ]);
+    let lines: Vec<Value> = shown.lines().map(json).collect();
+    assert_eq!(lines.len(), 2, "{shown}");
+    for (line, context) in lines.iter().zip([16, 32]) {
+        assert_eq!(line["context"], context);
+        positive(line, &["forward_ms_median", "forward_backward_ms_median"]);
+    }
+    let wrong = ["--heads", "4", "--kv-heads", "3"];
+    let (status, said) = failure(&[&["bench", "attention"], &wrong[..]].concat());
+    assert!(status == 2 && said.contains("--kv-heads 3"), "{said}");
+    let (status, said) = failure(&["bench", "attention", "--context", "0"]);
+    assert!(status == 2 && said.contains("--context"), "{said}");
+}
+
+#[test]
+fn generated_tokens() {
+    let arguments = ["bench", "generate", LM_S, "--tokens", "3", "--rounds", "1"];
+    let bench = json(&output(
+        &[&arguments[..], &["--batch", "2", "--json"]].concat(),
+    ));
+    assert_eq!((&bench["batch"], &bench["tokens"]), (&2.into(), &3.into()));
+    positive(&bench, &["tokens_per_s", "prompt_ms"]);
+    let (status, said) = failure(&[&arguments[..], &["--batch", "0"]].concat());
+    assert!(status == 2 && said.contains("--batch 0"), "{said}");
+    let (status, said) = failure(&["bench", "generate", "experiments/bench/mlm.toml"]);
+    assert!(status == 2 && said.contains("masked_lm"), "{said}");
+}

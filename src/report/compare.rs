@@ -3,7 +3,8 @@
 //!
 //! "Best" is the best evaluation of a run, the one whose checkpoint is kept; it is a minimum (or maximum) over
 //! evaluations and so slightly flattering to runs that were evaluated more often. "Final" is the last one. A run whose
-//! last loss is not a number has no final value and counts as diverged. Differences pair runs of the same seed.
+//! last loss is not a number has no final value and counts as diverged. Differences pair runs of the same seed, and
+//! their p values are corrected together for all arms ([`crate::report::statistics::compare`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,9 @@ use crate::report::arms::{self, Arm, Difference};
 use crate::report::journal::Point;
 use crate::report::notes::notes;
 use crate::report::run::Run;
-use crate::report::statistics::{Paired, Summary, paired_t, summarize};
+use crate::report::statistics::Direction;
+use crate::report::statistics::compare::{Contrast, Plan, compare_arms};
+use crate::report::statistics::summary::{Summary, summarize};
 
 /// Metrics that stand in the table when evaluations have them, in this order.
 pub const SHOWN: [&str; 17] = [
@@ -103,20 +106,14 @@ pub struct Results {
     pub items_per_s: Option<Summary>,
     /// Wall time in seconds.
     pub elapsed_s: Option<Summary>,
-    /// Best value minus the first arm's; none for the first arm.
-    pub best_gap: Option<Gap>,
-    /// Final value minus the first arm's.
-    pub last_gap: Option<Gap>,
+    /// Best value against the first arm's; none for the first arm.
+    pub best_gap: Option<Contrast>,
+    /// Final value against the first arm's.
+    pub last_gap: Option<Contrast>,
 }
 
-/// A difference from the first arm.
-#[derive(Clone, Copy, Debug)]
-pub struct Gap {
-    /// Over pairs of the same seed where there are two of them, else between the means.
-    pub mean: f64,
-    /// The paired t test, where two seeds pair.
-    pub paired: Option<Paired>,
-}
+/// The level of intervals of means and differences.
+pub const LEVEL: f64 = 0.95;
 
 /// Whether more of a metric is better; anything unknown is taken for a loss.
 pub fn more_is_better(metric: &str) -> bool {
@@ -178,10 +175,11 @@ pub fn compare(runs: Vec<Run>, options: &Options) -> Result<Comparison> {
         .iter()
         .map(|arm| results(arm, &runs, &outcomes, &metrics))
         .collect();
-    for (arm, result) in arms.iter().zip(&mut results).skip(1) {
-        let gap = |pick: fn(&Outcome) -> Option<f64>| gap(&arms[0], arm, &runs, &outcomes, pick);
-        result.best_gap = gap(|o| o.best.map(|b| b.1));
-        result.last_gap = gap(|o| o.last.map(|l| l.1));
+    let against = |pick| contrasts(metric, &arms, &runs, &outcomes, pick);
+    let best = against(|o| o.best.map(|b| b.1));
+    let last = against(|o| o.last.map(|l| l.1));
+    for (result, (best, last)) in results.iter_mut().skip(1).zip(best.into_iter().zip(last)) {
+        (result.best_gap, result.last_gap) = (Some(best), Some(last));
     }
     let notes = notes(&runs, &arms, &results);
     Ok(Comparison {
@@ -281,50 +279,51 @@ fn results(arm: &Arm, runs: &[Run], outcomes: &[Outcome], metrics: &[String]) ->
     let metric = |m: &String| {
         Some((
             m.clone(),
-            summarize(reached().filter_map(|o| o.metrics.get(m).copied()))?,
+            summarize(reached().filter_map(|o| o.metrics.get(m).copied()), LEVEL)?,
         ))
     };
     Results {
-        best: summarize(reached().filter_map(|o| Some(o.best?.1))),
-        best_step: summarize(reached().filter_map(|o| Some(o.best?.0? as f64))).map(|s| s.mean),
-        last: summarize(reached().filter_map(|o| Some(o.last?.1))),
+        best: summarize(reached().filter_map(|o| Some(o.best?.1)), LEVEL),
+        best_step: summarize(reached().filter_map(|o| Some(o.best?.0? as f64)), LEVEL)
+            .map(|s| s.mean),
+        last: summarize(reached().filter_map(|o| Some(o.last?.1)), LEVEL),
         metrics: metrics.iter().filter_map(metric).collect(),
-        items_per_s: summarize(members().filter_map(Run::items_per_s)),
-        elapsed_s: summarize(members().filter_map(Run::elapsed_s)),
+        items_per_s: summarize(members().filter_map(Run::items_per_s), LEVEL),
+        elapsed_s: summarize(members().filter_map(Run::elapsed_s), LEVEL),
         best_gap: None,
         last_gap: None,
     }
 }
 
-/// Pairs runs by seed; several runs of one seed count by their mean.
-fn gap(
-    base: &Arm,
-    arm: &Arm,
+/// Every arm but the first against the first. A run without a seed pairs with none.
+fn contrasts(
+    metric: &str,
+    arms: &[Arm],
     runs: &[Run],
     outcomes: &[Outcome],
     pick: fn(&Outcome) -> Option<f64>,
-) -> Option<Gap> {
-    let by_seed = |arm: &Arm| {
-        let mut seeds: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        for &m in &arm.counted {
-            if let (Some(seed), Some(value)) = (&runs[m].seed, pick(&outcomes[m])) {
-                seeds.entry(seed.clone()).or_default().push(value);
-            }
-        }
-        seeds
+) -> Vec<Contrast> {
+    let values = |arm: &Arm| -> Vec<(String, f64)> {
+        let seed = |m: usize| match &runs[m].seed {
+            Some(seed) => format!("seed {seed}"),
+            None => format!("run {m}"),
+        };
+        let counted = arm.counted.iter();
+        counted
+            .filter_map(|&m| Some((seed(m), pick(&outcomes[m])?)))
+            .collect()
     };
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let (ours, theirs) = (by_seed(arm), by_seed(base));
-    let pairs = ours
-        .iter()
-        .filter_map(|(seed, a)| Some(mean(a) - mean(theirs.get(seed)?)));
-    let paired = paired_t(&pairs.collect::<Vec<f64>>());
-    let value = |arm: &Arm| {
-        summarize(arm.counted.iter().filter_map(|&m| pick(&outcomes[m]))).map(|s| s.mean)
+    let all: Vec<Vec<(String, f64)>> = arms.iter().map(values).collect();
+    let [baseline, others @ ..] = all.as_slice() else {
+        return Vec::new();
     };
-    let mean = match paired {
-        Some(paired) => paired.mean,
-        None => value(arm)? - value(base)?,
+    let others: Vec<&[(String, f64)]> = others.iter().map(Vec::as_slice).collect();
+    let plan = Plan {
+        alpha: 1.0 - LEVEL,
+        better: match more_is_better(metric) {
+            true => Direction::Higher,
+            false => Direction::Lower,
+        },
     };
-    Some(Gap { mean, paired })
+    compare_arms(baseline, &others, plan)
 }

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::report::compare::LEVEL;
 use crate::report::run::Run;
-use crate::report::statistics::summarize;
+use crate::report::statistics::summary::summarize;
 
 /// One point of an arm's curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +49,7 @@ pub fn curve(runs: &[&Run], split: &str, metric: &str, limit: usize) -> Vec<Band
             .for_each(|(step, (sum, n))| bins.entry(step).or_default().push(sum / n));
     }
     let band = |(step, values): (u64, Vec<f64>)| {
-        let s = summarize(values)?;
+        let s = summarize(values, LEVEL)?;
         Some(Band {
             step,
             mean: s.mean,

@@ -1,12 +1,14 @@
 //! A comparison as one JSON object, for scripts.
 //!
 //! `{"metric","split","baseline","arms":[{"id","label","settings","seeds","runs","best","final","metrics",
-//! "items_per_s","elapsed_s","difference"}],"differing":[…],"notes":[…]}`; means come as `{"n","mean","sd"}`, differences as
-//! `{"mean","paired":{"pairs","mean","low","high","p"}}`. What is unknown or not a number is null.
+//! "items_per_s","elapsed_s","difference"}],"differing":[…],"notes":[…]}`; means come as `{"n","mean","sd","median","min",
+//! "max","standard_error","interval"}`, differences from the first arm as `{"mean","pairs","interval","p","p_holm","effect",
+//! "test","verdict"}`. What is unknown or not a number is null.
 
 use serde_json::{Map, Value, json};
 
-use crate::report::compare::{Comparison, Gap};
+use crate::report::compare::Comparison;
+use crate::report::statistics::compare::Contrast;
 
 /// The whole comparison.
 pub fn json(c: &Comparison) -> Value {
@@ -33,7 +35,6 @@ fn arm(c: &Comparison, i: usize) -> Value {
         .iter()
         .map(|&m| seed(c.runs[m].seed.as_deref()))
         .collect();
-    let gap = |gap: Option<Gap>| gap.map(|g| json!({"mean": g.mean, "paired": g.paired}));
     json!({
         "id": arm.id,
         "label": arm.label,
@@ -46,7 +47,23 @@ fn arm(c: &Comparison, i: usize) -> Value {
         "metrics": results.metrics,
         "items_per_s": results.items_per_s,
         "elapsed_s": results.elapsed_s,
-        "difference": {"best": gap(results.best_gap), "final": gap(results.last_gap)},
+        "difference": {"best": gap(results.best_gap.as_ref()), "final": gap(results.last_gap.as_ref())},
+    })
+}
+
+/// A difference with its interval, its test and what follows.
+fn gap(gap: Option<&Contrast>) -> Value {
+    gap.map_or(Value::Null, |g| {
+        json!({
+            "mean": g.difference,
+            "pairs": g.pairs,
+            "interval": g.interval(),
+            "p": g.p,
+            "p_holm": g.p_holm,
+            "effect": g.effect(),
+            "test": g.test,
+            "verdict": g.verdict,
+        })
     })
 }
 

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::report::arms::Arm;
-use crate::report::compare::Results;
+use crate::report::compare::{LEVEL, Results};
 use crate::report::run::Run;
+use crate::report::statistics::Interval;
+use crate::report::statistics::rates::{Rate, compare_rates};
+use crate::report::terminal::p_value;
 
 /// What `machine.json` says that makes speeds incomparable.
 const MACHINE: [&str; 3] = ["cpu", "cores", "device"];
@@ -43,15 +46,52 @@ pub fn notes(runs: &[Run], arms: &[Arm], results: &[Results]) -> Vec<String> {
         notes.push(note.into());
     }
     notes.extend(machines(runs));
-    if results
+    notes.extend(divergence(runs, arms));
+    let tests = results
         .iter()
-        .filter(|r| r.best_gap.is_some_and(|g| g.paired.is_some()))
-        .count()
-        > 1
-    {
-        notes.push("p values are not corrected for comparing several arms".into());
+        .filter(|r| r.last_gap.as_ref().is_some_and(|g| g.p.is_some()));
+    let tests = tests.count();
+    if tests > 1 {
+        notes.push(format!(
+            "p values are corrected for {tests} arms (Holm 1979)"
+        ));
     }
     notes
+}
+
+/// How often the runs of each arm diverged, when some did, with Wilson's interval and Fisher's exact test against
+/// the first arm.
+fn divergence(runs: &[Run], arms: &[Arm]) -> Vec<String> {
+    let rate = |arm: &Arm| Rate {
+        events: arm
+            .members
+            .iter()
+            .filter(|&&m| runs[m].diverged().is_some())
+            .count(),
+        n: arm.members.len(),
+    };
+    let several = arms.iter().any(|arm| arm.members.len() > 1);
+    if !several || arms.iter().all(|arm| rate(arm).events == 0) {
+        return Vec::new();
+    }
+    let percent = |share: f64| (100.0 * share).round();
+    let note = |(i, arm): (usize, &Arm)| {
+        let rate_of = rate(arm);
+        let Interval { low, high } = rate_of.wilson(LEVEL)?;
+        let against = compare_rates(rate(&arms[0]), rate_of).filter(|_| i > 0);
+        let p = against.map_or(String::new(), |c| {
+            format!("; p {} against {}", p_value(c.p), arms[0].id)
+        });
+        Some(format!(
+            "{}: {} of {} runs diverged, 95 % interval {} to {} %{p}",
+            arm.id,
+            rate_of.events,
+            rate_of.n,
+            percent(low),
+            percent(high)
+        ))
+    };
+    arms.iter().enumerate().filter_map(note).collect()
 }
 
 /// Where runs were not made on one machine by one program.

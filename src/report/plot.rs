@@ -152,6 +152,7 @@ fn traces(c: &Comparison) -> Vec<Trace> {
         .collect()
 }
 
+/// What the axes reach over; none without points, and when they are further apart than a float tells.
 fn frame(traces: &[Trace]) -> Option<Frame> {
     let all = || traces.iter().flat_map(|t| t.points.iter().copied());
     let last = all().map(|p| p.0).reduce(f64::max)?;
@@ -175,11 +176,10 @@ fn frame(traces: &[Trace]) -> Option<Frame> {
         [first - 1.0, first + 1.0]
     };
     let above = (top > high + pad).then_some(top);
-    Some(Frame {
-        x,
-        y: [low - pad, high + pad],
-        above,
-    })
+    let y = [low - pad, high + pad];
+    // A canvas multiplies lengths by its columns and rows.
+    let drawable = [x, y].iter().all(|axis| axis[1] - axis[0] < f64::MAX / 1e6);
+    drawable.then_some(Frame { x, y, above })
 }
 
 fn canvas<'a>(

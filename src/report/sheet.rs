@@ -1,8 +1,9 @@
 //! The table of a comparison, once, for the terminal, Markdown and HTML.
 
-use crate::report::compare::{Comparison, Gap, Results, SHOWN};
+use crate::report::compare::{Comparison, LEVEL, Results, SHOWN};
 use crate::report::run::Run;
-use crate::report::statistics::Summary;
+use crate::report::statistics::compare::{Contrast, Verdict};
+use crate::report::statistics::summary::{Summary, summarize};
 use crate::report::terminal::{count, duration, mean_sd, number, p_value, shortened, signed};
 
 /// Longest name or setting in a terminal cell, in columns.
@@ -144,26 +145,31 @@ fn results(sheet: &mut Sheet, c: &Comparison) {
         "mean ± sd over runs",
         each(&|r| summary(r.last.as_ref())),
     );
-    let gap = |which: &str| {
-        format!(
-            "{which} {name} minus that of arm {base}, with its paired t interval where two seeds pair"
-        )
-    };
-    let p = |which: &str| {
-        format!("two-sided paired t test of Δ {which}, not corrected for several arms")
-    };
+    type Pick = fn(&Results) -> Option<&Contrast>;
+    let gaps: [(&str, Pick); 2] = [
+        ("best", |r| r.best_gap.as_ref()),
+        ("final", |r| r.last_gap.as_ref()),
+    ];
+    for (which, pick) in gaps {
+        let gap = format!(
+            "{which} {name} minus that of arm {base}, with its t interval: paired where two seeds pair"
+        );
+        let p = format!("two-sided t test of Δ {which}, corrected for all arms (Holm 1979)");
+        let title = format!("Δ {which} [95 %]");
+        sheet.add(title, gap, each(&|r| difference(pick(r))));
+        sheet.add("p", p, each(&|r| p_cell(pick(r))));
+    }
+    let last = |r: &Results| r.last_gap.clone();
     sheet.add(
-        "Δ best [95 %]",
-        gap("best"),
-        each(&|r| difference(r.best_gap)),
+        "effect",
+        "Δ final in standard deviations of the differences, corrected for small samples (Hedges' g)",
+        each(&|r| last(r).and_then(|g| g.effect()).map_or_else(Cell::default, effect)),
     );
-    sheet.add("p", p("best"), each(&|r| p_cell(r.best_gap)));
     sheet.add(
-        "Δ final [95 %]",
-        gap("final"),
-        each(&|r| difference(r.last_gap)),
+        "verdict",
+        "by p of Δ final at 0.05; how many seeds would settle what is open, if the effect is the seen one",
+        each(&|r| last(r).map_or_else(Cell::default, |g| verdict(&g))),
     );
-    sheet.add("p", p("final"), each(&|r| p_cell(r.last_gap)));
     for metric in c.metrics.iter().filter(|m| SHOWN.contains(&m.as_str())) {
         sheet.add(
             metric,
@@ -173,9 +179,8 @@ fn results(sheet: &mut Sheet, c: &Comparison) {
     }
     for (split, metric) in tested(c) {
         let score = |run: &Run| run.scores.get(split).and_then(|s| s.get(metric)).copied();
-        let of_arm = |members: &[usize]| {
-            crate::report::statistics::summarize(members.iter().filter_map(|&m| score(&c.runs[m])))
-        };
+        let of_arm =
+            |members: &[usize]| summarize(members.iter().filter_map(|&m| score(&c.runs[m])), LEVEL);
         let cells = c
             .arms
             .iter()
@@ -293,21 +298,40 @@ fn time(s: Option<&Summary>) -> Cell {
 }
 
 /// `-0.051 [-0.169, +0.067]`: the difference and its interval, in the decimals that two digits of the interval ask for.
-fn difference(gap: Option<Gap>) -> Cell {
-    let text = |g: Gap| match g.paired {
-        Some(p) if p.high > p.low => {
-            let places = places((p.high - p.low) / 2.0);
-            format!(
-                "{:+.places$} [{:+.places$}, {:+.places$}]",
-                p.mean, p.low, p.high
-            )
-        }
-        _ => signed(g.mean),
+fn difference(gap: Option<&Contrast>) -> Cell {
+    let Some((gap, mean)) = gap.and_then(|g| Some((g, g.difference?))) else {
+        return Cell::default();
     };
-    gap.map_or_else(Cell::default, |g| Cell {
-        text: text(g),
-        value: Some(g.mean),
-    })
+    let text = match gap.interval() {
+        Some(i) if i.high > i.low => {
+            let places = places((i.high - i.low) / 2.0);
+            let (low, high) = (i.low, i.high);
+            format!("{mean:+.places$} [{low:+.places$}, {high:+.places$}]")
+        }
+        _ => signed(mean),
+    };
+    Cell {
+        text,
+        value: Some(mean),
+    }
+}
+
+fn effect(g: f64) -> Cell {
+    Cell {
+        text: format!("{g:+.2}"),
+        value: Some(g),
+    }
+}
+
+fn verdict(gap: &Contrast) -> Cell {
+    let text = match gap.verdict {
+        Verdict::Better => "better".into(),
+        Verdict::Worse => "worse".into(),
+        Verdict::NotSettled { needed: Some(n) } => format!("open: ~{n} seeds"),
+        Verdict::NotSettled { needed: None } => "open: >1000 seeds".into(),
+        Verdict::NotTested(_) => String::new(),
+    };
+    Cell { text, value: None }
 }
 
 /// Decimals that show two significant digits of a positive number, 3 to 8.
@@ -315,10 +339,12 @@ fn places(size: f64) -> usize {
     (1 - size.log10().floor() as i64).clamp(3, 8) as usize
 }
 
-fn p_cell(gap: Option<Gap>) -> Cell {
-    let p = gap.and_then(|g| g.paired).and_then(|p| p.p);
-    p.map_or_else(Cell::default, |p| Cell {
-        text: p_value(p),
-        value: Some(p),
-    })
+fn p_cell(gap: Option<&Contrast>) -> Cell {
+    let tested = gap.filter(|g| !matches!(g.verdict, Verdict::NotTested(_)));
+    tested
+        .and_then(|g| g.p_holm)
+        .map_or_else(Cell::default, |p| Cell {
+            text: p_value(p),
+            value: Some(p),
+        })
 }

@@ -40,6 +40,7 @@ mod resume;
 mod run_dir;
 mod schedule;
 mod small_run;
+mod statistics;
 mod text_metrics;
 mod training;
 mod trajectories;

@@ -3,7 +3,9 @@
 use formwork::cli::compare::view;
 use formwork::report::compare::{Comparison, Options, compare};
 use formwork::report::plot::Style;
-use formwork::report::statistics::{paired_t, summarize};
+use formwork::report::statistics::compare::Verdict;
+use formwork::report::statistics::paired::paired_t;
+use formwork::report::statistics::summary::summarize;
 use formwork::report::{html, json, run, sheet, terminal};
 
 use std::fmt::Write as _;
@@ -136,17 +138,16 @@ fn statistics_equal_scipys() {
         ),
     ];
     for (sample, [mean, sd, low, high, p]) in cases {
-        let summary = summarize(sample.iter().copied()).unwrap();
+        let summary = summarize(sample.iter().copied(), 0.95).unwrap();
         close(summary.mean, mean);
         close(summary.sd.unwrap(), sd);
-        let test = paired_t(sample).unwrap();
-        close(test.low, low);
-        close(test.high, high);
-        close(test.p.unwrap(), p);
+        let test = paired_t(sample, 0.95).unwrap();
+        close(test.interval.low, low);
+        close(test.interval.high, high);
+        close(test.p, p);
     }
-    assert_eq!(paired_t(&[0.1]), None);
-    assert_eq!(paired_t(&[0.0, 0.0]).unwrap().p, None);
-    assert_eq!(summarize([f64::NAN]), None);
+    assert_eq!(paired_t(&[0.1], 0.95), None);
+    assert_eq!(summarize([f64::NAN], 0.95), None);
 }
 
 #[test]
@@ -166,22 +167,23 @@ fn runs_that_differ_in_their_seed_are_one_arm() {
         .collect();
     assert_eq!(keys, [("model.norm_placement", "norm_placement")]);
     // scipy: ttest_rel([1.478, 1.481, 1.490], [1.512, 1.498, 1.530])
-    let gap = c.results[1].last_gap.unwrap();
-    let paired = gap.paired.unwrap();
-    assert_eq!(paired.pairs, 3);
-    close(gap.mean, -0.030333333333333323);
-    close(paired.low, -0.05996997424168349);
-    close(paired.high, -0.0006966924249831585);
-    close(paired.p.unwrap(), 0.04789002212891145);
+    let gap = c.results[1].last_gap.clone().unwrap();
+    let interval = gap.interval().unwrap();
+    assert_eq!(gap.pairs, 3);
+    close(gap.difference.unwrap(), -0.030333333333333323);
+    close(interval.low, -0.05996997424168349);
+    close(interval.high, -0.0006966924249831585);
+    close(gap.p.unwrap(), 0.04789002212891145);
+    assert_eq!(gap.verdict, Verdict::Better);
     close(c.results[0].last.unwrap().sd.unwrap(), 0.0160416125540213);
 
     let table = terminal::markdown(&sheet::sheet(&c).text(false));
     assert_eq!(
         table,
-        "|  | arm | norm_placement | runs | steps | best valid loss | at step | final valid loss | Δ best [95 %] | p | Δ final [95 %] | p | accuracy | items/s | time |\n\
-         | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n\
-         | A | pre | pre | 3 (1, 2, 3) | 200 | 1.513 ± 0.016 | 200 | 1.513 ± 0.016 | – | – | – | – | 0.5000 ± 0.0000 | 100.0 | 3 min 20 s |\n\
-         | B | post | post | 3 (1, 2, 3) | 200 | 1.4830 ± 0.0062 | 200 | 1.4830 ± 0.0062 | -0.030 [-0.060, -0.001] | 0.048 | -0.030 [-0.060, -0.001] | 0.048 | 0.5000 ± 0.0000 | 100.0 | 3 min 20 s |\n"
+        "|  | arm | norm_placement | runs | steps | best valid loss | at step | final valid loss | Δ best [95 %] | p | Δ final [95 %] | p | effect | verdict | accuracy | items/s | time |\n\
+         | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: |\n\
+         | A | pre | pre | 3 (1, 2, 3) | 200 | 1.513 ± 0.016 | 200 | 1.513 ± 0.016 | – | – | – | – | – | – | 0.5000 ± 0.0000 | 100.0 | 3 min 20 s |\n\
+         | B | post | post | 3 (1, 2, 3) | 200 | 1.4830 ± 0.0062 | 200 | 1.4830 ± 0.0062 | -0.030 [-0.060, -0.001] | 0.048 | -0.030 [-0.060, -0.001] | 0.048 | -1.43 | better | 0.5000 ± 0.0000 | 100.0 | 3 min 20 s |\n"
     );
     let object = json::json(&c);
     assert_eq!(
@@ -189,10 +191,7 @@ fn runs_that_differ_in_their_seed_are_one_arm() {
         "post"
     );
     assert_eq!(object["arms"][1]["seeds"], serde_json::json!([1, 2, 3]));
-    assert_eq!(
-        object["arms"][1]["difference"]["final"]["paired"]["pairs"],
-        3
-    );
+    assert_eq!(object["arms"][1]["difference"]["final"]["pairs"], 3);
 
     let each = Options {
         each: true,

@@ -6,6 +6,7 @@ use formwork::error::Error;
 use formwork::report::compare::{Options, compare};
 use formwork::report::curves::curve;
 use formwork::report::plot::Style;
+use formwork::report::statistics::compare::{Reason, Verdict};
 use formwork::report::{html, json, run, sheet, terminal};
 use std::fs;
 
@@ -62,7 +63,8 @@ fn a_diverged_run_has_no_final_value() {
     assert_eq!(c.runs[1].state(), "diverged at step 150");
     assert_eq!(c.outcomes[1].best, Some((Some(100), 2.5)));
     assert!(c.outcomes[1].last.is_none());
-    assert!(c.results[1].last_gap.is_none());
+    let gap = c.results[1].last_gap.as_ref().unwrap();
+    assert_eq!(gap.verdict, Verdict::NotTested(Reason::NoValues));
     assert_eq!(
         json::json(&c)["arms"][1]["runs"][0]["final"],
         serde_json::Value::Null

@@ -1,0 +1,86 @@
+//! Welch's t test: two arms whose seeds differ, without assuming equal variances.
+//!
+//! With e_i² = s_i² / n_i, t = (m_2 - m_1) / √(e_1² + e_2²) is compared to Student's t with
+//! v = (e_1² + e_2²)² / (e_1⁴ / (n_1 - 1) + e_2⁴ / (n_2 - 1)) degrees of freedom (Welch, "The generalization of
+//! 'Student's' problem when several different population variances are involved", Biometrika 34, 1947).
+//!
+//! Effect size: d = (m_2 - m_1) / √((s_1² + s_2²) / 2), Cohen's d with the average variance (Cohen 1988, section
+//! 2.3.2), and Hedges' g = J(v') · d with J of [`super::paired::small_sample_factor`] and
+//! v' = (n_1 - 1)(n_2 - 1)(s_1² + s_2²)² / ((n_2 - 1) s_1⁴ + (n_1 - 1) s_2⁴) (Delacre, Lakens, Ley, Liu and Leys,
+//! "Why Hedges' g*s based on the non-pooled standard deviation should be reported with Welch's t-test", 2021).
+
+use serde::Serialize;
+
+use super::Interval;
+use super::distribution::critical_t;
+use super::paired::{p_value, ratio, small_sample_factor};
+use super::summary::{Moments, finite, moments};
+
+/// Welch's test of an arm against a baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Independent {
+    /// Number of values of the baseline, at least 2.
+    pub n_baseline: usize,
+    /// Number of values of the arm, at least 2.
+    pub n_arm: usize,
+    /// Mean of the arm minus mean of the baseline.
+    pub difference: f64,
+    /// Welch's t; none when neither arm varies.
+    pub t: Option<f64>,
+    /// Welch's degrees of freedom; n_1 + n_2 - 2 when neither arm varies.
+    pub df: f64,
+    /// The interval of the difference.
+    pub interval: Interval,
+    /// Two-sided p value. When neither arm varies it is 1 for equal means, else 0.
+    pub p: f64,
+    /// Cohen's d with the average variance; none when neither arm varies.
+    pub d: Option<f64>,
+    /// Hedges' g with the average variance; none when neither arm varies.
+    pub g: Option<f64>,
+}
+
+/// Welch's t test of the finite values, with an interval at `level` (such as 0.95).
+///
+/// None when an arm has fewer than two finite values, for a level outside (0, 1), and when a result is beyond a
+/// float.
+pub fn welch_t(baseline: &[f64], arm: &[f64], level: f64) -> Option<Independent> {
+    let (m1, s1, n1) = sample(baseline)?;
+    let (m2, s2, n2) = sample(arm)?;
+    let (df1, df2) = (n1 - 1.0, n2 - 1.0);
+    let difference = m2 - m1;
+    let (e1, e2) = (s1 / n1.sqrt(), s2 / n2.sqrt());
+    let error = e1.hypot(e2);
+    let df = satterthwaite((e1, df1), (e2, df2));
+    let t = ratio(difference, error);
+    let d = ratio(difference, s1.hypot(s2) / std::f64::consts::SQRT_2);
+    let factor = small_sample_factor(satterthwaite((s1, df1), (s2, df2)));
+    Some(Independent {
+        n_baseline: n1 as usize,
+        n_arm: n2 as usize,
+        difference,
+        t,
+        df,
+        interval: Interval::around(difference, critical_t(1.0 - level, df)? * error)?,
+        p: p_value(t, difference, df),
+        d,
+        g: d.and_then(|d| Some(d * factor?)),
+    })
+}
+
+/// Mean, standard deviation and count of at least two finite values.
+fn sample(values: &[f64]) -> Option<(f64, f64, f64)> {
+    let Moments { n, mean, sd } = moments(&finite(values.iter().copied()))?;
+    Some((mean, sd?, n as f64))
+}
+
+/// Degrees of freedom of the sum of two squared deviations, each with its own: (a² + b²)² / (a⁴/u + b⁴/v)
+/// (Satterthwaite, "An approximate distribution of estimates of variance components", 1946); u + v when both
+/// vanish. Between min(u, v) and u + v.
+fn satterthwaite((a, u): (f64, f64), (b, v): (f64, f64)) -> f64 {
+    let larger = a.max(b);
+    if larger == 0.0 {
+        return u + v;
+    }
+    let (a, b) = ((a / larger).powi(2), (b / larger).powi(2));
+    (a + b).powi(2) / (a * a / u + b * b / v)
+}

@@ -1,0 +1,102 @@
+//! Rates of events, such as runs that diverge: an interval of one rate, and a test between two.
+
+use serde::Serialize;
+
+use super::Interval;
+use super::distribution::normal_quantile;
+
+/// Tables whose probability is at most this factor above the seen one count as "as extreme": equal probabilities
+/// differ by rounding. The bound of R's `fisher.test`.
+const TIES: f64 = 1.0 + 1e-7;
+
+/// k events in n runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Rate {
+    /// Runs with the event; counted as n where it is larger.
+    pub events: usize,
+    /// All runs.
+    pub n: usize,
+}
+
+impl Rate {
+    /// Events over runs; none without runs.
+    pub fn value(self) -> Option<f64> {
+        (self.n > 0).then(|| self.capped() as f64 / self.n as f64)
+    }
+
+    /// Wilson's score interval at `level`: with r = k/n and z the normal quantile,
+    /// (r + z²/2n ± z √(r(1-r)/n + z²/4n²)) / (1 + z²/n). Unlike r ± z √(r(1-r)/n) it holds for few runs and for 0
+    /// of n (Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22, 1927).
+    ///
+    /// None without runs or for a level outside (0, 1).
+    pub fn wilson(self, level: f64) -> Option<Interval> {
+        let rate = self.value()?;
+        if !(level > 0.0 && level < 1.0) {
+            return None;
+        }
+        let n = self.n as f64;
+        let z = -normal_quantile(0.5 * (1.0 - level));
+        let share = z * z / n;
+        let middle = (rate + share / 2.0) / (1.0 + share);
+        let reach = z * (rate * (1.0 - rate) / n + share / (4.0 * n)).sqrt() / (1.0 + share);
+        let none = self.capped() == 0;
+        let all = self.capped() == self.n;
+        Some(Interval {
+            low: if none { 0.0 } else { (middle - reach).max(0.0) },
+            high: if all { 1.0 } else { (middle + reach).min(1.0) },
+        })
+    }
+
+    fn capped(self) -> usize {
+        self.events.min(self.n)
+    }
+}
+
+/// Two rates side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RateComparison {
+    /// Rate of the arm minus rate of the baseline.
+    pub difference: f64,
+    /// Two-sided p value of Fisher's exact test.
+    pub p: f64,
+}
+
+/// The difference of two rates with Fisher's exact test; none when either has no runs.
+pub fn compare_rates(baseline: Rate, arm: Rate) -> Option<RateComparison> {
+    Some(RateComparison {
+        difference: arm.value()? - baseline.value()?,
+        p: fisher_exact(baseline, arm),
+    })
+}
+
+/// Fisher's exact test, two-sided: given both sizes and the sum of events, the number of events in the first group
+/// is hypergeometric when the rates are equal, and p is the probability of all numbers that are at most as likely
+/// as the seen one (Fisher, "The logic of inductive inference", Journal of the Royal Statistical Society 98, 1935).
+/// 1 when a group is empty, when nothing happened and when everything did.
+pub fn fisher_exact(first: Rate, second: Rate) -> f64 {
+    let (n1, n2) = (first.n as f64, second.n as f64);
+    let (seen, events) = (
+        first.capped(),
+        first.capped().saturating_add(second.capped()),
+    );
+    let low = events.saturating_sub(second.n);
+    let high = events.min(first.n);
+    // C(n1, k) C(n2, events - k) over the same at k - 1.
+    let step = |k: usize| {
+        let (k, rest) = (k as f64, (events - k) as f64);
+        (n1 - k + 1.0) * (rest + 1.0) / (k * (n2 - rest))
+    };
+    // Probabilities over that of the mode, so that none overflows.
+    let mode = ((events as f64 + 1.0) * (n1 + 1.0) / (n1 + n2 + 2.0)) as usize;
+    let mode = mode.clamp(low, high);
+    let mut chances = vec![1.0; high - low + 1];
+    for k in mode + 1..=high {
+        chances[k - low] = chances[k - 1 - low] * step(k);
+    }
+    for k in (low..mode).rev() {
+        chances[k - low] = chances[k + 1 - low] / step(k + 1);
+    }
+    let bound = chances[seen - low] * TIES;
+    let extreme: f64 = chances.iter().filter(|&&c| c <= bound).sum();
+    (extreme / chances.iter().sum::<f64>()).min(1.0)
+}

@@ -1,0 +1,361 @@
+//! The statistics of ablations against scipy and statsmodels: tests/goldens/make_statistics.py.
+
+mod chance;
+mod edges;
+mod random;
+
+use std::collections::BTreeMap;
+
+use formwork::report::statistics::bootstrap::bootstrap;
+use formwork::report::statistics::curve::{common_range, mean_height, steps_to_reach};
+use formwork::report::statistics::holm::holm;
+use formwork::report::statistics::independent::welch_t;
+use formwork::report::statistics::paired::paired_t;
+use formwork::report::statistics::power::{
+    independent_power, paired_power, pairs_needed, runs_needed,
+};
+use formwork::report::statistics::rates::{Rate, compare_rates, fisher_exact};
+use formwork::report::statistics::summary::summarize;
+use formwork::report::statistics::wilcoxon::signed_rank;
+use formwork::report::statistics::{Direction, Interval};
+use serde_json::Value;
+
+use random::Random;
+
+/// Where scipy computes in double precision too.
+const BOUND: f64 = 1e-9;
+
+fn golden(part: &str) -> Vec<Value> {
+    let text = include_str!("../goldens/statistics.json");
+    let all: Value = serde_json::from_str(text).unwrap();
+    all[part].as_array().unwrap().clone()
+}
+
+fn floats(value: &Value) -> Vec<f64> {
+    let list = value.as_array().unwrap();
+    list.iter().map(|v| v.as_f64().unwrap()).collect()
+}
+
+/// 1, or less for samples whose values agree in more than six digits: reading a number may round its last bit, which
+/// is then a visible part of the spread.
+fn condition(case: &Value) -> f64 {
+    let Some(values) = case["values"].as_array() else {
+        return 1.0;
+    };
+    let values: Vec<f64> = values.iter().map(|v| v.as_f64().unwrap()).collect();
+    let largest = values.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+    let spread = values
+        .iter()
+        .fold(0.0f64, |m, v| m.max((v - values[0]).abs()));
+    if largest > 0.0 && spread > 0.0 {
+        (1e6 * spread / largest).min(1.0)
+    } else {
+        1.0
+    }
+}
+
+/// The worst difference of each quantity over all cases.
+#[derive(Default)]
+struct Worst(BTreeMap<&'static str, (f64, String)>);
+
+impl Worst {
+    /// Compares a number; where one is missing both must be. Differences are relative to `scale`, or to the
+    /// expected number.
+    fn number(
+        &mut self,
+        what: &'static str,
+        case: &Value,
+        got: Option<f64>,
+        expected: &Value,
+        scale: Option<f64>,
+    ) {
+        let name = case["name"].as_str().unwrap_or_default();
+        assert_eq!(
+            got.is_some(),
+            expected.is_f64() || expected.is_number(),
+            "{what} of {name}: {got:?} {expected}"
+        );
+        if let (Some(got), Some(expected)) = (got, expected.as_f64()) {
+            let off = if got == expected {
+                0.0
+            } else {
+                (got - expected).abs() / scale.unwrap_or(expected.abs()) * condition(case)
+            };
+            let worst = self.0.entry(what).or_default();
+            if off.is_nan() || off >= worst.0 {
+                *worst = (
+                    off,
+                    format!("{name}: {got} for {expected} {case}")
+                        .chars()
+                        .take(400)
+                        .collect(),
+                );
+            }
+        }
+    }
+
+    fn interval(
+        &mut self,
+        what: &'static str,
+        case: &Value,
+        got: Option<Interval>,
+        low: &Value,
+        high: &Value,
+    ) {
+        let scale = low
+            .as_f64()
+            .zip(high.as_f64())
+            .map(|(l, h)| l.abs().max(h.abs()));
+        self.number(what, case, got.map(|i| i.low), low, scale);
+        self.number(what, case, got.map(|i| i.high), high, scale);
+    }
+
+    fn check(&self) {
+        for (what, (off, case)) in &self.0 {
+            eprintln!("{what:24} {off:.1e}");
+            assert!(*off <= BOUND, "{what} is off by {off:e}: {case}");
+        }
+    }
+}
+
+#[test]
+fn samples_as_scipy() {
+    let mut worst = Worst::default();
+    let samples = golden("samples");
+    assert!(samples.len() >= 40);
+    for case in &samples {
+        let values = floats(&case["values"]);
+        let level = case["level"].as_f64().unwrap();
+        summary(case, &values, level, &mut worst);
+        paired(case, &values, level, &mut worst);
+        welch(case, &values, level, &mut worst);
+        let (got, expected) = (signed_rank(&values).unwrap(), &case["wilcoxon"]);
+        worst.number(
+            "wilcoxon statistic",
+            case,
+            Some(got.statistic),
+            &expected["statistic"],
+            None,
+        );
+        worst.number("wilcoxon p", case, Some(got.p), &expected["p"], None);
+    }
+    worst.check();
+}
+
+fn summary(case: &Value, values: &[f64], level: f64, worst: &mut Worst) {
+    let (got, expected) = (
+        summarize(values.iter().copied(), level).unwrap(),
+        &case["summary"],
+    );
+    assert_eq!(got.n as u64, expected["n"].as_u64().unwrap());
+    worst.number("mean", case, Some(got.mean), &expected["mean"], None);
+    worst.number("sd", case, got.sd, &expected["sd"], None);
+    worst.number("median", case, Some(got.median), &expected["median"], None);
+    worst.number("min", case, Some(got.min), &expected["min"], None);
+    worst.number("max", case, Some(got.max), &expected["max"], None);
+    worst.number(
+        "standard error",
+        case,
+        got.standard_error,
+        &expected["standard_error"],
+        None,
+    );
+    worst.interval(
+        "mean interval",
+        case,
+        got.interval,
+        &expected["low"],
+        &expected["high"],
+    );
+}
+
+fn paired(case: &Value, values: &[f64], level: f64, worst: &mut Worst) {
+    let (got, expected) = (paired_t(values, level), &case["paired"]);
+    worst.interval(
+        "paired interval",
+        case,
+        got.map(|g| g.interval),
+        &expected["low"],
+        &expected["high"],
+    );
+    worst.number(
+        "paired t",
+        case,
+        got.and_then(|g| g.t),
+        &expected["t"],
+        None,
+    );
+    worst.number("paired p", case, got.map(|g| g.p), &expected["p"], None);
+    worst.number("d_z", case, got.and_then(|g| g.d_z), &expected["d_z"], None);
+    worst.number("g_z", case, got.and_then(|g| g.g_z), &expected["g_z"], None);
+}
+
+fn welch(case: &Value, values: &[f64], level: f64, worst: &mut Worst) {
+    let (got, expected) = (
+        welch_t(&floats(&case["other"]), values, level),
+        &case["welch"],
+    );
+    worst.interval(
+        "welch interval",
+        case,
+        got.map(|g| g.interval),
+        &expected["low"],
+        &expected["high"],
+    );
+    worst.number("welch t", case, got.and_then(|g| g.t), &expected["t"], None);
+    worst.number("welch df", case, got.map(|g| g.df), &expected["df"], None);
+    worst.number("welch p", case, got.map(|g| g.p), &expected["p"], None);
+    worst.number("welch d", case, got.and_then(|g| g.d), &expected["d"], None);
+    worst.number("welch g", case, got.and_then(|g| g.g), &expected["g"], None);
+}
+
+/// All resamples, and the same drawn resamples.
+#[test]
+fn bootstrap_as_scipy() {
+    let mut worst = Worst::default();
+    let mut ways: BTreeMap<String, usize> = BTreeMap::new();
+    for (i, case) in golden("samples").iter().enumerate() {
+        let (values, expected) = (floats(&case["values"]), &case["bootstrap"]);
+        let level = case["level"].as_f64().unwrap();
+        let mut random = Random(i as u64);
+        let got = bootstrap(&values, level, 2000, |n| random.below(n));
+        let Some(how) = expected["how"].as_str() else {
+            let point = |i: Interval| i.low == values[0] && i.high == values[0];
+            assert!(got.is_none_or(|g| point(g.bca) && point(g.percentile)));
+            continue;
+        };
+        *ways.entry(how.into()).or_default() += 1;
+        let got = got.unwrap();
+        assert_eq!(got.drawn, (how == "drawn").then_some(2000));
+        let (percentile, bca) = (&expected["percentile"], &expected["bca"]);
+        worst.interval(
+            "percentile",
+            case,
+            Some(got.percentile),
+            &percentile[0],
+            &percentile[1],
+        );
+        worst.interval("bca", case, Some(got.bca), &bca[0], &bca[1]);
+    }
+    assert!(ways["all"] >= 20 && ways["drawn"] >= 10, "{ways:?}");
+    worst.check();
+}
+
+#[test]
+fn power_as_its_definition() {
+    let mut worst = Worst::default();
+    for case in golden("power") {
+        let effect = case["effect"].as_f64().unwrap();
+        let alpha = case["alpha"].as_f64().unwrap();
+        let n = case["n"].as_u64().unwrap() as usize;
+        for sign in [1.0, -1.0] {
+            worst.number(
+                "paired power",
+                &case,
+                paired_power(sign * effect, n, alpha),
+                &case["paired"],
+                None,
+            );
+            let power = independent_power(sign * effect, n, alpha);
+            worst.number(
+                "independent power",
+                &case,
+                power,
+                &case["independent"],
+                None,
+            );
+        }
+    }
+    worst.check();
+}
+
+#[test]
+fn seeds_needed_as_statsmodels() {
+    for case in golden("needed") {
+        let effect = case["effect"].as_f64().unwrap();
+        let alpha = case["alpha"].as_f64().unwrap();
+        let pairs = pairs_needed(effect, alpha, 0.8, 10_000).unwrap();
+        let runs = runs_needed(-effect, alpha, 0.8, 10_000).unwrap();
+        assert_eq!(pairs as u64, case["pairs"].as_u64().unwrap(), "{case}");
+        assert_eq!(runs as u64, case["runs"].as_u64().unwrap(), "{case}");
+        assert!(paired_power(effect, pairs, alpha).unwrap() >= 0.8);
+        assert!(paired_power(effect, pairs - 1, alpha).is_none_or(|p| p < 0.8));
+        assert_eq!(pairs_needed(effect, alpha, 0.8, pairs - 1), None);
+        assert_eq!(pairs_needed(effect, alpha, 0.8, pairs), Some(pairs));
+    }
+}
+
+#[test]
+fn holm_as_statsmodels() {
+    for case in golden("holm") {
+        let (p, expected) = (floats(&case["p"]), floats(&case["holm"]));
+        let mut given: Vec<Option<f64>> = p.into_iter().map(Some).collect();
+        given.insert(1, None);
+        given.push(Some(f64::NAN));
+        let mut got = holm(&given);
+        assert_eq!(got.pop(), Some(None));
+        assert_eq!(got.remove(1), None);
+        for (got, expected) in got.iter().zip(expected) {
+            assert!((got.unwrap() - expected).abs() <= 1e-15, "{case}");
+        }
+    }
+}
+
+#[test]
+fn rates_as_statsmodels() {
+    let mut worst = Worst::default();
+    for case in golden("rates") {
+        let rate = |key: &str, i: usize| case[key][i].as_u64().unwrap() as usize;
+        let [first, second] = ["first", "second"].map(|key| Rate {
+            events: rate(key, 0),
+            n: rate(key, 1),
+        });
+        let interval = first.wilson(case["level"].as_f64().unwrap());
+        worst.interval("wilson", &case, interval, &case["low"], &case["high"]);
+        for p in [fisher_exact(first, second), fisher_exact(second, first)] {
+            worst.number("fisher", &case, Some(p), &case["fisher"], None);
+        }
+        let compared = compare_rates(first, second).unwrap();
+        assert_eq!(
+            compared.difference,
+            second.value().unwrap() - first.value().unwrap()
+        );
+    }
+    worst.check();
+}
+
+#[test]
+fn curves_as_numpy() {
+    let mut worst = Worst::default();
+    for case in golden("curves") {
+        let point = |p: &Value| (p[0].as_u64().unwrap(), p[1].as_f64().unwrap());
+        let curve = |c: &Value| c.as_array().unwrap().iter().map(point).collect::<Vec<_>>();
+        let curves: Vec<Vec<(u64, f64)>> = case["curves"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(curve)
+            .collect();
+        let range = common_range(curves.iter().map(Vec::as_slice)).unwrap();
+        assert_eq!(Some(range.0), case["low"].as_f64());
+        assert_eq!(Some(range.1), case["high"].as_f64());
+        let target = case["target"].as_f64().unwrap();
+        for (i, curve) in curves.iter().enumerate() {
+            worst.number(
+                "mean height",
+                &case,
+                mean_height(curve, range),
+                &case["heights"][i],
+                None,
+            );
+            let reached = steps_to_reach(curve, target, Direction::Lower);
+            worst.number("steps to reach", &case, reached, &case["reached"][i], None);
+            let mirrored: Vec<(u64, f64)> = curve.iter().map(|&(s, v)| (s, -v)).collect();
+            assert_eq!(
+                steps_to_reach(&mirrored, -target, Direction::Higher),
+                reached
+            );
+        }
+    }
+    worst.check();
+}

@@ -140,8 +140,20 @@ fn best(row: &[f32], top: usize, tokenizer: &Tokenizer) -> Vec<Candidate> {
         .into_iter()
         .take(top)
         .map(|id| Candidate {
-            token: tokenizer.token(id as u32).unwrap_or_else(|| id.to_string()),
+            token: readable(tokenizer, id as u32),
             probability: f64::from(row[id]),
         })
         .collect()
+}
+
+/// A token as a person writes it: the text of a byte-level piece, which is spelled in other characters.
+fn readable(tokenizer: &Tokenizer, id: u32) -> String {
+    let token = tokenizer.token(id).unwrap_or_else(|| id.to_string());
+    let text = tokenizer.decode(&[id]);
+    let whole = !text.trim().is_empty() && !text.contains(char::REPLACEMENT_CHARACTER);
+    // WordPiece marks what goes on inside a word.
+    match whole && !token.starts_with("##") {
+        true => text.trim().into(),
+        false => token,
+    }
 }

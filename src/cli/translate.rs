@@ -80,6 +80,13 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     if let Some(path) = &args.output {
         output::file(path, whole.as_bytes())?;
     }
+    if translator.cut() > 0 {
+        output::note(format!(
+            "{} texts had more than {} tokens, the most that the model was trained on, and were cut short",
+            translator.cut(),
+            translator.longest()
+        ));
+    }
     let speed = count as f64 / began.elapsed().as_secs_f64();
     output::note(format!("{count} texts, {speed:.1} a second"));
     Ok(())

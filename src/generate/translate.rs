@@ -13,6 +13,7 @@ use crate::model::{Decoder, EncoderDecoder};
 use crate::nn::pass::Pass;
 use crate::task::{Objective, PrefixLm, prefix_lm};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A text that was written for a source.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,8 @@ pub struct Translator<'a> {
     batch_size: usize,
     /// Tokens of the longest source.
     longest: usize,
+    /// Sources that were longer.
+    cut: AtomicUsize,
     device: Device,
 }
 
@@ -68,8 +71,19 @@ impl<'a> Translator<'a> {
             tokenizers,
             batch_size: config.batch_size.max(1),
             longest,
+            cut: AtomicUsize::new(0),
             device,
         })
+    }
+
+    /// Tokens of a source at most; what is longer is cut short.
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Sources that were cut short so far.
+    pub fn cut(&self) -> usize {
+        self.cut.load(Ordering::Relaxed)
     }
 
     /// The best texts for each source, in the order of the sources.
@@ -95,7 +109,10 @@ impl<'a> Translator<'a> {
                 let mut ids = reads
                     .encode(text)
                     .map_err(|e| Error::usage(format!("text {}: {e}", number + 1)))?;
-                ids.truncate(self.longest.saturating_sub(1));
+                let room = self.longest.saturating_sub(1);
+                self.cut
+                    .fetch_add(usize::from(ids.len() > room), Ordering::Relaxed);
+                ids.truncate(room);
                 ids.push(end);
                 Ok((number, ids))
             })

@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::compare::LEVEL;
 use crate::report::run::Run;
-use crate::report::statistics::summary::summarize;
+use crate::report::statistics::summary::moments;
 
 /// One point of an arm's curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,7 +48,8 @@ pub fn curve(runs: &[&Run], split: &str, metric: &str, limit: usize) -> Vec<Band
             .for_each(|(step, (sum, n))| bins.entry(step).or_default().push(sum / n));
     }
     let band = |(step, values): (u64, Vec<f64>)| {
-        let s = summarize(values, LEVEL)?;
+        let finite: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
+        let s = moments(&finite)?;
         Some(Band {
             step,
             mean: s.mean,

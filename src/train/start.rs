@@ -214,6 +214,11 @@ impl StartConfig {
                 )),
             }
         }
+        if !self.resample.is_empty() && done.resampled.is_empty() && faults.is_empty() {
+            return Err(Error::usage(
+                "[init] resample changes nothing: what it names is as long there as here; leave it out",
+            ));
+        }
         if !faults.is_empty() {
             return Err(mismatch(file, &faults));
         }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod data_faults;
+mod instruction_sets;
 mod other_tasks;
 mod pipes;
 mod use_of_runs;
@@ -236,7 +237,7 @@ fn every_shipped_experiment_is_right_and_planned_as_it_is_built() {
                 .unwrap();
         let built =
             formwork::experiment::build::objective(&loaded.experiment, &data.shape, &device);
-        let built = burn::module::Module::num_params(&built.unwrap());
+        let built = formwork::train::parameters::count(&built.unwrap());
         assert_eq!(plan["params"].as_u64().unwrap(), built as u64, "{shown}");
     }
     assert!(shipped("experiments/quickstart.toml").exists());

@@ -58,7 +58,7 @@ pub fn run(args: AttentionArgs) -> Result<()> {
             "--context, --batch, --heads, --kv-heads and --head-width are 1 to 1048576",
         ));
     }
-    if args.heads % kv_heads != 0 {
+    if !args.heads.is_multiple_of(kv_heads) {
         return Err(Error::usage(format!(
             "--heads {} is not a multiple of --kv-heads {kv_heads}",
             args.heads

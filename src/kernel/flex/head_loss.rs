@@ -1,7 +1,7 @@
 //! The loss of a vocabulary straight from hidden states: scores of some rows at a time, their loss, and while they
 //! are in cache what they add to the gradients. The whole `[positions, vocab]` never exists, forward or backward.
 
-use burn_flex::FlexTensor;
+use burn_flex::{Flex, FlexTensor};
 
 use super::buffer::{PIECE, contiguous, dims, in_pieces, output, slice, tensor};
 use super::cross_entropy::{Scored, integers, score_rows};
@@ -10,7 +10,6 @@ use super::product::{Matrix, Put, product};
 use super::simd::map_in_place;
 use crate::kernel::NOT_SCORED;
 use crate::kernel::extension::HeadLossSaved;
-use burn_flex::Flex;
 
 /// Scores that exist at one time, 4 MiB of them, when that is rows enough for a product.
 const SCORES: usize = 1 << 20;

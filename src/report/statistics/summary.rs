@@ -58,8 +58,10 @@ pub fn summarize(values: impl IntoIterator<Item = f64>, level: f64) -> Option<Su
 
 /// Count, mean and standard deviation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moments {
+pub struct Moments {
+    /// Number of values, at least 1.
     pub n: usize,
+    /// Their mean.
     pub mean: f64,
     /// None for a single value; exactly 0 when, and only when, all values are equal.
     pub sd: Option<f64>,
@@ -72,7 +74,7 @@ pub(super) fn finite(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
 
 /// Mean and standard deviation of finite values in two passes, without overflow in the squares. None without
 /// values, or when a result is beyond a float.
-pub(super) fn moments(values: &[f64]) -> Option<Moments> {
+pub fn moments(values: &[f64]) -> Option<Moments> {
     let n = values.len();
     let first = *values.first()?;
     if values.iter().all(|&v| v == first) {

@@ -95,6 +95,13 @@ fn dates_are_translated() {
     assert_eq!(std::fs::read_to_string(&to).unwrap(), written);
     let best = output(&["translate", &run, "--n-best", "2", "--input", &from]);
     assert_eq!(best.lines().count(), 4, "{best}");
+    let long = "5 May 2001 ".repeat(60);
+    std::fs::write(&from, long.trim()).unwrap();
+    let ended = formwork(&["translate", &run, "--input", &from])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains("1 texts had more than"), "{said}");
     let (status, said) = failure(&["generate", &run, "--prompt", "x"]);
     assert_eq!(status, 2);
     assert!(
@@ -239,6 +246,9 @@ fn shapes_are_classified() {
     assert!(said.contains("cut its images into another grid"), "{said}");
     sets.push("init.resample=[\"position\"]");
     trained(folder.path(), "larger", file, &sets);
+    sets.retain(|set| *set != "data.size=56");
+    let said = refused(folder.path(), file, &sets);
+    assert!(said.contains("resample changes nothing"), "{said}");
     let (status, said) = failure(&["classify", &run, "--text", "a"]);
     assert_eq!(status, 2);
     assert!(said.contains("which tells no classes of texts"), "{said}");

@@ -16,5 +16,6 @@ pub mod plot;
 pub mod run;
 pub mod sheet;
 pub mod statistics;
+pub mod sweep;
 pub mod table;
 pub mod terminal;

@@ -1,0 +1,154 @@
+//! A sweep's folder as reports read it: what was planned (`sweep.json`), how each cell ended (`ledger/`), and where
+//! its run lies (`cells/ARM/seed-SEED`).
+//!
+//! A cell is one arm with one seed. `crate::ablation` writes these files while cells are trained; a report of
+//! a finished sweep, or of half a one, is made from them and from the run folders alone.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Fault, Result};
+
+/// The plan's file in the sweep's folder.
+pub const PLAN: &str = "sweep.json";
+/// The folder of the ledger.
+pub const LEDGER: &str = "ledger";
+/// The folder of the runs.
+pub const CELLS: &str = "cells";
+
+/// What a sweep is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SweepPlan {
+    /// The sweep's name.
+    pub name: String,
+    /// The metric that its arms are compared by.
+    pub metric: String,
+    /// The arm that the others are compared with.
+    pub baseline: String,
+    /// The keys that its arms vary, in the order of the file.
+    pub axes: Vec<String>,
+    /// The seeds of every arm.
+    pub seeds: Vec<u64>,
+    /// The arms, in the order of the file, the baseline among them.
+    pub arms: Vec<PlannedArm>,
+}
+
+/// One arm of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedArm {
+    /// What it is called.
+    pub name: String,
+    /// Its folder in `cells/`.
+    pub folder: String,
+    /// What it sets, by dotted key, each value as TOML writes it.
+    pub settings: BTreeMap<String, String>,
+    /// Optimizer steps.
+    pub steps: u64,
+    /// Parameters of its model.
+    pub params: usize,
+    /// FLOPs of a training step for each item (token or image).
+    pub flops_per_item: f64,
+}
+
+/// How a cell ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ending {
+    /// How.
+    pub state: EndState,
+    /// Why it failed or diverged, in a line; empty when it is done.
+    #[serde(default)]
+    pub reason: String,
+    /// How often it was begun or gone on with.
+    pub attempts: u32,
+}
+
+/// How a cell can end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndState {
+    /// Trained to its last step.
+    Done,
+    /// Its loss stopped being a number.
+    Diverged,
+    /// It ended with an error.
+    Failed,
+}
+
+/// A sweep's folder, read.
+#[derive(Clone, Debug)]
+pub struct SweepFolder {
+    /// The folder.
+    pub path: PathBuf,
+    /// What was planned.
+    pub plan: SweepPlan,
+}
+
+impl SweepFolder {
+    /// Whether there is a sweep in a folder.
+    pub fn is_one(path: &Path) -> bool {
+        path.join(PLAN).is_file()
+    }
+
+    /// Reads a sweep's plan.
+    ///
+    /// # Errors
+    /// No plan in the folder, or one that is not a plan.
+    pub fn read(path: &Path) -> Result<Self> {
+        let file = path.join(PLAN);
+        let text = fs::read_to_string(&file).map_err(Error::io("read", &file))?;
+        let plan = serde_json::from_str(&text).map_err(|e| {
+            Error::Invalid(vec![Fault::at(
+                &file,
+                e.line(),
+                format!("not the plan of a sweep: {e}"),
+            )])
+        })?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            plan,
+        })
+    }
+
+    /// The run folder of a cell, whether or not it was begun.
+    pub fn run(&self, arm: &PlannedArm, seed: u64) -> PathBuf {
+        self.path
+            .join(CELLS)
+            .join(&arm.folder)
+            .join(format!("seed-{seed}"))
+    }
+
+    /// The file that says how a cell ended.
+    pub fn ending_file(&self, arm: &PlannedArm, seed: u64) -> PathBuf {
+        let name = format!("{}.seed-{seed}.end.json", arm.folder);
+        self.path.join(LEDGER).join(name)
+    }
+
+    /// How a cell ended; none while it has not.
+    ///
+    /// # Errors
+    /// A file of the ledger that cannot be read or is none.
+    pub fn ending(&self, arm: &PlannedArm, seed: u64) -> Result<Option<Ending>> {
+        let file = self.ending_file(arm, seed);
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io("read", &file)(error)),
+        };
+        serde_json::from_str(&text).map(Some).map_err(|e| {
+            let reason = format!("not the end of a cell: {e}");
+            Error::Invalid(vec![Fault::at(&file, e.line(), reason)])
+        })
+    }
+
+    /// Every cell, arm by arm in the order of the plan, seed by seed.
+    pub fn cells(&self) -> impl Iterator<Item = (&PlannedArm, u64)> {
+        let seeds = |arm| self.plan.seeds.iter().map(move |seed| (arm, *seed));
+        self.plan.arms.iter().flat_map(seeds)
+    }
+}

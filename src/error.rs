@@ -76,6 +76,9 @@ pub enum Error {
         /// The run folder that holds the checkpoint.
         run: PathBuf,
     },
+    /// As [`Error::Interrupted`], for something made of several runs (exit status 130).
+    #[error("{0}")]
+    Stopped(String),
 }
 
 impl Error {
@@ -113,7 +116,7 @@ impl Error {
         match self {
             Self::Invalid(_) => 2,
             Self::Run(_) | Self::Io { .. } => 1,
-            Self::Interrupted { .. } => 130,
+            Self::Interrupted { .. } | Self::Stopped(_) => 130,
         }
     }
 }

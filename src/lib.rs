@@ -4,9 +4,10 @@
 //! trains it, resumes it bit for bit, and compares it with others. The floors, from the ground up:
 //! [`error`] and [`rng`], [`kernel`] and [`tokenizer`], [`nn`], [`stack`] and [`data`], [`model`],
 //! [`task`], [`train`], [`generate`] and [`interop`], [`evaluate`], [`report`], [`experiment`],
-//! [`cli`].
+//! [`ablation`], [`cli`].
 //! A file uses only floors below its own.
 
+pub mod ablation;
 pub mod cli;
 pub mod data;
 pub mod device;

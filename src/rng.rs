@@ -7,7 +7,7 @@
 /// What a draw is for. Two purposes never share a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Initial weights: coordinates (parameter index, 0, 0).
+    /// Initial weights: coordinates (matrix of a part, part, 0).
     Init = 1,
     /// Order of the items of an epoch: (epoch, 0, 0).
     Order = 2,
@@ -27,6 +27,8 @@ pub enum Purpose {
     Masking = 9,
     /// Augmentation of images: (draw, 0 for the image or 1 for the one it is mixed with or 2 for how, 0).
     Augment = 10,
+    /// Values of the arms of a random search: (draw, name of the key, 0).
+    Ablation = 15,
     /// Pairs of segments: (sample, draw, split); how documents are cut into chunks: (document, 2⁶⁴ − 1, split).
     Pairing = 14,
 }

@@ -31,6 +31,9 @@ pub struct EvalArgs {
     /// Hypotheses of a source, where texts are written for texts; the experiment's when absent.
     #[arg(long, value_name = "B")]
     beam: Option<usize>,
+    /// Length of the windows; the experiment's when absent. Scores of another length are kept as SPLIT@N.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    context: Option<u32>,
     /// Also print how often each class was taken for each.
     #[arg(long)]
     confusion: bool,
@@ -51,7 +54,11 @@ enum SplitName {
 /// # Errors
 /// A run that cannot be opened, data that is missing, a split that the experiment has not.
 pub fn run(args: EvalArgs) -> Result<()> {
-    let opened = used::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let device = args.device.as_deref();
+    let opened = match args.context {
+        Some(context) => used::open_at(&args.run, args.checkpoint, device, context as usize)?,
+        None => used::open(&args.run, args.checkpoint, device)?,
+    };
     flags(&args, &opened)?;
     let prepared = build::data(&opened.experiment, &opened.places, &opened.tokenizers)?;
     let which = match args.split {
@@ -59,7 +66,11 @@ pub fn run(args: EvalArgs) -> Result<()> {
         SplitName::Valid => data::Split::Valid,
         SplitName::Test => data::Split::Test,
     };
-    let name = which.name();
+    let name = match args.context {
+        Some(context) => format!("{}@{context}", which.name()),
+        None => which.name().to_string(),
+    };
+    let name = name.as_str();
     let split = Split {
         source: prepared.source(which)?.clone(),
         bytes_per_token: *prepared.bytes_per_token.get(which),

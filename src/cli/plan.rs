@@ -2,13 +2,10 @@
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::{self, Experiment, build, run};
+use crate::experiment::{self, build, cost, run};
 use crate::report::plan::{Moments, Plan, Question, plan};
 use crate::report::terminal::{duration, number};
-use crate::train::bench::{Bench, measure};
-use crate::train::config::Dtype;
 use crate::train::machine;
-use crate::train::optim::OptimizerConfig;
 use burn::tensor::Device;
 use clap::Args;
 use std::path::PathBuf;
@@ -78,62 +75,17 @@ fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Prob
     experiment::check(&loaded)?;
     let experiment = &loaded.experiment;
     let data = build::data_to_train_on(experiment, &run::places(&loaded))?;
-    let device = build::device(experiment, true)?;
-    let question = Question {
-        model: &experiment.model,
-        task: Some(&experiment.task),
-        shape: &data.shape,
-        micro_batch_size: rows(experiment, data.shape.context),
-        moments: moments(&experiment.optimizer),
-        ema: experiment.train.ema.is_some(),
-        value_bytes: match experiment.train.dtype {
-            Dtype::F32 => 4,
-            Dtype::Bf16 | Dtype::F16 => 2,
-        },
-    };
-    let plan = plan(&question, &device)?;
+    let plan = cost::plan(experiment, &data.shape)?;
     // Bytes that the system can still give; unlimited where it does not tell.
     let available = machine::bytes("/proc/meminfo", "MemAvailable").unwrap_or(u64::MAX);
     if args.no_probe || plan.memory() > available {
         return Ok((plan, None));
     }
-    let model = build::objective(experiment, &data.shape, &device)?;
-    let bench = Bench {
-        config: &experiment.train,
-        optimizer: &experiment.optimizer,
-        schedule: &build::schedule(experiment),
-        seed: experiment.seed,
-        train: data.train.clone(),
-        profile: false,
-    };
-    let measured = measure(model, &bench, 2, 3)?;
     let probe = Probe {
-        step_ms: measured.step_ms_median,
+        step_ms: cost::step_ms(experiment, &data)?,
         steps: experiment.train.steps,
     };
     Ok((plan, Some(probe)))
-}
-
-/// Examples that are in memory at once.
-fn rows(experiment: &Experiment, context: usize) -> usize {
-    let config = &experiment.train;
-    match (config.micro_batch_size, config.batch_tokens) {
-        (None, Some(tokens)) => tokens.div_ceil(context.max(1)),
-        (Some(_), _) | (None, None) => config.micro_batch_size(),
-    }
-}
-
-/// Values that an optimizer keeps for each parameter.
-fn moments(optimizer: &OptimizerConfig) -> Moments {
-    let (matrices, others) = match optimizer {
-        OptimizerConfig::Adamw(_) | OptimizerConfig::Adam(_) | OptimizerConfig::Lamb(_) => (2, 2),
-        OptimizerConfig::Sgd(c) if c.momentum == 0.0 => (0, 0),
-        OptimizerConfig::Sgd(_) | OptimizerConfig::Lion(_) => (1, 1),
-        OptimizerConfig::Muon(_) => (1, 2),
-        // Rows and columns instead of whole matrices.
-        OptimizerConfig::Adafactor(_) => (0, 0),
-    };
-    Moments { matrices, others }
 }
 
 fn json(plan: &Plan, probe: Option<&Probe>) -> serde_json::Value {

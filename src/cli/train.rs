@@ -29,6 +29,9 @@ pub struct TrainArgs {
     /// Delete the run folder first.
     #[arg(long)]
     fresh: bool,
+    /// Save and end when standard input closes: the process that holds it is gone.
+    #[arg(long, hide = true)]
+    while_input_open: bool,
     #[command(flatten)]
     how: How,
 }
@@ -111,11 +114,22 @@ pub fn train(args: TrainArgs) -> Result<()> {
         (_, true) => run::Start::Fresh,
         _ => run::Start::New,
     };
+    if args.while_input_open {
+        stop_with_input();
+    }
     if !args.how.quiet {
         output::note(format!("{} → {}", args.file.display(), folder.display()));
     }
     let outcome = run::train(&loaded, &folder, start, args.how.options())?;
     summary(&folder, &outcome)
+}
+
+/// Asks the run to stop, as SIGTERM does, when standard input comes to its end.
+fn stop_with_input() {
+    std::thread::spawn(|| {
+        drop(std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
+        drop(signal_hook::low_level::raise(signal_hook::consts::SIGTERM));
+    });
 }
 
 /// Runs `formwork resume`.

@@ -102,23 +102,28 @@ fn chain(path: &Path, source: &str) -> Result<Vec<Table>, Fault> {
             line,
         };
         let mut layer = tree::parse(&path, &source, &origin)?;
-        let extends = layer.remove("extends");
+        let (extends, base) = (layer.remove("extends"), layer.remove("base"));
+        if let (Some(_), Some(base)) = (&extends, &base) {
+            let rule = "base and extends both name the file that this one is laid over; keep one";
+            return Err(words::placed(&path, Some(&base.origin), rule.into()));
+        }
+        let word = if base.is_some() { "base" } else { "extends" };
+        let extends = extends.or(base);
         layers.push(layer);
         let Some(node) = extends else { break };
         let fault = |message| words::placed(&path, Some(&node.origin), message);
         let Value::String(name) = &node.value else {
             let shown = node.shown();
             return Err(fault(format!(
-                "extends = {shown} must be the path of a file"
+                "{word} = {shown} must be the path of a file"
             )));
         };
         let base = path.parent().unwrap_or(Path::new("")).join(name);
-        let text = text(&base).map_err(|reason| {
-            fault(format!("extends: cannot read {}: {reason}", base.display()))
-        })?;
+        let text = text(&base)
+            .map_err(|reason| fault(format!("{word}: cannot read {}: {reason}", base.display())))?;
         if seen.contains(&canonical(&base)) {
             return Err(fault(format!(
-                "extends = \"{name}\" leads back to this file"
+                "{word} = \"{name}\" leads back to this file"
             )));
         }
         if seen.len() > MAX_EXTENDS {

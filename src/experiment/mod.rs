@@ -3,9 +3,11 @@
 //! [`load`] stops at the first fault of form; [`check`] gives all faults of sense at once. Nothing here runs a
 //! model or touches data.
 
+pub mod ablation;
 pub mod build;
 mod changes;
 pub mod check;
+pub mod cost;
 mod follow;
 mod load;
 pub mod measure;
@@ -30,7 +32,7 @@ use crate::train::start::StartConfig;
 pub use check::check;
 pub use load::{load, load_text};
 use serde::{Deserialize, Serialize};
-pub use show::{annotated_toml, resolved_toml};
+pub use show::{annotated_toml, inline, resolved_toml};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -69,6 +71,9 @@ pub struct Experiment {
     /// What `verify` holds the result against, by metric.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expect: BTreeMap<String, Expect>,
+    /// What a sweep varies; the experiment is then its base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ablation: Option<ablation::AblationConfig>,
 }
 
 fn is_default(init: &StartConfig) -> bool {

@@ -66,6 +66,12 @@ impl Options {
 /// Faults of the experiment that only its data and model show, before there is a folder; a folder that holds
 /// a run already; what [`train::run`] returns.
 pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> Result<Outcome> {
+    if loaded.experiment.ablation.is_some() {
+        return Err(Error::usage(format!(
+            "{0} has [ablation], which one run cannot be; use: formwork sweep {0}",
+            loaded.path.display()
+        )));
+    }
     let existing = match start {
         Start::ResumeOrNew if run_dir::is_run(folder) => {
             return go_on(&loaded.experiment, &places(loaded), folder, options);
@@ -146,7 +152,10 @@ fn describe(run: &RunDir, loaded: &Loaded, data: &Data) -> Result<()> {
 }
 
 /// The experiment with paths that mean the same from any folder, since a run is resumed from anywhere.
-fn anchored(experiment: &Experiment, places: &Places) -> Result<Experiment> {
+///
+/// # Errors
+/// A tokenizer's file that cannot be named from elsewhere.
+pub fn anchored(experiment: &Experiment, places: &Places) -> Result<Experiment> {
     let mut experiment = experiment.clone();
     experiment.data = experiment.data.with_paths(|p| places.anchored(p));
     experiment.init.from = experiment

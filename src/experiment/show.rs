@@ -89,7 +89,7 @@ fn quoted(key: &str) -> String {
 }
 
 /// A value on one line.
-fn inline(value: &Value) -> String {
+pub fn inline(value: &Value) -> String {
     match value {
         Value::String(s) => basic(s),
         Value::Array(items) => {

@@ -71,11 +71,37 @@ impl FromStr for Which {
 /// No run in the folder, an experiment of no sense, no such checkpoint or a damaged one, a missing tokenizer, a
 /// device that cannot be opened.
 pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
+    opened(folder, which, device, None)
+}
+
+/// [`open`] for windows of another length than the run was trained on: how a position scheme extrapolates.
+///
+/// # Errors
+/// As [`open`]; a run that reads no windows of text; positions that are a table of a fixed length.
+pub fn open_at(
+    folder: &Path,
+    which: Which,
+    device: Option<&str>,
+    context: usize,
+) -> Result<Opened> {
+    opened(folder, which, device, Some(context)).map_err(|error| match error {
+        Error::Run(reason) => Error::usage(format!(
+            "the run cannot read windows of {context}: {reason}"
+        )),
+        other => other,
+    })
+}
+
+fn opened(
+    folder: &Path,
+    which: Which,
+    device: Option<&str>,
+    context: Option<usize>,
+) -> Result<Opened> {
     run_dir::require_run(folder)?;
-    let sets: Vec<String> = device
-        .map(|d| format!("train.device={d}"))
-        .into_iter()
-        .collect();
+    let device = device.map(|d| format!("train.device={d}"));
+    let window = context.map(|n| format!("data.context={n}"));
+    let sets: Vec<String> = device.into_iter().chain(window).collect();
     let loaded = super::load(&folder.join(run_dir::RESOLVED), &sets)?;
     super::check::check_without_files(&loaded)?;
     let tokenizers = tokenizers(folder)?;
@@ -85,7 +111,8 @@ pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened>
             folder.join(run_dir::TOKENIZER).display()
         )));
     }
-    let shape = shape(folder)?;
+    let mut shape = shape(folder)?;
+    shape.context = context.unwrap_or(shape.context);
     let checkpoint = chosen(folder, which)?;
     let places = run::places(&loaded);
     let experiment = loaded.experiment;

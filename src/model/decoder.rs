@@ -130,11 +130,18 @@ impl DecoderConfig {
         let scale = if self.embedding_scale { root } else { 1.0 };
         let vocab = inputs.shape.vocab_size;
         Decoder {
-            embedding: Embedding::new(vocab, self.d_model, scale, norm, &init),
-            position: self.position.init(&position, &init),
-            stack: Stack::new(&shape, &init),
-            head: (!self.tie_embeddings)
-                .then(|| Linear::new(self.d_model, vocab, self.head_bias, Role::Head, &init)),
+            embedding: Embedding::new(vocab, self.d_model, scale, norm, &init.of("embedding")),
+            position: self.position.init(&position, &init.of("position")),
+            stack: Stack::new(&shape, &init.of("stack")),
+            head: (!self.tie_embeddings).then(|| {
+                Linear::new(
+                    self.d_model,
+                    vocab,
+                    self.head_bias,
+                    Role::Head,
+                    &init.of("head"),
+                )
+            }),
             dropout: shape.dropout.embedding,
             head_factor: if self.head_scale { 1.0 / root } else { 1.0 },
         }

@@ -130,14 +130,23 @@ impl EncoderConfig {
         };
         let d = self.d_model;
         Encoder {
-            embedding: Embedding::new(inputs.shape.vocab_size, d, scale, None, &init),
-            segments: (self.segments > 0).then(|| init.matrix(self.segments, d, Role::Embedding)),
-            position: self.position.init(&position, &init),
+            embedding: Embedding::new(
+                inputs.shape.vocab_size,
+                d,
+                scale,
+                None,
+                &init.of("embedding"),
+            ),
+            segments: (self.segments > 0).then(|| {
+                init.of("segments")
+                    .matrix(self.segments, d, Role::Embedding)
+            }),
+            position: self.position.init(&position, &init.of("position")),
             embedding_norm: self.embedding_norm.then(|| self.norm.init(d, &init)),
-            stack: Stack::new(&keys.stack(self.n_layers, alpha), &init),
+            stack: Stack::new(&keys.stack(self.n_layers, alpha), &init.of("stack")),
             pooler: self
                 .pooler
-                .then(|| Linear::new(d, d, true, Role::Inner, &init)),
+                .then(|| Linear::new(d, d, true, Role::Inner, &init.of("pooler"))),
             dropout: keys.dropouts().embedding,
         }
     }

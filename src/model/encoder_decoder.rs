@@ -130,9 +130,7 @@ impl EncoderDecoderConfig {
         let keys = self.keys();
         let (n, m) = (self.n_encoder_layers, self.n_decoder_layers);
         let [encoder, decoder] = self.norm_placement.alpha_beta_of_both(n, m);
-        let make =
-            |residuals, beta| Init::new(inputs.device, inputs.seed, &self.init, residuals, beta);
-        let init = make(2 * n, encoder.1);
+        let model = Init::new(inputs.device, inputs.seed, &self.init, 1, 1.0);
         let (shape, d) = (inputs.shape, self.d_model);
         let scale = match self.embedding_scale {
             true => (d as f64).sqrt(),
@@ -141,29 +139,40 @@ impl EncoderDecoderConfig {
         let position = |layers, causal| keys.position_shape(layers, shape.context, causal);
         let norm = |init: &Init| self.embedding_norm.then(|| self.norm.init(d, init));
         let source_vocab = shape.source_vocab_size.unwrap_or(shape.vocab_size);
-        let target_embedding = Embedding::new(shape.vocab_size, d, scale, None, &init);
-        let source_embedding =
-            (!self.share_embeddings).then(|| Embedding::new(source_vocab, d, scale, None, &init));
+        let target_embedding =
+            Embedding::new(shape.vocab_size, d, scale, None, &model.of("embedding"));
+        let source_embedding = (!self.share_embeddings)
+            .then(|| Embedding::new(source_vocab, d, scale, None, &model.of("source_embedding")));
+        let init = model.of("encoder").scaled(2 * n, encoder.1);
         let encoder = Side {
-            position: self.position.init(&position(n, false), &init),
+            position: self
+                .position
+                .init(&position(n, false), &init.of("position")),
             embedding_norm: norm(&init),
-            stack: Stack::new(&keys.stack(n, encoder.0), &init),
+            stack: Stack::new(&keys.stack(n, encoder.0), &init.of("stack")),
         };
-        let init = init.followed_by(3 * m, decoder.1);
+        let init = model.of("decoder").scaled(3 * m, decoder.1);
         let mut stack = keys.stack(m, decoder.0);
         stack.cross_attention = true;
         let decoder = Side {
-            position: self.position.init(&position(m, true), &init),
+            position: self.position.init(&position(m, true), &init.of("position")),
             embedding_norm: norm(&init),
-            stack: Stack::new(&stack, &init),
+            stack: Stack::new(&stack, &init.of("stack")),
         };
         EncoderDecoder {
             embedding: target_embedding,
             source_embedding,
             encoder,
             decoder,
-            head: (!self.tie_embeddings)
-                .then(|| Linear::new(d, shape.vocab_size, self.head_bias, Role::Head, &init)),
+            head: (!self.tie_embeddings).then(|| {
+                Linear::new(
+                    d,
+                    shape.vocab_size,
+                    self.head_bias,
+                    Role::Head,
+                    &model.of("head"),
+                )
+            }),
             dropout: keys.dropouts().embedding,
             head_factor: match self.head_scale {
                 true => 1.0 / (d as f64).sqrt(),

@@ -1,10 +1,11 @@
 //! Initial weights, named as in the papers, drawn from the counter-based generator.
 //!
-//! Parameter number i of a model draws from the stream (seed, init, i), so a model's initial weights depend
-//! on its shape and seed alone. Parameters are lazy: a model can be built, counted and planned without
+//! Matrix number i of a part of a model (`stack 3 attention`) draws from the stream (seed, init, i, part), so a model's
+//! initial weights depend on its shape and seed alone, and models that differ in one part begin with the same weights
+//! in all others: runs of an ablation that have a seed in common are pairs. Parameters are lazy: a model can be built, counted and planned without
 //! allocating it.
 
-use crate::rng::{Purpose, Stream};
+use crate::rng::{Purpose, Stream, mix};
 use burn::module::{Param, ParamId};
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -95,13 +96,14 @@ pub enum Role {
     Head,
 }
 
-/// Makes the parameters of one model, in order.
+/// Makes the parameters of a model, or of one of its parts.
 pub struct Init<'a> {
     device: &'a Device,
     seed: u64,
     config: InitConfig,
     residuals: usize,
     beta: f64,
+    part: u64,
     next: Cell<u64>,
 }
 
@@ -121,20 +123,35 @@ impl<'a> Init<'a> {
             config: config.clone(),
             residuals: residuals.max(1),
             beta,
+            part: 0,
             next: Cell::new(0),
         }
     }
 
     /// Makes what a task adds to a model: its draws are the same whatever the model is.
     pub fn of_heads(device: &'a Device, seed: u64, config: &InitConfig) -> Self {
-        let init = Self::new(device, seed, config, 1, 1.0);
-        // Beyond the number of parameters of any model.
-        init.next.set(1 << 32);
-        init
+        Self::new(device, seed, config, 1, 1.0).of("heads")
     }
 
-    /// The same draws, going on, with other sizes of the residual stream's projections: the next stack's.
-    pub fn followed_by(self, residuals: usize, beta: f64) -> Self {
+    /// For a part of the model, whose draws do not depend on what other parts there are.
+    pub fn of(&self, part: &str) -> Self {
+        // The length tells "a", "bc" from "ab", "c".
+        let start = mix(self.part ^ part.len() as u64);
+        Self {
+            device: self.device,
+            seed: self.seed,
+            config: self.config.clone(),
+            residuals: self.residuals,
+            beta: self.beta,
+            part: part
+                .bytes()
+                .fold(start, |hash, byte| mix(hash ^ u64::from(byte))),
+            next: Cell::new(0),
+        }
+    }
+
+    /// The same part, with other sizes of the residual stream's projections.
+    pub fn scaled(self, residuals: usize, beta: f64) -> Self {
         Self {
             residuals: residuals.max(1),
             beta,
@@ -156,7 +173,6 @@ impl<'a> Init<'a> {
 
     /// A vector of `len` equal values (gains and biases).
     pub fn vector(&self, len: usize, value: f32) -> Param<Tensor<1>> {
-        self.stream();
         self.lazy([len], move |n| vec![value; n])
     }
 
@@ -171,7 +187,7 @@ impl<'a> Init<'a> {
 
     fn stream(&self) -> Stream {
         let index = self.next.replace(self.next.get() + 1);
-        Stream::new(self.seed, Purpose::Init, (index, 0, 0))
+        Stream::new(self.seed, Purpose::Init, (index, self.part, 0))
     }
 
     fn lazy<const D: usize>(

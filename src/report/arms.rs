@@ -127,7 +127,7 @@ pub fn differences(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
 }
 
 /// The shortest end of a dotted key that no other key has; `kind` alone says too little.
-fn shortest(key: &str, all: &[String]) -> String {
+pub fn shortest(key: &str, all: &[String]) -> String {
     let starts = key.rmatch_indices('.').map(|(dot, _)| dot + 1).chain([0]);
     let mut ends = starts.map(|start| &key[start..]);
     let unique = |end: &str| {

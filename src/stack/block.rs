@@ -88,18 +88,24 @@ impl Block {
         };
         let parallel = shape.norm_placement == NormPlacement::Parallel;
         Self {
-            attention: shape
-                .attention
-                .init(shape.d_model, shape.dropout.attention, init),
+            attention: shape.attention.init(
+                shape.d_model,
+                shape.dropout.attention,
+                &init.of("attention"),
+            ),
             attention_residual: residual(init),
-            feed_forward: shape.feed_forward.init(shape.d_model, init),
+            feed_forward: shape
+                .feed_forward
+                .init(shape.d_model, &init.of("feed_forward")),
             feed_forward_residual: (!parallel).then(|| residual(init)),
             parallel_norm: (parallel && !shape.shared_parallel_norm)
                 .then(|| shape.norm.init(shape.d_model, init)),
             cross: shape.cross_attention.then(|| Cross {
-                attention: shape
-                    .attention
-                    .init(shape.d_model, shape.dropout.attention, init),
+                attention: shape.attention.init(
+                    shape.d_model,
+                    shape.dropout.attention,
+                    &init.of("cross_attention"),
+                ),
                 residual: (!parallel).then(|| residual(init)),
             }),
         }

@@ -102,7 +102,7 @@ impl Stack {
     pub fn new(shape: &StackShape, init: &Init) -> Self {
         Self {
             blocks: (0..shape.n_layers)
-                .map(|layer| Block::new(shape, layer, init))
+                .map(|layer| Block::new(shape, layer, &init.of(&layer.to_string())))
                 .collect(),
             final_norm: shape
                 .final_norm

@@ -77,7 +77,8 @@ impl MaskedLm {
         Self {
             model: model.init(inputs),
             head: MlmHead::new(model, inputs.shape.vocab_size, &init),
-            pair_head: pairs.then(|| Linear::new(model.d_model, 2, true, Role::Head, &init)),
+            pair_head: pairs
+                .then(|| Linear::new(model.d_model, 2, true, Role::Head, &init.of("pairs"))),
             pairs: config.pairs,
             seed: inputs.seed,
         }

@@ -42,6 +42,12 @@ pub fn valid(report: &Report) -> Value {
     line.into()
 }
 
+/// The last line of a run that a step ended: it stands behind what the checkpoint knows of, so that a run which goes on
+/// with other settings does not have it.
+pub fn diverged(step: u64, samples: &[u64]) -> Value {
+    json!({ "step": step, "split": "train", "loss": null, "diverged": true, "samples": samples })
+}
+
 /// A line about a step that was left out.
 pub fn skipped(step: u64, loss: f64, samples: &[u64]) -> Value {
     json!({ "step": step, "split": "train", "loss": loss, "skipped": true, "samples": samples })

@@ -231,6 +231,12 @@ pub fn require_run(root: &Path) -> Result<()> {
     }))
 }
 
+/// Whether a process trains in a folder.
+pub fn is_busy(root: &Path) -> bool {
+    File::open(root.join(LOCK))
+        .is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
 /// Takes the lock; waits a moment for a process that is about to be gone.
 fn patient_lock(file: &File) -> Result<(), TryLockError> {
     const TRIES: u32 = 10;

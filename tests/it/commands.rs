@@ -1,6 +1,7 @@
 //! Every command once, on a small run, as scripts use them.
 
 mod bench;
+mod context;
 mod data_faults;
 mod instruction_sets;
 mod other_tasks;

@@ -15,8 +15,9 @@ const FLOORS: &[(u32, &[&str])] = &[
     (6, &["train", "generate", "interop"]),
     (7, &[]),
     (8, &["report", "inspect"]),
-    (9, &["experiment", "ablation"]),
-    (10, &["cli"]),
+    (9, &["experiment"]),
+    (10, &["ablation"]),
+    (11, &["cli"]),
 ];
 
 fn sources(folder: &Path) -> Vec<PathBuf> {

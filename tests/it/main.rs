@@ -41,6 +41,7 @@ mod run_dir;
 mod schedule;
 mod small_run;
 mod statistics;
+mod sweep;
 mod text_metrics;
 mod training;
 mod trajectories;

@@ -32,6 +32,8 @@ fn ruined_weights_stop_the_run_and_are_not_saved() {
     assert!(said.contains("there is no earlier checkpoint"), "{said}");
     assert!(said.contains("on_divergence = \"skip\""), "{said}");
     assert!(formwork::train::checkpoint::steps(&run).is_empty());
+    let compared = crate::binary::output(&["compare", &run.display().to_string()]);
+    assert!(compared.contains("diverged at step 2"), "{compared}");
     // Due checkpoints are not written either.
     let run = folder.path().join("saved");
     let sets = [

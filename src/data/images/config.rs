@@ -30,6 +30,8 @@ pub struct ImagesConfig {
     pub valid_fraction: Option<f64>,
     /// Share to test on, drawn likewise.
     pub test_fraction: Option<f64>,
+    /// Training images that are used, drawn at random and the same for every seed. Default: all.
+    pub train_items: Option<usize>,
     /// How the images are written; by default the files say.
     pub format: Option<ImageFormat>,
     /// Names of the classes in the order of their labels. Default: the names of the folders, of CIFAR-10's
@@ -180,6 +182,10 @@ impl ImagesConfig {
                 &format!("{name}_fraction has no effect beside {name}_path; leave one of them out"),
             );
         }
+        fault(
+            self.train_items == Some(0),
+            "train_items = 0 leaves nothing to train on",
+        );
         fault(
             valid + test >= 1.0,
             "valid_fraction and test_fraction leave nothing to train on",

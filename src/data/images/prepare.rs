@@ -170,11 +170,14 @@ fn parts(config: &ImagesConfig, count: usize) -> Result<PerSplit<Vec<u32>>> {
         part.sort_unstable();
         part
     };
-    let parts = PerSplit {
+    let mut parts = PerSplit {
         train: sorted(&order[..first]),
         valid: sorted(&order[first..second]),
         test: sorted(&order[second..]),
     };
+    if let Some(wanted) = config.train_items {
+        limit(&mut parts.train, wanted)?;
+    }
     let missing = |share: f64, part: &[u32]| share > 0.0 && part.is_empty();
     if parts.train.is_empty() || missing(valid, &parts.valid) || missing(test, &parts.test) {
         return Err(Error::usage(format!(
@@ -182,6 +185,20 @@ fn parts(config: &ImagesConfig, count: usize) -> Result<PerSplit<Vec<u32>>> {
         )));
     }
     Ok(parts)
+}
+
+/// Leaves so many of the training images, drawn at random: a smaller number leaves some of a larger one's.
+fn limit(train: &mut Vec<u32>, wanted: usize) -> Result<()> {
+    let there = train.len();
+    if wanted > there {
+        return Err(Error::usage(format!(
+            "[data] train_items = {wanted}, but there are {there} images to train on"
+        )));
+    }
+    Stream::new(SPLIT_SEED, Purpose::Split, (1, 0, 0)).shuffle(train);
+    train.truncate(wanted);
+    train.sort_unstable();
+    Ok(())
 }
 
 /// Mean and deviation as the experiment or the training images say.

@@ -3,6 +3,7 @@
 //! Rules look at values alone, never at whether a key was written, so that a resolved experiment, in which every
 //! key is written, passes exactly when the file it came from does.
 
+mod ablation;
 mod data;
 mod expect;
 mod images;
@@ -40,6 +41,7 @@ fn run(loaded: &Loaded, files: bool) -> Result<()> {
     matched::check(&mut sense);
     train::check(&mut sense);
     expect::check(&mut sense);
+    ablation::check(&mut sense);
     let mut faults = sense.faults;
     faults.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     faults.dedup();

@@ -159,10 +159,10 @@ impl VisionConfig {
         let mut position = keys.position_shape(self.n_layers, grid.positions(), false);
         position.grid = Some(grid);
         Vision {
-            stem: self.stem.build(channels, self.d_model, init),
+            stem: self.stem.build(channels, self.d_model, &init.of("stem")),
             class_token: grid.class_token.then(|| init.vector(self.d_model, 0.0)),
-            position: self.position.init(&position, init),
-            stack: Stack::new(&shape, init),
+            position: self.position.init(&position, &init.of("position")),
+            stack: Stack::new(&shape, &init.of("stack")),
             dropout: shape.dropout.embedding,
         }
     }

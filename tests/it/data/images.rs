@@ -295,3 +295,31 @@ fn the_real_sets() {
     let difference: f32 = frog.iter().zip(&copy).map(|(a, b)| (a - b).abs()).sum();
     assert!(difference / 3072.0 < 0.2, "{}", difference / 3072.0);
 }
+
+#[test]
+fn fewer_training_images_are_some_of_more() {
+    let folder = Folder::new();
+    let pixels: Vec<u8> = (0..60).collect();
+    folder.write("images", &idx(&pixels, 1, 1));
+    folder.write("labels", &idx(&[0; 60], 0, 0));
+    let seen = |keys: &str| -> Vec<u8> {
+        let data = format!(
+            "kind = \"images\"\npath = \"images\"\nlabels = \"labels\"\nvalid_fraction = 0.5\n{RAW}{keys}"
+        );
+        let data = prepared(&folder.places(), &data, 1).unwrap();
+        let all = (0..data.train.len() as u64).map(|n| bytes(&image(data.train.as_ref(), n, 0))[0]);
+        all.collect()
+    };
+    let (all, twenty, five) = (seen(""), seen("train_items = 20"), seen("train_items = 5"));
+    assert_eq!((all.len(), twenty.len(), five.len()), (30, 20, 5));
+    assert!(five.iter().all(|n| twenty.contains(n)) && twenty.iter().all(|n| all.contains(n)));
+    assert_ne!(five, twenty[..5]);
+    let many = "kind = \"images\"\npath = \"images\"\nlabels = \"labels\"\ntrain_items = 61\nvalid_fraction = 0.0\n";
+    let error = prepared(&folder.places(), many, 1).err().unwrap();
+    assert!(
+        error
+            .to_string()
+            .contains("there are 60 images to train on"),
+        "{error}"
+    );
+}

@@ -1,0 +1,169 @@
+//! One cell's process: `formwork train` on the arm's experiment with the cell's seed, told to go on where a run is.
+//!
+//! The process's standard input is a pipe that the sweep holds open. When it closes, because the sweep stops or was
+//! killed, the process saves and ends: nothing goes on training for nobody. Its output goes to a file beside its run.
+
+use crate::ablation::folders::ARM;
+use crate::ablation::ledger::Claim;
+use crate::error::{Error, Result};
+use crate::report::run;
+use crate::report::sweep::{CELLS, EndState, Ending, PlannedArm, SweepFolder};
+use crate::train::run_dir;
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// A cell that a process trains.
+#[derive(Debug)]
+pub struct Cell {
+    /// Which arm of the plan.
+    pub arm: usize,
+    /// Its seed.
+    pub seed: u64,
+    /// This process's claim on it.
+    pub claim: Claim,
+    /// Its run folder.
+    pub run: PathBuf,
+    log: PathBuf,
+    child: Option<Child>,
+}
+
+/// What became of a cell's process.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It has ended the cell, one way or another.
+    Ended(Ending),
+    /// It was killed by something else than its own error: the cell goes on from its checkpoint.
+    Killed(String),
+    /// It was asked to stop and has saved.
+    Stopped,
+}
+
+impl Cell {
+    /// A cell whose process is not started yet.
+    pub fn new(sweep: &SweepFolder, arm: usize, seed: u64, claim: Claim) -> Self {
+        let planned = &sweep.plan.arms[arm];
+        Self {
+            arm,
+            seed,
+            claim,
+            run: sweep.run(planned, seed),
+            log: log_of(sweep, planned, seed),
+            child: None,
+        }
+    }
+
+    /// Starts the process, unless the run's folder is held by one that is about to end. Whether it was started.
+    ///
+    /// # Errors
+    /// A program or a log that cannot be opened.
+    pub fn start(&mut self, sweep: &SweepFolder, threads: usize) -> Result<bool> {
+        if run_dir::is_busy(&self.run) {
+            return Ok(false);
+        }
+        let arm = &sweep.plan.arms[self.arm];
+        let file = sweep.path.join(CELLS).join(&arm.folder).join(ARM);
+        let program = std::env::current_exe()
+            .map_err(|e| Error::run(format!("cannot find this program: {e}")))?;
+        let log = || {
+            let file = OpenOptions::new().create(true).append(true).open(&self.log);
+            file.map_err(Error::io("open", &self.log))
+        };
+        let mut command = Command::new(&program);
+        command
+            .arg("train")
+            .arg(file)
+            .args(["--set", &format!("seed={}", self.seed)])
+            .args(["--set", &format!("name={}-s{}", arm.folder, self.seed)])
+            .arg("--run")
+            .arg(&self.run)
+            .args(["--resume", "--plain", "--while-input-open"])
+            .env("RAYON_NUM_THREADS", threads.to_string())
+            .stdin(Stdio::piped())
+            .stdout(log()?)
+            .stderr(log()?);
+        // Ctrl-C in a terminal is for the sweep, which then closes the pipe: a second signal would cut the saving short.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        self.child = Some(command.spawn().map_err(Error::io("run", &program))?);
+        Ok(true)
+    }
+
+    /// Whether its process runs.
+    pub fn is_started(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// Asks the process to save and end.
+    pub fn stop(&mut self) {
+        if let Some(child) = &mut self.child {
+            drop(child.stdin.take());
+        }
+    }
+
+    /// Ends the process at once: another one has taken the cell over.
+    pub fn kill(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It may have ended by itself; either way nothing is left of it.
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+
+    /// What became of the process; none while it runs.
+    ///
+    /// # Errors
+    /// A process that cannot be asked.
+    pub fn poll(&mut self) -> Result<Option<Outcome>> {
+        let Some(child) = &mut self.child else {
+            return Ok(None);
+        };
+        let status = child
+            .try_wait()
+            .map_err(|e| Error::run(format!("cannot ask for the end of a run: {e}")))?;
+        Ok(status.map(|status| self.outcome(status)))
+    }
+
+    fn outcome(&self, status: ExitStatus) -> Outcome {
+        let ending = |state, reason: String| {
+            Outcome::Ended(Ending {
+                state,
+                reason,
+                attempts: self.claim.attempt,
+            })
+        };
+        match status.code() {
+            Some(0) => ending(EndState::Done, String::new()),
+            Some(130) => Outcome::Stopped,
+            Some(code) => {
+                let diverged = run::read(&self.run).is_ok_and(|run| run.diverged().is_some());
+                let state = match diverged {
+                    true => EndState::Diverged,
+                    false => EndState::Failed,
+                };
+                ending(state, reason(&self.log, code))
+            }
+            None => Outcome::Killed(status.to_string()),
+        }
+    }
+}
+
+/// The file that a cell's process writes what it says to.
+pub fn log_of(sweep: &SweepFolder, arm: &PlannedArm, seed: u64) -> PathBuf {
+    let folder = sweep.path.join(CELLS).join(&arm.folder);
+    folder.join(format!("seed-{seed}.log"))
+}
+
+/// The last error that a process named, in one line.
+fn reason(log: &Path, code: i32) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let mut named = text
+        .lines()
+        .rev()
+        .filter_map(|line| line.strip_prefix("error: "));
+    match named.next() {
+        Some(error) => error.trim().to_string(),
+        None => format!("exit status {code}; {} has the rest", log.display()),
+    }
+}

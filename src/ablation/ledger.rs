@@ -1,0 +1,300 @@
+//! Who trains which cell, on disk, so that it survives the death of any process and is shared by several machines.
+//!
+//! ```text
+//! ledger/CELL.claim.N   the N-th attempt and who made it: linked into place whole, so that one process wins
+//! ledger/CELL.beat.N    rewritten by its holder while it lives
+//! ledger/CELL.free.N    the holder gave the cell back
+//! ledger/CELL.end.json  how the cell ended
+//! ```
+//!
+//! A cell is open when it has not ended and its last claim was given back or its holder is gone. Nothing is ever
+//! unlocked by deleting: a takeover is claim N + 1, which can be made once. Linking is what NFS, too, does as one step.
+
+use crate::ablation::liveness::{Holder, Watch};
+use crate::error::{Error, Result};
+use crate::report::sweep::{Ending, LEDGER, SweepFolder};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The claims of a sweep, as one process sees and makes them.
+#[derive(Debug)]
+pub struct Ledger {
+    folder: PathBuf,
+    lease: Duration,
+    me: Holder,
+    watch: Watch,
+}
+
+/// What the files of a cell say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Marks {
+    claimed: u32,
+    freed: u32,
+    ended: bool,
+}
+
+/// A cell that this process holds.
+#[derive(Debug)]
+pub struct Claim {
+    /// The cell.
+    pub cell: String,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    beats: u64,
+}
+
+/// Where a cell stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody trains it.
+    Open,
+    /// Somebody does.
+    Held(Holder),
+    /// It has ended.
+    Ended,
+}
+
+impl Ledger {
+    /// The ledger of a sweep; `lease` is how long a heartbeat from another machine may stand still.
+    ///
+    /// # Errors
+    /// A folder that cannot be made.
+    pub fn open(sweep: &Path, lease: Duration) -> Result<Self> {
+        let folder = sweep.join(LEDGER);
+        fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+        Ok(Self {
+            folder,
+            lease,
+            me: Holder::me(),
+            watch: Watch::default(),
+        })
+    }
+
+    /// Where each of the named cells stands.
+    ///
+    /// # Errors
+    /// A ledger that cannot be read.
+    pub fn standings(&mut self, cells: &[String]) -> Result<Vec<Standing>> {
+        let marks = self.marks()?;
+        let standing = |cell: &String| {
+            let marks = marks.get(cell).copied().unwrap_or_default();
+            self.standing(cell, marks)
+        };
+        cells.iter().map(standing).collect()
+    }
+
+    /// All marks, from one listing.
+    fn marks(&self) -> Result<BTreeMap<String, Marks>> {
+        let mut all: BTreeMap<String, Marks> = BTreeMap::new();
+        let entries = fs::read_dir(&self.folder).map_err(Error::io("read", &self.folder))?;
+        for entry in entries {
+            let entry = entry.map_err(Error::io("read", &self.folder))?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if let Some(cell) = name.strip_suffix(".end.json") {
+                all.entry(cell.into()).or_default().ended = true;
+                continue;
+            }
+            let mut parts = name.rsplitn(3, '.');
+            let (Some(number), Some(what), Some(cell)) = (parts.next(), parts.next(), parts.next())
+            else {
+                continue;
+            };
+            let Ok(number) = number.parse::<u32>() else {
+                continue;
+            };
+            let marks = all.entry(cell.into()).or_default();
+            match what {
+                "claim" => marks.claimed = marks.claimed.max(number),
+                "free" => marks.freed = marks.freed.max(number),
+                _ => {}
+            }
+        }
+        Ok(all)
+    }
+
+    fn standing(&mut self, cell: &str, marks: Marks) -> Result<Standing> {
+        if marks.ended {
+            return Ok(Standing::Ended);
+        }
+        if marks.claimed == marks.freed {
+            return Ok(Standing::Open);
+        }
+        let claim = self.file(cell, "claim", marks.claimed);
+        let text = fs::read_to_string(&claim).map_err(Error::io("read", &claim))?;
+        let Ok(holder) = serde_json::from_str::<Holder>(&text) else {
+            // Made where files cannot be linked, by a process that died before it had written it.
+            return Ok(Standing::Open);
+        };
+        let beat = self.file(cell, "beat", marks.claimed);
+        let beat = fs::read_to_string(beat).unwrap_or_default();
+        let name = format!("{cell} {}", marks.claimed);
+        let gone = self
+            .watch
+            .is_gone(&holder, &self.me, &name, &beat, self.lease);
+        Ok(if gone {
+            Standing::Open
+        } else {
+            Standing::Held(holder)
+        })
+    }
+
+    /// Takes a cell when it is open; none when it is not, or another process was quicker.
+    ///
+    /// # Errors
+    /// A ledger that cannot be read or written.
+    pub fn claim(&mut self, cell: &str) -> Result<Option<Claim>> {
+        let marks = self.marks()?.get(cell).copied().unwrap_or_default();
+        if self.standing(cell, marks)? != Standing::Open {
+            return Ok(None);
+        }
+        let attempt = marks.claimed + 1;
+        let text = serde_json::to_string(&Holder::me())
+            .map_err(|e| Error::run(format!("cannot write a claim: {e}")))?;
+        let claim = self.file(cell, "claim", attempt);
+        if !put_once(&claim, &text)? {
+            return Ok(None);
+        }
+        // Whoever ended the cell between our look and our claim has its end on disk by now.
+        if self.file_of_end(cell).exists() {
+            self.mark(cell, "free", attempt, "")?;
+            return Ok(None);
+        }
+        let claim = Claim {
+            cell: cell.into(),
+            attempt,
+            beats: 0,
+        };
+        Ok(Some(claim))
+    }
+
+    /// Shows that the holder of a claim lives. False when another process has taken the cell over meanwhile.
+    ///
+    /// # Errors
+    /// A ledger that cannot be written.
+    pub fn beat(&self, claim: &mut Claim) -> Result<bool> {
+        claim.beats += 1;
+        self.mark(&claim.cell, "beat", claim.attempt, &claim.beats.to_string())?;
+        Ok(!self.file(&claim.cell, "claim", claim.attempt + 1).exists())
+    }
+
+    /// Gives a cell back, unfinished.
+    ///
+    /// # Errors
+    /// A ledger that cannot be written.
+    pub fn free(&self, claim: Claim) -> Result<()> {
+        self.mark(&claim.cell, "free", claim.attempt, "")
+    }
+
+    /// Writes how a cell ended.
+    ///
+    /// # Errors
+    /// A ledger that cannot be written.
+    pub fn end(&self, claim: Claim, ending: &Ending) -> Result<()> {
+        let text = serde_json::to_string(ending)
+            .map_err(|e| Error::run(format!("cannot write how a cell ended: {e}")))?;
+        put_whole(&self.file_of_end(&claim.cell), &format!("{text}\n"))?;
+        // Should the end be taken back, the cell is open though this process lives.
+        self.free(claim)
+    }
+
+    /// Opens a cell that had ended.
+    ///
+    /// # Errors
+    /// A file that cannot be deleted.
+    pub fn reopen(&self, cell: &str) -> Result<()> {
+        let file = self.file_of_end(cell);
+        match fs::remove_file(&file) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("delete", &file)(e)),
+            _ => Ok(()),
+        }
+    }
+
+    fn mark(&self, cell: &str, what: &str, attempt: u32, text: &str) -> Result<()> {
+        put_whole(&self.file(cell, what, attempt), text)
+    }
+
+    fn file(&self, cell: &str, what: &str, attempt: u32) -> PathBuf {
+        self.folder.join(format!("{cell}.{what}.{attempt}"))
+    }
+
+    fn file_of_end(&self, cell: &str) -> PathBuf {
+        self.folder.join(format!("{cell}.end.json"))
+    }
+}
+
+/// The name of a cell in the ledger.
+pub fn cell_name(arm_folder: &str, seed: u64) -> String {
+    format!("{arm_folder}.seed-{seed}")
+}
+
+/// All cells of a sweep by name, in the order of the plan: arm by arm of the first seed, then of the second, so that
+/// a sweep that is cut short has compared all arms.
+pub fn cells(sweep: &SweepFolder) -> Vec<(usize, u64, String)> {
+    let arms = || sweep.plan.arms.iter().enumerate();
+    let seeds = sweep.plan.seeds.iter();
+    seeds
+        .flat_map(|&seed| arms().map(move |(i, arm)| (i, seed, cell_name(&arm.folder, seed))))
+        .collect()
+}
+
+/// A file that is written beside its place first; its name says whose it is.
+fn beside(path: &Path, text: &str) -> Result<PathBuf> {
+    let own = format!(
+        "{}.{}.{:?}.tmp",
+        path.file_name().unwrap_or_default().to_string_lossy(),
+        std::process::id(),
+        std::thread::current().id(),
+    );
+    let own = path.with_file_name(own);
+    let written = File::create(&own).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    written.map_err(Error::io("write", &own))?;
+    Ok(own)
+}
+
+/// Replaces a file in one step.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn put_whole(path: &Path, text: &str) -> Result<()> {
+    let own = beside(path, text)?;
+    fs::rename(&own, path).map_err(Error::io("write", path))
+}
+
+/// Makes a file in one step, unless it is there. Returns whether this call made it.
+fn put_once(path: &Path, text: &str) -> Result<bool> {
+    let own = beside(path, text)?;
+    let linked = fs::hard_link(&own, path);
+    // Its name need not be gone for the claim to hold.
+    drop(fs::remove_file(&own));
+    match linked {
+        Ok(()) => Ok(true),
+        // Over NFS a link that was made can be reported as there already: the answer was lost and asked again.
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            Ok(fs::read_to_string(path).is_ok_and(|found| found == text))
+        }
+        // A file system without links.
+        Err(e)
+            if matches!(
+                e.kind(),
+                ErrorKind::Unsupported | ErrorKind::PermissionDenied
+            ) =>
+        {
+            match OpenOptions::new().write(true).create_new(true).open(path) {
+                Ok(mut file) => file
+                    .write_all(text.as_bytes())
+                    .map(|()| true)
+                    .map_err(Error::io("write", path)),
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
+                Err(e) => Err(Error::io("create", path)(e)),
+            }
+        }
+        Err(e) => Err(Error::io("link", path)(e)),
+    }
+}

@@ -1,0 +1,156 @@
+//! What is held equal between arms: how many steps a budget buys, and which feed-forward width gives an arm the
+//! baseline's number of parameters.
+
+use crate::experiment::ablation::{AblationConfig, BudgetConfig, Matched};
+
+/// What an arm costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// `train.steps` of its experiment.
+    pub steps: u64,
+    /// Parameters.
+    pub params: usize,
+    /// FLOPs of training for each token or image.
+    pub flops_per_item: f64,
+    /// Tokens or images of a step.
+    pub items_per_step: f64,
+    /// Milliseconds of a step, where they were measured.
+    pub step_ms: Option<f64>,
+}
+
+impl Cost {
+    /// FLOPs of a step.
+    pub fn flops_per_step(&self) -> f64 {
+        self.flops_per_item * self.items_per_step
+    }
+}
+
+/// Whether steps can be known only by timing some.
+pub fn needs_timing(config: &AblationConfig) -> bool {
+    config.matched == Some(Matched::Time)
+        || config.budget.is_some_and(|budget| budget.minutes.is_some())
+}
+
+/// The steps of an arm: those of its experiment, those that the budget buys, or as many as cost what the baseline
+/// does. At least one.
+pub fn steps(config: &AblationConfig, baseline: &Cost, arm: &Cost) -> u64 {
+    if let Some(budget) = &config.budget {
+        return bought(budget, arm);
+    }
+    let whole = |of: fn(&Cost) -> f64| {
+        let (theirs, ours) = (of(baseline) * baseline.steps as f64, of(arm));
+        nearest(theirs / ours, arm.steps)
+    };
+    match config.matched {
+        None | Some(Matched::Parameters) => arm.steps,
+        Some(Matched::Items) => whole(|c| c.items_per_step),
+        Some(Matched::Flops) => whole(Cost::flops_per_step),
+        Some(Matched::Time) => whole(|c| c.step_ms.unwrap_or(f64::NAN)),
+    }
+}
+
+fn bought(budget: &BudgetConfig, arm: &Cost) -> u64 {
+    let steps = match budget {
+        BudgetConfig { steps: Some(n), .. } => *n as f64,
+        BudgetConfig { items: Some(n), .. } => *n as f64 / arm.items_per_step,
+        BudgetConfig { flops: Some(n), .. } => n / arm.flops_per_step(),
+        BudgetConfig {
+            minutes: Some(n), ..
+        } => n * 60e3 / arm.step_ms.unwrap_or(f64::NAN),
+        BudgetConfig {
+            steps: None,
+            items: None,
+            flops: None,
+            minutes: None,
+        } => arm.steps as f64,
+    };
+    // A budget is not to be exceeded.
+    nearest(steps.floor(), arm.steps)
+}
+
+fn nearest(steps: f64, otherwise: u64) -> u64 {
+    match steps.is_finite() {
+        true => (steps.round() as u64).max(1),
+        false => otherwise,
+    }
+}
+
+/// The key that `match = "parameters"` changes.
+pub const WIDTH: &str = "model.feed_forward.d_ff";
+/// Widths are multiples of this, for the sake of vector registers.
+const WIDTH_STEP: usize = 8;
+
+/// The width whose parameters come nearest to `target`, from the parameters at two widths: they grow by the same
+/// number for each unit of width. None when they do not depend on it.
+pub fn width(target: usize, [(w0, p0), (w1, p1)]: [(usize, usize); 2]) -> Option<usize> {
+    let slope = (p1.checked_sub(p0)? as f64) / (w1.checked_sub(w0)? as f64);
+    if slope <= 0.0 || !slope.is_finite() {
+        return None;
+    }
+    let wanted = w0 as f64 + (target as f64 - p0 as f64) / slope;
+    let steps = (wanted / WIDTH_STEP as f64).round().max(1.0);
+    Some(steps as usize * WIDTH_STEP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(params: usize, flops_per_item: f64, items_per_step: f64) -> Cost {
+        Cost {
+            steps: 1000,
+            params,
+            flops_per_item,
+            items_per_step,
+            step_ms: Some(10.0),
+        }
+    }
+
+    #[test]
+    fn a_model_of_twice_the_flops_takes_half_the_steps() {
+        let (base, large) = (cost(10, 60.0, 64.0), cost(20, 120.0, 64.0));
+        let config = |matched| AblationConfig {
+            matched: Some(matched),
+            ..AblationConfig::default()
+        };
+        assert_eq!(steps(&config(Matched::Flops), &base, &large), 500);
+        assert_eq!(steps(&config(Matched::Flops), &base, &base), 1000);
+        let batches = cost(10, 60.0, 128.0);
+        assert_eq!(steps(&config(Matched::Items), &base, &batches), 500);
+        assert_eq!(steps(&config(Matched::Parameters), &base, &large), 1000);
+    }
+
+    #[test]
+    fn a_budget_is_not_exceeded() {
+        let arm = cost(10, 60.0, 64.0);
+        let config = |budget| AblationConfig {
+            budget: Some(budget),
+            ..AblationConfig::default()
+        };
+        let items = BudgetConfig {
+            items: Some(64 * 10 + 63),
+            ..BudgetConfig::default()
+        };
+        assert_eq!(steps(&config(items), &arm, &arm), 10);
+        let flops = BudgetConfig {
+            flops: Some(60.0 * 64.0 * 7.9),
+            ..BudgetConfig::default()
+        };
+        assert_eq!(steps(&config(flops), &arm, &arm), 7);
+        let minutes = BudgetConfig {
+            minutes: Some(0.001),
+            ..BudgetConfig::default()
+        };
+        assert_eq!(steps(&config(minutes), &arm, &arm), 6);
+    }
+
+    #[test]
+    fn widths_meet_a_number_of_parameters() {
+        let params = |width: usize| 1000 + 30 * width;
+        let at = |width| (width, params(width));
+        assert_eq!(width(params(256), [at(8), at(64)]), Some(256));
+        assert_eq!(width(params(253), [at(8), at(64)]), Some(256));
+        assert_eq!(width(10, [at(8), at(64)]), Some(8));
+        assert_eq!(width(10, [(8, 5), (64, 5)]), None);
+    }
+}

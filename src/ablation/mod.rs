@@ -1,0 +1,22 @@
+//! Ablations: an experiment with `[ablation]` becomes arms, arms and seeds become cells, and cells are trained by as
+//! many processes on as many machines as like to help.
+//!
+//! ```text
+//! [ablation] ── arms ──► planner ──► sweep.json, cells/ARM/arm.toml      what there is to train
+//!                                        │
+//!                        runner ◄──► ledger/                             who trains what, how it ended
+//!                          └─ formwork train cells/ARM/arm.toml --run cells/ARM/seed-S --resume
+//! ```
+//!
+//! A cell's run is an ordinary run folder: it resumes from its own checkpoints, so that a sweep that was killed
+//! ends with the numbers of one that was not. The folder alone is enough to go on with a sweep.
+
+pub mod arms;
+pub mod cell;
+pub mod folders;
+pub mod ledger;
+pub mod liveness;
+pub mod matching;
+pub mod planner;
+pub mod runner;
+pub mod slurm;

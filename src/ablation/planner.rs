@@ -1,0 +1,283 @@
+//! From an experiment with `[ablation]` to what there is to train: every arm checked, costed, given its steps and its
+//! folder; and a sweep's folder that grows when axes or seeds are added.
+
+use crate::ablation::arms::{Arm, arms};
+use crate::ablation::matching::{self, Cost, WIDTH};
+use crate::data::Data;
+use crate::error::{Error, Fault, Result, suggestion};
+use crate::experiment::ablation::{AblationConfig, Matched};
+use crate::experiment::{self, Loaded, Origin, build, cost, run};
+use crate::report::sweep::SweepPlan;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// An arm, ready to be put into a sweep's folder.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// What it is called.
+    pub name: String,
+    /// What it sets, by dotted key, as TOML.
+    pub settings: BTreeMap<String, String>,
+    /// What it costs, its steps included.
+    pub cost: Cost,
+    /// Its experiment, without a seed of its own.
+    pub loaded: Loaded,
+}
+
+/// A sweep before it has a folder.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// What is varied, and how often.
+    pub config: AblationConfig,
+    /// `name` of the experiment.
+    pub name: String,
+    /// The seed of every arm's first run.
+    pub first_seed: u64,
+    /// The name of the arm that others are compared with.
+    pub baseline: String,
+    /// The arms, in the order of the file.
+    pub arms: Vec<Prepared>,
+}
+
+/// Reads a file with `[ablation]`, checks every arm and finds its cost and steps. `earlier` is the plan of a sweep that
+/// is gone on with: steps that were measured by time stay as they are.
+///
+/// # Errors
+/// No `[ablation]`; faults of any arm, each with the arm's name; data that is missing.
+pub fn prepare(path: &Path, sets: &[String], earlier: Option<&SweepPlan>) -> Result<Sweep> {
+    let loaded = experiment::load(path, sets)?;
+    let Some(config) = loaded.experiment.ablation.clone() else {
+        return Err(Error::usage(format!(
+            "{0} has no [ablation], so there is nothing to sweep; use: formwork train {0}",
+            path.display()
+        )));
+    };
+    experiment::check(&loaded)?;
+    let mut arms = prepared(&loaded, sets, &config)?;
+    let baseline = baseline(&loaded, &config, &arms)?;
+    let mut costs = Costs::default();
+    for arm in &mut arms {
+        arm.cost = costs.of(&arm.loaded, None)?;
+    }
+    let at = arms
+        .iter()
+        .position(|arm| arm.name == baseline)
+        .unwrap_or(0);
+    if config.matched == Some(Matched::Parameters) {
+        widen(&mut arms, at, path, sets, &mut costs)?;
+    }
+    let timed = matching::needs_timing(&config);
+    let settled = |arm: &Prepared| {
+        let before = earlier.filter(|_| timed)?.arms.iter();
+        before
+            .into_iter()
+            .find(|a| a.name == arm.name)
+            .map(|a| a.steps)
+    };
+    let known: Vec<Option<u64>> = arms.iter().map(settled).collect();
+    if timed {
+        time(&mut arms, at, &known, &mut costs)?;
+    }
+    let base = Cost {
+        steps: known[at].unwrap_or(arms[at].cost.steps),
+        ..arms[at].cost
+    };
+    for (arm, known) in arms.iter_mut().zip(known) {
+        arm.cost.steps = known.unwrap_or_else(|| matching::steps(&config, &base, &arm.cost));
+        arm.loaded.experiment.train.steps = arm.cost.steps;
+    }
+    faults_of(&arms, &loaded)?;
+    Ok(Sweep {
+        name: loaded.experiment.name.clone(),
+        first_seed: loaded.experiment.seed,
+        config,
+        baseline,
+        arms,
+    })
+}
+
+/// Every arm's experiment, read and checked.
+fn prepared(base: &Loaded, sets: &[String], config: &AblationConfig) -> Result<Vec<Prepared>> {
+    let mut prepared = Vec::new();
+    let mut faults = Vec::new();
+    for arm in arms(config) {
+        match arm_experiment(&base.path, sets, &arm.overrides()) {
+            Ok(loaded) => prepared.push(Prepared {
+                settings: settings(&arm),
+                name: arm.name,
+                cost: Cost {
+                    steps: 0,
+                    params: 0,
+                    flops_per_item: 0.0,
+                    items_per_step: 0.0,
+                    step_ms: None,
+                },
+                loaded,
+            }),
+            Err(Error::Invalid(wrong)) => {
+                faults.extend(wrong.iter().map(|fault| in_arm(base, &arm.name, fault)));
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    if !faults.is_empty() {
+        return Err(Error::Invalid(faults));
+    }
+    Ok(prepared)
+}
+
+fn settings(arm: &Arm) -> BTreeMap<String, String> {
+    let set = |(key, value): &(String, toml::Value)| (key.clone(), experiment::inline(value));
+    arm.sets.iter().map(set).collect()
+}
+
+/// The experiment of an arm: no `[ablation]` in it.
+fn arm_experiment(path: &Path, sets: &[String], more: &[String]) -> Result<Loaded> {
+    let mut loaded = experiment::load(path, &[sets, more].concat())?;
+    loaded.experiment.ablation = None;
+    experiment::check(&loaded)?;
+    Ok(loaded)
+}
+
+/// A fault of an arm, at the line of `[ablation]`.
+fn in_arm(base: &Loaded, arm: &str, fault: &Fault) -> Fault {
+    let message = format!("[ablation] arm `{arm}`: {}", fault.message);
+    match base.origin("ablation") {
+        Origin::File { path, line } => Fault::at(path, *line, message),
+        Origin::Set(_) | Origin::Preset(_) | Origin::Default => Fault::new(message),
+    }
+}
+
+/// Checks the arms again, now that they have their steps.
+fn faults_of(arms: &[Prepared], base: &Loaded) -> Result<()> {
+    let mut faults = Vec::new();
+    for arm in arms {
+        if let Err(Error::Invalid(wrong)) = experiment::check(&arm.loaded) {
+            let said = |fault: &Fault| Fault {
+                message: format!("{} (with {} steps)", fault.message, arm.cost.steps),
+                ..fault.clone()
+            };
+            faults.extend(wrong.iter().map(|f| in_arm(base, &arm.name, &said(f))));
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Invalid(faults)),
+    }
+}
+
+fn baseline(base: &Loaded, config: &AblationConfig, arms: &[Prepared]) -> Result<String> {
+    let names = || arms.iter().map(|arm| arm.name.as_str());
+    match &config.baseline {
+        None => Ok(names().next().unwrap_or_default().to_string()),
+        Some(name) if names().any(|n| n == name) => Ok(name.clone()),
+        Some(name) => {
+            let near = suggestion(name, names().collect::<Vec<_>>());
+            let message = format!("[ablation] baseline = \"{name}\" is no arm{near}");
+            Err(Error::Invalid(vec![
+                match base.origin("ablation.baseline") {
+                    Origin::File { path, line } => Fault::at(path, *line, message),
+                    Origin::Set(_) | Origin::Preset(_) | Origin::Default => Fault::new(message),
+                },
+            ]))
+        }
+    }
+}
+
+/// Data is read once for all arms that learn from the same.
+#[derive(Default)]
+struct Costs(Option<(String, Data)>);
+
+impl Costs {
+    fn data(&mut self, loaded: &Loaded) -> Result<&Data> {
+        let e = &loaded.experiment;
+        let key = format!(
+            "{:?} {:?} {:?} {:?} {}",
+            e.data, e.tokenizer, e.task, e.init, e.seed
+        );
+        let data = match self.0.take() {
+            Some((known, data)) if known == key => data,
+            _ => build::data_to_train_on(e, &run::places(loaded))?,
+        };
+        Ok(&self.0.insert((key, data)).1)
+    }
+
+    fn of(&mut self, loaded: &Loaded, step_ms: Option<f64>) -> Result<Cost> {
+        let experiment = &loaded.experiment;
+        let shape = &self.data(loaded)?.shape;
+        let plan = cost::plan(experiment, shape)?;
+        Ok(Cost {
+            steps: experiment.train.steps,
+            params: plan.params,
+            flops_per_item: plan.flops_per_item,
+            items_per_step: cost::items_per_step(experiment, shape),
+            step_ms,
+        })
+    }
+}
+
+/// Times a few steps of an arm, in milliseconds.
+///
+/// # Errors
+/// What a run of the arm would end with.
+pub fn step_ms(arm: &Prepared) -> Result<f64> {
+    let data = build::data_to_train_on(&arm.loaded.experiment, &run::places(&arm.loaded))?;
+    cost::step_ms(&arm.loaded.experiment, &data)
+}
+
+/// Step times of the arms that were not planned before, and of the baseline, which they are to match.
+fn time(arms: &mut [Prepared], at: usize, known: &[Option<u64>], costs: &mut Costs) -> Result<()> {
+    if known.iter().all(Option::is_some) {
+        return Ok(());
+    }
+    for (i, arm) in arms.iter_mut().enumerate() {
+        if i == at || known[i].is_none() {
+            let ms = cost::step_ms(&arm.loaded.experiment, costs.data(&arm.loaded)?)?;
+            arm.cost.step_ms = Some(ms);
+        }
+    }
+    Ok(())
+}
+
+/// Gives every arm the feed-forward width that brings its parameters nearest to those of arm `at`.
+fn widen(
+    arms: &mut [Prepared],
+    at: usize,
+    path: &Path,
+    sets: &[String],
+    costs: &mut Costs,
+) -> Result<()> {
+    const WIDTHS: [usize; 2] = [64, 128];
+    let target = arms[at].cost.params;
+    for (i, arm) in arms.iter_mut().enumerate() {
+        if i == at || arm.cost.params == target {
+            continue;
+        }
+        let fault = |reason: &str| {
+            Error::usage(format!(
+                "[ablation] match = \"parameters\": arm `{}` {reason}",
+                arm.name
+            ))
+        };
+        let as_set = |(key, value): (&String, &String)| format!("{key}={value}");
+        let own: Vec<String> = arm.settings.iter().map(as_set).collect();
+        if arm.settings.contains_key(WIDTH) {
+            return Err(fault(&format!("sets {WIDTH}, which the match is to find")));
+        }
+        let with = |width: usize| {
+            let mut all = own.clone();
+            all.push(format!("{WIDTH}={width}"));
+            arm_experiment(path, sets, &all)
+        };
+        let mut points = [(0, 0); 2];
+        for (point, width) in points.iter_mut().zip(WIDTHS) {
+            *point = (width, costs.of(&with(width)?, None)?.params);
+        }
+        let width = matching::width(target, points)
+            .ok_or_else(|| fault("has no feed-forward layers whose width could make up for it"))?;
+        arm.loaded = with(width)?;
+        arm.cost = costs.of(&arm.loaded, None)?;
+        arm.settings.insert(WIDTH.into(), width.to_string());
+    }
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! The loop of a sweep: takes open cells, keeps so many processes at work, writes down how each cell ended.
+//!
+//! Any number of these loops may work on one folder; what they share is the ledger. A cell that fails does not stop
+//! the others; a cell whose process was killed goes on from its checkpoint, unless it comes no further.
+
+use crate::ablation::cell::{Cell, Outcome};
+use crate::ablation::ledger::{Ledger, Standing, cells};
+use crate::error::{Error, Result};
+use crate::report::sweep::{EndState, Ending, SweepFolder};
+use crate::train::checkpoint;
+use crate::train::signal::Stop;
+use std::collections::HashMap;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How a sweep is worked on.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Processes at a time.
+    pub jobs: usize,
+    /// Threads of each.
+    pub threads: usize,
+    /// How long the heartbeat of a holder on another machine may stand still.
+    pub lease: Duration,
+    /// Whether to stay until cells that others hold have ended, and take them over when they die.
+    pub wait: bool,
+}
+
+/// Something that a person who follows a sweep wants to know.
+#[derive(Clone, Debug)]
+pub enum Event<'a> {
+    /// A cell's process was started; the attempt, from 1.
+    Began(&'a str, u32),
+    /// A cell has ended.
+    Ended(&'a str, &'a Ending),
+    /// A cell's process was killed by somebody; why.
+    Killed(&'a str, &'a str),
+    /// A cell was taken over by another process.
+    Lost(&'a str),
+    /// Nothing is open, but others hold so many cells.
+    Waiting(usize),
+}
+
+/// Between two looks at the processes.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Between two looks at the ledger while others hold what is left.
+const LOOK: Duration = Duration::from_secs(1);
+/// Deaths of a cell's process without a new checkpoint between them after which it counts as failed.
+const DEATHS: u32 = 3;
+
+struct Runner<'a> {
+    sweep: &'a SweepFolder,
+    ledger: Ledger,
+    options: Options,
+    observe: &'a mut dyn FnMut(Event),
+    working: Vec<Cell>,
+    /// How often each cell's process was killed since its newest checkpoint, and that step.
+    deaths: HashMap<String, (u32, Option<u64>)>,
+    beaten: Instant,
+    looked: Option<Instant>,
+}
+
+/// Works until no cell is open (with `wait`: until all have ended) or `stop` is raised.
+///
+/// # Errors
+/// A ledger that cannot be kept, a process that cannot be started; interrupted.
+pub fn work(
+    sweep: &SweepFolder,
+    ledger: Ledger,
+    options: Options,
+    stop: &Stop,
+    observe: &mut dyn FnMut(Event),
+) -> Result<()> {
+    let mut runner = Runner {
+        sweep,
+        ledger,
+        options,
+        observe,
+        working: Vec::new(),
+        deaths: HashMap::new(),
+        beaten: Instant::now(),
+        looked: None,
+    };
+    while !stop.is_raised() {
+        let left = runner.fill()?;
+        if !left && runner.working.is_empty() {
+            return Ok(());
+        }
+        sleep(PAUSE);
+        runner.turn()?;
+    }
+    runner.stop()
+}
+
+impl Runner<'_> {
+    /// Takes open cells until all places are filled. Whether something is left to do or to wait for.
+    fn fill(&mut self) -> Result<bool> {
+        if self.working.len() >= self.options.jobs {
+            return Ok(true);
+        }
+        if self.looked.is_some_and(|at| at.elapsed() < LOOK) {
+            return Ok(true);
+        }
+        let all = cells(self.sweep);
+        let names: Vec<String> = all.iter().map(|(_, _, name)| name.clone()).collect();
+        let standings = self.ledger.standings(&names)?;
+        for ((arm, seed, name), standing) in all.into_iter().zip(&standings) {
+            if self.working.len() >= self.options.jobs {
+                return Ok(true);
+            }
+            let ours = self.working.iter().any(|cell| cell.claim.cell == name);
+            if ours || *standing != Standing::Open {
+                continue;
+            }
+            if let Some(claim) = self.ledger.claim(&name)? {
+                self.working.push(Cell::new(self.sweep, arm, seed, claim));
+                self.start()?;
+            }
+        }
+        let held = standings.iter().filter(|s| matches!(s, Standing::Held(_)));
+        let others = held.count().saturating_sub(self.working.len());
+        if self.working.is_empty() && others > 0 && self.options.wait && self.looked.is_none() {
+            (self.observe)(Event::Waiting(others));
+        }
+        self.looked = Some(Instant::now());
+        Ok(self.options.wait && others > 0)
+    }
+
+    /// Starts the processes of cells that have none yet.
+    fn start(&mut self) -> Result<()> {
+        for cell in self.working.iter_mut().filter(|cell| !cell.is_started()) {
+            if cell.start(self.sweep, self.options.threads)? {
+                (self.observe)(Event::Began(&cell.claim.cell, cell.claim.attempt));
+            }
+        }
+        Ok(())
+    }
+
+    /// One look at every process; heartbeats when they are due.
+    fn turn(&mut self) -> Result<()> {
+        self.start()?;
+        self.beat()?;
+        let mut still = Vec::new();
+        for mut cell in std::mem::take(&mut self.working) {
+            match cell.poll()? {
+                None => still.push(cell),
+                Some(outcome) => {
+                    self.settle(cell, outcome)?;
+                    self.looked = None;
+                }
+            }
+        }
+        self.working = still;
+        Ok(())
+    }
+
+    fn beat(&mut self) -> Result<()> {
+        if self.beaten.elapsed() < self.options.lease / 6 {
+            return Ok(());
+        }
+        self.beaten = Instant::now();
+        let mut still = Vec::new();
+        for mut cell in std::mem::take(&mut self.working) {
+            if self.ledger.beat(&mut cell.claim)? {
+                still.push(cell);
+            } else {
+                // This process was asleep for longer than a lease.
+                cell.kill();
+                (self.observe)(Event::Lost(&cell.claim.cell));
+            }
+        }
+        self.working = still;
+        Ok(())
+    }
+
+    fn settle(&mut self, cell: Cell, outcome: Outcome) -> Result<()> {
+        let name = cell.claim.cell.clone();
+        match outcome {
+            Outcome::Ended(ending) => {
+                self.ledger.end(cell.claim, &ending)?;
+                (self.observe)(Event::Ended(&name, &ending));
+            }
+            Outcome::Stopped => self.ledger.free(cell.claim)?,
+            Outcome::Killed(why) => {
+                (self.observe)(Event::Killed(&name, &why));
+                let step = checkpoint::steps(&cell.run).last().copied();
+                let deaths = self.deaths.entry(name.clone()).or_default();
+                *deaths = match deaths.1 == step {
+                    true => (deaths.0 + 1, step),
+                    false => (1, step),
+                };
+                if deaths.0 < DEATHS {
+                    return self.ledger.free(cell.claim);
+                }
+                let ending = Ending {
+                    state: EndState::Failed,
+                    reason: format!("killed {DEATHS} times without getting further: {why}"),
+                    attempts: cell.claim.attempt,
+                };
+                self.ledger.end(cell.claim, &ending)?;
+                (self.observe)(Event::Ended(&name, &ending));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets every process save and end, and gives their cells back.
+    fn stop(mut self) -> Result<()> {
+        for cell in &mut self.working {
+            cell.stop();
+        }
+        let (unstarted, mut working): (Vec<Cell>, Vec<Cell>) =
+            self.working.drain(..).partition(|cell| !cell.is_started());
+        for cell in unstarted {
+            self.ledger.free(cell.claim)?;
+        }
+        while !working.is_empty() {
+            sleep(PAUSE);
+            let mut still = Vec::new();
+            for mut cell in working {
+                match cell.poll()? {
+                    None => still.push(cell),
+                    Some(outcome) => self.settle(cell, outcome)?,
+                }
+            }
+            working = still;
+        }
+        Err(Error::Stopped(format!(
+            "the sweep was interrupted, its cells are saved; go on with: formwork sweep {}",
+            self.sweep.path.display()
+        )))
+    }
+}

@@ -1,0 +1,163 @@
+//! `[ablation]`: what a sweep varies. Plain data; `crate::ablation` makes arms and cells of it.
+//!
+//! Arms are the product of three lists: the named `arms` (one without changes when there are none), the grid of the
+//! `axes`, and the `random` draws. Values are laid over the experiment as `--set` would lay them.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use toml::{Table, Value};
+
+/// What a sweep varies, how often, and what is held equal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AblationConfig {
+    /// Runs of each arm: with the experiment's seed and those that follow it. Arms with the same seed have the same
+    /// batches, masks and, where names and shapes agree, initial weights.
+    pub seeds: u64,
+    /// The metric of the validation split that arms are compared by.
+    pub metric: String,
+    /// The name of the arm that the others are compared with; the first when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+    /// What is equal in all arms beside what they set; the steps when absent.
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matched: Option<Matched>,
+    /// How much every arm may spend; `train.steps` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<BudgetConfig>,
+    /// Lists of values by dotted key; every combination is an arm.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub axes: Table,
+    /// Arms with names, each of which sets several keys together.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arms: Vec<ArmConfig>,
+    /// Arms with values that are drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random: Option<RandomConfig>,
+}
+
+impl Default for AblationConfig {
+    fn default() -> Self {
+        Self {
+            seeds: 3,
+            metric: "loss".into(),
+            baseline: None,
+            matched: None,
+            budget: None,
+            axes: Table::new(),
+            arms: Vec::new(),
+            random: None,
+        }
+    }
+}
+
+/// What is held equal to the baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Matched {
+    /// Tokens or images: arms with other batches take other numbers of steps.
+    Items,
+    /// FLOPs of training: a larger model takes fewer steps.
+    Flops,
+    /// Wall-clock time, by a short measurement before the first cell.
+    Time,
+    /// Parameters, by the width of the feed-forward layers.
+    Parameters,
+}
+
+/// How much an arm may spend; one key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BudgetConfig {
+    /// Optimizer steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
+    /// Tokens or images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub items: Option<u64>,
+    /// FLOPs of training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flops: Option<f64>,
+    /// Minutes of training, by a short measurement before the first cell; evaluations apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minutes: Option<f64>,
+}
+
+impl BudgetConfig {
+    /// The keys that are set, with their values.
+    pub fn given(&self) -> Vec<(&'static str, f64)> {
+        let all = [
+            ("steps", self.steps.map(|n| n as f64)),
+            ("items", self.items.map(|n| n as f64)),
+            ("flops", self.flops),
+            ("minutes", self.minutes),
+        ];
+        all.into_iter().filter_map(|(k, v)| Some((k, v?))).collect()
+    }
+}
+
+/// A named arm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArmConfig {
+    /// What it is called.
+    pub name: String,
+    /// Values by dotted key; none for the experiment as it stands.
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    pub set: Table,
+}
+
+/// Arms with values that are drawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RandomConfig {
+    /// Draws. More of them leave the first ones as they were.
+    pub samples: u64,
+    /// Seed of the draws; not that of the runs.
+    #[serde(default)]
+    pub seed: u64,
+    /// What is drawn, by dotted key.
+    pub ranges: BTreeMap<String, RangeConfig>,
+}
+
+/// The values that a key may get.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RangeConfig {
+    /// A number between two, all equally likely.
+    Uniform(Bounds),
+    /// A number between two, its logarithm equally likely.
+    Log(Bounds),
+    /// A whole number between two, both included.
+    Integer(IntegerBounds),
+    /// One of a list.
+    Choice(Choice),
+}
+
+/// Two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// The least.
+    pub min: f64,
+    /// The most.
+    pub max: f64,
+}
+
+/// Two whole numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IntegerBounds {
+    /// The least.
+    pub min: i64,
+    /// The most.
+    pub max: i64,
+}
+
+/// A list of values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    /// The values.
+    pub values: Vec<Value>,
+}

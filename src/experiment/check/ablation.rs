@@ -1,0 +1,147 @@
+//! The sense of `[ablation]`, as far as it shows without making its arms.
+
+use super::Sense;
+use crate::experiment::ablation::{AblationConfig, Matched, RangeConfig};
+use std::collections::BTreeSet;
+use toml::{Table, Value};
+
+/// More arms or seeds than anybody trains; a slip of the pen.
+const MOST: u64 = 10_000;
+/// Keys that a sweep gives to its runs itself.
+const OURS: [&str; 3] = ["seed", "name", "ablation"];
+
+pub(super) fn check(sense: &mut Sense) {
+    let Some(ablation) = &sense.loaded.experiment.ablation else {
+        return;
+    };
+    let many = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    sense.count("ablation.seeds", many(ablation.seeds), MOST as usize);
+    axes(sense, &ablation.axes);
+    arms(sense, ablation);
+    budget(sense, ablation);
+    if let Some(random) = &ablation.random {
+        sense.count(
+            "ablation.random.samples",
+            many(random.samples),
+            MOST as usize,
+        );
+        if random.ranges.is_empty() {
+            sense.fault(
+                &["ablation.random.ranges"],
+                "ranges is empty; name the keys that are drawn",
+            );
+        }
+        for (key, range) in &random.ranges {
+            own_key(sense, "ablation.random.ranges", key);
+            range_of(sense, key, range);
+        }
+    }
+    if ablation.axes.is_empty() && ablation.arms.is_empty() && ablation.random.is_none() {
+        sense.fault(
+            &["ablation"],
+            "[ablation] varies nothing; give axes, arms or random",
+        );
+    }
+}
+
+/// A key that the sweep sets itself is no axis.
+fn own_key(sense: &mut Sense, table: &str, key: &str) {
+    let first = key.split('.').next().unwrap_or(key);
+    if OURS.contains(&first) {
+        let rule = match first {
+            "seed" => "`seed` is no axis: `seeds` says how many each arm gets".to_string(),
+            _ => format!("`{key}` is no axis: a sweep names its runs itself"),
+        };
+        sense.fault(&[table], rule);
+    }
+}
+
+fn axes(sense: &mut Sense, axes: &Table) {
+    for (key, values) in axes {
+        own_key(sense, "ablation.axes", key);
+        match values {
+            Value::Array(values) if !values.is_empty() => {
+                let known: BTreeSet<String> = values.iter().map(Value::to_string).collect();
+                if known.len() < values.len() {
+                    let rule = format!("axes.{key} has a value twice");
+                    sense.fault(&["ablation.axes"], rule);
+                }
+            }
+            Value::Table(_) => {
+                let rule = format!(
+                    "axes.{key} must be a list; write the dotted key in quotes: \"{key}.…\" = […]"
+                );
+                sense.fault(&["ablation.axes"], rule);
+            }
+            _ => {
+                let rule = format!("axes.{key} must be a list of values");
+                sense.fault(&["ablation.axes"], rule);
+            }
+        }
+    }
+}
+
+fn arms(sense: &mut Sense, ablation: &AblationConfig) {
+    let mut seen = BTreeSet::new();
+    for arm in &ablation.arms {
+        if arm.name.trim().is_empty() {
+            sense.fault(&["ablation.arms"], "an arm has an empty name");
+        }
+        if !seen.insert(&arm.name) {
+            let rule = format!("two arms are called `{}`", arm.name);
+            sense.fault(&["ablation.arms"], rule);
+        }
+        for key in arm.set.keys() {
+            own_key(sense, "ablation.arms", key);
+            if ablation.axes.contains_key(key) {
+                let rule = format!("arm `{}` sets `{key}`, which is an axis too", arm.name);
+                sense.fault(&["ablation.arms"], rule);
+            }
+        }
+    }
+}
+
+fn budget(sense: &mut Sense, ablation: &AblationConfig) {
+    let Some(budget) = &ablation.budget else {
+        return;
+    };
+    let given = budget.given();
+    match given.as_slice() {
+        [(key, value)] if !(*value > 0.0 && value.is_finite()) => {
+            let rule = format!("budget.{key} must be above 0");
+            sense.fault(&["ablation.budget"], rule);
+        }
+        [_] => {}
+        _ => sense.fault(
+            &["ablation.budget"],
+            "budget takes one of steps, items, flops and minutes",
+        ),
+    }
+    if ablation.matched.is_some_and(|m| m != Matched::Parameters) {
+        sense.fault(
+            &["ablation.match", "ablation.budget"],
+            "match and budget both say how long arms train; leave one of them out",
+        );
+    }
+}
+
+fn range_of(sense: &mut Sense, key: &str, range: &RangeConfig) {
+    let wrong = match range {
+        RangeConfig::Uniform(b) if !(b.min < b.max) => Some("min must be below max"),
+        RangeConfig::Log(b) if !(0.0 < b.min && b.min < b.max) => {
+            Some("min must be above 0 and below max")
+        }
+        RangeConfig::Integer(b) if b.min > b.max => Some("min must not be above max"),
+        RangeConfig::Choice(c) if c.values.is_empty() => Some("values is empty"),
+        RangeConfig::Uniform(_)
+        | RangeConfig::Log(_)
+        | RangeConfig::Integer(_)
+        | RangeConfig::Choice(_) => None,
+    };
+    if let Some(wrong) = wrong {
+        sense.fault(
+            &["ablation.random.ranges"],
+            format!("ranges.{key}: {wrong}"),
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! What an experiment costs before it is trained: parameters, FLOPs, memory, the time of a step.
+
+use super::{Experiment, build};
+use crate::data::{Data, Shape};
+use crate::error::Result;
+use crate::model::ItemOf;
+use crate::report::plan::{self, Moments, Plan, Question};
+use crate::train::bench::{Bench, measure};
+use crate::train::config::Dtype;
+use crate::train::optim::OptimizerConfig;
+use burn::tensor::Device;
+
+/// Steps that warm up, and steps that are timed, of a short measurement.
+const PROBE: (usize, usize) = (2, 3);
+
+/// Parameters, FLOPs and memory; nothing is allocated.
+///
+/// # Errors
+/// A model that cannot learn the task.
+pub fn plan(experiment: &Experiment, shape: &Shape) -> Result<Plan> {
+    let question = Question {
+        model: &experiment.model,
+        task: Some(&experiment.task),
+        shape,
+        micro_batch_size: rows(experiment, shape.context),
+        moments: moments(&experiment.optimizer),
+        ema: experiment.train.ema.is_some(),
+        value_bytes: match experiment.train.dtype {
+            Dtype::F32 => 4,
+            Dtype::Bf16 | Dtype::F16 => 2,
+        },
+    };
+    plan::plan(&question, &Device::default())
+}
+
+/// Tokens or images of an optimizer step; where examples differ in length, when all are as long as they may be.
+pub fn items_per_step(experiment: &Experiment, shape: &Shape) -> f64 {
+    let config = &experiment.train;
+    match (config.batch_tokens, experiment.model.item()) {
+        (Some(tokens), _) => tokens as f64,
+        (None, ItemOf::Image) => config.batch_size as f64,
+        (None, ItemOf::Token | ItemOf::Pair) => (config.batch_size * shape.context.max(1)) as f64,
+    }
+}
+
+/// Milliseconds of a step: the median of a few, from fresh weights.
+///
+/// # Errors
+/// A device that is not there, a model that cannot learn the task, a step that fails.
+pub fn step_ms(experiment: &Experiment, data: &Data) -> Result<f64> {
+    let device = build::device(experiment, true)?;
+    let model = build::objective(experiment, &data.shape, &device)?;
+    let bench = Bench {
+        config: &experiment.train,
+        optimizer: &experiment.optimizer,
+        schedule: &build::schedule(experiment),
+        seed: experiment.seed,
+        train: data.train.clone(),
+        profile: false,
+    };
+    Ok(measure(model, &bench, PROBE.0, PROBE.1)?.step_ms_median)
+}
+
+/// Examples that are in memory at once.
+fn rows(experiment: &Experiment, context: usize) -> usize {
+    let config = &experiment.train;
+    match (config.micro_batch_size, config.batch_tokens) {
+        (None, Some(tokens)) => tokens.div_ceil(context.max(1)),
+        (Some(_), _) | (None, None) => config.micro_batch_size(),
+    }
+}
+
+/// Values that an optimizer keeps for each parameter.
+fn moments(optimizer: &OptimizerConfig) -> Moments {
+    let (matrices, others) = match optimizer {
+        OptimizerConfig::Adamw(_) | OptimizerConfig::Adam(_) | OptimizerConfig::Lamb(_) => (2, 2),
+        OptimizerConfig::Sgd(c) if c.momentum == 0.0 => (0, 0),
+        OptimizerConfig::Sgd(_) | OptimizerConfig::Lion(_) => (1, 1),
+        OptimizerConfig::Muon(_) => (1, 2),
+        // Rows and columns instead of whole matrices.
+        OptimizerConfig::Adafactor(_) => (0, 0),
+    };
+    Moments { matrices, others }
+}

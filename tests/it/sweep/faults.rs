@@ -1,0 +1,99 @@
+//! What is wrong with an `[ablation]`: where, what is allowed, and nothing written.
+
+use super::Place;
+
+/// The refusal of a sweep, its folder's name cut off.
+fn refusal(ablation: &str) -> String {
+    let place = Place::new();
+    let file = place.file("wrong", ablation);
+    let output = place.sweep(&file, "wrong", &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!place.path("wrong").exists());
+    let told = String::from_utf8(output.stderr).unwrap();
+    told.replace(&format!("{}/", place.0.path().display()), "")
+}
+
+#[test]
+fn faults_name_the_line_and_the_remedy() {
+    let axis = "[ablation.axes]\n\"model.n_layers\" = [1]\n";
+    let cases = [
+        (
+            format!("seedz = 3\n{axis}"),
+            "wrong.toml:6: [ablation] has no key `seedz`; did you mean `seeds`?",
+        ),
+        (
+            format!("seeds = 0\n{axis}"),
+            "wrong.toml:6: [ablation] seeds = 0 is not between 1 and 10000",
+        ),
+        (
+            "seeds = 2\n".into(),
+            "wrong.toml:5: [ablation] varies nothing; give axes, arms or random",
+        ),
+        (
+            format!("baseline = \"n_layers=2\"\n{axis}"),
+            "wrong.toml:6: [ablation] baseline = \"n_layers=2\" is no arm; did you mean `n_layers=1`?",
+        ),
+        (
+            format!("match = \"flop\"\n{axis}"),
+            "wrong.toml:6: [ablation] match = \"flop\" is not known; did you mean `flops`?",
+        ),
+        (
+            format!("match = \"flops\"\nbudget = {{ steps = 3 }}\n{axis}"),
+            "match and budget both say how long arms train; leave one of them out",
+        ),
+        (
+            format!("budget = {{ steps = 3, flops = 1e9 }}\n{axis}"),
+            "budget takes one of steps, items, flops and minutes",
+        ),
+        (
+            "[ablation.axes]\n\"model.norm_placment\" = [\"pre\"]\n".into(),
+            "[ablation] arm `norm_placment=pre`: --set model.norm_placment=\"pre\": [model] has no key `norm_placment`; \
+             did you mean `norm_placement`?",
+        ),
+        (
+            "[ablation.axes]\n\"model.norm_placement\" = [\"pre\", \"past\"]\n".into(),
+            "[ablation] arm `norm_placement=past`: ",
+        ),
+        (
+            "[ablation.axes]\nseed = [1, 2]\n".into(),
+            "`seed` is no axis: `seeds` says how many each arm gets",
+        ),
+        (
+            "[ablation.axes]\nmodel.n_layers = [1]\n".into(),
+            "write the dotted key in quotes",
+        ),
+        ("[ablation]\n".into(), "there are two tables [ablation]"),
+    ];
+    for (ablation, wanted) in cases {
+        let told = refusal(&ablation);
+        assert!(
+            told.contains(wanted),
+            "{ablation}\n{told}\nwanted: {wanted}"
+        );
+        assert!(told.starts_with("error: "), "{told}");
+    }
+}
+
+#[test]
+fn a_sweep_is_not_trained_as_a_run_nor_a_run_as_a_sweep() {
+    let place = Place::new();
+    let file = place.file("both", "[ablation.axes]\n\"model.n_layers\" = [1]\n");
+    let shown = file.display().to_string();
+    let (status, told) = crate::binary::failure(&["train", &shown, "--run", &shown]);
+    assert_eq!(status, 2);
+    assert!(told.contains("use: formwork sweep"), "{told}");
+    let base = place.path("base.toml").display().to_string();
+    let (status, told) = crate::binary::failure(&["sweep", &base]);
+    assert_eq!(status, 2);
+    assert!(
+        told.contains("has no [ablation], so there is nothing to sweep; use: formwork train"),
+        "{told}"
+    );
+    let folder = place.0.path().display().to_string();
+    let (status, told) = crate::binary::failure(&["sweep", &folder]);
+    assert_eq!(status, 2);
+    assert!(told.contains("no sweep is in it"), "{told}");
+    let (status, told) = crate::binary::failure(&["sweep", &shown, "--run", &folder]);
+    assert_eq!(status, 2);
+    assert!(told.contains("holds something else than a sweep"), "{told}");
+}

@@ -4,6 +4,7 @@
 //! key is written, passes exactly when the file it came from does.
 
 mod data;
+mod diagnostics;
 mod expect;
 mod images;
 mod matched;
@@ -39,6 +40,7 @@ fn run(loaded: &Loaded, files: bool) -> Result<()> {
     model::check(&mut sense, context);
     matched::check(&mut sense);
     train::check(&mut sense);
+    diagnostics::check(&mut sense);
     expect::check(&mut sense);
     let mut faults = sense.faults;
     faults.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));

@@ -5,6 +5,7 @@
 //! step are filled to one width, so that cutting a step differently changes nothing.
 
 use super::{NOT_SCORED, Split};
+use crate::nn::probe::Wanted;
 
 /// One example. A source gives one kind of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,6 +140,8 @@ pub struct Batch {
     pub last: bool,
     /// What it is from.
     pub split: Split,
+    /// What is to be read of the pass that it goes through, in a step that is watched.
+    pub watch: Option<Wanted>,
 }
 
 impl Content {

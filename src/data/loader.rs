@@ -65,6 +65,7 @@ fn gather(source: &dyn Source, taken: &[Taken], rows: usize, step: u64) -> Resul
                 step,
                 last: true,
                 split: source.split(),
+                watch: None,
                 content,
             }
         })

@@ -153,6 +153,8 @@ pub fn job(
 ) -> Job<Objective> {
     Job {
         config: experiment.train.clone(),
+        diagnostics: experiment.diagnostics,
+        journal: experiment.journal,
         seed: experiment.seed,
         optimizer,
         base_lr: experiment.optimizer.lr(),

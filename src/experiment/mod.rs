@@ -26,6 +26,8 @@ pub use crate::model::preset::parse_preset;
 use crate::task::TaskConfig;
 use crate::tokenizer::TokenizerConfig;
 use crate::train::TrainConfig;
+use crate::train::diagnostics::DiagnosticsConfig;
+use crate::train::mirror::JournalConfig;
 use crate::train::optim::OptimizerConfig;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::start::StartConfig;
@@ -65,6 +67,12 @@ pub struct Experiment {
     pub schedule: ScheduleConfig,
     /// How long, how much at a time, and what happens on the way.
     pub train: TrainConfig,
+    /// What is measured of the model beside its loss; nothing when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnostics: Option<DiagnosticsConfig>,
+    /// Copies of the journals for other programs.
+    #[serde(default, skip_serializing_if = "is_default_journal")]
+    pub journal: JournalConfig,
     /// How a text is written for another one, and how that is measured.
     #[serde(default, skip_serializing_if = "is_default_decode")]
     pub decode: DecodeConfig,
@@ -82,6 +90,10 @@ fn is_default(init: &StartConfig) -> bool {
 
 fn is_default_decode(decode: &DecodeConfig) -> bool {
     *decode == DecodeConfig::default()
+}
+
+fn is_default_journal(journal: &JournalConfig) -> bool {
+    *journal == JournalConfig::default()
 }
 
 /// nanoGPT's seed.

@@ -48,15 +48,37 @@ pub fn attention(
     mask: AttentionMask,
     options: AttentionOptions,
 ) -> Tensor<4> {
+    assert_eq!(v.dims(), k.dims(), "values of attention");
+    require_shapes(&q, &k, bias.as_ref(), &mask);
+    #[cfg(feature = "flex")]
+    if has_kernels(&q) {
+        return fused(q, k, v, bias, mask, options);
+    }
+    composed::attention(q, k, v, bias, mask, options)
+}
+
+/// Entropy −Σ w ln w of the weights w of each query before dropout, in nats, `[B, H, Q]`; 0 for a query with
+/// nothing to attend to. It is for looking at a few queries: all of their weights are in memory.
+pub fn attention_entropy(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    bias: Option<Tensor<4>>,
+    mask: AttentionMask,
+    options: AttentionOptions,
+) -> Tensor<3> {
+    require_shapes(&q, &k, bias.as_ref(), &mask);
+    composed::attention_entropy(q, k, bias, mask, options)
+}
+
+fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, bias: Option<&Tensor<4>>, mask: &AttentionMask) {
     let ([batch, heads, n_q, d_head], [_, kv_heads, n_k, _]) = (q.dims(), k.dims());
     assert_eq!(
         k.dims(),
         [batch, kv_heads, n_k, d_head],
         "keys of attention"
     );
-    assert_eq!(v.dims(), k.dims(), "values of attention");
     assert_eq!(heads % kv_heads, 0, "key-value heads divide the heads");
-    if let Some(bias) = &bias {
+    if let Some(bias) = bias {
         let dims = bias.dims();
         assert!(
             dims[0] == 1 || dims[0] == batch,
@@ -72,11 +94,6 @@ pub fn attention(
         );
         assert_eq!(dims[1..], [1, n_q, n_k], "mask of attention");
     }
-    #[cfg(feature = "flex")]
-    if has_kernels(&q) {
-        return fused(q, k, v, bias, mask, options);
-    }
-    composed::attention(q, k, v, bias, mask, options)
 }
 
 #[cfg(feature = "flex")]

@@ -6,7 +6,9 @@
 
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation as burn_activation};
+use burn::tensor::{
+    Bool, Device, FloatDType, Int, Tensor, TensorData, activation as burn_activation,
+};
 
 use super::{
     Activation, AdamwArgs, AttentionMask, AttentionOptions, ConvolutionSettings, DropKey, Head,
@@ -96,9 +98,26 @@ pub fn attention(
     mask: AttentionMask,
     options: AttentionOptions,
 ) -> Tensor<4> {
+    let v = repeat_heads(v, q.dims()[1]);
+    let weights = attention_weights(q, k, bias, &mask, &options);
+    let weights = match options.dropout {
+        Some(key) => drop_elements(weights, key),
+        None => weights,
+    };
+    weights.matmul(v)
+}
+
+/// The weights of attention before dropout, `[B, H, Q, K]`.
+fn attention_weights(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    bias: Option<Tensor<4>>,
+    mask: &AttentionMask,
+    options: &AttentionOptions,
+) -> Tensor<4> {
     let ([batch, heads, n_q, _], n_k) = (q.dims(), k.dims()[2]);
     let device = q.device();
-    let (k, v) = (repeat_heads(k, heads), repeat_heads(v, heads));
+    let k = repeat_heads(k, heads);
     let mut scores = q.matmul(k.transpose()) * options.scale;
     if let Some(cap) = options.softcap {
         scores = (scores / cap).tanh() * cap;
@@ -106,8 +125,7 @@ pub fn attention(
     if let Some(bias) = bias {
         scores = scores + bias;
     }
-    let blocked = blocked_pairs(&mask, [n_q, n_k], &device);
-    let weights = match blocked {
+    match blocked_pairs(mask, [n_q, n_k], &device) {
         None => burn_activation::softmax(scores, 3),
         Some(blocked) => {
             // Filled twice: a finite value before softmax keeps fully blocked rows free of NaN, the zero
@@ -116,12 +134,23 @@ pub fn attention(
             burn_activation::softmax(scores.mask_fill(blocked.clone(), -1e30), 3)
                 .mask_fill(blocked, 0.0)
         }
-    };
-    let weights = match options.dropout {
-        Some(key) => drop_elements(weights, key),
-        None => weights,
-    };
-    weights.matmul(v)
+    }
+}
+
+/// Entropy of each query's weights in nats; a weight of 0 adds nothing.
+pub fn attention_entropy(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    bias: Option<Tensor<4>>,
+    mask: AttentionMask,
+    options: AttentionOptions,
+) -> Tensor<3> {
+    let [batch, heads, n_q, _] = q.dims();
+    let weights = attention_weights(q, k, bias, &mask, &options).cast(FloatDType::F32);
+    // The smallest normal number stands for weights below it, whose share is nothing anyhow.
+    let logs = weights.clone().clamp_min(f32::MIN_POSITIVE).log();
+    let entropy = (weights * logs).sum_dim(3) * -1.0;
+    entropy.reshape([batch, heads, n_q])
 }
 
 /// Each key-value head once for every query head that reads it.
@@ -282,6 +311,11 @@ pub fn embedding(weight: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
 /// Sum of squares, read back to the host.
 pub fn sum_of_squares<const D: usize>(x: Tensor<D>) -> f64 {
     x.square().sum().into_scalar::<f32>().into()
+}
+
+/// Sum of squared differences, read back to the host.
+pub fn squared_distance<const D: usize>(x: Tensor<D>, y: Tensor<D>) -> f64 {
+    sum_of_squares(x - y)
 }
 
 /// One step of AdamW.

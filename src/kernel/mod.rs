@@ -28,7 +28,7 @@ mod rotary;
 mod tracked;
 
 pub use activation::{Activation, activate, gated};
-pub use attention::{AttentionMask, AttentionOptions, attention};
+pub use attention::{AttentionMask, AttentionOptions, attention, attention_entropy};
 pub use convolution::{ConvolutionSettings, convolution};
 pub use cross_entropy::{
     Head, HeadLoss, NOT_SCORED, cross_entropy_sum, head_loss, soft_cross_entropy_sum,
@@ -37,8 +37,17 @@ pub use dropout::{DropKey, drop_path, dropout};
 pub use embedding::embedding;
 pub use linear::{add, linear, linear_transposed};
 pub use norm::{layer_norm, rms_norm};
-pub use optim::{AdamwArgs, adamw_step, scale, sum_of_squares};
+pub use optim::{AdamwArgs, adamw_step, scale, squared_distance, sum_of_squares};
 pub use rotary::rotary;
+
+/// A tensor's value without what its gradient needs: what is measured beside the training, not part of it.
+pub fn untracked<const D: usize>(x: burn::tensor::Tensor<D>) -> burn::tensor::Tensor<D> {
+    if x.device().is_autodiff() {
+        x.inner()
+    } else {
+        x
+    }
+}
 
 /// Whether a tensor lives where the kernels work: float32 on flex.
 #[cfg(feature = "flex")]

@@ -78,6 +78,16 @@ pub fn sum_of_squares<const D: usize>(x: &Tensor<D>) -> f64 {
     composed::sum_of_squares(x.clone())
 }
 
+/// Sum of the squares of `x − y`, for the length of a step.
+pub fn squared_distance<const D: usize>(x: &Tensor<D>, y: &Tensor<D>) -> f64 {
+    #[cfg(feature = "flex")]
+    if all_plain([x, y]) {
+        let (x, y) = (primitive(x.clone()), primitive(y.clone()));
+        return timed("length of steps", || flex::optim::squared_distance(x, y));
+    }
+    composed::squared_distance(x.clone(), y.clone())
+}
+
 /// `x·factor`, in place when nothing else holds x: the clipping of gradients.
 pub fn scale<const D: usize>(x: Tensor<D>, factor: f64) -> Tensor<D> {
     #[cfg(feature = "flex")]

@@ -233,7 +233,9 @@ impl EncoderDecoder {
                 .as_ref()
                 .map(|lengths| attention::padding(lengths, seq, seq, &ids.device())),
         };
-        let states = self.run(&self.encoder, embedding, ids, &mask, None, None, pass);
+        let states = pass.within("encoder", || {
+            self.run(&self.encoder, embedding, ids, &mask, None, None, pass)
+        });
         Source { states, lengths }
     }
 
@@ -264,15 +266,10 @@ impl EncoderDecoder {
             blocked: None,
         };
         let embedding = &self.embedding;
-        self.run(
-            &self.decoder,
-            embedding,
-            ids,
-            &mask,
-            Some(memory),
-            cache,
-            pass,
-        )
+        let (decoder, memory) = (&self.decoder, Some(memory));
+        pass.within("decoder", || {
+            self.run(decoder, embedding, ids, &mask, memory, cache, pass)
+        })
     }
 
     #[expect(

@@ -14,5 +14,6 @@ pub mod linear;
 pub mod norm;
 pub mod pass;
 pub mod position;
+pub mod probe;
 
 pub use crate::kind::Kind;

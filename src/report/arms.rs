@@ -42,7 +42,9 @@ fn identifies(key: &str) -> bool {
     matches!(key, "name" | "seed")
         || matches!(last, "run" | "run_dir")
         || key.starts_with("expect.")
-        || key.starts_with("train.sample.")
+        || ["train.sample.", "diagnostics.", "journal."]
+            .iter()
+            .any(|table| key.starts_with(table))
         || BOOKKEEPING.contains(&key)
 }
 
@@ -202,6 +204,19 @@ fn stem(run: &Run) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_down_separates_no_arms() {
+        for key in [
+            "diagnostics.every",
+            "journal.csv",
+            "train.log_every",
+            "seed",
+        ] {
+            assert!(identifies(key), "{key}");
+        }
+        assert!(!identifies("optimizer.lr") && !identifies("train.batch_size"));
+    }
 
     #[test]
     fn letters_go_on_after_z() {

@@ -38,7 +38,7 @@ pub const SHOWN: [&str; 17] = [
     "sop_accuracy",
 ];
 /// Numbers of a journal line that measure the run, not the model.
-const TIMING: [&str; 3] = ["elapsed_s", "items_per_s", "items"];
+const TIMING: [&str; 4] = ["elapsed_s", "items_per_s", "items", "memory_mb"];
 /// What to compare.
 #[derive(Clone, Debug)]
 pub struct Options {

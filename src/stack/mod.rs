@@ -115,16 +115,15 @@ impl Stack {
         let mut caches = context.cache.map(|caches| caches.iter_mut());
         for (layer, block) in self.blocks.iter().enumerate() {
             x = context.scheme.embed_layer(x, layer, context.places);
-            x = block.forward(
-                x,
-                BlockContext {
-                    prepared: context.prepared,
-                    mask: context.mask,
-                    memory: context.memory,
-                    cache: caches.as_mut().and_then(Iterator::next),
-                    pass: context.pass,
-                },
-            );
+            let pass = context.pass;
+            let context = BlockContext {
+                prepared: context.prepared,
+                mask: context.mask,
+                memory: context.memory,
+                cache: caches.as_mut().and_then(Iterator::next),
+                pass,
+            };
+            x = pass.block(format_args!("blocks.{layer}"), || block.forward(x, context));
         }
         match &self.final_norm {
             Some(norm) => norm.forward(x),

@@ -11,6 +11,7 @@ use crate::model::Decoder;
 use crate::model::decoder::DecoderInput;
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
+use crate::nn::probe::Sample;
 use burn::module::Module;
 use burn::tensor::Device;
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
@@ -106,7 +107,7 @@ impl TrainStep for CausalLm {
 
     fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
         let (device, texts) = (self.device(), host::texts(&batch));
-        let pass = host::training_pass(&batch, self.seed);
+        let pass = host::training_pass(&batch, self.seed, Sample::default());
         let sum = self.loss(texts, &device, &pass).sum;
         let output = StepOutput {
             loss: Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64),
@@ -114,7 +115,7 @@ impl TrainStep for CausalLm {
             ..StepOutput::default()
         };
         let loss = sum / batch.step_scored.max(1) as f64;
-        host::trained(self, loss, output)
+        host::trained(self, loss, &pass, output)
     }
 }
 

@@ -5,9 +5,11 @@ use crate::data::batch::{Batch, Content, ImageBatch, PairBatch, TextBatch};
 use crate::evaluate::classification::Confusion;
 use crate::kernel::{HeadLoss, profile};
 use crate::nn::pass::{Draws, Pass};
+use crate::nn::probe::Sample;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn::train::TrainOutput;
+use std::cmp::Reverse;
 
 /// Ids `[rows, cols]`.
 pub(super) fn matrix(values: &[i32], cols: usize, device: &Device) -> Tensor<2, Int> {
@@ -78,18 +80,37 @@ pub(super) fn mean(
 pub(super) fn trained<M: Module>(
     model: &M,
     loss: Tensor<1>,
-    output: StepOutput,
+    pass: &Pass,
+    mut output: StepOutput,
 ) -> TrainOutput<StepOutput> {
+    output.readings = pass.readings();
     let gradients = profile::timed(profile::BACKWARD, || loss.backward());
     TrainOutput::new(model, gradients, output)
 }
 
-/// A training pass with the draws of a batch's rows.
-pub(super) fn training_pass(batch: &Batch, seed: u64) -> Pass {
-    Pass::training(Draws {
+/// A training pass with the draws of a batch's rows, watched when the batch says so: attention at `sample`.
+pub(super) fn training_pass(batch: &Batch, seed: u64, sample: Sample) -> Pass {
+    let pass = Pass::training(Draws {
         seed,
         step: batch.step,
         first_row: batch.first_row as u64,
+    });
+    match batch.watch {
+        Some(wanted) => pass.watched(wanted, sample),
+        None => pass,
+    }
+}
+
+/// The longest row: attention is looked at there, up to its length, since causal masks do not tell text from what
+/// fills rows up.
+pub(super) fn longest(lengths: impl Iterator<Item = usize>) -> Sample {
+    let longest = lengths
+        .enumerate()
+        .max_by_key(|(row, length)| (*length, Reverse(*row)));
+    longest.map_or_else(Sample::default, |(row, length)| Sample {
+        row,
+        length: Some(length),
+        within: "",
     })
 }
 

@@ -14,6 +14,7 @@ use crate::nn::Kind;
 use crate::nn::init::{Init, InitConfig, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
+use crate::nn::probe::Sample;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
@@ -133,7 +134,7 @@ impl TrainStep for ImageClassification {
 
     fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
         let images = host::images(&batch);
-        let pass = host::training_pass(&batch, self.seed);
+        let pass = host::training_pass(&batch, self.seed, Sample::default());
         let sum = self.loss(self.logits(images, &pass), images);
         let output = StepOutput {
             loss: Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64),
@@ -141,7 +142,7 @@ impl TrainStep for ImageClassification {
             ..StepOutput::default()
         };
         let loss = sum / batch.step_scored.max(1) as f64;
-        host::trained(self, loss, output)
+        host::trained(self, loss, &pass, output)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::nn::Kind;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
+use crate::nn::probe::Sample;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
@@ -179,13 +180,13 @@ impl TrainStep for MaskedLm {
     type Output = StepOutput;
 
     fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
-        let pass = host::training_pass(&batch, self.seed);
+        let pass = host::training_pass(&batch, self.seed, Sample::default());
         let (tokens, pairs, output) = self.losses(&batch, &pass);
         let mut loss = tokens / batch.step_scored.max(1) as f64;
         if let Some(pairs) = pairs {
             loss = loss + pairs / batch.step_rows.max(1) as f64;
         }
-        host::trained(self, loss, output)
+        host::trained(self, loss, &pass, output)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What one step of any task gives back: sums that add up over micro-batches and batches.
 
 use crate::evaluate::classification::Confusion;
+use crate::nn::probe::Readings;
 use burn::tensor::ExecutionError;
 use burn::train::ItemLazy;
 use std::collections::BTreeMap;
@@ -46,6 +47,8 @@ pub struct StepOutput {
     pub confusion: Option<Confusion>,
     /// What the interactive view shows beside them.
     pub shown: Shown,
+    /// What was read of the pass, in a step that is watched: of its first micro-batch.
+    pub readings: Option<Readings>,
 }
 
 /// Values of the last step that are not sums.
@@ -73,6 +76,9 @@ impl StepOutput {
             (_, None) => {}
         }
         self.shown = other.shown;
+        if self.readings.is_none() {
+            self.readings.clone_from(&other.readings);
+        }
     }
 }
 

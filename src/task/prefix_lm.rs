@@ -129,7 +129,9 @@ impl TrainStep for PrefixLm {
     fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
         let (pairs, device) = (host::pairs(&batch), self.device());
         let joined = joined(pairs);
-        let pass = host::training_pass(&batch, self.seed);
+        let lengths = pairs.source_lengths.iter().zip(&pairs.target_lengths);
+        let sample = host::longest(lengths.map(|(source, target)| source + target));
+        let pass = host::training_pass(&batch, self.seed, sample);
         let sum = self.loss(pairs, &joined, &device, &pass).sum;
         let output = StepOutput {
             loss: Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64),
@@ -137,7 +139,7 @@ impl TrainStep for PrefixLm {
             ..StepOutput::default()
         };
         let loss = sum / batch.step_scored.max(1) as f64;
-        host::trained(self, loss, output)
+        host::trained(self, loss, &pass, output)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::nn::Kind;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
+use crate::nn::probe::Sample;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
@@ -121,13 +122,14 @@ impl TrainStep for TextClassification {
 
     fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
         let (texts, device) = (host::texts(&batch), self.device());
-        let scores = self.scores(texts, &device, &host::training_pass(&batch, self.seed));
+        let pass = host::training_pass(&batch, self.seed, Sample::default());
+        let scores = self.scores(texts, &device, &pass);
         let mut output = self.output(&batch, texts, &scores);
         let targets = host::vector(labels(texts), &device);
         let sum = kernel::cross_entropy_sum(scores, targets, self.label_smoothing);
         output.loss = Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64);
         let loss = sum / batch.step_scored.max(1) as f64;
-        host::trained(self, loss, output)
+        host::trained(self, loss, &pass, output)
     }
 }
 

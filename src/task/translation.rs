@@ -8,6 +8,7 @@ use crate::kernel::HeadLoss;
 use crate::model::EncoderDecoder;
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
+use crate::nn::probe::Sample;
 use burn::module::Module;
 use burn::tensor::Device;
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
@@ -83,7 +84,13 @@ impl TrainStep for Translation {
     fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
         let pairs = host::pairs(&batch);
         let device = self.model.embedding.weight.val().device();
-        let pass = host::training_pass(&batch, self.seed);
+        let longest = host::longest(pairs.target_lengths.iter().copied());
+        // The encoder's mask tells itself what fills sources up.
+        let sample = Sample {
+            within: "decoder",
+            ..longest
+        };
+        let pass = host::training_pass(&batch, self.seed, sample);
         let sum = self.loss(pairs, &device, &pass).sum;
         let output = StepOutput {
             loss: Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64),
@@ -91,7 +98,7 @@ impl TrainStep for Translation {
             ..StepOutput::default()
         };
         let loss = sum / batch.step_scored.max(1) as f64;
-        host::trained(self, loss, output)
+        host::trained(self, loss, &pass, output)
     }
 }
 

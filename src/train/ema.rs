@@ -4,7 +4,8 @@
 //! the weights' place without exchanging anything. Float parameters are averaged; there is no
 //! correction for the start, which is the initial weights.
 
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use super::parameters;
+use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
@@ -31,11 +32,9 @@ impl<M: Module> Ema<M> {
 
     /// Takes the weights after a step into the average.
     pub fn update(self, model: &M) -> Self {
-        let mut weights = Weights(GradientsParams::new());
-        model.visit(&mut weights);
         let mut blend = Blend {
             decay: self.decay,
-            weights: weights.0,
+            weights: parameters::values(model),
         };
         Self {
             decay: self.decay,
@@ -51,21 +50,6 @@ impl<M: Module> Ema<M> {
     /// d above.
     pub fn decay(&self) -> f64 {
         self.decay
-    }
-}
-
-/// The current weights by id; Burn's container of tensors of any rank is named after gradients.
-struct Weights(GradientsParams);
-
-impl ModuleVisitor for Weights {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let value = param.val();
-        let value = if value.device().is_autodiff() {
-            value.inner()
-        } else {
-            value
-        };
-        self.0.register(param.id, value);
     }
 }
 

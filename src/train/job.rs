@@ -2,8 +2,10 @@
 
 use super::checkpoint::State;
 use super::config::TrainConfig;
+use super::diagnostics::DiagnosticsConfig;
 use super::ema::Ema;
 use super::evaluation::{Scores, Split};
+use super::mirror::JournalConfig;
 use super::run_dir::RunDir;
 use super::schedule::ScheduleConfig;
 use super::signal::Stop;
@@ -18,6 +20,10 @@ use std::sync::Arc;
 pub struct Job<M: Task> {
     /// `[train]`.
     pub config: TrainConfig,
+    /// `[diagnostics]`, when something is to be measured.
+    pub diagnostics: Option<DiagnosticsConfig>,
+    /// `[journal]`.
+    pub journal: JournalConfig,
     /// Seed of the order of the data.
     pub seed: u64,
     /// The optimizer, with its state when the run goes on.

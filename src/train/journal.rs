@@ -103,11 +103,11 @@ pub struct Line {
     pub numbers: BTreeMap<String, f64>,
 }
 
-/// Fields that depend on the clock, not on the run: two equal runs differ in them.
-pub const TIMING: &[&str] = &["items_per_s", "elapsed_s"];
+/// Fields that depend on the clock or the machine, not on the run: two equal runs differ in them.
+pub const TIMING: &[&str] = &["items_per_s", "elapsed_s", "memory_mb"];
 
 impl Line {
-    /// The line without what depends on the clock.
+    /// The line without what depends on the clock or the machine.
     pub fn timeless(mut self) -> Self {
         self.numbers
             .retain(|name, _| !TIMING.contains(&name.as_str()));

@@ -49,6 +49,11 @@ pub fn bytes(file: &str, name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
+/// Resident size of this process in MB (2²⁰ bytes), where the system tells.
+pub fn resident_mb() -> Option<f64> {
+    bytes("/proc/self/status", "VmRSS").map(|bytes| bytes as f64 / f64::from(1 << 20))
+}
+
 /// The value of the first line `name <separator> value`.
 fn field(text: &str, name: &str, separator: char) -> Option<String> {
     text.lines()

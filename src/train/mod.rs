@@ -3,15 +3,18 @@
 pub mod bench;
 pub mod checkpoint;
 pub mod config;
+pub mod diagnostics;
 pub mod ema;
 pub mod evaluation;
 mod events;
 pub mod gradients;
 pub mod job;
 pub mod journal;
+mod journals;
 mod launch;
 pub mod machine;
 pub mod manifest;
+pub mod mirror;
 pub mod optim;
 pub mod parameters;
 mod record;

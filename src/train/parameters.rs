@@ -4,8 +4,10 @@
 //! `ParamId`, which Burn draws at random; [`name_parameters`] derives the ids from the paths, so that
 //! two processes that build the same model agree on them and equal runs write equal files.
 
+use crate::kernel;
 use crate::nn::channel_norm;
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param, ParamId};
+use burn::optim::GradientsParams;
 use burn::tensor::{Bool, Int, Tensor};
 use sha2::{Digest, Sha256};
 
@@ -55,6 +57,21 @@ pub fn name_parameters<M: Module>(model: M) -> M {
 pub fn materialised<M: Module>(model: M) -> M {
     model.visit(&mut Drawer);
     model
+}
+
+/// The values by id, without gradients; Burn's container of tensors of any rank is named after gradients.
+pub fn values<M: Module>(model: &M) -> GradientsParams {
+    let mut values = Values(GradientsParams::new());
+    model.visit(&mut values);
+    values.0
+}
+
+struct Values(GradientsParams);
+
+impl ModuleVisitor for Values {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.0.register(param.id, kernel::untracked(param.val()));
+    }
 }
 
 struct Drawer;

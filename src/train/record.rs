@@ -2,6 +2,7 @@
 
 use super::checkpoint::Window;
 use super::job::Report;
+use super::machine;
 use crate::task::StepOutput;
 use serde_json::{Map, Value, json};
 
@@ -16,7 +17,7 @@ pub fn add(window: &mut Window, step: &StepOutput, grad_norm: f64) {
 
 /// A line about training steps; `items` were seen so far.
 pub fn train(report: &Report, items: u64) -> Value {
-    json!({
+    let mut line = json!({
         "step": report.step,
         "split": report.split,
         "loss": report.loss,
@@ -26,7 +27,11 @@ pub fn train(report: &Report, items: u64) -> Value {
         "items": items,
         "items_per_s": report.items_per_s,
         "elapsed_s": report.elapsed_s,
-    })
+    });
+    if let Some(memory) = machine::resident_mb() {
+        line["memory_mb"] = memory.into();
+    }
+    line
 }
 
 /// A line about an evaluation.

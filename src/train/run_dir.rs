@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! experiment.toml resolved.toml tokenizer.json machine.json    written before the first step
-//! metrics.jsonl samples.jsonl                                  appended
+//! metrics.jsonl samples.jsonl diagnostics.jsonl                appended
+//! metrics.csv events.out.tfevents.*                            copies, made anew when a run goes on
 //! steps/NNNNNNNN/ best latest                                  checkpoints
 //! scores.json report/                                          made afterwards
 //! run.lock                                                     held while a process trains here
@@ -31,6 +32,12 @@ pub const MACHINE: &str = "machine.json";
 pub const METRICS: &str = "metrics.jsonl";
 /// Generated texts.
 pub const SAMPLES: &str = "samples.jsonl";
+/// Norms of parts, entropies.
+pub const DIAGNOSTICS: &str = "diagnostics.jsonl";
+/// The journals as a table.
+pub const CSV: &str = "metrics.csv";
+/// What the names of TensorBoard's files begin with.
+pub const EVENTS: &str = "events.out.tfevents.";
 const SCORES: &str = "scores.json";
 const LOCK: &str = "run.lock";
 const STEPS: &str = "steps";
@@ -171,11 +178,16 @@ impl RunDir {
                 &self.path(folder),
             )?;
         }
+        for file in events_of(&self.root)? {
+            gone(std::fs::remove_file(&file), &file)?;
+        }
         for file in [
             "latest",
             "best",
             METRICS,
             SAMPLES,
+            DIAGNOSTICS,
+            CSV,
             SCORES,
             TOKENIZER,
             TARGET_TOKENIZER,
@@ -202,6 +214,22 @@ pub(super) const WRITTEN_ASIDE: &[&str] = &[
     "latest",
     "best",
 ];
+
+/// The TensorBoard files of a run.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn events_of(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root).map_err(Error::io("read", root))? {
+        let path = entry.map_err(Error::io("read", root))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with(EVENTS) {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
 
 /// The folder of a run's checkpoints.
 pub fn steps_of(root: &Path) -> PathBuf {

@@ -18,6 +18,7 @@ pub fn of(content: Content, rows: usize) -> Batch {
         step: 0,
         last: true,
         split: Split::Train,
+        watch: None,
     }
 }
 

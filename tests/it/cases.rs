@@ -65,6 +65,16 @@ impl Case {
         self
     }
 
+    /// The same with other values of some keys of the model.
+    pub fn with(mut self, keys: &serde_json::Value) -> Self {
+        let mut model = serde_json::to_value(&self.model).unwrap();
+        for (key, value) in keys.as_object().unwrap() {
+            model[key] = value.clone();
+        }
+        self.model = serde_json::from_value(model).unwrap();
+        self
+    }
+
     pub fn batch(&self) -> Batch {
         let content = match &self.task {
             TaskConfig::Translation(_) => Content::Pairs(pairs()),

@@ -26,6 +26,7 @@ mod goldens_encoders;
 mod house;
 mod interop;
 mod interruption;
+mod journals;
 mod kernels;
 mod kinds;
 mod limits;

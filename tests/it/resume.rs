@@ -1,14 +1,16 @@
 //! Exact resume through the binary: killed at any moment, a run ends as if nothing had happened.
 
 use crate::binary::{failure, formwork, output};
+use crate::journals::events;
 use formwork::rng::{Purpose, Stream};
+use formwork::train::journal::TIMING;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Dropout, accumulation, moving average, evaluations and checkpoints on; long enough to be hit anywhere.
+/// Dropout, accumulation, moving average, evaluations, checkpoints, diagnostics and copies of the journals on; long enough to be hit anywhere.
 const ARGUMENTS: &[&str] = &[
     "train",
     "experiments/smoke/tiny.toml",
@@ -21,6 +23,10 @@ const ARGUMENTS: &[&str] = &[
     "train.checkpoint_every=3",
     "--set",
     "train.sample={prompt=\"abc=\",tokens=8}",
+    "--set",
+    "diagnostics.every=4",
+    "--set",
+    "journal={csv=true,tensorboard=true}",
 ];
 
 fn train(run: &Path) -> Vec<String> {
@@ -30,7 +36,7 @@ fn train(run: &Path) -> Vec<String> {
 }
 
 /// What must be equal: checkpoint files (the state apart, which keeps the time), journal lines without
-/// what depends on the clock, samples.
+/// what depends on the clock, samples, diagnostics, and what the copies of the journals say.
 fn outcome(run: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let last = run.join("steps/00000120");
@@ -43,10 +49,23 @@ fn outcome(run: &Path) -> BTreeMap<String, Vec<u8>> {
         .map(|line| format!("{:?}", line.timeless()))
         .collect();
     files.insert("journal".into(), lines.join("\n").into_bytes());
-    files.insert(
-        "samples".into(),
-        fs::read(run.join("samples.jsonl")).unwrap(),
-    );
+    for name in ["samples.jsonl", "diagnostics.jsonl"] {
+        files.insert(name.into(), fs::read(run.join(name)).unwrap());
+    }
+    let timed = |name: &str| TIMING.iter().any(|metric| name.ends_with(metric));
+    let table = fs::read_to_string(run.join("metrics.csv")).unwrap();
+    let rows = table.lines().filter(|row| {
+        let metric = row.split(',').nth(2).unwrap();
+        !timed(metric)
+    });
+    let rows: Vec<&str> = rows.collect();
+    files.insert("table".into(), rows.join("\n").into_bytes());
+    let scalars = events::scalars(&events::file(run)).into_iter();
+    let scalars: Vec<String> = scalars
+        .filter(|(tag, _, _)| !timed(tag))
+        .map(|scalar| format!("{scalar:?}"))
+        .collect();
+    files.insert("events".into(), scalars.join("\n").into_bytes());
     files
 }
 

@@ -1,6 +1,6 @@
 //! The networks that read images: against PyTorch, and what each of them keeps.
 
-mod contracts;
+pub mod contracts;
 mod goldens;
 mod positions;
 mod resnet;

@@ -5,6 +5,7 @@
 
 mod ablation;
 mod data;
+mod diagnostics;
 mod expect;
 mod images;
 mod matched;
@@ -40,6 +41,7 @@ fn run(loaded: &Loaded, files: bool) -> Result<()> {
     model::check(&mut sense, context);
     matched::check(&mut sense);
     train::check(&mut sense);
+    diagnostics::check(&mut sense);
     expect::check(&mut sense);
     ablation::check(&mut sense);
     let mut faults = sense.faults;

@@ -49,6 +49,31 @@ pub fn sum_of_squares(x: FlexTensor) -> f64 {
     }
 }
 
+struct SquaredDifferences<'a>([&'a [f32]; 2]);
+
+impl WithSimd for SquaredDifferences<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f32 {
+        row_sum(simd, self.0, |[x, y]| (x - y) * (x - y))
+    }
+}
+
+/// Sum of squared differences of tensors of one shape, summed as squares are.
+pub fn squared_distance(x: FlexTensor, y: FlexTensor) -> f64 {
+    let (x, y) = (contiguous(x), contiguous(y));
+    let piece = |(x, y): (&[f32], &[f32])| f64::from(run(SquaredDifferences([x, y])));
+    let (x, y) = (slice(&x), slice(&y));
+    if x.len() <= ALONE {
+        x.chunks(PIECE).zip(y.chunks(PIECE)).map(piece).sum()
+    } else {
+        let pieces = x.par_chunks(PIECE).zip(y.par_chunks(PIECE));
+        let sums: Vec<f64> = pieces.map(piece).collect();
+        sums.iter().sum()
+    }
+}
+
 /// The running mean: factors of the old mean and of the gradient.
 #[derive(Clone, Copy)]
 struct Mean(f32, f32);

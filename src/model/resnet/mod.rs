@@ -141,8 +141,14 @@ impl Resnet {
 
     /// The last feature map `[batch, features, rows, columns]` of `[batch, channels, height, width]`.
     pub fn feature_map(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<4> {
-        let blocks = self.stages.iter().flat_map(|stage| &stage.blocks);
-        blocks.fold(self.stem(pixels, pass), |x, block| block.forward(x, pass))
+        let mut x = self.stem(pixels, pass);
+        for (stage, blocks) in self.stages.iter().enumerate() {
+            for (number, block) in blocks.blocks.iter().enumerate() {
+                let name = format_args!("stages.{stage}.blocks.{number}");
+                x = pass.block(name, || block.forward(x, pass));
+            }
+        }
+        x
     }
 
     /// The mean over the last feature map: `[batch, channels, height, width]` → `[batch, features]`.

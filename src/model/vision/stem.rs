@@ -146,7 +146,7 @@ impl Stem {
         match self {
             Self::Patches(stem) => stem.projection.forward(patches(pixels, stem.size)),
             Self::Resnet(stem) => {
-                let map = stem.network.feature_map(pixels, pass);
+                let map = pass.within("stem", || stem.network.feature_map(pixels, pass));
                 stem.projection.forward(patches(map, 1))
             }
         }

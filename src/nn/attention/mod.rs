@@ -4,6 +4,7 @@
 //! for training, evaluation and decoding.
 
 pub mod cache;
+pub mod entropy;
 pub mod multi_head;
 
 use super::Kind;

@@ -5,6 +5,7 @@
 //! multi-query attention (Shazeer 2019). Queries and keys may be normalised per head (Henry et al. 2020)
 //! and scores capped at c·tanh(s/c) (Gemma 2).
 
+use super::entropy::{self, Weighing};
 use super::{AttentionLayer, Context, Kind};
 use crate::kernel::{self, AttentionMask, AttentionOptions};
 use crate::nn::init::{Init, Role};
@@ -191,6 +192,15 @@ impl AttentionLayer for MultiHead {
             dropout: context.pass.key(self.dropout),
         };
         let bias = context.prepared.score_bias.clone();
+        let weighing = Weighing {
+            q: &q,
+            k: &k,
+            bias: bias.as_ref(),
+            mask: &mask,
+            options,
+            crossed,
+        };
+        entropy::read(context.pass, &weighing);
         let y = kernel::attention(q, k, v, bias, mask, options);
         let y = y.swap_dims(1, 2);
         self.output

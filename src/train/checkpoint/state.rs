@@ -34,9 +34,18 @@ pub struct State {
     pub journal_bytes: u64,
     /// Length of samples.jsonl.
     pub samples_bytes: u64,
+    /// Length of diagnostics.jsonl.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub diagnostics_bytes: u64,
     /// Seconds spent so far, in all processes.
     #[serde(with = "exact")]
     pub elapsed_s: f64,
+}
+
+// The signature is serde's.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// The best evaluation.

@@ -7,7 +7,7 @@ use crate::task::Task;
 use crate::train::checkpoint;
 use crate::train::config::OnDivergence;
 use crate::train::gradients::Gradient;
-use crate::train::journal::Journal;
+use crate::train::journals::Journals;
 use crate::train::record;
 use burn::module::{ModuleVisitor, Param};
 use burn::tensor::Tensor;
@@ -35,7 +35,7 @@ impl<M: Task> Steps<M> {
         reason: &str,
         gradient: &Gradient,
         samples: &[u64],
-        journal: &mut Journal,
+        journals: &mut Journals,
     ) -> Result<()> {
         let state = &mut self.job.state;
         let step = state.step + 1;
@@ -53,10 +53,10 @@ impl<M: Task> Steps<M> {
             state.step = step;
             state.skipped_steps += 1;
             state.skipped_in_a_row += 1;
-            return journal.append(&record::skipped(step, gradient.output.loss.mean(), samples));
+            return journals.append(&record::skipped(step, gradient.output.loss.mean(), samples));
         }
         let kept = if self.weights_are_finite() {
-            self.save(journal)?;
+            self.save(journals)?;
             let folder = self.job.run.steps().join(checkpoint::name(step - 1));
             format!("the state before it is saved in {}", folder.display())
         } else {
@@ -103,12 +103,6 @@ struct Squares(f64);
 
 impl ModuleVisitor for Squares {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let value = param.val();
-        let value = if value.device().is_autodiff() {
-            value.inner()
-        } else {
-            value
-        };
-        self.0 += kernel::sum_of_squares(&value);
+        self.0 += kernel::sum_of_squares(&kernel::untracked(param.val()));
     }
 }

@@ -11,7 +11,7 @@ use crate::train::checkpoint::Best;
 use crate::train::evaluation::{Pass, Scores, Split};
 use crate::train::events::Part;
 use crate::train::job::Report;
-use crate::train::journal::Journal;
+use crate::train::journals::Journals;
 use crate::train::record;
 
 /// Scores and the loss that evaluations are compared by.
@@ -23,7 +23,11 @@ struct Scored {
 impl<M: Task> Steps<M> {
     /// Makes the evaluation that is due, writes its line, and says whether it is the best so far. `None` when a
     /// request to stop broke it off: it stays due, and nothing of it is kept.
-    pub(super) fn evaluate(&mut self, round: usize, journal: &mut Journal) -> Result<Option<bool>> {
+    pub(super) fn evaluate(
+        &mut self,
+        round: usize,
+        journals: &mut Journals,
+    ) -> Result<Option<bool>> {
         let Some(valid) = self.job.valid.clone() else {
             self.job.state.evaluation_due = false;
             return Ok(Some(false));
@@ -58,7 +62,7 @@ impl<M: Task> Steps<M> {
             left_s: None,
             metrics: scores.metrics.clone(),
         };
-        journal.append(&record::valid(&report))?;
+        journals.append(&record::valid(&report))?;
         self.observer.report(&report);
         self.job.last = Some(scores);
         self.observer.evaluated(step, &model)?;

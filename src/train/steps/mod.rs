@@ -4,11 +4,12 @@ mod divergence;
 mod evaluations;
 
 use super::checkpoint::{self, Parts};
+use super::diagnostics::Before;
 use super::events::{Events, Part};
 use super::gradients::{self, Gradient};
 use super::job::{Job, Observer, Outcome, Report, Stopped};
-use super::journal::Journal;
-use super::{record, run_dir};
+use super::journals::Journals;
+use super::record;
 use crate::data::loader::{self, Batch};
 use crate::error::{Error, Result};
 use crate::task::Task;
@@ -65,13 +66,14 @@ impl<M: Task> Steps<M> {
     }
 
     fn take_steps(&mut self) -> Result<Outcome> {
-        let path = self.job.run.path(run_dir::METRICS);
-        let mut journal = Journal::open(path, self.job.state.journal_bytes)?;
+        let job = &self.job;
+        let diagnosed = job.diagnostics.is_some();
+        let mut journals = Journals::open(&job.run, &job.state, diagnosed, job.journal)?;
         let mut stop = match self.job.state.evaluation_due {
             true => {
                 let (round, length) = (self.round(), self.round_length());
                 self.events.round_begins(round, length);
-                self.after_step(&mut journal)?
+                self.after_step(&mut journals)?
             }
             false => {
                 let ended = self.ended();
@@ -92,21 +94,26 @@ impl<M: Task> Steps<M> {
             if let Some(stop) = stop {
                 let round = self.round();
                 self.events.steps_end(round);
-                return self.finish(stop, &mut journal);
+                return self.finish(stop, &mut journals);
             }
             let Some(batches) = stream.next() else {
                 return Err(Error::run("the training data ended before the last step"));
             };
-            self.step(batches?, &mut journal)?;
-            stop = self.after_step(&mut journal)?;
+            self.step(batches?, &mut journals)?;
+            stop = self.after_step(&mut journals)?;
         }
     }
 
     /// One optimizer step: gradients of all micro-batches, clipping, update, journal.
-    fn step(&mut self, batches: Vec<Batch>, journal: &mut Journal) -> Result<()> {
+    fn step(&mut self, mut batches: Vec<Batch>, journals: &mut Journals) -> Result<()> {
         let began = Instant::now();
         let samples: Vec<u64> = batches.iter().flat_map(|b| b.samples.clone()).collect();
-        let gradient = gradients::accumulate(self.model(), batches);
+        let next = self.job.state.step + 1;
+        let diagnostics = self.job.diagnostics.filter(|d| d.measures(next));
+        if let Some(diagnostics) = &diagnostics {
+            diagnostics.ask(&mut batches);
+        }
+        let mut gradient = gradients::accumulate(self.model(), batches);
         let config = &self.job.config;
         let (steps, every) = (config.steps, config.log_every.max(1));
         let lr = self
@@ -114,12 +121,19 @@ impl<M: Task> Steps<M> {
             .schedule
             .lr(self.job.base_lr, self.job.state.step, steps);
         match self.divergence(gradient.output.loss.mean(), gradient.norm) {
-            Some(reason) => self.diverged(&reason, &gradient, &samples, journal)?,
-            None => self.update(gradient, lr, began),
+            Some(reason) => self.diverged(&reason, &gradient, &samples, journals)?,
+            None => {
+                let before = diagnostics.map(|d| Before::new(d, self.model(), &mut gradient));
+                self.update(gradient, lr, began);
+                if let Some(before) = before {
+                    journals.diagnose(&before.after(next, self.model()))?;
+                }
+                self.timed.seconds += began.elapsed().as_secs_f64();
+            }
         }
         let state = &self.job.state;
         if (state.step.is_multiple_of(every) || state.step == steps) && state.window.steps > 0 {
-            self.log(lr, journal)?;
+            self.log(lr, journals)?;
         }
         Ok(())
     }
@@ -146,7 +160,6 @@ impl<M: Task> Steps<M> {
             lr,
             items_per_s: gradient.output.items as f64 / began.elapsed().as_secs_f64(),
         };
-        self.timed.seconds += began.elapsed().as_secs_f64();
         self.timed.steps += 1;
         self.timed.items += gradient.output.items;
         let of = self.round_length();
@@ -155,7 +168,7 @@ impl<M: Task> Steps<M> {
     }
 
     /// A line of the journal, and a report to the observer, from the sums since the last one.
-    fn log(&mut self, lr: f64, journal: &mut Journal) -> Result<()> {
+    fn log(&mut self, lr: f64, journals: &mut Journals) -> Result<()> {
         let elapsed_s = self.elapsed();
         let timed = std::mem::take(&mut self.timed);
         let seconds = timed.seconds.max(1e-9);
@@ -177,7 +190,7 @@ impl<M: Task> Steps<M> {
             left_s: per_second(timed.steps).map(|speed| left as f64 / speed),
             metrics: Default::default(),
         };
-        journal.append(&record::train(&report, state.items_seen))?;
+        journals.append(&record::train(&report, state.items_seen))?;
         self.observer.report(&report);
         Ok(())
     }
@@ -220,7 +233,7 @@ impl<M: Task> Steps<M> {
     }
 
     /// Evaluation, checkpoint and requests to stop; what ends the run, if anything does.
-    fn after_step(&mut self, journal: &mut Journal) -> Result<Option<Stopped>> {
+    fn after_step(&mut self, journals: &mut Journals) -> Result<Option<Stopped>> {
         let step = self.job.state.step;
         if step.is_multiple_of(self.round_length()) || step == self.job.config.steps {
             self.job.state.evaluation_due = true;
@@ -230,8 +243,8 @@ impl<M: Task> Steps<M> {
         if evaluates {
             let round = self.round();
             self.events.steps_end(round);
-            let Some(better) = self.evaluate(round, journal)? else {
-                self.save(journal)?;
+            let Some(better) = self.evaluate(round, journals)? else {
+                self.save(journals)?;
                 return Ok(Some(Stopped::Interrupted));
             };
             improved = better;
@@ -246,7 +259,7 @@ impl<M: Task> Steps<M> {
             None => evaluates,
         };
         if due || improved || stop.is_some() {
-            self.save(journal)?;
+            self.save(journals)?;
         }
         if evaluates && stop.is_none() {
             self.start_round();
@@ -254,9 +267,9 @@ impl<M: Task> Steps<M> {
         Ok(stop)
     }
 
-    fn save(&mut self, journal: &mut Journal) -> Result<()> {
+    fn save(&mut self, journals: &mut Journals) -> Result<()> {
         self.require_finite()?;
-        self.job.state.journal_bytes = journal.commit()?;
+        journals.commit(&mut self.job.state)?;
         self.job.state.samples_bytes = self.observer.commit_samples()?;
         self.job.state.elapsed_s = self.elapsed();
         let parts = Parts {
@@ -269,7 +282,7 @@ impl<M: Task> Steps<M> {
         Ok(())
     }
 
-    fn finish(&mut self, stopped: Stopped, journal: &mut Journal) -> Result<Outcome> {
+    fn finish(&mut self, stopped: Stopped, journals: &mut Journals) -> Result<Outcome> {
         // A run that is resumed at its end has its weights, but not the scores that its last process held.
         if stopped == Stopped::Interrupted || !self.has_last_scores()? {
             return Err(Error::Interrupted {
@@ -277,7 +290,7 @@ impl<M: Task> Steps<M> {
                 run: self.job.run.root().to_path_buf(),
             });
         }
-        journal.commit()?;
+        journals.commit(&mut self.job.state)?;
         let state = &self.job.state;
         Ok(Outcome {
             step: state.step,

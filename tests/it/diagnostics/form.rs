@@ -40,7 +40,7 @@ pub const CASES: &[Case] = &[
         title: "unknown section, far",
         edits: &[("[expect]", "[hardware]")],
         sets: &[],
-        says: "x.toml:41: there is no section [hardware]; allowed: `name`, `seed`, `model`, `tokenizer`, `init`, `data`, `task`, `optimizer`, `schedule`, `train`, `decode`, `expect`",
+        says: "x.toml:41: there is no section [hardware]; allowed: `name`, `seed`, `model`, `tokenizer`, `init`, `data`, `task`, `optimizer`, `schedule`, `train`, `diagnostics`, `journal`, `decode`, `expect`",
     },
     Case {
         title: "unknown key in a section",
@@ -275,6 +275,18 @@ pub const CASES: &[Case] = &[
         edits: &[("at_most = 1.48", "at_mots = 1.48")],
         sets: &[],
         says: "x.toml:42: [expect.valid_loss] has no key `at_mots`; did you mean `at_most`?",
+    },
+    Case {
+        title: "key of diagnostics",
+        edits: &[("[expect]", "[diagnostics]\nevry = 10\n[expect]")],
+        sets: &[],
+        says: "x.toml:42: [diagnostics] has no key `evry`; did you mean `every`?",
+    },
+    Case {
+        title: "key of the journal",
+        edits: &[("[expect]", "[journal]\ntensorbord = true\n[expect]")],
+        sets: &[],
+        says: "x.toml:42: [journal] has no key `tensorbord`; did you mean `tensorboard`?",
     },
     Case {
         title: "bad TOML: a bare word",

@@ -76,3 +76,17 @@ fn a_grid_is_of_images() {
         "{error}"
     );
 }
+
+#[test]
+fn a_network_without_attention_has_no_entropy_of_it() {
+    let model = "kind = \"resnet\"\n[diagnostics]\nevery = 1\n";
+    assert_eq!(
+        says(model),
+        "x.toml:8: [diagnostics] attention_entropy = true has no effect: [model] kind = \"resnet\" has no attention; \
+         set it to false"
+    );
+    assert_eq!(
+        says(&format!("{model}attention_entropy = false")),
+        "nothing"
+    );
+}

@@ -277,6 +277,27 @@ pub const CASES: &[Case] = &[
         sets: &[],
         says: "x.toml:17: [tokenizer] vocab_size = 100 is too small: 256 bytes and 1 special tokens need 257",
     },
+    Case {
+        title: "diagnostics that are never due",
+        edits: &[],
+        sets: &["diagnostics.every=6000"],
+        says: "--set diagnostics.every=6000: [diagnostics] every = 6000 is more than [train] steps = 5000: nothing would be measured",
+    },
+    Case {
+        title: "diagnostics at no step",
+        edits: &[("[optimizer]", "[diagnostics]\nevery = 0\n\n[optimizer]")],
+        sets: &[],
+        says: "x.toml:27: [diagnostics] every = 0 must be 1 or more",
+    },
+    Case {
+        title: "diagnostics of nothing",
+        edits: &[(
+            "[optimizer]",
+            "[diagnostics]\ngradient_norms = false\nupdate_norms = false\nactivation_norms = false\nattention_entropy = false\n\n[optimizer]",
+        )],
+        sets: &[],
+        says: "x.toml:26: [diagnostics] every has no effect: gradient_norms, update_norms, activation_norms and attention_entropy are all false; leave [diagnostics] out to do without",
+    },
 ];
 
 #[test]

@@ -95,3 +95,54 @@ fn a_query_with_nothing_to_see_gives_zeros() {
     let d_q = values(&q.grad(&grads).unwrap());
     assert!(d_q.iter().all(|x| x.is_finite()));
 }
+
+/// −Σ w ln w of weights that are computed here one by one.
+#[test]
+fn entropies_are_those_of_the_weights() {
+    let (b, h, h_kv, n_q, n_k, d) = (2, 4, 2, 5, 9, 3);
+    let (q, k) = (random([b, h, n_q, d], 1), random([b, h_kv, n_k, d], 2));
+    let bias = random([1, h, n_q, n_k], 3);
+    let (offset, cap, scale) = (n_k - n_q, 1.5, 0.7);
+    // One query of the second row sees nothing.
+    let blocks = |row: usize, query: usize, key: usize| {
+        key > offset + query || (row + query * key) % 5 == 4 || (row, query) == (1, 2)
+    };
+    let all = (0..b * n_q * n_k).map(|i| (i / n_k / n_q, i / n_k % n_q, i % n_k));
+    let blocked: Vec<bool> = all.map(|(r, q, k)| blocks(r, q, k)).collect();
+    let blocked = TensorData::new(blocked, [b, 1, n_q, n_k]);
+    let mask = AttentionMask {
+        causal: true,
+        offset,
+        blocked: Some(Tensor::<4, Bool>::from_data(blocked, &device())),
+    };
+    let options = AttentionOptions {
+        scale,
+        softcap: Some(cap),
+        dropout: Some(drop_key(0.5)),
+    };
+    let entropy =
+        kernel::attention_entropy(q.clone(), k.clone(), Some(bias.clone()), mask, options);
+    assert_eq!(entropy.dims(), [b, h, n_q]);
+    let (q, k, bias, found) = (values(&q), values(&k), values(&bias), values(&entropy));
+    for (i, found) in found.iter().enumerate() {
+        let (row, head, query) = (i / n_q / h, i / n_q % h, i % n_q);
+        let visible = (0..n_k).filter(|key| !blocks(row, query, *key));
+        let weights: Vec<f64> = visible
+            .map(|key| {
+                let shared = row * h_kv + head / (h / h_kv);
+                let dot: f32 = (0..d)
+                    .map(|x| q[i * d + x] * k[(shared * n_k + key) * d + x])
+                    .sum();
+                let score = cap * (f64::from(dot) * scale / cap).tanh();
+                (score + f64::from(bias[(head * n_q + query) * n_k + key])).exp()
+            })
+            .collect();
+        let sum: f64 = weights.iter().sum();
+        let shares = weights.iter().map(|w| w / sum);
+        let wanted: f64 = shares.map(|w| -w * w.ln()).sum();
+        assert!(
+            (f64::from(*found) - wanted).abs() < 1e-5,
+            "{i}: {found}, not {wanted}"
+        );
+    }
+}

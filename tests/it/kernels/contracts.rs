@@ -152,6 +152,9 @@ fn optimizer_steps() {
     close("moment 2", &values(&v), &values(&v2));
     let exact: f64 = values(&p).iter().map(|&x| f64::from(x).powi(2)).sum();
     assert!((kernel::sum_of_squares(&p) / exact - 1.0).abs() < 1e-6);
+    let pairs = values(&p).into_iter().zip(values(&g));
+    let apart: f64 = pairs.map(|(x, y)| f64::from(x - y).powi(2)).sum();
+    assert!((kernel::squared_distance(&p, &g) / apart - 1.0).abs() < 1e-6);
     close(
         "scale",
         &values(&kernel::scale(p.clone(), 0.3)),

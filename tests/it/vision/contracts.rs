@@ -84,6 +84,18 @@ pub fn task(config: &ModelConfig) -> ImageClassification {
     )
 }
 
+/// One network of each sort, with a batch.
+pub fn examples() -> Vec<(String, ImageClassification, Batch)> {
+    let group = json!({ "kind": "group", "groups": 4 });
+    let networks = [
+        ("vision", vision(json!({}))),
+        ("hybrid", hybrid(&group)),
+        ("resnet", resnet("basic", json!({ "kind": "batch" }))),
+    ];
+    let example = |(name, config): (&str, ModelConfig)| (name.into(), task(&config), sample(4, 1));
+    networks.map(example).into()
+}
+
 pub fn sample(rows: usize, salt: usize) -> Batch {
     let size: usize = IMAGE.iter().product();
     let pixel = |i: usize| ((i * 37 + salt * 11 + i * i % 91) % 64) as f32 / 16.0 - 2.0;

@@ -1,0 +1,35 @@
+//! The sense of `[diagnostics]`: something is measured, some time, of something that is there.
+
+use super::Sense;
+
+pub(super) fn check(sense: &mut Sense) {
+    let experiment = &sense.loaded.experiment;
+    let Some(c) = experiment.diagnostics else {
+        return;
+    };
+    let steps = experiment.train.steps;
+    if c.every == 0 {
+        sense.fault(&["diagnostics.every"], "every = 0 must be 1 or more");
+    } else if c.every > steps && steps > 0 {
+        let rule = format!(
+            "every = {} is more than [train] steps = {steps}: nothing would be measured",
+            c.every
+        );
+        sense.fault(&["diagnostics.every", "train.steps"], rule);
+    }
+    let any = c.gradient_norms || c.update_norms || c.activation_norms || c.attention_entropy;
+    if !any {
+        sense.fault(
+            &["diagnostics.every"],
+            "every has no effect: gradient_norms, update_norms, activation_norms and attention_entropy are all \
+             false; leave [diagnostics] out to do without",
+        );
+    }
+    if c.attention_entropy && experiment.model.keys().is_none() {
+        let rule = format!(
+            "attention_entropy = true has no effect: [model] kind = \"{}\" has no attention; set it to false",
+            experiment.model.kind()
+        );
+        sense.fault(&["diagnostics.attention_entropy"], rule);
+    }
+}

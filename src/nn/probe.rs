@@ -1,0 +1,108 @@
+//! What is read of a forward pass on its way, for whoever watches a model learn: how large the stream is after each
+//! block, how spread attention is.
+//!
+//! Readings are taken from tensors without gradients and leave the pass as it was, to the last bit. A pass that
+//! nobody watches pays one comparison a block.
+
+use crate::kernel;
+use burn::tensor::Tensor;
+use std::cell::RefCell;
+use std::fmt::Display;
+
+/// What is to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Root mean square of the stream after each block.
+    pub activations: bool,
+    /// Entropy of the attention weights of each layer.
+    pub attention: bool,
+}
+
+/// Where attention is looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// A row of the batch.
+    pub row: usize,
+    /// Its positions before those that fill it up, where masks do not tell them from others.
+    pub length: Option<usize>,
+    /// The stack that `length` is about, as readings name it; the whole network when empty.
+    pub within: &'static str,
+}
+
+/// What was read: parts of the model in the order of the computation, each with its number.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Readings {
+    /// Root mean square of the stream after the block, over all positions, filling included.
+    pub activation_rms: Vec<(String, f64)>,
+    /// Mean entropy of the layer's attention weights in nats, over heads and some queries of one row.
+    pub attention_entropy: Vec<(String, f64)>,
+}
+
+/// Readings in the making.
+#[derive(Debug)]
+pub struct Probe {
+    wanted: Wanted,
+    sample: Sample,
+    place: RefCell<String>,
+    readings: RefCell<Readings>,
+}
+
+impl Probe {
+    /// Nothing read yet.
+    pub(super) fn new(wanted: Wanted, sample: Sample) -> Self {
+        Self {
+            wanted,
+            sample,
+            place: RefCell::default(),
+            readings: RefCell::default(),
+        }
+    }
+
+    /// Where attention is looked at; `None` when it is not.
+    pub fn sample(&self) -> Option<Sample> {
+        let concerned = self.place.borrow().starts_with(self.sample.within);
+        let length = self.sample.length.filter(|_| concerned);
+        let sample = Sample {
+            length,
+            ..self.sample
+        };
+        self.wanted.attention.then_some(sample)
+    }
+
+    /// Notes the entropy of the attention of the present part.
+    pub fn note_entropy(&self, entropy: f64, crossed: bool) {
+        let end = if crossed { ".cross" } else { "" };
+        let part = format!("{}{end}", self.place.borrow());
+        let mut readings = self.readings.borrow_mut();
+        readings.attention_entropy.push((part, entropy));
+    }
+
+    /// Reads the stream that leaves the present part.
+    pub(super) fn read_stream<const D: usize>(&self, x: &Tensor<D>) {
+        if self.wanted.activations {
+            let squares = kernel::sum_of_squares(&kernel::untracked(x.clone()));
+            let count = x.dims().iter().product::<usize>().max(1);
+            let rms = (squares / count as f64).sqrt();
+            let part = self.place.borrow().clone();
+            self.readings.borrow_mut().activation_rms.push((part, rms));
+        }
+    }
+
+    /// What was read.
+    pub(super) fn readings(&self) -> Readings {
+        self.readings.borrow().clone()
+    }
+
+    /// Does `work`, in which readings belong to this part of the present one.
+    pub(super) fn within<T>(&self, part: impl Display, work: impl FnOnce() -> T) -> T {
+        let outer = self.place.borrow().clone();
+        let inner = match &outer[..] {
+            "" => part.to_string(),
+            outer => format!("{outer}.{part}"),
+        };
+        self.place.replace(inner);
+        let done = work();
+        self.place.replace(outer);
+        done
+    }
+}

@@ -1,0 +1,283 @@
+//! `diagnostics.jsonl`: how each part of a model learns, at every so many steps.
+//!
+//! A part is a block of a stack (`blocks.3`, `decoder.blocks.0`), or whatever stands outside of them (`embedding`,
+//! `final_norm`, `head`). A line holds what was asked for, each an object from parts to numbers:
+//!
+//! * `gradient_norm`: L2 norm of the gradient of the part's parameters, before clipping;
+//! * `update_norm`: L2 norm of what the step changed of them, and `update_ratio`, that over their own norm;
+//! * `activation_rms`: root mean square of the stream after each block;
+//! * `attention_entropy`: mean entropy of each layer's attention weights in nats, cross-attention as `….cross`.
+//!
+//! The last two are of the step's first micro-batch. Parameters without a gradient (frozen ones) do not count. A step
+//! that is left out has no line. Nothing of a run depends on them, not even its last bit.
+
+use super::gradients::Gradient;
+use super::parameters;
+use crate::data::loader::Batch;
+use crate::kernel;
+use crate::nn::probe::{Readings, Wanted};
+use burn::module::{Module, ModuleVisitor, Param, ParamId};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+/// `[diagnostics]`: what is measured of a model beside its loss, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DiagnosticsConfig {
+    /// Steps between lines of diagnostics.jsonl.
+    pub every: u64,
+    /// Norms of the gradients of each part.
+    pub gradient_norms: bool,
+    /// Norms of the steps of each part, also relative to its parameters.
+    pub update_norms: bool,
+    /// Root mean squares of the stream after each block.
+    pub activation_norms: bool,
+    /// Entropies of the attention of each layer.
+    pub attention_entropy: bool,
+}
+
+impl Default for DiagnosticsConfig {
+    fn default() -> Self {
+        Self {
+            every: 50,
+            gradient_norms: true,
+            update_norms: true,
+            activation_norms: true,
+            attention_entropy: true,
+        }
+    }
+}
+
+impl DiagnosticsConfig {
+    /// Whether the step with this number, from 1, is measured.
+    pub fn measures(&self, step: u64) -> bool {
+        step.is_multiple_of(self.every.max(1))
+    }
+
+    /// Asks for readings of a step's first micro-batch.
+    pub fn ask(&self, batches: &mut [Batch]) {
+        let wanted = Wanted {
+            activations: self.activation_norms,
+            attention: self.attention_entropy,
+        };
+        if let Some(first) = batches.first_mut()
+            && wanted != Wanted::default()
+        {
+            first.watch = Some(wanted);
+        }
+    }
+}
+
+/// What is measured at one step; empty where it was not asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Diagnosis {
+    /// The step, from 1.
+    pub step: u64,
+    /// Norms of gradients, of steps, steps over parameters; readings of the pass.
+    pub measures: Vec<(&'static str, Vec<(String, f64)>)>,
+}
+
+impl Diagnosis {
+    /// The line of the journal.
+    pub fn line(&self) -> Value {
+        let mut line = Map::new();
+        line.insert("step".into(), self.step.into());
+        for (name, parts) in &self.measures {
+            let parts = parts.iter().map(|(part, x)| (part.clone(), (*x).into()));
+            line.insert((*name).into(), Value::Object(parts.collect()));
+        }
+        line.into()
+    }
+}
+
+/// A step that is being measured: what is known before the weights move.
+pub struct Before {
+    config: DiagnosticsConfig,
+    parts: HashMap<ParamId, String>,
+    gradients: Squares,
+    weights: Option<GradientsParams>,
+    readings: Readings,
+}
+
+impl Before {
+    /// Measures the gradient, and keeps the weights when their change is wanted.
+    pub fn new<M: Module>(config: DiagnosticsConfig, model: &M, gradient: &mut Gradient) -> Self {
+        let all = parameters::list(model).into_iter();
+        let mut parts: HashMap<ParamId, String> = all.map(|p| (p.id, part(&p.path))).collect();
+        let mut visitor = OfGradients {
+            gradients: &gradient.gradients,
+            parts: &mut parts,
+            squares: Squares::default(),
+        };
+        model.visit(&mut visitor);
+        Self {
+            config,
+            gradients: visitor.squares,
+            weights: config.update_norms.then(|| parameters::values(model)),
+            readings: gradient.output.readings.take().unwrap_or_default(),
+            parts,
+        }
+    }
+
+    /// Measures what the step with this number, from 1, changed.
+    pub fn after<M: Module>(self, step: u64, model: &M) -> Diagnosis {
+        let mut measures = Vec::new();
+        if self.config.gradient_norms {
+            measures.push(("gradient_norm", self.gradients.norms()));
+        }
+        if let Some(weights) = self.weights {
+            let mut visitor = OfChange {
+                weights,
+                parts: &self.parts,
+                moved: Squares::default(),
+                whole: Squares::default(),
+            };
+            model.visit(&mut visitor);
+            let (moved, whole) = (visitor.moved.norms(), visitor.whole.norms());
+            let ratios = moved.iter().zip(&whole);
+            let ratios = ratios.map(|((part, moved), (_, whole))| (part.clone(), moved / whole));
+            let ratios = ratios.collect();
+            measures.extend([("update_norm", moved), ("update_ratio", ratios)]);
+        }
+        if self.config.activation_norms {
+            measures.push(("activation_rms", self.readings.activation_rms));
+        }
+        if self.config.attention_entropy {
+            measures.push(("attention_entropy", self.readings.attention_entropy));
+        }
+        Diagnosis { step, measures }
+    }
+}
+
+/// The part that a parameter belongs to, from its path: a block, or what stands first outside of blocks.
+pub fn part(path: &str) -> String {
+    // Names of enum variants say what a part is, not where it stands; `model`, `stack` and `network` only hold others.
+    let holds = |name: &&str| {
+        let variant = name.starts_with(|c: char| c.is_ascii_uppercase());
+        !variant && !matches!(*name, "model" | "stack" | "network")
+    };
+    let names: Vec<&str> = path.split('.').filter(holds).collect();
+    let inside = usize::from(matches!(names.first(), Some(&("encoder" | "decoder"))));
+    let depth = match names.get(inside) {
+        Some(&"blocks") => 2,
+        Some(&"stages") => 4,
+        Some(&"stem") if names.get(inside + 1) == Some(&"stages") => 5,
+        _ => 1,
+    };
+    names[..names.len().min(inside + depth)].join(".")
+}
+
+/// Sums of squares by part, in the order of the parameters.
+#[derive(Default)]
+struct Squares(Vec<(String, f64)>);
+
+impl Squares {
+    fn add(&mut self, part: &str, squares: f64) {
+        match self.0.iter_mut().find(|(name, _)| name == part) {
+            Some((_, sum)) => *sum += squares,
+            None => self.0.push((part.into(), squares)),
+        }
+    }
+
+    fn norms(self) -> Vec<(String, f64)> {
+        let roots = self.0.into_iter().map(|(part, sum)| (part, sum.sqrt()));
+        roots.collect()
+    }
+}
+
+/// Measures gradients, and leaves the parameters that have one in `parts`.
+struct OfGradients<'a> {
+    gradients: &'a GradientsParams,
+    parts: &'a mut HashMap<ParamId, String>,
+    squares: Squares,
+}
+
+impl ModuleVisitor for OfGradients<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        match (self.gradients.get::<D>(param.id), self.parts.get(&param.id)) {
+            (Some(gradient), Some(part)) => {
+                self.squares.add(part, kernel::sum_of_squares(&gradient));
+            }
+            _ => drop(self.parts.remove(&param.id)),
+        }
+    }
+}
+
+/// Measures how far parameters are from where they were, and how long they were.
+struct OfChange<'a> {
+    weights: GradientsParams,
+    parts: &'a HashMap<ParamId, String>,
+    moved: Squares,
+    whole: Squares,
+}
+
+impl ModuleVisitor for OfChange<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let before = self.weights.remove::<D>(param.id);
+        if let (Some(before), Some(part)) = (before, self.parts.get(&param.id)) {
+            let after = kernel::untracked(param.val());
+            self.moved
+                .add(part, kernel::squared_distance(&after, &before));
+            self.whole.add(part, kernel::sum_of_squares(&before));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::part;
+
+    #[test]
+    fn parts_are_blocks_and_what_stands_outside() {
+        for (path, wanted) in [
+            ("model.embedding.weight", "embedding"),
+            ("model.embedding.norm.Layer.gamma", "embedding"),
+            ("model.position.Learned.table", "position"),
+            (
+                "model.stack.blocks.11.attention.MultiHead.query.weight",
+                "blocks.11",
+            ),
+            ("model.stack.final_norm.Layer.gamma", "final_norm"),
+            ("model.head.weight", "head"),
+            ("head.transform.weight", "head"),
+            ("pair_head.bias", "pair_head"),
+            (
+                "model.encoder.stack.blocks.0.feed_forward.Dense.up.weight",
+                "encoder.blocks.0",
+            ),
+            (
+                "model.decoder.position.RelativeBias.table",
+                "decoder.position",
+            ),
+            (
+                "model.decoder.stack.final_norm.Rms.gamma",
+                "decoder.final_norm",
+            ),
+            ("model.source_embedding.weight", "source_embedding"),
+            ("model.Vision.stem.Patches.projection.weight", "stem"),
+            ("model.Vision.class_token", "class_token"),
+            (
+                "model.Vision.stack.blocks.2.attention.MultiHead.key.bias",
+                "blocks.2",
+            ),
+            ("model.Resnet.stem.convolution.weight", "stem"),
+            (
+                "model.Resnet.stages.1.blocks.0.layers.0.norm.Batch.gamma",
+                "stages.1.blocks.0",
+            ),
+            (
+                "model.Vision.stem.Resnet.network.stages.1.blocks.0.layers.0.norm.gamma",
+                "stem.stages.1.blocks.0",
+            ),
+            (
+                "model.Vision.stem.Resnet.network.stem.norm.Group.gamma",
+                "stem",
+            ),
+        ] {
+            assert_eq!(part(path), wanted, "{path}");
+        }
+    }
+}

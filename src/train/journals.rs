@@ -1,0 +1,75 @@
+//! Everything that the step loop writes down on its way, in one hand: `metrics.jsonl`, `diagnostics.jsonl`, and the
+//! copies of both that `[journal]` asks for.
+
+use super::checkpoint::State;
+use super::diagnostics::Diagnosis;
+use super::journal::Journal;
+use super::mirror::{JournalConfig, Mirrors};
+use super::run_dir::{self, RunDir};
+use crate::error::Result;
+use serde_json::Value;
+
+/// The open journals of a run.
+pub struct Journals {
+    metrics: Journal,
+    /// Open when something is measured, and when an earlier process of the run has measured something: what it wrote
+    /// after the checkpoint must go.
+    diagnostics: Option<Journal>,
+    mirrors: Mirrors,
+}
+
+impl Journals {
+    /// Opens the journals of a run, cut to what they held at its checkpoint, and makes the copies anew.
+    ///
+    /// # Errors
+    /// Files that are shorter than they were, or cannot be written.
+    pub fn open(
+        run: &RunDir,
+        state: &State,
+        diagnosed: bool,
+        copies: JournalConfig,
+    ) -> Result<Self> {
+        let metrics = Journal::open(run.path(run_dir::METRICS), state.journal_bytes)?;
+        let path = run.path(run_dir::DIAGNOSTICS);
+        let diagnostics = (diagnosed || path.exists())
+            .then(|| Journal::open(path, state.diagnostics_bytes))
+            .transpose()?;
+        Ok(Self {
+            metrics,
+            diagnostics,
+            mirrors: Mirrors::open(run.root(), copies, state.elapsed_s)?,
+        })
+    }
+
+    /// Appends a line to `metrics.jsonl`.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn append(&mut self, line: &Value) -> Result<()> {
+        self.metrics.append(line)?;
+        self.mirrors.follow(line)
+    }
+
+    /// Appends a line to `diagnostics.jsonl`.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn diagnose(&mut self, diagnosis: &Diagnosis) -> Result<()> {
+        let line = diagnosis.line();
+        if let Some(journal) = &mut self.diagnostics {
+            journal.append(&line)?;
+        }
+        self.mirrors.follow(&line)
+    }
+
+    /// Brings the lines to the disk, and their lengths into the state of a checkpoint.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn commit(&mut self, state: &mut State) -> Result<()> {
+        state.journal_bytes = self.metrics.commit()?;
+        let diagnostics = self.diagnostics.as_mut().map(Journal::commit);
+        state.diagnostics_bytes = diagnostics.transpose()?.unwrap_or(0);
+        Ok(())
+    }
+}

@@ -65,7 +65,7 @@ impl<M: Task> Steps<M> {
                 self.newest_kept()
             )
         };
-        journal.append(&record::diverged(step, samples))?;
+        journals.append(&record::diverged(step, samples))?;
         Err(Error::run(format!(
             "step {step} diverged: {reason}; its batch holds the samples {samples:?}; {kept}; {advice}"
         )))

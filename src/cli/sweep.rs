@@ -9,7 +9,7 @@ use crate::ablation::{cell, folders};
 use crate::error::{Error, Result};
 use crate::experiment::run::default_folder;
 use crate::report::run::read;
-use crate::report::sweep::{EndState, Ending, SweepFolder, SweepPlan};
+use crate::report::sweep::{EndState, Ending, PlannedArm, SweepFolder, SweepPlan};
 use crate::report::terminal::{count, duration, number, table};
 use crate::train::signal::Stop;
 use clap::Args;
@@ -219,7 +219,11 @@ fn follow(sweep: &SweepFolder, event: &Event) {
     output::note(match event {
         Event::Began(cell, 1) => format!("{cell}: begun"),
         Event::Began(cell, attempt) => format!("{cell}: gone on with, attempt {attempt}"),
-        Event::Ended(cell, ending) => format!("{cell}: {}", ended(sweep, cell, ending)),
+        Event::Ended(cell, ending) => {
+            let is_over = |(arm, seed): &(&PlannedArm, u64)| sweep.ending_file(arm, *seed).exists();
+            let (over, all) = (sweep.cells().filter(is_over).count(), sweep.cells().count());
+            format!("{cell}: {} ({over} of {all})", ended(sweep, cell, ending))
+        }
         Event::Killed(cell, why) => format!("{cell}: its process was killed ({why})"),
         Event::Lost(cell) => format!("{cell}: taken over by another process"),
         Event::Waiting(n) => format!("waiting for {n} cells of other processes"),

@@ -5,7 +5,7 @@
 
 pub use super::source::{EncoderDecoderCache, Source};
 use super::{Keys, ModelInputs, keys};
-use crate::kernel::{self, HeadLoss};
+use crate::model::heads::VocabularyHead;
 use crate::nn::Kind;
 use crate::nn::attention::{self, AttentionConfig, Mask};
 use crate::nn::embed::Embedding;
@@ -315,33 +315,15 @@ impl EncoderDecoder {
 
     /// Scores of the vocabulary `[batch, seq, vocab]` from hidden states.
     pub fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
-        let hidden = self.before_head(hidden);
-        match &self.head {
-            Some(head) => head.forward(hidden),
-            None => self.embedding.logits(hidden),
-        }
+        self.vocabulary_head().logits(hidden)
     }
 
-    /// The loss of the scores of hidden states `[batch, seq, d_model]` against `[batch·seq]` targets.
-    pub fn loss(
-        &self,
-        hidden: Tensor<3>,
-        targets: Tensor<1, Int>,
-        label_smoothing: f64,
-    ) -> HeadLoss {
-        let [batch, seq, d] = hidden.dims();
-        let hidden = self.before_head(hidden).reshape([batch * seq, d]);
-        let head = match &self.head {
-            Some(head) => head.head(),
-            None => self.embedding.head(),
-        };
-        kernel::head_loss(hidden, head, targets, label_smoothing)
-    }
-
-    fn before_head(&self, hidden: Tensor<3>) -> Tensor<3> {
-        match self.head_factor {
-            1.0 => hidden,
-            factor => hidden * factor,
+    /// The product onto the vocabulary.
+    pub fn vocabulary_head(&self) -> VocabularyHead<'_> {
+        VocabularyHead {
+            own: self.head.as_ref(),
+            embedding: &self.embedding,
+            factor: self.head_factor,
         }
     }
 }

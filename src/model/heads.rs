@@ -2,11 +2,57 @@
 
 use super::encoder::{Encoder, EncoderConfig};
 use crate::kernel::{self, Activation};
+use crate::nn::embed::Embedding;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
+
+/// The product onto the vocabulary of a model that writes texts: a matrix of its own, or the table of its embedding.
+#[derive(Clone, Copy, Debug)]
+pub struct VocabularyHead<'a> {
+    /// The matrix of its own.
+    pub own: Option<&'a Linear>,
+    /// The table it is tied to otherwise.
+    pub embedding: &'a Embedding,
+    /// Multiplies hidden states before the product.
+    pub factor: f64,
+}
+
+impl VocabularyHead<'_> {
+    /// Scores of the vocabulary `[batch, seq, vocab]` from hidden states.
+    pub fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
+        let hidden = self.scaled(hidden);
+        match self.own {
+            Some(head) => head.forward(hidden),
+            None => self.embedding.logits(hidden),
+        }
+    }
+
+    /// The loss of the scores of hidden states `[batch, seq, d_model]` against `[batch·seq]` targets.
+    pub fn loss(
+        &self,
+        hidden: Tensor<3>,
+        targets: Tensor<1, Int>,
+        label_smoothing: f64,
+    ) -> kernel::HeadLoss {
+        let [batch, seq, d] = hidden.dims();
+        let hidden = self.scaled(hidden).reshape([batch * seq, d]);
+        let head = match self.own {
+            Some(head) => head.head(),
+            None => self.embedding.head(),
+        };
+        kernel::head_loss(hidden, head, targets, label_smoothing)
+    }
+
+    fn scaled(&self, hidden: Tensor<3>) -> Tensor<3> {
+        match self.factor {
+            1.0 => hidden,
+            factor => hidden * factor,
+        }
+    }
+}
 
 /// Scores of the vocabulary for single positions: dense, GELU, norm, product (Devlin et al. 2018, released code).
 #[derive(Module, Debug)]

@@ -59,12 +59,10 @@ impl CausalLm {
     fn loss(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> HeadLoss {
         let hidden = self.model.forward(input(texts, device), None, pass);
         let targets = host::vector(&texts.targets, device);
-        let smoothing = if pass.trains() {
-            self.label_smoothing
-        } else {
-            0.0
-        };
-        self.model.loss(hidden, targets, smoothing)
+        let smoothing = host::smoothing(self.label_smoothing, pass);
+        self.model
+            .vocabulary_head()
+            .loss(hidden, targets, smoothing)
     }
 
     fn device(&self) -> Device {

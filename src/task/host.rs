@@ -22,6 +22,14 @@ pub(super) fn vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
     Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device)
 }
 
+/// Labels are smoothed in training alone: an evaluation measures the likelihood of what was written.
+pub(super) fn smoothing(training: f64, pass: &Pass) -> f64 {
+    match pass.trains() {
+        true => training,
+        false => 0.0,
+    }
+}
+
 /// The value of a sum.
 pub(super) fn scalar(x: Tensor<1>) -> f64 {
     f64::from(x.into_scalar::<f32>())

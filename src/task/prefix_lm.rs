@@ -64,12 +64,10 @@ impl PrefixLm {
         }
         let hidden = self.model.forward(input, None, pass);
         let targets = host::vector(&joined.targets, device);
-        let smoothing = if pass.trains() {
-            self.label_smoothing
-        } else {
-            0.0
-        };
-        self.model.loss(hidden, targets, smoothing)
+        let smoothing = host::smoothing(self.label_smoothing, pass);
+        self.model
+            .vocabulary_head()
+            .loss(hidden, targets, smoothing)
     }
 
     fn device(&self) -> Device {

@@ -62,12 +62,10 @@ impl Translation {
         let inputs = host::matrix(&pairs.inputs, pairs.target_cols, device);
         let hidden = self.model.decode(inputs, &source, None, pass);
         let targets = host::vector(&pairs.targets, device);
-        let smoothing = if pass.trains() {
-            self.label_smoothing
-        } else {
-            0.0
-        };
-        self.model.loss(hidden, targets, smoothing)
+        let smoothing = host::smoothing(self.label_smoothing, pass);
+        self.model
+            .vocabulary_head()
+            .loss(hidden, targets, smoothing)
     }
 }
 

@@ -138,6 +138,10 @@ fn arms_are_matched_by_flops_items_and_parameters() {
     let off = params("=dense") / params("=gated") - 1.0;
     assert!(off.abs() < 0.02, "{said}");
     let budget =
-        "seeds = 1\nbudget = { items = 96 }\n[ablation.axes]\n\"train.batch_size\" = [8]\n";
-    assert!(dry_run(budget).contains("batch_size=8"));
+        "seeds = 1\nbudget = { steps = 12 }\n[ablation.axes]\n\"train.batch_size\" = [8, 16]\n";
+    let said = dry_run(budget);
+    let steps = said
+        .lines()
+        .filter(|l| l.contains("batch_size=") && l.contains(" 12 "));
+    assert_eq!(steps.count(), 2, "{said}");
 }

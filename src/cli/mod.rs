@@ -12,6 +12,7 @@ pub mod generate;
 pub mod list;
 pub mod output;
 pub mod plan;
+pub mod report;
 pub mod train;
 pub mod translate;
 pub mod verify;
@@ -57,6 +58,8 @@ enum Command {
     List(list::ListArgs),
     /// Set runs side by side: what differs, how they ended, their curves.
     Compare(compare::CompareArgs),
+    /// Write the tables, figures and the page of a paper from a sweep or from runs.
+    Report(report::ReportArgs),
     /// Public data sets: list, show, pull.
     Data(data::DataArgs),
     /// Parameters, FLOPs and memory of a model, before it is trained.
@@ -103,6 +106,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Classify(args) => classify::run(args),
         Command::List(args) => list::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Report(args) => report::run(args),
         Command::Data(args) => data::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Bench(args) => bench::run(args),

@@ -63,6 +63,7 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
         let entries: Vec<_> = points
             .iter()
             .enumerate()
+            .filter(|(_, (_, points))| !points.is_empty())
             .map(|(n, (i, _))| (COLORS[n], c.arms[*i].label.clone()))
             .collect();
         legend(&right, &entries, Mark::Dot)

@@ -18,13 +18,27 @@ const HEIGHT: u32 = 380;
 /// Where the legend begins, in pixels.
 const LEGEND: f64 = 540.0;
 
+/// The curve of an arm.
+struct Trace {
+    arm: usize,
+    color: RGBColor,
+    points: Vec<Band>,
+}
+
 /// The figure; none when no arm has a curve.
 pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
     let (arms, note) = drawn(c, ARMS);
-    let curves: Vec<(usize, Vec<Band>)> = arms
+    let of_arm = |i: usize| curve(&c.drawn(i), c.split, &c.metric, POINTS);
+    // An arm has one colour in all figures, also beside one without a curve.
+    let curves: Vec<Trace> = arms
         .into_iter()
-        .map(|i| (i, curve(&c.drawn(i), c.split, &c.metric, POINTS)))
-        .filter(|(_, points)| points.len() > 1)
+        .zip(COLORS)
+        .map(|(arm, color)| Trace {
+            arm,
+            color,
+            points: of_arm(arm),
+        })
+        .filter(|trace| trace.points.len() > 1)
         .collect();
     if curves.is_empty() {
         return Ok(None);
@@ -35,19 +49,18 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
     let svg = svg(&title, (WIDTH, HEIGHT), |root| {
         let (left, right) = root.split_horizontally(px(LEGEND));
         let mut chart = frame(&left, &x, &y, 62.0)?;
-        for (n, (_, points)) in curves.iter().enumerate() {
-            let color = COLORS[n];
+        for Trace { color, points, .. } in &curves {
             let outline = band(points, &x, &y);
             if points.iter().any(|p| p.sd > 0.0) && outline.len() > 2 {
                 let band = Polygon::new(outline, color.mix(0.18).filled());
                 chart.plotting_area().draw(&band).map_err(failed)?;
             }
         }
-        for (n, (_, points)) in curves.iter().enumerate() {
+        for Trace { color, points, .. } in &curves {
             let places = points.iter();
             let places = places.filter_map(|p| Some((x.at(p.step as f64)?, y.at(p.mean)?)));
             for piece in clipped(places.collect(), y.low, y.high) {
-                let style = line(COLORS[n], 2.0);
+                let style = line(*color, 2.0);
                 chart
                     .draw_series(LineSeries::new(piece, style))
                     .map_err(failed)?;
@@ -55,8 +68,7 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
         }
         let entries: Vec<_> = curves
             .iter()
-            .enumerate()
-            .map(|(n, (i, _))| (COLORS[n], c.arms[*i].label.clone()))
+            .map(|t| (t.color, c.arms[t.arm].label.clone()))
             .collect();
         legend(&right, &entries, Mark::Line)
     })?;
@@ -72,15 +84,15 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
     }))
 }
 
-fn axes(c: &Comparison, curves: &[(usize, Vec<Band>)], look: Look) -> (Axis, Axis) {
-    let steps = || curves.iter().flat_map(|(_, p)| p).map(|p| p.step as f64);
+fn axes(c: &Comparison, curves: &[Trace], look: Look) -> (Axis, Axis) {
+    let steps = || curves.iter().flat_map(|t| &t.points).map(|p| p.step as f64);
     // Only positive steps have a place on a logarithmic axis.
     let shown = steps().filter(|s| !look.log_x || *s > 0.0);
     let x = Axis::fit("optimizer steps", shown, look.log_x, 5, false);
     let start = 0.1 * steps().fold(0.0, f64::max);
     let late = curves
         .iter()
-        .flat_map(|(_, p)| p)
+        .flat_map(|t| &t.points)
         .filter(|p| p.step as f64 >= start);
     let ends = late.flat_map(|p| [p.mean - p.sd, p.mean, p.mean + p.sd]);
     let ends = ends.filter(|v| !look.log_y || *v > 0.0);

@@ -84,8 +84,7 @@ fn grid(c: &Comparison) -> Option<Grid> {
                 names.push(value);
             }
         }
-        let numbers: Option<Vec<f64>> = names.iter().map(|n| n.parse().ok()).collect();
-        if numbers.is_some() {
+        if names.iter().all(|name| name.parse::<f64>().is_ok()) {
             let value = |n: &String| n.parse().unwrap_or(f64::NAN);
             names.sort_by(|a, b| f64::total_cmp(&value(a), &value(b)));
         }

@@ -11,6 +11,7 @@ use formwork::report::{json, sheet, terminal};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice::from_ref;
 
 /// How a cell of a fabricated sweep ended.
 pub enum End {
@@ -113,7 +114,7 @@ pub fn study(root: &Path) -> PathBuf {
 
 pub fn compared(folder: &Path) -> Comparison {
     compare(
-        Selection::read(&[folder.to_path_buf()]).unwrap(),
+        Selection::read(from_ref(&folder.to_path_buf())).unwrap(),
         &Options::default(),
     )
     .unwrap()
@@ -274,19 +275,19 @@ fn a_sweep_is_compared_alone_and_its_faults_are_explained() {
         ..Options::default()
     };
     assert_eq!(
-        fault(&[folder.clone()], &each),
+        fault(from_ref(&folder), &each),
         format!(
             "--each: the arms of a sweep are those of its plan; name its runs instead, such as {shown}/cells/*/*"
         )
     );
     fs::remove_dir_all(folder.join("cells")).unwrap();
     assert_eq!(
-        fault(&[folder.clone()], &Options::default()),
+        fault(from_ref(&folder), &Options::default()),
         format!("{shown}: no run of the sweep was begun yet")
     );
     fs::write(folder.join("sweep.json"), "{\"name\": 3}").unwrap();
     assert!(
-        fault(&[folder.clone()], &Options::default())
+        fault(from_ref(&folder), &Options::default())
             .contains("sweep.json:1: not the plan of a sweep")
     );
 }

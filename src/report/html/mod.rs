@@ -4,7 +4,6 @@
 //! The bytes depend on the run folders and the names they were given by, on nothing else.
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -211,14 +210,12 @@ fn curves(c: &Comparison) -> String {
 fn drawn(figures: &[Figure]) -> String {
     let mut text = String::new();
     for figure in figures.iter().filter(|figure| figure.name != "curves") {
-        // Writing to a string cannot fail.
-        let _ = write!(
-            text,
+        text.push_str(&format!(
             "<figure class=\"{}\">{}<figcaption>{}</figcaption></figure>\n",
             figure.name,
             figure.svg,
             escape(&figure.caption)
-        );
+        ));
     }
     match text.is_empty() {
         true => text,

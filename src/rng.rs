@@ -31,6 +31,8 @@ pub enum Purpose {
     Ablation = 15,
     /// Pairs of segments: (sample, draw, split); how documents are cut into chunks: (document, 2⁶⁴ − 1, split).
     Pairing = 14,
+    /// Bootstrap resamples of statistics: (0, 0, 0).
+    Resampling = 20,
 }
 
 /// One block of Philox 4×32-10: four words from a counter and a key.

@@ -7,9 +7,11 @@ use clap::Args;
 
 use super::output;
 use crate::error::Result;
+use crate::report::cells::Cells;
 use crate::report::compare::{Comparison, Options, compare};
 use crate::report::plot::{Style, plot};
-use crate::report::{html, json, run, sheet, terminal};
+use crate::report::selection::Selection;
+use crate::report::{html, json, sheet, terminal};
 
 /// Columns of the curves where there is no terminal to ask.
 const PIPE_WIDTH: usize = 100;
@@ -17,15 +19,18 @@ const PIPE_WIDTH: usize = 100;
 /// Compare runs: differing settings, results over seeds, speed, curves.
 #[derive(Args, Clone, Debug)]
 pub struct CompareArgs {
-    /// Run folders, or names of runs in `checkpoints/`; the first one's arm is the baseline.
+    /// Run folders, or names of runs in `checkpoints/`; the first one's arm is the baseline. Or one sweep.
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
     /// Also write one self-contained page, with curves to explore.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// The metric to compare, such as `accuracy` or `bits_per_byte`.
-    #[arg(long, value_name = "NAME", default_value = "loss")]
-    pub metric: String,
+    /// The metric to compare, such as `accuracy` or `bits_per_byte`; by default the sweep's, else `loss`.
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
+    /// Tell the steps until the metric first reaches this value; by default the baseline's mean final value.
+    #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
+    pub reach: Option<f64>,
     /// Do not group runs that differ only in their seed.
     #[arg(long)]
     pub each: bool,
@@ -42,12 +47,13 @@ pub struct CompareArgs {
 /// # Errors
 /// A run that cannot be read, runs that have nothing to compare, a page or a result that cannot be written.
 pub fn run(args: CompareArgs) -> Result<()> {
-    let runs = run::read_all(&args.runs)?;
+    let selection = Selection::read(&args.runs)?;
     let options = Options {
         metric: args.metric.clone(),
         each: args.each,
+        reach: args.reach,
     };
-    let comparison = compare(runs, &options)?;
+    let comparison = compare(selection, &options)?;
     if let Some(path) = &args.html {
         html::write(&comparison, path)?;
     }
@@ -80,8 +86,8 @@ pub fn view(c: &Comparison, style: &Style, width: Option<usize>) -> String {
     if style.unicode { text } else { ascii(&text) }
 }
 
-/// `9 runs in 3 arms; 2 settings differ`.
-fn headline(c: &Comparison) -> String {
+/// `9 runs in 3 arms; 2 settings differ`; of a sweep also how its cells stand.
+pub fn headline(c: &Comparison) -> String {
     let many = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let differ = match c.differing.len() {
         0 => "no setting differs".into(),
@@ -91,15 +97,20 @@ fn headline(c: &Comparison) -> String {
         }
         n => format!("{n} settings differ"),
     };
-    format!(
-        "{} in {}; {differ}",
-        many(c.runs.len(), "run"),
-        many(c.arms.len(), "arm")
-    )
+    let arms = many(c.arms.len(), "arm");
+    match &c.sweep {
+        Some(plan) => {
+            let cells = Cells::of(&c.arms, &c.runs);
+            let planned = many(cells.planned, "cell");
+            let name = terminal::plain(&plan.name);
+            format!("{name}: {planned} in {arms} ({cells}); {differ}")
+        }
+        None => format!("{} in {arms}; {differ}", many(c.runs.len(), "run")),
+    }
 }
 
 /// What standard output can show: its width, colours (NO_COLOR, TERM=dumb), UTF-8 (LC_ALL, LC_CTYPE, LANG).
-fn style() -> Style {
+pub fn style() -> Style {
     let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let width = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]

@@ -12,6 +12,7 @@ pub mod generate;
 pub mod list;
 pub mod output;
 pub mod plan;
+pub mod report;
 pub mod sweep;
 pub mod train;
 pub mod translate;
@@ -58,6 +59,8 @@ enum Command {
     List(list::ListArgs),
     /// Set runs side by side: what differs, how they ended, their curves.
     Compare(compare::CompareArgs),
+    /// Write the tables, figures and the page of a paper from a sweep or from runs.
+    Report(report::ReportArgs),
     /// Train an ablation: every arm with every seed; goes on with what is missing.
     Sweep(sweep::SweepArgs),
     /// Public data sets: list, show, pull.
@@ -106,6 +109,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Classify(args) => classify::run(args),
         Command::List(args) => list::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Report(args) => report::run(args),
         Command::Sweep(args) => sweep::run(args),
         Command::Data(args) => data::run(args),
         Command::Plan(args) => plan::run(args),

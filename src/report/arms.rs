@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::error::{Error, Result};
 use crate::report::run::Run;
+use crate::report::sweep::{SweepFolder, SweepPlan};
 
 /// Runs that differ only in their seed.
 #[derive(Clone, Debug)]
@@ -13,8 +15,56 @@ pub struct Arm {
     pub label: String,
     /// Indices of its runs.
     pub members: Vec<usize>,
-    /// Those that count in means and curves: the runs that are done, or all while none is.
+    /// Those that count in means: the runs that are done. Of runs that are named one by one, all while none is.
     pub counted: Vec<usize>,
+    /// Cells of a sweep that have no run folder.
+    pub absent: Vec<Absent>,
+    /// What it costs, where a plan says so.
+    pub cost: Option<Cost>,
+}
+
+/// A cell of a sweep without a run folder.
+#[derive(Clone, Debug)]
+pub struct Absent {
+    /// Its seed.
+    pub seed: u64,
+    /// Why it failed before it wrote anything; none when it was not begun.
+    pub failure: Option<String>,
+}
+
+impl Absent {
+    /// `not begun`, or `failed: reason`.
+    pub fn state(&self) -> String {
+        match &self.failure {
+            Some(reason) => format!("failed: {reason}"),
+            None => "not begun".into(),
+        }
+    }
+}
+
+/// The size of an arm's model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Parameters.
+    pub params: usize,
+    /// FLOPs of a training step for each item.
+    pub flops_per_item: f64,
+}
+
+impl Arm {
+    /// The runs of its curves: those that count, or all while none does.
+    pub fn drawn(&self) -> &[usize] {
+        if self.counted.is_empty() {
+            &self.members
+        } else {
+            &self.counted
+        }
+    }
+
+    /// Runs and cells without one.
+    pub fn planned(&self) -> usize {
+        self.members.len() + self.absent.len()
+    }
 }
 
 /// A setting in which arms differ.
@@ -83,18 +133,70 @@ pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
             label: label(&members, runs),
             members,
             counted,
+            absent: Vec::new(),
+            cost: None,
         }
     };
     members.into_iter().enumerate().map(arm).collect()
 }
 
-/// The settings that are not the same in all arms, in the order of the resolved files.
-pub fn differences(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
+/// Whether a sweep can be compared.
+///
+/// # Errors
+/// No run of it was begun, or every run is to be an arm.
+pub fn comparable(folder: &SweepFolder, runs: &[Run], each: bool) -> Result<()> {
+    let shown = folder.path.display();
+    if each {
+        let remedy = format!("name its runs instead, such as {shown}/cells/*/*");
+        return Err(Error::usage(format!(
+            "--each: the arms of a sweep are those of its plan; {remedy}"
+        )));
+    }
+    if runs.is_empty() {
+        return Err(Error::usage(format!(
+            "{shown}: no run of the sweep was begun yet"
+        )));
+    }
+    Ok(())
+}
+
+/// The settings that are not the same in all arms that have a run: a sweep's axes first, then in the order of the
+/// resolved files. An arm of a sweep without a run has what the plan gives it.
+pub fn differences(runs: &[Run], arms: &[Arm], plan: Option<&SweepPlan>) -> Vec<Difference> {
+    let mut differing = told_apart(runs, arms);
+    let Some(plan) = plan else {
+        return differing;
+    };
+    for (i, arm) in arms
+        .iter()
+        .enumerate()
+        .filter(|(_, a)| a.members.is_empty())
+    {
+        let planned = plan.arms.iter().find(|p| p.name == arm.label);
+        for difference in &mut differing {
+            let value = planned.and_then(|p| p.settings.get(&difference.key));
+            difference.values[i] = value.map(|v| v.trim_matches('"').to_string());
+        }
+    }
+    let within = |key: &str, axis: &str| {
+        key.strip_prefix(axis)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let axis = |d: &Difference| plan.axes.iter().position(|axis| within(&d.key, axis));
+    differing.sort_by_key(|d| axis(d).unwrap_or(plan.axes.len()));
+    differing
+}
+
+fn told_apart(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
+    let of = |arm: &Arm| {
+        arm.members
+            .first()
+            .map_or(&[][..], |&m| runs[m].settings.as_slice())
+    };
     let settings: Vec<BTreeMap<&str, &str>> = arms
         .iter()
         .map(|arm| {
-            runs[arm.members[0]]
-                .settings
+            of(arm)
                 .iter()
                 .map(|(k, v)| (k.as_str(), v.as_str()))
                 .collect()
@@ -103,7 +205,7 @@ pub fn differences(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
     let mut seen = BTreeSet::new();
     let mut differing: Vec<Difference> = Vec::new();
     for arm in arms {
-        for (key, _) in &runs[arm.members[0]].settings {
+        for (key, _) in of(arm) {
             if identifies(key) || !seen.insert(key.as_str()) {
                 continue;
             }
@@ -111,7 +213,13 @@ pub fn differences(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
                 .iter()
                 .map(|s| s.get(key.as_str()).copied())
                 .collect();
-            if values.iter().any(|v| *v != values[0]) {
+            let mut told = values
+                .iter()
+                .zip(arms)
+                .filter(|(_, arm)| !arm.members.is_empty())
+                .map(|(v, _)| v);
+            let first = told.next();
+            if told.any(|v| Some(v) != first) {
                 let values = values.into_iter().map(|v| v.map(str::to_string)).collect();
                 differing.push(Difference {
                     key: key.clone(),
@@ -144,7 +252,7 @@ pub fn shortest(key: &str, all: &[String]) -> String {
 }
 
 /// `A` … `Z`, `AA`, `AB` …
-fn letters(mut n: usize) -> String {
+pub fn letters(mut n: usize) -> String {
     let mut text = Vec::new();
     loop {
         text.push(b'A' + (n % 26) as u8);

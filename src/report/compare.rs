@@ -1,60 +1,36 @@
-//! What a comparison finds: for each arm its best and final values over seeds, its speed, and its difference
-//! from the first arm.
+//! What a comparison finds: for each arm its best and final values over seeds, how fast it learns, its speed, how many
+//! of its runs ended badly, and its difference from the first arm.
 //!
 //! "Best" is the best evaluation of a run, the one whose checkpoint is kept; it is a minimum (or maximum) over
 //! evaluations and so slightly flattering to runs that were evaluated more often. "Final" is the last one. A run whose
 //! last loss is not a number has no final value and counts as diverged. Differences pair runs of the same seed, and
 //! their p values are corrected together for all arms ([`crate::report::statistics::compare`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::error::{Error, Result, suggestion};
+use crate::error::{Error, Result};
 use crate::report::arms::{self, Arm, Difference};
 use crate::report::journal::Point;
+use crate::report::learning::{Learning, Yardstick};
+use crate::report::metrics::{self, better, more_is_better};
 use crate::report::notes::notes;
 use crate::report::run::Run;
-use crate::report::statistics::Direction;
+use crate::report::selection::Selection;
 use crate::report::statistics::compare::{Contrast, Plan, compare_arms};
+use crate::report::statistics::rates::Rate;
 use crate::report::statistics::summary::{Summary, summarize};
+use crate::report::sweep::SweepPlan;
 
-/// Metrics that stand in the table when evaluations have them, in this order.
-pub const SHOWN: [&str; 17] = [
-    "loss",
-    "perplexity",
-    "bits_per_byte",
-    "accuracy",
-    "exact_match",
-    "top5_accuracy",
-    "f1",
-    "mcc",
-    "bleu",
-    "chrf",
-    "ter",
-    "rouge_1",
-    "rouge_2",
-    "rouge_l",
-    "mlm_accuracy",
-    "nsp_accuracy",
-    "sop_accuracy",
-];
-/// Numbers of a journal line that measure the run, not the model.
-const TIMING: [&str; 4] = ["elapsed_s", "items_per_s", "items", "memory_mb"];
 /// What to compare.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The metric of the columns "best" and "final", of the differences and of the curves.
-    pub metric: String,
+    /// The metric of the columns "best" and "final", of the differences and of the curves; the sweep's, or `loss`,
+    /// when absent.
+    pub metric: Option<String>,
     /// Every run is an arm of its own.
     pub each: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            metric: "loss".into(),
-            each: false,
-        }
-    }
+    /// The value that runs are timed to; the first arm's mean final value when absent.
+    pub reach: Option<f64>,
 }
 
 /// Runs, grouped and summarised.
@@ -64,18 +40,22 @@ pub struct Comparison {
     pub metric: String,
     /// The split it is measured on: `valid` where there is one, else `test` or `train`.
     pub split: &'static str,
-    /// All runs, in the order given.
+    /// All runs, in the order given; of a sweep, those that were begun, arm by arm.
     pub runs: Vec<Run>,
     /// Best and last value of each run.
     pub outcomes: Vec<Outcome>,
-    /// Runs grouped by their settings.
+    /// Runs grouped by their settings, or by the sweep's plan.
     pub arms: Vec<Arm>,
     /// What each arm reached.
     pub results: Vec<Results>,
+    /// What learning is measured by.
+    pub yardstick: Yardstick,
     /// The settings in which arms differ.
     pub differing: Vec<Difference>,
     /// Other metrics of the evaluations, in the order they are shown.
     pub metrics: Vec<String>,
+    /// The sweep that was compared.
+    pub sweep: Option<SweepPlan>,
     /// What a reader should know before trusting the numbers.
     pub notes: Vec<String>,
 }
@@ -102,6 +82,10 @@ pub struct Results {
     pub last: Option<Summary>,
     /// Other metrics at the best evaluation.
     pub metrics: BTreeMap<String, Summary>,
+    /// How fast it learns.
+    pub learning: Learning,
+    /// Runs that diverged, of those that were begun.
+    pub diverged: Rate,
     /// Items per second.
     pub items_per_s: Option<Summary>,
     /// Wall time in seconds.
@@ -114,27 +98,6 @@ pub struct Results {
 
 /// The level of intervals of means and differences.
 pub const LEVEL: f64 = 0.95;
-
-/// Whether more of a metric is better; anything unknown is taken for a loss.
-pub fn more_is_better(metric: &str) -> bool {
-    const MORE: [&str; 13] = [
-        "accuracy",
-        "exact_match",
-        "bleu",
-        "chrf",
-        "rouge_1",
-        "rouge_2",
-        "rouge_l",
-        "mcc",
-        "f1",
-        "precision",
-        "recall",
-        "items_per_s",
-        "mfu",
-    ];
-    MORE.iter()
-        .any(|m| metric == *m || metric.ends_with(&format!("_{m}")))
-}
 
 impl Comparison {
     /// The best `n` arms by their best value, in the table's order.
@@ -155,88 +118,73 @@ impl Comparison {
         order.sort_unstable();
         order
     }
+
+    /// The runs of an arm's curves.
+    pub fn drawn(&self, arm: usize) -> Vec<&Run> {
+        let members = self.arms[arm].drawn().iter();
+        members.map(|&m| &self.runs[m]).collect()
+    }
 }
 
 /// Groups and summarises runs. The metric must be one that some run has.
 ///
 /// # Errors
-/// A metric that no run has; the message names those that are there.
-pub fn compare(runs: Vec<Run>, options: &Options) -> Result<Comparison> {
-    let metric = &options.metric;
-    let split = split_of(metric, &runs)?;
-    let arms = arms::group(&runs, options.each);
-    let differing = arms::differences(&runs, &arms);
-    let metrics = other_metrics(metric, split, &runs);
+/// A metric that no run has; the message names those that are there. A sweep of which no run was begun, or with
+/// `each`.
+pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Comparison> {
+    let Selection { runs, sweep } = selection.into();
+    if let Some(value) = options.reach.filter(|value| !value.is_finite()) {
+        return Err(Error::usage(format!(
+            "--reach: {value} is no value to reach"
+        )));
+    }
+    let (sweep, arms) = match sweep {
+        Some((folder, arms)) => {
+            arms::comparable(&folder, &runs, options.each)?;
+            (Some(folder.plan), arms)
+        }
+        None => (None, arms::group(&runs, options.each)),
+    };
+    let planned = sweep.as_ref().map(|plan| plan.metric.as_str());
+    let asked = options.metric.as_deref().or(planned).unwrap_or("loss");
+    let (split, metric) = metrics::resolve(asked, &runs)?;
+    let others = metrics::others(&metric, split, &runs);
     let outcomes: Vec<Outcome> = runs
         .iter()
-        .map(|run| outcome(run, split, metric, &metrics))
+        .map(|run| outcome(run, split, &metric, &others))
         .collect();
+    let baseline = summarize(finals(&arms[..1.min(arms.len())], &outcomes), LEVEL);
+    let target = options.reach.or(baseline.map(|s| s.mean));
+    let yardstick = Yardstick::over(&runs, &arms, (split, &metric), target);
     let mut results: Vec<Results> = arms
         .iter()
-        .map(|arm| results(arm, &runs, &outcomes, &metrics))
+        .map(|arm| results(arm, &runs, &outcomes, &others, &yardstick))
         .collect();
-    let against = |pick| contrasts(metric, &arms, &runs, &outcomes, pick);
+    let against = |pick| contrasts(&metric, &arms, &runs, &outcomes, pick);
     let best = against(|o| o.best.map(|b| b.1));
     let last = against(|o| o.last.map(|l| l.1));
     for (result, (best, last)) in results.iter_mut().skip(1).zip(best.into_iter().zip(last)) {
         (result.best_gap, result.last_gap) = (Some(best), Some(last));
     }
-    let notes = notes(&runs, &arms, &results);
     Ok(Comparison {
-        metric: metric.clone(),
+        notes: notes(&runs, &arms, &results),
+        differing: arms::differences(&runs, &arms, sweep.as_ref()),
+        metric,
         split,
         runs,
         outcomes,
         arms,
         results,
-        differing,
-        metrics,
-        notes,
+        yardstick,
+        metrics: others,
+        sweep,
     })
 }
 
-/// The first split on which any run has the metric.
-fn split_of(metric: &str, runs: &[Run]) -> Result<&'static str> {
-    const SPLITS: [&str; 3] = ["valid", "test", "train"];
-    let scored = |run: &Run, split: &str| {
-        run.scores
-            .get(split)
-            .is_some_and(|s| s.contains_key(metric))
-    };
-    let has = |split: &&str| {
-        runs.iter()
-            .any(|r| !r.series(split, metric).is_empty() || scored(r, split))
-    };
-    match SPLITS.into_iter().find(|split| has(split)) {
-        Some(split) => Ok(split),
-        None if metric == "loss" => Ok("valid"),
-        None => {
-            let known: BTreeSet<&str> = runs
-                .iter()
-                .flat_map(|r| SPLITS.into_iter().flat_map(|s| r.journal.metrics(s)))
-                .collect();
-            Err(Error::usage(format!(
-                "--metric: no run has `{metric}`{}",
-                suggestion(metric, known)
-            )))
-        }
-    }
-}
-
-/// The other metrics on the split: the usual ones first, then the rest by name.
-fn other_metrics(metric: &str, split: &str, runs: &[Run]) -> Vec<String> {
-    let journal = runs.iter().flat_map(|r| r.journal.metrics(split));
-    let scores = runs
-        .iter()
-        .filter_map(|r| r.scores.get(split))
-        .flat_map(|s| s.keys().map(String::as_str));
-    let mut found: Vec<&str> = journal
-        .chain(scores)
-        .filter(|m| *m != metric && !TIMING.contains(m))
-        .collect();
-    found.sort_by_key(|m| (SHOWN.iter().position(|s| s == m).unwrap_or(SHOWN.len()), *m));
-    found.dedup();
-    found.into_iter().map(str::to_string).collect()
+/// The final values of the runs that count.
+fn finals(arms: &[Arm], outcomes: &[Outcome]) -> impl Iterator<Item = f64> {
+    let counted = arms.iter().flat_map(|arm| &arm.counted);
+    counted.filter_map(|&m| Some(outcomes[m].last?.1))
 }
 
 fn outcome(run: &Run, split: &str, metric: &str, others: &[String]) -> Outcome {
@@ -273,7 +221,13 @@ fn outcome(run: &Run, split: &str, metric: &str, others: &[String]) -> Outcome {
     }
 }
 
-fn results(arm: &Arm, runs: &[Run], outcomes: &[Outcome], metrics: &[String]) -> Results {
+fn results(
+    arm: &Arm,
+    runs: &[Run],
+    outcomes: &[Outcome],
+    metrics: &[String],
+    yardstick: &Yardstick,
+) -> Results {
     let members = || arm.counted.iter().map(|&m| &runs[m]);
     let reached = || arm.counted.iter().map(|&m| &outcomes[m]);
     let metric = |m: &String| {
@@ -282,12 +236,18 @@ fn results(arm: &Arm, runs: &[Run], outcomes: &[Outcome], metrics: &[String]) ->
             summarize(reached().filter_map(|o| o.metrics.get(m).copied()), LEVEL)?,
         ))
     };
+    let begun = arm.members.iter().map(|&m| &runs[m]);
     Results {
         best: summarize(reached().filter_map(|o| Some(o.best?.1)), LEVEL),
         best_step: summarize(reached().filter_map(|o| Some(o.best?.0? as f64)), LEVEL)
             .map(|s| s.mean),
         last: summarize(reached().filter_map(|o| Some(o.last?.1)), LEVEL),
         metrics: metrics.iter().filter_map(metric).collect(),
+        learning: yardstick.learning(members()),
+        diverged: Rate {
+            events: begun.filter(|run| run.diverged().is_some()).count(),
+            n: arm.members.len(),
+        },
         items_per_s: summarize(members().filter_map(Run::items_per_s), LEVEL),
         elapsed_s: summarize(members().filter_map(Run::elapsed_s), LEVEL),
         best_gap: None,
@@ -320,10 +280,7 @@ fn contrasts(
     let others: Vec<&[(String, f64)]> = others.iter().map(Vec::as_slice).collect();
     let plan = Plan {
         alpha: 1.0 - LEVEL,
-        better: match more_is_better(metric) {
-            true => Direction::Higher,
-            false => Direction::Lower,
-        },
+        better: better(metric),
     };
     compare_arms(baseline, &others, plan)
 }

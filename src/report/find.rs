@@ -4,9 +4,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Fault, nearest};
+use crate::report::sweep::SweepFolder;
 
 /// Where runs lie when nothing else is said.
 const RUNS: &str = "checkpoints";
+/// Where sweeps lie besides.
+const SWEEPS: &str = "sweeps";
+
+/// The folder of a sweep: the path itself, or a bare name in `checkpoints/` or `sweeps/`; none when there is no plan.
+pub fn locate_sweep(path: &Path) -> Option<PathBuf> {
+    let bare = path.components().count() == 1 && path.is_relative();
+    let named = [RUNS, SWEEPS].map(|folder| Path::new(folder).join(path));
+    let named = named.into_iter().filter(|_| bare);
+    std::iter::once(path.to_path_buf())
+        .chain(named)
+        .find(|folder| SweepFolder::is_one(folder))
+}
+
 /// The folder itself, or `checkpoints/NAME` for a bare name.
 pub fn locate(path: &Path) -> PathBuf {
     let named = Path::new(RUNS).join(path);

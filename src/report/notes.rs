@@ -6,7 +6,7 @@ use crate::report::arms::Arm;
 use crate::report::compare::{LEVEL, Results};
 use crate::report::run::Run;
 use crate::report::statistics::Interval;
-use crate::report::statistics::rates::{Rate, compare_rates};
+use crate::report::statistics::rates::compare_rates;
 use crate::report::terminal::p_value;
 
 /// What `machine.json` says that makes speeds incomparable.
@@ -14,28 +14,21 @@ const MACHINE: [&str; 3] = ["cpu", "cores", "device"];
 /// What it says of the program.
 const PROGRAM: [&str; 2] = ["version", "commit"];
 
+/// Runs that are named as not done, at most; a page and a table of runs have them all.
+const NAMED: usize = 12;
+
 /// Runs that are not done, lines that were not read, evaluations and machines that do not compare.
 pub fn notes(runs: &[Run], arms: &[Arm], results: &[Results]) -> Vec<String> {
-    let mut notes = Vec::new();
-    for (arm, i) in arms
-        .iter()
-        .flat_map(|arm| arm.members.iter().map(move |&i| (arm, i)))
-    {
-        let (run, at) = (&runs[i], format!("{} ({})", arm.id, runs[i].path.display()));
-        let out = if arm.counted.contains(&i) {
-            ""
-        } else {
-            "; left out of means and curves"
-        };
-        if run.state() != "done" && (run.steps.is_some() || !run.done()) {
-            notes.push(format!("{at}: {}{out}", run.state()));
-        }
-        if run.journal.unreadable > 0 {
-            let n = run.journal.unreadable;
-            notes.push(format!(
-                "{at}: {n} unreadable line(s) of metrics.jsonl were skipped"
-            ));
-        }
+    let mut notes = undone(runs, arms);
+    if let Some(more) = notes.len().checked_sub(NAMED + 1).map(|n| n + 1) {
+        notes.truncate(NAMED);
+        notes.push(format!("{more} more runs are not done"));
+    }
+    for run in runs.iter().filter(|run| run.journal.unreadable > 0) {
+        let (n, at) = (run.journal.unreadable, &run.title);
+        notes.push(format!(
+            "{at}: {n} unreadable line(s) of metrics.jsonl were skipped"
+        ));
     }
     if runs.iter().any(|r| {
         r.settings
@@ -46,7 +39,7 @@ pub fn notes(runs: &[Run], arms: &[Arm], results: &[Results]) -> Vec<String> {
         notes.push(note.into());
     }
     notes.extend(machines(runs));
-    notes.extend(divergence(runs, arms));
+    notes.extend(divergence(arms, results));
     let tests = results
         .iter()
         .filter(|r| r.last_gap.as_ref().is_some_and(|g| g.p.is_some()));
@@ -59,39 +52,55 @@ pub fn notes(runs: &[Run], arms: &[Arm], results: &[Results]) -> Vec<String> {
     notes
 }
 
-/// How often the runs of each arm diverged, when some did, with Wilson's interval and Fisher's exact test against
+/// Every run that is not done and every planned one that was not begun, with what became of it.
+fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for arm in arms {
+        for &i in &arm.members {
+            let (run, state) = (&runs[i], runs[i].state());
+            let out = match arm.counted.as_slice() {
+                [] => "; left out of means",
+                counted if counted.contains(&i) => "",
+                _ => "; left out of means and curves",
+            };
+            if state != "done" && (run.steps.is_some() || !run.done()) {
+                notes.push(format!("{} ({}): {state}{out}", arm.id, run.title));
+            }
+        }
+        for absent in &arm.absent {
+            let (id, label, seed) = (&arm.id, &arm.label, absent.seed);
+            notes.push(format!("{id} ({label}, seed {seed}): {}", absent.state()));
+        }
+    }
+    notes
+}
+
+/// How often the runs of an arm diverged, where some did, with Wilson's interval and Fisher's exact test against
 /// the first arm.
-fn divergence(runs: &[Run], arms: &[Arm]) -> Vec<String> {
-    let rate = |arm: &Arm| Rate {
-        events: arm
-            .members
-            .iter()
-            .filter(|&&m| runs[m].diverged().is_some())
-            .count(),
-        n: arm.members.len(),
-    };
+fn divergence(arms: &[Arm], results: &[Results]) -> Vec<String> {
     let several = arms.iter().any(|arm| arm.members.len() > 1);
-    if !several || arms.iter().all(|arm| rate(arm).events == 0) {
+    if !several || results.iter().all(|r| r.diverged.events == 0) {
         return Vec::new();
     }
     let percent = |share: f64| (100.0 * share).round();
-    let note = |(i, arm): (usize, &Arm)| {
-        let rate_of = rate(arm);
-        let Interval { low, high } = rate_of.wilson(LEVEL)?;
-        let against = compare_rates(rate(&arms[0]), rate_of).filter(|_| i > 0);
+    let note = |(i, (arm, result)): (usize, (&Arm, &Results))| {
+        let rate = Some(result.diverged).filter(|rate| rate.events > 0)?;
+        let Interval { low, high } = rate.wilson(LEVEL)?;
+        let against = compare_rates(results[0].diverged, rate).filter(|_| i > 0);
         let p = against.map_or(String::new(), |c| {
             format!("; p {} against {}", p_value(c.p), arms[0].id)
         });
         Some(format!(
             "{}: {} of {} runs diverged, 95 % interval {} to {} %{p}",
             arm.id,
-            rate_of.events,
-            rate_of.n,
+            rate.events,
+            rate.n,
             percent(low),
             percent(high)
         ))
     };
-    arms.iter().enumerate().filter_map(note).collect()
+    let notes = arms.iter().zip(results).enumerate().filter_map(note);
+    notes.collect()
 }
 
 /// Where runs were not made on one machine by one program.

@@ -132,7 +132,7 @@ fn traces(c: &Comparison) -> Vec<Trace> {
     let trace = |(n, i): (usize, usize)| {
         let arm = &c.arms[i];
         let letter = Some(arm.id.as_str()).filter(|id| id.len() == 1);
-        let runs: Vec<_> = arm.counted.iter().map(|&m| &c.runs[m]).collect();
+        let runs: Vec<_> = arm.drawn().iter().map(|&m| &c.runs[m]).collect();
         let points = curve(&runs, c.split, &c.metric, POINTS)
             .iter()
             .map(|b| (b.step as f64, b.mean))

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use crate::error::{Error, Fault, Result};
 use crate::report::find::{locate, not_a_run};
 use crate::report::journal::{Journal, Point};
+use crate::report::sweep::{EndState, Ending};
 
 /// Samples shown of a run: the newest ones.
 const SAMPLES: usize = 4;
@@ -22,6 +23,10 @@ const SAMPLES_TAIL: u64 = 64 * 1024;
 pub struct Run {
     /// The folder, as the user named it.
     pub path: PathBuf,
+    /// What reports call it: its path, or for a cell of a sweep its path within the sweep.
+    pub title: String,
+    /// How the sweep that it belongs to says it ended.
+    pub ending: Option<Ending>,
     /// `name` of the experiment, else the folder's name.
     pub name: String,
     /// `seed` of the experiment.
@@ -46,8 +51,24 @@ impl Run {
         self.journal.series(split, metric)
     }
 
-    /// The step at which the loss stopped being a number and never was one again.
+    /// The step at which the loss stopped being a number and never was one again; the last step where the sweep
+    /// says that it diverged and the journal does not.
     pub fn diverged(&self) -> Option<u64> {
+        let told = self.ended(EndState::Diverged);
+        self.lost().or(told.then_some(self.journal.last_step))
+    }
+
+    /// Whether the sweep says that it ended like this.
+    fn ended(&self, state: EndState) -> bool {
+        self.ending.as_ref().is_some_and(|e| e.state == state)
+    }
+
+    /// Whether it ended with an error.
+    pub fn failed(&self) -> bool {
+        self.ended(EndState::Failed)
+    }
+
+    fn lost(&self) -> Option<u64> {
         ["train", "valid"]
             .iter()
             .filter_map(|split| {
@@ -68,10 +89,13 @@ impl Run {
         patient && short && self.scores.contains_key("valid")
     }
 
-    /// How far the run came: `done`, `stopped early at step 700`, `step 200 of 1000`, `diverged at step 300`, and
-    /// whether it was never evaluated.
+    /// How far the run came: `done`, `stopped early at step 700`, `step 200 of 1000`, `diverged at step 300`,
+    /// `failed at step 100: reason`, and whether it was never evaluated.
     pub fn state(&self) -> String {
         let step = self.journal.last_step;
+        if let Some(ending) = self.ending.as_ref().filter(|_| self.failed()) {
+            return format!("failed at step {step}: {}", ending.reason);
+        }
         let mut state = match (self.diverged(), self.steps) {
             (Some(at), _) => format!("diverged at step {at}"),
             (None, Some(_)) if self.stopped_early() => format!("stopped early at step {step}"),
@@ -88,7 +112,7 @@ impl Run {
     /// Whether the run came to its end, and with a loss that is a number.
     pub fn done(&self) -> bool {
         let whole = self.steps.is_none_or(|of| self.journal.last_step >= of);
-        self.diverged().is_none() && (whole || self.stopped_early())
+        self.diverged().is_none() && !self.failed() && (whole || self.stopped_early())
     }
 
     /// Items (tokens or images) per second: the median over the journal, which a pause does not move.
@@ -101,6 +125,12 @@ impl Run {
         rates.retain(|r| r.is_finite());
         rates.sort_by(f64::total_cmp);
         rates.get(rates.len() / 2).copied()
+    }
+
+    /// Items (tokens or images) that the run has seen.
+    pub fn items(&self) -> Option<f64> {
+        let last = self.series("train", "items").last()?;
+        Some(last.value).filter(|n| n.is_finite())
     }
 
     /// Wall time of the run in seconds.
@@ -176,6 +206,8 @@ pub fn read(path: &Path) -> Result<Run> {
         machine: machine(&folder.join("machine.json"))?,
         samples: samples(&folder.join("samples.jsonl"))?,
         settings,
+        title: folder.display().to_string(),
+        ending: None,
         path: folder,
     })
 }

@@ -1,10 +1,18 @@
 //! The table of a comparison, once, for the terminal, Markdown and HTML.
 
-use crate::report::compare::{Comparison, LEVEL, Results, SHOWN};
+use crate::report::compare::{Comparison, LEVEL, Results};
+use crate::report::metrics::SHOWN;
 use crate::report::run::Run;
-use crate::report::statistics::compare::{Contrast, Verdict};
-use crate::report::statistics::summary::{Summary, summarize};
-use crate::report::terminal::{count, duration, mean_sd, number, p_value, shortened, signed};
+use crate::report::statistics::compare::Contrast;
+use crate::report::statistics::summary::summarize;
+use crate::report::terminal::{count, number, shortened};
+
+mod cells;
+
+use cells::{
+    bootstrapped, difference, effect, p_cell, rate, seeds, setting, share, share_with_interval,
+    state, steps, summary, time, verdict,
+};
 
 /// Longest name or setting in a terminal cell, in columns.
 const CELL: usize = 28;
@@ -43,6 +51,12 @@ impl Sheet {
             .for_each(|(row, cell)| row.push(cell));
     }
 
+    /// Whether every cell of a column has a number or nothing.
+    pub fn numeric(&self, column: usize) -> bool {
+        let mut cells = self.rows.iter().map(|row| &row[column]);
+        cells.all(|cell| cell.value.is_some() || cell.text.is_empty())
+    }
+
     /// Header and cells as text, long names shortened when `short`.
     pub fn text(&self, short: bool) -> Vec<Vec<String>> {
         let cell = |text: &str| match (text.is_empty(), short) {
@@ -63,17 +77,33 @@ impl Sheet {
     }
 }
 
+/// How much a table tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// What fits a terminal: settings, best and final values, the difference of the final ones.
+    Brief,
+    /// What a paper prints: the arms, their final values and the differences.
+    Paper,
+    /// Everything but the settings, for a page that has a table of them.
+    Full,
+}
+
 /// Builds the table: arm, differing settings, progress, results, differences from the first arm, speed.
 pub fn sheet(c: &Comparison) -> Sheet {
-    build(c, true)
+    build(c, Detail::Brief)
 }
 
-/// The same without the settings, for a page that has a table of them.
+/// The table of a paper.
+pub fn for_paper(c: &Comparison) -> Sheet {
+    build(c, Detail::Paper)
+}
+
+/// All columns but the settings.
 pub fn without_settings(c: &Comparison) -> Sheet {
-    build(c, false)
+    build(c, Detail::Full)
 }
 
-fn build(c: &Comparison, settings: bool) -> Sheet {
+fn build(c: &Comparison, detail: Detail) -> Sheet {
     let mut sheet = Sheet {
         columns: Vec::new(),
         rows: vec![Vec::new(); c.arms.len()],
@@ -83,11 +113,10 @@ fn build(c: &Comparison, settings: bool) -> Sheet {
         value: None,
     };
     let runs = |members: &[usize]| members.iter().map(|&m| &c.runs[m]).collect::<Vec<&Run>>();
-    sheet.add(
-        "",
-        "the arm's mark in the curves",
-        c.arms.iter().map(|a| text(&a.id)).collect(),
-    );
+    if detail != Detail::Paper {
+        let marks = c.arms.iter().map(|a| text(&a.id)).collect();
+        sheet.add("", "the arm's mark in the curves", marks);
+    }
     sheet.add(
         "arm",
         "runs that differ only in their seed",
@@ -96,7 +125,7 @@ fn build(c: &Comparison, settings: bool) -> Sheet {
     let telling = c
         .differing
         .iter()
-        .filter(|d| settings && d.key != "train.steps");
+        .filter(|d| detail != Detail::Full && d.key != "train.steps");
     for difference in telling.take(SETTINGS) {
         let cells = difference
             .values
@@ -105,76 +134,154 @@ fn build(c: &Comparison, settings: bool) -> Sheet {
             .collect();
         sheet.add(&difference.short, &difference.key, cells);
     }
-    if c.arms.iter().any(|a| a.members.len() > 1) {
+    let several = c.arms.iter().any(|a| a.members.len() > 1);
+    if several && detail == Detail::Paper {
+        let cells = c.arms.iter().map(|a| Cell {
+            text: a.counted.len().to_string(),
+            value: Some(a.counted.len() as f64),
+        });
+        sheet.add("n", "runs that count", cells.collect());
+    } else if several {
         let cells = c.arms.iter().map(|a| seeds(&runs(&a.members))).collect();
         sheet.add("runs", "number of runs and their seeds", cells);
     }
-    sheet.add(
-        "steps",
-        "optimizer steps done",
-        c.arms.iter().map(|a| steps(&runs(&a.members))).collect(),
-    );
-    results(&mut sheet, c);
-    let states = c.arms.iter().map(|a| state(&runs(&a.members)));
-    if c.runs.iter().any(|run| run.state() != "done") {
+    if detail != Detail::Paper {
+        let cells = c.arms.iter().map(|a| steps(&runs(&a.members)));
+        sheet.add("steps", "optimizer steps done", cells.collect());
+    }
+    values(&mut sheet, c, detail);
+    differences(&mut sheet, c, detail);
+    if detail == Detail::Full {
+        learning(&mut sheet, c);
+    }
+    others(&mut sheet, c);
+    if detail != Detail::Paper {
+        speed(&mut sheet, c);
+    }
+    let states = c.arms.iter().map(|a| state(a, &c.runs));
+    let whole = c.arms.iter().all(|a| a.absent.is_empty());
+    if !whole || c.runs.iter().any(|run| run.state() != "done") {
         sheet.add("state", "how far the runs came", states.collect());
     }
     sheet
 }
 
-fn results(sheet: &mut Sheet, c: &Comparison) {
+/// A cell of each arm.
+fn each(c: &Comparison, cell: impl Fn(&Results) -> Cell) -> Vec<Cell> {
+    c.results.iter().map(cell).collect()
+}
+
+/// Best and final values.
+fn values(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
     let name = format!("{} {}", c.split, c.metric);
-    let base = &c.arms[0].id;
-    let each = |cell: &dyn Fn(&Results) -> Cell| c.results.iter().map(cell).collect::<Vec<Cell>>();
-    sheet.add(
-        format!("best {name}"),
-        "mean ± sd over runs",
-        each(&|r| summary(r.best.as_ref())),
-    );
-    let at = |step: f64| Cell {
-        text: count(step.round() as u64),
-        value: Some(step),
-    };
-    sheet.add(
-        "at step",
-        "step of the best value, mean over runs",
-        each(&|r| r.best_step.map(at).unwrap_or_default()),
-    );
+    let over = "mean ± sd over runs";
+    if detail != Detail::Paper {
+        let best = each(c, |r| summary(r.best.as_ref()));
+        sheet.add(format!("best {name}"), over, best);
+    }
+    if detail == Detail::Full {
+        let at = |step: f64| Cell {
+            text: count(step.round() as u64),
+            value: Some(step),
+        };
+        sheet.add(
+            "at step",
+            "step of the best value, mean over runs",
+            each(c, |r| r.best_step.map(at).unwrap_or_default()),
+        );
+    }
     sheet.add(
         format!("final {name}"),
-        "mean ± sd over runs",
-        each(&|r| summary(r.last.as_ref())),
+        over,
+        each(c, |r| summary(r.last.as_ref())),
     );
+    if detail == Detail::Full && c.results.iter().any(|r| r.last.is_some_and(|s| s.n > 1)) {
+        let median = |r: &Results| {
+            r.last.map_or_else(Cell::default, |s| Cell {
+                text: number(s.median),
+                value: Some(s.median),
+            })
+        };
+        sheet.add("median", "median of the final values", each(c, median));
+    }
+}
+
+/// Differences from the first arm, with what can be said of them.
+fn differences(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
     type Pick = fn(&Results) -> Option<&Contrast>;
     let gaps: [(&str, Pick); 2] = [
         ("best", |r| r.best_gap.as_ref()),
         ("final", |r| r.last_gap.as_ref()),
     ];
-    for (which, pick) in gaps {
+    let base = &c.arms[0].id;
+    for (which, pick) in &gaps[usize::from(detail != Detail::Full)..] {
         let gap = format!(
-            "{which} {name} minus that of arm {base}, with its t interval: paired where two seeds pair"
+            "{which} {} {} minus that of arm {base}, with its t interval: paired where two seeds pair",
+            c.split, c.metric
         );
         let p = format!("two-sided t test of Δ {which}, corrected for all arms (Holm 1979)");
         let title = format!("Δ {which} [95 %]");
-        sheet.add(title, gap, each(&|r| difference(pick(r))));
-        sheet.add("p", p, each(&|r| p_cell(pick(r))));
+        sheet.add(title, gap, each(c, |r| difference(pick(r))));
+        sheet.add("p", p, each(c, |r| p_cell(pick(r))));
     }
     let last = |r: &Results| r.last_gap.clone();
+    if detail == Detail::Full {
+        sheet.add(
+            "bootstrap [95 %]",
+            "BCa bootstrap interval of Δ final over paired seeds; too short for few seeds",
+            each(c, |r| bootstrapped(r.last_gap.as_ref())),
+        );
+    }
     sheet.add(
         "effect",
         "Δ final in standard deviations of the differences, corrected for small samples (Hedges' g)",
-        each(&|r| last(r).and_then(|g| g.effect()).map_or_else(Cell::default, effect)),
+        each(c, |r| last(r).and_then(|g| g.effect()).map_or_else(Cell::default, effect)),
     );
     sheet.add(
         "verdict",
         "by p of Δ final at 0.05; how many seeds would settle what is open, if the effect is the seen one",
-        each(&|r| last(r).map_or_else(Cell::default, |g| verdict(&g))),
+        each(c, |r| last(r).map_or_else(Cell::default, |g| verdict(&g))),
     );
+}
+
+/// How fast the arms learn, and how often they diverge.
+fn learning(sheet: &mut Sheet, c: &Comparison) {
+    if let Some((low, high)) = c.yardstick.range {
+        let hint = format!(
+            "area under the curve from step {low} to {high}, the steps that all runs have, divided by its width"
+        );
+        sheet.add(
+            "mean height",
+            hint,
+            each(c, |r| summary(r.learning.area.as_ref())),
+        );
+    }
+    if let Some(target) = c.yardstick.target {
+        let title = format!("steps to {}", number(target));
+        let hint = "steps until the value is first reached, over the runs that did";
+        sheet.add(title, hint, each(c, |r| rate(r.learning.reach.as_ref())));
+        sheet.add(
+            "reached",
+            "runs that reached it",
+            each(c, |r| share(r.learning.reached)),
+        );
+    }
+    if c.results.iter().any(|r| r.diverged.events > 0) {
+        sheet.add(
+            "diverged",
+            "runs whose loss stopped being a number, with Wilson's interval",
+            each(c, |r| share_with_interval(r.diverged)),
+        );
+    }
+}
+
+/// Other metrics, scores on other splits.
+fn others(sheet: &mut Sheet, c: &Comparison) {
     for metric in c.metrics.iter().filter(|m| SHOWN.contains(&m.as_str())) {
         sheet.add(
             metric,
             format!("{} {metric} at the best step", c.split),
-            each(&|r| summary(r.metrics.get(metric))),
+            each(c, |r| summary(r.metrics.get(metric))),
         );
     }
     for (split, metric) in tested(c) {
@@ -188,15 +295,18 @@ fn results(sheet: &mut Sheet, c: &Comparison) {
             .collect();
         sheet.add(format!("{split} {metric}"), "from scores.json", cells);
     }
+}
+
+fn speed(sheet: &mut Sheet, c: &Comparison) {
     sheet.add(
         "items/s",
         "tokens or images a second, median over each run",
-        each(&|r| rate(r.items_per_s.as_ref())),
+        each(c, |r| rate(r.items_per_s.as_ref())),
     );
     sheet.add(
         "time",
         "wall time, mean over runs",
-        each(&|r| time(r.elapsed_s.as_ref())),
+        each(c, |r| time(r.elapsed_s.as_ref())),
     );
 }
 
@@ -213,138 +323,4 @@ fn tested(c: &Comparison) -> Vec<(&str, &str)> {
     all.sort_by_key(|(split, metric)| (*split, *metric != c.metric, *metric));
     all.dedup();
     all
-}
-
-fn setting(value: Option<&str>) -> Cell {
-    let text = value.unwrap_or_default();
-    Cell {
-        text: text.to_string(),
-        value: text.parse().ok(),
-    }
-}
-
-/// `3 (1, 2, 3)`: the number of runs and their seeds, or `8 (1 … 8)`.
-fn seeds(runs: &[&Run]) -> Cell {
-    let n = runs.len();
-    let seeds: Vec<&str> = runs.iter().filter_map(|r| r.seed.as_deref()).collect();
-    let list = match seeds.as_slice() {
-        [] => String::new(),
-        [first, .., last] if seeds.len() > 5 => format!(" ({first} … {last})"),
-        few => format!(" ({})", few.join(", ")),
-    };
-    Cell {
-        text: format!("{n}{list}"),
-        value: Some(n as f64),
-    }
-}
-
-fn steps(runs: &[&Run]) -> Cell {
-    let done = || runs.iter().map(|r| r.journal.last_step);
-    let (least, most) = (done().min().unwrap_or(0), done().max().unwrap_or(0));
-    let text = if least == most {
-        count(most)
-    } else {
-        format!("{}–{}", count(least), count(most))
-    };
-    Cell {
-        text,
-        value: Some(most as f64),
-    }
-}
-
-/// The state of a single run, or how many runs of an arm are not done.
-fn state(runs: &[&Run]) -> Cell {
-    let open: Vec<String> = runs
-        .iter()
-        .map(|r| r.state())
-        .filter(|s| s != "done")
-        .collect();
-    let text = match open.as_slice() {
-        [] => "done".into(),
-        [one] if runs.len() == 1 => one.clone(),
-        some => {
-            let diverged = some.iter().filter(|s| s.starts_with("diverged")).count();
-            let parts = [(diverged, "diverged"), (some.len() - diverged, "not done")];
-            let parts: Vec<String> = parts
-                .iter()
-                .filter(|(n, _)| *n > 0)
-                .map(|(n, what)| format!("{n} of {} {what}", runs.len()))
-                .collect();
-            parts.join(", ")
-        }
-    };
-    Cell { text, value: None }
-}
-
-fn summary(s: Option<&Summary>) -> Cell {
-    s.map_or_else(Cell::default, |s| Cell {
-        text: mean_sd(s.mean, s.sd),
-        value: Some(s.mean),
-    })
-}
-
-fn rate(s: Option<&Summary>) -> Cell {
-    s.map_or_else(Cell::default, |s| Cell {
-        text: number(s.mean),
-        value: Some(s.mean),
-    })
-}
-
-fn time(s: Option<&Summary>) -> Cell {
-    s.map_or_else(Cell::default, |s| Cell {
-        text: duration(s.mean),
-        value: Some(s.mean),
-    })
-}
-
-/// `-0.051 [-0.169, +0.067]`: the difference and its interval, in the decimals that two digits of the interval ask for.
-fn difference(gap: Option<&Contrast>) -> Cell {
-    let Some((gap, mean)) = gap.and_then(|g| Some((g, g.difference?))) else {
-        return Cell::default();
-    };
-    let text = match gap.interval() {
-        Some(i) if i.high > i.low => {
-            let places = places((i.high - i.low) / 2.0);
-            let (low, high) = (i.low, i.high);
-            format!("{mean:+.places$} [{low:+.places$}, {high:+.places$}]")
-        }
-        _ => signed(mean),
-    };
-    Cell {
-        text,
-        value: Some(mean),
-    }
-}
-
-fn effect(g: f64) -> Cell {
-    Cell {
-        text: format!("{g:+.2}"),
-        value: Some(g),
-    }
-}
-
-fn verdict(gap: &Contrast) -> Cell {
-    let text = match gap.verdict {
-        Verdict::Better => "better".into(),
-        Verdict::Worse => "worse".into(),
-        Verdict::NotSettled { needed: Some(n) } => format!("open: ~{n} seeds"),
-        Verdict::NotSettled { needed: None } => "open: >1000 seeds".into(),
-        Verdict::NotTested(_) => String::new(),
-    };
-    Cell { text, value: None }
-}
-
-/// Decimals that show two significant digits of a positive number, 3 to 8.
-fn places(size: f64) -> usize {
-    (1 - size.log10().floor() as i64).clamp(3, 8) as usize
-}
-
-fn p_cell(gap: Option<&Contrast>) -> Cell {
-    let tested = gap.filter(|g| !matches!(g.verdict, Verdict::NotTested(_)));
-    tested
-        .and_then(|g| g.p_holm)
-        .map_or_else(Cell::default, |p| Cell {
-            text: p_value(p),
-            value: Some(p),
-        })
 }

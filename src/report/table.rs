@@ -60,7 +60,7 @@ pub fn markdown(rows: &[Vec<String>]) -> String {
         return String::new();
     };
     let line = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|c| markdown_cell(c)).collect();
+        let cells: Vec<String> = cells.iter().map(|c| markdown_text(c)).collect();
         format!("| {} |\n", cells.join(" | "))
     };
     let rule: Vec<&str> = (0..header.len())
@@ -105,7 +105,7 @@ fn blocks(widths: &[usize], limit: usize) -> Vec<Vec<usize>> {
 }
 
 /// Markdown's own signs escaped; an underscore inside a word, as in a metric's name, needs none.
-fn markdown_cell(text: &str) -> String {
+pub fn markdown_text(text: &str) -> String {
     let text = plain(text);
     let links = text.contains("](");
     let characters: Vec<char> = text.chars().collect();
@@ -158,8 +158,8 @@ mod tests {
 
     #[test]
     fn markdown_signs_are_escaped() {
-        assert_eq!(markdown_cell("a|b<i>"), "a\\|b&lt;i>");
-        assert_eq!(markdown_cell("bits_per_byte _x_"), "bits_per_byte \\_x\\_");
-        assert_eq!(markdown_cell("[95 %] [a](b)"), "\\[95 %] \\[a](b)");
+        assert_eq!(markdown_text("a|b<i>"), "a\\|b&lt;i>");
+        assert_eq!(markdown_text("bits_per_byte _x_"), "bits_per_byte \\_x\\_");
+        assert_eq!(markdown_text("[95 %] [a](b)"), "\\[95 %] \\[a](b)");
     }
 }

@@ -2,6 +2,7 @@
 
 use formwork::cli::compare::view;
 use formwork::report::compare::{Comparison, Options, compare};
+use formwork::report::figure::{Look, figures};
 use formwork::report::plot::Style;
 use formwork::report::statistics::compare::Verdict;
 use formwork::report::statistics::paired::paired_t;
@@ -11,10 +12,13 @@ use formwork::report::{html, json, run, sheet, terminal};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
+mod browser;
+mod many;
 mod page;
+mod paper;
 mod reading;
+mod sweeps;
 
 /// A run folder to write.
 struct Fixture {
@@ -74,6 +78,11 @@ impl Fixture {
 
 fn compared(paths: &[PathBuf]) -> Comparison {
     compare(run::read_all(paths).unwrap(), &Options::default()).unwrap()
+}
+
+/// The page of a comparison, without links to its runs.
+fn page(c: &Comparison) -> String {
+    html::page(c, &figures(c, Look::default()).unwrap(), None).unwrap()
 }
 
 /// Two arms of three seeds: the final losses that the scipy numbers below are for.
@@ -180,10 +189,10 @@ fn runs_that_differ_in_their_seed_are_one_arm() {
     let table = terminal::markdown(&sheet::sheet(&c).text(false));
     assert_eq!(
         table,
-        "|  | arm | norm_placement | runs | steps | best valid loss | at step | final valid loss | Δ best [95 %] | p | Δ final [95 %] | p | effect | verdict | accuracy | items/s | time |\n\
-         | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: |\n\
-         | A | pre | pre | 3 (1, 2, 3) | 200 | 1.513 ± 0.016 | 200 | 1.513 ± 0.016 | – | – | – | – | – | – | 0.5000 ± 0.0000 | 100.0 | 3 min 20 s |\n\
-         | B | post | post | 3 (1, 2, 3) | 200 | 1.4830 ± 0.0062 | 200 | 1.4830 ± 0.0062 | -0.030 [-0.060, -0.001] | 0.048 | -0.030 [-0.060, -0.001] | 0.048 | -1.43 | better | 0.5000 ± 0.0000 | 100.0 | 3 min 20 s |\n"
+        "|  | arm | norm_placement | runs | steps | best valid loss | final valid loss | Δ final [95 %] | p | effect | verdict | accuracy | items/s | time |\n\
+         | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: |\n\
+         | A | pre | pre | 3 (1, 2, 3) | 200 | 1.513 ± 0.016 | 1.513 ± 0.016 | – | – | – | – | 0.5000 ± 0.0000 | 100.0 | 3 min 20 s |\n\
+         | B | post | post | 3 (1, 2, 3) | 200 | 1.4830 ± 0.0062 | 1.4830 ± 0.0062 | -0.030 [-0.060, -0.001] | 0.048 | -1.43 | better | 0.5000 ± 0.0000 | 100.0 | 3 min 20 s |\n"
     );
     let object = json::json(&c);
     assert_eq!(
@@ -279,41 +288,5 @@ fn the_view_fits_its_terminal() {
             && color
                 .chars()
                 .any(|c| ('\u{2801}'..='\u{28ff}').contains(&c))
-    );
-}
-
-#[test]
-fn three_hundred_runs_are_compared_in_two_seconds() {
-    let root = tempfile::tempdir().unwrap();
-    let valid: Vec<(u64, f64)> = (1..=500).map(|i| (i * 10, 1.0 + 1.0 / i as f64)).collect();
-    let paths: Vec<PathBuf> = (0..300)
-        .map(|i| {
-            let settings = format!("[model]\nd_model = {}", 64 * (1 + i / 5));
-            let mut run = Fixture::new(&format!("run-{i}"), i % 5, &settings, &valid);
-            run.steps = 5000;
-            run.write(root.path())
-        })
-        .collect();
-    let start = Instant::now();
-    let c = compared(&paths);
-    let page = html::page(&c);
-    let text = view(
-        &c,
-        &Style {
-            width: 100,
-            color: false,
-            unicode: true,
-        },
-        None,
-    );
-    let elapsed = start.elapsed();
-    assert_eq!((c.runs.len(), c.arms.len()), (300, 60));
-    assert!(text.contains("the 8 best of 60 arms"));
-    assert!(page.len() < 12 << 20, "the page has {} bytes", page.len());
-    let limit = Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 2 });
-    assert!(elapsed < limit, "took {elapsed:?}");
-    println!(
-        "300 runs in {elapsed:?}, page of {}",
-        terminal::bytes(page.len() as u64)
     );
 }

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::report::compare::{Comparison, more_is_better};
+use crate::report::compare::Comparison;
 use crate::report::curves::{Band, curve};
-use crate::report::run::Run;
+use crate::report::metrics::more_is_better;
 use crate::report::terminal::plain;
 
 /// Training metrics that have a curve although no evaluation has them.
@@ -15,50 +15,34 @@ const ON: usize = 8;
 const POINTS: usize = 250_000;
 
 /// What the script draws from.
-pub fn data(c: &Comparison) -> Value {
-    let members = |i: usize| {
-        c.arms[i]
-            .counted
-            .iter()
-            .map(|&m| &c.runs[m])
-            .collect::<Vec<&Run>>()
-    };
+pub fn data(c: &Comparison, layers: &Value) -> Value {
     let arm = |i: usize| {
-        let clock = curve(&members(i), "train", "elapsed_s", 200);
+        let clock = curve(&c.drawn(i), "train", "elapsed_s", 200);
         let clock: Vec<Value> = clock
             .iter()
             .map(|b| json!([b.step, rounded(b.mean)]))
             .collect();
-        json!({"id": c.arms[i].id, "label": plain(&c.arms[i].label), "runs": c.arms[i].counted.len(), "clock": clock})
+        json!({"id": c.arms[i].id, "label": plain(&c.arms[i].label), "runs": c.arms[i].drawn().len(), "clock": clock})
     };
     let arms: Vec<Value> = (0..c.arms.len()).map(arm).collect();
-    json!({"arms": arms, "series": data_series(c), "more": more_is_better(&c.metric), "on": c.leading(ON)})
+    json!({"arms": arms, "series": series(c), "layers": layers, "more": more_is_better(&c.metric), "on": c.leading(ON)})
 }
 
 /// `{metric: {split: [points of each arm]}}`, a point `[step, mean, sd, n]`; splits without points are left out.
-pub fn data_series(c: &Comparison) -> Map<String, Value> {
+pub fn series(c: &Comparison) -> Map<String, Value> {
     let metrics: Vec<&str> = std::iter::once(c.metric.as_str())
         .chain(c.metrics.iter().map(String::as_str))
         .chain(TRAINING)
         .collect();
-    let limit = (POINTS / (2 * c.arms.len().max(1) * metrics.len())).clamp(40, 400);
+    let limit = (POINTS / (2 * c.arms.len().max(1) * metrics.len())).clamp(16, 400);
     let point = |b: &Band| json!([b.step, rounded(b.mean), rounded(b.sd), b.n]);
     let mut series = Map::new();
     for metric in metrics {
         let mut splits = Map::new();
         for split in ["train", "valid", "test"] {
-            let of_arm = |members: &[usize]| {
-                curve(
-                    &members.iter().map(|&m| &c.runs[m]).collect::<Vec<_>>(),
-                    split,
-                    metric,
-                    limit,
-                )
-            };
-            let arms: Vec<Vec<Value>> = c
-                .arms
-                .iter()
-                .map(|a| of_arm(&a.counted).iter().map(point).collect())
+            let of_arm = |i: usize| curve(&c.drawn(i), split, metric, limit);
+            let arms: Vec<Vec<Value>> = (0..c.arms.len())
+                .map(|i| of_arm(i).iter().map(point).collect())
                 .collect();
             if arms.iter().any(|points| !points.is_empty()) {
                 splits.insert(split.to_string(), json!(arms));
@@ -72,6 +56,6 @@ pub fn data_series(c: &Comparison) -> Map<String, Value> {
 }
 
 /// Six significant digits: more than a screen shows, and half the bytes.
-fn rounded(x: f64) -> f64 {
+pub fn rounded(x: f64) -> f64 {
     format!("{x:.5e}").parse().unwrap_or(x)
 }

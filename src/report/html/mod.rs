@@ -9,21 +9,30 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::report::cells::Cells;
 use crate::report::compare::Comparison;
+use crate::report::figure::{self, Figure, Look};
 use crate::report::terminal::plain;
 
 mod data;
+mod layers;
 mod tables;
 
-use data::{data, data_series};
+use data::data;
 use tables::{results, runs, samples, settings};
 
 const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+/// The script: helpers, tables and theme first, then what draws.
+const SCRIPTS: [&str; 3] = [
+    include_str!("base.js"),
+    include_str!("curves.js"),
+    include_str!("layers.js"),
+];
+
 /// Writes the page beside `path` and renames it into place, so that a reader never sees half of it.
 ///
 /// # Errors
-/// A path that names no file, or the disk's.
+/// A path that names no file, a figure that cannot be drawn, or the disk's.
 pub fn write(c: &Comparison, path: &Path) -> Result<()> {
     let name = path
         .file_name()
@@ -35,12 +44,14 @@ pub fn write(c: &Comparison, path: &Path) -> Result<()> {
             path.join("compare.html").display()
         )));
     }
+    let figures = figure::figures(c, Look::default())?;
+    let text = page(c, &figures, path.parent())?;
     let mut hidden = OsString::from(".");
     hidden.push(name);
     hidden.push(format!(".{}", std::process::id()));
     let partial = path.with_file_name(hidden);
     let written = fs::File::create(&partial).and_then(|mut file| {
-        file.write_all(page(c).as_bytes())?;
+        file.write_all(text.as_bytes())?;
         file.sync_all()
     });
     let placed = written.and_then(|()| fs::rename(&partial, path));
@@ -51,34 +62,41 @@ pub fn write(c: &Comparison, path: &Path) -> Result<()> {
     placed.map_err(Error::io("write", path))
 }
 
-/// The page's text.
-pub fn page(c: &Comparison) -> String {
+/// The page's text, with links to the runs as they are seen from `folder`.
+///
+/// # Errors
+/// Diagnostics of a run that cannot be read.
+pub fn page(c: &Comparison, figures: &[Figure], folder: Option<&Path>) -> Result<String> {
     let title = title(c);
-    let data = data(c)
+    let layers = layers::data(c)?;
+    let data = data(c, &layers)
         .to_string()
         .replace('<', "\\u003c")
-        .replace("\u{2028}", "\\u2028")
-        .replace("\u{2029}", "\\u2029");
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029");
     let body = [
         header(c, &title),
         results(c),
-        settings(c),
         curves(c),
-        runs(c),
+        drawn(figures),
+        settings(c),
+        layers::section(&layers),
+        runs(c, folder),
         samples(c),
     ]
     .concat();
-    format!(
+    Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n\
          <meta name=\"generator\" content=\"formwork {version}\">\n<link rel=\"icon\" href=\"data:,\">\n\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\
-         <footer>Made by <code>formwork compare</code> from the run folders; this file needs nothing else.</footer>\n</main>\n\
-         <script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+         <footer>Made by <code>formwork</code> from the run folders; this file needs nothing else.</footer>\n</main>\n\
+         <script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{script}</script>\n</body>\n</html>\n",
         version = env!("CARGO_PKG_VERSION"),
         title = escape(&title),
-    )
+        script = SCRIPTS.concat(),
+    ))
 }
 
 /// Text that is safe as an element's content and in a quoted attribute.
@@ -98,6 +116,9 @@ pub fn escape(text: &str) -> String {
 }
 
 fn title(c: &Comparison) -> String {
+    if let Some(plan) = &c.sweep {
+        return plan.name.clone();
+    }
     let labels: Vec<&str> = c.arms.iter().map(|a| a.label.as_str()).collect();
     match labels.as_slice() {
         [one] => one.to_string(),
@@ -125,8 +146,16 @@ fn header(c: &Comparison, title: &str) -> String {
     } else {
         format!("What differs: {}{more}.", differing.join(", "))
     };
-    let (runs, arms) = (c.runs.len(), c.arms.len());
+    let planned = Cells::of(&c.arms, &c.runs).planned;
+    let (what, arms) = match c.sweep {
+        Some(_) => ("cell", c.arms.len()),
+        None => ("run", c.arms.len()),
+    };
     let plural = |n: usize| if n == 1 { "" } else { "s" };
+    let stand = match c.sweep {
+        Some(_) => format!(" ({})", Cells::of(&c.arms, &c.runs)),
+        None => String::new(),
+    };
     let notes: String = c
         .notes
         .iter()
@@ -138,15 +167,16 @@ fn header(c: &Comparison, title: &str) -> String {
         format!("<ul class=\"notes\" aria-label=\"Notes\">{notes}</ul>\n")
     };
     format!(
-        "<h1>{}</h1>\n<p class=\"quiet\">{runs} run{} in {arms} arm{}. {differ}</p>\n{notes}",
+        "<header><h1>{}</h1>\n<button type=\"button\" id=\"theme\" hidden>theme</button></header>\n\
+         <p class=\"quiet\">{planned} {what}{} in {arms} arm{}{stand}. {differ}</p>\n{notes}",
         escape(title),
-        plural(runs),
+        plural(planned),
         plural(arms)
     )
 }
 
 fn curves(c: &Comparison) -> String {
-    if data_series(c).is_empty() {
+    if data::series(c).is_empty() {
         return "<h2>Curves</h2>\n<p class=\"quiet\">Nothing was measured yet.</p>\n".into();
     }
     let check = |id: &str, text: &str, on: bool| {
@@ -174,4 +204,23 @@ fn curves(c: &Comparison) -> String {
          <noscript><p>The curves need JavaScript; the tables do not.</p></noscript></div>\n",
     );
     text
+}
+
+/// The figures that the curves above do not show already.
+fn drawn(figures: &[Figure]) -> String {
+    let mut text = String::new();
+    for figure in figures.iter().filter(|figure| figure.name != "curves") {
+        text.push_str(&format!(
+            "<figure class=\"{}\">{}<figcaption>{}</figcaption></figure>\n",
+            figure.name,
+            figure.svg,
+            escape(&figure.caption)
+        ));
+    }
+    match text.is_empty() {
+        true => text,
+        false => {
+            format!("<h2 id=\"figures\">Figures</h2>\n<div class=\"figures\">\n{text}</div>\n")
+        }
+    }
 }

@@ -1,8 +1,12 @@
 //! The page's tables and samples: plain markup that sorts by script and stands without.
 
+use std::path::Path;
+
 use super::escape;
-use crate::report::arms::Difference;
-use crate::report::compare::{Comparison, more_is_better};
+use crate::report::arms::{Arm, Difference};
+use crate::report::compare::Comparison;
+use crate::report::links::relative;
+use crate::report::metrics::more_is_better;
 use crate::report::sheet::{Cell, Sheet, without_settings};
 use crate::report::terminal::{count, duration, number};
 
@@ -45,12 +49,18 @@ pub fn results(c: &Comparison) -> String {
 
 /// A sortable table in a frame that scrolls; `top` marks one cell, `marks` colours the first column as the curves are.
 fn table(sheet: &Sheet, label: &str, top: Option<(usize, usize)>, marks: bool) -> String {
-    let right = |column: usize| {
-        sheet
-            .rows
-            .iter()
-            .all(|r| r[column].value.is_some() || r[column].text.is_empty())
-    };
+    linked(sheet, label, top, marks, &[])
+}
+
+/// The same, the first cell of a row leading to the row's link.
+fn linked(
+    sheet: &Sheet,
+    label: &str,
+    top: Option<(usize, usize)>,
+    marks: bool,
+    links: &[Option<String>],
+) -> String {
+    let right = |column: usize| sheet.numeric(column);
     let mut text = format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"{label}\"><table aria-labelledby=\"{label}\">\n<thead><tr>"
     );
@@ -79,8 +89,8 @@ fn table(sheet: &Sheet, label: &str, top: Option<(usize, usize)>, marks: bool) -
             text.push_str(&table_cell(
                 cell,
                 class.trim(),
-                i == 0,
                 (marks && i == 0).then_some(r),
+                (i == 0).then(|| links.get(r).and_then(Option::as_deref)),
             ));
         }
         text.push_str("</tr>\n");
@@ -89,11 +99,20 @@ fn table(sheet: &Sheet, label: &str, top: Option<(usize, usize)>, marks: bool) -
     text
 }
 
-fn table_cell(cell: &Cell, class: &str, heads: bool, mark: Option<usize>) -> String {
-    let shown = if cell.text.is_empty() {
-        "–".into()
-    } else {
-        escape(&cell.text)
+/// A cell; one that heads its row has `Some` link or none.
+fn table_cell(
+    cell: &Cell,
+    class: &str,
+    mark: Option<usize>,
+    heads: Option<Option<&str>>,
+) -> String {
+    let shown = match cell.text.is_empty() {
+        true => "–".into(),
+        false => escape(&cell.text),
+    };
+    let shown = match heads.flatten() {
+        Some(link) => format!("<a href=\"{link}\">{shown}</a>"),
+        None => shown,
     };
     let value = cell
         .value
@@ -106,7 +125,7 @@ fn table_cell(cell: &Cell, class: &str, heads: bool, mark: Option<usize>) -> Str
     let style = mark.map_or_else(String::new, |arm| {
         format!(" style=\"color: var(--c{})\"", arm % 8)
     });
-    let (open, close) = if heads {
+    let (open, close) = if heads.is_some() {
         ("th scope=\"row\"", "th")
     } else {
         ("td", "td")
@@ -152,8 +171,8 @@ pub fn settings(c: &Comparison) -> String {
     )
 }
 
-/// Every run by itself.
-pub fn runs(c: &Comparison) -> String {
+/// Every run by itself and every cell without one, with links as they are seen from `folder`.
+pub fn runs(c: &Comparison, folder: Option<&Path>) -> String {
     let titles = [
         "run", "arm", "seed", "state", "best", "at step", "final", "items/s", "time",
     ];
@@ -161,51 +180,60 @@ pub fn runs(c: &Comparison) -> String {
         .iter()
         .map(|t| (t.to_string(), String::new()))
         .collect();
+    let (mut rows, mut links) = (Vec::new(), Vec::new());
+    for arm in &c.arms {
+        for &m in &arm.members {
+            rows.push(run(c, arm, m));
+            links.push(folder.and_then(|from| relative(from, &c.runs[m].path)));
+        }
+        for absent in &arm.absent {
+            let mut row = vec![Cell::default(); titles.len()];
+            row[0] = text("–");
+            row[1] = text(&format!("{} {}", arm.id, arm.label));
+            row[2] = text(&absent.seed.to_string());
+            row[3] = text(&absent.state());
+            rows.push(row);
+            links.push(None);
+        }
+    }
+    let open = if rows.len() <= 12 { " open" } else { "" };
+    let table = linked(&Sheet { columns, rows }, "runs", None, false, &links);
+    format!("<details{open}><summary id=\"runs\">All runs</summary>\n{table}</details>\n")
+}
+
+fn text(text: &str) -> Cell {
+    Cell {
+        text: text.to_string(),
+        value: text.parse().ok(),
+    }
+}
+
+fn run(c: &Comparison, arm: &Arm, m: usize) -> Vec<Cell> {
+    let (run, outcome) = (&c.runs[m], &c.outcomes[m]);
     let of = |value: Option<f64>, show: &dyn Fn(f64) -> String| {
         value.map_or_else(Cell::default, |v| Cell {
             text: show(v),
             value: Some(v),
         })
     };
-    let text = |text: &str| Cell {
-        text: text.to_string(),
-        value: text.parse().ok(),
-    };
-    let row = |arm: &str, m: usize| {
-        let (run, outcome) = (&c.runs[m], &c.outcomes[m]);
-        vec![
-            Cell {
-                text: run.path.display().to_string(),
-                value: None,
-            },
-            Cell {
-                text: arm.to_string(),
-                value: None,
-            },
-            text(run.seed.as_deref().unwrap_or_default()),
-            Cell {
-                text: run.state(),
-                value: None,
-            },
-            of(outcome.best.map(|b| b.1), &number),
-            of(outcome.best.and_then(|b| b.0).map(|s| s as f64), &|s| {
-                count(s as u64)
-            }),
-            of(outcome.last.map(|l| l.1), &number),
-            of(run.items_per_s(), &number),
-            of(run.elapsed_s(), &duration),
-        ]
-    };
-    let rows = c
-        .arms
-        .iter()
-        .flat_map(|a| a.members.iter().map(|&m| row(&a.id, m)))
-        .collect();
-    let open = if c.runs.len() <= 12 { " open" } else { "" };
-    format!(
-        "<details{open}><summary id=\"runs\">All runs</summary>\n{}</details>\n",
-        table(&Sheet { columns, rows }, "runs", None, false)
-    )
+    let step = outcome.best.and_then(|b| b.0).map(|s| s as f64);
+    vec![
+        Cell {
+            text: run.title.clone(),
+            value: None,
+        },
+        Cell {
+            text: format!("{} {}", arm.id, arm.label),
+            value: None,
+        },
+        text(run.seed.as_deref().unwrap_or_default()),
+        text(&run.state()),
+        of(outcome.best.map(|b| b.1), &number),
+        of(step, &|s| count(s as u64)),
+        of(outcome.last.map(|l| l.1), &number),
+        of(run.items_per_s(), &number),
+        of(run.elapsed_s(), &duration),
+    ]
 }
 
 /// The newest samples of the first run of each arm that has any.

@@ -1,6 +1,6 @@
 //! The HTML page: escaping, whole files, the same bytes.
 
-use super::{Fixture, compared, pre_and_post};
+use super::{Fixture, compared, page, pre_and_post};
 use formwork::cli::compare::view;
 use formwork::error::Error;
 use formwork::report::html;
@@ -36,7 +36,7 @@ fn hostile_names_stay_text() {
     let sample = serde_json::json!({"step": 200, "text": evil});
     fs::write(folder.join("samples.jsonl"), format!("{sample}\n")).unwrap();
     let c = compared(&[folder, two]);
-    let page = html::page(&c);
+    let page = page(&c);
     assert!(
         !page.contains("<img"),
         "markup from a name reached the page"

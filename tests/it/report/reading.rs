@@ -1,13 +1,13 @@
 //! Run folders that are torn, short, diverged, stopped early, or none at all.
 
-use super::{Fixture, compared};
+use super::{Fixture, compared, page};
 use formwork::cli::compare::view;
 use formwork::error::Error;
 use formwork::report::compare::{Options, compare};
 use formwork::report::curves::curve;
 use formwork::report::plot::Style;
 use formwork::report::statistics::compare::{Reason, Verdict};
-use formwork::report::{html, json, run, sheet, terminal};
+use formwork::report::{json, run, sheet, terminal};
 use std::fs;
 
 #[test]
@@ -138,8 +138,8 @@ fn wrong_folders_and_metrics_are_explained() {
     assert!(matches!(both, Error::Invalid(faults) if faults.len() == 2));
 
     let options = Options {
-        metric: "acuracy".into(),
-        each: false,
+        metric: Some("acuracy".into()),
+        ..Options::default()
     };
     let wrong = compare(run::read_all(std::slice::from_ref(&pre)).unwrap(), &options).unwrap_err();
     assert_eq!(
@@ -187,7 +187,7 @@ fn absurd_numbers_are_shown_and_never_panic() {
                 },
                 Some(width),
             );
-            assert!(text.contains("0-1") && html::page(&c).contains("0-1"));
+            assert!(text.contains("0-1") && page(&c).contains("0-1"));
             json::json(&c);
         }
     }

@@ -1,16 +1,16 @@
 //! `formwork sweep`: an ablation from its file to its table.
 
+mod shown;
+
 use super::output;
+use crate::ablation::folders;
 use crate::ablation::ledger::{Ledger, Standing, cells};
 use crate::ablation::planner::{self, Sweep};
 use crate::ablation::runner::{self, Event, Options};
 use crate::ablation::slurm::{self, Array};
-use crate::ablation::{cell, folders};
 use crate::error::{Error, Result};
 use crate::experiment::run::default_folder;
-use crate::report::run::read;
-use crate::report::sweep::{EndState, Ending, PlannedArm, SweepFolder, SweepPlan};
-use crate::report::terminal::{count, duration, number, table};
+use crate::report::sweep::{EndState, SweepFolder};
 use crate::train::signal::Stop;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ pub fn run(args: SweepArgs) -> Result<()> {
         plan,
     };
     if args.dry_run {
-        return dry_run(&args, &sweep_folder, sweep.as_ref());
+        return shown::dry_run(&args, &sweep_folder, sweep.as_ref());
     }
     let gone = folders::earlier(&folder)?.map_or(0, |before| {
         let kept = |folder: &String| sweep_folder.plan.arms.iter().any(|a| a.folder == *folder);
@@ -112,12 +112,12 @@ pub fn run(args: SweepArgs) -> Result<()> {
     output::note(format!(
         "{}: {}",
         folder.display(),
-        summary(&sweep_folder.plan)
+        shown::summary(&sweep_folder.plan)
     ));
     let stop = Stop::on_signals()?;
-    let mut follow = |event: Event| follow(&sweep_folder, &event);
+    let mut follow = |event: Event| shown::follow(&sweep_folder, &event);
     runner::work(&sweep_folder, ledger, options, &stop, &mut follow)?;
-    finish(&sweep_folder)
+    shown::finish(&sweep_folder)
 }
 
 /// The sweep's folder, and the sweep as its file describes it; none when the folder itself was given.
@@ -205,137 +205,4 @@ fn retry(sweep: &SweepFolder, ledger: &Ledger) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// `3 arms × 5 seeds`.
-fn summary(plan: &SweepPlan) -> String {
-    let many = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let (arms, seeds) = (plan.arms.len(), plan.seeds.len());
-    format!("{} × {}", many(arms, "arm"), many(seeds, "seed"))
-}
-
-/// One line for what happened to a cell.
-fn follow(sweep: &SweepFolder, event: &Event) {
-    output::note(match event {
-        Event::Began(cell, 1) => format!("{cell}: begun"),
-        Event::Began(cell, attempt) => format!("{cell}: gone on with, attempt {attempt}"),
-        Event::Ended(cell, ending) => {
-            let is_over = |(arm, seed): &(&PlannedArm, u64)| sweep.ending_file(arm, *seed).exists();
-            let (over, all) = (sweep.cells().filter(is_over).count(), sweep.cells().count());
-            format!("{cell}: {} ({over} of {all})", ended(sweep, cell, ending))
-        }
-        Event::Killed(cell, why) => format!("{cell}: its process was killed ({why})"),
-        Event::Lost(cell) => format!("{cell}: taken over by another process"),
-        Event::Waiting(n) => format!("waiting for {n} cells of other processes"),
-    });
-}
-
-fn ended(sweep: &SweepFolder, cell: &str, ending: &Ending) -> String {
-    let metric = &sweep.plan.metric;
-    let score = || {
-        let all = cells(sweep);
-        let (arm, seed, _) = all.iter().find(|(_, _, name)| name == cell)?;
-        let run = read(&sweep.run(&sweep.plan.arms[*arm], *seed)).ok()?;
-        let value = run.scores.get("valid")?.get(metric).copied()?;
-        let time = run
-            .elapsed_s()
-            .map_or(String::new(), |s| format!(" in {}", duration(s)));
-        Some(format!("{metric} {}{time}", number(value)))
-    };
-    match ending.state {
-        EndState::Done => score().map_or("done".into(), |score| format!("done, {score}")),
-        EndState::Diverged => format!("diverged: {}", ending.reason),
-        EndState::Failed => format!("failed: {}", ending.reason),
-    }
-}
-
-/// What a sweep would train, and what that takes.
-fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Sweep>) -> Result<()> {
-    let plan = &folder.plan;
-    let mut rows = vec![
-        [
-            "arm",
-            "steps",
-            "parameters",
-            "FLOPs",
-            "cells left",
-            "time left",
-        ]
-        .map(String::from)
-        .to_vec(),
-    ];
-    let (mut cells_left, mut seconds) = (0, Some(0.0));
-    for (i, arm) in plan.arms.iter().enumerate() {
-        let ended = |seed: &&u64| folder.ending_file(arm, **seed).exists();
-        let left = plan.seeds.len() - plan.seeds.iter().filter(ended).count();
-        let prepared = sweep.map(|s| &s.arms[i]);
-        let known = prepared.and_then(|p| p.cost.step_ms);
-        let ms = match (known, prepared) {
-            (Some(ms), _) => Some(ms),
-            (None, Some(prepared)) if !args.no_probe && left > 0 => {
-                Some(planner::step_ms(prepared)?)
-            }
-            _ => None,
-        };
-        let time = ms.map(|ms| ms / 1e3 * arm.steps as f64 * left as f64);
-        seconds = match (seconds, time, left) {
-            (sum, _, 0) => sum,
-            (Some(sum), Some(time), _) => Some(sum + time),
-            _ => None,
-        };
-        cells_left += left;
-        let flops = prepared.map(|p| p.cost.flops_per_step() * arm.steps as f64);
-        rows.push(vec![
-            arm.name.clone(),
-            count(arm.steps),
-            count(arm.params as u64),
-            flops.map_or("–".into(), number),
-            format!("{left} of {}", plan.seeds.len()),
-            time.map_or("–".into(), duration),
-        ]);
-    }
-    output::line(format!("{}: {}", folder.path.display(), summary(plan)))?;
-    output::part(table(&rows, None))?;
-    let time = seconds.map_or(String::new(), |s| {
-        format!(
-            ": {} of training one after the other, evaluations apart",
-            duration(s)
-        )
-    });
-    output::line(format!("{cells_left} cells left{time}"))?;
-    if args.slurm.is_some() {
-        output::part(slurm::script(&folder.path, &array(args))?)?;
-    }
-    Ok(())
-}
-
-/// How it all ended.
-fn finish(sweep: &SweepFolder) -> Result<()> {
-    let mut ends = [0usize; 3];
-    let mut first_failed = None;
-    let mut open = 0;
-    for (arm, seed) in sweep.cells() {
-        match sweep.ending(arm, seed)? {
-            None => open += 1,
-            Some(ending) => {
-                ends[ending.state as usize] += 1;
-                if ending.state == EndState::Failed && first_failed.is_none() {
-                    first_failed = Some((cell::log_of(sweep, arm, seed), ending.reason));
-                }
-            }
-        }
-    }
-    let [done, diverged, failed] = ends;
-    let path = sweep.path.display();
-    output::line(format!(
-        "{done} cells done, {diverged} diverged, {failed} failed, {open} with other processes"
-    ))?;
-    output::line(format!("next: formwork compare {path}"))?;
-    match first_failed {
-        None => Ok(()),
-        Some((log, reason)) => Err(Error::run(format!(
-            "{failed} cells failed, the first with: {reason} ({}); train them again with: formwork sweep {path} --retry",
-            log.display()
-        ))),
-    }
 }

@@ -1,0 +1,102 @@
+//! `formwork report SWEEP|RUN…`: the tables, figures and the page of a paper, in one folder.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::compare::headline;
+use super::output;
+use crate::error::{Error, Result};
+use crate::report::compare::{Options, compare};
+use crate::report::figure::Look;
+use crate::report::find::{locate, locate_sweep};
+use crate::report::paper;
+use crate::report::selection::Selection;
+
+/// Write what a paper takes from a sweep or from runs: tables, figures, a page.
+#[derive(Args, Clone, Debug)]
+pub struct ReportArgs {
+    /// One sweep; or run folders, the first one's arm being the baseline.
+    #[arg(required = true, value_name = "SWEEP|RUN")]
+    pub runs: Vec<PathBuf>,
+    /// The folder to write; `report/` in the sweep, or in the one run, when absent.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// The metric to compare; by default the sweep's, else `loss`.
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
+    /// Tell the steps until the metric first reaches this value; by default the baseline's mean final value.
+    #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
+    pub reach: Option<f64>,
+    /// Do not group runs that differ only in their seed.
+    #[arg(long)]
+    pub each: bool,
+    /// Steps on a logarithmic axis in the figures.
+    #[arg(long)]
+    pub log_x: bool,
+    /// Values on a logarithmic axis in the figures.
+    #[arg(long)]
+    pub log_y: bool,
+}
+
+/// Writes the report and names its files on standard output.
+///
+/// # Errors
+/// Runs that cannot be read or compared, several runs without a folder, files that cannot be written.
+pub fn run(args: ReportArgs) -> Result<()> {
+    let out = folder(&args)?;
+    let options = Options {
+        metric: args.metric.clone(),
+        each: args.each,
+        reach: args.reach,
+    };
+    let look = Look {
+        log_x: args.log_x,
+        log_y: args.log_y,
+    };
+    let comparison = compare(Selection::read(&args.runs)?, &options)?;
+    let documents = paper::documents(&comparison, look, &out)?;
+    std::fs::create_dir_all(&out).map_err(Error::io("make", &out))?;
+    for name in paper::superseded(&documents) {
+        let old = out.join(name);
+        match std::fs::remove_file(&old) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io("remove", &old)(error));
+            }
+            _ => {}
+        }
+    }
+    output::line(headline(&comparison))?;
+    for document in &documents {
+        let path = out.join(&document.name);
+        output::file(&path, &document.bytes)?;
+        output::line(path.display().to_string())?;
+    }
+    for note in &comparison.notes {
+        output::note(format!("note: {}", crate::report::terminal::plain(note)));
+    }
+    Ok(())
+}
+
+/// Where the report goes.
+fn folder(args: &ReportArgs) -> Result<PathBuf> {
+    let out = match (&args.out, args.runs.as_slice()) {
+        (Some(out), _) => out.clone(),
+        (None, [one]) => locate_sweep(one)
+            .unwrap_or_else(|| locate(one))
+            .join("report"),
+        (None, _) => {
+            return Err(Error::usage(
+                "--out: name the folder for the report of several runs",
+            ));
+        }
+    };
+    let taken = |path: &Path| path.exists() && !path.is_dir();
+    match out.ancestors().find(|path| taken(path)) {
+        Some(file) => Err(Error::usage(format!(
+            "--out: {} is a file, not a folder",
+            file.display()
+        ))),
+        None => Ok(out),
+    }
+}

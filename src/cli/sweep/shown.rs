@@ -1,0 +1,155 @@
+//! What a sweep says: its plan and cost before it starts, a line for each cell, its table at the end.
+
+use super::{SweepArgs, array};
+use crate::ablation::ledger::cells;
+use crate::ablation::planner::{self, Sweep};
+use crate::ablation::runner::Event;
+use crate::ablation::{cell, slurm};
+use crate::cli::compare::{style, view};
+use crate::cli::output;
+use crate::error::{Error, Result};
+use crate::report::compare::compare;
+use crate::report::run::read;
+use crate::report::selection::Selection;
+use crate::report::sweep::{EndState, Ending, PlannedArm, SweepFolder, SweepPlan};
+use crate::report::terminal::{count, duration, number, table};
+
+/// `3 arms × 5 seeds`.
+pub(super) fn summary(plan: &SweepPlan) -> String {
+    let many = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let (arms, seeds) = (plan.arms.len(), plan.seeds.len());
+    format!("{} × {}", many(arms, "arm"), many(seeds, "seed"))
+}
+
+/// One line for what happened to a cell.
+pub(super) fn follow(sweep: &SweepFolder, event: &Event) {
+    output::note(match event {
+        Event::Began(cell, 1) => format!("{cell}: begun"),
+        Event::Began(cell, attempt) => format!("{cell}: gone on with, attempt {attempt}"),
+        Event::Ended(cell, ending) => {
+            let is_over = |(arm, seed): &(&PlannedArm, u64)| sweep.ending_file(arm, *seed).exists();
+            let (over, all) = (sweep.cells().filter(is_over).count(), sweep.cells().count());
+            format!("{cell}: {} ({over} of {all})", ended(sweep, cell, ending))
+        }
+        Event::Killed(cell, why) => format!("{cell}: its process was killed ({why})"),
+        Event::Lost(cell) => format!("{cell}: taken over by another process"),
+        Event::Waiting(n) => format!("waiting for {n} cells of other processes"),
+    });
+}
+
+fn ended(sweep: &SweepFolder, cell: &str, ending: &Ending) -> String {
+    let metric = &sweep.plan.metric;
+    let score = || {
+        let all = cells(sweep);
+        let (arm, seed, _) = all.iter().find(|(_, _, name)| name == cell)?;
+        let run = read(&sweep.run(&sweep.plan.arms[*arm], *seed)).ok()?;
+        let value = run.scores.get("valid")?.get(metric).copied()?;
+        let time = run
+            .elapsed_s()
+            .map_or(String::new(), |s| format!(" in {}", duration(s)));
+        Some(format!("{metric} {}{time}", number(value)))
+    };
+    match ending.state {
+        EndState::Done => score().map_or("done".into(), |score| format!("done, {score}")),
+        EndState::Diverged => format!("diverged: {}", ending.reason),
+        EndState::Failed => format!("failed: {}", ending.reason),
+    }
+}
+
+/// What a sweep would train, and what that takes.
+pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Sweep>) -> Result<()> {
+    let plan = &folder.plan;
+    let mut rows = vec![
+        [
+            "arm",
+            "steps",
+            "parameters",
+            "FLOPs",
+            "cells left",
+            "time left",
+        ]
+        .map(String::from)
+        .to_vec(),
+    ];
+    let (mut cells_left, mut seconds) = (0, Some(0.0));
+    for (i, arm) in plan.arms.iter().enumerate() {
+        let ended = |seed: &&u64| folder.ending_file(arm, **seed).exists();
+        let left = plan.seeds.len() - plan.seeds.iter().filter(ended).count();
+        let prepared = sweep.map(|s| &s.arms[i]);
+        let known = prepared.and_then(|p| p.cost.step_ms);
+        let ms = match (known, prepared) {
+            (Some(ms), _) => Some(ms),
+            (None, Some(prepared)) if !args.no_probe && left > 0 => {
+                Some(planner::step_ms(prepared)?)
+            }
+            _ => None,
+        };
+        let time = ms.map(|ms| ms / 1e3 * arm.steps as f64 * left as f64);
+        seconds = match (seconds, time, left) {
+            (sum, _, 0) => sum,
+            (Some(sum), Some(time), _) => Some(sum + time),
+            _ => None,
+        };
+        cells_left += left;
+        let flops = prepared.map(|p| p.cost.flops_per_step() * arm.steps as f64);
+        rows.push(vec![
+            arm.name.clone(),
+            count(arm.steps),
+            count(arm.params as u64),
+            flops.map_or("–".into(), number),
+            format!("{left} of {}", plan.seeds.len()),
+            time.map_or("–".into(), duration),
+        ]);
+    }
+    output::line(format!("{}: {}", folder.path.display(), summary(plan)))?;
+    output::part(table(&rows, None))?;
+    let time = seconds.map_or(String::new(), |s| {
+        format!(
+            ": {} of training one after the other, evaluations apart",
+            duration(s)
+        )
+    });
+    output::line(format!("{cells_left} cells left{time}"))?;
+    if args.slurm.is_some() {
+        output::part(slurm::script(&folder.path, &array(args))?)?;
+    }
+    Ok(())
+}
+
+/// How it all ended.
+pub(super) fn finish(sweep: &SweepFolder) -> Result<()> {
+    let mut ends = [0usize; 3];
+    let mut first_failed = None;
+    let mut open = 0;
+    for (arm, seed) in sweep.cells() {
+        match sweep.ending(arm, seed)? {
+            None => open += 1,
+            Some(ending) => {
+                ends[ending.state as usize] += 1;
+                if ending.state == EndState::Failed && first_failed.is_none() {
+                    first_failed = Some((cell::log_of(sweep, arm, seed), ending.reason));
+                }
+            }
+        }
+    }
+    let [done, diverged, failed] = ends;
+    let path = sweep.path.display();
+    output::line(format!(
+        "{done} cells done, {diverged} diverged, {failed} failed, {open} with other processes"
+    ))?;
+    if done > 0 {
+        let comparison = compare(
+            Selection::read(std::slice::from_ref(&sweep.path))?,
+            &Default::default(),
+        )?;
+        output::part(format!("\n{}\n", view(&comparison, &style(), None)))?;
+    }
+    output::line(format!("next: formwork report {path}"))?;
+    match first_failed {
+        None => Ok(()),
+        Some((log, reason)) => Err(Error::run(format!(
+            "{failed} cells failed, the first with: {reason} ({}); train them again with: formwork sweep {path} --retry",
+            log.display()
+        ))),
+    }
+}

@@ -118,7 +118,9 @@ fn drawn(seed: u64, sample: u64, key: &str, range: &RangeConfig) -> Value {
         .fold(0, |name, byte| mix(name ^ u64::from(byte)));
     let mut stream = Stream::new(seed, Purpose::Ablation, (sample, name, 0));
     match range {
-        RangeConfig::Uniform(b) => Value::Float(rounded(between(&mut stream, b.min, b.max))),
+        RangeConfig::Uniform(b) => {
+            Value::Float(rounded(between(&mut stream, b.min, b.max)).clamp(b.min, b.max))
+        }
         RangeConfig::Log(b) => {
             let log = between(&mut stream, b.min.ln(), b.max.ln());
             Value::Float(rounded(log.exp()).clamp(b.min, b.max))

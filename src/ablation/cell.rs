@@ -25,6 +25,8 @@ pub struct Cell {
     /// Its run folder.
     pub run: PathBuf,
     log: PathBuf,
+    /// Where this attempt's part of the log begins.
+    log_from: u64,
     child: Option<Child>,
 }
 
@@ -49,6 +51,7 @@ impl Cell {
             claim,
             run: sweep.run(planned, seed),
             log: log_of(sweep, planned, seed),
+            log_from: 0,
             child: None,
         }
     }
@@ -69,6 +72,7 @@ impl Cell {
             let file = OpenOptions::new().create(true).append(true).open(&self.log);
             file.map_err(Error::io("open", &self.log))
         };
+        self.log_from = fs::metadata(&self.log).map_or(0, |log| log.len());
         let mut command = Command::new(&program);
         command
             .arg("train")
@@ -141,7 +145,12 @@ impl Cell {
                     true => EndState::Diverged,
                     false => EndState::Failed,
                 };
-                ending(state, reason(&self.log, code))
+                let reason = reason(&self.log, self.log_from, code);
+                if reason.contains(run_dir::IN_USE) {
+                    // A process of before is not gone yet: the cell is somebody's, and goes on.
+                    return Outcome::Stopped;
+                }
+                ending(state, reason)
             }
             None => Outcome::Killed(status.to_string()),
         }
@@ -155,9 +164,10 @@ pub fn log_of(sweep: &SweepFolder, arm: &PlannedArm, seed: u64) -> PathBuf {
 }
 
 /// The last error that a process named, in one line.
-fn reason(log: &Path, code: i32) -> String {
+fn reason(log: &Path, from: u64, code: i32) -> String {
     let text = fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+    let from = usize::try_from(from).unwrap_or(usize::MAX);
+    let text = String::from_utf8_lossy(text.get(from..).unwrap_or_default());
     let mut named = text
         .lines()
         .rev()

@@ -3,45 +3,105 @@
 
 use crate::ablation::ledger::put_whole;
 use crate::ablation::planner::{Prepared, Sweep};
+use crate::ablation::slurm::SCRIPT;
 use crate::error::{Error, Result};
-use crate::experiment::{resolved_toml, run};
-use crate::report::sweep::{CELLS, PLAN, PlannedArm, SweepFolder, SweepPlan};
+use crate::experiment::{self, Experiment, Loaded, resolved_toml, run};
+use crate::report::sweep::{CELLS, LEDGER, PLAN, PlannedArm, SweepFolder, SweepPlan};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The arms in their folders: those of `earlier` that have not changed keep theirs, under whatever name they have now.
-///
-/// # Errors
-/// An arm whose cells were trained as something else; `stored` is the experiment that a folder holds.
-fn plan(
-    sweep: &Sweep,
-    earlier: Option<&SweepPlan>,
-    stored: &dyn Fn(&str) -> Option<String>,
-) -> Result<(SweepPlan, Vec<(String, String)>)> {
-    let known: &[PlannedArm] = earlier.map_or(&[], |plan| &plan.arms);
-    let mut taken: Vec<String> = Vec::new();
-    let mut files = Vec::new();
-    let mut arms = Vec::new();
-    for arm in &sweep.arms {
-        let same = |folder: &str| -> Result<bool> {
-            Ok(stored(folder)
-                .is_some_and(|text| arm_toml(arm, folder).is_ok_and(|own| own == text)))
-        };
-        let named = known.iter().find(|a| a.name == arm.name);
-        let mut folder = None;
-        for candidate in named.into_iter().chain(known) {
-            if !taken.contains(&candidate.folder) && same(&candidate.folder)? {
-                folder = Some(candidate.folder.clone());
-                break;
+/// The experiment of an arm in a sweep's folder.
+pub const ARM: &str = "arm.toml";
+
+/// What a sweep's folder holds already.
+#[derive(Clone, Debug, Default)]
+pub struct Before {
+    /// The plan.
+    pub plan: Option<SweepPlan>,
+    /// What the arms are by their folders, arms that are not in the plan any more included.
+    arms: BTreeMap<String, Experiment>,
+}
+
+impl Before {
+    /// Reads what is there.
+    ///
+    /// # Errors
+    /// A folder that holds something else than a sweep; a plan or an arm that is none.
+    pub fn read(folder: &Path) -> Result<Self> {
+        if !SweepFolder::is_one(folder) {
+            return foreign(folder).map(|()| Self::default());
+        }
+        let mut arms = BTreeMap::new();
+        for entry in fs::read_dir(folder.join(CELLS))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let file = entry.path().join(ARM);
+            if file.is_file() {
+                let loaded = experiment::load(&file, &[])?;
+                arms.insert(
+                    entry.file_name().to_string_lossy().into_owned(),
+                    essence(&loaded)?,
+                );
             }
         }
-        let folder = match (folder, named) {
-            (Some(folder), _) => folder,
-            (None, Some(named)) => return Err(changed(arm, &named.folder, stored)),
-            (None, None) => fresh_folder(&arm.name, &taken, known),
+        Ok(Self {
+            plan: Some(SweepFolder::read(folder)?.plan),
+            arms,
+        })
+    }
+
+    /// The steps of an arm that is there, when they were found by the same budget.
+    pub fn steps_of(&self, arm: &Loaded, budget: &str) -> Option<u64> {
+        self.plan.as_ref().filter(|plan| plan.budget == budget)?;
+        let mut wanted = essence(arm).ok()?;
+        let same = |there: &&Experiment| {
+            wanted.train.steps = there.train.steps;
+            wanted == **there
         };
+        self.arms.values().find(same).map(|there| there.train.steps)
+    }
+}
+
+/// Refuses a folder that holds something else than what a sweep leaves when it is killed while it begins.
+fn foreign(folder: &Path) -> Result<()> {
+    let ours = |name: &str| {
+        name.starts_with(PLAN) || name.starts_with(SCRIPT) || name == LEDGER || name == CELLS
+    };
+    let holds = match fs::read_dir(folder) {
+        Ok(mut entries) => entries
+            .any(|entry| entry.is_ok_and(|entry| !ours(&entry.file_name().to_string_lossy()))),
+        Err(_) => folder.exists(),
+    };
+    match holds {
+        false => Ok(()),
+        true => Err(Error::usage(format!(
+            "{} holds something else than a sweep; name another folder with --run DIR",
+            folder.display()
+        ))),
+    }
+}
+
+/// An arm without what its cells have of their own: name and seed. Paths mean the same from anywhere.
+fn essence(arm: &Loaded) -> Result<Experiment> {
+    let mut experiment = run::anchored(&arm.experiment, &run::places(arm))?;
+    experiment.name = String::new();
+    experiment.seed = 0;
+    Ok(experiment)
+}
+
+/// Plans a sweep in a folder, beside what is there; nothing is written. Also what each arm's file is to hold.
+///
+/// # Errors
+/// An arm whose cells were trained as something else.
+pub fn planned(sweep: &Sweep, before: &Before) -> Result<(SweepPlan, Vec<(String, String)>)> {
+    let folders = folders(sweep, before)?;
+    let mut files = Vec::new();
+    let mut arms = Vec::new();
+    for (arm, folder) in sweep.arms.iter().zip(folders) {
         files.push((folder.clone(), arm_toml(arm, &folder)?));
-        taken.push(folder.clone());
         arms.push(PlannedArm {
             name: arm.name.clone(),
             folder,
@@ -64,11 +124,50 @@ fn plan(
         name: sweep.name.clone(),
         metric: config.metric.clone(),
         baseline: sweep.baseline.clone(),
+        budget: sweep.budget.clone(),
         axes,
         seeds: (0..config.seeds).map(|i| sweep.first_seed + i).collect(),
         arms,
     };
     Ok((plan, files))
+}
+
+/// The folder of each arm: the one under its name when it has not changed, else one that holds the same arm under
+/// another name, else a new one.
+fn folders(sweep: &Sweep, before: &Before) -> Result<Vec<String>> {
+    let known: &[PlannedArm] = before.plan.as_ref().map_or(&[], |plan| &plan.arms);
+    let named = |arm: &Prepared| known.iter().find(|a| a.name == arm.name).map(|a| &a.folder);
+    let mut own = Vec::new();
+    let mut found: Vec<Option<String>> = Vec::new();
+    for arm in &sweep.arms {
+        own.push(essence(&arm.loaded)?);
+        let same = |folder: &&String| {
+            // A file that was deleted is written anew.
+            before
+                .arms
+                .get(*folder)
+                .is_none_or(|there| Some(there) == own.last())
+        };
+        found.push(named(arm).filter(same).cloned());
+    }
+    for (i, arm) in sweep.arms.iter().enumerate() {
+        if found[i].is_some() {
+            continue;
+        }
+        let taken = |folder: &str| found.iter().flatten().any(|f| f == folder);
+        let mut there = before.arms.iter();
+        let same = there.find(|(folder, there)| **there == own[i] && !taken(folder));
+        let folder = match (same, named(arm)) {
+            (Some((folder, _)), _) => folder.clone(),
+            (None, Some(folder)) => return Err(changed(arm, &before.arms[folder], &own[i])),
+            (None, None) => {
+                let is_free = |folder: &str| !taken(folder) && !before.arms.contains_key(folder);
+                fresh_folder(&arm.name, &is_free)
+            }
+        };
+        found[i] = Some(folder);
+    }
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// An arm's experiment as its folder holds it.
@@ -79,11 +178,8 @@ fn arm_toml(arm: &Prepared, folder: &str) -> Result<String> {
 }
 
 /// Why an arm cannot go on under its name.
-fn changed(arm: &Prepared, folder: &str, stored: &dyn Fn(&str) -> Option<String>) -> Error {
-    let (was, now) = (
-        stored(folder).unwrap_or_default(),
-        arm_toml(arm, folder).unwrap_or_default(),
-    );
+fn changed(arm: &Prepared, was: &Experiment, now: &Experiment) -> Error {
+    let (was, now) = (resolved_toml(was), resolved_toml(now));
     let differs = was.lines().find(|line| !now.lines().any(|l| l == *line));
     let added = now.lines().find(|line| !was.lines().any(|l| l == *line));
     let said = |line: Option<&str>| line.map_or("nothing".to_string(), |l| format!("`{l}`"));
@@ -96,7 +192,7 @@ fn changed(arm: &Prepared, folder: &str, stored: &dyn Fn(&str) -> Option<String>
 }
 
 /// A folder for an arm's name: what paths can hold of it, with a number where that is not enough.
-fn fresh_folder(name: &str, taken: &[String], known: &[PlannedArm]) -> String {
+fn fresh_folder(name: &str, is_free: &dyn Fn(&str) -> bool) -> String {
     const LONGEST: usize = 60;
     let plain = |c: char| match c {
         c if c.is_ascii_alphanumeric() || "-_+".contains(c) => c,
@@ -113,46 +209,11 @@ fn fresh_folder(name: &str, taken: &[String], known: &[PlannedArm]) -> String {
     if stem.is_empty() {
         stem = "arm".into();
     }
-    let free =
-        |folder: &String| !taken.contains(folder) && known.iter().all(|a| a.folder != *folder);
     let numbered = (2u64..).map(|n| format!("{stem}-{n}"));
     std::iter::once(stem.clone())
         .chain(numbered)
-        .find(free)
+        .find(|folder| is_free(folder))
         .unwrap_or(stem)
-}
-
-/// The experiment of an arm in a sweep's folder.
-pub const ARM: &str = "arm.toml";
-
-/// Plans a sweep in a folder, beside what is there; nothing is written.
-///
-/// # Errors
-/// A folder that holds something else; an arm whose cells were trained as something else.
-pub fn planned(sweep: &Sweep, folder: &Path) -> Result<(SweepPlan, Vec<(String, String)>)> {
-    let stored = |arm: &str| fs::read_to_string(folder.join(CELLS).join(arm).join(ARM)).ok();
-    plan(sweep, earlier(folder)?.as_ref(), &stored)
-}
-
-/// The plan that a folder holds already.
-///
-/// # Errors
-/// A folder that holds something else than a sweep.
-pub fn earlier(folder: &Path) -> Result<Option<SweepPlan>> {
-    if SweepFolder::is_one(folder) {
-        return Ok(Some(SweepFolder::read(folder)?.plan));
-    }
-    let holds = match fs::read_dir(folder) {
-        Ok(mut entries) => entries.any(|entry| entry.is_ok_and(|e| e.file_name() != CELLS)),
-        Err(_) => folder.exists(),
-    };
-    match holds {
-        false => Ok(None),
-        true => Err(Error::usage(format!(
-            "{} holds something else than a sweep; name another folder with --run DIR",
-            folder.display()
-        ))),
-    }
 }
 
 /// Writes a plan into its folder, what is there already left as it is; the plan itself last, in one step.

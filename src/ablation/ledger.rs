@@ -13,8 +13,9 @@
 use crate::ablation::liveness::{Holder, Watch};
 use crate::error::{Error, Result};
 use crate::report::sweep::{Ending, LEDGER, SweepFolder};
+use crate::rng::mix;
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -142,6 +143,11 @@ impl Ledger {
         })
     }
 
+    /// Whether a holder is a process of this machine.
+    pub fn is_here(&self, holder: &Holder) -> bool {
+        holder.is_local_to(&self.me)
+    }
+
     /// Takes a cell when it is open; none when it is not, or another process was quicker.
     ///
     /// # Errors
@@ -151,7 +157,10 @@ impl Ledger {
         if self.standing(cell, marks)? != Standing::Open {
             return Ok(None);
         }
-        let attempt = marks.claimed + 1;
+        let Some(attempt) = marks.claimed.checked_add(1) else {
+            let reason = format!("{cell} has more claims in its ledger than anybody can have made");
+            return Err(Error::run(reason));
+        };
         let text = serde_json::to_string(&Holder::me())
             .map_err(|e| Error::run(format!("cannot write a claim: {e}")))?;
         let claim = self.file(cell, "claim", attempt);
@@ -243,14 +252,13 @@ pub fn cells(sweep: &SweepFolder) -> Vec<(usize, u64, String)> {
 
 /// A file that is written beside its place first; its name says whose it is.
 fn beside(path: &Path, text: &str) -> Result<PathBuf> {
-    let own = format!(
-        "{}.{}.{:?}.tmp",
-        path.file_name().unwrap_or_default().to_string_lossy(),
-        std::process::id(),
-        std::thread::current().id(),
-    );
-    let own = path.with_file_name(own);
-    let written = File::create(&own).and_then(|mut file| {
+    // Process numbers repeat in containers and on other machines that share the folder.
+    let me = format!("{:?}", Holder::me());
+    let unique = me.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let own = path.with_file_name(format!("{name}.{unique:016x}.tmp"));
+    let made = OpenOptions::new().write(true).create_new(true).open(&own);
+    let written = made.and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     });

@@ -51,7 +51,7 @@ impl Holder {
     }
 
     /// Whether the system here can tell if the holder lives: it was started under the same boot and namespace.
-    fn is_local_to(&self, me: &Self) -> bool {
+    pub fn is_local_to(&self, me: &Self) -> bool {
         !me.system.is_empty() && self.system == me.system
     }
 }

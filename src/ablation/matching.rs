@@ -31,26 +31,34 @@ pub fn needs_timing(config: &AblationConfig) -> bool {
         || config.budget.is_some_and(|budget| budget.minutes.is_some())
 }
 
+/// More steps than any run takes; also what numbers of an experiment file can hold.
+const MOST_STEPS: f64 = 1e12;
+
 /// The steps of an arm: those of its experiment, those that the budget buys, or as many as cost what the baseline
-/// does. At least one.
-pub fn steps(config: &AblationConfig, baseline: &Cost, arm: &Cost) -> u64 {
-    if let Some(budget) = &config.budget {
-        return bought(budget, arm);
-    }
-    let whole = |of: fn(&Cost) -> f64| {
-        let (theirs, ours) = (of(baseline) * baseline.steps as f64, of(arm));
-        nearest(theirs / ours, arm.steps)
+/// does.
+///
+/// # Errors
+/// A budget that buys no step, or more than anybody counts; in words that go on from the arm's name.
+pub fn steps(config: &AblationConfig, baseline: &Cost, arm: &Cost) -> Result<u64, String> {
+    let of_baseline = |of: fn(&Cost) -> f64| of(baseline) * baseline.steps as f64 / of(arm);
+    let steps = match (&config.budget, config.matched) {
+        // A budget is not to be exceeded.
+        (Some(budget), _) => bought(budget, arm).floor(),
+        (None, None | Some(Matched::Parameters)) => return Ok(arm.steps),
+        (None, Some(Matched::Items)) => of_baseline(|c| c.items_per_step).round(),
+        (None, Some(Matched::Flops)) => of_baseline(Cost::flops_per_step).round(),
+        (None, Some(Matched::Time)) => of_baseline(|c| c.step_ms.unwrap_or(f64::NAN)).round(),
     };
-    match config.matched {
-        None | Some(Matched::Parameters) => arm.steps,
-        Some(Matched::Items) => whole(|c| c.items_per_step),
-        Some(Matched::Flops) => whole(Cost::flops_per_step),
-        Some(Matched::Time) => whole(|c| c.step_ms.unwrap_or(f64::NAN)),
+    if !(1.0..=MOST_STEPS).contains(&steps) {
+        return Err(format!(
+            "would get {steps:.0} steps; they must be 1 to {MOST_STEPS:e}"
+        ));
     }
+    Ok(steps as u64)
 }
 
-fn bought(budget: &BudgetConfig, arm: &Cost) -> u64 {
-    let steps = match budget {
+fn bought(budget: &BudgetConfig, arm: &Cost) -> f64 {
+    match budget {
         BudgetConfig { steps: Some(n), .. } => *n as f64,
         BudgetConfig { items: Some(n), .. } => *n as f64 / arm.items_per_step,
         BudgetConfig { flops: Some(n), .. } => n / arm.flops_per_step(),
@@ -63,15 +71,6 @@ fn bought(budget: &BudgetConfig, arm: &Cost) -> u64 {
             flops: None,
             minutes: None,
         } => arm.steps as f64,
-    };
-    // A budget is not to be exceeded.
-    nearest(steps.floor(), arm.steps)
-}
-
-fn nearest(steps: f64, otherwise: u64) -> u64 {
-    match steps.is_finite() {
-        true => (steps.round() as u64).max(1),
-        false => otherwise,
     }
 }
 
@@ -81,15 +80,15 @@ pub const WIDTH: &str = "model.feed_forward.d_ff";
 const WIDTH_STEP: usize = 8;
 
 /// The width whose parameters come nearest to `target`, from the parameters at two widths: they grow by the same
-/// number for each unit of width. None when they do not depend on it.
+/// number for each unit of width. None when they do not depend on it, or no width comes within half a step.
 pub fn width(target: usize, [(w0, p0), (w1, p1)]: [(usize, usize); 2]) -> Option<usize> {
     let slope = (p1.checked_sub(p0)? as f64) / (w1.checked_sub(w0)? as f64);
     if slope <= 0.0 || !slope.is_finite() {
         return None;
     }
     let wanted = w0 as f64 + (target as f64 - p0 as f64) / slope;
-    let steps = (wanted / WIDTH_STEP as f64).round().max(1.0);
-    Some(steps as usize * WIDTH_STEP)
+    let steps = (wanted / WIDTH_STEP as f64).round();
+    (steps >= 1.0).then_some(steps as usize * WIDTH_STEP)
 }
 
 #[cfg(test)]
@@ -113,11 +112,11 @@ mod tests {
             matched: Some(matched),
             ..AblationConfig::default()
         };
-        assert_eq!(steps(&config(Matched::Flops), &base, &large), 500);
-        assert_eq!(steps(&config(Matched::Flops), &base, &base), 1000);
+        assert_eq!(steps(&config(Matched::Flops), &base, &large), Ok(500));
+        assert_eq!(steps(&config(Matched::Flops), &base, &base), Ok(1000));
         let batches = cost(10, 60.0, 128.0);
-        assert_eq!(steps(&config(Matched::Items), &base, &batches), 500);
-        assert_eq!(steps(&config(Matched::Parameters), &base, &large), 1000);
+        assert_eq!(steps(&config(Matched::Items), &base, &batches), Ok(500));
+        assert_eq!(steps(&config(Matched::Parameters), &base, &large), Ok(1000));
     }
 
     #[test]
@@ -131,17 +130,24 @@ mod tests {
             items: Some(64 * 10 + 63),
             ..BudgetConfig::default()
         };
-        assert_eq!(steps(&config(items), &arm, &arm), 10);
+        assert_eq!(steps(&config(items), &arm, &arm), Ok(10));
         let flops = BudgetConfig {
             flops: Some(60.0 * 64.0 * 7.9),
             ..BudgetConfig::default()
         };
-        assert_eq!(steps(&config(flops), &arm, &arm), 7);
+        assert_eq!(steps(&config(flops), &arm, &arm), Ok(7));
         let minutes = BudgetConfig {
             minutes: Some(0.001),
             ..BudgetConfig::default()
         };
-        assert_eq!(steps(&config(minutes), &arm, &arm), 6);
+        assert_eq!(steps(&config(minutes), &arm, &arm), Ok(6));
+        for flops in [1.0, 1e300] {
+            let budget = BudgetConfig {
+                flops: Some(flops),
+                ..BudgetConfig::default()
+            };
+            assert!(steps(&config(budget), &arm, &arm).is_err());
+        }
     }
 
     #[test]
@@ -150,7 +156,7 @@ mod tests {
         let at = |width| (width, params(width));
         assert_eq!(width(params(256), [at(8), at(64)]), Some(256));
         assert_eq!(width(params(253), [at(8), at(64)]), Some(256));
-        assert_eq!(width(10, [at(8), at(64)]), Some(8));
+        assert_eq!(width(10, [at(8), at(64)]), None);
         assert_eq!(width(10, [(8, 5), (64, 5)]), None);
     }
 }

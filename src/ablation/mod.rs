@@ -13,6 +13,7 @@
 
 pub mod arms;
 pub mod cell;
+pub mod clearing;
 pub mod folders;
 pub mod ledger;
 pub mod liveness;

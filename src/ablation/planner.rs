@@ -2,12 +2,12 @@
 //! folder; and a sweep's folder that grows when axes or seeds are added.
 
 use crate::ablation::arms::{Arm, arms};
+use crate::ablation::folders::Before;
 use crate::ablation::matching::{self, Cost, WIDTH};
 use crate::data::Data;
 use crate::error::{Error, Fault, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
 use crate::experiment::{self, Loaded, Origin, build, cost, run};
-use crate::report::sweep::SweepPlan;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -35,16 +35,18 @@ pub struct Sweep {
     pub first_seed: u64,
     /// The name of the arm that others are compared with.
     pub baseline: String,
+    /// Budget and match, to know a changed one.
+    pub budget: String,
     /// The arms, in the order of the file.
     pub arms: Vec<Prepared>,
 }
 
-/// Reads a file with `[ablation]`, checks every arm and finds its cost and steps. `earlier` is the plan of a sweep that
-/// is gone on with: steps that were measured by time stay as they are.
+/// Reads a file with `[ablation]`, checks every arm and finds its cost and steps. `before` is the sweep
+/// that is gone on with: steps that were measured by time stay as they are.
 ///
 /// # Errors
 /// No `[ablation]`; faults of any arm, each with the arm's name; data that is missing.
-pub fn prepare(path: &Path, sets: &[String], earlier: Option<&SweepPlan>) -> Result<Sweep> {
+pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
     let loaded = experiment::load(path, sets)?;
     let Some(config) = loaded.experiment.ablation.clone() else {
         return Err(Error::usage(format!(
@@ -67,13 +69,8 @@ pub fn prepare(path: &Path, sets: &[String], earlier: Option<&SweepPlan>) -> Res
         widen(&mut arms, at, path, sets, &mut costs)?;
     }
     let timed = matching::needs_timing(&config);
-    let settled = |arm: &Prepared| {
-        let before = earlier.filter(|_| timed)?.arms.iter();
-        before
-            .into_iter()
-            .find(|a| a.name == arm.name)
-            .map(|a| a.steps)
-    };
+    let budget = format!("{:?} {:?}", config.matched, config.budget);
+    let settled = |arm: &Prepared| before.steps_of(&arm.loaded, &budget).filter(|_| timed);
     let known: Vec<Option<u64>> = arms.iter().map(settled).collect();
     if timed {
         time(&mut arms, at, &known, &mut costs)?;
@@ -83,7 +80,11 @@ pub fn prepare(path: &Path, sets: &[String], earlier: Option<&SweepPlan>) -> Res
         ..arms[at].cost
     };
     for (arm, known) in arms.iter_mut().zip(known) {
-        arm.cost.steps = known.unwrap_or_else(|| matching::steps(&config, &base, &arm.cost));
+        let found = known.map_or_else(|| matching::steps(&config, &base, &arm.cost), Ok);
+        arm.cost.steps = found.map_err(|reason| {
+            let fault = in_arm(&loaded, &arm.name, &Fault::new(reason));
+            Error::Invalid(vec![fault])
+        })?;
         arm.loaded.experiment.train.steps = arm.cost.steps;
     }
     faults_of(&arms, &loaded)?;
@@ -92,6 +93,7 @@ pub fn prepare(path: &Path, sets: &[String], earlier: Option<&SweepPlan>) -> Res
         first_seed: loaded.experiment.seed,
         config,
         baseline,
+        budget,
         arms,
     })
 }
@@ -274,7 +276,7 @@ fn widen(
             *point = (width, costs.of(&with(width)?, None)?.params);
         }
         let width = matching::width(target, points)
-            .ok_or_else(|| fault("has no feed-forward layers whose width could make up for it"))?;
+            .ok_or_else(|| fault("has no feed-forward width that could make up for it"))?;
         arm.loaded = with(width)?;
         arm.cost = costs.of(&arm.loaded, None)?;
         arm.settings.insert(WIDTH.into(), width.to_string());

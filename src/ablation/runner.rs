@@ -104,6 +104,8 @@ impl Runner<'_> {
         let all = cells(self.sweep);
         let names: Vec<String> = all.iter().map(|(_, _, name)| name.clone()).collect();
         let standings = self.ledger.standings(&names)?;
+        // Those that another process was quicker to take are held by others, too.
+        let (before, mut taken) = (self.working.len(), 0);
         for ((arm, seed, name), standing) in all.into_iter().zip(&standings) {
             if self.working.len() >= self.options.jobs {
                 return Ok(true);
@@ -112,13 +114,16 @@ impl Runner<'_> {
             if ours || *standing != Standing::Open {
                 continue;
             }
-            if let Some(claim) = self.ledger.claim(&name)? {
-                self.working.push(Cell::new(self.sweep, arm, seed, claim));
-                self.start()?;
+            match self.ledger.claim(&name)? {
+                Some(claim) => {
+                    self.working.push(Cell::new(self.sweep, arm, seed, claim));
+                    self.start()?;
+                }
+                None => taken += 1,
             }
         }
         let held = standings.iter().filter(|s| matches!(s, Standing::Held(_)));
-        let others = held.count().saturating_sub(self.working.len());
+        let others = held.count().saturating_sub(before) + taken;
         if self.working.is_empty() && others > 0 && self.options.wait && self.looked.is_none() {
             (self.observe)(Event::Waiting(others));
         }
@@ -209,21 +214,15 @@ impl Runner<'_> {
         for cell in &mut self.working {
             cell.stop();
         }
-        let (unstarted, mut working): (Vec<Cell>, Vec<Cell>) =
+        let (unstarted, working): (Vec<Cell>, Vec<Cell>) =
             self.working.drain(..).partition(|cell| !cell.is_started());
         for cell in unstarted {
             self.ledger.free(cell.claim)?;
         }
-        while !working.is_empty() {
+        self.working = working;
+        while !self.working.is_empty() {
             sleep(PAUSE);
-            let mut still = Vec::new();
-            for mut cell in working {
-                match cell.poll()? {
-                    None => still.push(cell),
-                    Some(outcome) => self.settle(cell, outcome)?,
-                }
-            }
-            working = still;
+            self.turn()?;
         }
         Err(Error::Stopped(format!(
             "the sweep was interrupted, its cells are saved; go on with: formwork sweep {}",

@@ -2,7 +2,7 @@
 //! same ledger as any other process.
 //!
 //! Tasks need the folder at the same path on every node (NFS will do). A task that is requeued or added later takes
-//! what is left; a task that Slurm ends has its cells saved, since SIGTERM comes before SIGKILL.
+//! what is left; a task whose time is up has its cells saved, since it is sent SIGTERM before.
 
 use crate::ablation::ledger::put_whole;
 use crate::error::{Error, Result};
@@ -21,6 +21,8 @@ pub struct Array {
     pub tasks: usize,
     /// Cores of each task.
     pub cpus: usize,
+    /// Seconds without a heartbeat after which a process of another node counts as dead.
+    pub lease: f64,
     /// More options of `sbatch`, as on its command line: `--partition=gpu`.
     pub options: Vec<String>,
 }
@@ -59,14 +61,15 @@ pub fn script(folder: &Path, array: &Array) -> Result<String> {
         "--output={}",
         quoted(&folder.join("slurm-%A_%a.log"))
     ));
-    // SIGTERM comes first, so that every cell can save.
     option("--requeue".into());
+    // To the task itself, two minutes before its time is up: every cell can save.
+    option("--signal=B:TERM@120".into());
     array.options.iter().for_each(|o| option(o.clone()));
     let (program, folder) = (quoted(&program), quoted(&folder));
-    let cpus = array.cpus;
+    let (cpus, lease) = (array.cpus, array.lease);
     writeln!(
         text,
-        "exec {program} sweep {folder} --jobs 1 --threads {cpus} --no-wait"
+        "exec {program} sweep {folder} --jobs 1 --threads {cpus} --lease {lease} --no-wait"
     )
     .expect("writing to a string cannot fail");
     Ok(text)

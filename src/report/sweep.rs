@@ -4,7 +4,7 @@
 //! A cell is one arm with one seed. `crate::ablation` writes these files while cells are trained; a report of
 //! a finished sweep, or of half a one, is made from them and from the run folders alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -29,12 +29,39 @@ pub struct SweepPlan {
     pub metric: String,
     /// The arm that the others are compared with.
     pub baseline: String,
+    /// What decided the steps of its arms.
+    #[serde(default)]
+    pub budget: String,
     /// The keys that its arms vary, in the order of the file.
     pub axes: Vec<String>,
     /// The seeds of every arm.
     pub seeds: Vec<u64>,
     /// The arms, in the order of the file, the baseline among them.
     pub arms: Vec<PlannedArm>,
+}
+
+impl SweepPlan {
+    /// What a plan never says: a folder that is not one plain name, an arm or a seed twice.
+    fn fault(&self) -> Option<String> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_+".contains(c);
+        let (mut names, mut folders, mut seeds) = Default::default();
+        let twice = |set: &mut BTreeSet<String>, name: String| !set.insert(name);
+        for arm in &self.arms {
+            if arm.folder.is_empty() || !arm.folder.chars().all(plain) {
+                return Some(format!("{:?} is no folder of an arm", arm.folder));
+            }
+            if twice(&mut names, arm.name.clone()) || twice(&mut folders, arm.folder.clone()) {
+                return Some(format!("the arm `{}` is there twice", arm.name));
+            }
+        }
+        let mut again = self
+            .seeds
+            .iter()
+            .filter(|s| twice(&mut seeds, s.to_string()));
+        again
+            .next()
+            .map(|seed| format!("the seed {seed} is there twice"))
+    }
 }
 
 /// One arm of a sweep.
@@ -102,13 +129,17 @@ impl SweepFolder {
     pub fn read(path: &Path) -> Result<Self> {
         let file = path.join(PLAN);
         let text = fs::read_to_string(&file).map_err(Error::io("read", &file))?;
-        let plan = serde_json::from_str(&text).map_err(|e| {
+        let plan: SweepPlan = serde_json::from_str(&text).map_err(|e| {
             Error::Invalid(vec![Fault::at(
                 &file,
                 e.line(),
                 format!("not the plan of a sweep: {e}"),
             )])
         })?;
+        if let Some(fault) = plan.fault() {
+            let fault = Fault::at(&file, 1, format!("not the plan of a sweep: {fault}"));
+            return Err(Error::Invalid(vec![fault]));
+        }
         Ok(Self {
             path: path.to_path_buf(),
             plan,
@@ -141,7 +172,8 @@ impl SweepFolder {
             Err(error) => return Err(Error::io("read", &file)(error)),
         };
         serde_json::from_str(&text).map(Some).map_err(|e| {
-            let reason = format!("not the end of a cell: {e}");
+            let reason =
+                format!("not the end of a cell: {e}; delete the file to train the cell again");
             Error::Invalid(vec![Fault::at(&file, e.line(), reason)])
         })
     }

@@ -40,6 +40,8 @@ pub const CSV: &str = "metrics.csv";
 pub const EVENTS: &str = "events.out.tfevents.";
 const SCORES: &str = "scores.json";
 const LOCK: &str = "run.lock";
+/// What the error says when another process trains in a folder.
+pub const IN_USE: &str = "is in use";
 const STEPS: &str = "steps";
 const REPORT: &str = "report";
 
@@ -154,7 +156,7 @@ impl RunDir {
                     pid => format!("process {pid}"),
                 };
                 return Err(Error::run(format!(
-                    "{} is in use: {holder} trains in it",
+                    "{} {IN_USE}: {holder} trains in it",
                     root.display()
                 )));
             }
@@ -261,8 +263,12 @@ pub fn require_run(root: &Path) -> Result<()> {
 
 /// Whether a process trains in a folder.
 pub fn is_busy(root: &Path) -> bool {
-    File::open(root.join(LOCK))
-        .is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    // For writing: over NFS the lock is one of the file's bytes, which a reader cannot ask for.
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(root.join(LOCK));
+    file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
 /// Takes the lock; waits a moment for a process that is about to be gone.

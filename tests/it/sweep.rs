@@ -6,6 +6,7 @@ mod faults;
 mod ledger;
 mod pairing;
 mod processes;
+mod table;
 
 use crate::binary::{formwork, shipped};
 use std::fs;
@@ -33,7 +34,9 @@ impl Place {
     /// Writes `NAME.toml`: the base with fewer steps, and this `[ablation]`.
     fn file(&self, name: &str, ablation: &str) -> PathBuf {
         let path = self.path(&format!("{name}.toml"));
-        let head = format!("base = \"base.toml\"\nname = \"{name}\"\n[train]\nsteps = 20\n");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let short = path.file_stem().unwrap().to_str().unwrap();
+        let head = format!("base = \"base.toml\"\nname = \"{short}\"\n[train]\nsteps = 20\n");
         fs::write(&path, format!("{head}[ablation]\n{ablation}")).unwrap();
         path
     }

@@ -3,17 +3,18 @@
 mod shown;
 
 use super::output;
-use crate::ablation::folders;
-use crate::ablation::ledger::{Ledger, Standing, cells};
+use crate::ablation::folders::Before;
+use crate::ablation::ledger::{Ledger, cells};
 use crate::ablation::planner::{self, Sweep};
 use crate::ablation::runner::{self, Event, Options};
 use crate::ablation::slurm::{self, Array};
+use crate::ablation::{clearing, folders};
 use crate::error::{Error, Result};
 use crate::experiment::run::default_folder;
 use crate::report::sweep::{EndState, SweepFolder};
 use crate::train::signal::Stop;
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// `formwork sweep`.
@@ -29,7 +30,7 @@ pub struct SweepArgs {
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
     /// Cells that are trained at the same time
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "slurm", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: u16,
     /// Threads of each; the machine's cores shared out when absent
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -69,32 +70,38 @@ pub fn run(args: SweepArgs) -> Result<()> {
         return Err(Error::usage("--lease must be between 1 and 86400 seconds"));
     }
     let lease = Duration::from_secs_f64(args.lease);
-    let (folder, sweep) = asked(&args)?;
-    if args.fresh && !args.dry_run {
-        clear(&folder, lease)?;
+    let (folder, asked) = asked(&args)?;
+    if args.slurm.is_some() {
+        // Before anything is written or deleted.
+        slurm::script(&folder, &array(&args))?;
     }
-    let (plan, files) = match &sweep {
-        Some(sweep) => folders::planned(sweep, &folder)?,
+    let (plan, files) = match &asked {
+        Some((sweep, before)) => folders::planned(sweep, before)?,
         None => (SweepFolder::read(&folder)?.plan, Vec::new()),
     };
-    let sweep_folder = SweepFolder {
+    let planned = SweepFolder {
         path: folder.clone(),
         plan,
     };
     if args.dry_run {
-        return shown::dry_run(&args, &sweep_folder, sweep.as_ref());
+        let sweep = asked.as_ref().map(|(sweep, _)| sweep);
+        return shown::dry_run(&args, &planned, sweep);
     }
-    let gone = folders::earlier(&folder)?.map_or(0, |before| {
-        let kept = |folder: &String| sweep_folder.plan.arms.iter().any(|a| a.folder == *folder);
-        before.arms.iter().filter(|a| !kept(&a.folder)).count()
-    });
-    if gone > 0 {
-        output::note(format!(
-            "{gone} arms of the sweep are not in the file any more; their runs stay in {}/cells",
-            folder.display()
-        ));
+    if args.fresh {
+        clearing::clear(&folder, &args.file, lease)?;
     }
-    let sweep_folder = folders::write(&folder, &sweep_folder.plan, &files)?;
+    let sweep_folder = match &asked {
+        Some((_, before)) => {
+            shown::left_out(before.plan.as_ref(), &planned);
+            folders::write(&folder, &planned.plan, &files)?
+        }
+        // The plan of a folder is settled; another process may be writing a longer one.
+        None => planned,
+    };
+    for (arm, seed) in sweep_folder.cells() {
+        // A damaged end is named before anything is trained.
+        sweep_folder.ending(arm, seed)?;
+    }
     let ledger = Ledger::open(&folder, lease)?;
     if args.retry {
         retry(&sweep_folder, &ledger)?;
@@ -120,8 +127,9 @@ pub fn run(args: SweepArgs) -> Result<()> {
     shown::finish(&sweep_folder)
 }
 
-/// The sweep's folder, and the sweep as its file describes it; none when the folder itself was given.
-fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<Sweep>)> {
+/// The sweep's folder, and the sweep as its file describes it beside what is there; none when the folder itself was
+/// given.
+fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
     if SweepFolder::is_one(&args.file) {
         let given = [
             (!args.sets.is_empty(), "--set"),
@@ -147,12 +155,12 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<Sweep>)> {
         Ok(default_folder(&loaded.experiment.name))
     };
     let folder = args.run.clone().map_or_else(name, Ok)?;
-    let earlier = match args.fresh {
-        true => None,
-        false => folders::earlier(&folder)?,
+    let before = match args.fresh {
+        true => Before::default(),
+        false => Before::read(&folder)?,
     };
-    let sweep = planner::prepare(&args.file, &args.sets, earlier.as_ref())?;
-    Ok((folder, Some(sweep)))
+    let sweep = planner::prepare(&args.file, &args.sets, &before)?;
+    Ok((folder, Some((sweep, before))))
 }
 
 /// Threads of each process: the cores, shared out.
@@ -168,32 +176,9 @@ fn array(args: &SweepArgs) -> Array {
     Array {
         tasks: args.slurm.unwrap_or(1).into(),
         cpus: args.threads.unwrap_or(1).into(),
+        lease: args.lease,
         options: args.slurm_option.clone(),
     }
-}
-
-/// Deletes a sweep's folder, unless somebody trains in it.
-fn clear(folder: &Path, lease: Duration) -> Result<()> {
-    let Some(plan) = folders::earlier(folder)? else {
-        return Ok(());
-    };
-    let sweep = SweepFolder {
-        path: folder.to_path_buf(),
-        plan,
-    };
-    let names: Vec<String> = cells(&sweep).into_iter().map(|(_, _, name)| name).collect();
-    let standings = Ledger::open(folder, lease)?.standings(&names)?;
-    let held = names.iter().zip(standings).find_map(|(name, s)| match s {
-        Standing::Held(holder) => Some((name, holder)),
-        Standing::Open | Standing::Ended => None,
-    });
-    if let Some((name, holder)) = held {
-        return Err(Error::usage(format!(
-            "--fresh would delete {name}, which process {} on {} trains",
-            holder.pid, holder.host
-        )));
-    }
-    std::fs::remove_dir_all(folder).map_err(Error::io("delete", folder))
 }
 
 /// Opens the cells that failed.

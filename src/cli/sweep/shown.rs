@@ -21,6 +21,24 @@ pub(super) fn summary(plan: &SweepPlan) -> String {
     format!("{} × {}", many(arms, "arm"), many(seeds, "seed"))
 }
 
+/// Says what was trained before and is not asked for any more.
+pub(super) fn left_out(before: Option<&SweepPlan>, now: &SweepFolder) {
+    let Some(before) = before else { return };
+    let kept = |folder: &String| now.plan.arms.iter().any(|a| a.folder == *folder);
+    let arms = before.arms.iter().filter(|a| !kept(&a.folder)).count();
+    let seeds = before
+        .seeds
+        .iter()
+        .filter(|s| !now.plan.seeds.contains(s))
+        .count();
+    if arms + seeds > 0 {
+        output::note(format!(
+            "{arms} arms and {seeds} seeds of the sweep are not asked for any more; their runs stay in {}/cells",
+            now.path.display()
+        ));
+    }
+}
+
 /// One line for what happened to a cell.
 pub(super) fn follow(sweep: &SweepFolder, event: &Event) {
     output::note(match event {
@@ -137,12 +155,15 @@ pub(super) fn finish(sweep: &SweepFolder) -> Result<()> {
     output::line(format!(
         "{done} cells done, {diverged} diverged, {failed} failed, {open} with other processes"
     ))?;
-    if done > 0 {
-        let comparison = compare(
-            Selection::read(std::slice::from_ref(&sweep.path))?,
-            &Default::default(),
-        )?;
-        output::part(format!("\n{}\n", view(&comparison, &style(), None)))?;
+    let compared = Selection::read(std::slice::from_ref(&sweep.path))
+        .and_then(|selection| compare(selection, &Default::default()));
+    match compared {
+        Ok(comparison) if done > 0 => {
+            output::part(format!("\n{}\n", view(&comparison, &style(), None)))?;
+        }
+        Ok(_) => {}
+        // What failed is said below all the same.
+        Err(error) => output::note(format!("there is no table: {error}")),
     }
     output::line(format!("next: formwork report {path}"))?;
     match first_failed {

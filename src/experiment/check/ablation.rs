@@ -1,12 +1,15 @@
 //! The sense of `[ablation]`, as far as it shows without making its arms.
 
-use super::Sense;
+use super::{Sense, expect};
+use crate::error::suggestion;
 use crate::experiment::ablation::{AblationConfig, Matched, RangeConfig};
 use std::collections::BTreeSet;
 use toml::{Table, Value};
 
 /// More arms or seeds than anybody trains; a slip of the pen.
 const MOST: u64 = 10_000;
+/// The largest number of an experiment file.
+const MOST_SEED: u64 = i64::MAX as u64;
 /// Keys that a sweep gives to its runs itself.
 const OURS: [&str; 3] = ["seed", "name", "ablation"];
 
@@ -16,8 +19,17 @@ pub(super) fn check(sense: &mut Sense) {
     };
     let many = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     sense.count("ablation.seeds", many(ablation.seeds), MOST as usize);
+    if ablation.seeds > MOST_SEED - sense.loaded.experiment.seed.min(MOST_SEED) {
+        sense.fault(
+            &["seed", "ablation.seeds"],
+            "seed and those that follow it are too large",
+        );
+    }
+    metric(sense, ablation);
     axes(sense, &ablation.axes);
     arms(sense, ablation);
+    overlaps(sense, ablation);
+    size(sense, ablation);
     budget(sense, ablation);
     if let Some(random) = &ablation.random {
         sense.count(
@@ -41,6 +53,76 @@ pub(super) fn check(sense: &mut Sense) {
             &["ablation"],
             "[ablation] varies nothing; give axes, arms or random",
         );
+    }
+}
+
+fn metric(sense: &mut Sense, ablation: &AblationConfig) {
+    let known = expect::measured(&sense.loaded.experiment);
+    let metric = ablation.metric.as_str();
+    // An arm may have another task, with metrics of its own.
+    let arms = ablation.arms.iter().flat_map(|arm| arm.set.keys());
+    let mut keys = ablation.axes.keys().chain(arms);
+    if !known.contains(&metric) && !keys.any(|key| key.starts_with("task")) {
+        let near = suggestion(metric, known);
+        let rule = format!("metric = {metric:?} is not measured{near}");
+        sense.fault(&["ablation.metric"], rule);
+    }
+}
+
+/// Two lists that set the same key, or a key of which another is a part: one would win in silence.
+fn overlaps(sense: &mut Sense, ablation: &AblationConfig) {
+    let arms: BTreeSet<&String> = ablation
+        .arms
+        .iter()
+        .flat_map(|arm| arm.set.keys())
+        .collect();
+    let mut all: Vec<(&str, &String)> = ablation.axes.keys().map(|key| ("axes", key)).collect();
+    all.extend(arms.into_iter().map(|key| ("arms", key)));
+    let drawn = ablation.random.iter().flat_map(|r| r.ranges.keys());
+    all.extend(drawn.map(|key| ("random", key)));
+    let within =
+        |a: &str, b: &str| a == b || a.strip_prefix(b).is_some_and(|rest| rest.starts_with('.'));
+    let mut faults = Vec::new();
+    for (i, (list, key)) in all.iter().enumerate() {
+        for (other, same) in &all[..i] {
+            // Named arms stand side by side; so may their keys.
+            let apart = list == other && *list == "arms";
+            if !apart && (within(key, same) || within(same, key)) {
+                faults.push(format!(
+                    "{list} and {other} both set `{key}`; leave it to one of them"
+                ));
+            }
+        }
+    }
+    let steps_are_found =
+        ablation.budget.is_some() || ablation.matched.is_some_and(|m| m != Matched::Parameters);
+    if steps_are_found && all.iter().any(|(_, key)| *key == "train.steps") {
+        faults.push(
+            "`train.steps` has no effect beside match or budget, which say how long arms train"
+                .into(),
+        );
+    }
+    for fault in faults {
+        sense.fault(&["ablation.axes", "ablation.arms"], fault);
+    }
+}
+
+/// No more arms than anybody trains.
+fn size(sense: &mut Sense, ablation: &AblationConfig) {
+    let axes = ablation
+        .axes
+        .values()
+        .filter_map(Value::as_array)
+        .map(|a| a.len() as u64);
+    let others = [
+        ablation.arms.len() as u64,
+        ablation.random.as_ref().map_or(1, |random| random.samples),
+    ];
+    let mut sizes = axes.chain(others).map(|n| n.max(1));
+    let arms = sizes.try_fold(1u64, u64::checked_mul);
+    if arms.is_none_or(|arms| arms > MOST) {
+        let rule = format!("[ablation] has more than {MOST} arms");
+        sense.fault(&["ablation"], rule);
     }
 }
 
@@ -93,10 +175,6 @@ fn arms(sense: &mut Sense, ablation: &AblationConfig) {
         }
         for key in arm.set.keys() {
             own_key(sense, "ablation.arms", key);
-            if ablation.axes.contains_key(key) {
-                let rule = format!("arm `{}` sets `{key}`, which is an axis too", arm.name);
-                sense.fault(&["ablation.arms"], rule);
-            }
         }
     }
 }

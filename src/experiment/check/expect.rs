@@ -21,7 +21,7 @@ pub(super) fn check(sense: &mut Sense) {
 }
 
 /// The metrics of an evaluation.
-fn measured(experiment: &Experiment) -> Vec<&'static str> {
+pub(super) fn measured(experiment: &Experiment) -> Vec<&'static str> {
     let data = experiment.data.set();
     let mut metrics = vec!["loss"];
     let classes = match experiment.data.set().gives() {

@@ -33,8 +33,8 @@ fn the_job_script_is_shown_before_it_is_submitted() {
     let program = env!("CARGO_BIN_EXE_formwork");
     let wanted = format!(
         "#!/bin/sh\n#SBATCH --job-name=it-s-here\n#SBATCH --array=1-3\n#SBATCH --cpus-per-task=2\n\
-         #SBATCH --output='{folder}/slurm-%A_%a.log'\n#SBATCH --requeue\n#SBATCH --partition=short\n\
-         exec '{program}' sweep '{folder}' --jobs 1 --threads 2 --no-wait\n"
+         #SBATCH --output='{folder}/slurm-%A_%a.log'\n#SBATCH --requeue\n#SBATCH --signal=B:TERM@120\n#SBATCH --partition=short\n\
+         exec '{program}' sweep '{folder}' --jobs 1 --threads 2 --lease 90 --no-wait\n"
     );
     assert_eq!(script, wanted);
     let wrong = [

@@ -62,6 +62,40 @@ fn faults_name_the_line_and_the_remedy() {
             "[ablation.axes]\nmodel.n_layers = [1]\n".into(),
             "write the dotted key in quotes",
         ),
+        (
+            format!("metric = \"acuracy\"\n{axis}"),
+            "[ablation] metric = \"acuracy\" is not measured; did you mean `accuracy`?",
+        ),
+        (
+            format!(
+                "seeds = 2\n{axis}[ablation.random]\nsamples = 1\n[ablation.random.ranges]\n\
+                 model = {{ kind = \"choice\", values = [1] }}\n"
+            ),
+            "random and axes both set `model`; leave it to one of them",
+        ),
+        (
+            "match = \"items\"\n[ablation.axes]\n\"train.steps\" = [10, 20]\n".into(),
+            "`train.steps` has no effect beside match or budget",
+        ),
+        (
+            format!("budget = {{ flops = 1e300 }}\n{axis}"),
+            "[ablation] arm `n_layers=1`: would get ",
+        ),
+        (
+            format!("budget = {{ flops = 1.0 }}\n{axis}"),
+            "[ablation] arm `n_layers=1`: would get 0 steps; they must be 1 to 1e12",
+        ),
+        (
+            "match = \"parameters\"\n[ablation.axes]\n\"model.n_layers\" = [1, 12]\n".into(),
+            "arm `n_layers=12` has no feed-forward width that could make up for it",
+        ),
+        (
+            "[ablation.random]\nsamples = 9000\n[ablation.random.ranges]\n\
+             \"optimizer.lr\" = { kind = \"log\", min = 1e-4, max = 1e-2 }\n[ablation.axes]\n\
+             \"model.n_layers\" = [1, 2]\n"
+                .into(),
+            "[ablation] has more than 10000 arms",
+        ),
         ("[ablation]\n".into(), "there are two tables [ablation]"),
     ];
     for (ablation, wanted) in cases {
@@ -72,6 +106,51 @@ fn faults_name_the_line_and_the_remedy() {
         );
         assert!(told.starts_with("error: "), "{told}");
     }
+}
+
+#[test]
+fn seeds_end_where_numbers_of_a_file_do() {
+    let place = Place::new();
+    let file = place.file(
+        "seeds",
+        "seeds = 2\n[ablation.axes]\n\"model.n_layers\" = [1]\n",
+    );
+    let (fine, _, told) = place.swept(&file, "seeds", &["--set", "seed=9223372036854775807"]);
+    assert!(
+        !fine && told.contains("seed and those that follow it are too large"),
+        "{told}"
+    );
+}
+
+/// A folder that a file names is one plain name, and a damaged end is named before anything is trained.
+#[test]
+fn damaged_files_of_a_sweep_are_named() {
+    let place = Place::new();
+    let file = place.file(
+        "damaged",
+        "seeds = 1\n[ablation.axes]\n\"model.n_layers\" = [1]\n",
+    );
+    assert!(place.swept(&file, "damaged", &[]).0);
+    let folder = place.path("damaged").display().to_string();
+    let end = place.path("damaged/ledger/n_layers_1.seed-3.end.json");
+    let whole = std::fs::read(&end).unwrap();
+    std::fs::write(&end, "").unwrap();
+    let (status, told) = crate::binary::failure(&["sweep", &folder]);
+    assert_eq!(status, 2);
+    assert!(
+        told.contains("delete the file to train the cell again"),
+        "{told}"
+    );
+    std::fs::write(&end, whole).unwrap();
+    let plan = place.path("damaged/sweep.json");
+    let text = std::fs::read_to_string(&plan).unwrap();
+    std::fs::write(&plan, text.replace("\"n_layers_1\"", "\"../outside\"")).unwrap();
+    let (status, told) = crate::binary::failure(&["sweep", &folder]);
+    assert_eq!(status, 2);
+    assert!(
+        told.contains("\"../outside\" is no folder of an arm"),
+        "{told}"
+    );
 }
 
 #[test]

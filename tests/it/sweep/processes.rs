@@ -246,3 +246,62 @@ fn cells_of_a_dead_machine_are_taken_over() {
         "{told}"
     );
 }
+
+/// The folder of an arm that was dropped is not handed to another one of its name.
+#[test]
+fn results_are_never_credited_to_another_arm() {
+    let place = Place::new();
+    let arms = |big: &str| {
+        let file = place.file(
+            "stale",
+            &format!("seeds = 1\n[[ablation.arms]]\nname = \"small\"\n{big}"),
+        );
+        let (fine, said, told) = place.swept(&file, "stale", &[]);
+        assert!(fine, "{said}{told}");
+        (begun(&told), told)
+    };
+    let big = |layers: u32| {
+        format!("[[ablation.arms]]\nname = \"big\"\nset = {{ \"model.n_layers\" = {layers} }}\n")
+    };
+    assert_eq!(arms(&big(4)).0, ["big.seed-3", "small.seed-3"]);
+    let (none, told) = arms("");
+    assert!(none.is_empty());
+    assert!(
+        told.contains("1 arms and 0 seeds of the sweep are not asked for any more"),
+        "{told}"
+    );
+    assert_eq!(arms(&big(3)).0, ["big-2.seed-3"]);
+    let resolved =
+        fs::read_to_string(place.path("stale/cells/big-2/seed-3/resolved.toml")).unwrap();
+    assert!(resolved.contains("n_layers = 3"));
+}
+
+#[test]
+fn a_fresh_sweep_deletes_what_a_sweep_wrote_and_nothing_else() {
+    let place = Place::new();
+    let file = place.file(
+        "own/exp",
+        "seeds = 1\n[ablation.axes]\n\"model.n_layers\" = [1]\n",
+    );
+    fs::copy(place.path("base.toml"), place.path("own/base.toml")).unwrap();
+    assert!(
+        !place.swept(&file, "own", &[]).0,
+        "the folder holds something else"
+    );
+    let (fine, _, told) = place.swept(&file, "sweep", &[]);
+    assert!(fine, "{told}");
+    fs::write(place.path("sweep/notes.txt"), "mine").unwrap();
+    let (fine, said, told) = place.swept(&file, "sweep", &["--fresh", "--dry-run", "--no-probe"]);
+    assert!(fine && said.contains("n_layers=1"), "{told}");
+    assert!(
+        begun(&place.swept(&file, "sweep", &[]).2).is_empty(),
+        "a dry run deletes nothing"
+    );
+    let (fine, _, told) = place.swept(&file, "sweep", &["--fresh"]);
+    assert!(fine, "{told}");
+    assert_eq!(begun(&told), ["n_layers_1.seed-3"]);
+    assert_eq!(
+        fs::read_to_string(place.path("sweep/notes.txt")).unwrap(),
+        "mine"
+    );
+}

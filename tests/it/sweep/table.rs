@@ -1,0 +1,62 @@
+//! The table of a sweep: no difference where there is none, one where one was put in.
+
+use super::Place;
+use serde_json::Value;
+
+/// The arms of a sweep of a few steps, as `compare --json` shows them.
+fn arms(ablation: &str) -> Vec<Value> {
+    let place = Place::new();
+    let file = place.file("table", ablation);
+    let short = [
+        "train.steps=4",
+        "train.eval_every=4",
+        "schedule.warmup_steps=1",
+    ];
+    let mut flags = vec!["--jobs", "2"];
+    flags.extend(short.iter().flat_map(|set| ["--set", set]));
+    let (fine, said, told) = place.swept(&file, "table", &flags);
+    assert!(fine, "{said}{told}");
+    assert!(
+        said.contains("best valid loss"),
+        "a sweep ends with its table: {said}"
+    );
+    let folder = place.path("table").display().to_string();
+    let compared = crate::binary::output(&["compare", &folder, "--json"]);
+    let mut compared: Value = serde_json::from_str(&compared).unwrap();
+    serde_json::from_value(compared["arms"].take()).unwrap()
+}
+
+/// The same arm twice, twenty seeds: pairs that are equal to the last bit.
+#[test]
+fn an_arm_does_not_differ_from_itself() {
+    let arms = arms(
+        "seeds = 20\n[[ablation.arms]]\nname = \"one\"\n[[ablation.arms]]\nname = \"again\"\n",
+    );
+    assert_eq!(arms[1]["label"], "again");
+    let difference = &arms[1]["difference"]["final"];
+    assert_eq!(difference["pairs"], 20);
+    assert_eq!(difference["mean"], 0.0);
+    assert_eq!(difference["p_holm"], 1.0);
+    assert_eq!(difference["verdict"]["not_tested"], "identical");
+}
+
+#[test]
+fn a_slower_arm_is_found_to_be_worse() {
+    let slower = "{ \"optimizer.lr\" = 1e-3 }";
+    let text = format!(
+        "seeds = 6\n[[ablation.arms]]\nname = \"base\"\n[[ablation.arms]]\nname = \"slow\"\nset = {slower}\n"
+    );
+    let arms = arms(&text);
+    let difference = &arms[1]["difference"]["final"];
+    assert_eq!(difference["pairs"], 6);
+    assert!(
+        difference["p_holm"].as_f64().unwrap() < 0.05,
+        "{difference}"
+    );
+    assert!(
+        difference["interval"]["low"].as_f64().unwrap() > 0.0,
+        "{difference}"
+    );
+    let bootstrap = &difference["bootstrap"]["bca"];
+    assert!(bootstrap["low"].as_f64().unwrap() > 0.0, "{difference}");
+}

@@ -16,6 +16,7 @@ pub mod json;
 pub mod learning;
 pub mod links;
 pub mod metrics;
+mod names;
 pub mod notes;
 pub mod paper;
 pub mod plan;

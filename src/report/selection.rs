@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::report::arms::{self, Absent, Arm, Cost};
+use crate::report::arms::{Absent, Arm, Cost};
 use crate::report::find::locate_sweep;
+use crate::report::names;
 use crate::report::run::{self, Run};
 use crate::report::sweep::{EndState, PlannedArm, SweepFolder};
 
@@ -77,7 +78,7 @@ impl Selection {
             }
         }
         let arm = |(n, (members, absent)): (usize, (Vec<usize>, Vec<Absent>))| Arm {
-            id: arms::letters(n),
+            id: names::letters(n),
             label: ordered[n].name.clone(),
             counted: members
                 .iter()

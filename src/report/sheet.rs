@@ -103,6 +103,17 @@ pub fn without_settings(c: &Comparison) -> Sheet {
     build(c, Detail::Full)
 }
 
+/// Whether a setting says what the names of arms do not. Those of a sweep say what its axes set; what follows from it,
+/// such as the other keys of a position scheme, is for the page.
+fn tells(c: &Comparison, key: &str) -> bool {
+    let Some(plan) = &c.sweep else { return true };
+    let varied = |axis: &&String| key == *axis || key.strip_suffix(".kind") == Some(axis);
+    plan.axes.iter().filter(varied).any(|axis| {
+        let named = format!("{}=", axis.rsplit('.').next().unwrap_or(axis));
+        c.arms.iter().any(|arm| !arm.label.contains(&named))
+    })
+}
+
 fn build(c: &Comparison, detail: Detail) -> Sheet {
     let mut sheet = Sheet {
         columns: Vec::new(),
@@ -125,7 +136,7 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
     let telling = c
         .differing
         .iter()
-        .filter(|d| detail != Detail::Full && d.key != "train.steps");
+        .filter(|d| detail != Detail::Full && d.key != "train.steps" && tells(c, &d.key));
     for difference in telling.take(SETTINGS) {
         let cells = difference
             .values

@@ -43,11 +43,11 @@ pub struct SweepPlan {
 impl SweepPlan {
     /// What a plan never says: a folder that is not one plain name, an arm or a seed twice.
     fn fault(&self) -> Option<String> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_+".contains(c);
+        let plain = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['/', '\\']);
         let (mut names, mut folders, mut seeds) = Default::default();
         let twice = |set: &mut BTreeSet<String>, name: String| !set.insert(name);
         for arm in &self.arms {
-            if arm.folder.is_empty() || !arm.folder.chars().all(plain) {
+            if !plain(&arm.folder) {
                 return Some(format!("{:?} is no folder of an arm", arm.folder));
             }
             if twice(&mut names, arm.name.clone()) || twice(&mut folders, arm.folder.clone()) {

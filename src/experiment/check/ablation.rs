@@ -205,8 +205,8 @@ fn budget(sense: &mut Sense, ablation: &AblationConfig) {
 
 fn range_of(sense: &mut Sense, key: &str, range: &RangeConfig) {
     let wrong = match range {
-        RangeConfig::Uniform(b) if !(b.min < b.max) => Some("min must be below max"),
-        RangeConfig::Log(b) if !(0.0 < b.min && b.min < b.max) => {
+        RangeConfig::Uniform(b) if b.min >= b.max => Some("min must be below max"),
+        RangeConfig::Log(b) if b.min <= 0.0 || b.min >= b.max => {
             Some("min must be above 0 and below max")
         }
         RangeConfig::Integer(b) if b.min > b.max => Some("min must not be above max"),

@@ -16,15 +16,12 @@ use crate::report::{html, json, sheet, terminal};
 /// Columns of the curves where there is no terminal to ask.
 const PIPE_WIDTH: usize = 100;
 
-/// Compare runs: differing settings, results over seeds, speed, curves.
+/// Which runs are compared by what; for a table and for a report alike.
 #[derive(Args, Clone, Debug)]
-pub struct CompareArgs {
+pub struct Wanted {
     /// Run folders, or names of runs in `checkpoints/`; the first one's arm is the baseline. Or one sweep.
-    #[arg(required = true, value_name = "RUN")]
+    #[arg(required = true, value_name = "SWEEP|RUN")]
     pub runs: Vec<PathBuf>,
-    /// Also write one self-contained page, with curves to explore.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
     /// The metric to compare, such as `accuracy` or `bits_per_byte`; by default the sweep's, else `loss`.
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
@@ -34,6 +31,31 @@ pub struct CompareArgs {
     /// Do not group runs that differ only in their seed.
     #[arg(long)]
     pub each: bool,
+}
+
+impl Wanted {
+    /// Reads the runs and compares them.
+    ///
+    /// # Errors
+    /// Runs that cannot be read or compared.
+    pub fn compared(&self) -> Result<Comparison> {
+        let options = Options {
+            metric: self.metric.clone(),
+            each: self.each,
+            reach: self.reach,
+        };
+        compare(Selection::read(&self.runs)?, &options)
+    }
+}
+
+/// Compare runs: differing settings, results over seeds, speed, curves.
+#[derive(Args, Clone, Debug)]
+pub struct CompareArgs {
+    /// Also write one self-contained page, with curves to explore.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    wanted: Wanted,
     /// Print one JSON object.
     #[arg(long, conflicts_with = "markdown")]
     pub json: bool,
@@ -47,13 +69,7 @@ pub struct CompareArgs {
 /// # Errors
 /// A run that cannot be read, runs that have nothing to compare, a page or a result that cannot be written.
 pub fn run(args: CompareArgs) -> Result<()> {
-    let selection = Selection::read(&args.runs)?;
-    let options = Options {
-        metric: args.metric.clone(),
-        each: args.each,
-        reach: args.reach,
-    };
-    let comparison = compare(selection, &options)?;
+    let comparison = args.wanted.compared()?;
     if let Some(path) = &args.html {
         html::write(&comparison, path)?;
     }

@@ -4,33 +4,21 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::compare::headline;
+use super::compare::{Wanted, headline};
 use super::output;
 use crate::error::{Error, Result};
-use crate::report::compare::{Options, compare};
 use crate::report::figure::Look;
 use crate::report::find::{locate, locate_sweep};
 use crate::report::paper;
-use crate::report::selection::Selection;
 
 /// Write what a paper takes from a sweep or from runs: tables, figures, a page.
 #[derive(Args, Clone, Debug)]
 pub struct ReportArgs {
-    /// One sweep; or run folders, the first one's arm being the baseline.
-    #[arg(required = true, value_name = "SWEEP|RUN")]
-    pub runs: Vec<PathBuf>,
+    #[command(flatten)]
+    wanted: Wanted,
     /// The folder to write; `report/` in the sweep, or in the one run, when absent.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The metric to compare; by default the sweep's, else `loss`.
-    #[arg(long, value_name = "NAME")]
-    pub metric: Option<String>,
-    /// Tell the steps until the metric first reaches this value; by default the baseline's mean final value.
-    #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
-    pub reach: Option<f64>,
-    /// Do not group runs that differ only in their seed.
-    #[arg(long)]
-    pub each: bool,
     /// Steps on a logarithmic axis in the figures.
     #[arg(long)]
     pub log_x: bool,
@@ -45,16 +33,11 @@ pub struct ReportArgs {
 /// Runs that cannot be read or compared, several runs without a folder, files that cannot be written.
 pub fn run(args: ReportArgs) -> Result<()> {
     let out = folder(&args)?;
-    let options = Options {
-        metric: args.metric.clone(),
-        each: args.each,
-        reach: args.reach,
-    };
     let look = Look {
         log_x: args.log_x,
         log_y: args.log_y,
     };
-    let comparison = compare(Selection::read(&args.runs)?, &options)?;
+    let comparison = args.wanted.compared()?;
     let documents = paper::documents(&comparison, look, &out)?;
     std::fs::create_dir_all(&out).map_err(Error::io("make", &out))?;
     for name in paper::superseded(&documents) {
@@ -80,7 +63,7 @@ pub fn run(args: ReportArgs) -> Result<()> {
 
 /// Where the report goes.
 fn folder(args: &ReportArgs) -> Result<PathBuf> {
-    let out = match (&args.out, args.runs.as_slice()) {
+    let out = match (&args.out, args.wanted.runs.as_slice()) {
         (Some(out), _) => out.clone(),
         (None, [one]) => locate_sweep(one)
             .unwrap_or_else(|| locate(one))

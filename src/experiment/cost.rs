@@ -5,7 +5,7 @@ use crate::data::{Data, Shape};
 use crate::error::Result;
 use crate::model::ItemOf;
 use crate::report::plan::{self, Moments, Plan, Question};
-use crate::train::bench::{Bench, measure};
+use crate::train::bench::{Bench, Measure, measure};
 use crate::train::config::Dtype;
 use crate::train::optim::OptimizerConfig;
 use burn::tensor::Device;
@@ -48,6 +48,19 @@ pub fn items_per_step(experiment: &Experiment, shape: &Shape) -> f64 {
 /// # Errors
 /// A device that is not there, a model that cannot learn the task, a step that fails.
 pub fn step_ms(experiment: &Experiment, data: &Data) -> Result<f64> {
+    Ok(measured(experiment, data, PROBE, false)?.step_ms_median)
+}
+
+/// Steps from fresh weights, `(warm-up, timed)` of them.
+///
+/// # Errors
+/// As [`step_ms`].
+pub fn measured(
+    experiment: &Experiment,
+    data: &Data,
+    (warmup, steps): (usize, usize),
+    profile: bool,
+) -> Result<Measure> {
     let device = build::device(experiment, true)?;
     let model = build::objective(experiment, &data.shape, &device)?;
     let bench = Bench {
@@ -56,9 +69,9 @@ pub fn step_ms(experiment: &Experiment, data: &Data) -> Result<f64> {
         schedule: &build::schedule(experiment),
         seed: experiment.seed,
         train: data.train.clone(),
-        profile: false,
+        profile,
     };
-    Ok(measure(model, &bench, PROBE.0, PROBE.1)?.step_ms_median)
+    measure(model, &bench, warmup, steps)
 }
 
 /// Examples that are in memory at once.

@@ -3,10 +3,10 @@
 use super::super::output;
 use super::{case, opened};
 use crate::error::{Error, Result};
-use crate::experiment::build;
+use crate::experiment::cost;
 use crate::report::table::table;
 use crate::report::terminal::number;
-use crate::train::bench::{Bench, Measure, Profile, measure};
+use crate::train::bench::{Measure, Profile};
 use clap::Args;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -46,17 +46,8 @@ pub fn run(args: TrainArgs) -> Result<()> {
     }
     let (loaded, data) = opened(&args.file, &args.sets, args.device.as_deref())?;
     let experiment = &loaded.experiment;
-    let device = build::device(experiment, true)?;
-    let model = build::objective(experiment, &data.shape, &device)?;
-    let bench = Bench {
-        config: &experiment.train,
-        optimizer: &experiment.optimizer,
-        schedule: &build::schedule(experiment),
-        seed: experiment.seed,
-        train: data.train.clone(),
-        profile: args.profile,
-    };
-    let measured = measure(model, &bench, args.warmup, args.steps)?;
+    let counts = (args.warmup, args.steps);
+    let measured = cost::measured(experiment, &data, counts, args.profile)?;
     show(
         &case(&args.file),
         &experiment.train.device,

@@ -59,7 +59,7 @@ pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
     let baseline = baseline(&loaded, &config, &arms)?;
     let mut costs = Costs::default();
     for arm in &mut arms {
-        arm.cost = costs.of(&arm.loaded, None)?;
+        arm.cost = costs.of(&arm.loaded)?;
     }
     let at = arms
         .iter()
@@ -204,7 +204,7 @@ impl Costs {
         Ok(&self.0.insert((key, data)).1)
     }
 
-    fn of(&mut self, loaded: &Loaded, step_ms: Option<f64>) -> Result<Cost> {
+    fn of(&mut self, loaded: &Loaded) -> Result<Cost> {
         let experiment = &loaded.experiment;
         let shape = &self.data(loaded)?.shape;
         let plan = cost::plan(experiment, shape)?;
@@ -213,7 +213,7 @@ impl Costs {
             params: plan.params,
             flops_per_item: plan.flops_per_item,
             items_per_step: cost::items_per_step(experiment, shape),
-            step_ms,
+            step_ms: None,
         })
     }
 }
@@ -273,12 +273,12 @@ fn widen(
         };
         let mut points = [(0, 0); 2];
         for (point, width) in points.iter_mut().zip(WIDTHS) {
-            *point = (width, costs.of(&with(width)?, None)?.params);
+            *point = (width, costs.of(&with(width)?)?.params);
         }
         let width = matching::width(target, points)
             .ok_or_else(|| fault("has no feed-forward width that could make up for it"))?;
         arm.loaded = with(width)?;
-        arm.cost = costs.of(&arm.loaded, None)?;
+        arm.cost = costs.of(&arm.loaded)?;
         arm.settings.insert(WIDTH.into(), width.to_string());
     }
     Ok(())

@@ -1,12 +1,14 @@
 //! The loss of a vocabulary straight from hidden states: scores of some rows at a time, their loss, and while they
 //! are in cache what they add to the gradients. The whole `[positions, vocab]` never exists, forward or backward.
 
+use std::borrow::Cow;
+
 use burn_flex::{Flex, FlexTensor};
 
-use super::buffer::{PIECE, contiguous, dims, in_pieces, output, slice, tensor};
+use super::buffer::{contiguous, dims, output, slice, tensor};
 use super::cross_entropy::{Scored, integers, score_rows};
 use super::linear::sum_of_rows;
-use super::product::{Matrix, Put, product};
+use super::product::{Matrix, Put, product, product_on};
 use super::simd::map_in_place;
 use crate::kernel::NOT_SCORED;
 use crate::kernel::extension::HeadLossSaved;
@@ -28,10 +30,10 @@ pub struct Problem {
 }
 
 /// The scored positions: which they are, their hidden states row after row, their targets.
-struct Rows {
+struct Rows<'a> {
     places: Vec<usize>,
-    hidden: Vec<f32>,
-    targets: Vec<i64>,
+    hidden: Cow<'a, [f32]>,
+    targets: Cow<'a, [i64]>,
 }
 
 /// Gradients of the scored positions' hidden states and of the head, of the loss's sum.
@@ -84,15 +86,24 @@ impl Problem {
         }
     }
 
-    fn scored(&self, d: usize) -> Rows {
+    fn scored(&self, d: usize) -> Rows<'_> {
         let all = self.targets.iter().enumerate();
         let places: Vec<usize> = all
             .filter(|(_, t)| **t != NOT_SCORED)
             .map(|(i, _)| i)
             .collect();
+        if places.len() == self.targets.len() {
+            return Rows {
+                places,
+                hidden: slice(&self.hidden).into(),
+                targets: self.targets.as_slice().into(),
+            };
+        }
         let row = |i: &usize| &slice(&self.hidden)[i * d..(i + 1) * d];
+        let mut hidden = Vec::with_capacity(places.len() * d);
+        places.iter().for_each(|i| hidden.extend_from_slice(row(i)));
         Rows {
-            hidden: places.iter().flat_map(row).copied().collect(),
+            hidden: hidden.into(),
             targets: places.iter().map(|i| self.targets[*i]).collect(),
             places,
         }
@@ -111,8 +122,10 @@ impl Problem {
             let n = tile.min(count - first);
             let hidden = Matrix::rows(&rows.hidden[first * d..(first + n) * d], [n, d]);
             let scores = &mut buffer[..n * vocab];
-            let into = self.begin(scores, vocab, d);
-            product(scores, hidden, head, into);
+            match &self.bias {
+                None => product(scores, hidden, head, Put::REPLACE),
+                Some(bias) => product_on(scores, hidden, head, slice(bias)),
+            }
             let targets = &rows.targets[first..first + n];
             all.extend(score_rows(scores, vocab, targets, self.smoothing));
             if let Some(gradients) = &mut gradients {
@@ -120,22 +133,6 @@ impl Problem {
             }
         }
         all
-    }
-
-    /// What scores are before the product is put there.
-    fn begin(&self, scores: &mut [f32], vocab: usize, d: usize) -> Put {
-        let Some(bias) = &self.bias else {
-            if d == 0 {
-                scores.fill(0.0);
-            }
-            return Put::REPLACE;
-        };
-        let rows = (PIECE / vocab.max(1)).max(1);
-        in_pieces(scores, (rows * vocab).max(1), |_, piece| {
-            let each = |row: &mut [f32]| row.copy_from_slice(slice(bias));
-            piece.chunks_exact_mut(vocab).for_each(each);
-        });
-        Put::ADD
     }
 
     /// Adds a tile's share; `scores` are their own gradients by now.

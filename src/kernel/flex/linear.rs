@@ -5,8 +5,8 @@ use pulp::Simd;
 use rayon::prelude::*;
 
 use super::activation::elementwise;
-use super::buffer::{ALONE, PIECE, contiguous, in_pieces, output, slice, tensor};
-use super::product::{Matrix, Put, product};
+use super::buffer::{ALONE, contiguous, output, slice, tensor};
+use super::product::{Matrix, Put, product, product_on};
 use super::simd::{Elementwise, Vector, map_in_place};
 
 /// `x + y`.
@@ -45,21 +45,10 @@ pub fn forward(
     };
     let d_out = right.shape[1];
     let mut out = output(left.shape[0] * d_out);
-    let into = match bias.map(contiguous) {
-        None => Put::REPLACE,
-        Some(bias) => {
-            let rows = (PIECE / d_out.max(1)).max(1);
-            in_pieces(&mut out, (rows * d_out).max(1), |_, piece| {
-                let each = |row: &mut [f32]| row.copy_from_slice(slice(&bias));
-                piece.chunks_exact_mut(d_out).for_each(each);
-            });
-            Put::ADD
-        }
-    };
-    if left.shape[1] == 0 && !into.add {
-        out.fill(0.0);
+    match bias.map(contiguous) {
+        None => product(&mut out, left, right, Put::REPLACE),
+        Some(bias) => product_on(&mut out, left, right, slice(&bias)),
     }
-    product(&mut out, left, right, into);
     let mut shape = x.layout().shape().clone();
     let rank = shape.num_dims();
     shape[rank - 1] = d_out;
@@ -73,9 +62,6 @@ pub fn weight_gradient(x: FlexTensor, grad: FlexTensor) -> FlexTensor {
     let right = Matrix::rows(slice(&grad), as_rows(&grad));
     let shape = [left.shape[0], right.shape[1]];
     let mut out = output(shape[0] * shape[1]);
-    if left.shape[1] == 0 {
-        out.fill(0.0);
-    }
     product(&mut out, left, right, Put::REPLACE);
     tensor(out, shape)
 }

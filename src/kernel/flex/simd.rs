@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use pulp::{Arch, Simd, WithSimd};
 
 /// Set to `portable`, this variable keeps the kernels of this folder off the machine's vector instructions; set to
-/// `avx2`, off AVX-512. The library of matrix products chooses for itself.
+/// `avx2`, off AVX-512.
 pub const SWITCH: &str = "FORMWORK_SIMD";
 
 /// The instruction set that the switch asks for, or the best one.

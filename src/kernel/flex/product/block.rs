@@ -1,0 +1,271 @@
+//! The innermost part of a product: a few rows times a panel of columns, in registers.
+//!
+//! A panel is [`panel`] columns wide: four registers where the machine has 32 of them, two where it has 16. Each of up
+//! to six rows keeps its sums of one panel in registers while it walks down the inner dimension (Goto and van de
+//! Geijn 2008, section 4), so that a step of it loads one row of the panel and broadcasts six numbers.
+
+use pulp::{Simd, WithSimd};
+
+use crate::kernel::flex::simd;
+
+/// Rows of numbers somewhere, of which single ones are read: `at + row·rows + inner·step`.
+#[derive(Clone, Copy)]
+pub struct Broadcast {
+    /// The first number.
+    pub at: *const f32,
+    /// Distance of rows.
+    pub rows: usize,
+    /// Distance along the inner dimension.
+    pub step: usize,
+}
+
+/// Rows of a panel, which are read whole.
+#[derive(Clone, Copy)]
+pub struct Panel {
+    /// The first number.
+    pub at: *const f32,
+    /// Distance along the inner dimension.
+    pub step: usize,
+}
+
+/// Rows that are written, and what the sums are added to.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// The first number.
+    pub at: *mut f32,
+    /// Distance of rows.
+    pub rows: usize,
+    /// The first number of what the sums are added to, if anything; may be `at`.
+    pub begin: Option<*const f32>,
+    /// Distance of its rows; 0 for one row under all.
+    pub begin_rows: usize,
+    /// Factor of the sums.
+    pub factor: f32,
+}
+
+/// `rows` rows of `left` times the panels of `right`, `columns` columns in all and `inner` deep.
+pub struct Sweep {
+    pub left: Broadcast,
+    pub right: Panel,
+    /// From one panel to the next.
+    pub next_panel: usize,
+    pub out: Target,
+    pub rows: usize,
+    pub inner: usize,
+    pub columns: usize,
+}
+
+/// Columns of a panel on this machine.
+pub fn panel() -> usize {
+    struct Width;
+    impl WithSimd for Width {
+        type Output = usize;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) -> usize {
+            registers::<S>() * S::F32_LANES
+        }
+    }
+    simd::run(Width)
+}
+
+/// Registers of a row of a panel.
+#[inline(always)]
+fn registers<S: Simd>() -> usize {
+    if S::REGISTER_COUNT >= 32 { 4 } else { 2 }
+}
+
+impl Sweep {
+    /// Makes them.
+    ///
+    /// # Safety
+    /// Everything that the sweep describes is readable, its output writable and nobody else's; panels are readable
+    /// over their whole width.
+    pub unsafe fn run(self) {
+        simd::run(self);
+    }
+}
+
+impl WithSimd for Sweep {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        // SAFETY: `Sweep::run` asks its callers for what `blocks` needs.
+        unsafe {
+            if registers::<S>() == 4 {
+                self.blocks::<S, OneByFour, TwoByFour, FourByFour, SixByFour>(simd);
+            } else {
+                self.blocks::<S, OneByTwo, TwoByTwo, FourByTwo, SixByTwo>(simd);
+            }
+        }
+    }
+}
+
+/// So many rows times a panel.
+trait Block {
+    /// Makes `columns` columns of it.
+    unsafe fn make<S: Simd>(
+        s: S,
+        left: Broadcast,
+        right: Panel,
+        inner: usize,
+        out: Target,
+        columns: usize,
+    );
+}
+
+impl Sweep {
+    /// Rows in blocks of six, the rest in smaller ones; under each block all panels.
+    #[inline(always)]
+    unsafe fn blocks<S: Simd, One: Block, Two: Block, Four: Block, Six: Block>(&self, simd: S) {
+        let mut row = 0;
+        while row < self.rows {
+            // SAFETY: rows and columns stay below those that the sweep has.
+            row += unsafe {
+                match self.rows - row {
+                    1 => self.panels::<S, One>(simd, row, 1),
+                    2 | 3 => self.panels::<S, Two>(simd, row, 2),
+                    4 | 5 => self.panels::<S, Four>(simd, row, 4),
+                    _ => self.panels::<S, Six>(simd, row, 6),
+                }
+            };
+        }
+    }
+
+    /// All panels under `height` rows from `row` on.
+    #[inline(always)]
+    unsafe fn panels<S: Simd, B: Block>(&self, simd: S, row: usize, height: usize) -> usize {
+        let width = registers::<S>() * S::F32_LANES;
+        // SAFETY: as the caller says.
+        unsafe {
+            let left = Broadcast {
+                at: self.left.at.add(row * self.left.rows),
+                ..self.left
+            };
+            for (i, column) in (0..self.columns).step_by(width).enumerate() {
+                let right = Panel {
+                    at: self.right.at.add(i * self.next_panel),
+                    ..self.right
+                };
+                let begin = self.out.begin;
+                let out = Target {
+                    at: self.out.at.add(row * self.out.rows + column),
+                    begin: begin.map(|at| at.add(row * self.out.begin_rows + column)),
+                    ..self.out
+                };
+                let columns = width.min(self.columns - column);
+                B::make(simd, left, right, self.inner, out, columns);
+            }
+        }
+        height
+    }
+}
+
+/// Sums of one row: `sums + number·columns`.
+#[inline(always)]
+fn step4<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 4], c: [S::f32s; 4]) -> [S::f32s; 4] {
+    [
+        s.mul_add_e_f32s(x, b[0], c[0]),
+        s.mul_add_e_f32s(x, b[1], c[1]),
+        s.mul_add_e_f32s(x, b[2], c[2]),
+        s.mul_add_e_f32s(x, b[3], c[3]),
+    ]
+}
+
+/// The same in two registers.
+#[inline(always)]
+fn step2<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 2], c: [S::f32s; 2]) -> [S::f32s; 2] {
+    [
+        s.mul_add_e_f32s(x, b[0], c[0]),
+        s.mul_add_e_f32s(x, b[1], c[1]),
+    ]
+}
+
+/// `N` registers from memory of any alignment.
+#[inline(always)]
+unsafe fn load<S: Simd, const N: usize>(at: *const f32) -> [S::f32s; N] {
+    // SAFETY: the caller says that so much is readable; any bits are float32.
+    unsafe { at.cast::<[S::f32s; N]>().read_unaligned() }
+}
+
+/// Writes the sums of one row.
+#[inline(always)]
+unsafe fn store<S: Simd, const N: usize>(
+    s: S,
+    sums: [S::f32s; N],
+    out: Target,
+    row: usize,
+    columns: usize,
+) {
+    let factor = s.splat_f32s(out.factor);
+    let lanes = S::F32_LANES;
+    // SAFETY: the caller says that this row of `columns` is writable, and readable in `begin`.
+    unsafe {
+        let at = out.at.add(row * out.rows);
+        let begin = out.begin.map(|begin| begin.add(row * out.begin_rows));
+        for (i, sum) in sums.into_iter().enumerate() {
+            let first = i * lanes;
+            if first + lanes <= columns {
+                let value = match begin {
+                    Some(begin) => {
+                        let [begin] = load::<S, 1>(begin.add(first));
+                        s.mul_add_e_f32s(sum, factor, begin)
+                    }
+                    None => s.mul_f32s(sum, factor),
+                };
+                at.add(first).cast::<S::f32s>().write_unaligned(value);
+            } else if first < columns {
+                let rest = columns - first;
+                let value = match begin {
+                    Some(begin) => {
+                        let begin = std::slice::from_raw_parts(begin.add(first), rest);
+                        s.mul_add_e_f32s(sum, factor, s.partial_load_f32s(begin))
+                    }
+                    None => s.mul_f32s(sum, factor),
+                };
+                let slot = std::slice::from_raw_parts_mut(at.add(first), rest);
+                s.partial_store_f32s(slot, value);
+            }
+        }
+    }
+}
+
+/// A block of so many rows and registers; written out, since sums that are indexed by a variable leave the registers.
+macro_rules! block {
+    ($name:ident, $width:literal, $step:ident: $($sums:ident $row:literal),*) => {
+        struct $name;
+
+        impl Block for $name {
+            #[inline(always)]
+            unsafe fn make<S: Simd>(
+                s: S,
+                left: Broadcast,
+                right: Panel,
+                inner: usize,
+                out: Target,
+                columns: usize,
+            ) {
+                $(let mut $sums = [s.splat_f32s(0.0); $width];)*
+                let (mut a, mut b) = (left.at, right.at);
+                // SAFETY: the sweep says that `inner` steps of both are readable and the block writable.
+                unsafe {
+                    for _ in 0..inner {
+                        let row = load::<S, $width>(b);
+                        $($sums = $step(s, s.splat_f32s(*a.add($row * left.rows)), row, $sums);)*
+                        a = a.wrapping_add(left.step);
+                        b = b.wrapping_add(right.step);
+                    }
+                    $(store(s, $sums, out, $row, columns);)*
+                }
+            }
+        }
+    };
+}
+
+block!(SixByFour, 4, step4: c0 0, c1 1, c2 2, c3 3, c4 4, c5 5);
+block!(FourByFour, 4, step4: c0 0, c1 1, c2 2, c3 3);
+block!(TwoByFour, 4, step4: c0 0, c1 1);
+block!(OneByFour, 4, step4: c0 0);
+block!(SixByTwo, 2, step2: c0 0, c1 1, c2 2, c3 3, c4 4, c5 5);
+block!(FourByTwo, 2, step2: c0 0, c1 1, c2 2, c3 3);
+block!(TwoByTwo, 2, step2: c0 0, c1 1);
+block!(OneByTwo, 2, step2: c0 0);

@@ -1,0 +1,124 @@
+//! Products of a few rows, as decoding makes them: the right operand is read once, where it lies, in the order of
+//! memory, for reading it is what takes the time.
+
+use super::block::{self, Broadcast, Panel};
+use super::{DEPTH, Part, Product, pack, pieces};
+use crate::kernel::flex::simd::{Vector, row_sum, run};
+use pulp::{Simd, WithSimd};
+
+/// Rows up to which copying the right operand does not pay.
+const ROWS: usize = 24;
+
+/// Steps of the inner dimension that are read side by side.
+const STREAMS: usize = 32;
+
+/// Rows up to which columns that lie contiguous are multiplied as they lie.
+const DOTS: usize = 4;
+
+/// Columns of a task at most.
+const COLUMNS: usize = 512;
+
+/// Whether a product is made here.
+pub(super) fn is_one(product: &Product) -> bool {
+    let [rows, columns] = [product.left.shape[0], product.right.strides[1]];
+    match columns {
+        1 => rows <= ROWS,
+        _ => rows <= DOTS && product.right.strides[0] == 1 && product.left.strides[1] == 1,
+    }
+}
+
+/// Makes it.
+pub(super) fn make(product: &Product) {
+    let [m, _, n] = product.sizes();
+    let width = block::panel();
+    let columns = match product.threads {
+        true => n.div_ceil(8).next_multiple_of(width).clamp(width, COLUMNS),
+        false => n,
+    };
+    product.tasks(n.div_ceil(columns), |task| {
+        let first = task * columns;
+        let part = Part {
+            rows: 0..m,
+            columns: first..(first + columns).min(n),
+        };
+        if product.right.strides[1] == 1 {
+            streams(product, part, width);
+        } else {
+            dots(product, &part);
+        }
+    });
+}
+
+/// Rows of the right operand in groups that are read side by side.
+fn streams(product: &Product, part: Part, width: usize) {
+    let (left, right) = (product.left, product.right);
+    let [m, k, _] = product.sizes();
+    let whole = part.columns.len() / width * width;
+    let middle = part.columns.start + whole;
+    let body = Part {
+        columns: part.columns.start..middle,
+        rows: part.rows.clone(),
+    };
+    let rest = Part {
+        columns: middle..part.columns.end,
+        rows: part.rows,
+    };
+    let broadcast = |first: usize| Broadcast {
+        at: left.data[first * left.strides[1]..].as_ptr(),
+        rows: left.strides[0],
+        step: left.strides[1],
+    };
+    for inner in pieces(0..k, STREAMS) {
+        let first = inner.start;
+        if whole > 0 {
+            let at = right.data[first * right.strides[0] + body.columns.start..].as_ptr();
+            let panel = Panel {
+                at,
+                step: right.strides[0],
+            };
+            let sweep = product.sweep(&body, inner, broadcast(first), panel, width);
+            // SAFETY: whole panels of the right operand, which lies inside its slice like the left one; the columns
+            // of the output are this task's.
+            unsafe { sweep.run() };
+        }
+    }
+    if rest.columns.is_empty() {
+        return;
+    }
+    pack::with_panels(|panels| {
+        for inner in pieces(0..k, DEPTH) {
+            let panel = panels.room(width * inner.len());
+            pack::panels(panel, right, inner.clone(), rest.columns.clone(), width);
+            let panel = Panel {
+                at: panel.as_ptr(),
+                step: width,
+            };
+            let sweep = product.sweep(&rest, inner.clone(), broadcast(inner.start), panel, 0);
+            debug_assert_eq!(sweep.rows, m);
+            // SAFETY: as above, with a copied panel that is filled up.
+            unsafe { sweep.run() };
+        }
+    });
+}
+
+/// Columns that lie contiguous, times rows that do.
+fn dots(product: &Product, part: &Part) {
+    struct Dot<'a>([&'a [f32]; 2]);
+    impl WithSimd for Dot<'_> {
+        type Output = f32;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) -> f32 {
+            row_sum(simd, self.0, |[x, y]: [Vector<S>; 2]| x * y)
+        }
+    }
+    let k = product.left.shape[1];
+    for column in part.columns.clone() {
+        let first = column * product.right.strides[1];
+        let numbers = &product.right.data[first..first + k];
+        for row in part.rows.clone() {
+            let first = row * product.left.strides[0];
+            let sum = run(Dot([&product.left.data[first..first + k], numbers]));
+            product.put(row, column, sum);
+        }
+    }
+}

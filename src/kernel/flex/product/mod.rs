@@ -1,0 +1,313 @@
+//! Matrix products: `out = factor·left·right`, replacing, added to what is there, or on top of a bias.
+//!
+//! The right operand is copied into panels of the width of a block of registers, once for all threads where many rows
+//! use it (`pack`, `tasks`), and rows of the left one are broadcast over them (`block`). A product of a few rows reads its right
+//! operand where it lies: `few`. Every number of the output is summed in the same order whatever the threads.
+
+mod block;
+mod few;
+mod pack;
+mod tasks;
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use block::{Broadcast, Panel, Sweep, Target};
+use tasks::COLUMNS;
+
+/// A matrix of float32 somewhere in a slice; strides in elements.
+#[derive(Clone, Copy)]
+pub struct Matrix<'a> {
+    /// Starts at the matrix's first element.
+    pub data: &'a [f32],
+    /// Rows and columns.
+    pub shape: [usize; 2],
+    /// Distance between rows and between columns.
+    pub strides: [usize; 2],
+}
+
+impl<'a> Matrix<'a> {
+    /// A matrix stored row after row.
+    pub fn rows(data: &'a [f32], shape: [usize; 2]) -> Self {
+        Self {
+            data,
+            shape,
+            strides: [shape[1], 1],
+        }
+    }
+
+    /// Rows and columns exchanged.
+    pub fn transposed(self) -> Self {
+        Self {
+            data: self.data,
+            shape: [self.shape[1], self.shape[0]],
+            strides: [self.strides[1], self.strides[0]],
+        }
+    }
+
+    fn fits(&self) -> bool {
+        let last = |i: usize| (self.shape[i].max(1) - 1) * self.strides[i];
+        self.shape.contains(&0) || last(0) + last(1) < self.data.len()
+    }
+}
+
+/// How a product is put into its output.
+#[derive(Clone, Copy)]
+pub struct Put {
+    /// Factor of the product.
+    pub factor: f32,
+    /// Add to what is there instead of replacing it.
+    pub add: bool,
+    /// May use all threads.
+    pub threads: bool,
+}
+
+impl Put {
+    /// Replaces the output, on all threads when the product is large.
+    pub const REPLACE: Self = Self {
+        factor: 1.0,
+        add: false,
+        threads: true,
+    };
+    /// Adds to the output, on all threads when the product is large.
+    pub const ADD: Self = Self {
+        factor: 1.0,
+        add: true,
+        threads: true,
+    };
+    /// Replaces the output, on the calling thread.
+    pub const TILE: Self = Self {
+        factor: 1.0,
+        add: false,
+        threads: false,
+    };
+    /// Adds to the output, on the calling thread.
+    pub const ADD_TILE: Self = Self {
+        factor: 1.0,
+        add: true,
+        threads: false,
+    };
+
+    /// With another factor.
+    pub fn times(self, factor: f32) -> Self {
+        Self { factor, ..self }
+    }
+}
+
+/// Multiply-adds from which a second thread pays: 96³.
+const THREADS_FROM: usize = 96 * 96 * 96;
+
+/// Steps of the inner dimension at one time: a panel of them stays in a core's second cache beside others.
+const DEPTH: usize = 256;
+
+/// Rows up to which a task copies its columns for itself.
+const OWN: usize = 384;
+
+/// Rows of a block of registers.
+const HEIGHT: usize = 6;
+
+/// Columns from which rows that are not contiguous, but side by side, are copied.
+const COPIED_FROM: usize = 512;
+
+/// Numbers of an operand that are copied at one time: 16 MiB.
+const COPIED: usize = 1 << 22;
+
+/// `out = factor·left·right (+ out)`; `out` is stored row after row.
+pub fn product(out: &mut [f32], left: Matrix, right: Matrix, into: Put) {
+    let begin = if into.add { Begin::Out } else { Begin::Zero };
+    Product::new(out, left, right, begin, into).make();
+}
+
+/// `out = left·right + row` for a row under every row of it, such as a bias.
+pub fn product_on(out: &mut [f32], left: Matrix, right: Matrix, row: &[f32]) {
+    assert_eq!(row.len(), right.shape[1], "one number of the row a column");
+    Product::new(out, left, right, Begin::Row(row), Put::REPLACE).make();
+}
+
+/// What sums are added to.
+#[derive(Clone, Copy)]
+enum Begin<'a> {
+    Zero,
+    Out,
+    Row(&'a [f32]),
+}
+
+/// A product whose operands fit each other; the output is borrowed as long as it lives.
+#[derive(Clone, Copy)]
+struct Product<'a> {
+    left: Matrix<'a>,
+    right: Matrix<'a>,
+    out: *mut f32,
+    begin: Begin<'a>,
+    factor: f32,
+    threads: bool,
+}
+
+// SAFETY: the output is only written, in parts that do not overlap; everything else is shared slices.
+unsafe impl Send for Product<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Product<'_> {}
+
+/// A part of the output.
+#[derive(Clone)]
+struct Part {
+    rows: Range<usize>,
+    columns: Range<usize>,
+}
+
+impl<'a> Product<'a> {
+    fn new(
+        out: &'a mut [f32],
+        left: Matrix<'a>,
+        right: Matrix<'a>,
+        begin: Begin<'a>,
+        into: Put,
+    ) -> Self {
+        let ([m, k], [inner, n]) = (left.shape, right.shape);
+        assert_eq!(k, inner, "the inner dimensions of a matrix product");
+        assert_eq!(out.len(), m * n, "the output of a matrix product");
+        assert!(left.fits() && right.fits(), "a matrix inside its slice");
+        Self {
+            left,
+            right,
+            out: out.as_mut_ptr(),
+            begin,
+            factor: into.factor,
+            threads: into.threads && m * n * k >= THREADS_FROM,
+        }
+    }
+
+    /// Rows, inner dimension and columns.
+    fn sizes(&self) -> [usize; 3] {
+        [self.left.shape[0], self.left.shape[1], self.right.shape[1]]
+    }
+
+    fn make(&self) {
+        let [m, k, n] = self.sizes();
+        if m == 0 || n == 0 {
+            return;
+        }
+        if k == 0 {
+            return self.without_terms();
+        }
+        if few::is_one(self) {
+            return few::make(self);
+        }
+        let mut buffers = pack::take();
+        let [left, right] = &mut buffers;
+        for inner in pieces(0..k, self.depth()) {
+            let rows = self.left_rows(&inner, left);
+            if self.threads && (m > OWN || n < 2 * COLUMNS) {
+                let width = block::panel();
+                let group = (COPIED / inner.len() / width).max(1) * width;
+                for columns in pieces(0..n, group) {
+                    self.shared(&inner, columns, &rows, right);
+                }
+            } else {
+                self.own(&inner, &rows);
+            }
+        }
+        pack::give(buffers);
+    }
+
+    /// Steps of the inner dimension that are made before the next ones are copied.
+    fn depth(&self) -> usize {
+        let [m, k, _] = self.sizes();
+        match self.copies_left() {
+            false => k,
+            true => (COPIED / m / DEPTH).max(1) * DEPTH,
+        }
+    }
+
+    /// Whether the left operand is copied before it is used: when its rows are not contiguous and every number of it
+    /// is used often enough.
+    fn copies_left(&self) -> bool {
+        let few_columns = self.right.shape[1] < COPIED_FROM && self.left.strides[0] == 1;
+        self.left.strides[1] != 1 && !few_columns
+    }
+
+    /// A sum of no terms.
+    fn without_terms(&self) {
+        let [m, _, n] = self.sizes();
+        // SAFETY: `new` was given this many numbers exclusively.
+        let out = unsafe { std::slice::from_raw_parts_mut(self.out, m * n) };
+        match self.begin {
+            Begin::Zero => out.fill(0.0),
+            Begin::Out => {}
+            Begin::Row(row) => {
+                let each = |out: &mut [f32]| out.copy_from_slice(row);
+                out.chunks_exact_mut(n).for_each(each);
+            }
+        }
+    }
+
+    /// Calls `work` for each of `count` tasks.
+    fn tasks(&self, count: usize, work: impl Fn(usize) + Sync + Send) {
+        if self.threads {
+            (0..count).into_par_iter().with_max_len(1).for_each(work);
+        } else {
+            (0..count).for_each(work);
+        }
+    }
+
+    /// Puts one sum into the output.
+    fn put(&self, row: usize, column: usize, sum: f32) {
+        let n = self.right.shape[1];
+        assert!(row < self.left.shape[0] && column < n);
+        // SAFETY: inside the output, in a part that is the calling task's alone.
+        let slot = unsafe { &mut *self.out.add(row * n + column) };
+        let begin = match self.begin {
+            Begin::Zero => 0.0,
+            Begin::Out => *slot,
+            Begin::Row(numbers) => numbers[column],
+        };
+        *slot = sum.mul_add(self.factor, begin);
+    }
+
+    /// The description of a part of the output for some steps of the inner dimension.
+    fn sweep(
+        &self,
+        part: &Part,
+        inner: Range<usize>,
+        left: Broadcast,
+        right: Panel,
+        next_panel: usize,
+    ) -> Sweep {
+        let n = self.right.shape[1];
+        let (row, column) = (part.rows.start, part.columns.start);
+        let at = self.out.wrapping_add(row * n + column);
+        let (begin, begin_rows) = match self.begin {
+            _ if inner.start > 0 => (Some(at.cast_const()), n),
+            Begin::Zero => (None, 0),
+            Begin::Out => (Some(at.cast_const()), n),
+            Begin::Row(numbers) => (Some(numbers[column..].as_ptr()), 0),
+        };
+        Sweep {
+            left,
+            right,
+            next_panel,
+            out: Target {
+                at,
+                rows: n,
+                begin,
+                begin_rows,
+                factor: self.factor,
+            },
+            rows: part.rows.len(),
+            inner: inner.len(),
+            columns: part.columns.len(),
+        }
+    }
+}
+
+/// A range in pieces of `len`.
+fn pieces(range: Range<usize>, len: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range
+        .step_by(len)
+        .map(move |first| first..(first + len).min(end))
+}
+
+#[cfg(test)]
+mod tests;

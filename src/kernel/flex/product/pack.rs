@@ -1,0 +1,139 @@
+//! Operands of a product in the order in which its inner part reads them.
+
+use super::{HEIGHT, Matrix};
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// Sixteen numbers that begin at a cache line, as AVX-512 likes to load them.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Line([f32; 16]);
+
+/// A buffer that begins at a cache line.
+#[derive(Default)]
+pub struct Aligned(Vec<Line>);
+
+impl Aligned {
+    /// Room for `len` numbers of no defined value: whoever takes it writes before it reads.
+    #[allow(clippy::uninit_vec)]
+    pub fn room(&mut self, len: usize) -> &mut [f32] {
+        let lines = len.div_ceil(16);
+        if self.0.len() < lines {
+            self.0 = Vec::with_capacity(lines);
+            // SAFETY: the capacity was just reserved, and every bit pattern is an f32.
+            unsafe { self.0.set_len(lines) };
+        }
+        // SAFETY: lines are nothing but numbers side by side, and borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
+    }
+}
+
+thread_local! {
+    /// A task's own panels, kept between products.
+    static PANELS: RefCell<Aligned> = RefCell::default();
+    /// The copies of both operands that all tasks of a product use, kept by the thread that makes it.
+    static SHARED: RefCell<[Aligned; 2]> = RefCell::default();
+}
+
+/// Calls `work` with this thread's buffer for panels.
+pub fn with_panels<R>(work: impl FnOnce(&mut Aligned) -> R) -> R {
+    let mut buffer = PANELS.take();
+    let done = work(&mut buffer);
+    PANELS.set(buffer);
+    done
+}
+
+/// The calling thread's buffers for shared copies.
+pub fn take() -> [Aligned; 2] {
+    SHARED.take()
+}
+
+/// Keeps them for the next product.
+pub fn give(buffers: [Aligned; 2]) {
+    SHARED.set(buffers);
+}
+
+/// Writes rows `inner` and columns `columns` of `from` as panels of `width` columns one after the other, the last one
+/// filled up with zeros; `to` has whole panels.
+pub fn panels(
+    to: &mut [f32],
+    from: Matrix,
+    inner: Range<usize>,
+    columns: Range<usize>,
+    width: usize,
+) {
+    let depth = inner.len();
+    let firsts = columns.clone().step_by(width);
+    for (panel, first) in to.chunks_exact_mut(width * depth).zip(firsts) {
+        let columns = first..(first + width).min(columns.end);
+        if columns.len() < width {
+            panel.fill(0.0);
+        }
+        if from.strides[1] == 1 {
+            for (row, k) in panel.chunks_exact_mut(width).zip(inner.clone()) {
+                let at = k * from.strides[0];
+                row[..columns.len()]
+                    .copy_from_slice(&from.data[at + columns.start..at + columns.end]);
+            }
+        } else {
+            turned(panel, from, &inner, &columns, width);
+        }
+    }
+}
+
+/// Rows of the inner dimension and columns that are turned at one time: a cache line of each column.
+const TURNED: usize = 16;
+
+/// A panel from columns that lie apart.
+fn turned(
+    panel: &mut [f32],
+    from: Matrix,
+    inner: &Range<usize>,
+    columns: &Range<usize>,
+    width: usize,
+) {
+    let [down, across] = from.strides;
+    for first in columns.clone().step_by(TURNED) {
+        let part = first..(first + TURNED).min(columns.end);
+        let slot = first - columns.start;
+        let pieces = panel.chunks_mut(TURNED * width);
+        for (rows, k) in pieces.zip(inner.clone().step_by(TURNED)) {
+            let depth = rows.len() / width;
+            if down == 1 && part.len() == TURNED && depth == TURNED {
+                let at = |i: usize| &from.data[(first + i) * across + k..];
+                let lines: [&[f32; TURNED]; TURNED] =
+                    std::array::from_fn(|i| at(i).first_chunk().unwrap_or(&[0.0; TURNED]));
+                for (i, row) in rows.chunks_exact_mut(width).enumerate() {
+                    for (slot, line) in row[slot..slot + TURNED].iter_mut().zip(lines) {
+                        *slot = line[i];
+                    }
+                }
+            } else {
+                for (i, row) in rows.chunks_exact_mut(width).enumerate() {
+                    for (column, slot) in part.clone().zip(&mut row[slot..]) {
+                        *slot = from.data[(k + i) * down + column * across];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes rows of `from`, which are not contiguous, side by side: `inner` times as many numbers as there are rows.
+pub fn block(to: &mut [f32], from: Matrix, rows: Range<usize>, inner: Range<usize>) {
+    let [down, across] = from.strides;
+    for (slots, k) in to.chunks_exact_mut(rows.len()).zip(inner) {
+        let numbers = &from.data[rows.start * down + k * across..];
+        match (
+            <&mut [f32; HEIGHT]>::try_from(&mut *slots),
+            numbers.first_chunk(),
+        ) {
+            (Ok(slots), Some(numbers)) if down == 1 => *slots = *numbers,
+            _ => {
+                for (i, slot) in slots.iter_mut().enumerate() {
+                    *slot = numbers[i * down];
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Products against sums of products, in every way that operands lie in memory.
+
+use super::{Matrix, Put, product, product_on};
+
+/// Every way to lie in memory, added and replaced, over sizes around those of panels, tasks and pieces.
+#[test]
+fn products_are_sums_of_products() {
+    for [m, k, n] in [
+        [1, 500, 200],
+        [2, 40, 391],
+        [7, 300, 1000],
+        [16, 33, 192],
+        [1, 200, 5000],
+        [97, 96, 97],
+        [700, 33, 65],
+        [64, 40, 1001],
+        [321, 20, 320],
+        [25, 300, 70],
+        [400, 513, 129],
+        [385, 257, 770],
+        [24, 259, 63],
+        [3, 1000, 130],
+        [48, 260, 1000],
+    ] {
+        let number = |i: usize| ((i * 7919) % 23) as f32 - 11.0;
+        let [a, b] = [m * k, k * n].map(|len| (0..len).map(number).collect::<Vec<f32>>());
+        for way in 0..8 {
+            let left = match way % 2 {
+                0 => Matrix::rows(&a, [m, k]),
+                _ => Matrix::rows(&a, [k, m]).transposed(),
+            };
+            let right = match way / 2 % 2 {
+                0 => Matrix::rows(&b, [k, n]),
+                _ => Matrix::rows(&b, [n, k]).transposed(),
+            };
+            let mut out: Vec<f32> = (0..m * n).map(number).collect();
+            let row: Vec<f32> = (0..n).map(|i| i as f32).collect();
+            let (factor, begin): (f32, &dyn Fn(usize) -> f32) = match (way + m) % 4 {
+                0 => (0.5, &|_| 0.0),
+                1 => (0.5, &number),
+                2 => (1.0, &|_| 0.0),
+                _ => (1.0, &|at| (at % n) as f32),
+            };
+            match (way + m) % 4 {
+                1 => product(&mut out, left, right, Put::ADD.times(factor)),
+                3 => product_on(&mut out, left, right, &row),
+                2 => product(&mut out, left, right, Put::TILE),
+                _ => product(&mut out, left, right, Put::REPLACE.times(factor)),
+            }
+            for at in (0..m * n).step_by(1 + m * n / 997) {
+                let (row, column) = (at / n, at % n);
+                let each = |i: usize| {
+                    let x = a[row * left.strides[0] + i * left.strides[1]];
+                    x * b[i * right.strides[0] + column * right.strides[1]]
+                };
+                let sum: f32 = (0..k).map(each).sum();
+                let wanted = begin(at) + factor * sum;
+                assert_eq!(out[at], wanted, "{m}x{k}x{n}, way {way}: {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_product_of_nothing_is_what_it_begins_with() {
+    let none = Matrix::rows(&[], [2, 0]);
+    let right = Matrix::rows(&[], [0, 3]);
+    let mut out = vec![7.0; 6];
+    product(&mut out, none, right, Put::ADD);
+    assert_eq!(out, [7.0; 6]);
+    product_on(&mut out, none, right, &[1.0, 2.0, 3.0]);
+    assert_eq!(out, [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
+    product(&mut out, none, right, Put::REPLACE);
+    assert_eq!(out, [0.0; 6]);
+}

@@ -44,6 +44,9 @@ pub struct ResumeArgs {
     /// Override a key of the run's experiment: --set train.steps=10000
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// Go on though the files of its data changed since it began.
+    #[arg(long)]
+    other_data: bool,
     #[command(flatten)]
     how: How,
 }
@@ -94,6 +97,7 @@ impl How {
                 }
             }),
             notice: |text| output::note(text),
+            other_data: false,
         }
     }
 }
@@ -137,11 +141,11 @@ fn stop_with_input() {
 /// # Errors
 /// No run in the folder, no whole checkpoint, and whatever ends the run.
 pub fn resume(args: ResumeArgs) -> Result<()> {
-    let outcome = run::resume(
-        &args.run,
-        &args.how.sets(args.sets.clone()),
-        args.how.options(),
-    )?;
+    let options = run::Options {
+        other_data: args.other_data,
+        ..args.how.options()
+    };
+    let outcome = run::resume(&args.run, &args.how.sets(args.sets.clone()), options)?;
     summary(&args.run, &outcome)
 }
 

@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::labels::Labels;
 use super::tables::{Column, Format, Layout, Quoting};
-use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers};
+use super::{
+    Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, split,
+};
 use crate::error::{Error, Result};
 
 /// `kind = "labelled_text"`.
@@ -33,6 +35,9 @@ pub struct LabelledTextConfig {
     pub valid_fraction: Option<f64>,
     /// Share of the rows of `path` to test on.
     pub test_fraction: Option<f64>,
+    /// Rows to train on, drawn at random and the same for every seed; the vocabulary and the classes are those of all
+    /// of them. Default: all.
+    pub train_items: Option<usize>,
     /// How tables are written. Default: what their names say.
     pub format: Option<Format>,
     /// Whether quotes around a column are marks. Default: in CSV.
@@ -61,6 +66,7 @@ impl Default for LabelledTextConfig {
             test_path: None,
             valid_fraction: None,
             test_fraction: None,
+            train_items: None,
             format: None,
             quoting: None,
             header: false,
@@ -205,10 +211,13 @@ impl DataSet for LabelledTextConfig {
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
-        let rows = self.rows(request)?;
+        let mut rows = self.rows(request)?;
         let tokenizer = self.tokenizer(request, &rows.train)?;
         let labels = rows.train.iter().map(|(_, row)| row.label.as_str());
         let labels = Labels::new(labels, &self.classes)?;
+        if let Some(wanted) = self.train_items {
+            split::limit(&mut rows.train, wanted, "rows")?;
+        }
         let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
         let mut tokens = PerSplit::default();
         for split in Split::ALL.into_iter().filter(|split| self.has(*split)) {
@@ -266,6 +275,10 @@ fn split_faults(config: &LabelledTextConfig) -> Vec<String> {
         );
     }
     let (valid, test) = config.fractions();
+    fault(
+        config.train_items == Some(0),
+        "train_items = 0 leaves nothing to train on",
+    );
     fault(
         valid + test >= 1.0,
         "valid_fraction and test_fraction leave nothing to train on",

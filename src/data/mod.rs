@@ -14,6 +14,7 @@ pub mod dates;
 pub mod documents;
 mod encoding;
 mod examples;
+pub mod fingerprint;
 pub mod grammar;
 pub mod ids;
 pub mod images;

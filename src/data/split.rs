@@ -6,6 +6,10 @@
 
 use super::PerSplit;
 use crate::error::{Error, Result};
+use crate::rng::{Purpose, Stream};
+
+/// The seed of what is held out: the same for every run.
+pub(super) const SPLIT_SEED: u64 = 0;
 
 /// What a fraction counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +24,27 @@ pub enum Unit {
 
 /// The documents of each part.
 pub type Parts = PerSplit<Vec<Vec<u8>>>;
+
+/// Leaves so many of what is trained on, drawn at random and the same for every seed, in their order: a smaller number
+/// leaves some of a larger one's.
+///
+/// # Errors
+/// Fewer are there.
+pub(super) fn limit<T>(items: &mut Vec<T>, wanted: usize, what: &str) -> Result<()> {
+    let there = items.len();
+    if wanted > there {
+        return Err(Error::usage(format!(
+            "[data] train_items = {wanted}, but there are {there} {what} to train on"
+        )));
+    }
+    let mut order: Vec<usize> = (0..there).collect();
+    Stream::new(SPLIT_SEED, Purpose::Split, (1, 0, 0)).shuffle(&mut order);
+    let mut kept = vec![false; there];
+    order[..wanted].iter().for_each(|i| kept[*i] = true);
+    let mut kept = kept.into_iter();
+    items.retain(|_| kept.next() == Some(true));
+    Ok(())
+}
 
 /// Cuts off the tail: first the training part, then validation, then test.
 ///

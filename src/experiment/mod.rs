@@ -8,6 +8,7 @@ pub mod build;
 mod changes;
 pub mod check;
 pub mod cost;
+mod files;
 mod follow;
 mod load;
 pub mod measure;

@@ -1,7 +1,7 @@
 //! A run from its first file to its last: new, fresh, resumed, or opened for use.
 
 use super::follow::Follower;
-use super::{Experiment, Loaded, build, changes, resolved_toml, start, used};
+use super::{Experiment, Loaded, build, changes, files, resolved_toml, start, used};
 use crate::data::{Data, Places, Tokenizers};
 use crate::error::{Error, Result};
 use crate::task::Objective;
@@ -46,6 +46,8 @@ pub struct Options {
     pub sample: OnSample,
     /// Told of what a person should know beside the results.
     pub notice: fn(&str),
+    /// Goes on with a run though the files of its data are other ones by now.
+    pub other_data: bool,
 }
 
 impl Options {
@@ -56,6 +58,7 @@ impl Options {
             report: Box::new(|_| {}),
             sample: Box::new(|_, _| {}),
             notice: |_| {},
+            other_data: false,
         }
     }
 }
@@ -96,6 +99,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     let optimizer = build::optimizer(experiment, &model)?;
     let (model, taken) = start::weights(experiment, &places, &data.shape, model)?;
     let run = RunDir::create(folder, existing)?;
+    files::keep(&run, experiment, &places)?;
     describe(&run, loaded, &data)?;
     if data.left_out > 0 {
         (options.notice)(&format!(
@@ -197,6 +201,7 @@ fn go_on(
     for refused in &search.refused {
         (options.notice)(&format!("passed over: {refused}"));
     }
+    files::same(&run, experiment, places, &options)?;
     let saved = used::tokenizers(folder)?;
     let data = build::data(experiment, places, &saved)?;
     require_prompt(experiment, &data.tokenizers)?;

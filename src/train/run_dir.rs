@@ -1,7 +1,7 @@
 //! A run folder: everything a run is, was and needs, held by one process at a time.
 //!
 //! ```text
-//! experiment.toml resolved.toml tokenizer.json machine.json    written before the first step
+//! experiment.toml resolved.toml tokenizer.json data.json files.json machine.json   written before the first step
 //! metrics.jsonl samples.jsonl diagnostics.jsonl                appended
 //! metrics.csv events.out.tfevents.*                            copies, made anew when a run goes on
 //! steps/NNNNNNNN/ best latest                                  checkpoints
@@ -26,6 +26,8 @@ pub const TOKENIZER: &str = "tokenizer.json";
 pub const TARGET_TOKENIZER: &str = "target_tokenizer.json";
 /// What the model must know of its data: sizes, names of classes.
 pub const DATA: &str = "data.json";
+/// What the files of its data were.
+pub const FILES: &str = "files.json";
 /// What the run was computed on.
 pub const MACHINE: &str = "machine.json";
 /// The journal.

@@ -215,6 +215,39 @@ fn wrong_arguments_exit_with_2_and_say_why() {
     }
 }
 
+/// Nothing is wrong with the experiment but that the run it begins from is not there, and that is another shipped one's.
+fn begins_from_a_shipped_one(shown: &str, from: &std::path::Path) {
+    let name = from.file_name().unwrap().to_string_lossy();
+    assert_eq!(
+        from,
+        formwork::experiment::run::default_folder(&name),
+        "{shown}"
+    );
+    let named = |file: &std::path::PathBuf| {
+        formwork::experiment::load(file, &[])
+            .unwrap()
+            .experiment
+            .name
+    };
+    assert!(
+        experiments().iter().any(|file| named(file) == name),
+        "{shown}: {name}"
+    );
+    let elsewhere = tempfile::tempdir().unwrap();
+    let found = formwork(&["check", shown])
+        .current_dir(elsewhere.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(found.stderr).unwrap();
+    assert_eq!(found.status.code(), Some(2), "{shown}: {said}");
+    let faults: Vec<&str> = said.lines().filter(|l| l.starts_with("error: ")).collect();
+    assert_eq!(faults.len(), 1, "{shown}: {said}");
+    assert!(
+        faults[0].contains("from") && faults[0].contains(&*name),
+        "{shown}: {said}"
+    );
+}
+
 #[test]
 fn every_shipped_experiment_is_right_and_planned_as_it_is_built() {
     let has_data = std::env::var_os("FORMWORK_DATA").is_some();
@@ -228,8 +261,12 @@ fn every_shipped_experiment_is_right_and_planned_as_it_is_built() {
             eprintln!("skipped without FORMWORK_DATA: {shown}");
             continue;
         }
-        output(&["check", &shown]);
         let loaded = formwork::experiment::load(&file, &[]).unwrap();
+        if let Some(from) = &loaded.experiment.init.from {
+            begins_from_a_shipped_one(&shown, from);
+            continue;
+        }
+        output(&["check", &shown]);
         let plan = json(&output(&["plan", &shown, "--no-probe", "--json"]));
         let device = burn::tensor::Device::flex();
         let places = formwork::experiment::run::places(&loaded);

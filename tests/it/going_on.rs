@@ -198,3 +198,57 @@ fn more_steps_than_can_be_counted_are_not_measured() {
     assert_eq!(status, 2, "{said}");
     assert!(said.contains("cannot be measured"), "{said}");
 }
+
+/// Trains on a text of the test's own, from `stem.txt`, for 4 steps.
+fn on_text(stem: &Path, shown: &str) {
+    let text: String = (0..400).map(|i| format!("{} and {}\n", i, i * i)).collect();
+    fs::write(stem.join("words.txt"), text).unwrap();
+    let experiment = stem.join("words.toml");
+    let from = "name = \"words\"\n[model]\nkind = \"decoder\"\nn_layers = 1\nd_model = 16\nattention = { kind = \
+                \"multi_head\", n_heads = 2 }\n[tokenizer]\nkind = \"char\"\n[data]\nkind = \"text\"\npath = \
+                \"words.txt\"\ncontext = 16\n[task]\nkind = \"causal_lm\"\n[optimizer]\nkind = \"adamw\"\nlr = \
+                1e-3\n[train]\nsteps = 4\nbatch_size = 2\n";
+    fs::write(&experiment, from).unwrap();
+    let experiment = experiment.display().to_string();
+    output(&command(&["train", &experiment, "--run", shown], &[]));
+}
+
+#[test]
+fn a_run_does_not_go_on_with_other_data_by_itself() {
+    let (folder, run, shown) = place();
+    on_text(folder.path(), &shown);
+    let more = ["train.steps=6"];
+    let file = folder.path().join("words.txt");
+    let text = fs::read(&file).unwrap();
+    // The same text, gzipped: nothing changed.
+    let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut zipped, &text).unwrap();
+    fs::write(folder.path().join("words.txt.gz"), zipped.finish().unwrap()).unwrap();
+    fs::remove_file(&file).unwrap();
+    output(&command(&["resume", &shown], &["train.steps=5"]));
+    // One letter more, and as many letters but another one.
+    let mut longer = text.clone();
+    longer.push(b'1');
+    let mut other = text.clone();
+    other[3] = b'7';
+    for changed in [longer, other] {
+        fs::write(&file, changed).unwrap();
+        let journal = fs::read(run.join("metrics.jsonl")).unwrap();
+        let (status, said) = failure(&command(&["resume", &shown], &more));
+        assert_eq!(status, 2, "{said}");
+        assert!(
+            said.contains("words.txt is not what the run began with"),
+            "{said}"
+        );
+        assert!(said.contains("--other-data"), "{said}");
+        assert_eq!(fs::read(run.join("metrics.jsonl")).unwrap(), journal);
+    }
+    let printed = output(&command(&["resume", &shown, "--other-data"], &more));
+    assert!(printed.contains("done after 6 steps"), "{printed}");
+    // Known from now on.
+    output(&command(&["resume", &shown], &["train.steps=7"]));
+    // A run of an earlier version wrote nothing down.
+    fs::remove_file(run.join("files.json")).unwrap();
+    output(&command(&["resume", &shown], &["train.steps=8"]));
+    assert!(run.join("files.json").exists());
+}

@@ -8,13 +8,10 @@ use super::config::{Files, ImageFormat, ImagesConfig};
 use super::folder::{self, Wanted};
 use super::source::{Augmented, Plain};
 use super::{Pictures, archive, idx, normalise};
-use crate::data::split::bounds;
+use crate::data::split::{SPLIT_SEED, bounds, limit};
 use crate::data::{Data, PerSplit, Places, Request, Shape, Source, Split};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
-
-/// Splits are drawn by this seed, so that runs of different seeds are measured on the same images.
-const SPLIT_SEED: u64 = 0;
 
 pub(super) fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
     let named = (!config.classes.is_empty()).then_some(config.classes.as_slice());
@@ -176,7 +173,7 @@ fn parts(config: &ImagesConfig, count: usize) -> Result<PerSplit<Vec<u32>>> {
         test: sorted(&order[second..]),
     };
     if let Some(wanted) = config.train_items {
-        limit(&mut parts.train, wanted)?;
+        limit(&mut parts.train, wanted, "images")?;
     }
     let missing = |share: f64, part: &[u32]| share > 0.0 && part.is_empty();
     if parts.train.is_empty() || missing(valid, &parts.valid) || missing(test, &parts.test) {
@@ -185,20 +182,6 @@ fn parts(config: &ImagesConfig, count: usize) -> Result<PerSplit<Vec<u32>>> {
         )));
     }
     Ok(parts)
-}
-
-/// Leaves so many of the training images, drawn at random: a smaller number leaves some of a larger one's.
-fn limit(train: &mut Vec<u32>, wanted: usize) -> Result<()> {
-    let there = train.len();
-    if wanted > there {
-        return Err(Error::usage(format!(
-            "[data] train_items = {wanted}, but there are {there} images to train on"
-        )));
-    }
-    Stream::new(SPLIT_SEED, Purpose::Split, (1, 0, 0)).shuffle(train);
-    train.truncate(wanted);
-    train.sort_unstable();
-    Ok(())
 }
 
 /// Mean and deviation as the experiment or the training images say.

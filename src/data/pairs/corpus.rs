@@ -17,13 +17,11 @@ use super::super::{DataSet, documents};
 use super::read::{Fields, Found, Texts, read};
 use super::source::{Limits, PairSource, Side};
 use super::{Files, PairsConfig};
+use crate::data::split::SPLIT_SEED;
 use crate::digest::hex;
 use crate::error::{Error, Result};
 use crate::rng::Permutation;
 use crate::tokenizer::{Tokenizer, TokenizerConfig};
-
-/// Fractions of any run are taken by this seed.
-const SPLIT_SEED: u64 = 0;
 
 /// The files of an experiment, read when something must be made of them.
 struct Corpus<'a> {

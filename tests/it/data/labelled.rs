@@ -310,3 +310,39 @@ fn evaluated<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<usize> {
         _ => (values[n / 2 - 1] + values[n / 2]) / 2,
     })
 }
+
+#[test]
+fn fewer_rows_to_train_on_are_some_of_more() {
+    let table: String = (0..60).map(|i| format!("row {i}\t{}\n", i / 30)).collect();
+    let folder = Folder::with(&[("a.tsv", table.as_bytes())]);
+    let given = |keys: &str| labelled(&folder, &format!("path = \"a.tsv\"\n{keys}"), CHARS);
+    let seen = |keys: &str| rows(&given(keys).unwrap(), Split::Train);
+    let (all, twenty, five) = (seen(""), seen("train_items = 20"), seen("train_items = 5"));
+    assert_eq!([all.len(), twenty.len(), five.len()], [54, 20, 5]);
+    // In their order, and some of those of more.
+    let within = |few: &[(String, String)], many: &[(String, String)]| {
+        let mut many = many.iter();
+        few.iter().all(|row| many.any(|other| other == row))
+    };
+    assert!(within(&twenty, &all) && within(&five, &twenty));
+    // Held-out rows, classes and the vocabulary stay what they are.
+    let few = given("train_items = 1").unwrap();
+    assert_eq!(few.shape.classes, ["0", "1"]);
+    assert_eq!(
+        rows(&few, Split::Valid),
+        rows(&given("").unwrap(), Split::Valid)
+    );
+    for (keys, said) in [
+        (
+            "train_items = 55",
+            "train_items = 55, but there are 54 rows to train on",
+        ),
+        (
+            "train_items = 0",
+            "train_items = 0 leaves nothing to train on",
+        ),
+    ] {
+        let error = given(keys).err().unwrap().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}

@@ -55,17 +55,29 @@ pub struct Sweep {
     pub columns: usize,
 }
 
-/// Columns of a panel on this machine.
-pub fn panel() -> usize {
-    struct Width;
-    impl WithSimd for Width {
-        type Output = usize;
+/// Columns of a panel on this machine, and of a register.
+pub fn widths() -> [usize; 2] {
+    struct Widths;
+    impl WithSimd for Widths {
+        type Output = [usize; 2];
         #[inline(always)]
-        fn with_simd<S: Simd>(self, _: S) -> usize {
-            registers::<S>() * S::F32_LANES
+        fn with_simd<S: Simd>(self, _: S) -> [usize; 2] {
+            [registers::<S>() * S::F32_LANES, S::F32_LANES]
         }
     }
-    simd::run(Width)
+    simd::run(Widths)
+}
+
+/// Columns of a panel on this machine.
+pub fn panel() -> usize {
+    widths()[0]
+}
+
+/// Whether so many columns of a matrix can be read where they lie: no register reaches over the last one.
+pub fn direct(columns: usize) -> bool {
+    let [panel, register] = widths();
+    let last = columns % panel;
+    last % register == 0 && matches!(last / register, 0..=2)
 }
 
 /// Registers of a row of a panel.
@@ -92,12 +104,38 @@ impl WithSimd for Sweep {
         // SAFETY: `Sweep::run` asks its callers for what `blocks` needs.
         unsafe {
             if registers::<S>() == 4 {
-                self.blocks::<S, OneByFour, TwoByFour, FourByFour, SixByFour>(simd);
+                self.blocks::<S, ByFour>(simd);
             } else {
-                self.blocks::<S, OneByTwo, TwoByTwo, FourByTwo, SixByTwo>(simd);
+                self.blocks::<S, ByTwo>(simd);
             }
         }
     }
+}
+
+/// The blocks for whole panels.
+trait Blocks {
+    type One: Block;
+    type Two: Block;
+    type Four: Block;
+    type Six: Block;
+}
+
+struct ByFour;
+
+impl Blocks for ByFour {
+    type One = OneByFour;
+    type Two = TwoByFour;
+    type Four = FourByFour;
+    type Six = SixByFour;
+}
+
+struct ByTwo;
+
+impl Blocks for ByTwo {
+    type One = OneByTwo;
+    type Two = TwoByTwo;
+    type Four = FourByTwo;
+    type Six = SixByTwo;
 }
 
 /// So many rows times a panel.
@@ -116,24 +154,29 @@ trait Block {
 impl Sweep {
     /// Rows in blocks of six, the rest in smaller ones; under each block all panels.
     #[inline(always)]
-    unsafe fn blocks<S: Simd, One: Block, Two: Block, Four: Block, Six: Block>(&self, simd: S) {
+    unsafe fn blocks<S: Simd, B: Blocks>(&self, simd: S) {
         let mut row = 0;
         while row < self.rows {
             // SAFETY: rows and columns stay below those that the sweep has.
             row += unsafe {
                 match self.rows - row {
-                    1 => self.panels::<S, One>(simd, row, 1),
-                    2 | 3 => self.panels::<S, Two>(simd, row, 2),
-                    4 | 5 => self.panels::<S, Four>(simd, row, 4),
-                    _ => self.panels::<S, Six>(simd, row, 6),
+                    1 => self.panels::<S, B::One, OneByTwo, OneByOne>(simd, row, 1),
+                    2 | 3 => self.panels::<S, B::Two, TwoByTwo, TwoByOne>(simd, row, 2),
+                    4 | 5 => self.panels::<S, B::Four, FourByTwo, FourByOne>(simd, row, 4),
+                    _ => self.panels::<S, B::Six, SixByTwo, SixByOne>(simd, row, 6),
                 }
             };
         }
     }
 
-    /// All panels under `height` rows from `row` on.
+    /// All panels under `height` rows from `row` on; the last one in as few registers as it needs.
     #[inline(always)]
-    unsafe fn panels<S: Simd, B: Block>(&self, simd: S, row: usize, height: usize) -> usize {
+    unsafe fn panels<S: Simd, Whole: Block, Two: Block, One: Block>(
+        &self,
+        simd: S,
+        row: usize,
+        height: usize,
+    ) -> usize {
         let width = registers::<S>() * S::F32_LANES;
         // SAFETY: as the caller says.
         unsafe {
@@ -153,7 +196,11 @@ impl Sweep {
                     ..self.out
                 };
                 let columns = width.min(self.columns - column);
-                B::make(simd, left, right, self.inner, out, columns);
+                match columns.div_ceil(S::F32_LANES) {
+                    1 => One::make(simd, left, right, self.inner, out, columns),
+                    2 => Two::make(simd, left, right, self.inner, out, columns),
+                    _ => Whole::make(simd, left, right, self.inner, out, columns),
+                }
             }
         }
         height
@@ -178,6 +225,12 @@ fn step2<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 2], c: [S::f32s; 2]) -> [S::f32
         s.mul_add_e_f32s(x, b[0], c[0]),
         s.mul_add_e_f32s(x, b[1], c[1]),
     ]
+}
+
+/// The same in one register.
+#[inline(always)]
+fn step1<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 1], c: [S::f32s; 1]) -> [S::f32s; 1] {
+    [s.mul_add_e_f32s(x, b[0], c[0])]
 }
 
 /// `N` registers from memory of any alignment.
@@ -269,3 +322,7 @@ block!(SixByTwo, 2, step2: c0 0, c1 1, c2 2, c3 3, c4 4, c5 5);
 block!(FourByTwo, 2, step2: c0 0, c1 1, c2 2, c3 3);
 block!(TwoByTwo, 2, step2: c0 0, c1 1);
 block!(OneByTwo, 2, step2: c0 0);
+block!(SixByOne, 1, step1: c0 0, c1 1, c2 2, c3 3, c4 4, c5 5);
+block!(FourByOne, 1, step1: c0 0, c1 1, c2 2, c3 3);
+block!(TwoByOne, 1, step1: c0 0, c1 1);
+block!(OneByOne, 1, step1: c0 0);

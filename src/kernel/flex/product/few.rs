@@ -1,5 +1,5 @@
-//! Products of a few rows, as decoding makes them: the right operand is read once, where it lies, in the order of
-//! memory, for reading it is what takes the time.
+//! Products that read their right operand where it lies: of a few rows, as decoding makes them, where reading it once in
+//! the order of memory is what takes the time, and onto a few columns, as attention makes them.
 
 use super::block::{self, Broadcast, Panel};
 use super::{DEPTH, Part, Product, pack, pieces};
@@ -10,7 +10,7 @@ use pulp::{Simd, WithSimd};
 const ROWS: usize = 24;
 
 /// Steps of the inner dimension that are read side by side.
-const STREAMS: usize = 32;
+const STREAMS: usize = 16;
 
 /// Rows up to which columns that lie contiguous are multiplied as they lie.
 const DOTS: usize = 4;
@@ -22,9 +22,15 @@ const COLUMNS: usize = 512;
 pub(super) fn is_one(product: &Product) -> bool {
     let [rows, columns] = [product.left.shape[0], product.right.strides[1]];
     match columns {
-        1 => rows <= ROWS,
+        1 => rows <= ROWS || narrow(product),
         _ => rows <= DOTS && product.right.strides[0] == 1 && product.left.strides[1] == 1,
     }
+}
+
+/// Whether all columns are one panel, which need not be copied; if tasks share it, copying it once is less.
+fn narrow(product: &Product) -> bool {
+    let columns = product.right.shape[1];
+    !product.threads && columns <= block::panel() && block::direct(columns)
 }
 
 /// Makes it.
@@ -53,7 +59,11 @@ pub(super) fn make(product: &Product) {
 fn streams(product: &Product, part: Part, width: usize) {
     let (left, right) = (product.left, product.right);
     let [m, k, _] = product.sizes();
-    let whole = part.columns.len() / width * width;
+    let whole = match block::direct(part.columns.len()) {
+        true => part.columns.len(),
+        false => part.columns.len() / width * width,
+    };
+    let steps = if m > ROWS { DEPTH } else { STREAMS };
     let middle = part.columns.start + whole;
     let body = Part {
         columns: part.columns.start..middle,
@@ -68,7 +78,7 @@ fn streams(product: &Product, part: Part, width: usize) {
         rows: left.strides[0],
         step: left.strides[1],
     };
-    for inner in pieces(0..k, STREAMS) {
+    for inner in pieces(0..k, steps) {
         let first = inner.start;
         if whole > 0 {
             let at = right.data[first * right.strides[0] + body.columns.start..].as_ptr();

@@ -67,7 +67,8 @@ pub fn panels(
     for (panel, first) in to.chunks_exact_mut(width * depth).zip(firsts) {
         let columns = first..(first + width).min(columns.end);
         if columns.len() < width {
-            panel.fill(0.0);
+            let rows = panel.chunks_exact_mut(width);
+            rows.for_each(|row| row[columns.len()..].fill(0.0));
         }
         if from.strides[1] == 1 {
             for (row, k) in panel.chunks_exact_mut(width).zip(inner.clone()) {

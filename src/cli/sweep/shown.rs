@@ -51,7 +51,7 @@ pub(super) fn follow(sweep: &SweepFolder, event: &Event) {
         }
         Event::Killed(cell, why) => format!("{cell}: its process was killed ({why})"),
         Event::Lost(cell) => format!("{cell}: taken over by another process"),
-        Event::Waiting(n) => format!("waiting for {n} cells of other processes"),
+        Event::Waiting(n) => format!("waiting for {} of other processes", so_many(*n)),
     });
 }
 
@@ -127,11 +127,16 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
             duration(s)
         )
     });
-    output::line(format!("{cells_left} cells left{time}"))?;
+    output::line(format!("{} left{time}", so_many(cells_left)))?;
     if args.slurm.is_some() {
         output::part(slurm::script(&folder.path, &array(args))?)?;
     }
     Ok(())
+}
+
+/// So many cells, in words.
+fn so_many(count: usize) -> String {
+    format!("{count} cell{}", if count == 1 { "" } else { "s" })
 }
 
 /// How it all ended.
@@ -153,7 +158,8 @@ pub(super) fn finish(sweep: &SweepFolder) -> Result<()> {
     let [done, diverged, failed] = ends;
     let path = sweep.path.display();
     output::line(format!(
-        "{done} cells done, {diverged} diverged, {failed} failed, {open} with other processes"
+        "{} done, {diverged} diverged, {failed} failed, {open} with other processes",
+        so_many(done)
     ))?;
     let compared = Selection::read(std::slice::from_ref(&sweep.path))
         .and_then(|selection| compare(selection, &Default::default()));
@@ -169,7 +175,8 @@ pub(super) fn finish(sweep: &SweepFolder) -> Result<()> {
     match first_failed {
         None => Ok(()),
         Some((log, reason)) => Err(Error::run(format!(
-            "{failed} cells failed, the first with: {reason} ({}); train them again with: formwork sweep {path} --retry",
+            "{} failed, the first with: {reason} ({}); train again what failed with: formwork sweep {path} --retry",
+            so_many(failed),
             log.display()
         ))),
     }

@@ -43,6 +43,32 @@ for (const button of document.querySelectorAll("th button")) {
   });
 }
 
+// ---- long tables: rows with all the words that are typed ----------------------------------------------------------
+for (const table of document.querySelectorAll("table")) {
+  const rows = [...table.tBodies[0].rows];
+  if (rows.length <= 8) continue;
+  const label = document.createElement("label");
+  const input = document.createElement("input");
+  const count = document.createElement("span");
+  const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
+  label.className = "filter";
+  input.type = "search";
+  input.placeholder = "words of a row";
+  input.autocomplete = "off";
+  count.setAttribute("aria-live", "polite");
+  input.addEventListener("input", () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const row of rows) {
+      row.hidden = !words.every((word) => texts.get(row).includes(word));
+      shown += !row.hidden;
+    }
+    count.textContent = words.length ? `${shown} of ${rows.length} rows` : "";
+  });
+  label.append("show ", input, count);
+  table.closest(".scroll").before(label);
+}
+
 // ---- theme: the reader's system decides until the button does; kept where the browser keeps things -------------
 (() => {
   const root = document.documentElement;

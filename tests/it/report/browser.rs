@@ -72,6 +72,16 @@ const PROBE: &str = r##"<script>
   map.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown" }));
   seen.layer = document.getElementById("layer-spoken").textContent;
 
+  const box = document.querySelector("input[type=search]");
+  const shown = () => [...box.closest("label").nextElementSibling.querySelectorAll("tbody tr")].filter((row) => !row.hidden);
+  const type = (words) => { box.value = words; box.dispatchEvent(new Event("input")); };
+  seen.rows = shown().length;
+  type("POST seed-2");
+  seen.matching = shown().map((row) => row.cells[0].textContent);
+  seen.counted = box.closest("label").textContent;
+  type("");
+  seen.again = shown().length;
+
   const ground = () => getComputedStyle(document.body).backgroundColor;
   seen.light = ground();
   document.getElementById("theme").click();
@@ -203,6 +213,15 @@ fn a_reader_sorts_hovers_and_switches_without_an_error() {
     // 2 × 20 measured cells and the 40 of the scale; parts are in the order of their numbers.
     assert_eq!(seen["cells"], 2 * 20 + 40, "{say}");
     assert_eq!(seen["layer"], "blocks.1 at step 10: 0.5", "{say}");
+    assert_eq!(seen["matching"].as_array().unwrap().len(), 1, "{say}");
+    let first = seen["matching"][0].as_str().unwrap();
+    assert!(first.contains("post") && first.contains("seed-2"), "{say}");
+    let counted = format!("1 of {} rows", seen["rows"]);
+    assert!(
+        seen["counted"].as_str().unwrap().contains(&counted),
+        "{say}"
+    );
+    assert_eq!(seen["again"], seen["rows"], "{say}");
     assert_ne!(seen["light"], seen["dark"]);
     assert_eq!(seen["unnamed"], 0, "{say}");
     assert_eq!(seen["links"][0], "study/cells/pre/seed-1", "{say}");

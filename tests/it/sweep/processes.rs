@@ -149,7 +149,7 @@ fn cells_that_fail_or_diverge_do_not_stop_the_others() {
     let (fine, said, told) = place.swept(&file, "wild", &[]);
     assert!(!fine);
     assert!(
-        said.starts_with("1 cells done, 2 diverged, 1 failed, 0 with"),
+        said.starts_with("1 cell done, 2 diverged, 1 failed, 0 with"),
         "{said}{told}"
     );
     assert!(told.contains("wild.seed-3: diverged: "), "{told}");
@@ -235,10 +235,10 @@ fn cells_of_a_dead_machine_are_taken_over() {
     fs::write(named("claim.2"), holder).unwrap();
     let begun = Instant::now();
     let (fine, said, told) = place.swept(&file, "far", &["--lease", "2"]);
-    assert!(fine && said.starts_with("1 cells done"), "{said}{told}");
+    assert!(fine && said.starts_with("1 cell done"), "{said}{told}");
     assert!(begun.elapsed() >= Duration::from_secs(2));
     assert!(
-        told.contains("waiting for 1 cells of other processes"),
+        told.contains("waiting for 1 cell of other processes"),
         "{told}"
     );
     assert!(

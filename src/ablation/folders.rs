@@ -14,6 +14,26 @@ use std::path::Path;
 /// The experiment of an arm in a sweep's folder.
 pub const ARM: &str = "arm.toml";
 
+/// Held while a plan is settled.
+const LOCK: &str = "planning.lock";
+
+/// Waits until nobody else settles the plan of a sweep's folder; the others wait as long as the result lives. Two sweeps
+/// that begin together would otherwise both measure how many steps a budget of time allows.
+///
+/// # Errors
+/// A folder that cannot be made or locked.
+pub fn planning(folder: &Path) -> Result<fs::File> {
+    fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+    let path = folder.join(LOCK);
+    let file = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .map_err(Error::io("write", &path))?;
+    file.lock().map_err(Error::io("lock", &path))?;
+    Ok(file)
+}
+
 /// What a sweep's folder holds already.
 #[derive(Clone, Debug, Default)]
 pub struct Before {
@@ -68,7 +88,10 @@ impl Before {
 /// Refuses a folder that holds something else than what a sweep leaves when it is killed while it begins.
 fn foreign(folder: &Path) -> Result<()> {
     let ours = |name: &str| {
-        name.starts_with(PLAN) || name.starts_with(SCRIPT) || name == LEDGER || name == CELLS
+        let file = [PLAN, SCRIPT, LOCK]
+            .iter()
+            .any(|file| name.starts_with(file));
+        file || name == LEDGER || name == CELLS
     };
     let holds = match fs::read_dir(folder) {
         Ok(mut entries) => entries

@@ -91,10 +91,7 @@ pub fn run(args: SweepArgs) -> Result<()> {
         clearing::clear(&folder, &args.file, lease)?;
     }
     let sweep_folder = match &asked {
-        Some((_, before)) => {
-            shown::left_out(before.plan.as_ref(), &planned);
-            folders::write(&folder, &planned.plan, &files)?
-        }
+        Some((_, before)) => settled(&args, planned, files, before)?,
         // The plan of a folder is settled; another process may be writing a longer one.
         None => planned,
     };
@@ -125,6 +122,35 @@ pub fn run(args: SweepArgs) -> Result<()> {
     let mut follow = |event: Event| shown::follow(&sweep_folder, &event);
     runner::work(&sweep_folder, ledger, options, &stop, &mut follow)?;
     shown::finish(&sweep_folder)
+}
+
+/// The sweep with its plan on disk: made anew beside what another process wrote there in the meantime.
+fn settled(
+    args: &SweepArgs,
+    planned: SweepFolder,
+    files: Vec<(String, String)>,
+    before: &Before,
+) -> Result<SweepFolder> {
+    let folder = planned.path.clone();
+    let _planning = folders::planning(&folder)?;
+    let now = Before::read(&folder)?;
+    // After --fresh nothing is left of what was there.
+    let same = args.fresh && now.plan.is_none() || now.plan == before.plan;
+    let (planned, files) = if same {
+        (planned, files)
+    } else {
+        let sweep = planner::prepare(&args.file, &args.sets, &now)?;
+        let (plan, files) = folders::planned(&sweep, &now)?;
+        (
+            SweepFolder {
+                path: folder.clone(),
+                plan,
+            },
+            files,
+        )
+    };
+    shown::left_out(now.plan.as_ref(), &planned);
+    folders::write(&folder, &planned.plan, &files)
 }
 
 /// The sweep's folder, and the sweep as its file describes it beside what is there; none when the folder itself was

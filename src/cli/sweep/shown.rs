@@ -175,7 +175,7 @@ pub(super) fn finish(sweep: &SweepFolder) -> Result<()> {
     match first_failed {
         None => Ok(()),
         Some((log, reason)) => Err(Error::run(format!(
-            "{} failed, the first with: {reason} ({}); train again what failed with: formwork sweep {path} --retry",
+            "{} failed, the first with: {reason} ({}); train them again with: formwork sweep {path} --retry",
             so_many(failed),
             log.display()
         ))),

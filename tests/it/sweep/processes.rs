@@ -103,6 +103,28 @@ fn two_sweeps_at_once_share_the_cells() {
     assert_eq!(cells.len(), 15);
 }
 
+/// Steps that a budget of time allows are measured once: by the sweep that settles the plan.
+#[test]
+fn sweeps_that_begin_together_have_one_plan() {
+    let place = Place::new();
+    let arms =
+        "seeds = 1\nbudget = { minutes = 0.002 }\n[ablation.axes]\n\"model.n_layers\" = [1, 2]\n";
+    let file = place.file("timed", arms);
+    for round in ["timed-1", "timed-2"] {
+        let start = || place.sweep(&file, round, &[]).spawn().unwrap();
+        let both = [start(), start()].map(|child| child.wait_with_output().unwrap());
+        for output in both {
+            let told = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.success(), "{told}");
+            let said = String::from_utf8(output.stdout).unwrap();
+            assert!(
+                said.starts_with("2 cells done, 0 diverged, 0 failed, 0 with"),
+                "{said}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_stopped_sweep_saves_its_cells_and_goes_on() {
     let place = Place::new();

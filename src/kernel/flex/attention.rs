@@ -13,7 +13,7 @@ use super::attention_rows::{SoftmaxRow, soft_cap};
 use super::buffer::{contiguous, dims, output, slice, tensor};
 use super::dropout::Factors;
 use super::linear::Sum;
-use super::product::{Matrix, Put, product};
+use super::product::{Matrix, Packed, Put, product};
 use super::simd::{map_in_place, run};
 use crate::kernel::extension::{AttentionSettings, Maybe, MaybeMask};
 
@@ -129,9 +129,15 @@ impl Problem {
         (0..seen.div_ceil(CHUNK)).map(move |c| [c * CHUNK, CHUNK.min(seen - c * CHUNK)])
     }
 
-    /// Raw scores of a place into `scores`, then bounded, biased and masked. `slope` takes the soft cap's
-    /// derivative, when it is wanted.
-    pub fn scores(&self, place: Place, scores: &mut [f32], mut slope: Option<&mut [f32]>) {
+    /// Raw scores of a place into `scores`, then bounded, biased and masked; `keys` are all keys of its head, where
+    /// several tiles share a copy of them. `slope` takes the soft cap's derivative, when it is wanted.
+    pub fn scores(
+        &self,
+        place: Place,
+        keys: Option<&Packed>,
+        scores: &mut [f32],
+        mut slope: Option<&mut [f32]>,
+    ) {
         let Place {
             batch,
             head,
@@ -139,9 +145,14 @@ impl Problem {
             keys: [from, n],
         } = place;
         let q = self.q.rows(batch, head, first, len);
-        let k = self.k.rows(batch, self.kv_head(head), from, n);
-        let scale = self.settings.scale as f32;
-        product(scores, q, k.transposed(), Put::TILE.times(scale));
+        let into = Put::TILE.times(self.settings.scale as f32);
+        match keys {
+            Some(keys) => keys.product(scores, q, from..from + n, into),
+            None => {
+                let k = self.k.rows(batch, self.kv_head(head), from, n);
+                product(scores, q, k.transposed(), into);
+            }
+        }
         let [n_q, n_k] = [self.q.dims[2], self.k.dims[2]];
         for (i, row) in scores.chunks_exact_mut(n).enumerate() {
             let query = first + i;
@@ -229,12 +240,14 @@ pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
     let mut out = output(batch * n_q * heads * d_head);
     let mut lse = output(batch * heads * n_q);
     let (shared, lse_shared) = (Shared::new(&mut out), Shared::new(&mut lse));
+    let keys = packed_keys(problem, tiles);
     let work = |piece: usize| {
         let (tile, head) = (piece % tiles, piece / tiles % heads);
         let row = piece / tiles / heads;
+        let keys = keys.get(row * problem.k.dims[1] + problem.kv_head(head));
         let first = tile * TILE;
         let queries = [first, TILE.min(n_q - first)];
-        let (sum, statistics) = forward_tile(problem, row, head, queries);
+        let (sum, statistics) = forward_tile(problem, [row, head], keys, queries);
         for (i, (values, (largest, total))) in sum.chunks_exact(d_head).zip(statistics).enumerate()
         {
             let query = first + i;
@@ -272,11 +285,22 @@ pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
     ]
 }
 
+/// The keys of every batch row and head, when more than one tile of queries reads them.
+fn packed_keys(problem: &Problem, tiles: usize) -> Vec<Packed> {
+    let [batch, heads, n_k, _] = problem.k.dims;
+    let pieces = if tiles > 1 { batch * heads } else { 0 };
+    let copy = |piece: usize| {
+        let keys = problem.k.rows(piece / heads, piece % heads, 0, n_k);
+        Packed::new(keys.transposed())
+    };
+    (0..pieces).into_par_iter().map(copy).collect()
+}
+
 /// Weighted sums of values of a tile, not yet divided, with each row's maximum and sum.
 fn forward_tile(
     problem: &Problem,
-    batch: usize,
-    head: usize,
+    [batch, head]: [usize; 2],
+    all_keys: Option<&Packed>,
     queries: [usize; 2],
 ) -> (Vec<f32>, Vec<(f32, f32)>) {
     let [_, len] = queries;
@@ -295,7 +319,7 @@ fn forward_tile(
         };
         let n = keys[1];
         let scores = &mut scores[..len * n];
-        problem.scores(place, scores, None);
+        problem.scores(place, all_keys, scores, None);
         for ((row, state), sum) in scores
             .chunks_exact_mut(n)
             .zip(&mut statistics)

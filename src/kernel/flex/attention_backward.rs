@@ -12,7 +12,7 @@ use super::attention::{CHUNK, Heads, Place, Problem, Shared, TILE};
 use super::attention_rows::{GradientRow, dot, probabilities};
 use super::buffer::{output, slice, tensor};
 use super::linear::Sum;
-use super::product::{Matrix, Put, product};
+use super::product::{Matrix, Packed, Put, product};
 use super::simd::{map_in_place, run};
 use crate::kernel::extension::AttentionGradients;
 
@@ -38,6 +38,8 @@ struct Scratch {
     d_q: Vec<f32>,
     d_k: Vec<f32>,
     d_v: Vec<f32>,
+    /// Keys and values of the head, which every tile multiplies with.
+    packed: [Packed; 2],
 }
 
 /// Gradients of the queries, keys, values and, given its first dimension, of the bias.
@@ -120,6 +122,9 @@ impl Pass<'_> {
         let ([_, heads, n_q, d_head], n_k) = (self.problem.q.dims, self.problem.k.dims[2]);
         let tile = TILE.min(n_q) * CHUNK.min(n_k);
         let wanted = |on: bool| output(if on { tile } else { 0 });
+        let kv_head = self.problem.kv_head(head);
+        let packed = [&self.problem.k, &self.problem.v]
+            .map(|x| Packed::new(x.rows(batch, kv_head, 0, n_k).transposed()));
         let mut scratch = Scratch {
             scores: output(tile),
             d_scores: output(tile),
@@ -128,6 +133,7 @@ impl Pass<'_> {
             d_q: vec![0.0; TILE.min(n_q) * d_head],
             d_k: vec![0.0; n_k * d_head],
             d_v: vec![0.0; n_k * d_head],
+            packed,
         };
         for first in (0..n_q).step_by(TILE) {
             self.tile(batch, head, [first, TILE.min(n_q - first)], &mut scratch);
@@ -191,13 +197,12 @@ impl Pass<'_> {
         let d_scores = &mut scratch.d_scores[..len * n];
         let capped = problem.settings.softcap.is_some();
         let slope = capped.then(|| &mut scratch.slope[..len * n]);
-        problem.scores(place, scores, slope);
+        problem.scores(place, Some(&scratch.packed[0]), scores, slope);
         if problem.drops() {
             problem.factors(place, &mut scratch.factors[..len * n]);
         }
         let kv_head = problem.kv_head(head);
-        let v = problem.v.rows(batch, kv_head, from, n);
-        product(d_scores, grad, v.transposed(), Put::TILE);
+        scratch.packed[1].product(d_scores, grad, from..from + n, Put::TILE);
         let lse = &self.lse[(batch * heads + head) * n_q + first..][..len];
         let rows = scores.chunks_exact_mut(n).zip(d_scores.chunks_exact_mut(n));
         for (i, (p, d)) in rows.enumerate() {

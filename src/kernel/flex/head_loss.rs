@@ -13,10 +13,10 @@ use super::simd::map_in_place;
 use crate::kernel::NOT_SCORED;
 use crate::kernel::extension::HeadLossSaved;
 
-/// Scores that exist at one time, 4 MiB of them, when that is rows enough for a product.
-const SCORES: usize = 1 << 20;
-/// Rows of a product at least.
-const ROWS: usize = 64;
+/// Scores that exist at one time, 8 MiB of them, when that is rows enough for a product.
+const SCORES: usize = 1 << 21;
+/// Rows of a product at least: the head is copied for each tile, in both directions.
+const ROWS: usize = 256;
 
 /// Hidden states, the head and the targets of one call.
 pub struct Problem {
@@ -113,9 +113,7 @@ impl Problem {
     fn run(&self, rows: &Rows, mut gradients: Option<&mut Gradients>) -> Vec<Scored> {
         let [_, d, vocab] = self.sizes();
         let (count, head) = (rows.places.len(), self.head());
-        let tile = (SCORES / vocab.max(1))
-            .next_multiple_of(ROWS)
-            .clamp(ROWS, count.max(ROWS));
+        let tile = (SCORES / vocab.max(1) / ROWS * ROWS).max(ROWS);
         let mut buffer = output(tile.min(count) * vocab);
         let mut all = Vec::with_capacity(count);
         for first in (0..count).step_by(tile) {

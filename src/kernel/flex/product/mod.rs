@@ -7,6 +7,7 @@
 mod block;
 mod few;
 mod pack;
+mod packed;
 mod tasks;
 
 use std::ops::Range;
@@ -15,6 +16,8 @@ use rayon::prelude::*;
 
 use block::{Broadcast, Panel, Sweep, Target};
 use tasks::COLUMNS;
+
+pub use packed::Packed;
 
 /// A matrix of float32 somewhere in a slice; strides in elements.
 #[derive(Clone, Copy)]

@@ -26,6 +26,12 @@ impl Aligned {
         // SAFETY: lines are nothing but numbers side by side, and borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
     }
+
+    /// All that there is room for.
+    pub fn numbers(&self) -> &[f32] {
+        // SAFETY: as above, shared.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * 16) }
+    }
 }
 
 thread_local! {

@@ -137,7 +137,7 @@ impl<'a> Product<'a> {
 
     /// Adds some steps of the inner dimension to a part of the output; `panels` are the right operand's columns of
     /// them.
-    fn part(&self, part: &Part, steps: Range<usize>, left: &Rows, panels: &[f32]) {
+    pub(super) fn part(&self, part: &Part, steps: Range<usize>, left: &Rows, panels: &[f32]) {
         let width = block::panel();
         let right = Panel {
             at: panels.as_ptr(),

@@ -1,6 +1,6 @@
 //! Products against sums of products, in every way that operands lie in memory.
 
-use super::{Matrix, Put, product, product_on};
+use super::{Matrix, Packed, Put, product, product_on};
 
 /// Every way to lie in memory, added and replaced, over sizes around those of panels, tasks and pieces.
 #[test]
@@ -72,4 +72,31 @@ fn a_product_of_nothing_is_what_it_begins_with() {
     assert_eq!(out, [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
     product(&mut out, none, right, Put::REPLACE);
     assert_eq!(out, [0.0; 6]);
+}
+
+#[test]
+fn a_packed_operand_gives_the_same_product() {
+    for [m, k, n] in [[64, 16, 200], [7, 300, 129], [1, 64, 64], [13, 1, 70]] {
+        let number = |i: usize| ((i * 7919) % 23) as f32 - 11.0;
+        let [a, b] = [m * k, k * n].map(|len| (0..len).map(number).collect::<Vec<f32>>());
+        let left = Matrix::rows(&a, [m, k]);
+        for right in [
+            Matrix::rows(&b, [k, n]),
+            Matrix::rows(&b, [n, k]).transposed(),
+        ] {
+            let packed = Packed::new(right);
+            let mut whole = vec![0.0; m * n];
+            product(&mut whole, left, right, Put::TILE);
+            for columns in [0..n, 64..n, 64..n.min(100).max(64)] {
+                let mut out = vec![1.0; m * columns.len()];
+                packed.product(&mut out, left, columns.clone(), Put::ADD_TILE.times(2.0));
+                for row in 0..m {
+                    for (i, column) in columns.clone().enumerate() {
+                        let wanted = 1.0 + 2.0 * whole[row * n + column];
+                        assert_eq!(out[row * columns.len() + i], wanted);
+                    }
+                }
+            }
+        }
+    }
 }

@@ -1,0 +1,65 @@
+//! A right operand that many products use: copied once, in the order in which they read it.
+
+use std::ops::Range;
+
+use super::pack::{self, Aligned};
+use super::tasks::Rows;
+use super::{Begin, DEPTH, Matrix, Part, Product, Put, block, pieces};
+
+/// The copy.
+pub struct Packed {
+    buffer: Aligned,
+    inner: usize,
+    columns: usize,
+}
+
+impl Packed {
+    /// Copies it, on the calling thread.
+    pub fn new(right: Matrix) -> Self {
+        assert!(right.fits(), "a matrix inside its slice");
+        let [inner, columns] = right.shape;
+        let width = block::panel();
+        let whole = columns.next_multiple_of(width);
+        let mut buffer = Aligned::default();
+        let mut rest = buffer.room(whole * inner);
+        for steps in pieces(0..inner, DEPTH) {
+            let (panels, next) = rest.split_at_mut(whole * steps.len());
+            pack::panels(panels, right, steps, 0..columns, width);
+            rest = next;
+        }
+        Self {
+            buffer,
+            inner,
+            columns,
+        }
+    }
+
+    /// `out = factor·left·right[columns] (+ out)` on the calling thread; `columns` begin with a panel, such as at a
+    /// multiple of 64, and rows of `left` are contiguous.
+    pub fn product(&self, out: &mut [f32], left: Matrix, columns: Range<usize>, into: Put) {
+        let width = block::panel();
+        assert!(columns.start.is_multiple_of(width) && columns.end <= self.columns);
+        assert_eq!(left.strides[1], 1, "contiguous rows");
+        let numbers = self.buffer.numbers();
+        // For its sizes: the numbers are read as panels.
+        let right = Matrix {
+            data: numbers,
+            shape: [self.inner, columns.len()],
+            strides: [0, 0],
+        };
+        let begin = if into.add { Begin::Out } else { Begin::Zero };
+        let product = Product::new(out, left, right, begin, into);
+        if self.inner == 0 {
+            return product.without_terms();
+        }
+        let part = Part {
+            rows: 0..left.shape[0],
+            columns: 0..columns.len(),
+        };
+        let whole = self.columns.next_multiple_of(width);
+        for steps in pieces(0..self.inner, DEPTH) {
+            let first = whole * steps.start + columns.start * steps.len();
+            product.part(&part, steps, &Rows::Direct(left), &numbers[first..]);
+        }
+    }
+}

@@ -21,7 +21,7 @@ pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf
     };
     let folder = places.anchored(from);
     run_dir::require_run(&folder)
-        .map_err(|error| Error::usage(format!("[init] from = {from:?}: {error}")))?;
+        .map_err(|error| Error::usage(format!("[init] from = {from:?}: {error}; train that run first")))?;
     Ok(Some(folder))
 }
 

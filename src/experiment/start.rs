@@ -20,8 +20,11 @@ pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf
         return Ok(None);
     };
     let folder = places.anchored(from);
-    run_dir::require_run(&folder)
-        .map_err(|error| Error::usage(format!("[init] from = {from:?}: {error}; train that run first")))?;
+    run_dir::require_run(&folder).map_err(|error| {
+        Error::usage(format!(
+            "[init] from = {from:?}: {error}; train that run first"
+        ))
+    })?;
     Ok(Some(folder))
 }
 

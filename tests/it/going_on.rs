@@ -226,6 +226,7 @@ fn a_run_does_not_go_on_with_other_data_by_itself() {
     fs::write(folder.path().join("words.txt.gz"), zipped.finish().unwrap()).unwrap();
     fs::remove_file(&file).unwrap();
     output(&command(&["resume", &shown], &["train.steps=5"]));
+    fs::remove_file(folder.path().join("words.txt.gz")).unwrap();
     // One letter more, and as many letters but another one.
     let mut longer = text.clone();
     longer.push(b'1');

@@ -133,9 +133,12 @@ fn settled(
 ) -> Result<SweepFolder> {
     let folder = planned.path.clone();
     let _planning = folders::planning(&folder)?;
-    let now = Before::read(&folder)?;
-    // After --fresh nothing is left of what was there.
-    let same = args.fresh && now.plan.is_none() || now.plan == before.plan;
+    // --fresh leaves what is not the sweep's, in a folder that is none by now.
+    let now = match args.fresh && !SweepFolder::is_one(&folder) {
+        true => Before::default(),
+        false => Before::read(&folder)?,
+    };
+    let same = now.plan == before.plan;
     let (planned, files) = if same {
         (planned, files)
     } else {

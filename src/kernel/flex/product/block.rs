@@ -77,7 +77,7 @@ pub fn panel() -> usize {
 pub fn direct(columns: usize) -> bool {
     let [panel, register] = widths();
     let last = columns % panel;
-    last % register == 0 && matches!(last / register, 0..=2)
+    last.is_multiple_of(register) && matches!(last / register, 0..=2)
 }
 
 /// Registers of a row of a panel.

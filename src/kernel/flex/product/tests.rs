@@ -87,7 +87,7 @@ fn a_packed_operand_gives_the_same_product() {
             let packed = Packed::new(right);
             let mut whole = vec![0.0; m * n];
             product(&mut whole, left, right, Put::TILE);
-            for columns in [0..n, 64..n, 64..n.min(100).max(64)] {
+            for columns in [0..n, 64..n, 64..n.clamp(64, 100)] {
                 let mut out = vec![1.0; m * columns.len()];
                 packed.product(&mut out, left, columns.clone(), Put::ADD_TILE.times(2.0));
                 for row in 0..m {

@@ -187,7 +187,12 @@ impl Ledger {
     pub fn beat(&self, claim: &mut Claim) -> Result<bool> {
         claim.beats += 1;
         self.mark(&claim.cell, "beat", claim.attempt, &claim.beats.to_string())?;
-        Ok(!self.file(&claim.cell, "claim", claim.attempt + 1).exists())
+        Ok(self.holds(claim))
+    }
+
+    /// Whether no other process has taken the cell over.
+    pub fn holds(&self, claim: &Claim) -> bool {
+        !self.file(&claim.cell, "claim", claim.attempt + 1).exists()
     }
 
     /// Gives a cell back, unfinished.

@@ -181,10 +181,7 @@ impl Runner<'_> {
     fn settle(&mut self, cell: Cell, outcome: Outcome) -> Result<()> {
         let name = cell.claim.cell.clone();
         match outcome {
-            Outcome::Ended(ending) => {
-                self.ledger.end(cell.claim, &ending)?;
-                (self.observe)(Event::Ended(&name, &ending));
-            }
+            Outcome::Ended(ending) => self.end(cell, ending)?,
             Outcome::Stopped => self.ledger.free(cell.claim)?,
             Outcome::Killed(why) => {
                 (self.observe)(Event::Killed(&name, &why));
@@ -202,10 +199,21 @@ impl Runner<'_> {
                     reason: format!("killed {DEATHS} times without getting further: {why}"),
                     attempts: cell.claim.attempt,
                 };
-                self.ledger.end(cell.claim, &ending)?;
-                (self.observe)(Event::Ended(&name, &ending));
+                self.end(cell, ending)?;
             }
         }
+        Ok(())
+    }
+
+    /// Writes how a cell ended, unless it is another's by now: that one may train it yet.
+    fn end(&mut self, cell: Cell, ending: Ending) -> Result<()> {
+        let name = cell.claim.cell.clone();
+        if ending.state != EndState::Done && !self.ledger.holds(&cell.claim) {
+            (self.observe)(Event::Lost(&name));
+            return Ok(());
+        }
+        self.ledger.end(cell.claim, &ending)?;
+        (self.observe)(Event::Ended(&name, &ending));
         Ok(())
     }
 

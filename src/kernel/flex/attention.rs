@@ -7,7 +7,6 @@
 
 use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
-use rayon::prelude::*;
 
 use super::attention_rows::{SoftmaxRow, soft_cap};
 use super::buffer::{contiguous, dims, output, slice, tensor};
@@ -15,6 +14,7 @@ use super::dropout::Factors;
 use super::linear::Sum;
 use super::product::{Matrix, Packed, Put, product};
 use super::simd::{map_in_place, run};
+use super::threads;
 use crate::kernel::extension::{AttentionSettings, Maybe, MaybeMask};
 
 /// Queries of a tile.
@@ -276,7 +276,7 @@ pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
     if batch * heads * n_q * problem.k.dims[2] * d_head <= 64 * 64 * 64 {
         (0..pieces).for_each(work);
     } else {
-        (0..pieces).into_par_iter().for_each(work);
+        threads::for_each(0..pieces, work);
     }
     let out = tensor(out, [batch, n_q, heads, d_head]);
     [
@@ -293,7 +293,7 @@ fn packed_keys(problem: &Problem, tiles: usize) -> Vec<Packed> {
         let keys = problem.k.rows(piece / heads, piece % heads, 0, n_k);
         Packed::new(keys.transposed())
     };
-    (0..pieces).into_par_iter().map(copy).collect()
+    threads::map(0..pieces, copy)
 }
 
 /// Weighted sums of values of a tile, not yet divided, with each row's maximum and sum.

@@ -6,7 +6,6 @@
 
 use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
-use rayon::prelude::*;
 
 use super::attention::{CHUNK, Heads, Place, Problem, Shared, TILE};
 use super::attention_rows::{GradientRow, dot, probabilities};
@@ -14,6 +13,7 @@ use super::buffer::{output, slice, tensor};
 use super::linear::Sum;
 use super::product::{Matrix, Packed, Put, product};
 use super::simd::{map_in_place, run};
+use super::threads;
 use crate::kernel::extension::AttentionGradients;
 
 /// What the pieces of work share.
@@ -79,7 +79,7 @@ pub fn backward(
     if small {
         (0..pieces).for_each(each);
     } else {
-        (0..pieces).into_par_iter().for_each(each);
+        threads::for_each(0..pieces, each);
     }
     let view = |x: Vec<f32>, seq| {
         let x = tensor(x, [batch, seq, heads, d_head]);

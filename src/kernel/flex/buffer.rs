@@ -2,7 +2,8 @@
 
 use burn::tensor::{Shape, TensorData};
 use burn_flex::FlexTensor;
-use rayon::prelude::*;
+
+use super::threads;
 
 /// Elements of one piece of element-wise work: 64 KiB, which fits a core's cache beside its neighbours.
 pub const PIECE: usize = 16 * 1024;
@@ -55,12 +56,13 @@ pub fn output(len: usize) -> Vec<f32> {
 }
 
 /// Calls `work(first, piece)` for consecutive pieces of `out`, on all threads when there is enough of it.
-pub fn in_pieces(out: &mut [f32], piece: usize, work: impl Fn(usize, &mut [f32]) + Sync + Send) {
-    if out.len() <= ALONE.max(piece) {
-        let each = |(i, part): (usize, &mut [f32])| work(i * piece, part);
-        out.chunks_mut(piece).enumerate().for_each(each);
+pub fn in_pieces(out: &mut [f32], piece: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
+    let alone = out.len() <= ALONE.max(piece);
+    let each = |(i, part): (usize, &mut [f32])| work(i * piece, part);
+    let pieces = out.chunks_mut(piece).enumerate();
+    if alone {
+        pieces.for_each(each);
     } else {
-        let each = |(i, part): (usize, &mut [f32])| work(i * piece, part);
-        out.par_chunks_mut(piece).enumerate().for_each(each);
+        threads::for_each(pieces, each);
     }
 }

@@ -7,12 +7,12 @@
 use std::ops::Range;
 
 use burn_flex::FlexTensor;
-use rayon::prelude::*;
 
 use super::buffer::{contiguous, dims, output, slice, tensor};
 use super::linear::Sum;
 use super::product::{Matrix, Put, product};
 use super::simd::map_in_place;
+use super::threads;
 use crate::kernel::ConvolutionSettings;
 
 /// Columns that a product has at least, when there are images enough.
@@ -192,9 +192,9 @@ pub fn forward(x: FlexTensor, weight: FlexTensor, settings: ConvolutionSettings)
         exchanged(beside, out, [n, g.output[0], g.positions()], true);
     };
     if !out.is_empty() && g.image() > 0 {
-        out.par_chunks_mut(g.group() * g.result())
-            .zip(slice(&x).par_chunks(g.group() * g.image()))
-            .for_each_init(Default::default, work);
+        let groups = out.chunks_mut(g.group() * g.result());
+        let groups = groups.zip(slice(&x).chunks(g.group() * g.image()));
+        threads::for_each_with(groups, Default::default, work);
     }
     tensor(out, [g.images, g.output[0], g.output[1], g.output[2]])
 }
@@ -224,9 +224,9 @@ pub fn input_gradient(
         }
     };
     if !out.is_empty() && g.result() > 0 {
-        out.par_chunks_mut(g.group() * g.image())
-            .zip(slice(&grad).par_chunks(g.group() * g.result()))
-            .for_each_init(Default::default, work);
+        let groups = out.chunks_mut(g.group() * g.image());
+        let groups = groups.zip(slice(&grad).chunks(g.group() * g.result()));
+        threads::for_each_with(groups, Default::default, work);
     }
     tensor(out, input)
 }
@@ -259,11 +259,9 @@ pub fn weight_gradient(
         }
         sum
     };
-    let mut partials: Vec<Vec<f32>> = slice(&x)
-        .par_chunks(part * g.image())
-        .zip(slice(&grad).par_chunks(part * g.result()))
-        .map(partial)
-        .collect();
+    let images = slice(&x).chunks(part * g.image());
+    let parts = images.zip(slice(&grad).chunks(part * g.result()));
+    let mut partials: Vec<Vec<f32>> = threads::map(parts, partial);
     let rest = partials.split_off(1);
     let mut sum = partials.swap_remove(0);
     for part in &rest {

@@ -4,11 +4,11 @@
 use burn::tensor::{DType, Shape};
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
-use rayon::prelude::*;
 
 use super::buffer::{ALONE, PIECE, contiguous, dims, in_pieces, output, slice, slice_mut, tensor};
 use super::math::exp;
 use super::simd::{Vector, run};
+use super::threads;
 use crate::kernel::NOT_SCORED;
 
 /// The integers of a tensor, whichever type holds them.
@@ -147,10 +147,9 @@ pub fn score_rows(rows: &mut [f32], vocab: usize, targets: &[i64], smoothing: f6
     if rows.len() <= ALONE {
         work(((rows, &mut scored), targets));
     } else {
-        rows.par_chunks_mut(per_piece * vocab)
-            .zip(scored.par_chunks_mut(per_piece))
-            .zip(targets.par_chunks(per_piece))
-            .for_each(work);
+        let pieces = rows.chunks_mut(per_piece * vocab);
+        let pieces = pieces.zip(scored.chunks_mut(per_piece));
+        threads::for_each(pieces.zip(targets.chunks(per_piece)), work);
     }
     scored
 }

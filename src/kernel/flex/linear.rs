@@ -2,12 +2,12 @@
 
 use burn_flex::FlexTensor;
 use pulp::Simd;
-use rayon::prelude::*;
 
 use super::activation::elementwise;
 use super::buffer::{ALONE, contiguous, output, slice, tensor};
 use super::product::{Matrix, Put, product, product_on};
 use super::simd::{Elementwise, Vector, map_in_place};
+use super::threads;
 
 /// `x + y`.
 #[derive(Clone, Copy)]
@@ -91,7 +91,7 @@ pub fn sum_of_rows(elements: &[f32], width: usize) -> Vec<f32> {
     let mut partials: Vec<Vec<f32>> = if elements.len() <= ALONE {
         elements.chunks(ROWS * width).map(partial).collect()
     } else {
-        elements.par_chunks(ROWS * width).map(partial).collect()
+        threads::map(elements.chunks(ROWS * width), partial)
     };
     let rest = partials.split_off(1);
     let mut sum = partials.swap_remove(0);

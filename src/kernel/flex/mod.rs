@@ -19,6 +19,7 @@ pub mod optim;
 pub mod product;
 pub mod rotary;
 pub mod simd;
+pub mod threads;
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn_flex::{Flex, FlexTensor};

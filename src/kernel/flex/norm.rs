@@ -3,11 +3,11 @@
 
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
-use rayon::prelude::*;
 
 use super::buffer::{ALONE, PIECE, contiguous, in_pieces, output, slice, tensor};
 use super::linear::Sum;
 use super::simd::{Vector, map_in_place, row_sum, run};
+use super::threads;
 use crate::kernel::extension::NormSettings;
 
 /// A row's mean (0 when not centred) and the inverse of its scale.
@@ -153,12 +153,11 @@ pub fn backward(
         });
     };
     let sums = 2 * width.max(1);
+    let pairs = d_x.chunks_mut(piece).zip(partial.chunks_mut(sums));
     if len <= ALONE {
-        let pairs = d_x.chunks_mut(piece).zip(partial.chunks_mut(sums));
         pairs.enumerate().for_each(work);
     } else {
-        let pairs = d_x.par_chunks_mut(piece).zip(partial.par_chunks_mut(sums));
-        pairs.enumerate().for_each(work);
+        threads::for_each(pairs.enumerate(), work);
     }
     let mut total = vec![0.0; 2 * width];
     for part in partial.chunks_exact(sums) {

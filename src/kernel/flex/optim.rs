@@ -2,11 +2,11 @@
 
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
-use rayon::prelude::*;
 
 use super::activation::elementwise;
 use super::buffer::{ALONE, PIECE, contiguous, in_pieces, output, slice, slice_mut, tensor};
 use super::simd::{Elementwise, Vector, map, map_in_place, row_sum, run};
+use super::threads;
 use crate::kernel::AdamwArgs;
 
 /// `x·factor`.
@@ -44,7 +44,7 @@ pub fn sum_of_squares(x: FlexTensor) -> f64 {
     if elements.len() <= ALONE {
         elements.chunks(PIECE).map(piece).sum()
     } else {
-        let sums: Vec<f64> = elements.par_chunks(PIECE).map(piece).collect();
+        let sums: Vec<f64> = threads::map(elements.chunks(PIECE), piece);
         sums.iter().sum()
     }
 }
@@ -68,8 +68,7 @@ pub fn squared_distance(x: FlexTensor, y: FlexTensor) -> f64 {
     if x.len() <= ALONE {
         x.chunks(PIECE).zip(y.chunks(PIECE)).map(piece).sum()
     } else {
-        let pieces = x.par_chunks(PIECE).zip(y.par_chunks(PIECE));
-        let sums: Vec<f64> = pieces.map(piece).collect();
+        let sums: Vec<f64> = threads::map(x.chunks(PIECE).zip(y.chunks(PIECE)), piece);
         sums.iter().sum()
     }
 }
@@ -170,11 +169,9 @@ pub fn adamw_step(
     if p.len() <= ALONE {
         rule.apply(p, first, second, g);
     } else {
-        p.par_chunks_mut(PIECE)
-            .zip(first.par_chunks_mut(PIECE))
-            .zip(second.par_chunks_mut(PIECE))
-            .zip(g.par_chunks(PIECE))
-            .for_each(|(((p, m), v), g)| rule.apply(p, m, v, g));
+        let moments = first.chunks_mut(PIECE).zip(second.chunks_mut(PIECE));
+        let pieces = p.chunks_mut(PIECE).zip(moments).zip(g.chunks(PIECE));
+        threads::for_each(pieces, |((p, (m, v)), g)| rule.apply(p, m, v, g));
     }
     [param, m, v]
 }

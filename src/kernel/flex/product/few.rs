@@ -38,7 +38,10 @@ pub(super) fn make(product: &Product) {
     let [m, _, n] = product.sizes();
     let width = block::panel();
     let columns = match product.threads {
-        true => n.div_ceil(8).next_multiple_of(width).clamp(width, COLUMNS),
+        true => n
+            .div_ceil(if m <= DOTS { 4 } else { 8 })
+            .next_multiple_of(width)
+            .clamp(width, COLUMNS),
         false => n,
     };
     product.tasks(n.div_ceil(columns), |task| {

@@ -12,10 +12,10 @@ mod tasks;
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use block::{Broadcast, Panel, Sweep, Target};
 use tasks::COLUMNS;
+
+use crate::kernel::flex::threads;
 
 pub use packed::Packed;
 
@@ -98,8 +98,11 @@ impl Put {
     }
 }
 
-/// Multiply-adds from which a second thread pays: 96³.
-const THREADS_FROM: usize = 96 * 96 * 96;
+/// Multiply-adds from which a second thread pays.
+const THREADS_FROM: usize = 64 * 64 * 64;
+
+/// Numbers of the right operand from which it pays to read them on two threads, however few the rows.
+const READ_FROM: usize = 64 * 1024;
 
 /// Steps of the inner dimension at one time: a panel of them stays in a core's second cache beside others.
 const DEPTH: usize = 256;
@@ -177,7 +180,7 @@ impl<'a> Product<'a> {
             out: out.as_mut_ptr(),
             begin,
             factor: into.factor,
-            threads: into.threads && m * n * k >= THREADS_FROM,
+            threads: into.threads && (m * n * k >= THREADS_FROM || n * k >= READ_FROM),
         }
     }
 
@@ -246,9 +249,9 @@ impl<'a> Product<'a> {
     }
 
     /// Calls `work` for each of `count` tasks.
-    fn tasks(&self, count: usize, work: impl Fn(usize) + Sync + Send) {
+    fn tasks(&self, count: usize, work: impl Fn(usize) + Sync) {
         if self.threads {
-            (0..count).into_par_iter().with_max_len(1).for_each(work);
+            threads::for_each(0..count, work);
         } else {
             (0..count).for_each(work);
         }

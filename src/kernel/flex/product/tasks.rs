@@ -3,11 +3,10 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::block::{self, Broadcast, Panel};
 use super::pack::{self, Aligned};
 use super::{DEPTH, HEIGHT, Matrix, Part, Product, pieces};
+use crate::kernel::flex::threads;
 
 /// Columns of the output that a task makes at most: `DEPTH` steps of them are 384 KiB.
 pub(super) const COLUMNS: usize = 384;
@@ -45,7 +44,7 @@ impl<'a> Product<'a> {
             }
         };
         match self.threads {
-            true => copies.into_par_iter().for_each(copy),
+            true => threads::for_each(copies.into_iter(), copy),
             false => copies.into_iter().for_each(copy),
         }
         Rows::Copied {
@@ -110,7 +109,7 @@ impl<'a> Product<'a> {
                 rest = next;
             }
         }
-        copies.into_par_iter().for_each(|(panel, steps, columns)| {
+        threads::for_each(copies.into_iter(), |(panel, steps, columns)| {
             pack::panels(panel, self.right, steps, columns, width);
         });
         let panels = &*panels;

@@ -52,8 +52,23 @@ pub struct Measure {
 pub struct Profile {
     /// The parts of a step in their order, waiting for data included. They are all of it.
     pub parts: Vec<(&'static str, f64)>,
-    /// Kernels by their time, with how often each runs in a step; what is not in them is Burn's own operations.
-    pub kernels: Vec<(&'static str, f64, f64)>,
+    /// Kernels by their time; what is not in them is Burn's own operations.
+    pub kernels: Vec<KernelTime>,
+}
+
+/// A kernel's name, how often it runs in a step, and its milliseconds a step.
+pub type KernelTime = (&'static str, f64, f64);
+
+/// What was recorded over so many steps, the longest first.
+pub fn kernel_times(spent: BTreeMap<&'static str, Spent>, steps: usize) -> Vec<KernelTime> {
+    let steps = steps as f64;
+    let kernel = |(name, spent): (&'static str, Spent)| {
+        let ms = spent.time.as_secs_f64() * 1e3 / steps;
+        (name, spent.calls as f64 / steps, ms)
+    };
+    let mut kernels: Vec<_> = spent.into_iter().map(kernel).collect();
+    kernels.sort_by(|a, b| b.2.total_cmp(&a.2));
+    kernels
 }
 
 /// Sums of the times of the parts.
@@ -85,15 +100,9 @@ impl Parts {
             ("clipping", self.clipping),
             ("update", self.update),
         ];
-        let kernel = |(name, spent): (&'static str, Spent)| {
-            let calls = spent.calls as f64 / steps as f64;
-            (name, calls, each(spent.time.as_secs_f64()))
-        };
-        let mut kernels: Vec<_> = spent.into_iter().map(kernel).collect();
-        kernels.sort_by(|a, b| b.2.total_cmp(&a.2));
         Profile {
             parts: parts.map(|(name, seconds)| (name, each(seconds))).to_vec(),
-            kernels,
+            kernels: kernel_times(spent, steps),
         }
     }
 }

@@ -1,13 +1,15 @@
 //! `formwork bench generate`: how many tokens a decoder gives in a second.
 
 use super::super::output;
-use super::{case, opened};
+use super::{case, opened, show_kernels};
 use crate::error::{Error, Result};
 use crate::experiment::build;
 use crate::generate::{Generator, Sampling};
+use crate::kernel::profile;
+use crate::model::Decoder;
 use crate::report::terminal::number;
 use crate::rng::{Purpose, Stream};
-use crate::train::bench::peak_rss_mb;
+use crate::train::bench::{kernel_times, peak_rss_mb};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -35,6 +37,9 @@ pub struct GenerateArgs {
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
+    /// Show where the time of a token goes, by kernel.
+    #[arg(long, conflicts_with = "json")]
+    profile: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -74,33 +79,53 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         (0..args.prompt).map(token).collect()
     };
     let prompts: Vec<Vec<u32>> = (0..args.batch).map(|_| prompt()).collect();
-    let prompts: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
+    round(decoder, &prompts, &args, false)?;
+    let mut times = (0..args.rounds)
+        .map(|_| round(decoder, &prompts, &args, false))
+        .collect::<Result<Vec<_>>>()?;
+    times.sort_by(|a, b| a[1].total_cmp(&b[1]));
+    show(&args, &experiment.train.device, times[times.len() / 2])?;
+    if args.profile {
+        let [read, all] = round(decoder, &prompts, &args, true)?;
+        let kernels = kernel_times(profile::stop(), args.tokens);
+        let all = (all - read) * 1e3 / args.tokens as f64;
+        show_kernels("ms a token", &kernels, all)?;
+    }
+    Ok(())
+}
+
+/// Seconds until the prompts are read, and until all tokens are there; kernels are recorded between the two.
+fn round(
+    decoder: &Decoder,
+    prompts: &[Vec<u32>],
+    args: &GenerateArgs,
+    profiled: bool,
+) -> Result<[f64; 2]> {
     let greedy = Sampling {
         temperature: 0.0,
         ..Sampling::default()
     };
-    let context = args.prompt + args.tokens;
-    let round = || -> Result<[f64; 2]> {
-        let began = Instant::now();
-        let mut generator = Generator::new(decoder, context, &prompts)?;
-        let read = began.elapsed().as_secs_f64();
-        for _ in 0..args.tokens {
-            generator.next(&greedy);
-        }
-        Ok([read, began.elapsed().as_secs_f64()])
-    };
-    round()?;
-    let mut times = (0..args.rounds)
-        .map(|_| round())
-        .collect::<Result<Vec<_>>>()?;
-    times.sort_by(|a, b| a[1].total_cmp(&b[1]));
-    let [read, all] = times[times.len() / 2];
+    let prompts: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
+    let began = Instant::now();
+    let mut generator = Generator::new(decoder, args.prompt + args.tokens, &prompts)?;
+    let read = began.elapsed().as_secs_f64();
+    if profiled {
+        profile::start();
+    }
+    for _ in 0..args.tokens {
+        generator.next(&greedy);
+    }
+    Ok([read, began.elapsed().as_secs_f64()])
+}
+
+/// One line, or one object.
+fn show(args: &GenerateArgs, engine: &str, [read, all]: [f64; 2]) -> Result<()> {
     let speed = (args.batch * args.tokens) as f64 / all;
     let case = case(&args.file);
     if args.json {
         let object = serde_json::json!({
             "case": case,
-            "engine": experiment.train.device,
+            "engine": engine,
             "batch": args.batch,
             "prompt": args.prompt,
             "tokens": args.tokens,
@@ -111,8 +136,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         return output::line(object.to_string());
     }
     output::line(format!(
-        "{case} on {}: {} tokens/s, {} texts of {} + {} tokens, the prompt in {:.1} ms",
-        experiment.train.device,
+        "{case} on {engine}: {} tokens/s, {} texts of {} + {} tokens, the prompt in {:.1} ms",
         number(speed),
         args.batch,
         args.prompt,

@@ -4,9 +4,13 @@ mod attention;
 mod generate;
 mod train;
 
+use super::output;
 use crate::data::Data;
 use crate::error::Result;
 use crate::experiment::{self, Loaded, build, run as runs};
+use crate::report::table::table;
+use crate::report::terminal::number;
+use crate::train::bench::KernelTime;
 use clap::{Args, Subcommand};
 use std::path::Path;
 use std::time::Instant;
@@ -55,6 +59,31 @@ fn case(file: &Path) -> String {
     let stem = file.file_stem();
     stem.map(|stem| stem.to_string_lossy().into_owned())
         .unwrap_or_default()
+}
+
+/// A table of kernels and of what is in none of them, of `all` milliseconds.
+fn show_kernels(unit: &str, kernels: &[KernelTime], all: f64) -> Result<()> {
+    let each = kernels.iter();
+    let mut rows: Vec<_> = each.map(|(name, n, ms)| (*name, Some(*n), *ms)).collect();
+    let inside: f64 = kernels.iter().map(|(_, _, ms)| ms).sum();
+    rows.push(("everything else", None, all - inside));
+    show_times(["kernel", unit], &rows, all)
+}
+
+/// A table of names, calls and milliseconds, with their shares of `all`.
+fn show_times(
+    [first, unit]: [&str; 2],
+    times: &[(&str, Option<f64>, f64)],
+    all: f64,
+) -> Result<()> {
+    let mut rows = vec![[first, "calls", unit, "share"].map(String::from).to_vec()];
+    rows.extend(times.iter().map(|(name, calls, ms)| {
+        let share = format!("{:.1} %", 100.0 * ms / all.max(f64::MIN_POSITIVE));
+        let calls = calls.map_or_else(String::new, number);
+        vec![name.to_string(), calls, format!("{ms:.2}"), share]
+    }));
+    output::line(String::new())?;
+    output::line(table(&rows, None).trim_end())
 }
 
 /// The median of the milliseconds that `work` takes in so many rounds, after one that does not count.

@@ -1,10 +1,9 @@
 //! `formwork bench train`: the speed of training steps, apart from evaluation, checkpoints and start-up.
 
 use super::super::output;
-use super::{case, opened};
+use super::{case, opened, show_kernels, show_times};
 use crate::error::{Error, Result};
 use crate::experiment::cost;
-use crate::report::table::table;
 use crate::report::terminal::number;
 use crate::train::bench::{Measure, Profile};
 use clap::Args;
@@ -90,26 +89,8 @@ fn show(case: &str, engine: &str, m: &Measure, json: bool) -> Result<()> {
 /// Two tables: the parts of a step, and the kernels with what is in none of them.
 fn show_profile(profile: &Profile) -> Result<()> {
     let all: f64 = profile.parts.iter().map(|(_, ms)| ms).sum();
-    let row = |name: &str, calls: String, ms: f64| {
-        let share = format!("{:.1} %", 100.0 * ms / all.max(f64::MIN_POSITIVE));
-        vec![name.to_string(), calls, format!("{ms:.2}"), share]
-    };
-    let head = |first: &str| {
-        [first, "calls", "ms a step", "share"]
-            .map(String::from)
-            .to_vec()
-    };
-    let mut parts = vec![head("part")];
-    let each = profile.parts.iter();
-    parts.extend(each.map(|(name, ms)| row(name, String::new(), *ms)));
-    let mut kernels = vec![head("kernel")];
-    let each = profile.kernels.iter();
-    kernels.extend(each.map(|(name, calls, ms)| row(name, number(*calls), *ms)));
-    let inside: f64 = profile.kernels.iter().map(|(_, _, ms)| ms).sum();
-    kernels.push(row("everything else", String::new(), all - inside));
-    for rows in [parts, kernels] {
-        output::line(String::new())?;
-        output::line(table(&rows, None).trim_end())?;
-    }
-    Ok(())
+    let parts = profile.parts.iter();
+    let parts: Vec<_> = parts.map(|(name, ms)| (*name, None, *ms)).collect();
+    show_times(["part", "ms a step"], &parts, all)?;
+    show_kernels("ms a step", &profile.kernels, all)
 }

@@ -273,7 +273,7 @@ pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
         }
     };
     let pieces = batch * heads * tiles;
-    if batch * heads * n_q * problem.k.dims[2] * d_head <= 64 * 64 * 64 {
+    if batch * heads * n_q * problem.k.dims[2] * d_head <= 48 * 48 * 48 {
         (0..pieces).for_each(work);
     } else {
         threads::for_each(0..pieces, work);

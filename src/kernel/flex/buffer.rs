@@ -9,7 +9,7 @@ use super::threads;
 pub const PIECE: usize = 16 * 1024;
 
 /// Element-wise work below this many elements stays on the calling thread: waking another costs more.
-pub const ALONE: usize = 32 * 1024;
+pub const ALONE: usize = PIECE;
 
 /// The dimensions of a tensor.
 pub fn dims<const D: usize>(x: &FlexTensor) -> [usize; D] {

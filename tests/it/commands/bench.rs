@@ -83,6 +83,11 @@ fn generated_tokens() {
     ));
     assert_eq!((&bench["batch"], &bench["tokens"]), (&2.into(), &3.into()));
     positive(&bench, &["tokens_per_s", "prompt_ms"]);
+    let said = output(&[&arguments[..], &["--profile"]].concat());
+    assert!(
+        said.contains("ms a token") && said.contains("everything else"),
+        "{said}"
+    );
     let (status, said) = failure(&[&arguments[..], &["--batch", "0"]].concat());
     assert!(status == 2 && said.contains("--batch 0"), "{said}");
     let (status, said) = failure(&["bench", "generate", "experiments/bench/mlm.toml"]);

@@ -9,11 +9,15 @@ use pulp::{Simd, WithSimd};
 /// Rows up to which copying the right operand does not pay.
 const ROWS: usize = 24;
 
-/// Steps of the inner dimension that are read side by side.
+/// Steps of the inner dimension that are read side by side by up to [`DOTS`] rows; by more rows twice as many, since
+/// each of them reads and writes its sums once for so many steps.
 const STREAMS: usize = 16;
 
 /// Rows up to which columns that lie contiguous are multiplied as they lie.
 const DOTS: usize = 4;
+
+/// Tasks of a product: few, since long pieces of rows are read faster than short ones.
+const TASKS: usize = 4;
 
 /// Columns of a task at most.
 const COLUMNS: usize = 512;
@@ -39,7 +43,7 @@ pub(super) fn make(product: &Product) {
     let width = block::panel();
     let columns = match product.threads {
         true => n
-            .div_ceil(if m <= DOTS { 4 } else { 8 })
+            .div_ceil(TASKS)
             .next_multiple_of(width)
             .clamp(width, COLUMNS),
         false => n,
@@ -66,7 +70,11 @@ fn streams(product: &Product, part: Part, width: usize) {
         true => part.columns.len(),
         false => part.columns.len() / width * width,
     };
-    let steps = if m > ROWS { DEPTH } else { STREAMS };
+    let steps = match m {
+        0..=DOTS => STREAMS,
+        _ if m <= ROWS => 2 * STREAMS,
+        _ => DEPTH,
+    };
     let middle = part.columns.start + whole;
     let body = Part {
         columns: part.columns.start..middle,

@@ -20,8 +20,8 @@ const FIXED: (u64, u64) = (0, u64::MAX);
 impl LabelledTextConfig {
     /// The rows of each split, with the file of each row.
     pub(super) fn rows(&self, request: &Request) -> Result<PerSplit<Vec<(PathBuf, Row)>>> {
-        let layout = self.layout();
-        let read = |paths: Option<&Paths>| -> Result<Vec<(PathBuf, Row)>> {
+        let read = |split: Split, paths: Option<&Paths>| -> Result<Vec<(PathBuf, Row)>> {
+            let layout = self.layout(split);
             let paths = paths.map(|p| p.0.as_slice()).unwrap_or_default();
             let found = paths
                 .iter()
@@ -36,10 +36,10 @@ impl LabelledTextConfig {
         };
         let mut rows = PerSplit {
             train: Vec::new(),
-            valid: read(self.valid_path.as_ref())?,
-            test: read(self.test_path.as_ref())?,
+            valid: read(Split::Valid, self.valid_path.as_ref())?,
+            test: read(Split::Test, self.test_path.as_ref())?,
         };
-        let all = read(Some(&self.path))?;
+        let all = read(Split::Train, Some(&self.path))?;
         let total = all.len();
         let (valid, test) = self.fractions();
         let count = |share: f64| (total as f64 * share).round() as usize;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::header::Header;
 use super::labels::Labels;
 use super::tables::{Column, Format, Layout, Quoting};
 use super::{
@@ -42,8 +43,8 @@ pub struct LabelledTextConfig {
     pub format: Option<Format>,
     /// Whether quotes around a column are marks. Default: in CSV.
     pub quoting: Option<Quoting>,
-    /// Whether the first line names the columns.
-    pub header: bool,
+    /// Whether the first line names the columns: of all tables, or of those of the splits in a list.
+    pub header: Header,
     /// The text's column. Default 1, of JSON lines `text`.
     pub text: Option<Column>,
     /// The second text's column.
@@ -69,7 +70,7 @@ impl Default for LabelledTextConfig {
             train_items: None,
             format: None,
             quoting: None,
-            header: false,
+            header: Header::All(false),
             text: None,
             pair: None,
             label: None,
@@ -106,7 +107,8 @@ impl LabelledTextConfig {
         self.format.or_else(first) == Some(Format::Jsonl)
     }
 
-    pub(super) fn layout(&self) -> Layout {
+    /// Where things are in the tables of a split.
+    pub(super) fn layout(&self, split: Split) -> Layout {
         let column = |given: &Option<Column>, number, name: &str| {
             let default = match self.is_json() {
                 true => Column::Name(name.into()),
@@ -117,16 +119,28 @@ impl LabelledTextConfig {
         Layout {
             format: self.format,
             quoting: self.quoting,
-            header: self.header,
+            header: self.header.is_in(split),
             text: column(&self.text, 1, "text"),
             pair: self.pair.clone(),
             label: column(&self.label, 2, "label"),
         }
     }
 
+    /// Whether the tables of some split have no header.
+    fn lacks_header(&self) -> bool {
+        let tables = [
+            (Split::Train, true),
+            (Split::Valid, self.valid_path.is_some()),
+            (Split::Test, self.test_path.is_some()),
+        ];
+        tables
+            .into_iter()
+            .any(|(split, read)| read && !self.header.is_in(split))
+    }
+
     fn column_faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
-        let layout = self.layout();
+        let layout = self.layout(Split::Train);
         let columns = [
             ("text", Some(&layout.text)),
             ("pair", layout.pair.as_ref()),
@@ -135,7 +149,7 @@ impl LabelledTextConfig {
         for (i, (key, column)) in columns.iter().enumerate() {
             let Some(column) = column else { continue };
             match column {
-                Column::Name(_) if !self.header && !self.is_json() => faults.push(format!(
+                Column::Name(_) if !self.is_json() && self.lacks_header() => faults.push(format!(
                     "[data] {key} = {column} is a name, and without a header columns have numbers; set header = true \
                      when the first line names them"
                 )),
@@ -151,7 +165,7 @@ impl LabelledTextConfig {
                 ));
             }
         }
-        if self.is_json() && (self.header || self.quoting.is_some()) {
+        if self.is_json() && (!self.header.is_nowhere() || self.quoting.is_some()) {
             faults.push(
                 "[data] header and quoting have no effect on JSON lines; leave them out".into(),
             );

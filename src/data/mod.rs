@@ -16,6 +16,7 @@ mod encoding;
 mod examples;
 pub mod fingerprint;
 pub mod grammar;
+pub mod header;
 pub mod ids;
 pub mod images;
 mod kinds;

@@ -152,6 +152,11 @@ fn what_is_wrong_with_a_table_is_said() {
         "set header = true",
     );
     says(
+        "path = \"named.tsv\"\nvalid_path = \"a.tsv\"\nheader = [\"train\"]\ntext = \"sentence\"",
+        "set header = true",
+    );
+    says("path = \"named.tsv\"\nheader = [\"trian\"]", "train");
+    says(
         "path = \"short.tsv\"",
         "short.tsv:2: no column 2: the row has 1",
     );
@@ -223,6 +228,11 @@ fn the_real_sets() {
          valid_fraction = 0.0",
     );
     assert_eq!(counts(&data), [67349]);
+    let data = read(
+        "path = \"sst2/glue_train_phrases.tsv\"\nheader = [\"train\"]\nvalid_path = \"sst2/dev.tsv\"\n\
+         test_path = \"sst2/test.tsv\"",
+    );
+    assert_eq!(counts(&data), [67349, 872, 1821]);
     let data = read(
         "path = \"mrpc/msr_paraphrase_train.txt\"\ntest_path = \"mrpc/msr_paraphrase_test.txt\"\nheader = true\n\
          label = \"Quality\"\ntext = \"#1 String\"\npair = \"#2 String\"\nvalid_fraction = 0.0",

@@ -2,15 +2,18 @@
 //!
 //! A training step is hundreds of kernels of some tens of microseconds, with gaps of less between them. To put a
 //! thread to sleep and wake it costs as much as such a kernel, so the members of the team look for the next one for a
-//! while before they sleep, as the threads of OpenMP do. The calling thread is a member too, and never waits for one
-//! that has not begun: what is late finds nothing left to do.
+//! while before they sleep, as the threads of OpenMP do. The calling thread is a member too; it waits for those that
+//! have begun, never for one that has not, and a round is closed as soon as somebody finds nothing left to do.
 //!
-//! Rayon decides how many there are (`RAYON_NUM_THREADS`); one thread works alone and asks nobody.
+//! Rayon decides how many there are (`RAYON_NUM_THREADS`); one thread works alone and asks nobody. After a panic the
+//! others finish what is left, and the panic goes on in the caller.
 
+use std::any::Any;
 use std::cell::UnsafeCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -20,23 +23,27 @@ const LINGER: Duration = Duration::from_micros(500);
 /// How long it does so without offering its core to others.
 const EAGER: Duration = Duration::from_micros(50);
 
+/// Looks between two at the clock, which takes longer than a look.
+const LOOKS: u32 = 16;
+
 /// Calls `work` for every item, on all threads; each takes the next one when it has done its last.
 pub fn for_each<T: Send>(items: impl Iterator<Item = T> + Send, work: impl Fn(T) + Sync) {
     for_each_with(items, || (), |(), item| work(item));
 }
 
-/// Calls `work` for every item with something that `begin` makes once for each thread.
+/// Calls `work` for every item with something that `begin` makes once for each thread that gets an item.
 pub fn for_each_with<T: Send, S>(
     items: impl Iterator<Item = T> + Send,
     begin: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, T) + Sync,
 ) {
+    let most = items.size_hint().1.unwrap_or(usize::MAX);
     let items = Mutex::new(items);
     let next = || {
         let mut items = items.lock().unwrap_or_else(PoisonError::into_inner);
         items.next()
     };
-    together(&|| {
+    together(most, &|| {
         let Some(mut item) = next() else { return };
         let mut state = begin();
         loop {
@@ -62,11 +69,15 @@ pub fn map<T: Send, R: Send>(
     results.into_iter().map(done).collect()
 }
 
-/// Calls `work` on every thread that comes in time, this one included; returns when all of them have.
-fn together(work: &(dyn Fn() + Sync)) {
+/// Calls `work`, which returns when nothing is left to do, on every thread that comes in time, this one included, but
+/// wakes no more than `most`; returns when all of them have.
+fn together(most: usize, work: &(dyn Fn() + Sync)) {
     static TEAM: OnceLock<Option<&'static Team>> = OnceLock::new();
+    if most < 2 {
+        return work();
+    }
     match TEAM.get_or_init(Team::gather) {
-        Some(team) => team.together(work),
+        Some(team) => team.together(most - 1, work),
         None => work(),
     }
 }
@@ -89,13 +100,17 @@ struct Team {
     work: UnsafeCell<Work>,
     /// Held by the caller for its round; who does not get it works alone.
     turn: Mutex<()>,
-    panicked: AtomicBool,
+    /// The first panic of a member in this round.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
     members: OnceLock<Vec<Thread>>,
     asleep: Vec<AtomicBool>,
+    /// How long a member looks for work, and how long of it eagerly: shorter where members outnumber the cores.
+    patience: [Duration; 2],
 }
 
 // SAFETY: `work` is written by the holder of `turn` while no member is in a round and none may enter; members read it
-// after they have entered. Everything else is atomic or locked.
+// after they have entered, by a compare-and-exchange that acquires the store which opened the round. Everything else
+// is atomic or locked.
 unsafe impl Sync for Team {}
 // SAFETY: as above; the pointer is to a closure that may be called from any thread.
 unsafe impl Send for Team {}
@@ -103,18 +118,26 @@ unsafe impl Send for Team {}
 impl Team {
     /// Starts the members; none when this machine, or the user, has one thread.
     fn gather() -> Option<&'static Self> {
-        let count = rayon::current_num_threads().saturating_sub(1);
+        // A system that gives rayon no threads gives us none.
+        let threads = catch_unwind(rayon::current_num_threads).unwrap_or(1);
+        let count = threads.saturating_sub(1);
         if count == 0 {
             return None;
         }
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let patience = match threads <= cores {
+            true => [LINGER, EAGER],
+            false => [EAGER, Duration::ZERO],
+        };
         let nothing: &'static (dyn Fn() + Sync) = &|| ();
         let team: &'static Self = Box::leak(Box::new(Self {
             state: AtomicU64::new(0),
             work: UnsafeCell::new(nothing),
             turn: Mutex::new(()),
-            panicked: AtomicBool::new(false),
+            panic: Mutex::new(None),
             members: OnceLock::new(),
             asleep: (0..count).map(|_| AtomicBool::new(false)).collect(),
+            patience,
         }));
         let member = |index: usize| {
             let name = format!("kernel-{}", index + 1);
@@ -129,33 +152,41 @@ impl Team {
         some.then_some(team)
     }
 
-    fn together(&self, work: &(dyn Fn() + Sync)) {
+    fn together(&self, most: usize, work: &(dyn Fn() + Sync)) {
         let turn = match self.turn.try_lock() {
             Ok(turn) => turn,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             // A kernel inside a kernel, or of another thread.
             Err(TryLockError::WouldBlock) => return work(),
         };
+        // Of a round that its caller left by a panic of its own.
+        mem::forget(self.panic().take());
         // SAFETY: only the lifetime is erased; `Round` keeps this call from ending before the last member has left.
-        let work: &'static (dyn Fn() + Sync) = unsafe { std::mem::transmute(work) };
+        let work: &'static (dyn Fn() + Sync) = unsafe { mem::transmute(work) };
         // SAFETY: this call has the turn, the last round is closed, and nobody is in it.
         unsafe { *self.work.get() = work };
         let round = (self.state.load(Ordering::Relaxed) >> ROUND).wrapping_add(1);
         self.state.store(round << ROUND | OPEN, Ordering::SeqCst);
         let open = Round(self);
-        self.wake();
+        self.wake(most);
         work();
         drop(open);
+        let panic = self.panic().take();
         drop(turn);
-        assert!(
-            !self.panicked.swap(false, Ordering::AcqRel),
-            "a thread of a kernel panicked"
-        );
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
     }
 
-    fn wake(&self) {
+    fn panic(&self) -> MutexGuard<'_, Option<Box<dyn Any + Send>>> {
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes those of the first `most` members that sleep. The order of the two accesses here and of those in `sleep`
+    /// is what keeps a member from sleeping through a round: all four stay sequentially consistent.
+    fn wake(&self, most: usize) {
         let members = self.members.get().into_iter().flatten();
-        for (member, asleep) in members.zip(&self.asleep) {
+        for (member, asleep) in members.zip(&self.asleep).take(most) {
             if asleep.load(Ordering::SeqCst) && asleep.swap(false, Ordering::SeqCst) {
                 member.unpark();
             }
@@ -164,7 +195,8 @@ impl Team {
 
     /// The life of a member.
     fn serve(&self, index: usize) {
-        let mut seen = 0;
+        let [linger, eager] = self.patience;
+        let (mut seen, mut looks) = (0, 0_u32);
         let mut since = Instant::now();
         loop {
             let state = self.state.load(Ordering::SeqCst);
@@ -182,9 +214,14 @@ impl Team {
                 }
                 continue;
             }
+            looks = looks.wrapping_add(1);
+            if !looks.is_multiple_of(LOOKS) && !eager.is_zero() {
+                spin();
+                continue;
+            }
             match since.elapsed() {
-                idle if idle < EAGER => spin(),
-                idle if idle < LINGER => thread::yield_now(),
+                idle if idle < eager => spin(),
+                idle if idle < linger => thread::yield_now(),
                 _ => {
                     self.sleep(index, state);
                     since = Instant::now();
@@ -197,8 +234,17 @@ impl Team {
     fn take_part(&self) {
         // SAFETY: the round does not end while a member is in it, and until then the closure lives.
         let work = unsafe { &**self.work.get() };
-        if catch_unwind(AssertUnwindSafe(work)).is_err() {
-            self.panicked.store(true, Ordering::Release);
+        match catch_unwind(AssertUnwindSafe(work)) {
+            // Nothing is left to do: who is late stays out. The round is still this one, since a member is in it.
+            Ok(()) => drop(self.state.fetch_and(!OPEN, Ordering::AcqRel)),
+            Err(panic) => {
+                let mut first = self.panic();
+                match &*first {
+                    None => *first = Some(panic),
+                    // What it carries may panic when it is dropped.
+                    Some(_) => mem::forget(panic),
+                }
+            }
         }
         self.state.fetch_sub(1, Ordering::AcqRel);
     }
@@ -224,9 +270,15 @@ impl Drop for Round<'_> {
     fn drop(&mut self) {
         let state = &self.0.state;
         state.fetch_and(!OPEN, Ordering::AcqRel);
-        let since = Instant::now();
+        let eager = if self.0.patience[1].is_zero() {
+            0
+        } else {
+            64 * LOOKS
+        };
+        let mut looks = 0;
         while state.load(Ordering::Acquire) & MEMBERS != 0 {
-            if since.elapsed() < EAGER {
+            if looks < eager {
+                looks += 1;
                 spin();
             } else {
                 thread::yield_now();
@@ -242,60 +294,4 @@ fn spin() {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::AtomicUsize;
-
-    #[test]
-    fn every_item_is_worked_on_once_in_thousands_of_rounds() {
-        for round in 0..4000 {
-            let mut items = vec![0_u32; round % 50];
-            for_each(items.iter_mut().enumerate(), |(i, item)| {
-                *item += i as u32 + 1;
-            });
-            assert!(items.iter().enumerate().all(|(i, x)| *x == i as u32 + 1));
-            if round % 997 == 0 {
-                // Members fall asleep and are woken.
-                thread::sleep(2 * LINGER);
-            }
-        }
-    }
-
-    #[test]
-    fn rounds_of_several_threads_and_rounds_within_rounds_are_whole() {
-        let sums = AtomicUsize::new(0);
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..200 {
-                        for_each(0..10_usize, |i| {
-                            for_each(0..i, |_| {
-                                sums.fetch_add(1, Ordering::Relaxed);
-                            });
-                        });
-                    }
-                });
-            }
-        });
-        assert_eq!(sums.into_inner(), 4 * 200 * 45);
-    }
-
-    #[test]
-    fn results_stand_in_the_order_of_the_items() {
-        let squares = map(0..1000_usize, |i| i * i);
-        assert!(squares.iter().enumerate().all(|(i, x)| *x == i * i));
-        let begun = AtomicUsize::new(0);
-        let begin = || begun.fetch_add(1, Ordering::Relaxed);
-        for_each_with(0..100, begin, |_, _| ());
-        assert!((1..=rayon::current_num_threads()).contains(&begun.into_inner()));
-    }
-
-    #[test]
-    fn a_panic_reaches_the_caller_and_the_next_round_is_whole() {
-        for _ in 0..20 {
-            let round = || for_each(0..64, |i| assert!(i != 40, "the fortieth"));
-            assert!(catch_unwind(round).is_err());
-            assert_eq!(map(0..10, |i| i + 1).iter().sum::<i32>(), 55);
-        }
-    }
-}
+mod tests;

@@ -1,3 +1,5 @@
+//! Rounds of the team under pauses, nesting, several callers and panics.
+
 use super::*;
 use std::sync::atomic::AtomicUsize;
 

@@ -8,7 +8,7 @@ use super::threads;
 /// Elements of one piece of element-wise work: 64 KiB, which fits a core's cache beside its neighbours.
 pub const PIECE: usize = 16 * 1024;
 
-/// Element-wise work below this many elements stays on the calling thread: waking another costs more.
+/// Element-wise work of up to this many elements stays on the calling thread: it is one piece.
 pub const ALONE: usize = PIECE;
 
 /// The dimensions of a tensor.

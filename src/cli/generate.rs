@@ -4,6 +4,7 @@ use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::used::{self, Which};
 use crate::generate::{Generator, Sampling, Stops, TextStream};
+use crate::nn::linear::stored_by_columns;
 use crate::tokenizer::Tokenizer;
 use clap::Args;
 use std::path::PathBuf;
@@ -67,7 +68,8 @@ pub fn run(args: GenerateArgs) -> Result<()> {
             args.run.display()
         )));
     };
-    let Some(decoder) = opened.model.language_model() else {
+    let model = stored_by_columns(opened.model);
+    let Some(decoder) = model.language_model() else {
         return Err(Error::usage(format!(
             "{} was trained for {}, which continues no text",
             args.run.display(),
@@ -79,6 +81,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     let began = Instant::now();
     let prompts = vec![tokens.as_slice(); args.samples];
     let mut generator = Generator::new(decoder, opened.shape.context, &prompts)?;
+    generator.reserve(args.tokens);
     let mut texts: Vec<Text> = prompts
         .iter()
         .map(|tokens| Text::new(tokenizer, tokens, &args.stop))

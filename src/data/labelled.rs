@@ -165,6 +165,17 @@ impl LabelledTextConfig {
                 ));
             }
         }
+        for (split, path) in [
+            (Split::Valid, &self.valid_path),
+            (Split::Test, &self.test_path),
+        ] {
+            if path.is_none() && matches!(&self.header, Header::Of(all) if all.contains(&split)) {
+                faults.push(format!(
+                    "[data] header names {0}, and there is no {0}_path whose tables could have one",
+                    split.name()
+                ));
+            }
+        }
         if self.is_json() && (!self.header.is_nowhere() || self.quoting.is_some()) {
             faults.push(
                 "[data] header and quoting have no effect on JSON lines; leave them out".into(),

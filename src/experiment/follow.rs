@@ -61,6 +61,7 @@ impl Observer<Objective> for Follower {
         };
         let prompt = tokenizer.encode(&config.prompt)?;
         let mut generator = Generator::new(decoder, self.context, &[&prompt])?;
+        generator.reserve(config.tokens);
         for _ in 0..config.tokens {
             generator.next(&sampling);
         }

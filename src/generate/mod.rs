@@ -24,6 +24,8 @@ pub struct Generator<'a> {
     device: Device,
     limit: usize,
     cache: DecoderCache,
+    /// Tokens of a row that the cache will hold, as far as is known.
+    reserved: usize,
     rows: Vec<Vec<u32>>,
     /// Scores of the next token, row after row.
     logits: Vec<f32>,
@@ -52,11 +54,18 @@ impl<'a> Generator<'a> {
             device: model.embedding.weight.val().device(),
             limit: model.max_len().unwrap_or(context).min(context).max(1),
             cache: model.cache(),
+            reserved: 0,
             rows: prompts.iter().map(|prompt| prompt.to_vec()).collect(),
             logits: Vec::new(),
         };
         generator.refill();
         Ok(generator)
+    }
+
+    /// Takes room for so many more tokens at once instead of step by step.
+    pub fn reserve(&mut self, tokens: usize) {
+        self.reserved = (self.cache.len() + tokens).min(self.limit);
+        self.cache.reserve(self.reserved);
     }
 
     /// Scores of a row's next token.
@@ -95,6 +104,7 @@ impl<'a> Generator<'a> {
     /// as many tokens before this happens again.
     fn refill(&mut self) {
         self.cache = self.model.cache();
+        self.cache.reserve(self.reserved);
         let length = self.rows[0].len();
         let window = if length <= self.limit {
             length
@@ -124,6 +134,12 @@ impl<'a> Generator<'a> {
         let [_, seq, d] = hidden.dims();
         let last = hidden.slice([0..rows, seq - 1..seq, 0..d]);
         let last = last.reshape([1, rows, d]);
-        self.model.logits(last).into_data().iter::<f32>().collect()
+        numbers(self.model.logits(last))
     }
+}
+
+/// The numbers of a tensor, in order.
+fn numbers<const D: usize>(x: Tensor<D>) -> Vec<f32> {
+    let data = x.into_data().convert::<f32>();
+    data.try_into_vec().expect("float32, by the conversion")
 }

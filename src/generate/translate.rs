@@ -260,6 +260,5 @@ fn numbers(rows: &[usize], device: &Device) -> Tensor<1, Int> {
 
 /// Log-probabilities `[rows, vocab]` from scores `[rows, 1, vocab]`.
 fn log_probs(logits: Tensor<3>) -> Vec<f32> {
-    let data = activation::log_softmax(logits, 2).into_data();
-    data.iter::<f32>().collect()
+    super::numbers(activation::log_softmax(logits, 2))
 }

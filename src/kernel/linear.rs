@@ -29,6 +29,17 @@ pub fn linear_transposed(x: Tensor<3>, weight: Tensor<2>) -> Tensor<3> {
     composed::linear_transposed(x, weight)
 }
 
+/// The same matrix with its columns contiguous, if the kernels here read it: products of a few rows, as decoding makes
+/// them, then read it in the order of memory.
+pub fn by_columns<const D: usize>(weight: Tensor<D>) -> Tensor<D> {
+    #[cfg(feature = "flex")]
+    if D == 2 && has_kernels(&weight) {
+        let device = weight.device();
+        return Tensor::from_data(weight.swap_dims(0, 1).into_data(), &device).swap_dims(0, 1);
+    }
+    weight
+}
+
 /// `x + y` for two tensors `[B, S, D]`: the residual addition.
 pub fn add(x: Tensor<3>, y: Tensor<3>) -> Tensor<3> {
     assert_eq!(x.dims(), y.dims(), "both sides of a residual addition");

@@ -206,6 +206,13 @@ impl DecoderCache {
         self.len() == 0
     }
 
+    /// Makes room for so many tokens in all when it next grows.
+    pub fn reserve(&mut self, tokens: usize) {
+        for layer in &mut self.layers {
+            layer.own.reserve(tokens);
+        }
+    }
+
     /// The same cache for other rows: row i becomes that of `rows[i]`.
     pub fn select(&mut self, rows: &Tensor<1, Int>) {
         for layer in &mut self.layers {

@@ -2,7 +2,7 @@
 
 use super::init::{Init, Role};
 use crate::kernel;
-use burn::module::{Module, Param};
+use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::Tensor;
 
 /// An affine map of the last dimension.
@@ -35,5 +35,29 @@ impl Linear {
     /// `[batch, seq, d_in]` → `[batch, seq, d_out]`.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         kernel::linear(x, self.weight.val(), self.bias.as_ref().map(Param::val))
+    }
+}
+
+/// The model with the weights of its affine maps stored by columns, which products of a few rows read faster on a CPU: for
+/// decoding a few texts side by side. Its results are the same up to the order of sums.
+pub fn stored_by_columns<M: Module>(model: M) -> M {
+    model.map(&mut ByColumns { affine: false })
+}
+
+struct ByColumns {
+    /// Whether the parameter that comes next is an affine map's.
+    affine: bool,
+}
+
+impl ModuleMapper for ByColumns {
+    fn enter_module(&mut self, _: &str, container: &str) {
+        self.affine = container == "Struct:Linear";
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        match self.affine {
+            true => param.map(kernel::by_columns),
+            false => param,
+        }
     }
 }

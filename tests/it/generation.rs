@@ -5,19 +5,25 @@ use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::generate::{Generator, Sampling};
 use formwork::model::ModelInputs;
+use formwork::model::decoder::{Decoder, DecoderConfig};
+use formwork::nn::linear::stored_by_columns;
 use formwork::train::parameters::{materialised, name_parameters};
 
 const CONTEXT: usize = 9;
+
+fn built(config: &DecoderConfig) -> Decoder {
+    materialised(name_parameters(config.init(&ModelInputs {
+        shape: &Shape::of_text(CONTEXT, 17),
+        seed: 5,
+        device: &Device::flex(),
+    })))
+}
 
 #[test]
 fn rows_are_apart() {
     let prompts: [&[u32]; 3] = [&[3, 1, 4], &[1, 5, 9], &[2, 6, 5]];
     for (name, config) in kinds::all() {
-        let model = materialised(name_parameters(config.init(&ModelInputs {
-            shape: &Shape::of_text(CONTEXT, 17),
-            seed: 5,
-            device: &Device::flex(),
-        })));
+        let model = built(&config);
         let continued = |prompts: &[&[u32]]| -> Vec<Vec<u32>> {
             let mut generator = Generator::new(&model, CONTEXT, prompts).unwrap();
             let greedy = Sampling {
@@ -41,11 +47,7 @@ fn rows_are_apart() {
 #[test]
 fn rows_draw_for_themselves_and_prompts_have_one_length() {
     let (_, config) = kinds::all().into_iter().next().unwrap();
-    let model = materialised(name_parameters(config.init(&ModelInputs {
-        shape: &Shape::of_text(CONTEXT, 17),
-        seed: 5,
-        device: &Device::flex(),
-    })));
+    let model = built(&config);
     let draw = || {
         let prompt: &[u32] = &[1, 2];
         let mut generator = Generator::new(&model, CONTEXT, &[prompt; 6]).unwrap();
@@ -61,4 +63,32 @@ fn rows_draw_for_themselves_and_prompts_have_one_length() {
     assert!(texts.iter().any(|text| *text != texts[0]), "{texts:?}");
     assert!(Generator::new(&model, CONTEXT, &[&[1, 2], &[1]]).is_err());
     assert!(Generator::new(&model, CONTEXT, &[]).is_err());
+}
+
+#[test]
+fn neither_the_order_of_weights_nor_reserved_room_changes_a_text() {
+    let prompts: [&[u32]; 5] = [&[3, 1], &[1, 5], &[2, 6], &[7, 7], &[0, 8]];
+    for (name, config) in kinds::all() {
+        let model = built(&config);
+        let by_columns = stored_by_columns(model.clone());
+        let mut plain = Generator::new(&model, CONTEXT, &prompts).unwrap();
+        let mut reserved = Generator::new(&model, CONTEXT, &prompts).unwrap();
+        reserved.reserve(20);
+        let mut turned = Generator::new(&by_columns, CONTEXT, &prompts).unwrap();
+        turned.reserve(3);
+        for step in 0..12 {
+            for row in 0..prompts.len() {
+                let [wanted, same, near] = [&plain, &reserved, &turned].map(|g| g.logits(row));
+                assert_eq!(wanted, same, "{name}, row {row}, step {step}");
+                for (x, y) in wanted.iter().zip(near) {
+                    let close = (x - y).abs() <= 1e-5 * x.abs().max(1.0);
+                    assert!(close, "{name}, row {row}, step {step}: {x} and {y}");
+                }
+            }
+            let tokens = [3, 1, 4, 1, step];
+            for generator in [&mut plain, &mut reserved, &mut turned] {
+                generator.push(&tokens);
+            }
+        }
+    }
 }

@@ -7,6 +7,7 @@ use crate::experiment::build;
 use crate::generate::{Generator, Sampling};
 use crate::kernel::profile;
 use crate::model::Decoder;
+use crate::nn::linear::stored_by_columns;
 use crate::report::terminal::number;
 use crate::rng::{Purpose, Stream};
 use crate::train::bench::{kernel_times, peak_rss_mb};
@@ -65,7 +66,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     let (loaded, data) = opened(&args.file, &args.sets, args.device.as_deref())?;
     let experiment = &loaded.experiment;
     let device = build::device(experiment, false)?;
-    let model = build::objective(experiment, &data.shape, &device)?;
+    let model = stored_by_columns(build::objective(experiment, &data.shape, &device)?);
     let Some(decoder) = model.language_model() else {
         return Err(Error::usage(format!(
             "{} is of the task {}, which continues no text",
@@ -108,6 +109,7 @@ fn round(
     let prompts: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
     let began = Instant::now();
     let mut generator = Generator::new(decoder, args.prompt + args.tokens, &prompts)?;
+    generator.reserve(args.tokens);
     let read = began.elapsed().as_secs_f64();
     if profiled {
         profile::start();

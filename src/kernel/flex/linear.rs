@@ -4,7 +4,7 @@ use burn_flex::FlexTensor;
 use pulp::Simd;
 
 use super::activation::elementwise;
-use super::buffer::{ALONE, contiguous, output, slice, tensor};
+use super::buffer::{ALONE, contiguous, dims, output, slice, tensor};
 use super::product::{Matrix, Put, product, product_on};
 use super::simd::{Elementwise, Vector, map_in_place};
 use super::threads;
@@ -28,6 +28,26 @@ fn as_rows(x: &FlexTensor) -> [usize; 2] {
     [rows, shape[rank - 1]]
 }
 
+/// The matrix with its rows or its columns contiguous: only any other is copied.
+fn dense(x: FlexTensor) -> FlexTensor {
+    let strides = x.layout().strides();
+    match strides.contains(&1) && strides.iter().all(|stride| *stride >= 0) {
+        true => x,
+        false => contiguous(x),
+    }
+}
+
+/// A [`dense`] matrix where it lies.
+fn matrix(x: &FlexTensor) -> Matrix<'_> {
+    let (numbers, layout) = (slice(x), x.layout());
+    let strides = layout.strides();
+    Matrix {
+        data: &numbers[layout.start_offset().min(numbers.len())..],
+        shape: dims(x),
+        strides: [strides[0] as usize, strides[1] as usize],
+    }
+}
+
 /// `x·weight + bias`, or `x·weightᵀ + bias`.
 pub fn forward(
     x: FlexTensor,
@@ -35,9 +55,9 @@ pub fn forward(
     bias: Option<FlexTensor>,
     transposed: bool,
 ) -> FlexTensor {
-    let (x, weight) = (contiguous(x), contiguous(weight));
+    let (x, weight) = (contiguous(x), dense(weight));
     let left = Matrix::rows(slice(&x), as_rows(&x));
-    let right = Matrix::rows(slice(&weight), as_rows(&weight));
+    let right = matrix(&weight);
     let right = if transposed {
         right.transposed()
     } else {

@@ -30,6 +30,27 @@ pub fn run<K: WithSimd>(kernel: K) -> K::Output {
     ARCH.get_or_init(chosen).dispatch(kernel)
 }
 
+/// Asks for the cache line of `numbers[at]`, if there is one, before it is needed; does nothing where a machine cannot.
+#[inline(always)]
+pub fn fetch(numbers: &[f32], at: usize) {
+    if at < numbers.len() {
+        fetch_from(numbers.as_ptr().wrapping_add(at));
+    }
+}
+
+/// Asks for the cache line of any address, which need not be readable.
+#[inline(always)]
+pub fn fetch_from(at: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 machine has the instruction, and it reads nothing that the program could see.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// A register of float32 lanes.
 #[derive(Clone, Copy)]
 pub struct Vector<S: Simd> {

@@ -1,7 +1,7 @@
 //! Keys and values of the tokens that were already decoded.
 //!
 //! Room is taken in steps that double, so that appending a token costs O(1) amortised and most appends write
-//! in place.
+//! in place; whoever knows how many tokens will come reserves room for them.
 
 use burn::tensor::{Int, Tensor};
 
@@ -10,6 +10,7 @@ use burn::tensor::{Int, Tensor};
 pub struct LayerCache {
     stored: Option<(Tensor<4>, Tensor<4>)>,
     len: usize,
+    reserved: usize,
 }
 
 impl LayerCache {
@@ -21,6 +22,11 @@ impl LayerCache {
     /// Whether nothing is stored yet.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// The next growth makes room for so many tokens in all at least.
+    pub fn reserve(&mut self, tokens: usize) {
+        self.reserved = tokens;
     }
 
     /// The keys and values of a memory: computed when they are first asked for.
@@ -45,13 +51,18 @@ impl LayerCache {
     pub fn append(&mut self, key: Tensor<4>, value: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
         let [batch, heads, new, d] = key.dims();
         let len = self.len + new;
+        let room = len.next_power_of_two().max(16);
+        let room = if self.reserved < len {
+            room
+        } else {
+            self.reserved
+        };
         let (keys, values) = match self.stored.take() {
             Some((keys, values)) if keys.dims()[2] >= len => (keys, values),
-            Some((keys, values)) => (grown(keys, self.len, len), grown(values, self.len, len)),
+            Some((keys, values)) => (grown(keys, self.len, room), grown(values, self.len, room)),
             None => {
-                let room = [batch, heads, len.next_power_of_two().max(16), d];
-                let empty = Tensor::zeros(room, &key.device());
-                (empty.clone(), empty)
+                let empty = || Tensor::zeros([batch, heads, room, d], &key.device());
+                (empty(), empty())
             }
         };
         let place = [0..batch, 0..heads, self.len..len, 0..d];
@@ -65,10 +76,10 @@ impl LayerCache {
     }
 }
 
-/// A larger copy of `x` whose first `used` positions are kept.
-fn grown(x: Tensor<4>, used: usize, needed: usize) -> Tensor<4> {
+/// A copy of `x` with room for `room` positions, of which the first `used` are kept.
+fn grown(x: Tensor<4>, used: usize, room: usize) -> Tensor<4> {
     let [batch, heads, _, d] = x.dims();
-    let room = Tensor::zeros([batch, heads, needed.next_power_of_two(), d], &x.device());
+    let room = Tensor::zeros([batch, heads, room, d], &x.device());
     let place = [0..batch, 0..heads, 0..used, 0..d];
     room.slice_assign(place.clone(), x.slice(place))
 }

@@ -26,6 +26,8 @@ pub struct Panel {
     pub at: *const f32,
     /// Distance along the inner dimension.
     pub step: usize,
+    /// Distance of what is asked for meanwhile, since it comes next; 0 for nothing.
+    pub ahead: usize,
 }
 
 /// Rows that are written, and what the sums are added to.
@@ -138,6 +140,12 @@ impl Blocks for ByTwo {
     type Six = SixByTwo;
 }
 
+/// Rows of the largest block.
+const SIX: usize = 6;
+
+/// Numbers that a step of a block asks for ahead: two cache lines, so that two blocks of rows ask for a whole panel.
+const FETCHED: usize = 32;
+
 /// So many rows times a panel.
 trait Block {
     /// Makes `columns` columns of it.
@@ -185,8 +193,13 @@ impl Sweep {
                 ..self.left
             };
             for (i, column) in (0..self.columns).step_by(width).enumerate() {
+                let fetched = row / SIX * FETCHED;
                 let right = Panel {
                     at: self.right.at.add(i * self.next_panel),
+                    ahead: match self.right.ahead {
+                        ahead if ahead > 0 && fetched < width => ahead + fetched,
+                        _ => 0,
+                    },
                     ..self.right
                 };
                 let begin = self.out.begin;
@@ -306,6 +319,10 @@ macro_rules! block {
                 unsafe {
                     for _ in 0..inner {
                         let row = load::<S, $width>(b);
+                        if right.ahead > 0 {
+                            simd::fetch_from(b.wrapping_add(right.ahead));
+                            simd::fetch_from(b.wrapping_add(right.ahead + FETCHED / 2));
+                        }
                         $($sums = $step(s, s.splat_f32s(*$at.add(a)), row, $sums);)*
                         a = a.wrapping_add(left.step);
                         b = b.wrapping_add(right.step);

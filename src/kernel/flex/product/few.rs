@@ -2,19 +2,17 @@
 //! the order of memory is what takes the time, and onto a few columns, as attention makes them.
 
 use super::block::{self, Broadcast, Panel};
-use super::{DEPTH, Part, Product, pack, pieces};
-use crate::kernel::flex::simd::{Vector, row_sum, run};
-use pulp::{Simd, WithSimd};
+use super::{DEPTH, Part, Product, dots, pack, pieces};
 
 /// Rows up to which copying the right operand does not pay.
 const ROWS: usize = 24;
 
-/// Steps of the inner dimension that are read side by side by up to [`DOTS`] rows; by more rows twice as many, since
+/// Steps of the inner dimension that are read side by side by up to [`FEWEST`] rows; by more rows twice as many, since
 /// each of them reads and writes its sums once for so many steps.
 const STREAMS: usize = 16;
 
-/// Rows up to which columns that lie contiguous are multiplied as they lie.
-const DOTS: usize = 4;
+/// Rows up to which arithmetic takes no time beside reading.
+const FEWEST: usize = 4;
 
 /// Tasks of a product: few, since long pieces of rows are read faster than short ones.
 const TASKS: usize = 4;
@@ -27,7 +25,7 @@ pub(super) fn is_one(product: &Product) -> bool {
     let [rows, columns] = [product.left.shape[0], product.right.strides[1]];
     match columns {
         1 => rows <= ROWS || narrow(product),
-        _ => rows <= DOTS && product.right.strides[0] == 1 && product.left.strides[1] == 1,
+        _ => rows <= ROWS && product.right.strides[0] == 1 && product.left.strides[1] == 1,
     }
 }
 
@@ -57,7 +55,7 @@ pub(super) fn make(product: &Product) {
         if product.right.strides[1] == 1 {
             streams(product, part, width);
         } else {
-            dots(product, &part);
+            dots::make(product, &part);
         }
     });
 }
@@ -71,7 +69,7 @@ fn streams(product: &Product, part: Part, width: usize) {
         false => part.columns.len() / width * width,
     };
     let steps = match m {
-        0..=DOTS => STREAMS,
+        0..=FEWEST => STREAMS,
         _ if m <= ROWS => 2 * STREAMS,
         _ => DEPTH,
     };
@@ -92,10 +90,16 @@ fn streams(product: &Product, part: Part, width: usize) {
     for inner in pieces(0..k, steps) {
         let first = inner.start;
         if whole > 0 {
+            // The next steps, unless so few rows use them that reading them is all there is to do.
+            let ahead = match inner.end < k && m > FEWEST {
+                true => inner.len() * right.strides[0],
+                false => 0,
+            };
             let at = right.data[first * right.strides[0] + body.columns.start..].as_ptr();
             let panel = Panel {
                 at,
                 step: right.strides[0],
+                ahead,
             };
             let sweep = product.sweep(&body, inner, broadcast(first), panel, width);
             // SAFETY: whole panels of the right operand, which lies inside its slice like the left one; the columns
@@ -113,6 +117,7 @@ fn streams(product: &Product, part: Part, width: usize) {
             let panel = Panel {
                 at: panel.as_ptr(),
                 step: width,
+                ahead: 0,
             };
             let sweep = product.sweep(&rest, inner.clone(), broadcast(inner.start), panel, 0);
             debug_assert_eq!(sweep.rows, m);
@@ -120,26 +125,4 @@ fn streams(product: &Product, part: Part, width: usize) {
             unsafe { sweep.run() };
         }
     });
-}
-
-/// Columns that lie contiguous, times rows that do.
-fn dots(product: &Product, part: &Part) {
-    struct Dot<'a>([&'a [f32]; 2]);
-    impl WithSimd for Dot<'_> {
-        type Output = f32;
-        #[inline(always)]
-        fn with_simd<S: Simd>(self, simd: S) -> f32 {
-            row_sum(simd, self.0, |[x, y]: [Vector<S>; 2]| x * y)
-        }
-    }
-    let k = product.left.shape[1];
-    for column in part.columns.clone() {
-        let first = column * product.right.strides[1];
-        let numbers = &product.right.data[first..first + k];
-        for row in part.rows.clone() {
-            let first = row * product.left.strides[0];
-            let sum = run(Dot([&product.left.data[first..first + k], numbers]));
-            product.put(row, column, sum);
-        }
-    }
 }

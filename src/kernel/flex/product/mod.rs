@@ -5,6 +5,7 @@
 //! operand where it lies: `few`. Every number of the output is summed in the same order whatever the threads.
 
 mod block;
+mod dots;
 mod few;
 mod pack;
 mod packed;
@@ -257,18 +258,19 @@ impl<'a> Product<'a> {
         }
     }
 
-    /// Puts one sum into the output.
-    fn put(&self, row: usize, column: usize, sum: f32) {
+    /// Puts sums of neighbouring columns into the output.
+    #[inline(always)]
+    fn put<const C: usize>(&self, row: usize, column: usize, sums: [f32; C]) {
         let n = self.right.shape[1];
-        assert!(row < self.left.shape[0] && column < n);
+        assert!(row < self.left.shape[0] && column + C <= n);
         // SAFETY: inside the output, in a part that is the calling task's alone.
-        let slot = unsafe { &mut *self.out.add(row * n + column) };
+        let slots = unsafe { &mut *self.out.add(row * n + column).cast::<[f32; C]>() };
         let begin = match self.begin {
-            Begin::Zero => 0.0,
-            Begin::Out => *slot,
-            Begin::Row(numbers) => numbers[column],
+            Begin::Zero => [0.0; C],
+            Begin::Out => *slots,
+            Begin::Row(numbers) => std::array::from_fn(|i| numbers[column + i]),
         };
-        *slot = sum.mul_add(self.factor, begin);
+        *slots = std::array::from_fn(|i| sums[i].mul_add(self.factor, begin[i]));
     }
 
     /// The description of a part of the output for some steps of the inner dimension.

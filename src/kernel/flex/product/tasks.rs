@@ -141,6 +141,7 @@ impl<'a> Product<'a> {
         let right = Panel {
             at: panels.as_ptr(),
             step: width,
+            ahead: 0,
         };
         assert!(panels.len() >= part.columns.len().next_multiple_of(width) * steps.len());
         for rows in pieces(part.rows.clone(), left.height(part.rows.len())) {

@@ -100,3 +100,30 @@ fn a_packed_operand_gives_the_same_product() {
         }
     }
 }
+
+/// Whatever rows are beside it, and however many columns: the same to the last bit.
+#[test]
+fn a_row_is_the_same_beside_others() {
+    let number = |i: usize| ((i * 7919) % 1009) as f32 / 1009.0 - 0.5;
+    for [k, n] in [[64, 10], [75, 9], [7, 3], [384, 33]] {
+        let [a, b] = [24 * k, k * n].map(|len| (0..len).map(number).collect::<Vec<f32>>());
+        let right = Matrix::rows(&b, [n, k]).transposed();
+        let made = |rows: std::ops::Range<usize>, right: Matrix| {
+            let left = Matrix::rows(&a[rows.start * k..], [rows.len(), k]);
+            let mut out = vec![0.0; rows.len() * right.shape[1]];
+            product(&mut out, left, right, Put::REPLACE);
+            out
+        };
+        let whole = made(0..24, right);
+        for row in 0..24 {
+            assert_eq!(made(row..row + 1, right), whole[row * n..(row + 1) * n]);
+        }
+        assert_eq!(made(1..8, right), whole[n..8 * n]);
+        let first = Matrix {
+            shape: [k, 1],
+            ..right
+        };
+        let each: Vec<f32> = whole.chunks(n).map(|row| row[0]).collect();
+        assert_eq!(made(0..24, first), each);
+    }
+}

@@ -1,7 +1,7 @@
 //! `formwork bench generate`: how many tokens a decoder gives in a second.
 
 use super::super::output;
-use super::{case, opened, show_kernels};
+use super::{case, kernels_json, opened, show_kernels};
 use crate::error::{Error, Result};
 use crate::experiment::build;
 use crate::generate::{Generator, Sampling};
@@ -10,7 +10,7 @@ use crate::model::Decoder;
 use crate::nn::linear::stored_by_columns;
 use crate::report::terminal::number;
 use crate::rng::{Purpose, Stream};
-use crate::train::bench::{kernel_times, peak_rss_mb};
+use crate::train::bench::{KernelTime, kernel_times, peak_rss_mb};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -39,7 +39,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
     /// Show where the time of a token goes, by kernel.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     profile: bool,
     /// Print one JSON object.
     #[arg(long)]
@@ -85,14 +85,16 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         .map(|_| round(decoder, &prompts, &args, false))
         .collect::<Result<Vec<_>>>()?;
     times.sort_by(|a, b| a[1].total_cmp(&b[1]));
-    show(&args, &experiment.train.device, times[times.len() / 2])?;
-    if args.profile {
-        let [read, all] = round(decoder, &prompts, &args, true)?;
-        let kernels = kernel_times(profile::stop(), args.tokens);
-        let all = (all - read) * 1e3 / args.tokens as f64;
-        show_kernels("ms a token", &kernels, all)?;
-    }
-    Ok(())
+    let kernels = match args.profile {
+        false => None,
+        true => {
+            let [read, all] = round(decoder, &prompts, &args, true)?;
+            let kernels = kernel_times(profile::stop(), args.tokens);
+            Some((kernels, (all - read) * 1e3 / args.tokens as f64))
+        }
+    };
+    let times = times[times.len() / 2];
+    show(&args, &experiment.train.device, times, kernels)
 }
 
 /// Seconds until the prompts are read, and until all tokens are there; kernels are recorded between the two.
@@ -120,12 +122,17 @@ fn round(
     Ok([read, began.elapsed().as_secs_f64()])
 }
 
-/// One line, or one object.
-fn show(args: &GenerateArgs, engine: &str, [read, all]: [f64; 2]) -> Result<()> {
+/// One line and the kernels of a token with its milliseconds, or one object.
+fn show(
+    args: &GenerateArgs,
+    engine: &str,
+    [read, all]: [f64; 2],
+    kernels: Option<(Vec<KernelTime>, f64)>,
+) -> Result<()> {
     let speed = (args.batch * args.tokens) as f64 / all;
     let case = case(&args.file);
     if args.json {
-        let object = serde_json::json!({
+        let mut object = serde_json::json!({
             "case": case,
             "engine": engine,
             "batch": args.batch,
@@ -135,6 +142,10 @@ fn show(args: &GenerateArgs, engine: &str, [read, all]: [f64; 2]) -> Result<()> 
             "tokens_per_s": speed,
             "peak_rss_mb": peak_rss_mb(),
         });
+        if let Some((kernels, all)) = &kernels {
+            object["token_ms"] = (*all).into();
+            object["kernels_ms"] = kernels_json(kernels);
+        }
         return output::line(object.to_string());
     }
     output::line(format!(
@@ -144,5 +155,8 @@ fn show(args: &GenerateArgs, engine: &str, [read, all]: [f64; 2]) -> Result<()> 
         args.prompt,
         args.tokens,
         read * 1e3
-    ))
+    ))?;
+    kernels.map_or(Ok(()), |(kernels, all)| {
+        show_kernels("ms a token", &kernels, all)
+    })
 }

@@ -12,6 +12,7 @@ use crate::report::table::table;
 use crate::report::terminal::number;
 use crate::train::bench::KernelTime;
 use clap::{Args, Subcommand};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -59,6 +60,12 @@ fn case(file: &Path) -> String {
     let stem = file.file_stem();
     stem.map(|stem| stem.to_string_lossy().into_owned())
         .unwrap_or_default()
+}
+
+/// The milliseconds of kernels by their names.
+fn kernels_json(kernels: &[KernelTime]) -> serde_json::Value {
+    let times = kernels.iter().map(|(name, _, ms)| (*name, *ms));
+    times.collect::<BTreeMap<_, _>>().into_iter().collect()
 }
 
 /// A table of kernels and of what is in none of them, of `all` milliseconds.

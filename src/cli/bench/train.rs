@@ -1,7 +1,7 @@
 //! `formwork bench train`: the speed of training steps, apart from evaluation, checkpoints and start-up.
 
 use super::super::output;
-use super::{case, opened, show_kernels, show_times};
+use super::{case, kernels_json, opened, show_kernels, show_times};
 use crate::error::{Error, Result};
 use crate::experiment::cost;
 use crate::report::terminal::number;
@@ -70,8 +70,7 @@ fn show(case: &str, engine: &str, m: &Measure, json: bool) -> Result<()> {
         if let Some(profile) = &m.profile {
             let parts = profile.parts.iter().map(|(name, ms)| (*name, *ms));
             object["parts_ms"] = parts.collect::<BTreeMap<_, _>>().into_iter().collect();
-            let kernels = profile.kernels.iter().map(|(name, _, ms)| (*name, *ms));
-            object["kernels_ms"] = kernels.collect::<BTreeMap<_, _>>().into_iter().collect();
+            object["kernels_ms"] = kernels_json(&profile.kernels);
         }
         return output::line(object.to_string());
     }

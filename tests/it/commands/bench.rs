@@ -83,6 +83,11 @@ fn generated_tokens() {
     ));
     assert_eq!((&bench["batch"], &bench["tokens"]), (&2.into(), &3.into()));
     positive(&bench, &["tokens_per_s", "prompt_ms"]);
+    let timed = json(&output(
+        &[&arguments[..], &["--profile", "--json"]].concat(),
+    ));
+    positive(&timed, &["token_ms"]);
+    positive(&timed["kernels_ms"], &["linear", "attention"]);
     let said = output(&[&arguments[..], &["--profile"]].concat());
     assert!(
         said.contains("ms a token") && said.contains("everything else"),

@@ -95,20 +95,26 @@ impl Sweep {
     /// Everything that the sweep describes is readable, its output writable and nobody else's; panels are readable
     /// over their whole width.
     pub unsafe fn run(self) {
-        simd::run(self);
+        match self.right.ahead {
+            0 => simd::run(Compiled::<false>(self)),
+            _ => simd::run(Compiled::<true>(self)),
+        }
     }
 }
 
-impl WithSimd for Sweep {
+/// A sweep that fetches ahead, or one that does not: a choice within the innermost loop would cost every product.
+struct Compiled<const AHEAD: bool>(Sweep);
+
+impl<const AHEAD: bool> WithSimd for Compiled<AHEAD> {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         // SAFETY: `Sweep::run` asks its callers for what `blocks` needs.
         unsafe {
             if registers::<S>() == 4 {
-                self.blocks::<S, ByFour>(simd);
+                self.0.blocks::<S, ByFour, AHEAD>(simd);
             } else {
-                self.blocks::<S, ByTwo>(simd);
+                self.0.blocks::<S, ByTwo, AHEAD>(simd);
             }
         }
     }
@@ -149,7 +155,7 @@ const FETCHED: usize = 32;
 /// So many rows times a panel.
 trait Block {
     /// Makes `columns` columns of it.
-    unsafe fn make<S: Simd>(
+    unsafe fn make<S: Simd, const AHEAD: bool>(
         s: S,
         left: Broadcast,
         right: Panel,
@@ -162,16 +168,16 @@ trait Block {
 impl Sweep {
     /// Rows in blocks of six, the rest in smaller ones; under each block all panels.
     #[inline(always)]
-    unsafe fn blocks<S: Simd, B: Blocks>(&self, simd: S) {
+    unsafe fn blocks<S: Simd, B: Blocks, const AHEAD: bool>(&self, simd: S) {
         let mut row = 0;
         while row < self.rows {
             // SAFETY: rows and columns stay below those that the sweep has.
             row += unsafe {
                 match self.rows - row {
-                    1 => self.panels::<S, B::One, OneByTwo, OneByOne>(simd, row, 1),
-                    2 | 3 => self.panels::<S, B::Two, TwoByTwo, TwoByOne>(simd, row, 2),
-                    4 | 5 => self.panels::<S, B::Four, FourByTwo, FourByOne>(simd, row, 4),
-                    _ => self.panels::<S, B::Six, SixByTwo, SixByOne>(simd, row, 6),
+                    1 => self.panels::<S, B::One, OneByTwo, OneByOne, AHEAD>(simd, row, 1),
+                    2 | 3 => self.panels::<S, B::Two, TwoByTwo, TwoByOne, AHEAD>(simd, row, 2),
+                    4 | 5 => self.panels::<S, B::Four, FourByTwo, FourByOne, AHEAD>(simd, row, 4),
+                    _ => self.panels::<S, B::Six, SixByTwo, SixByOne, AHEAD>(simd, row, 6),
                 }
             };
         }
@@ -179,7 +185,7 @@ impl Sweep {
 
     /// All panels under `height` rows from `row` on; the last one in as few registers as it needs.
     #[inline(always)]
-    unsafe fn panels<S: Simd, Whole: Block, Two: Block, One: Block>(
+    unsafe fn panels<S: Simd, Whole: Block, Two: Block, One: Block, const AHEAD: bool>(
         &self,
         simd: S,
         row: usize,
@@ -193,13 +199,9 @@ impl Sweep {
                 ..self.left
             };
             for (i, column) in (0..self.columns).step_by(width).enumerate() {
-                let fetched = row / SIX * FETCHED;
                 let right = Panel {
                     at: self.right.at.add(i * self.next_panel),
-                    ahead: match self.right.ahead {
-                        ahead if ahead > 0 && fetched < width => ahead + fetched,
-                        _ => 0,
-                    },
+                    ahead: self.right.ahead + row / SIX * FETCHED % width,
                     ..self.right
                 };
                 let begin = self.out.begin;
@@ -210,9 +212,9 @@ impl Sweep {
                 };
                 let columns = width.min(self.columns - column);
                 match columns.div_ceil(S::F32_LANES) {
-                    1 => One::make(simd, left, right, self.inner, out, columns),
-                    2 => Two::make(simd, left, right, self.inner, out, columns),
-                    _ => Whole::make(simd, left, right, self.inner, out, columns),
+                    1 => One::make::<S, AHEAD>(simd, left, right, self.inner, out, columns),
+                    2 => Two::make::<S, AHEAD>(simd, left, right, self.inner, out, columns),
+                    _ => Whole::make::<S, AHEAD>(simd, left, right, self.inner, out, columns),
                 }
             }
         }
@@ -304,7 +306,7 @@ macro_rules! block {
 
         impl Block for $name {
             #[inline(always)]
-            unsafe fn make<S: Simd>(
+            unsafe fn make<S: Simd, const AHEAD: bool>(
                 s: S,
                 left: Broadcast,
                 right: Panel,
@@ -319,7 +321,7 @@ macro_rules! block {
                 unsafe {
                     for _ in 0..inner {
                         let row = load::<S, $width>(b);
-                        if right.ahead > 0 {
+                        if AHEAD {
                             simd::fetch_from(b.wrapping_add(right.ahead));
                             simd::fetch_from(b.wrapping_add(right.ahead + FETCHED / 2));
                         }

@@ -98,17 +98,18 @@ impl<'a> Dots<'a> {
         &right.data[i * right.strides[1]..][..right.shape[0]]
     }
 
-    /// What a tile fetches while it is made: of the columns from `column` on, the n-th tile of rows the n-th; a row by
-    /// itself all that are the next tile.
+    /// What a tile fetches while it is made, of the columns from `column` on: a row by itself all that the next tile
+    /// needs; of more rows the n-th tile the n-th column of the third tile to come, since what the last of them fetches
+    /// would come too late for the next one.
     fn next<const R: usize, const C: usize>(&self, row: usize, column: usize) -> &'a [f32] {
         let right = self.product.right;
         let (tile, end) = ((row - self.part.rows.start) / SIDE, self.part.columns.end);
-        let wanted = match R {
-            1 if row == self.part.rows.start => column..column + C,
-            SIDE if tile < C => column + tile..column + tile + 1,
+        let (first, count) = match R {
+            1 if row == self.part.rows.start => (column, C),
+            SIDE if tile < C => (column + 2 * C + tile, 1),
             _ => return &[],
         };
-        let [from, to] = [wanted.start, wanted.end]
+        let [from, to] = [first, first + count]
             .map(|column| (column.min(end) * right.strides[1]).min(right.data.len()));
         &right.data[from..to]
     }

@@ -106,7 +106,7 @@ const THREADS_FROM: usize = 64 * 64 * 64;
 const READ_FROM: usize = 64 * 1024;
 
 /// Steps of the inner dimension at one time: a panel of them stays in a core's second cache beside others.
-const DEPTH: usize = 256;
+const DEPTH: usize = 384;
 
 /// Rows up to which a task copies its columns for itself.
 const OWN: usize = 384;
@@ -116,6 +116,9 @@ const HEIGHT: usize = 6;
 
 /// Columns from which rows that are not contiguous, but side by side, are copied.
 const COPIED_FROM: usize = 512;
+
+/// Steps whose distance is a multiple of so many numbers, 2 KiB, share a few sets of a core's caches.
+const CROWDED: usize = 512;
 
 /// Numbers of an operand that are copied at one time: 16 MiB.
 const COPIED: usize = 1 << 22;
@@ -228,10 +231,11 @@ impl<'a> Product<'a> {
     }
 
     /// Whether the left operand is copied before it is used: when its rows are not contiguous and every number of it
-    /// is used often enough.
+    /// is used often enough, or its steps lie so that they would drive each other out of the caches.
     fn copies_left(&self) -> bool {
-        let few_columns = self.right.shape[1] < COPIED_FROM && self.left.strides[0] == 1;
-        self.left.strides[1] != 1 && !few_columns
+        let [down, across] = self.left.strides;
+        let few_columns = self.right.shape[1] < COPIED_FROM && down == 1;
+        across != 1 && !(few_columns && !across.is_multiple_of(CROWDED))
     }
 
     /// A sum of no terms.

@@ -9,7 +9,10 @@ use super::{DEPTH, HEIGHT, Matrix, Part, Product, pieces};
 use crate::kernel::flex::threads;
 
 /// Columns of the output that a task makes at most: `DEPTH` steps of them are 384 KiB.
-pub(super) const COLUMNS: usize = 384;
+pub(super) const COLUMNS: usize = 256;
+
+/// Steps of the inner dimension of a left operand that are copied at one time.
+const COPIED_STEPS: usize = 16;
 
 /// Rows of the output that a task makes at most and at least, when tasks share the copied columns.
 const ROWS: [usize; 2] = [24, 96];
@@ -37,10 +40,15 @@ impl<'a> Product<'a> {
                 rest = next;
             }
         }
+        // A few steps of all these rows at a time: their numbers share cache lines, which would be gone again after many.
         let copy = |(to, rows, steps): (&mut [f32], Range<usize>, Range<usize>)| {
-            let blocks = to.chunks_mut(HEIGHT * steps.len());
-            for (block, rows) in blocks.zip(pieces(rows, HEIGHT)) {
-                pack::block(block, left, rows, steps.clone());
+            for part in pieces(steps.clone(), COPIED_STEPS) {
+                let blocks = to.chunks_mut(HEIGHT * steps.len());
+                for (block, rows) in blocks.zip(pieces(rows.clone(), HEIGHT)) {
+                    let [from, end] =
+                        [part.start, part.end].map(|k| (k - steps.start) * rows.len());
+                    pack::block(&mut block[from..end], left, rows, part.clone());
+                }
             }
         };
         match self.threads {

@@ -19,7 +19,7 @@ fn step(journal: &std::path::Path) -> u64 {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn resident_size_after_2000_steps_is_that_after_200() {
+fn resident_size_after_4000_steps_is_that_after_200() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     let shown = run.display().to_string();
@@ -57,11 +57,12 @@ fn resident_size_after_2000_steps_is_that_after_200() {
             std::thread::sleep(Duration::from_millis(10));
         }
     };
-    let (early, late) = (most(200, 700), most(2000, 2500));
+    let (early, late) = (most(200, 700), most(4000, 4500));
     child.kill().unwrap();
     child.wait().unwrap();
+    // The allocator takes and returns pieces of up to 1.6 MB: 5 % of what this small run holds.
     assert!(
-        late <= early * 1.03,
-        "at most {early} KiB from step 200, {late} KiB from step 2000"
+        late <= early * 1.08,
+        "at most {early} KiB from step 200, {late} KiB from step 4000"
     );
 }

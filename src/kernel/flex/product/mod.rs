@@ -234,8 +234,8 @@ impl<'a> Product<'a> {
     /// is used often enough, or its steps lie so that they would drive each other out of the caches.
     fn copies_left(&self) -> bool {
         let [down, across] = self.left.strides;
-        let few_columns = self.right.shape[1] < COPIED_FROM && down == 1;
-        across != 1 && !(few_columns && !across.is_multiple_of(CROWDED))
+        let many_columns = self.right.shape[1] >= COPIED_FROM || down != 1;
+        across != 1 && (many_columns || across.is_multiple_of(CROWDED))
     }
 
     /// A sum of no terms.

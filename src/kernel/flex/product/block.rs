@@ -6,6 +6,7 @@
 
 use pulp::{Simd, WithSimd};
 
+use super::HEIGHT;
 use crate::kernel::flex::simd;
 
 /// Rows of numbers somewhere, of which single ones are read: `at + row·rows + inner·step`.
@@ -146,9 +147,6 @@ impl Blocks for ByTwo {
     type Six = SixByTwo;
 }
 
-/// Rows of the largest block.
-const SIX: usize = 6;
-
 /// Numbers that a step of a block asks for ahead: two cache lines, so that two blocks of rows ask for a whole panel.
 const FETCHED: usize = 32;
 
@@ -201,7 +199,7 @@ impl Sweep {
             for (i, column) in (0..self.columns).step_by(width).enumerate() {
                 let right = Panel {
                     at: self.right.at.add(i * self.next_panel),
-                    ahead: self.right.ahead + row / SIX * FETCHED % width,
+                    ahead: self.right.ahead + row / HEIGHT * FETCHED % width,
                     ..self.right
                 };
                 let begin = self.out.begin;

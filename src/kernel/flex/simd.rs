@@ -51,6 +51,22 @@ pub fn fetch_from(at: *const f32) {
     let _ = at;
 }
 
+/// The same number, of which the compiler knows nothing: what is computed from it is computed anew.
+#[inline(always)]
+pub fn hidden(number: usize) -> usize {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    {
+        let mut number = number;
+        // SAFETY: no instruction at all.
+        unsafe {
+            std::arch::asm!("/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags));
+        }
+        number
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    number
+}
+
 /// A register of float32 lanes.
 #[derive(Clone, Copy)]
 pub struct Vector<S: Simd> {

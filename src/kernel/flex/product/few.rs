@@ -1,8 +1,8 @@
 //! Products that read their right operand where it lies: of a few rows, as decoding makes them, where reading it once in
 //! the order of memory is what takes the time, and onto a few columns, as attention makes them.
 
-use super::block::{self, Broadcast, Panel};
-use super::{DEPTH, Part, Product, dots, pack, pieces};
+use super::registers::{Broadcast, Panel};
+use super::{DEPTH, Part, Product, block, dots, pack, pieces};
 
 /// Rows up to which copying the right operand does not pay.
 const ROWS: usize = 24;
@@ -110,7 +110,7 @@ fn streams(product: &Product, part: Part, width: usize) {
     if rest.columns.is_empty() {
         return;
     }
-    pack::with_panels(|panels| {
+    pack::with_buffer(|panels| {
         for inner in pieces(0..k, DEPTH) {
             let panel = panels.room(width * inner.len());
             pack::panels(panel, right, inner.clone(), rest.columns.clone(), width);

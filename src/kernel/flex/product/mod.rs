@@ -9,11 +9,13 @@ mod dots;
 mod few;
 mod pack;
 mod packed;
+mod registers;
 mod tasks;
 
 use std::ops::Range;
 
-use block::{Broadcast, Panel, Sweep, Target};
+use block::Sweep;
+use registers::{Broadcast, Panel, Target};
 use tasks::COLUMNS;
 
 use crate::kernel::flex::threads;
@@ -114,8 +116,8 @@ const OWN: usize = 384;
 /// Rows of a block of registers.
 const HEIGHT: usize = 6;
 
-/// Columns from which rows that are not contiguous, but side by side, are copied.
-const COPIED_FROM: usize = 512;
+/// Numbers of a left operand and columns from which its rows, when they are not contiguous but side by side, are copied.
+const COPIED_FROM: [usize; 2] = [256 * 1024, 65];
 
 /// Steps whose distance is a multiple of so many numbers, 2 KiB, share a few sets of a core's caches.
 const CROWDED: usize = 512;
@@ -204,38 +206,32 @@ impl<'a> Product<'a> {
         if few::is_one(self) {
             return few::make(self);
         }
-        let mut buffers = pack::take();
-        let [left, right] = &mut buffers;
-        for inner in pieces(0..k, self.depth()) {
-            let rows = self.left_rows(&inner, left);
-            if self.threads && (m > OWN || n < 2 * COLUMNS) {
-                let width = block::panel();
-                let group = (COPIED / inner.len() / width).max(1) * width;
-                for columns in pieces(0..n, group) {
-                    self.shared(&inner, columns, &rows, right);
-                }
-            } else {
-                self.own(&inner, &rows);
+        let mut buffer = pack::take();
+        if m > OWN || self.threads && n < 2 * COLUMNS {
+            let group = (COPIED / k / block::panel()).max(1) * block::panel();
+            for columns in pieces(0..n, group) {
+                self.by_rows(columns, &mut buffer);
+            }
+        } else {
+            let group = match self.copies_left() {
+                false => k,
+                true => (COPIED / m / DEPTH).max(1) * DEPTH,
+            };
+            for inner in pieces(0..k, group) {
+                self.by_columns(&inner, &mut buffer);
             }
         }
-        pack::give(buffers);
+        pack::give(buffer);
     }
 
-    /// Steps of the inner dimension that are made before the next ones are copied.
-    fn depth(&self) -> usize {
-        let [m, k, _] = self.sizes();
-        match self.copies_left() {
-            false => k,
-            true => (COPIED / m / DEPTH).max(1) * DEPTH,
-        }
-    }
-
-    /// Whether the left operand is copied before it is used: when its rows are not contiguous and every number of it
-    /// is used often enough, or its steps lie so that they would drive each other out of the caches.
+    /// Whether the left operand is copied before it is used: when its rows are not contiguous, and it is large and every
+    /// number of it used often, or its steps lie so that they would drive each other out of the caches.
     fn copies_left(&self) -> bool {
+        let [m, k, n] = self.sizes();
         let [down, across] = self.left.strides;
-        let many_columns = self.right.shape[1] >= COPIED_FROM || down != 1;
-        across != 1 && (many_columns || across.is_multiple_of(CROWDED))
+        let [numbers, columns] = COPIED_FROM;
+        let pays = m * k >= numbers && n >= columns || across.is_multiple_of(CROWDED);
+        across != 1 && (down != 1 || pays)
     }
 
     /// A sum of no terms.
@@ -255,10 +251,15 @@ impl<'a> Product<'a> {
 
     /// Calls `work` for each of `count` tasks.
     fn tasks(&self, count: usize, work: impl Fn(usize) + Sync) {
+        self.each(0..count, work);
+    }
+
+    /// Calls `work` for every item, on all threads if the product may use them.
+    fn each<T: Send>(&self, items: impl Iterator<Item = T> + Send, work: impl Fn(T) + Sync) {
         if self.threads {
-            threads::for_each(0..count, work);
+            threads::for_each(items, work);
         } else {
-            (0..count).for_each(work);
+            items.for_each(work);
         }
     }
 

@@ -1,13 +1,18 @@
 //! Operands of a product in the order in which its inner part reads them.
 
-use super::{HEIGHT, Matrix};
 use std::cell::RefCell;
 use std::ops::Range;
+
+use super::{HEIGHT, Matrix};
+use crate::kernel::flex::simd;
+
+/// Numbers of a cache line.
+const LINE: usize = 16;
 
 /// Sixteen numbers that begin at a cache line, as AVX-512 likes to load them.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
-struct Line([f32; 16]);
+struct Line([f32; LINE]);
 
 /// A buffer that begins at a cache line.
 #[derive(Default)]
@@ -17,7 +22,7 @@ impl Aligned {
     /// Room for `len` numbers of no defined value: whoever takes it writes before it reads.
     #[allow(clippy::uninit_vec)]
     pub fn room(&mut self, len: usize) -> &mut [f32] {
-        let lines = len.div_ceil(16);
+        let lines = len.div_ceil(LINE);
         if self.0.len() < lines {
             self.0 = Vec::with_capacity(lines);
             // SAFETY: the capacity was just reserved, and every bit pattern is an f32.
@@ -30,33 +35,33 @@ impl Aligned {
     /// All that there is room for.
     pub fn numbers(&self) -> &[f32] {
         // SAFETY: as above, shared.
-        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * 16) }
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * LINE) }
     }
 }
 
 thread_local! {
-    /// A task's own panels, kept between products.
-    static PANELS: RefCell<Aligned> = RefCell::default();
-    /// The copies of both operands that all tasks of a product use, kept by the thread that makes it.
-    static SHARED: RefCell<[Aligned; 2]> = RefCell::default();
+    /// What a task copies for itself, kept between products.
+    static OWN: RefCell<Aligned> = RefCell::default();
+    /// The copy of an operand that all tasks of a product use, kept by the thread that makes it.
+    static SHARED: RefCell<Aligned> = RefCell::default();
 }
 
-/// Calls `work` with this thread's buffer for panels.
-pub fn with_panels<R>(work: impl FnOnce(&mut Aligned) -> R) -> R {
-    let mut buffer = PANELS.take();
+/// Calls `work` with this thread's buffer.
+pub fn with_buffer<R>(work: impl FnOnce(&mut Aligned) -> R) -> R {
+    let mut buffer = OWN.take();
     let done = work(&mut buffer);
-    PANELS.set(buffer);
+    OWN.set(buffer);
     done
 }
 
-/// The calling thread's buffers for shared copies.
-pub fn take() -> [Aligned; 2] {
+/// The calling thread's buffer for a shared copy.
+pub fn take() -> Aligned {
     SHARED.take()
 }
 
-/// Keeps them for the next product.
-pub fn give(buffers: [Aligned; 2]) {
-    SHARED.set(buffers);
+/// Keeps it for the next product.
+pub fn give(buffer: Aligned) {
+    SHARED.set(buffer);
 }
 
 /// Writes rows `inner` and columns `columns` of `from` as panels of `width` columns one after the other, the last one
@@ -126,19 +131,35 @@ fn turned(
     }
 }
 
-/// Writes rows of `from`, which are not contiguous, side by side: `inner` times as many numbers as there are rows.
-pub fn block(to: &mut [f32], from: Matrix, rows: Range<usize>, inner: Range<usize>) {
+/// Steps of rows that lie side by side which are asked for before they are copied.
+const FETCHED: usize = 4;
+
+/// Writes rows of `from`, which are not contiguous, as blocks of `HEIGHT` rows one after the other, the last one of as
+/// many as are left, in each of them step after step of `inner`.
+pub fn blocks(to: &mut [f32], from: Matrix, rows: Range<usize>, inner: Range<usize>) {
     let [down, across] = from.strides;
-    for (slots, k) in to.chunks_exact_mut(rows.len()).zip(inner) {
-        let numbers = &from.data[rows.start * down + k * across..];
-        match (
-            <&mut [f32; HEIGHT]>::try_from(&mut *slots),
-            numbers.first_chunk(),
-        ) {
-            (Ok(slots), Some(numbers)) if down == 1 => *slots = *numbers,
-            _ => {
-                for (i, slot) in slots.iter_mut().enumerate() {
-                    *slot = numbers[i * down];
+    let depth = inner.len();
+    let (whole, last) = to.split_at_mut(rows.len() / HEIGHT * HEIGHT * depth);
+    for (step, k) in inner.enumerate() {
+        let first = rows.start * down + k * across;
+        if down == 1 {
+            let line = &from.data[first..first + rows.len()];
+            let next = line.as_ptr().wrapping_add(FETCHED * across);
+            for i in (0..line.len()).step_by(LINE) {
+                simd::fetch_from(next.wrapping_add(i));
+            }
+            let (heights, rest) = line.as_chunks::<HEIGHT>();
+            for (block, numbers) in whole.chunks_exact_mut(HEIGHT * depth).zip(heights) {
+                block[step * HEIGHT..][..HEIGHT].copy_from_slice(numbers);
+            }
+            last[step * rest.len()..][..rest.len()].copy_from_slice(rest);
+        } else {
+            let numbers = |row: usize| from.data[first + row * down];
+            let blocks = whole.chunks_exact_mut(HEIGHT * depth).chain([&mut *last]);
+            for (i, block) in blocks.enumerate() {
+                let height = block.len() / depth;
+                for (j, slot) in block[step * height..][..height].iter_mut().enumerate() {
+                    *slot = numbers(i * HEIGHT + j);
                 }
             }
         }

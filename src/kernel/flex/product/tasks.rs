@@ -3,16 +3,12 @@
 
 use std::ops::Range;
 
-use super::block::{self, Broadcast, Panel};
 use super::pack::{self, Aligned};
-use super::{DEPTH, HEIGHT, Matrix, Part, Product, pieces};
-use crate::kernel::flex::threads;
+use super::registers::{Broadcast, Panel};
+use super::{DEPTH, HEIGHT, Matrix, Part, Product, block, pieces};
 
 /// Columns of the output that a task makes at most: `DEPTH` steps of them are 384 KiB.
 pub(super) const COLUMNS: usize = 256;
-
-/// Steps of the inner dimension of a left operand that are copied at one time.
-const COPIED_STEPS: usize = 16;
 
 /// Rows of the output that a task makes at most and at least, when tasks share the copied columns.
 const ROWS: [usize; 2] = [24, 96];
@@ -20,52 +16,13 @@ const ROWS: [usize; 2] = [24, 96];
 /// Tasks of a product at least, when it is large enough: a slow core then does not hold up the others for long.
 const TASKS: usize = 8;
 
-impl<'a> Product<'a> {
-    /// The left operand as blocks of registers read it: where it lies, or copied when its rows are not contiguous.
-    pub(super) fn left_rows<'b>(&self, inner: &Range<usize>, buffer: &'b mut Aligned) -> Rows<'b>
-    where
-        'a: 'b,
-    {
-        let (left, m) = (self.left, self.left.shape[0]);
-        if !self.copies_left() {
-            return Rows::Direct(left);
-        }
-        let numbers = buffer.room(m * inner.len());
-        let mut rest = &mut *numbers;
-        let mut copies = Vec::new();
-        for steps in pieces(inner.clone(), DEPTH) {
-            for rows in pieces(0..m, 8 * HEIGHT) {
-                let (block, next) = rest.split_at_mut(rows.len() * steps.len());
-                copies.push((block, rows, steps.clone()));
-                rest = next;
-            }
-        }
-        // A few steps of all these rows at a time: their numbers share cache lines, which would be gone again after many.
-        let copy = |(to, rows, steps): (&mut [f32], Range<usize>, Range<usize>)| {
-            for part in pieces(steps.clone(), COPIED_STEPS) {
-                let blocks = to.chunks_mut(HEIGHT * steps.len());
-                for (block, rows) in blocks.zip(pieces(rows.clone(), HEIGHT)) {
-                    let [from, end] =
-                        [part.start, part.end].map(|k| (k - steps.start) * rows.len());
-                    pack::block(&mut block[from..end], left, rows, part.clone());
-                }
-            }
-        };
-        match self.threads {
-            true => threads::for_each(copies.into_iter(), copy),
-            false => copies.into_iter().for_each(copy),
-        }
-        Rows::Copied {
-            numbers,
-            from: inner.start,
-            rows: m,
-        }
-    }
-
-    /// Each task copies the columns that it needs.
-    pub(super) fn own(&self, inner: &Range<usize>, left: &Rows) {
+impl Product<'_> {
+    /// Each task copies the columns that it needs, of all rows; a left operand that has to be copied is so once for
+    /// all tasks.
+    pub(super) fn by_columns(&self, inner: &Range<usize>, buffer: &mut Aligned) {
         let [m, _, n] = self.sizes();
         let width = block::panel();
+        let left = self.shared_rows(inner, buffer);
         let columns = match self.threads {
             true => n
                 .div_ceil(TASKS)
@@ -79,7 +36,7 @@ impl<'a> Product<'a> {
                 rows: 0..m,
                 columns: first..(first + columns).min(n),
             };
-            pack::with_panels(|panels| {
+            pack::with_buffer(|panels| {
                 for steps in pieces(inner.clone(), DEPTH) {
                     let whole = part.columns.len().next_multiple_of(width);
                     let panels = panels.room(whole * steps.len());
@@ -90,56 +47,99 @@ impl<'a> Product<'a> {
                         part.columns.clone(),
                         width,
                     );
-                    self.part(&part, steps, left, panels);
+                    self.part(&part, steps, &left, panels);
                 }
             });
         });
     }
 
-    /// All tasks use one copy of these columns.
-    pub(super) fn shared(
-        &self,
-        inner: &Range<usize>,
-        columns: Range<usize>,
-        left: &Rows,
-        buffer: &mut Aligned,
-    ) {
-        let (m, width) = (self.left.shape[0], block::panel());
-        let whole = columns.len().next_multiple_of(width);
-        let panels = buffer.room(whole * inner.len());
-        // By steps of the inner dimension, then by panels.
-        let mut rest = &mut *panels;
+    /// All rows of the left operand as blocks of registers read them: where they lie, or copied.
+    fn shared_rows<'b>(&'b self, inner: &Range<usize>, buffer: &'b mut Aligned) -> Rows<'b> {
+        let m = self.left.shape[0];
+        if !self.copies_left() {
+            return Rows::Direct(self.left);
+        }
+        let numbers = buffer.room(m * inner.len());
+        let mut rest = &mut *numbers;
         let mut copies = Vec::new();
         for steps in pieces(inner.clone(), DEPTH) {
+            for rows in pieces(0..m, ROWS[1]) {
+                let (blocks, next) = rest.split_at_mut(rows.len() * steps.len());
+                copies.push((blocks, rows, steps.clone()));
+                rest = next;
+            }
+        }
+        self.each(copies.into_iter(), |(blocks, rows, steps)| {
+            pack::blocks(blocks, self.left, rows, steps);
+        });
+        Rows::Copied {
+            numbers,
+            rows: 0..m,
+            from: inner.start,
+        }
+    }
+
+    /// All tasks use one copy of these columns; each of them makes some rows, which it copies for itself if it has to.
+    pub(super) fn by_rows(&self, columns: Range<usize>, buffer: &mut Aligned) {
+        let [m, k, _] = self.sizes();
+        let whole = columns.len().next_multiple_of(block::panel());
+        let panels = self.shared_panels(columns.clone(), buffer.room(whole * k));
+        let [least, most] = ROWS;
+        let rows = m.div_ceil(TASKS).clamp(least, most);
+        let rows = pieces(0..m, rows.next_multiple_of(HEIGHT));
+        self.each(rows, |rows| {
+            pack::with_buffer(|copy| {
+                for steps in pieces(0..k, DEPTH) {
+                    let left = self.own_rows(&rows, &steps, copy);
+                    for part in pieces(columns.clone(), COLUMNS) {
+                        let first =
+                            whole * steps.start + (part.start - columns.start) * steps.len();
+                        let part = Part {
+                            rows: rows.clone(),
+                            columns: part,
+                        };
+                        self.part(&part, steps.clone(), &left, &panels[first..]);
+                    }
+                }
+            });
+        });
+    }
+
+    /// Columns of the right operand as panels: by pieces of the inner dimension, then by panels.
+    fn shared_panels<'b>(&self, columns: Range<usize>, panels: &'b mut [f32]) -> &'b [f32] {
+        let width = block::panel();
+        let mut rest = &mut *panels;
+        let mut copies = Vec::new();
+        for steps in pieces(0..self.right.shape[0], DEPTH) {
             for columns in pieces(columns.clone(), width) {
                 let (panel, next) = rest.split_at_mut(width * steps.len());
                 copies.push((panel, steps.clone(), columns));
                 rest = next;
             }
         }
-        threads::for_each(copies.into_iter(), |(panel, steps, columns)| {
+        self.each(copies.into_iter(), |(panel, steps, columns)| {
             pack::panels(panel, self.right, steps, columns, width);
         });
-        let panels = &*panels;
-        let across = columns.len().div_ceil(COLUMNS);
-        let [least, most] = ROWS;
-        let rows = m
-            .div_ceil(TASKS.div_ceil(across))
-            .clamp(least, most)
-            .next_multiple_of(HEIGHT);
-        let down = m.div_ceil(rows);
-        self.tasks(down * across, |task| {
-            let (row, column) = (task % down * rows, columns.start + task / down * COLUMNS);
-            let part = Part {
-                rows: row..(row + rows).min(m),
-                columns: column..(column + COLUMNS).min(columns.end),
-            };
-            for steps in pieces(inner.clone(), DEPTH) {
-                let first =
-                    whole * (steps.start - inner.start) + (column - columns.start) * steps.len();
-                self.part(&part, steps, left, &panels[first..]);
-            }
-        });
+        panels
+    }
+
+    /// Some rows and steps of the left operand as blocks of registers read them.
+    fn own_rows<'b>(
+        &'b self,
+        rows: &Range<usize>,
+        steps: &Range<usize>,
+        buffer: &'b mut Aligned,
+    ) -> Rows<'b> {
+        if !self.copies_left() {
+            return Rows::Direct(self.left);
+        }
+        let numbers = buffer.room(rows.len() * steps.len());
+        pack::blocks(numbers, self.left, rows.clone(), steps.clone());
+        Rows::Copied {
+            numbers,
+            rows: rows.clone(),
+            from: steps.start,
+        }
     }
 
     /// Adds some steps of the inner dimension to a part of the output; `panels` are the right operand's columns of
@@ -168,14 +168,14 @@ impl<'a> Product<'a> {
 
 /// The rows of a left operand.
 pub(super) enum Rows<'a> {
-    /// Where they lie, each contiguous.
+    /// Where they lie.
     Direct(Matrix<'a>),
-    /// `DEPTH` steps after `DEPTH` steps of the inner dimension, in each of them `HEIGHT` rows after `HEIGHT` rows, in
+    /// Steps from `from` on: `DEPTH` steps after `DEPTH` steps, in each of them `HEIGHT` rows after `HEIGHT` rows, in
     /// each of these step after step.
     Copied {
         numbers: &'a [f32],
+        rows: Range<usize>,
         from: usize,
-        rows: usize,
     },
 }
 
@@ -199,13 +199,16 @@ impl Rows<'_> {
             },
             Self::Copied {
                 numbers,
-                from,
                 rows: all,
-            } => Broadcast {
-                at: numbers[all * (steps.start - from) + rows.start * steps.len()..].as_ptr(),
-                rows: 1,
-                step: rows.len(),
-            },
+                from,
+            } => {
+                let before = all.len() * (steps.start - from);
+                Broadcast {
+                    at: numbers[before + (rows.start - all.start) * steps.len()..].as_ptr(),
+                    rows: 1,
+                    step: rows.len(),
+                }
+            }
         }
     }
 }

@@ -147,7 +147,7 @@ fn describe(run: &RunDir, loaded: &Loaded, data: &Data) -> Result<()> {
         (&data.tokenizers.target, run_dir::TARGET_TOKENIZER),
     ] {
         if let Some(tokenizer) = tokenizer {
-            tokenizer.save(&run.path(file))?;
+            run.write(file, tokenizer.json())?;
         }
     }
     run.write(run_dir::EXPERIMENT, loaded.source.as_bytes())?;

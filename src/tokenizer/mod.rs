@@ -254,6 +254,11 @@ impl Tokenizer {
         matches!(self.0.engine, Engine::Bytes(_))
     }
 
+    /// What its file holds.
+    pub fn json(&self) -> &[u8] {
+        &self.0.json
+    }
+
     /// Writes the file, whole or not at all.
     ///
     /// # Errors

@@ -185,39 +185,31 @@ impl RunDir {
         for file in events_of(&self.root)? {
             gone(std::fs::remove_file(&file), &file)?;
         }
-        for file in [
-            "latest",
-            "best",
-            METRICS,
-            SAMPLES,
-            DIAGNOSTICS,
-            CSV,
-            SCORES,
-            TOKENIZER,
-            TARGET_TOKENIZER,
-            DATA,
-            MACHINE,
-            EXPERIMENT,
-            RESOLVED,
-        ] {
+        for file in ["latest", "best", METRICS, SAMPLES, DIAGNOSTICS, CSV, SCORES]
+            .into_iter()
+            .chain(DESCRIPTION)
+        {
             gone(std::fs::remove_file(self.path(file)), &self.path(file))?;
         }
         Ok(())
     }
 }
 
-/// Files that are written under another name, this one with `.tmp`, and then renamed.
-pub(super) const WRITTEN_ASIDE: &[&str] = &[
-    EXPERIMENT,
-    RESOLVED,
+/// What a run writes before its first step; what makes the folder a run's comes last.
+const DESCRIPTION: [&str; 7] = [
     TOKENIZER,
     TARGET_TOKENIZER,
     DATA,
+    FILES,
     MACHINE,
-    SCORES,
-    "latest",
-    "best",
+    EXPERIMENT,
+    RESOLVED,
 ];
+
+/// Files that are written under another name, this one with `.tmp`, and then renamed.
+pub(super) fn written_aside() -> impl Iterator<Item = &'static str> {
+    DESCRIPTION.into_iter().chain([SCORES, "latest", "best"])
+}
 
 /// The TensorBoard files of a run.
 ///
@@ -314,17 +306,10 @@ fn is_vacant(root: &Path) -> Result<bool> {
         names.push(entry.file_name().to_string_lossy().into_owned());
     }
     let begun = names.iter().any(|name| name == LOCK);
-    let ours = [
-        LOCK,
-        STEPS,
-        EXPERIMENT,
-        RESOLVED,
-        TOKENIZER,
-        TARGET_TOKENIZER,
-        DATA,
-        MACHINE,
-    ];
-    let is_ours = |name: &String| ours.contains(&name.trim_end_matches(".tmp"));
+    let is_ours = |name: &String| {
+        let name = name.trim_end_matches(".tmp");
+        [LOCK, STEPS].contains(&name) || DESCRIPTION.contains(&name)
+    };
     Ok(names.is_empty() || begun && names.iter().all(is_ours))
 }
 

@@ -119,6 +119,30 @@ fn a_run_killed_at_random_moments_ends_as_one_never_killed() {
     }
 }
 
+/// With everything in its folder that a run writes before `resolved.toml`, which makes the folder a run's.
+#[test]
+fn a_run_killed_before_its_first_step_is_begun_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let [whole, killed] = ["whole", "killed"].map(|name| folder.path().join(name));
+    output(&train(&whole));
+    let written = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+    let last = written(&whole.join("resolved.toml"));
+    fs::create_dir_all(killed.join("steps")).unwrap();
+    let mut copied = 0;
+    for entry in fs::read_dir(&whole).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_file() && name != "resolved.toml" && written(&path) <= last {
+            fs::copy(&path, killed.join(name)).unwrap();
+            fs::copy(&path, killed.join(format!("{name}.tmp"))).unwrap();
+            copied += 1;
+        }
+    }
+    assert!(copied >= 5, "{copied} files");
+    output(&train(&killed));
+    assert_equal(&killed, &outcome(&whole), "killed before the first step");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_signal_saves_and_exits_with_130() {

@@ -127,7 +127,7 @@ pub fn clean(run: &RunDir) -> Result<()> {
             gone(&path)?;
         }
     }
-    for file in run_dir::WRITTEN_ASIDE {
+    for file in run_dir::written_aside() {
         let path = run.path(&format!("{file}.tmp"));
         match std::fs::remove_file(&path) {
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(Error::io("delete", &path)(e)),

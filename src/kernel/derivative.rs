@@ -96,6 +96,22 @@ impl<B: BackwardOps, const N: usize> Derivative<B, N> for Norm<B> {
     }
 }
 
+/// Of `factor·x + y`: the norm's derivative at the sum goes to both.
+#[derive(Clone, Debug)]
+pub(super) struct NormOfSum<B: Backend>(pub(super) Norm<B>, pub(super) f64);
+
+impl<B: BackwardOps, const N: usize> Derivative<B, N> for NormOfSum<B> {
+    fn gradients(self, grad: FloatTensor<B>, _: [bool; N]) -> [Option<FloatTensor<B>>; N] {
+        let Self(Norm { x, gamma, settings }, factor) = self;
+        let [y, gamma, beta] = B::norm_backward(x, gamma, grad, settings);
+        let x = match factor {
+            1.0 => y.clone(),
+            _ => B::float_mul_scalar(y.clone(), factor.into()),
+        };
+        first([x, y, gamma, beta].map(Some))
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Activated<B: Backend>(pub(super) FloatTensor<B>, pub(super) Activation);
 

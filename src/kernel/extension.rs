@@ -137,6 +137,14 @@ pub trait BackwardOps: Backend {
         grad: FloatTensor<Self>,
         activation: Activation,
     ) -> [FloatTensor<Self>; 2];
+    /// [`KernelOps::norm_of_sum`] with the sum before it.
+    fn norm_of_sum_saving(
+        terms: [FloatTensor<Self>; 2],
+        gamma: Maybe<Self>,
+        beta: Maybe<Self>,
+        factor: f64,
+        settings: NormSettings,
+    ) -> [FloatTensor<Self>; 2];
     /// Gradients of x, gamma and beta.
     fn norm_backward(
         x: FloatTensor<Self>,
@@ -217,6 +225,16 @@ pub trait KernelOps: Backend {
         x: FloatTensor<Self>,
         #[extension_type] gamma: Maybe<Self>,
         #[extension_type] beta: Maybe<Self>,
+        settings: NormSettings,
+    ) -> FloatTensor<Self>;
+
+    /// Normalisation of `factor·x + y`.
+    fn norm_of_sum(
+        x: FloatTensor<Self>,
+        y: FloatTensor<Self>,
+        #[extension_type] gamma: Maybe<Self>,
+        #[extension_type] beta: Maybe<Self>,
+        factor: f64,
         settings: NormSettings,
     ) -> FloatTensor<Self>;
 

@@ -13,7 +13,7 @@ use burn::backend::{
 
 use super::derivative::{
     Activated, Add, Attention, Convolved, CrossEntropy, Derivative, Dropped, Gated, HeadLoss,
-    Linear, Norm, Rotated, Rows, Step,
+    Linear, Norm, NormOfSum, Rotated, Rows, Step,
 };
 use super::extension::{AttentionSettings, BackwardOps, KernelOps, Maybe, MaybeMask, NormSettings};
 use super::{Activation, ConvolutionSettings, DropKey};
@@ -110,6 +110,46 @@ impl<B: KernelOps + BackwardOps, S: CheckpointStrategy> KernelOps for Autodiff<B
             }
             (Maybe::None, Maybe::None) => {
                 track::<B, S, _, _>([x_node], |on| run(on, x, Maybe::None, Maybe::None))
+            }
+            (Maybe::None, Maybe::Some(_)) => unreachable!("a shift comes with a scale"),
+        }
+    }
+
+    fn norm_of_sum(
+        x: FloatTensor<Self>,
+        y: FloatTensor<Self>,
+        gamma: Maybe<Self>,
+        beta: Maybe<Self>,
+        factor: f64,
+        settings: NormSettings,
+    ) -> FloatTensor<Self> {
+        let terms = [x.node(), y.node()];
+        let run = |on: bool, gamma: Maybe<Self>, beta: Maybe<Self>| {
+            let (x, y) = (x.into_primitive(), y.into_primitive());
+            let (gamma, beta) = (inner(gamma), inner(beta));
+            if !on {
+                return (B::norm_of_sum(x, y, gamma, beta, factor, settings), None);
+            }
+            let [sum, out] = B::norm_of_sum_saving([x, y], gamma.clone(), beta, factor, settings);
+            let norm = Norm {
+                x: sum,
+                gamma,
+                settings,
+            };
+            (out, Some(NormOfSum(norm, factor)))
+        };
+        let [x, y] = terms;
+        match (gamma, beta) {
+            (Maybe::Some(gamma), Maybe::Some(beta)) => {
+                let nodes = [x, y, gamma.node(), beta.node()];
+                track::<B, S, _, _>(nodes, |on| run(on, Maybe::Some(gamma), Maybe::Some(beta)))
+            }
+            (Maybe::Some(gamma), Maybe::None) => {
+                let nodes = [x, y, gamma.node()];
+                track::<B, S, _, _>(nodes, |on| run(on, Maybe::Some(gamma), Maybe::None))
+            }
+            (Maybe::None, Maybe::None) => {
+                track::<B, S, _, _>([x, y], |on| run(on, Maybe::None, Maybe::None))
             }
             (Maybe::None, Maybe::Some(_)) => unreachable!("a shift comes with a scale"),
         }

@@ -8,7 +8,7 @@
 use crate::kernel;
 use crate::nn::Kind;
 use crate::nn::init::Init;
-use crate::nn::norm::{Norm, NormConfig};
+use crate::nn::norm::{Norm, NormConfig, scaled};
 use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -170,15 +170,14 @@ impl Residual {
             pass.dropout(result, self.joining.dropout),
             self.joining.drop_path,
         );
-        let stream = if self.joining.alpha == 1.0 {
-            x
-        } else {
-            x * self.joining.alpha
-        };
-        let sum = kernel::add(stream, result);
+        let alpha = self.joining.alpha;
         match self.placement {
-            NormPlacement::Post | NormPlacement::Deepnorm => self.norm.forward(sum),
-            NormPlacement::Pre | NormPlacement::Sandwich | NormPlacement::Parallel => sum,
+            NormPlacement::Post | NormPlacement::Deepnorm => {
+                self.norm.forward_sum(x, result, alpha)
+            }
+            NormPlacement::Pre | NormPlacement::Sandwich | NormPlacement::Parallel => {
+                kernel::add(scaled(x, alpha), result)
+            }
         }
     }
 }

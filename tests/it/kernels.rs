@@ -7,7 +7,7 @@ mod convolution;
 mod head_loss;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use formwork::kernel::{self, Activation, DropKey, composed};
+use formwork::kernel::{self, Activation, DropKey, NormParameters, composed};
 use formwork::rng::{Purpose, Stream};
 
 const KINDS: [Activation; 5] = [
@@ -171,6 +171,55 @@ fn norms() {
             [x],
             |[x]| kernel::rms_norm(x, None, 1e-6),
             |[x]| composed::rms_norm(x, None, 1e-6),
+        );
+    }
+}
+
+#[test]
+fn norms_of_sums() {
+    for ([b, s, d], factor) in [
+        ([1, 1, 1], 1.0),
+        ([2, 3, 5], 1.7),
+        ([1, 1, 64], 0.0),
+        ([3, 50, 33], -0.5),
+        ([5, 70, 192], 1.0),
+    ] {
+        let [x, y] = [random([b, s, d], 6) * 2.0 + 1.5, random([b, s, d], 9)];
+        let [gamma, beta] = [random([1, 1, d], 7), random([1, 1, d], 8)];
+        let layer = |g: Tensor<3>, b: Option<Tensor<3>>| {
+            NormParameters::Layer(g.reshape([d]), b.map(|b| b.reshape([d])))
+        };
+        same(
+            "layer norm of a sum",
+            [x.clone(), y.clone(), gamma.clone(), beta],
+            |[x, y, g, b]| kernel::norm_of_sum(x, y, factor, layer(g, Some(b)), 1e-5),
+            |[x, y, g, b]| composed::norm_of_sum(x, y, factor, layer(g, Some(b)), 1e-5),
+        );
+        // Both terms one tensor, of which one is a view.
+        same(
+            "layer norm of a sum without beta",
+            [x.clone().swap_dims(0, 1), gamma.clone()],
+            |[x, g]| {
+                let x = x.swap_dims(0, 1);
+                kernel::norm_of_sum(x.clone(), x, factor + 2.0, layer(g, None), 1e-5)
+            },
+            |[x, g]| {
+                let x = x.swap_dims(0, 1);
+                composed::norm_of_sum(x.clone(), x, factor + 2.0, layer(g, None), 1e-5)
+            },
+        );
+        let rms = |g: Option<Tensor<3>>| NormParameters::Rms(g.map(|g| g.reshape([d])));
+        same(
+            "rms norm of a sum",
+            [x.clone(), y.clone(), gamma],
+            |[x, y, g]| kernel::norm_of_sum(x, y, factor, rms(Some(g)), 1e-6),
+            |[x, y, g]| composed::norm_of_sum(x, y, factor, rms(Some(g)), 1e-6),
+        );
+        same(
+            "rms norm of a sum without gamma",
+            [x, y],
+            |[x, y]| kernel::norm_of_sum(x, y, factor, rms(None), 1e-6),
+            |[x, y]| composed::norm_of_sum(x, y, factor, rms(None), 1e-6),
         );
     }
 }

@@ -60,6 +60,18 @@ impl KernelOps for Flex {
         })
     }
 
+    fn norm_of_sum(
+        x: FlexTensor,
+        y: FlexTensor,
+        gamma: Maybe<Self>,
+        beta: Maybe<Self>,
+        factor: f64,
+        settings: NormSettings,
+    ) -> FlexTensor {
+        let [_, out] = Self::norm_of_sum_saving([x, y], gamma, beta, factor, settings);
+        out
+    }
+
     fn activation(x: FlexTensor, activation: Activation) -> FlexTensor {
         timed("activation", || activation::forward(x, activation))
     }
@@ -155,6 +167,19 @@ impl BackwardOps for Flex {
     ) -> [FlexTensor; 2] {
         timed("gated product, backward", || {
             activation::gated_backward(gate, up, grad, activation)
+        })
+    }
+
+    fn norm_of_sum_saving(
+        terms: [FlexTensor; 2],
+        gamma: Maybe<Self>,
+        beta: Maybe<Self>,
+        factor: f64,
+        settings: NormSettings,
+    ) -> [FlexTensor; 2] {
+        timed("norm of a sum", || {
+            let vectors = [gamma.into_option(), beta.into_option()];
+            norm::forward_of_sum(terms, factor, vectors, settings)
         })
     }
 

@@ -79,6 +79,78 @@ pub fn forward(
     tensor(out, x.layout().shape().clone())
 }
 
+struct ForwardOfSum<'a> {
+    terms: [&'a [f32]; 2],
+    factor: f32,
+    gamma: &'a [f32],
+    beta: Option<&'a [f32]>,
+    settings: NormSettings,
+    sum: &'a mut [f32],
+    out: &'a mut [f32],
+}
+
+impl WithSimd for ForwardOfSum<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let width = self.gamma.len();
+        let [x, y] = self.terms.map(|term| term.chunks_exact(width));
+        let rows = self.sum.chunks_exact_mut(width);
+        let rows = rows.zip(self.out.chunks_exact_mut(width));
+        for ((sum, out), (x, y)) in rows.zip(x.zip(y)) {
+            let terms = x.iter().zip(y);
+            let each = sum.iter_mut().zip(terms);
+            each.for_each(|(sum, (x, y))| *sum = x * self.factor + y);
+            let row = Forward {
+                x: sum,
+                gamma: self.gamma,
+                beta: self.beta,
+                settings: self.settings,
+                out,
+            };
+            row.with_simd(simd);
+        }
+    }
+}
+
+/// `factor·x + y`, and its last dimension normalised.
+pub fn forward_of_sum(
+    terms: [FlexTensor; 2],
+    factor: f64,
+    [gamma, beta]: [Option<FlexTensor>; 2],
+    settings: NormSettings,
+) -> [FlexTensor; 2] {
+    let terms = terms.map(contiguous);
+    let width = last(&terms[0]);
+    let gamma = gamma.map_or_else(|| tensor(vec![1.0; width], [width]), contiguous);
+    let beta = beta.map(contiguous);
+    let len = slice(&terms[0]).len();
+    let [mut sum, mut out] = [output(len), output(len)];
+    let piece = whole_rows(width);
+    let work = |(i, (sum, out)): (usize, (&mut [f32], &mut [f32]))| {
+        run(ForwardOfSum {
+            terms: terms
+                .each_ref()
+                .map(|x| &slice(x)[i * piece..][..out.len()]),
+            factor: factor as f32,
+            gamma: slice(&gamma),
+            beta: beta.as_ref().map(slice),
+            settings,
+            sum,
+            out,
+        });
+    };
+    let pairs = sum.chunks_mut(piece).zip(out.chunks_mut(piece));
+    if len <= ALONE {
+        pairs.enumerate().for_each(work);
+    } else {
+        threads::for_each(pairs.enumerate(), work);
+    }
+    let shape = terms[0].layout().shape();
+    [sum, out].map(|numbers| tensor(numbers, shape.clone()))
+}
+
 struct Backward<'a> {
     x: &'a [f32],
     gamma: &'a [f32],

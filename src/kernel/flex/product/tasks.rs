@@ -10,8 +10,14 @@ use super::{DEPTH, HEIGHT, Matrix, Part, Product, block, pieces};
 /// Columns of the output that a task makes at most: `DEPTH` steps of them are 384 KiB.
 pub(super) const COLUMNS: usize = 256;
 
-/// Rows of the output that a task makes at most and at least, when tasks share the copied columns.
+/// Rows of the output that a task makes at least and at most, when tasks share the copied columns.
 const ROWS: [usize; 2] = [24, 96];
+
+/// The same at most when the copied columns are [`FAR`]: each task reads all of them.
+const MANY_ROWS: usize = 288;
+
+/// Numbers of the right operand, 4 MiB, above which a core's second cache sees little of it again.
+const FAR: usize = 1 << 20;
 
 /// Tasks of a product at least, when it is large enough: a slow core then does not hold up the others for long.
 const TASKS: usize = 8;
@@ -85,6 +91,7 @@ impl Product<'_> {
         let whole = columns.len().next_multiple_of(block::panel());
         let panels = self.shared_panels(columns.clone(), buffer.room(whole * k));
         let [least, most] = ROWS;
+        let most = if whole * k > FAR { MANY_ROWS } else { most };
         let rows = m.div_ceil(TASKS).clamp(least, most);
         let rows = pieces(0..m, rows.next_multiple_of(HEIGHT));
         self.each(rows, |rows| {

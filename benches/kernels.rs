@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use burn::tensor::{Bool, Device, Distribution, Int, Tensor, TensorData};
 use formwork::kernel::{
-    self, Activation, AdamwArgs, AttentionMask, AttentionOptions, DropKey, NormParameters, composed,
+    self, Activation, AdamwArgs, AttentionMask, AttentionOptions, DropKey, composed,
 };
 use formwork::rng::{Purpose, Stream};
 
@@ -106,10 +106,6 @@ fn main() {
         |[x, g]| kernel::layer_norm(x, g.clone().reshape([384]), Some(g.reshape([384])), 1e-5),
         |[x, g]| composed::layer_norm(x, g.clone().reshape([384]), Some(g.reshape([384])), 1e-5),
     );
-    let layer = |g: Tensor<3>| {
-        let g = g.reshape([384]);
-        NormParameters::Layer(g.clone(), Some(g))
-    };
     row(
         "norm of a sum [8,256,384]",
         [
@@ -117,8 +113,8 @@ fn main() {
             random([8, 256, 384]),
             random([1, 1, 384]),
         ],
-        |[x, y, g]| kernel::norm_of_sum(x, y, 1.0, layer(g), 1e-5),
-        |[x, y, g]| composed::norm_of_sum(x, y, 1.0, layer(g), 1e-5),
+        |[x, y, g]| kernel::layer_norm_of_sum([x, y], 1.0, g.reshape([384]), None, 1e-5),
+        |[x, y, g]| composed::layer_norm(x + y, g.reshape([384]), None, 1e-5),
     );
     row(
         "rms_norm [8,256,384]",

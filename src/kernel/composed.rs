@@ -12,7 +12,7 @@ use burn::tensor::{
 
 use super::{
     Activation, AdamwArgs, AttentionMask, AttentionOptions, ConvolutionSettings, DropKey, Head,
-    HeadLoss, NormParameters,
+    HeadLoss,
 };
 use crate::rng::Purpose;
 
@@ -56,21 +56,6 @@ pub fn rms_norm(x: Tensor<3>, gamma: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
     match gamma {
         Some(gamma) => y * gamma.unsqueeze(),
         None => y,
-    }
-}
-
-/// The normalisation of `factor·x + y`.
-pub fn norm_of_sum(
-    x: Tensor<3>,
-    y: Tensor<3>,
-    factor: f64,
-    norm: NormParameters,
-    eps: f64,
-) -> Tensor<3> {
-    let sum = x * factor + y;
-    match norm {
-        NormParameters::Layer(gamma, beta) => layer_norm(sum, gamma, beta, eps),
-        NormParameters::Rms(gamma) => rms_norm(sum, gamma, eps),
     }
 }
 

@@ -12,39 +12,6 @@ use super::{
     has_kernels,
 };
 
-/// A normalisation with its parameters.
-#[derive(Clone, Debug)]
-pub enum NormParameters {
-    /// [`layer_norm`]'s gamma and beta.
-    Layer(Tensor<1>, Option<Tensor<1>>),
-    /// [`rms_norm`]'s gamma.
-    Rms(Option<Tensor<1>>),
-}
-
-/// The normalisation of `factor·x + y`, a residual connection that ends in a norm: x and y `[B, S, D]`.
-pub fn norm_of_sum(
-    x: Tensor<3>,
-    y: Tensor<3>,
-    factor: f64,
-    norm: NormParameters,
-    eps: f64,
-) -> Tensor<3> {
-    assert_eq!(x.dims(), y.dims(), "both sides of a residual addition");
-    #[cfg(feature = "flex")]
-    if has_kernels(&x) {
-        let centred = matches!(norm, NormParameters::Layer(..));
-        let (gamma, beta) = match norm {
-            NormParameters::Layer(gamma, beta) => (maybe(Some(gamma)), maybe(beta)),
-            NormParameters::Rms(gamma) => (maybe(gamma), maybe::<1>(None)),
-        };
-        let (x, y) = (x.into_dispatch(), y.into_dispatch());
-        let settings = NormSettings { eps, centred };
-        let out = Dispatch::norm_of_sum(x, y, gamma, beta, factor, settings);
-        return Tensor::from_dispatch(out);
-    }
-    composed::norm_of_sum(x, y, factor, norm, eps)
-}
-
 /// `(x − mean) / √(variance + eps) · gamma + beta`: x `[B, S, D]`, gamma and beta `[D]`.
 pub fn layer_norm(x: Tensor<3>, gamma: Tensor<1>, beta: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
     #[cfg(feature = "flex")]
@@ -68,4 +35,53 @@ pub fn rms_norm(x: Tensor<3>, gamma: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
         return Tensor::from_dispatch(Dispatch::norm(x.into_dispatch(), gamma, beta, settings));
     }
     composed::rms_norm(x, gamma, eps)
+}
+
+/// [`layer_norm`] of `factor·x + y`, a residual connection that ends in a norm: x and y `[B, S, D]`.
+pub fn layer_norm_of_sum(
+    [x, y]: [Tensor<3>; 2],
+    factor: f64,
+    gamma: Tensor<1>,
+    beta: Option<Tensor<1>>,
+    eps: f64,
+) -> Tensor<3> {
+    assert_eq!(x.dims(), y.dims(), "both sides of a residual addition");
+    #[cfg(feature = "flex")]
+    if has_kernels(&x) {
+        let settings = NormSettings { eps, centred: true };
+        return of_sum([x, y], factor, [Some(gamma), beta], settings);
+    }
+    composed::layer_norm(x * factor + y, gamma, beta, eps)
+}
+
+/// [`rms_norm`] of `factor·x + y`: x and y `[B, S, D]`.
+pub fn rms_norm_of_sum(
+    [x, y]: [Tensor<3>; 2],
+    factor: f64,
+    gamma: Option<Tensor<1>>,
+    eps: f64,
+) -> Tensor<3> {
+    assert_eq!(x.dims(), y.dims(), "both sides of a residual addition");
+    #[cfg(feature = "flex")]
+    if has_kernels(&x) {
+        let settings = NormSettings {
+            eps,
+            centred: false,
+        };
+        return of_sum([x, y], factor, [gamma, None], settings);
+    }
+    composed::rms_norm(x * factor + y, gamma, eps)
+}
+
+#[cfg(feature = "flex")]
+fn of_sum(
+    terms: [Tensor<3>; 2],
+    factor: f64,
+    vectors: [Option<Tensor<1>>; 2],
+    settings: NormSettings,
+) -> Tensor<3> {
+    let [x, y] = terms.map(Tensor::into_dispatch);
+    let [gamma, beta] = vectors.map(maybe);
+    let out = Dispatch::norm_of_sum(x, y, gamma, beta, factor, settings);
+    Tensor::from_dispatch(out)
 }

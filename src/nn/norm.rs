@@ -4,7 +4,7 @@
 
 use super::Kind;
 use super::init::Init;
-use crate::kernel::{self, NormParameters};
+use crate::kernel;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -130,15 +130,14 @@ impl Norm {
 
     /// The norm of `factor·x + y`, all three `[batch, seq, d]`.
     pub fn forward_sum(&self, x: Tensor<3>, y: Tensor<3>, factor: f64) -> Tensor<3> {
-        let (norm, eps) = match self {
+        match self {
             Self::Layer(n) => {
                 let beta = n.beta.as_ref().map(Param::val);
-                (NormParameters::Layer(n.gamma.val(), beta), n.eps)
+                kernel::layer_norm_of_sum([x, y], factor, n.gamma.val(), beta, n.eps)
             }
-            Self::Rms(n) => (NormParameters::Rms(Some(n.gamma.val())), n.eps),
-            Self::None(_) => return kernel::add(scaled(x, factor), y),
-        };
-        kernel::norm_of_sum(x, y, factor, norm, eps)
+            Self::Rms(n) => kernel::rms_norm_of_sum([x, y], factor, Some(n.gamma.val()), n.eps),
+            Self::None(_) => kernel::add(scaled(x, factor), y),
+        }
     }
 }
 

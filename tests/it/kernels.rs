@@ -7,7 +7,7 @@ mod convolution;
 mod head_loss;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use formwork::kernel::{self, Activation, DropKey, NormParameters, composed};
+use formwork::kernel::{self, Activation, DropKey, composed};
 use formwork::rng::{Purpose, Stream};
 
 const KINDS: [Activation; 5] = [
@@ -186,40 +186,39 @@ fn norms_of_sums() {
     ] {
         let [x, y] = [random([b, s, d], 6) * 2.0 + 1.5, random([b, s, d], 9)];
         let [gamma, beta] = [random([1, 1, d], 7), random([1, 1, d], 8)];
-        let layer = |g: Tensor<3>, b: Option<Tensor<3>>| {
-            NormParameters::Layer(g.reshape([d]), b.map(|b| b.reshape([d])))
-        };
         same(
             "layer norm of a sum",
             [x.clone(), y.clone(), gamma.clone(), beta],
-            |[x, y, g, b]| kernel::norm_of_sum(x, y, factor, layer(g, Some(b)), 1e-5),
-            |[x, y, g, b]| composed::norm_of_sum(x, y, factor, layer(g, Some(b)), 1e-5),
+            |[x, y, g, b]| {
+                let [g, b] = [g, b].map(|vector| vector.reshape([d]));
+                kernel::layer_norm_of_sum([x, y], factor, g, Some(b), 1e-5)
+            },
+            |[x, y, g, b]| {
+                let [g, b] = [g, b].map(|vector| vector.reshape([d]));
+                composed::layer_norm(x * factor + y, g, Some(b), 1e-5)
+            },
         );
-        // Both terms one tensor, of which one is a view.
+        let both = |x: Tensor<3>| [x.clone().swap_dims(0, 1), x.swap_dims(0, 1)];
         same(
-            "layer norm of a sum without beta",
+            "layer norm without beta of a view and itself",
             [x.clone().swap_dims(0, 1), gamma.clone()],
+            |[x, g]| kernel::layer_norm_of_sum(both(x), factor + 2.0, g.reshape([d]), None, 1e-5),
             |[x, g]| {
                 let x = x.swap_dims(0, 1);
-                kernel::norm_of_sum(x.clone(), x, factor + 2.0, layer(g, None), 1e-5)
-            },
-            |[x, g]| {
-                let x = x.swap_dims(0, 1);
-                composed::norm_of_sum(x.clone(), x, factor + 2.0, layer(g, None), 1e-5)
+                composed::layer_norm(x.clone() * (factor + 2.0) + x, g.reshape([d]), None, 1e-5)
             },
         );
-        let rms = |g: Option<Tensor<3>>| NormParameters::Rms(g.map(|g| g.reshape([d])));
         same(
             "rms norm of a sum",
             [x.clone(), y.clone(), gamma],
-            |[x, y, g]| kernel::norm_of_sum(x, y, factor, rms(Some(g)), 1e-6),
-            |[x, y, g]| composed::norm_of_sum(x, y, factor, rms(Some(g)), 1e-6),
+            |[x, y, g]| kernel::rms_norm_of_sum([x, y], factor, Some(g.reshape([d])), 1e-6),
+            |[x, y, g]| composed::rms_norm(x * factor + y, Some(g.reshape([d])), 1e-6),
         );
         same(
             "rms norm of a sum without gamma",
             [x, y],
-            |[x, y]| kernel::norm_of_sum(x, y, factor, rms(None), 1e-6),
-            |[x, y]| composed::norm_of_sum(x, y, factor, rms(None), 1e-6),
+            |terms| kernel::rms_norm_of_sum(terms, factor, None, 1e-6),
+            |[x, y]| composed::rms_norm(x * factor + y, None, 1e-6),
         );
     }
 }

@@ -3,7 +3,7 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::kernel::{
-    self, Activation, AdamwArgs, AttentionMask, AttentionOptions, DropKey, NormParameters, composed,
+    self, Activation, AdamwArgs, AttentionMask, AttentionOptions, DropKey, composed,
 };
 
 use super::{KINDS, bits, close, device, drop_key, random, same, tokens, values};
@@ -80,7 +80,7 @@ fn numeric_gradients() {
         let y = y.reshape([2, 3, 3]);
         let y = kernel::gated(y.clone(), y.clone(), Activation::Gelu) + y;
         let y = kernel::rms_norm(y, None, 1e-2);
-        let y = kernel::norm_of_sum(y.clone(), y * 0.5, 1.5, NormParameters::Rms(None), 1e-2);
+        let y = kernel::rms_norm_of_sum([y.clone(), y * 0.5], 1.5, None, 1e-2);
         (y * random([2, 3, 3], 44)).sum()
     };
     let x = random([4, 2, 3, 3], 21).require_grad();
@@ -114,8 +114,8 @@ fn not_a_number_comes_through() {
     let gamma = Tensor::<1>::ones([4], &device());
     let y = values(&kernel::layer_norm(x.clone(), gamma.clone(), None, 1e-5));
     assert!(y[4..8].iter().all(|v| v.is_nan()) && !y[0].is_nan());
-    let layer = NormParameters::Layer(gamma, None);
-    let y = kernel::norm_of_sum(x.clone() * 0.0, x.clone(), 2.0, layer, 1e-5);
+    let terms = [x.clone() * 0.0, x.clone()];
+    let y = kernel::layer_norm_of_sum(terms, 2.0, gamma, None, 1e-5);
     let y = values(&y);
     assert!(y[4..8].iter().all(|v| v.is_nan()) && !y[0].is_nan());
     let heads = x.clone().reshape([1, 2, 3, 4]);
@@ -182,8 +182,8 @@ fn all_bits(threads: usize) -> Vec<Vec<u32>> {
         let y = kernel::activate(y, Activation::Gelu);
         let y = kernel::dropout(y, drop_key(0.1));
         let y = kernel::add(y, x.clone());
-        let layer = NormParameters::Layer(b.clone(), Some(b.clone()));
-        let y = kernel::norm_of_sum(x.clone(), y, 0.7, layer, 1e-5);
+        let terms = [x.clone(), y];
+        let y = kernel::layer_norm_of_sum(terms, 0.7, b.clone(), Some(b.clone()), 1e-5);
         let heads = y.reshape([4, 130, 6, 32]).swap_dims(1, 2);
         let mask = AttentionMask {
             causal: true,
@@ -229,8 +229,7 @@ fn empty_tensors() {
     assert_eq!(kernel::dropout(x(), drop_key(0.5)).dims(), [0, 3, 4]);
     assert_eq!(kernel::rms_norm(x(), Some(vector), 1e-5).dims(), [0, 3, 4]);
     assert_eq!(kernel::linear(x(), weight, Some(bias)).dims(), [0, 3, 5]);
-    let rms = NormParameters::Rms(None);
-    let y = kernel::norm_of_sum(x(), x(), 1.0, rms, 1e-5);
+    let y = kernel::rms_norm_of_sum([x(), x()], 1.0, None, 1e-5);
     assert_eq!(y.dims(), [0, 3, 4]);
     assert_eq!(kernel::sum_of_squares(&x().inner()), 0.0);
 }

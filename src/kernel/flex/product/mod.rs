@@ -113,6 +113,9 @@ const DEPTH: usize = 384;
 /// Rows up to which a task copies its columns for itself.
 const OWN: usize = 384;
 
+/// Steps of the inner dimension from which the right operand is long.
+const LONG: usize = 2048;
+
 /// Rows of a block of registers.
 const HEIGHT: usize = 6;
 
@@ -207,7 +210,9 @@ impl<'a> Product<'a> {
             return few::make(self);
         }
         let mut buffer = pack::take();
-        if m > OWN || self.threads && n < 2 * COLUMNS {
+        // Columns enough for all tasks, fewer of them where every task would read a long right operand again.
+        let columns = if k >= LONG { COLUMNS } else { 2 * COLUMNS };
+        if m > OWN || self.threads && n < columns {
             let group = (COPIED / k / block::panel()).max(1) * block::panel();
             for columns in pieces(0..n, group) {
                 self.by_rows(columns, &mut buffer);

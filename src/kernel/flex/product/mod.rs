@@ -113,6 +113,9 @@ const DEPTH: usize = 384;
 /// Rows up to which a task copies its columns for itself.
 const OWN: usize = 384;
 
+/// Columns that are copied together at least: rows that each task copies for itself are copied again for the next ones.
+const TOGETHER: usize = 1024;
+
 /// Steps of the inner dimension from which the right operand is long.
 const LONG: usize = 2048;
 
@@ -213,9 +216,12 @@ impl<'a> Product<'a> {
         // Columns enough for all tasks, fewer of them where every task would read a long right operand again.
         let columns = if k >= LONG { COLUMNS } else { 2 * COLUMNS };
         if m > OWN || self.threads && n < columns {
-            let group = (COPIED / k / block::panel()).max(1) * block::panel();
-            for columns in pieces(0..n, group) {
-                self.by_rows(columns, &mut buffer);
+            let deepest = (COPIED / n.min(TOGETHER) / DEPTH).max(1) * DEPTH;
+            for inner in pieces(0..k, deepest) {
+                let group = (COPIED / inner.len() / block::panel()).max(1) * block::panel();
+                for columns in pieces(0..n, group) {
+                    self.by_rows(&inner, columns, &mut buffer);
+                }
             }
         } else {
             let group = match self.copies_left() {

@@ -85,22 +85,28 @@ impl Product<'_> {
         }
     }
 
-    /// All tasks use one copy of these columns; each of them makes some rows, which it copies for itself if it has to.
-    pub(super) fn by_rows(&self, columns: Range<usize>, buffer: &mut Aligned) {
-        let [m, k, _] = self.sizes();
+    /// All tasks use one copy of some steps of these columns; each of them makes some rows, which it copies for itself if it has to.
+    pub(super) fn by_rows(
+        &self,
+        inner: &Range<usize>,
+        columns: Range<usize>,
+        buffer: &mut Aligned,
+    ) {
+        let m = self.left.shape[0];
         let whole = columns.len().next_multiple_of(block::panel());
-        let panels = self.shared_panels(columns.clone(), buffer.room(whole * k));
+        let panels = buffer.room(whole * inner.len());
+        let panels = self.shared_panels(inner, columns.clone(), panels);
         let [least, most] = ROWS;
-        let most = if whole * k > FAR { MANY_ROWS } else { most };
+        let most = if panels.len() > FAR { MANY_ROWS } else { most };
         let rows = m.div_ceil(TASKS).clamp(least, most);
         let rows = pieces(0..m, rows.next_multiple_of(HEIGHT));
         self.each(rows, |rows| {
             pack::with_buffer(|copy| {
-                for steps in pieces(0..k, DEPTH) {
+                for steps in pieces(inner.clone(), DEPTH) {
                     let left = self.own_rows(&rows, &steps, copy);
                     for part in pieces(columns.clone(), COLUMNS) {
-                        let first =
-                            whole * steps.start + (part.start - columns.start) * steps.len();
+                        let first = whole * (steps.start - inner.start)
+                            + (part.start - columns.start) * steps.len();
                         let part = Part {
                             rows: rows.clone(),
                             columns: part,
@@ -113,11 +119,16 @@ impl Product<'_> {
     }
 
     /// Columns of the right operand as panels: by pieces of the inner dimension, then by panels.
-    fn shared_panels<'b>(&self, columns: Range<usize>, panels: &'b mut [f32]) -> &'b [f32] {
+    fn shared_panels<'b>(
+        &self,
+        inner: &Range<usize>,
+        columns: Range<usize>,
+        panels: &'b mut [f32],
+    ) -> &'b [f32] {
         let width = block::panel();
         let mut rest = &mut *panels;
         let mut copies = Vec::new();
-        for steps in pieces(0..self.right.shape[0], DEPTH) {
+        for steps in pieces(inner.clone(), DEPTH) {
             for columns in pieces(columns.clone(), width) {
                 let (panel, next) = rest.split_at_mut(width * steps.len());
                 copies.push((panel, steps.clone(), columns));

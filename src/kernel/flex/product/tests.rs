@@ -21,6 +21,7 @@ fn products_are_sums_of_products() {
         [24, 259, 63],
         [3, 1000, 130],
         [48, 260, 1000],
+        [400, 4000, 1030],
     ] {
         let number = |i: usize| ((i * 7919) % 23) as f32 - 11.0;
         let [a, b] = [m * k, k * n].map(|len| (0..len).map(number).collect::<Vec<f32>>());

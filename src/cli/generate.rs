@@ -4,7 +4,7 @@ use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::used::{self, Which};
 use crate::generate::{Generator, Sampling, Stops, TextStream};
-use crate::nn::linear::stored_by_columns;
+use crate::nn::linear::stored_for_decoding;
 use crate::tokenizer::Tokenizer;
 use clap::Args;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
             args.run.display()
         )));
     };
-    let model = stored_by_columns(opened.model);
+    let model = stored_for_decoding(opened.model);
     let Some(decoder) = model.language_model() else {
         return Err(Error::usage(format!(
             "{} was trained for {}, which continues no text",

@@ -38,25 +38,25 @@ impl Linear {
     }
 }
 
-/// The model with the weights of its affine maps stored by columns, which products of a few rows read faster on a CPU: for
-/// decoding a few texts side by side. Its results are the same up to the order of sums.
-pub fn stored_by_columns<M: Module>(model: M) -> M {
-    model.map(&mut ByColumns { affine: false })
+/// The model with the weights of its affine maps stored as [`kernel::stored`] says, for decoding on a CPU: it can be used,
+/// but neither trained nor saved. Its results are the same up to the order of sums.
+pub fn stored_for_decoding<M: Module>(model: M) -> M {
+    model.map(&mut Stored { affine: false })
 }
 
-struct ByColumns {
+struct Stored {
     /// Whether the parameter that comes next is an affine map's.
     affine: bool,
 }
 
-impl ModuleMapper for ByColumns {
+impl ModuleMapper for Stored {
     fn enter_module(&mut self, _: &str, container: &str) {
         self.affine = container == "Struct:Linear";
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         match self.affine {
-            true => param.map(kernel::by_columns),
+            true => param.map(kernel::stored),
             false => param,
         }
     }

@@ -6,7 +6,7 @@ use formwork::data::Shape;
 use formwork::generate::{Generator, Sampling};
 use formwork::model::ModelInputs;
 use formwork::model::decoder::{Decoder, DecoderConfig};
-use formwork::nn::linear::stored_by_columns;
+use formwork::nn::linear::stored_for_decoding;
 use formwork::train::parameters::{materialised, name_parameters};
 
 const CONTEXT: usize = 9;
@@ -70,7 +70,7 @@ fn neither_the_order_of_weights_nor_reserved_room_changes_a_text() {
     let prompts: [&[u32]; 5] = [&[3, 1], &[1, 5], &[2, 6], &[7, 7], &[0, 8]];
     for (name, config) in kinds::all() {
         let model = built(&config);
-        let by_columns = stored_by_columns(model.clone());
+        let by_columns = stored_for_decoding(model.clone());
         let mut plain = Generator::new(&model, CONTEXT, &prompts).unwrap();
         let mut reserved = Generator::new(&model, CONTEXT, &prompts).unwrap();
         reserved.reserve(20);

@@ -7,7 +7,7 @@ use crate::experiment::build;
 use crate::generate::{Generator, Sampling};
 use crate::kernel::profile;
 use crate::model::Decoder;
-use crate::nn::linear::stored_by_columns;
+use crate::nn::linear::stored_for_decoding;
 use crate::report::terminal::number;
 use crate::rng::{Purpose, Stream};
 use crate::train::bench::{KernelTime, kernel_times, peak_rss_mb};
@@ -66,7 +66,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     let (loaded, data) = opened(&args.file, &args.sets, args.device.as_deref())?;
     let experiment = &loaded.experiment;
     let device = build::device(experiment, false)?;
-    let model = stored_by_columns(build::objective(experiment, &data.shape, &device)?);
+    let model = stored_for_decoding(build::objective(experiment, &data.shape, &device)?);
     let Some(decoder) = model.language_model() else {
         return Err(Error::usage(format!(
             "{} is of the task {}, which continues no text",

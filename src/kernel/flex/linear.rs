@@ -5,9 +5,10 @@ use pulp::Simd;
 
 use super::activation::elementwise;
 use super::buffer::{ALONE, contiguous, dims, output, slice, tensor};
-use super::product::{Matrix, Put, product, product_on};
+use super::product::{Matrix, Put, product, product_on, product_stored};
 use super::simd::{Elementwise, Vector, map_in_place};
 use super::threads;
+use crate::kernel::PANEL;
 
 /// `x + y`.
 #[derive(Clone, Copy)]
@@ -63,11 +64,18 @@ pub fn forward(
     } else {
         right
     };
-    let d_out = right.shape[1];
+    let bias = bias.map(contiguous);
+    let bias = bias.as_ref().map(slice);
+    let in_panels = right.shape[0] != left.shape[1];
+    let d_out = match in_panels {
+        true => right.shape[0] / left.shape[1] * PANEL,
+        false => right.shape[1],
+    };
     let mut out = output(left.shape[0] * d_out);
-    match bias.map(contiguous) {
+    match bias {
+        _ if in_panels => product_stored(&mut out, left, right.data, bias),
         None => product(&mut out, left, right, Put::REPLACE),
-        Some(bias) => product_on(&mut out, left, right, slice(&bias)),
+        Some(bias) => product_on(&mut out, left, right, bias),
     }
     let mut shape = x.layout().shape().clone();
     let rank = shape.num_dims();

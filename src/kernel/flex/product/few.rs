@@ -46,7 +46,7 @@ pub(super) fn make(product: &Product) {
             .clamp(width, COLUMNS),
         false => n,
     };
-    product.tasks(n.div_ceil(columns), |task| {
+    product.each(0..n.div_ceil(columns), |task| {
         let first = task * columns;
         let part = Part {
             rows: 0..m,

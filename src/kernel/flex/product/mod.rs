@@ -10,6 +10,7 @@ mod few;
 mod pack;
 mod packed;
 mod registers;
+mod stored;
 mod tasks;
 
 use std::ops::Range;
@@ -21,6 +22,7 @@ use tasks::COLUMNS;
 use crate::kernel::flex::threads;
 
 pub use packed::Packed;
+pub use stored::product_stored;
 
 /// A matrix of float32 somewhere in a slice; strides in elements.
 #[derive(Clone, Copy)]
@@ -258,11 +260,6 @@ impl<'a> Product<'a> {
                 out.chunks_exact_mut(n).for_each(each);
             }
         }
-    }
-
-    /// Calls `work` for each of `count` tasks.
-    fn tasks(&self, count: usize, work: impl Fn(usize) + Sync) {
-        self.each(0..count, work);
     }
 
     /// Calls `work` for every item, on all threads if the product may use them.

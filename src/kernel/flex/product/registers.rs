@@ -73,7 +73,7 @@ fn step4<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 4], c: [S::f32s; 4]) -> [S::f32
 
 /// The same in two registers.
 #[inline(always)]
-fn step2<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 2], c: [S::f32s; 2]) -> [S::f32s; 2] {
+pub fn step2<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 2], c: [S::f32s; 2]) -> [S::f32s; 2] {
     [
         s.mul_add_e_f32s(x, b[0], c[0]),
         s.mul_add_e_f32s(x, b[1], c[1]),
@@ -82,13 +82,13 @@ fn step2<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 2], c: [S::f32s; 2]) -> [S::f32
 
 /// The same in one register.
 #[inline(always)]
-fn step1<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 1], c: [S::f32s; 1]) -> [S::f32s; 1] {
+pub fn step1<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 1], c: [S::f32s; 1]) -> [S::f32s; 1] {
     [s.mul_add_e_f32s(x, b[0], c[0])]
 }
 
 /// `N` registers from memory of any alignment.
 #[inline(always)]
-unsafe fn load<S: Simd, const N: usize>(at: *const f32) -> [S::f32s; N] {
+pub unsafe fn load<S: Simd, const N: usize>(at: *const f32) -> [S::f32s; N] {
     // SAFETY: the caller says that so much is readable; any bits are float32.
     unsafe { at.cast::<[S::f32s; N]>().read_unaligned() }
 }

@@ -36,7 +36,7 @@ impl Product<'_> {
                 .clamp(width, COLUMNS),
             false => COLUMNS,
         };
-        self.tasks(n.div_ceil(columns), |task| {
+        self.each(0..n.div_ceil(columns), |task| {
             let first = task * columns;
             let part = Part {
                 rows: 0..m,

@@ -142,6 +142,27 @@ fn linear_maps() {
     same("add", [x, y], |[x, y]| kernel::add(x, y), |[x, y]| x + y);
 }
 
+/// In panels, by columns where those do not fit, and of any strides: the same map.
+#[test]
+fn a_stored_weight_gives_the_same_map() {
+    for (d_in, d_out) in [(7, 64), (24, 48), (33, 16), (20, 65), (1, 32), (40, 3)] {
+        let weight = random([d_in, d_out, 1], 3).squeeze_dim::<2>(2);
+        let bias = random([d_out, 1, 1], 4).reshape([d_out]);
+        for (batch, seq) in [(1, 1), (3, 1), (2, 9), (5, 40)] {
+            let x = random([batch, seq, d_in], 5);
+            for bias in [None, Some(bias.clone())] {
+                let wanted = composed::linear(x.clone(), weight.clone(), bias.clone());
+                let turned = weight.clone().transpose().mul_scalar(1.0).transpose();
+                for stored in [weight.clone(), turned].map(kernel::stored) {
+                    let y = kernel::linear(x.clone(), stored, bias.clone());
+                    assert_eq!(y.dims(), [batch, seq, d_out]);
+                    close("a stored weight", &values(&y), &values(&wanted));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn norms() {
     for [b, s, d] in [[1, 1, 1], [2, 3, 5], [1, 1, 64], [3, 50, 33], [5, 70, 192]] {

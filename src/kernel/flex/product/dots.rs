@@ -12,6 +12,9 @@ use crate::kernel::flex::simd::{fetch, run};
 /// Rows of a tile, and columns at the most.
 const SIDE: usize = 4;
 
+/// Numbers that a row by itself is ahead of its arithmetic: less, and memory answers too late.
+const AHEAD: usize = 768;
+
 /// Makes a part of a product whose rows and whose columns are contiguous.
 pub(super) fn make(product: &Product, part: &Part) {
     run(Dots { product, part });
@@ -98,14 +101,14 @@ impl<'a> Dots<'a> {
         &right.data[i * right.strides[1]..][..right.shape[0]]
     }
 
-    /// What a tile fetches while it is made, of the columns from `column` on: a row by itself all that the next tile
-    /// needs; of more rows the n-th tile the n-th column of the third tile to come, since what the last of them fetches
-    /// would come too late for the next one.
+    /// What a tile fetches while it is made, of the columns from `column` on: a row by itself all that a tile needs which
+    /// is at least [`AHEAD`] away; of more rows the n-th tile the n-th column of the third tile to come, since what the
+    /// last of them fetches would come too late for the next one.
     fn next<const R: usize, const C: usize>(&self, row: usize, column: usize) -> &'a [f32] {
         let right = self.product.right;
         let (tile, end) = ((row - self.part.rows.start) / SIDE, self.part.columns.end);
         let (first, count) = match R {
-            1 if row == self.part.rows.start => (column, C),
+            1 if row == self.part.rows.start => (column + AHEAD / right.strides[1].max(1), C),
             SIDE if tile < C => (column + 2 * C + tile, 1),
             _ => return &[],
         };

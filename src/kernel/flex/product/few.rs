@@ -90,8 +90,8 @@ fn streams(product: &Product, part: Part, width: usize) {
     for inner in pieces(0..k, steps) {
         let first = inner.start;
         if whole > 0 {
-            // The next steps, unless so few rows use them that reading them is all there is to do.
-            let ahead = match inner.end < k && m > FEWEST {
+            // The next steps.
+            let ahead = match inner.end < k {
                 true => inner.len() * right.strides[0],
                 false => 0,
             };

@@ -173,6 +173,11 @@ macro_rules! block {
                             if AHEAD {
                                 simd::fetch_from(b.wrapping_add(right.ahead));
                                 simd::fetch_from(b.wrapping_add(right.ahead + FETCHED / 2));
+                                // Up to four rows are often all that there are.
+                                if [$($row),*].len() <= 4 && $width == 4 {
+                                    simd::fetch_from(b.wrapping_add(right.ahead + FETCHED));
+                                    simd::fetch_from(b.wrapping_add(right.ahead + 3 * FETCHED / 2));
+                                }
                             }
                             step!(s, $width, $step, a, b, $($sums $at)*);
                             a = a.wrapping_add(left.step);

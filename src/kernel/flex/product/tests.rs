@@ -1,6 +1,6 @@
 //! Products against sums of products, in every way that operands lie in memory.
 
-use super::{Matrix, Packed, Put, product, product_on};
+use super::{Matrix, Packed, Put, product, product_on, product_stored};
 
 /// Every way to lie in memory, added and replaced, over sizes around those of panels, tasks and pieces.
 #[test]
@@ -126,5 +126,41 @@ fn a_row_is_the_same_beside_others() {
         };
         let each: Vec<f32> = whole.chunks(n).map(|row| row[0]).collect();
         assert_eq!(made(0..24, first), each);
+    }
+}
+
+/// Any number of rows, with a bias and without, like the product with the matrix as it was before; and a row is the same
+/// to the last bit beside others.
+#[test]
+fn an_operand_that_is_stored_in_panels_gives_the_same_product() {
+    for [k, n] in [[1, 16], [37, 48], [300, 160], [64, 1040]] {
+        let number = |i: usize| ((i * 7919) % 23) as f32 - 11.0;
+        let b: Vec<f32> = (0..k * n).map(number).collect();
+        let panels: Vec<f32> = (0..n / 16)
+            .flat_map(|panel| b.chunks(n).flat_map(move |row| &row[panel * 16..][..16]))
+            .copied()
+            .collect();
+        let bias: Vec<f32> = (0..n).map(|i| i as f32).collect();
+        for m in [0, 1, 2, 3, 5, 6, 7, 8, 11, 13, 16, 17, 40, 97, 230] {
+            let a: Vec<f32> = (0..m * k).map(number).collect();
+            let left = Matrix::rows(&a, [m, k]);
+            for row in [None, Some(&bias[..])] {
+                let [mut wanted, mut out] = [0.0, 1.0].map(|x| vec![x; m * n]);
+                match row {
+                    None => product(&mut wanted, left, Matrix::rows(&b, [k, n]), Put::REPLACE),
+                    Some(row) => product_on(&mut wanted, left, Matrix::rows(&b, [k, n]), row),
+                }
+                product_stored(&mut out, left, &panels, row);
+                assert!(out == wanted, "{m}x{k}x{n}");
+            }
+            let a: Vec<f32> = a.iter().map(|x| x / 7.0).collect();
+            let mut whole = vec![0.0; m * n];
+            product_stored(&mut whole, Matrix::rows(&a, [m, k]), &panels, None);
+            for (row, wanted) in a.chunks(k).zip(whole.chunks(n)) {
+                let mut out = vec![0.0; n];
+                product_stored(&mut out, Matrix::rows(row, [1, k]), &panels, None);
+                assert_eq!(out, wanted, "a row of {m}x{k}x{n}");
+            }
+        }
     }
 }

@@ -8,8 +8,9 @@
 use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
 
+use super::attention_one;
 use super::attention_rows::{SoftmaxRow, soft_cap};
-use super::buffer::{contiguous, dims, output, slice, tensor};
+use super::buffer::{Shared, contiguous, dims, output, slice, tensor};
 use super::dropout::Factors;
 use super::linear::Sum;
 use super::product::{Matrix, Packed, Put, product};
@@ -22,6 +23,9 @@ pub const TILE: usize = 64;
 
 /// Most keys of a chunk: scores of a tile fill 64 KiB.
 pub const CHUNK: usize = 256;
+
+/// Multiply-adds of the scores up to which one thread makes everything.
+pub const FEW: usize = 48 * 48 * 48;
 
 /// A `[B, H, S, D]` tensor with any strides but a dense last dimension.
 pub struct Heads {
@@ -114,7 +118,7 @@ impl Problem {
     }
 
     /// Number of keys that query `i` may see as far as causality goes.
-    fn seen(&self, i: usize) -> usize {
+    pub fn seen(&self, i: usize) -> usize {
         let keys = self.k.dims[2];
         if self.settings.causal {
             keys.min(self.settings.offset + i + 1)
@@ -153,28 +157,38 @@ impl Problem {
                 product(scores, q, k.transposed(), into);
             }
         }
-        let [n_q, n_k] = [self.q.dims[2], self.k.dims[2]];
         for (i, row) in scores.chunks_exact_mut(n).enumerate() {
-            let query = first + i;
-            if let Some(cap) = self.settings.softcap {
-                let slope = slope.as_deref_mut().map(|s| &mut s[i * n..(i + 1) * n]);
-                soft_cap(row, cap as f32, slope);
-            }
-            if let Some(bias) = &self.bias {
-                let b = if dims::<4>(bias)[0] == 1 { 0 } else { batch };
-                let at = ((b * self.q.dims[1] + head) * n_q + query) * n_k + from;
-                map_in_place(Sum, row, [&slice(bias)[at..at + n]]);
-            }
-            if let Some(blocked) = &self.blocked {
-                let b = if dims::<4>(blocked)[0] == 1 { 0 } else { batch };
-                let at = (b * n_q + query) * n_k + from;
-                let blocked = &blocked.bytes()[at..at + n];
-                let each = row.iter_mut().zip(blocked);
-                each.for_each(|(s, &b)| *s = if b != 0 { f32::NEG_INFINITY } else { *s });
-            }
-            let seen = self.seen(query).saturating_sub(from).min(n);
-            row[seen..].fill(f32::NEG_INFINITY);
+            let slope = slope.as_deref_mut().map(|s| &mut s[i * n..(i + 1) * n]);
+            self.bounded([batch, head, first + i], from, row, slope);
         }
+    }
+
+    /// The scores of one query against keys from `from` on: bounded, biased and masked.
+    pub fn bounded(
+        &self,
+        [batch, head, query]: [usize; 3],
+        from: usize,
+        row: &mut [f32],
+        slope: Option<&mut [f32]>,
+    ) {
+        let ([_, heads, n_q, _], n_k, n) = (self.q.dims, self.k.dims[2], row.len());
+        if let Some(cap) = self.settings.softcap {
+            soft_cap(row, cap as f32, slope);
+        }
+        if let Some(bias) = &self.bias {
+            let b = if dims::<4>(bias)[0] == 1 { 0 } else { batch };
+            let at = ((b * heads + head) * n_q + query) * n_k + from;
+            map_in_place(Sum, row, [&slice(bias)[at..at + n]]);
+        }
+        if let Some(blocked) = &self.blocked {
+            let b = if dims::<4>(blocked)[0] == 1 { 0 } else { batch };
+            let at = (b * n_q + query) * n_k + from;
+            let blocked = &blocked.bytes()[at..at + n];
+            let each = row.iter_mut().zip(blocked);
+            each.for_each(|(s, &b)| *s = if b != 0 { f32::NEG_INFINITY } else { *s });
+        }
+        let seen = self.seen(query).saturating_sub(from).min(n);
+        row[seen..].fill(f32::NEG_INFINITY);
     }
 
     /// The dropout factors of a place.
@@ -201,45 +215,37 @@ impl Problem {
     }
 }
 
-/// A tensor's memory that several pieces of work write disjoint rows of.
-pub struct Shared {
-    start: *mut f32,
-    len: usize,
-}
-
-// SAFETY: the pointer is only used through `row`, whose callers write disjoint rows.
-unsafe impl Send for Shared {}
-// SAFETY: as above.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    /// Borrows a buffer for the time of a parallel loop.
-    pub fn new(buffer: &mut [f32]) -> Self {
-        Self {
-            start: buffer.as_mut_ptr(),
-            len: buffer.len(),
-        }
-    }
-
-    /// `len` elements from `at`.
-    ///
-    /// # Safety
-    /// The buffer outlives the slice, and no other slice of these elements is alive.
-    #[allow(clippy::mut_from_ref)]
-    pub unsafe fn row(&self, at: usize, len: usize) -> &mut [f32] {
-        assert!(at + len <= self.len, "a row of a shared buffer");
-        // SAFETY: in bounds by the assertion; exclusive by the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(at), len) }
-    }
-}
-
 /// The result, and the log-sum-exp of every query, `[B, H, Q]`.
 pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
     let [batch, heads, n_q, d_head] = problem.q.dims;
-    let tiles = n_q.div_ceil(TILE);
     let mut out = output(batch * n_q * heads * d_head);
     let mut lse = output(batch * heads * n_q);
     let (shared, lse_shared) = (Shared::new(&mut out), Shared::new(&mut lse));
+    if n_q == 1 && !problem.drops() {
+        attention_one::forward(problem, &shared, &lse_shared);
+    } else {
+        in_tiles(problem, &shared, &lse_shared);
+    }
+    let out = tensor(out, [batch, n_q, heads, d_head]);
+    [
+        Flex::float_swap_dims(out, 1, 2),
+        tensor(lse, [batch, heads, n_q]),
+    ]
+}
+
+/// What a query's sum of weighted values is multiplied by, and its log-sum-exp, from its maximum and sum: with nothing to
+/// attend to zero, and probabilities of zero in the backward pass.
+pub fn settled((largest, total): (f32, f32)) -> (f32, f32) {
+    match total == 0.0 {
+        true => (0.0, f32::INFINITY),
+        false => (1.0 / total, largest + total.ln()),
+    }
+}
+
+/// [`forward`] for any number of queries.
+fn in_tiles(problem: &Problem, out: &Shared, lse: &Shared) {
+    let [batch, heads, n_q, d_head] = problem.q.dims;
+    let tiles = n_q.div_ceil(TILE);
     let keys = packed_keys(problem, tiles);
     let work = |piece: usize| {
         let (tile, head) = (piece % tiles, piece / tiles % heads);
@@ -248,41 +254,27 @@ pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
         let first = tile * TILE;
         let queries = [first, TILE.min(n_q - first)];
         let (sum, statistics) = forward_tile(problem, [row, head], keys, queries);
-        for (i, (values, (largest, total))) in sum.chunks_exact(d_head).zip(statistics).enumerate()
-        {
+        for (i, (values, state)) in sum.chunks_exact(d_head).zip(statistics).enumerate() {
             let query = first + i;
             let at = ((row * n_q + query) * heads + head) * d_head;
             // SAFETY: (row, head, query) belongs to this piece alone; both buffers outlive the loop.
             let (to, lse) = unsafe {
                 (
-                    shared.row(at, d_head),
-                    lse_shared.row((row * heads + head) * n_q + query, 1),
+                    out.row(at, d_head),
+                    lse.row((row * heads + head) * n_q + query, 1),
                 )
             };
-            // A query with nothing to attend to: zeros, and probabilities of zero in the backward pass.
-            let none = total == 0.0;
-            let inverse = if none { 0.0 } else { 1.0 / total };
-            to.iter_mut()
-                .zip(values)
-                .for_each(|(y, x)| *y = x * inverse);
-            lse[0] = if none {
-                f32::INFINITY
-            } else {
-                largest + total.ln()
-            };
+            let factor;
+            (factor, lse[0]) = settled(state);
+            to.iter_mut().zip(values).for_each(|(y, x)| *y = x * factor);
         }
     };
     let pieces = batch * heads * tiles;
-    if batch * heads * n_q * problem.k.dims[2] * d_head <= 48 * 48 * 48 {
+    if batch * heads * n_q * problem.k.dims[2] * d_head <= FEW {
         (0..pieces).for_each(work);
     } else {
         threads::for_each(0..pieces, work);
     }
-    let out = tensor(out, [batch, n_q, heads, d_head]);
-    [
-        Flex::float_swap_dims(out, 1, 2),
-        tensor(lse, [batch, heads, n_q]),
-    ]
 }
 
 /// The keys of every batch row and head, when more than one tile of queries reads them.

@@ -7,9 +7,9 @@
 use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
 
-use super::attention::{CHUNK, Heads, Place, Problem, Shared, TILE};
+use super::attention::{CHUNK, Heads, Place, Problem, TILE};
 use super::attention_rows::{GradientRow, dot, probabilities};
-use super::buffer::{output, slice, tensor};
+use super::buffer::{Shared, output, slice, tensor};
 use super::linear::Sum;
 use super::product::{Matrix, Packed, Put, product};
 use super::simd::{map_in_place, run};

@@ -55,6 +55,38 @@ pub fn output(len: usize) -> Vec<f32> {
     elements
 }
 
+/// A tensor's memory that several pieces of work write disjoint rows of.
+pub struct Shared {
+    start: *mut f32,
+    len: usize,
+}
+
+// SAFETY: the pointer is only used through `row`, whose callers write disjoint rows.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Borrows a buffer for the time of a parallel loop.
+    pub fn new(buffer: &mut [f32]) -> Self {
+        Self {
+            start: buffer.as_mut_ptr(),
+            len: buffer.len(),
+        }
+    }
+
+    /// `len` elements from `at`.
+    ///
+    /// # Safety
+    /// The buffer outlives the slice, and no other slice of these elements is alive.
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn row(&self, at: usize, len: usize) -> &mut [f32] {
+        assert!(at + len <= self.len, "a row of a shared buffer");
+        // SAFETY: in bounds by the assertion; exclusive by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(at), len) }
+    }
+}
+
 /// Calls `work(first, piece)` for consecutive pieces of `out`, on all threads when there is enough of it.
 pub fn in_pieces(out: &mut [f32], piece: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
     let alone = out.len() <= ALONE.max(piece);

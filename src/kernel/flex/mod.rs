@@ -5,6 +5,7 @@
 pub mod activation;
 pub mod attention;
 pub mod attention_backward;
+pub mod attention_one;
 pub mod attention_rows;
 pub mod buffer;
 pub mod convolution;

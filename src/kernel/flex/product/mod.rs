@@ -22,6 +22,7 @@ use tasks::COLUMNS;
 use crate::kernel::flex::threads;
 
 pub use packed::Packed;
+pub use registers::{step1, step4};
 pub use stored::product_stored;
 
 /// A matrix of float32 somewhere in a slice; strides in elements.

@@ -62,7 +62,7 @@ pub trait Block {
 
 /// Sums of one row: `sums + number·columns`.
 #[inline(always)]
-fn step4<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 4], c: [S::f32s; 4]) -> [S::f32s; 4] {
+pub fn step4<S: Simd>(s: S, x: S::f32s, b: [S::f32s; 4], c: [S::f32s; 4]) -> [S::f32s; 4] {
     [
         s.mul_add_e_f32s(x, b[0], c[0]),
         s.mul_add_e_f32s(x, b[1], c[1]),

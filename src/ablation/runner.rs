@@ -8,8 +8,10 @@ use crate::ablation::ledger::{Ledger, Standing, cells};
 use crate::error::{Error, Result};
 use crate::report::sweep::{EndState, Ending, SweepFolder};
 use crate::train::checkpoint;
+use crate::train::run_dir::{self, LOCK};
 use crate::train::signal::Stop;
 use std::collections::HashMap;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -37,6 +39,8 @@ pub enum Event<'a> {
     Killed(&'a str, &'a str),
     /// A cell was taken over by another process.
     Lost(&'a str),
+    /// An open cell cannot be begun: a process that shows no sign of life has locked this file.
+    Blocked(&'a str, &'a Path),
     /// Nothing is open, but others hold so many cells.
     Waiting(usize),
 }
@@ -45,6 +49,8 @@ pub enum Event<'a> {
 const PAUSE: Duration = Duration::from_millis(100);
 /// Between two looks at the ledger while others hold what is left.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long the lock of an open cell may be held before it is spoken of: a process that saves holds it for a moment.
+const SAVING: Duration = Duration::from_secs(5);
 /// Deaths of a cell's process without a new checkpoint between them after which it counts as failed.
 const DEATHS: u32 = 3;
 
@@ -56,6 +62,8 @@ struct Runner<'a> {
     working: Vec<Cell>,
     /// How often each cell's process was killed since its newest checkpoint, and that step.
     deaths: HashMap<String, (u32, Option<u64>)>,
+    /// Open cells whose runs are locked, since when, and whether that was said.
+    blocked: HashMap<String, (Instant, bool)>,
     beaten: Instant,
     looked: Option<Instant>,
 }
@@ -78,6 +86,7 @@ pub fn work(
         observe,
         working: Vec::new(),
         deaths: HashMap::new(),
+        blocked: HashMap::new(),
         beaten: Instant::now(),
         looked: None,
     };
@@ -112,6 +121,10 @@ impl Runner<'_> {
             }
             let ours = self.working.iter().any(|cell| cell.claim.cell == name);
             if ours || *standing != Standing::Open {
+                self.blocked.remove(&name);
+                continue;
+            }
+            if self.is_blocked(arm, seed, &name) {
                 continue;
             }
             match self.ledger.claim(&name)? {
@@ -128,7 +141,25 @@ impl Runner<'_> {
             (self.observe)(Event::Waiting(others));
         }
         self.looked = Some(Instant::now());
-        Ok(self.options.wait && others > 0)
+        let saving = self.blocked.values().any(|(_, said)| !said);
+        Ok(saving || self.options.wait && others + self.blocked.len() > 0)
+    }
+
+    /// Whether a cell's run is still locked, though nobody holds the cell. The lock may be that of a machine which died:
+    /// NFS keeps it for a while, NFSv3 until that machine is back. Claimed, the cell would keep a place from the others.
+    fn is_blocked(&mut self, arm: usize, seed: u64, name: &str) -> bool {
+        let run = self.sweep.run(&self.sweep.plan.arms[arm], seed);
+        if !run_dir::is_busy(&run) {
+            self.blocked.remove(name);
+            return false;
+        }
+        let now = (Instant::now(), false);
+        let (since, said) = self.blocked.entry(name.to_owned()).or_insert(now);
+        if !*said && since.elapsed() > SAVING {
+            *said = true;
+            (self.observe)(Event::Blocked(name, &run.join(LOCK)));
+        }
+        true
     }
 
     /// Starts the processes of cells that have none yet.

@@ -41,7 +41,8 @@ pub const CSV: &str = "metrics.csv";
 /// What the names of TensorBoard's files begin with.
 pub const EVENTS: &str = "events.out.tfevents.";
 const SCORES: &str = "scores.json";
-const LOCK: &str = "run.lock";
+/// Locked while a process trains in the folder.
+pub const LOCK: &str = "run.lock";
 /// What the error says when another process trains in a folder.
 pub const IN_USE: &str = "is in use";
 const STEPS: &str = "steps";

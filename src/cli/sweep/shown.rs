@@ -51,6 +51,11 @@ pub(super) fn follow(sweep: &SweepFolder, event: &Event) {
         }
         Event::Killed(cell, why) => format!("{cell}: its process was killed ({why})"),
         Event::Lost(cell) => format!("{cell}: taken over by another process"),
+        Event::Blocked(cell, lock) => format!(
+            "{cell}: waiting for whoever holds {}; a machine that died lets go of it over NFS after the server's lease, \
+             over NFSv3 when it is back: delete the file once it is surely dead",
+            lock.display()
+        ),
         Event::Waiting(n) => format!("waiting for {} of other processes", so_many(*n)),
     });
 }

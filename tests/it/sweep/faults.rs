@@ -1,6 +1,8 @@
 //! What is wrong with an `[ablation]`: where, what is allowed, and nothing written.
 
 use super::Place;
+use std::fs;
+use std::io::{BufRead, BufReader};
 
 /// The refusal of a sweep, its folder's name cut off.
 fn refusal(ablation: &str) -> String {
@@ -175,4 +177,50 @@ fn a_sweep_is_not_trained_as_a_run_nor_a_run_as_a_sweep() {
     let (status, told) = crate::binary::failure(&["sweep", &shown, "--run", &folder]);
     assert_eq!(status, 2);
     assert!(told.contains("holds something else than a sweep"), "{told}");
+}
+
+/// Over NFS a machine that died holds its locks for a while: the sweep says so, and begins the other cells meanwhile.
+#[test]
+fn a_lock_that_nobody_lets_go_of_holds_up_its_own_cell_alone() {
+    let place = Place::new();
+    let arms = "seeds = 1\n[ablation.axes]\n\"model.n_layers\" = [1, 2]\n";
+    let file = place.file("held", arms);
+    let path = place.path("held/cells/n_layers_1/seed-3/run.lock");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let lock = fs::File::create(&path).unwrap();
+    lock.lock().unwrap();
+    let mut sweep = place.sweep(&file, "held", &[]).spawn().unwrap();
+    let mut told = BufReader::new(sweep.stderr.take().unwrap()).lines();
+    let mut until = |wanted: &str| -> Vec<String> {
+        let mut lines = Vec::new();
+        for line in told.by_ref() {
+            lines.push(line.unwrap());
+            if lines.last().unwrap().contains(wanted) {
+                break;
+            }
+        }
+        lines
+    };
+    let before = until("waiting for whoever holds").join("\n");
+    let [theirs, spoken] = [
+        "n_layers_2.seed-3: begun",
+        "held/cells/n_layers_1/seed-3/run.lock",
+    ]
+    .map(|part| {
+        before
+            .find(part)
+            .unwrap_or_else(|| panic!("{part}: {before}"))
+    });
+    assert!(theirs < spoken, "{before}");
+    assert!(!before.contains("n_layers_1.seed-3: begun"), "{before}");
+    drop(lock);
+    let after = until("nothing ends it").join("\n");
+    assert!(after.contains("n_layers_1.seed-3: begun"), "{after}");
+    let output = sweep.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.starts_with("2 cells done, 0 diverged, 0 failed, 0 with"),
+        "{said}"
+    );
 }

@@ -66,7 +66,8 @@ pub fn forward(
     };
     let bias = bias.map(contiguous);
     let bias = bias.as_ref().map(slice);
-    let in_panels = right.shape[0] != left.shape[1];
+    // Any other shape that does not fit is refused by the product.
+    let in_panels = !transposed && right.shape[0] != left.shape[1] && right.shape[1] == PANEL;
     let d_out = match in_panels {
         true => right.shape[0] / left.shape[1] * PANEL,
         false => right.shape[1],

@@ -147,6 +147,7 @@ const MOST_LISTED: usize = 40;
 pub fn suggestion<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match nearest(word, allowed.clone()) {
         Some(near) => format!("; did you mean `{near}`?"),
+        None if allowed.clone().into_iter().next().is_none() => "; there is none".into(),
         None => {
             let mut all: Vec<String> = allowed.into_iter().map(|a| format!("`{a}`")).collect();
             let more = all.len().saturating_sub(MOST_LISTED);

@@ -15,6 +15,7 @@ pub mod digest;
 pub mod error;
 pub mod evaluate;
 pub mod experiment;
+pub mod files;
 pub mod generate;
 pub mod interop;
 pub mod kernel;

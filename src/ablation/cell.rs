@@ -146,7 +146,7 @@ impl Cell {
                     false => EndState::Failed,
                 };
                 let reason = reason(&self.log, self.log_from, code);
-                if reason.contains(run_dir::IN_USE) {
+                if reason.starts_with(&run_dir::in_use(&self.run)) {
                     // A process of before is not gone yet: the cell is somebody's, and goes on.
                     return Outcome::Stopped;
                 }
@@ -175,5 +175,56 @@ fn reason(log: &Path, from: u64, code: i32) -> String {
     match named.next() {
         Some(error) => error.trim().to_string(),
         None => format!("exit status {code}; {} has the rest", log.display()),
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+    use crate::ablation::ledger::Ledger;
+    use crate::train::run_dir::{Existing, RunDir};
+    use std::os::unix::process::ExitStatusExt;
+    use std::time::Duration;
+
+    /// What becomes of a cell whose process failed with this error.
+    fn failed(folder: &Path, run: &Path, error: &str) -> Outcome {
+        let log = folder.join("seed-1.log");
+        fs::write(&log, format!("step 1\nerror: {error}\n")).unwrap();
+        let mut ledger = Ledger::open(folder, Duration::from_secs(60)).unwrap();
+        let cell = Cell {
+            arm: 0,
+            seed: 1,
+            claim: ledger.claim("arm.seed-1").unwrap().unwrap(),
+            run: run.to_path_buf(),
+            log,
+            log_from: 0,
+            child: None,
+        };
+        let outcome = cell.outcome(ExitStatus::from_raw(1 << 8));
+        ledger.free(cell.claim).unwrap();
+        outcome
+    }
+
+    #[test]
+    fn only_the_lock_of_its_own_run_gives_a_cell_back() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = temp.path().join("a folder that is in use: mine");
+        let held = RunDir::create(&run, Existing::Refuse).unwrap();
+        let locked = RunDir::create(&run, Existing::Refuse).unwrap_err();
+        drop(held);
+        let given_back = failed(temp.path(), &run, &locked.to_string());
+        assert!(matches!(given_back, Outcome::Stopped), "{given_back:?}");
+        for error in [
+            format!("cannot read {}/data.tsv: it is gone", run.display()),
+            "device cuda:0 is in use: by another program".to_string(),
+            format!("{}-2 is in use: process 7 trains in it", run.display()),
+        ] {
+            let outcome = failed(temp.path(), &run, &error);
+            let Outcome::Ended(ending) = &outcome else {
+                panic!("{error}: {outcome:?}")
+            };
+            assert_eq!((ending.state, &ending.reason), (EndState::Failed, &error));
+        }
     }
 }

@@ -3,10 +3,9 @@
 use crate::ablation::ledger::{Ledger, Standing, cells};
 use crate::ablation::slurm::SCRIPT;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::report::sweep::{CELLS, LEDGER, PLAN, SweepFolder};
 use crate::train::run_dir;
-use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -38,11 +37,11 @@ pub fn clear(folder: &Path, experiment: &Path, lease: Duration) -> Result<()> {
     }
     unused(&SweepFolder::read(folder)?, lease)?;
     for part in [CELLS, LEDGER, REPORT] {
-        gone(fs::remove_dir_all(folder.join(part)), &folder.join(part))?;
+        files::delete_folder(&folder.join(part))?;
     }
     // The plan last: a clearing that is cut short can be begun again.
     for file in [SCRIPT, PLAN] {
-        gone(fs::remove_file(folder.join(file)), &folder.join(file))?;
+        files::delete(&folder.join(file))?;
     }
     Ok(())
 }
@@ -84,12 +83,5 @@ fn unused(sweep: &SweepFolder, lease: Duration) -> Result<()> {
             }
             _ => sleep(PAUSE),
         }
-    }
-}
-
-fn gone(removed: std::io::Result<()>, path: &Path) -> Result<()> {
-    match removed {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("delete", path)(e)),
-        _ => Ok(()),
     }
 }

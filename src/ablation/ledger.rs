@@ -12,8 +12,8 @@
 
 use crate::ablation::liveness::{Holder, Watch};
 use crate::error::{Error, Result};
+use crate::files::{self, Partial};
 use crate::report::sweep::{Ending, LEDGER, SweepFolder};
-use crate::rng::mix;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -220,11 +220,7 @@ impl Ledger {
     /// # Errors
     /// A file that cannot be deleted.
     pub fn reopen(&self, cell: &str) -> Result<()> {
-        let file = self.file_of_end(cell);
-        match fs::remove_file(&file) {
-            Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("delete", &file)(e)),
-            _ => Ok(()),
-        }
+        files::delete(&self.file_of_end(cell))
     }
 
     fn mark(&self, cell: &str, what: &str, attempt: u32, text: &str) -> Result<()> {
@@ -255,38 +251,22 @@ pub fn cells(sweep: &SweepFolder) -> Vec<(usize, u64, String)> {
         .collect()
 }
 
-/// A file that is written beside its place first; its name says whose it is.
-fn beside(path: &Path, text: &str) -> Result<PathBuf> {
-    // Process numbers repeat in containers and on other machines that share the folder.
-    let me = format!("{:?}", Holder::me());
-    let unique = me.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let own = path.with_file_name(format!("{name}.{unique:016x}.tmp"));
-    let made = OpenOptions::new().write(true).create_new(true).open(&own);
-    let written = made.and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    written.map_err(Error::io("write", &own))?;
-    Ok(own)
-}
-
 /// Replaces a file in one step.
 ///
 /// # Errors
 /// A file that cannot be written.
 pub fn put_whole(path: &Path, text: &str) -> Result<()> {
-    let own = beside(path, text)?;
-    fs::rename(&own, path).map_err(Error::io("write", path))
+    files::write(path, text.as_bytes())
 }
 
 /// Makes a file in one step, unless it is there. Returns whether this call made it.
 fn put_once(path: &Path, text: &str) -> Result<bool> {
-    let own = beside(path, text)?;
-    let linked = fs::hard_link(&own, path);
-    // Its name need not be gone for the claim to hold.
-    drop(fs::remove_file(&own));
-    match linked {
+    // Its own name goes with it in the end, and need not for the claim to hold.
+    let mut own = Partial::beside(path).map_err(Error::io("write", path))?;
+    own.write_all(text.as_bytes())
+        .and_then(|()| own.sync())
+        .map_err(Error::io("write", path))?;
+    match fs::hard_link(own.path(), path) {
         Ok(()) => Ok(true),
         // Over NFS a link that was made can be reported as there already: the answer was lost and asked again.
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {

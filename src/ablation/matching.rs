@@ -12,7 +12,7 @@ pub struct Cost {
     pub params: usize,
     /// FLOPs of training for each token or image.
     pub flops_per_item: f64,
-    /// Tokens or images of a step.
+    /// Tokens or images of a step, of pairs on both sides; where examples differ in length, the most there can be.
     pub items_per_step: f64,
     /// Milliseconds of a step, where they were measured.
     pub step_ms: Option<f64>,

@@ -60,7 +60,7 @@ pub fn run(args: ClassifyArgs) -> Result<()> {
     }
     for (number, text) in args.text.iter().enumerate() {
         let pair = args.pair.get(number).map(String::as_str);
-        let scores = sentence(&args, &opened, text, pair)?;
+        let scores = sentence(&args, &opened, text, pair).map_err(Error::before_running)?;
         show(&args, &opened, text, scores)?;
     }
     Ok(())
@@ -99,6 +99,17 @@ fn sentence(
         return Err(wrong(args, opened, "texts"));
     };
     let item = opened.experiment.data.read_text(text, pair, tokenizer)?;
+    let mut tokens = tokenizer.encode(text)?.len();
+    if let Some(pair) = pair {
+        tokens += tokenizer.encode(pair)?.len();
+    }
+    let marks = tokenizer.frame().map_or(0, |f| f.len(pair.is_some()));
+    if tokens + marks > item.inputs.len() {
+        output::note(format!(
+            "{tokens} tokens are more than the {} that the model was trained on: cut short",
+            item.inputs.len() - marks
+        ));
+    }
     let texts = TextBatch {
         cols: item.inputs.len(),
         inputs: item.inputs,

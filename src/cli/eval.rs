@@ -8,6 +8,7 @@ use crate::experiment::measure::measured;
 use crate::experiment::used::{self, Opened, Which};
 use crate::generate::Translator;
 use crate::generate::beam::BeamConfig;
+use crate::generate::decode::check_width;
 use crate::report::terminal::number;
 use crate::train::evaluation::{Scores, Split, evaluate};
 use clap::{Args, ValueEnum};
@@ -22,7 +23,7 @@ pub struct EvalArgs {
     /// Which part of the data.
     #[arg(long, value_enum, default_value = "valid")]
     split: SplitName,
-    /// The checkpoint to use: best, latest, or a step.
+    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
     checkpoint: Which,
     /// Where to compute; the run's device when absent.
@@ -52,8 +53,9 @@ enum SplitName {
 /// Runs `formwork eval`.
 ///
 /// # Errors
-/// A run that cannot be opened, data that is missing, a split that the experiment has not.
+/// Flags out of range, a run that cannot be opened, data that is missing, a split that the experiment has not.
 pub fn run(args: EvalArgs) -> Result<()> {
+    check_width("--beam", args.beam)?;
     let device = args.device.as_deref();
     let opened = match args.context {
         Some(context) => used::open_at(&args.run, args.checkpoint, device, context as usize)?,
@@ -124,9 +126,6 @@ fn written(args: &EvalArgs, opened: &Opened, texts: &Texts) -> Result<BTreeMap<S
         n_best: 1,
         ..config.search.clone()
     };
-    if search.beam == 0 {
-        return Err(Error::usage("--beam 0 follows nothing; 1 is greedy search"));
-    }
     measured(&translator, texts, usize::MAX, &search, &config.metrics)
 }
 

@@ -49,7 +49,7 @@ pub fn run(args: FillArgs) -> Result<()> {
         return Err(Error::usage("--top 0 shows nothing; give at least 1"));
     }
     let opened = used::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    let found = candidates(&args, &opened)?;
+    let found = candidates(&args, &opened).map_err(Error::before_running)?;
     if args.json {
         let masks: Vec<serde_json::Value> = found
             .iter()

@@ -3,6 +3,7 @@
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::used::{self, Which};
+use crate::generate::decode::MOST;
 use crate::generate::{Generator, Sampling, Stops, TextStream};
 use crate::nn::linear::stored_for_decoding;
 use crate::tokenizer::Tokenizer;
@@ -47,7 +48,7 @@ pub struct GenerateArgs {
     /// Seed of the draws.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// The checkpoint to use: best, latest, or a step.
+    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
     checkpoint: Which,
     /// Where to compute; the run's device when absent.
@@ -77,7 +78,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         )));
     };
     let prompt = args.prompt.replace("\\n", "\n");
-    let tokens = tokenizer.encode(&prompt)?;
+    let tokens = tokenizer.encode(&prompt).map_err(Error::before_running)?;
     let began = Instant::now();
     let prompts = vec![tokens.as_slice(); args.samples];
     let mut generator = Generator::new(decoder, opened.shape.context, &prompts)?;
@@ -185,6 +186,12 @@ fn sampling(args: &GenerateArgs) -> Result<Sampling> {
     }
     if args.samples == 0 {
         return wrong("--samples 0 generates nothing; give at least 1".into());
+    }
+    if args.samples > MOST {
+        return wrong(format!(
+            "--samples {} is more than {MOST}, the most that are made side by side; make others with another --seed",
+            args.samples
+        ));
     }
     if args.top_k == Some(0) {
         return wrong("--top-k 0 leaves no token; give at least 1".into());

@@ -87,7 +87,7 @@ pub fn main() -> ExitCode {
             });
         }
     };
-    match run(arguments.command) {
+    match environment().and_then(|()| run(arguments.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if output::reader_left(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -95,6 +95,28 @@ pub fn main() -> ExitCode {
             ExitCode::from(error.exit_status())
         }
     }
+}
+
+/// An error when a variable asks for what there is not.
+#[cfg(feature = "flex")]
+fn environment() -> Result<(), Error> {
+    use crate::kernel::flex::simd::{SWITCH, SWITCHES};
+    let Some(given) = std::env::var_os(SWITCH).filter(|value| !value.is_empty()) else {
+        return Ok(());
+    };
+    let given = given.to_string_lossy();
+    if SWITCHES.contains(&given.as_ref()) {
+        return Ok(());
+    }
+    let hint = crate::error::suggestion(&given, SWITCHES.iter().copied());
+    Err(Error::usage(format!(
+        "the variable {SWITCH} knows no `{given}`{hint}"
+    )))
+}
+
+#[cfg(not(feature = "flex"))]
+fn environment() -> Result<(), Error> {
+    Ok(())
 }
 
 fn run(command: Command) -> Result<(), Error> {

@@ -26,21 +26,6 @@ pub fn part(text: impl AsRef<str>) -> Result<()> {
     result(text.as_ref(), "")
 }
 
-/// A result as a file, whole or not at all.
-///
-/// # Errors
-/// The disk's.
-pub fn file(path: &Path, content: &[u8]) -> Result<()> {
-    let part = path.with_extension(format!("{}.tmp", std::process::id()));
-    std::fs::write(&part, content)
-        .and_then(|()| std::fs::rename(&part, path))
-        .map_err(|e| {
-            // Nothing half-written stays; the first error is the one to hear of.
-            let _ = std::fs::remove_file(&part);
-            Error::io("write", path)(e)
-        })
-}
-
 /// A line for the person, on standard error.
 pub fn note(text: impl AsRef<str>) {
     said(text.as_ref(), "\n");

@@ -7,6 +7,7 @@ use clap::Args;
 use super::compare::{Wanted, headline};
 use super::output;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::report::figure::Look;
 use crate::report::find::{locate, locate_sweep};
 use crate::report::paper;
@@ -52,7 +53,7 @@ pub fn run(args: ReportArgs) -> Result<()> {
     output::line(headline(&comparison))?;
     for document in &documents {
         let path = out.join(&document.name);
-        output::file(&path, &document.bytes)?;
+        files::write_result(&path, &document.bytes)?;
         output::line(path.display().to_string())?;
     }
     for note in &comparison.notes {

@@ -184,7 +184,7 @@ fn summary(folder: &std::path::Path, outcome: &Outcome) -> Result<()> {
     let run = folder.display();
     let ended = match outcome.stopped {
         Stopped::Done => "done",
-        Stopped::Early => "stopped early: the validation loss no longer improves",
+        Stopped::Early => "stopped early: evaluations no longer improve",
         Stopped::Interrupted => return Err(Error::run("the run was interrupted")),
     };
     output::line(format!(

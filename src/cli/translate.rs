@@ -3,11 +3,13 @@
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::used::{self, Which};
+use crate::files;
 use crate::generate::beam::BeamConfig;
+use crate::generate::decode::check_width;
 use crate::generate::{Translator, Written};
 use clap::Args;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -44,6 +46,8 @@ const AT_A_TIME: usize = 1024;
 /// # Errors
 /// Flags out of range, a run that writes no texts for texts, files that cannot be read or written.
 pub fn run(args: TranslateArgs) -> Result<()> {
+    check_width("--beam", args.beam)?;
+    check_width("--n-best", args.n_best)?;
     let opened = used::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let config = &opened.experiment.decode;
     let search = search(&args, &config.search)?;
@@ -69,16 +73,16 @@ pub fn run(args: TranslateArgs) -> Result<()> {
         if some.is_empty() {
             break;
         }
-        count += some.len();
         let sources: Vec<&str> = some.iter().map(String::as_str).collect();
-        let text = shown(&translator.write(&sources, &search)?, n_best);
+        let text = shown(&translator.write_after(count, &sources, &search)?, n_best);
+        count += some.len();
         match &args.output {
             Some(_) => whole.push_str(&text),
             None => output::part(text)?,
         }
     }
     if let Some(path) = &args.output {
-        output::file(path, whole.as_bytes())?;
+        files::write_result(path, whole.as_bytes())?;
     }
     if translator.cut() > 0 {
         output::note(format!(
@@ -99,9 +103,6 @@ fn search(args: &TranslateArgs, config: &BeamConfig) -> Result<BeamConfig> {
         n_best,
         ..config.clone()
     };
-    if args.beam == Some(0) || args.n_best == Some(0) {
-        return Err(Error::usage("--beam and --n-best count from 1"));
-    }
     match search.faults("decode.search").into_iter().next() {
         Some(fault) => Err(Error::usage(fault)),
         None => Ok(search),
@@ -119,10 +120,16 @@ fn lines(path: Option<&Path>) -> Result<Lines> {
         }
         None => (Box::new(std::io::stdin()), "standard input".into()),
     };
-    let lines = BufReader::new(stream).lines();
-    Ok(Box::new(
-        lines.map(move |line| line.map_err(Error::io("read", &name))),
-    ))
+    let lines = BufReader::new(stream).lines().zip(1u64..);
+    Ok(Box::new(lines.map(move |(line, number)| {
+        line.map_err(|error| match error.kind() {
+            ErrorKind::InvalidData => Error::usage(format!(
+                "{}:{number}: the line is not UTF-8; convert it",
+                name.display()
+            )),
+            _ => Error::io("read", &name)(error),
+        })
+    })))
 }
 
 /// One line a text; with a score before it when several are asked for.
@@ -135,6 +142,8 @@ fn shown(written: &[Vec<Written>], n_best: Option<usize>) -> String {
                 text.push_str(&one_line(first));
                 text.push('\n');
             }
+            // As many lines as of any other source, so that lines can be counted.
+            Some(n) if best.is_empty() => text.push_str(&"0.0000\t\n".repeat(n)),
             Some(_) => {
                 for w in best {
                     // Writing to a string does not fail.

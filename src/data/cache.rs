@@ -4,19 +4,17 @@
 //! document starts`, little-endian. A file is written aside and renamed into place, and believed
 //! only when its length and checksum are right; otherwise it is made again.
 
-use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::io::{BufWriter, IntoInnerError, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memmap2::Mmap;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+use crate::files::Partial;
 
 const MAGIC: &[u8; 8] = b"FWTOKEN1";
 const HEADER: usize = 72;
-/// Two threads may write the same cache at once.
-static PARTS: AtomicUsize = AtomicUsize::new(0);
 
 /// An open cache.
 pub struct Tokens {
@@ -147,11 +145,10 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Writes a cache, part by part.
+/// Writes a cache, part by part. Several may write the same one at once.
 pub struct Writer {
     path: PathBuf,
-    part: PathBuf,
-    file: BufWriter<std::fs::File>,
+    file: BufWriter<Partial>,
     hash: Sha256,
     wide: bool,
     len: u64,
@@ -168,14 +165,11 @@ impl Writer {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(unwritable(folder))?;
         }
-        let number = PARTS.fetch_add(1, Ordering::Relaxed);
-        let part = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
-        let file = std::fs::File::create(&part).map_err(unwritable(&part))?;
-        let mut file = BufWriter::with_capacity(1 << 20, file);
-        file.write_all(&[0; HEADER]).map_err(unwritable(&part))?;
+        let part = Partial::beside(path).map_err(unwritable(path))?;
+        let mut file = BufWriter::with_capacity(1 << 20, part);
+        file.write_all(&[0; HEADER]).map_err(unwritable(path))?;
         Ok(Self {
             path: path.to_path_buf(),
-            part,
             file,
             hash: Sha256::new(),
             wide: vocab_size > 1 << 16,
@@ -205,7 +199,7 @@ impl Writer {
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
         self.hash.update(bytes);
-        self.file.write_all(bytes).map_err(unwritable(&self.part))
+        self.file.write_all(bytes).map_err(unwritable(&self.path))
     }
 
     /// Completes the file and puts it into place.
@@ -222,22 +216,12 @@ impl Writer {
             header.extend_from_slice(&number.to_le_bytes());
         }
         header.extend_from_slice(&self.hash.clone().finalize());
-        let write = |file: &mut BufWriter<std::fs::File>| {
-            file.seek(SeekFrom::Start(0))?;
-            file.write_all(&header)?;
-            file.flush()?;
-            file.get_ref().sync_all()
-        };
-        write(&mut self.file)
-            .and_then(|()| std::fs::rename(&self.part, &self.path))
-            .map_err(unwritable(&self.path))
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // After `finish` there is none; after an error nothing half-written stays.
-        let _ = std::fs::remove_file(&self.part);
+        let Self { path, mut file, .. } = self;
+        file.seek(SeekFrom::Start(0))
+            .and_then(|_| file.write_all(&header))
+            .and_then(|()| file.into_inner().map_err(IntoInnerError::into_error))
+            .and_then(Partial::place)
+            .map_err(unwritable(&path))
     }
 }
 

@@ -109,19 +109,35 @@ fn file_digest(path: &Path) -> Result<[u8; 32]> {
         .map_err(Error::io("read", path))
 }
 
+/// A gzip is unpacked to so many times its size at most. Text packs 3 to 5 times, tables and logs that repeat themselves
+/// a few tens of times; zeros 1000 times, so that ten megabytes of them fill a memory.
+const MOST_UNPACKED: u64 = 100;
+/// Unpacked bytes that any gzip may have.
+const ALWAYS_UNPACKED: u64 = 64 << 20;
+
 /// The content of a file, unpacked when it is gzipped.
 ///
 /// # Errors
-/// Unreadable, or a gzip that is cut short or damaged.
+/// Unreadable, or a gzip that is cut short, damaged, or packed more tightly than data is.
 pub fn content(path: &Path) -> Result<Vec<u8>> {
     let raw = std::fs::read(path).map_err(Error::io("read", path))?;
     if !raw.starts_with(&[0x1F, 0x8B]) {
         return Ok(raw);
     }
-    let mut plain = Vec::with_capacity(raw.len() * 4);
+    let size = raw.len() as u64;
+    let most = size.saturating_mul(MOST_UNPACKED).max(ALWAYS_UNPACKED);
+    let mut plain = Vec::with_capacity(raw.len().saturating_mul(4));
     flate2::read::MultiGzDecoder::new(raw.as_slice())
+        .take(most.saturating_add(1))
         .read_to_end(&mut plain)
         .map_err(|e| Error::run(format!("{} is a damaged gzip file: {e}", path.display())))?;
+    if plain.len() as u64 > most {
+        return Err(Error::run(format!(
+            "{} has {size} bytes and unpacks to more than {most}, tighter than data packs; unpack it with gunzip to have \
+             it read all the same",
+            path.display()
+        )));
+    }
     Ok(plain)
 }
 

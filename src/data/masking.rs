@@ -123,15 +123,16 @@ impl MaskingConfig {
         );
         let (mean, longest) = self.span();
         if self.unit == Unit::Span {
+            let known = (1..=MOST_WORDS).contains(&longest);
+            fault(
+                !known,
+                format!("longest_span = {longest} is not between 1 and {MOST_WORDS}"),
+            );
             let most = (longest as f64 + 1.0) / 2.0;
             fault(
-                longest == 0
-                    || longest > MOST_WORDS
-                    || !(mean > 1.0 || longest == 1)
-                    || mean > most.max(1.0),
+                known && (!(mean > 1.0 || longest == 1) || mean > most.max(1.0)),
                 format!(
-                    "mean_span = {mean} must be above 1 and at most {most}, half of 1 + longest_span, which is at most \
-                     {MOST_WORDS}"
+                    "mean_span = {mean} must be above 1 and at most {most}, half of 1 + longest_span"
                 ),
             );
         } else {

@@ -88,22 +88,29 @@ impl Order {
             epoch += 1;
             batches = self.batches(source, budget, epoch);
         }
+        let draw = |sample: u64| match source.drawn() {
+            true => sample,
+            false => epoch * len + sample,
+        };
         let taken = batches[(step - first) as usize]
             .iter()
-            .map(|sample| Taken {
-                sample: *sample,
-                draw: epoch * len + sample,
+            .map(|&sample| Taken {
+                sample,
+                draw: draw(sample),
             })
             .collect();
         self.epoch = Some((epoch, first, batches));
         taken
     }
 
-    /// The batches of an epoch, one at least.
+    /// The batches of an epoch, one at least. Of a source that draws, each epoch has examples of its own.
     fn batches(&self, source: &dyn Source, budget: usize, epoch: u64) -> Vec<Vec<u64>> {
         let len = source.len() as u64;
         let order = Permutation::new(self.seed, epoch, len);
-        let examples = (0..len).map(|i| order.at(i));
+        let examples = (0..len).map(|i| match source.drawn() {
+            true => epoch * len + i,
+            false => order.at(i),
+        });
         let mut batches = Vec::new();
         let (mut pool, mut tokens) = (Vec::new(), 0);
         for sample in examples {
@@ -151,6 +158,27 @@ mod tests {
     use crate::error::Result;
 
     struct Lengths(Vec<usize>);
+
+    /// Draws without end; a pass is of 50.
+    struct Drawn;
+
+    impl Source for Drawn {
+        fn len(&self) -> usize {
+            50
+        }
+
+        fn get(&self, _sample: u64, _draw: u64) -> Result<Item> {
+            Ok(Item::Text(TextItem::default()))
+        }
+
+        fn size(&self, sample: u64) -> usize {
+            1 + (sample % 13) as usize
+        }
+
+        fn drawn(&self) -> bool {
+            true
+        }
+    }
 
     impl Source for Lengths {
         fn len(&self) -> usize {
@@ -201,6 +229,18 @@ mod tests {
             first,
             Order::new(8, BatchSize::Tokens(200)).step(&source, 0)
         );
+    }
+
+    #[test]
+    fn no_example_of_a_source_that_draws_comes_twice() {
+        let mut order = Order::new(3, BatchSize::Tokens(40));
+        let taken: Vec<Taken> = (0..100).flat_map(|step| order.step(&Drawn, step)).collect();
+        let mut samples: Vec<u64> = taken.iter().map(|t| t.sample).collect();
+        assert!(samples.len() > 3 * Drawn.len());
+        samples.sort_unstable();
+        samples.dedup();
+        assert_eq!(samples.len(), taken.len());
+        assert!(taken.iter().all(|t| t.draw == t.sample));
     }
 
     #[test]

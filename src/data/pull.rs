@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::manifest::{FileEntry, Manifest};
 use super::places::either;
 use crate::error::{Error, Result};
+use crate::files;
 
 /// What became of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +84,9 @@ fn pull_file(
                 )));
             };
             let bytes = file.verified(&source)?;
-            std::fs::write(&part, bytes).map_err(Error::io("write", &part))?;
+            files::write(&target, &bytes)?;
+            // What a download left that was cut off.
+            files::delete(&part)?;
         }
         (None, Some(url)) => {
             download(url, file, &part, report)?;
@@ -93,10 +96,10 @@ fn pull_file(
                     "{url}: {wrong}; the download was removed"
                 )));
             }
+            files::place(&part, &target)?;
         }
         (None, None) => return Ok(Outcome::NotOffered(file.made.clone().unwrap_or_default())),
     }
-    std::fs::rename(&part, &target).map_err(Error::io("write", &target))?;
     Ok(Outcome::Fetched)
 }
 

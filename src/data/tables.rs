@@ -126,8 +126,12 @@ fn separated(text: &str, format: Format, layout: &Layout, path: &Path) -> Result
         Format::Csv => Quoting::Csv,
         Format::Tsv | Format::Jsonl => Quoting::None,
     });
+    let delimiter = if format == Format::Csv { b',' } else { b'\t' };
+    if quoting == Quoting::Csv {
+        whole_quotes(text.as_bytes(), delimiter).map_err(|(line, why)| at(path, line, why))?;
+    }
     let mut reader = csv::ReaderBuilder::new()
-        .delimiter(if format == Format::Csv { b',' } else { b'\t' })
+        .delimiter(delimiter)
         .quoting(quoting == Quoting::Csv)
         .has_headers(layout.header)
         .flexible(true)
@@ -141,10 +145,25 @@ fn separated(text: &str, format: Format, layout: &Layout, path: &Path) -> Result
     };
     let number = |column: &Column| match column {
         Column::Number(number) => Ok(number.saturating_sub(1)),
-        Column::Name(name) => names.iter().position(|n| n == name).ok_or_else(|| {
-            let hint = suggestion(name, names.iter().map(String::as_str));
-            at(path, 1, &format!("no column `{name}`{hint}"))
-        }),
+        Column::Name(name) => {
+            let mut found = (0..names.len()).filter(|&i| names[i] == *name);
+            let first = found.next().ok_or_else(|| {
+                let hint = suggestion(name, names.iter().map(String::as_str));
+                at(path, 1, &format!("no column `{name}`{hint}"))
+            })?;
+            match found.next() {
+                None => Ok(first),
+                Some(second) => Err(at(
+                    path,
+                    1,
+                    &format!(
+                        "columns {} and {} are both named `{name}`; give the number of one",
+                        first + 1,
+                        second + 1
+                    ),
+                )),
+            }
+        }
     };
     let text = number(&layout.text)?;
     let pair = layout.pair.as_ref().map(number).transpose()?;
@@ -171,6 +190,45 @@ fn separated(text: &str, format: Format, layout: &Layout, path: &Path) -> Result
         });
     }
     Ok(rows)
+}
+
+/// An error, with its line, where a quote opens a column and does not close it before the next delimiter or line: what
+/// follows would be read as part of that column (RFC 4180, section 2).
+fn whole_quotes(text: &[u8], delimiter: u8) -> std::result::Result<(), (u64, &'static str)> {
+    let (mut line, mut at, mut begins) = (1, 0, true);
+    while at < text.len() {
+        let byte = text[at];
+        at += 1;
+        line += u64::from(byte == b'\n');
+        if byte != b'"' || !begins {
+            begins = byte == delimiter || byte == b'\n' || byte == b'\r';
+            continue;
+        }
+        let opened = line;
+        loop {
+            match text.get(at) {
+                None => return Err((opened, "a quote is opened and never closed")),
+                Some(b'"') if text.get(at + 1) == Some(&b'"') => at += 2,
+                Some(b'"') => break,
+                Some(byte) => {
+                    line += u64::from(*byte == b'\n');
+                    at += 1;
+                }
+            }
+        }
+        at += 1;
+        match text.get(at) {
+            Some(next) if *next != delimiter && *next != b'\n' && *next != b'\r' => {
+                return Err((
+                    opened,
+                    "a column begins with a quote that closes before the column ends; double the quotes inside it, or \
+                     set quoting = \"none\" where they are text",
+                ));
+            }
+            _ => begins = false,
+        }
+    }
+    Ok(())
 }
 
 fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
@@ -240,5 +298,30 @@ impl<'de> Deserialize<'de> for Column {
             }
         }
         deserializer.deserialize_any(NumberOrName)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_quotes;
+
+    #[test]
+    fn quotes_that_would_swallow_rows_are_found() {
+        let line = |text: &str| {
+            whole_quotes(text.as_bytes(), b',')
+                .err()
+                .map(|(line, _)| line)
+        };
+        for whole in [
+            "a,b\n1,2\n",
+            "a,\"b\"\n\"c\",d",
+            "\"two\nlines, a comma and \"\"quotes\"\"\",x\r\n",
+            "it's,6\" tall\n\"\",\"\"",
+        ] {
+            assert_eq!(line(whole), None, "{whole}");
+        }
+        assert_eq!(line("pos,good\nneg,\"bad film\npos,great\n"), Some(2));
+        assert_eq!(line("x,y\npos,\"a\nneg,\"b\"\n"), Some(2));
+        assert_eq!(line("\"a\nb\",c\n\"d"), Some(3));
     }
 }

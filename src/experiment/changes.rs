@@ -14,7 +14,12 @@ const FIXED: &[&str] = &[
     "tokenizer.",
     "data.",
     "task.",
+    "init.from",
+    "init.checkpoint",
+    "init.new",
+    "init.skip",
     "train.batch_size",
+    "train.batch_tokens",
     "train.dtype",
     "optimizer.kind",
 ];

@@ -33,13 +33,18 @@ pub fn plan(experiment: &Experiment, shape: &Shape) -> Result<Plan> {
     plan::plan(&question, &Device::default())
 }
 
-/// Tokens or images of an optimizer step; where examples differ in length, when all are as long as they may be.
+/// Tokens or images of an optimizer step, as the journal counts them: of pairs, both sides. Where examples differ in
+/// length it is the most that a step can have: all are as long as they may be, and so is the shorter side of a pair,
+/// which `batch_tokens` does not count.
 pub fn items_per_step(experiment: &Experiment, shape: &Shape) -> f64 {
     let config = &experiment.train;
+    let sides = plan::sides(Some(&experiment.task)) as f64;
     match (config.batch_tokens, experiment.model.item()) {
-        (Some(tokens), _) => tokens as f64,
+        (Some(tokens), _) => sides * tokens as f64,
         (None, ItemOf::Image) => config.batch_size as f64,
-        (None, ItemOf::Token | ItemOf::Pair) => (config.batch_size * shape.context.max(1)) as f64,
+        (None, ItemOf::Token | ItemOf::Pair) => {
+            sides * config.batch_size as f64 * shape.context.max(1) as f64
+        }
     }
 }
 

@@ -92,12 +92,11 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
         ));
     }
     let data = build::data_to_train_on(experiment, &places)?;
-    start::same_vocabulary(experiment, &places, &data.tokenizers)?;
     require_prompt(experiment, &data.tokenizers)?;
     let stop = Stop::on_signals()?;
     let model = build::objective(experiment, &data.shape, &device)?;
     let optimizer = build::optimizer(experiment, &model)?;
-    let (model, taken) = start::weights(experiment, &places, &data.shape, model)?;
+    let (model, taken) = start::weights(experiment, &places, &data, model)?;
     let run = RunDir::create(folder, existing)?;
     files::keep(&run, experiment, &places)?;
     describe(&run, loaded, &data)?;
@@ -209,19 +208,18 @@ fn go_on(
     let device = build::device(experiment, true)?;
     let model = build::objective(experiment, &data.shape, &device)?;
     let optimizer = build::optimizer(experiment, &model)?;
+    let model = match &search.found {
+        Some(_) => model,
+        None if search.refused.is_empty() => {
+            let (model, _) = start::weights(experiment, places, &data, model)?;
+            parameters::materialised(model)
+        }
+        None => return Err(none_left(folder)),
+    };
     let mut job = build::job(experiment, &data, &model, optimizer, run, stop);
     let model = match search.found {
         Some(found) => restored(&found, model, &mut job)?,
-        None if search.refused.is_empty() => parameters::materialised(model),
-        None => {
-            // The author's file may extend another one, which the run folder does not hold.
-            return Err(Error::run(format!(
-                "{} has no whole checkpoint left; start over with: formwork train {} --fresh --run {}",
-                folder.display(),
-                folder.join(run_dir::RESOLVED).display(),
-                folder.display()
-            )));
-        }
+        None => model,
     };
     if changed {
         let resolved = resolved_toml(&asked);
@@ -230,10 +228,26 @@ fn go_on(
     launch(experiment, &data, model, job, options)
 }
 
+/// All checkpoints of the run are damaged. The author's file may extend another one, which the folder does not hold.
+fn none_left(folder: &Path) -> Error {
+    Error::run(format!(
+        "{} has no whole checkpoint left; start over with: formwork train {} --fresh --run {}",
+        folder.display(),
+        folder.join(run_dir::RESOLVED).display(),
+        folder.display()
+    ))
+}
+
 /// Weights, moments, average and bookkeeping of a checkpoint.
 fn restored(found: &Checkpoint, model: Objective, job: &mut Job<Objective>) -> Result<Objective> {
     let model = found.load_model(model)?;
     job.optimizer = found.load_optimizer(job.optimizer.clone(), &model)?;
+    if let (Some(decay), false) = (job.config.ema, found.has_ema()) {
+        return Err(Error::usage(format!(
+            "train.ema = {decay:?} cannot be switched on when a run goes on: {} holds no averaged weights; leave it out",
+            found.folder().display()
+        )));
+    }
     if let Some(decay) = job.config.ema {
         job.ema = Some(found.load_ema(decay, &model)?);
     }
@@ -257,13 +271,11 @@ fn launch(
 ) -> Result<Outcome> {
     let folder = job.run.root().to_path_buf();
     let (view, notice) = (options.view, options.notice);
-    let samples = match &experiment.train.sample {
-        Some(_) => Some(Journal::open(
-            job.run.path(run_dir::SAMPLES),
-            job.state.samples_bytes,
-        )?),
-        None => None,
-    };
+    // A file of samples from before they were switched off keeps its length in every checkpoint.
+    let path = job.run.path(run_dir::SAMPLES);
+    let samples = (experiment.train.sample.is_some() || path.exists())
+        .then(|| Journal::open(path, job.state.samples_bytes))
+        .transpose()?;
     let observer = Follower {
         options,
         experiment: experiment.clone(),

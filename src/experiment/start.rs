@@ -2,14 +2,19 @@
 
 use super::used::{self, Which};
 use super::{Experiment, build};
-use crate::data::{Places, Shape, Tokenizers};
+use crate::data::{Data, Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
-use crate::train::run_dir;
 use crate::train::start::Transferred;
+use crate::train::{parameters, run_dir};
 use burn::tensor::TensorData;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// The paths of what is made of tokens: a row or a column for each.
+const TABLE: &str = "model.embedding.";
+const SOURCE_TABLE: &str = "model.source_embedding.";
+const HEAD: &str = "model.head.";
 
 /// The folder of the run that `[init]` names.
 ///
@@ -39,39 +44,61 @@ pub fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers
     }
 }
 
-/// An error when the vocabulary is not the other run's, though rows of its tables are to be taken.
-///
-/// # Errors
-/// Another vocabulary, and embeddings that do not begin anew.
-pub fn same_vocabulary(experiment: &Experiment, places: &Places, own: &Tokenizers) -> Result<()> {
-    let Some(folder) = folder(experiment, places)? else {
-        return Ok(());
-    };
-    let theirs = used::tokenizers(&folder)?;
+/// An error when rows of tables are to be taken that belong to other tokens: the vocabulary is not the other run's.
+fn same_vocabulary(
+    experiment: &Experiment,
+    folder: &Path,
+    own: &Tokenizers,
+    model: &Objective,
+) -> Result<()> {
+    let theirs = used::tokenizers(folder)?;
     let print = |t: &Option<Tokenizer>| t.as_ref().map(Tokenizer::fingerprint);
-    let differ = print(&theirs.text) != print(&own.text) && theirs.text.is_some();
-    if differ && !experiment.init.new.iter().any(|p| p.contains("embedding")) {
-        return Err(Error::usage(
-            "[init] the other run has another vocabulary, so that its embeddings belong to other tokens; leave \
-             [tokenizer] out to take that of the run, or let the embeddings begin anew: new = [\"embedding\"]",
-        ));
+    let [reads, writes] = [
+        (print(&theirs.text), print(&own.text)),
+        (
+            theirs.of_targets().map(Tokenizer::fingerprint),
+            own.of_targets().map(Tokenizer::fingerprint),
+        ),
+    ]
+    .map(|(theirs, own)| theirs.is_some() && theirs != own);
+    let all = parameters::with_state(model);
+    let two = all.iter().any(|p| p.path.starts_with(SOURCE_TABLE));
+    let words = matches!(model, Objective::MaskedLm(_));
+    let foreign = all.iter().map(|p| p.path.as_str()).filter(|path| {
+        let of_source = path.starts_with(SOURCE_TABLE) || !two && path.starts_with(TABLE);
+        let of_target = path.starts_with(TABLE)
+            || path.starts_with(HEAD)
+            || words && (*path == "head.bias" || path.starts_with("head.product"));
+        reads && of_source || writes && of_target
+    });
+    let foreign = experiment.init.taken(foreign)?;
+    if foreign.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let anew: Vec<String> = foreign.iter().map(|path| format!("{path:?}")).collect();
+    Err(Error::usage(format!(
+        "[init] the other run has another vocabulary, so that its embeddings belong to other tokens; leave [tokenizer] \
+         out to take that of the run, or let what is made of tokens begin anew: new = [{}]",
+        anew.join(", ")
+    )))
 }
 
 /// The model with the other run's weights; what became of each parameter, when there is another run.
 ///
 /// # Errors
-/// A checkpoint that is missing or damaged; every parameter that does not fit without being asked for.
+/// A checkpoint that is missing or damaged; another vocabulary, and tables of tokens that do not begin anew; every
+/// parameter that does not fit without being asked for.
 pub fn weights(
     experiment: &Experiment,
     places: &Places,
-    shape: &Shape,
+    data: &Data,
     model: Objective,
 ) -> Result<(Objective, Option<Transferred>)> {
     let Some(folder) = folder(experiment, places)? else {
         return Ok((model, None));
     };
+    same_vocabulary(experiment, &folder, &data.tokenizers, &model)?;
+    let shape = &data.shape;
     let which = experiment.init.checkpoint.as_deref().unwrap_or("best");
     let which: Which = which
         .parse()

@@ -3,6 +3,7 @@
 use super::{Experiment, build, run};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
+use crate::files;
 use crate::task::Objective;
 use crate::task::TaskConfig;
 use crate::tokenizer::Tokenizer;
@@ -88,6 +89,16 @@ pub fn open_at(
         Error::Run(reason) => Error::usage(format!(
             "the run cannot read windows of {context}: {reason}"
         )),
+        // The flag was given, not the key that it stands for.
+        Error::Invalid(mut faults) => {
+            let key = format!("--set data.context={context}: ");
+            for fault in &mut faults {
+                fault.message = fault
+                    .message
+                    .replace(&key, &format!("--context {context}: "));
+            }
+            Error::Invalid(faults)
+        }
         other => other,
     })
 }
@@ -204,12 +215,14 @@ fn newest(folder: &Path) -> Result<Checkpoint> {
     }
 }
 
-/// Adds a split's scores, made at `step`, to scores.json.
+/// Adds a split's scores, made at `step`, to scores.json; several processes may do that at once.
 ///
 /// # Errors
-/// A scores.json that cannot be read, which is left as it is, or not be written.
+/// A scores.json that cannot be locked or read, which is left as it is, or not be written.
 pub fn write_scores(folder: &Path, split: &str, step: u64, scores: &Scores) -> Result<()> {
-    let path = folder.join("scores.json");
+    // Held to the end: of two that add to the same file, one would write it without the other's split.
+    let _lock = run_dir::changing_scores(folder)?;
+    let path = folder.join(run_dir::SCORES);
     let mut all: Map<String, Value> = match fs::read(&path) {
         Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| {
             Error::run(format!("{} is damaged ({e}); move it away", path.display()))
@@ -219,10 +232,7 @@ pub fn write_scores(folder: &Path, split: &str, step: u64, scores: &Scores) -> R
     };
     all.insert(split.into(), scores_json(step, scores).into());
     let text = format!("{:#}\n", Value::Object(all));
-    let partial = folder.join("scores.json.tmp");
-    fs::write(&partial, text)
-        .and_then(|()| fs::rename(&partial, &path))
-        .map_err(Error::io("write", &path))
+    files::write(&path, text.as_bytes())
 }
 
 /// Scores as one JSON object.
@@ -265,6 +275,15 @@ pub fn suggested_use(experiment: &Experiment, run: impl std::fmt::Display) -> Op
         Some(sample) if !sample.prompt.trim().is_empty() => Some(sample.prompt.clone()),
         Some(_) | None => experiment.data.set().prompt(),
     };
+    // A text that the run's tokenizer cannot read is no suggestion.
+    let known = tokenizers(Path::new(&run.to_string()))
+        .ok()
+        .and_then(|t| t.text);
+    let readable = |text: &String| known.as_ref().is_none_or(|t| t.encode(text).is_ok());
+    let prompt = prompt.map(|prompt| match readable(&prompt) {
+        true => prompt,
+        false => "TEXT".into(),
+    });
     match &experiment.task {
         TaskConfig::CausalLm(_) => {
             prompt.map(|prompt| format!("formwork generate {run} --prompt {prompt:?}"))

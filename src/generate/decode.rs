@@ -1,6 +1,7 @@
 //! `[decode]`: how a text is written for a source text, and how that is measured.
 
 use super::beam::BeamConfig;
+use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// The knobs of decoding.
@@ -81,16 +82,12 @@ impl DecodeConfig {
     /// All faults of its keys.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = self.search.faults("decode.search");
-        for (key, value) in [
-            ("valid_beam", self.valid_beam),
-            ("batch_size", self.batch_size),
-            ("beam", self.search.beam.max(1)),
+        for (table, key, value) in [
+            ("decode", "valid_beam", self.valid_beam),
+            ("decode", "batch_size", self.batch_size),
+            ("decode.search", "beam", self.search.beam.max(1)),
         ] {
-            if !(1..=MOST).contains(&value) {
-                faults.push(format!(
-                    "[decode] {key} = {value} is not between 1 and {MOST}"
-                ));
-            }
+            faults.extend(width_fault(&format!("[{table}] {key} = {value}"), value));
         }
         for (i, metric) in self.metrics.iter().enumerate() {
             if self.metrics[..i].contains(metric) {
@@ -102,5 +99,20 @@ impl DecodeConfig {
     }
 }
 
-/// Of beams and batches.
-const MOST: usize = 4096;
+/// Of beams, batches and other rows that are decoded together.
+pub const MOST: usize = 4096;
+
+/// Holds the value of a flag, where it was given, against the bounds that `[decode]` has.
+///
+/// # Errors
+/// A beam or batch that cannot be had.
+pub fn check_width(flag: &str, width: Option<usize>) -> Result<()> {
+    let fault = width.and_then(|width| width_fault(&format!("{flag} {width}"), width));
+    fault.map_or(Ok(()), |fault| Err(Error::usage(fault)))
+}
+
+/// What is wrong with the width of a beam or a batch; `given` says how it was given.
+fn width_fault(given: &str, width: usize) -> Option<String> {
+    let fine = (1..=MOST).contains(&width);
+    (!fine).then(|| format!("{given} is not between 1 and {MOST}"))
+}

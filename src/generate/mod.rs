@@ -64,7 +64,7 @@ impl<'a> Generator<'a> {
 
     /// Takes room for so many more tokens at once instead of step by step.
     pub fn reserve(&mut self, tokens: usize) {
-        self.reserved = (self.cache.len() + tokens).min(self.limit);
+        self.reserved = self.cache.len().saturating_add(tokens).min(self.limit);
         self.cache.reserve(self.reserved);
     }
 

@@ -91,6 +91,19 @@ impl<'a> Translator<'a> {
     /// # Errors
     /// A run without tokenizers, a text that they cannot encode, scores that are not numbers.
     pub fn write(&self, sources: &[&str], config: &BeamConfig) -> Result<Vec<Vec<Written>>> {
+        self.write_after(0, sources, config)
+    }
+
+    /// [`Translator::write`] for what follows `before` texts, which messages count.
+    ///
+    /// # Errors
+    /// Those of [`Translator::write`].
+    pub fn write_after(
+        &self,
+        before: usize,
+        sources: &[&str],
+        config: &BeamConfig,
+    ) -> Result<Vec<Vec<Written>>> {
         let (Some(reads), Some(writes)) = (&self.tokenizers.text, self.tokenizers.of_targets())
         else {
             return Err(Error::usage(
@@ -108,7 +121,7 @@ impl<'a> Translator<'a> {
             .map(|(number, text)| {
                 let mut ids = reads
                     .encode(text)
-                    .map_err(|e| Error::usage(format!("text {}: {e}", number + 1)))?;
+                    .map_err(|e| Error::usage(format!("text {}: {e}", before + number + 1)))?;
                 let room = self.longest.saturating_sub(1);
                 self.cut
                     .fetch_add(usize::from(ids.len() > room), Ordering::Relaxed);

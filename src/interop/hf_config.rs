@@ -10,6 +10,33 @@ use serde_json::Value;
 use std::cell::RefCell;
 use std::path::PathBuf;
 
+/// The most that a count may be. Tables and vectors are made by it, so that a wrong one in a small file would ask for any
+/// amount of memory; released models stay below a sixteenth of these, those of layers and heads below a quarter.
+fn most(key: &str) -> u64 {
+    match key {
+        "n_layer" | "n_layers" | "num_layers" | "num_hidden_layers" => 10_000,
+        "n_head"
+        | "n_heads"
+        | "num_heads"
+        | "num_attention_heads"
+        | "num_kv_heads"
+        | "n_head_kv"
+        | "num_key_value_heads" => 4096,
+        "vocab_size" => 1 << 24,
+        "n_inner" | "d_ff" | "intermediate_size" | "ffn_hidden_size" => 1 << 22,
+        "n_positions"
+        | "max_position_embeddings"
+        | "original_max_position_embeddings"
+        | "max_seq_len"
+        | "seq_length"
+        | "sliding_window"
+        | "relative_attention_max_distance" => 1 << 30,
+        "head_dim" | "d_kv" | "rotary_dim" | "relative_attention_num_buckets" => 1 << 16,
+        // Widths of the model, and what is smaller still.
+        _ => 1 << 20,
+    }
+}
+
 /// A config.json, and what is wrong with it so far.
 #[derive(Debug)]
 pub struct HfConfig {
@@ -57,7 +84,7 @@ impl HfConfig {
         self.value.get(key).filter(|v| !v.is_null())
     }
 
-    /// The first of several names of one number that is present, at least 1.
+    /// The first of several names of one number that is present, at least 1 and not beyond all models.
     pub fn count(&self, keys: &[&str], default: usize) -> usize {
         self.count_if_any(keys).unwrap_or(default)
     }
@@ -65,13 +92,15 @@ impl HfConfig {
     /// As [`Self::count`], `None` when absent.
     pub fn count_if_any(&self, keys: &[&str]) -> Option<usize> {
         let (key, value) = keys.iter().find_map(|k| Some((k, self.get(k)?)))?;
-        match value.as_u64().filter(|&n| (1..1 << 40).contains(&n)) {
-            Some(n) => Some(n as usize),
-            None => {
-                self.fault(format!("`{key}` = {value} is not a number of at least 1"));
-                Some(1)
-            }
+        let most = most(key);
+        match value.as_u64() {
+            Some(n) if (1..=most).contains(&n) => return Some(n as usize),
+            Some(n) if n > most => self.fault(format!(
+                "`{key}` = {n} is more than {most}, which no model comes near"
+            )),
+            _ => self.fault(format!("`{key}` = {value} is not a number of at least 1")),
         }
+        Some(1)
     }
 
     /// A real number.

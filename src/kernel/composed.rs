@@ -7,7 +7,7 @@
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{
-    Bool, Device, FloatDType, Int, Tensor, TensorData, activation as burn_activation,
+    Bool, DType, Device, FloatDType, Int, Tensor, TensorData, activation as burn_activation,
 };
 
 use super::{
@@ -220,6 +220,14 @@ pub fn drop_path(x: Tensor<3>, key: DropKey) -> Tensor<3> {
     x * factors
 }
 
+/// The tensor in single precision when it is in half: a sum of many needs its digits and its range.
+pub fn full<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    match x.dtype() {
+        DType::F16 | DType::BF16 => x.cast(FloatDType::F32),
+        _ => x,
+    }
+}
+
 /// Summed cross-entropy.
 pub fn cross_entropy_sum(
     logits: Tensor<2>,
@@ -231,7 +239,7 @@ pub fn cross_entropy_sum(
     let index = targets
         .mask_fill(skipped.clone(), 0)
         .reshape([positions, 1]);
-    let log_p = burn_activation::log_softmax(logits, 1);
+    let log_p = burn_activation::log_softmax(full(logits), 1);
     let picked = log_p.clone().gather(1, index).reshape([positions]);
     let mut loss = picked * (label_smoothing - 1.0);
     if label_smoothing > 0.0 {
@@ -259,14 +267,14 @@ pub fn head_loss(
     };
     let best = logits.clone().detach().argmax(1).squeeze_dim::<1>(1);
     HeadLoss {
-        right: best.equal(targets.clone()).float(),
+        right: full(best.equal(targets.clone()).float()),
         sum: cross_entropy_sum(logits, targets, label_smoothing),
     }
 }
 
 /// Summed cross-entropy against distributions.
 pub fn soft_cross_entropy_sum(logits: Tensor<2>, distribution: Tensor<2>) -> Tensor<1> {
-    -(burn_activation::log_softmax(logits, 1) * distribution).sum()
+    -(burn_activation::log_softmax(full(logits), 1) * full(distribution)).sum()
 }
 
 /// Rotation of pairs of the first `R` dimensions of each head.
@@ -310,12 +318,12 @@ pub fn embedding(weight: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
 
 /// Sum of squares, read back to the host.
 pub fn sum_of_squares<const D: usize>(x: Tensor<D>) -> f64 {
-    x.square().sum().into_scalar::<f32>().into()
+    full(x).square().sum().into_scalar::<f32>().into()
 }
 
 /// Sum of squared differences, read back to the host.
 pub fn squared_distance<const D: usize>(x: Tensor<D>, y: Tensor<D>) -> f64 {
-    sum_of_squares(x - y)
+    sum_of_squares(full(x) - full(y))
 }
 
 /// One step of AdamW.

@@ -29,6 +29,7 @@ mod tracked;
 
 pub use activation::{Activation, activate, gated};
 pub use attention::{AttentionMask, AttentionOptions, attention, attention_entropy};
+pub use composed::full;
 pub use convolution::{ConvolutionSettings, convolution};
 pub use cross_entropy::{
     Head, HeadLoss, NOT_SCORED, cross_entropy_sum, head_loss, soft_cross_entropy_sum,

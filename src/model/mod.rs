@@ -102,7 +102,7 @@ impl ModelConfig {
         }
     }
 
-    /// Positions that an input of this shape has; 1 of a network that has none.
+    /// Positions that an input of this shape has, of a pair each side; 1 of a network that has none.
     pub fn tokens(&self, shape: &Shape) -> usize {
         let [_, height, width] = shape.image.unwrap_or_default();
         match self {

@@ -148,7 +148,7 @@ pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
 pub fn comparable(folder: &SweepFolder, runs: &[Run], each: bool) -> Result<()> {
     let shown = folder.path.display();
     if each {
-        let remedy = format!("name its runs instead, such as {shown}/cells/*/*");
+        let remedy = format!("name its runs instead, such as {shown}/cells/*/seed-*/");
         return Err(Error::usage(format!(
             "--each: the arms of a sweep are those of its plan; {remedy}"
         )));

@@ -1,7 +1,8 @@
 //! `metrics.jsonl` as series: for each split and metric, values by step.
 //!
 //! A line is `{"step":200,"split":"valid","loss":1.92,…}`. Every numeric key is a metric; other keys are
-//! ignored. `null`, `NaN` and `Infinity` are kept as NaN, the mark of a diverged run. The last line may be torn
+//! ignored. `null`, `NaN` and `Infinity` are kept as NaN, the mark of a diverged run. A line with `"skipped":true` tells
+//! of a step that was not taken: it counts as a step and has no value in any series. The last line may be torn
 //! (the writer was killed); any other line that cannot be read is counted and skipped. Where steps go back,
 //! a resumed run wrote them again, and the later line counts.
 
@@ -73,10 +74,12 @@ impl Journal {
             while series.last().is_some_and(|p| p.step >= line.step) {
                 series.pop();
             }
-            series.push(Point {
-                step: line.step,
-                value,
-            });
+            if !line.skipped {
+                series.push(Point {
+                    step: line.step,
+                    value,
+                });
+            }
         }
     }
 }
@@ -89,6 +92,8 @@ fn entry<'m, V: Default>(map: &'m mut BTreeMap<String, V>, key: &str) -> &'m mut
 struct Line<'a> {
     step: u64,
     split: Cow<'a, str>,
+    /// Whether it tells of a step that was left out.
+    skipped: bool,
     numbers: Vec<(Cow<'a, str>, f64)>,
 }
 
@@ -107,6 +112,7 @@ fn parse_line(line: &str) -> Option<Line<'_>> {
     Some(Line {
         step: parsed.step,
         split: Cow::Owned(parsed.split.into_owned()),
+        skipped: parsed.skipped,
         numbers: parsed
             .numbers
             .into_iter()
@@ -132,18 +138,21 @@ impl<'de> Visitor<'de> for LineVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let (mut step, mut split, mut numbers) = (None, Cow::Borrowed("train"), Vec::new());
+        let mut skipped = false;
         while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
             match (key.as_ref(), map.next_value::<Scalar<'de>>()?) {
                 ("step", Scalar::Number(n)) if n >= 0.0 => step = Some(n as u64),
                 ("split", Scalar::Text(name)) => split = name,
+                ("skipped", Scalar::Flag(yes)) => skipped = yes,
                 (_, Scalar::Number(n)) => numbers.push((key, n)),
-                (_, Scalar::Text(_) | Scalar::Other) => {}
+                (_, Scalar::Text(_) | Scalar::Flag(_) | Scalar::Other) => {}
             }
         }
         let step = step.ok_or_else(|| serde::de::Error::missing_field("step"))?;
         Ok(Line {
             step,
             split,
+            skipped,
             numbers,
         })
     }
@@ -156,7 +165,9 @@ impl<'de> Deserialize<'de> for Text<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Scalar::deserialize(deserializer)? {
             Scalar::Text(text) => Ok(Self(text)),
-            Scalar::Number(_) | Scalar::Other => Err(serde::de::Error::custom("expected a string")),
+            Scalar::Number(_) | Scalar::Flag(_) | Scalar::Other => {
+                Err(serde::de::Error::custom("expected a string"))
+            }
         }
     }
 }
@@ -165,6 +176,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
 enum Scalar<'a> {
     Number(f64),
     Text(Cow<'a, str>),
+    Flag(bool),
     Other,
 }
 
@@ -194,8 +206,8 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
         Ok(Scalar::Number(f64::NAN))
     }
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Scalar::Other)
+    fn visit_bool<E>(self, yes: bool) -> Result<Self::Value, E> {
+        Ok(Scalar::Flag(yes))
     }
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
         Ok(Scalar::Text(Cow::Borrowed(text)))
@@ -216,6 +228,21 @@ impl<'de> Visitor<'de> for ScalarVisitor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_that_was_left_out_has_no_value() {
+        let text = concat!(
+            "{\"step\":1,\"split\":\"train\",\"loss\":3.5}\n",
+            "{\"step\":2,\"split\":\"train\",\"loss\":9.5,\"skipped\":true,\"samples\":[4]}\n",
+            "{\"step\":3,\"split\":\"train\",\"loss\":3.25,\"skipped\":false}\n",
+            "{\"step\":4,\"split\":\"train\",\"loss\":null,\"skipped\":true,\"samples\":[7]}\n",
+        );
+        let journal = Journal::parse(text);
+        let losses = journal.series("train", "loss").iter();
+        let losses: Vec<(u64, f64)> = losses.map(|p| (p.step, p.value)).collect();
+        assert_eq!(losses, [(1, 3.5), (3, 3.25)]);
+        assert_eq!((journal.last_step, journal.unreadable), (4, 0));
+    }
 
     #[test]
     fn odd_lines_are_read_for_what_they_say() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::error::{Error, Result, suggestion};
+use crate::evaluate::direction::higher_is_better;
 use crate::report::run::Run;
 use crate::report::statistics::Direction;
 
@@ -33,23 +34,7 @@ const SPLITS: [&str; 3] = ["valid", "test", "train"];
 
 /// Whether more of a metric is better; anything unknown is taken for a loss.
 pub fn more_is_better(metric: &str) -> bool {
-    const MORE: [&str; 13] = [
-        "accuracy",
-        "exact_match",
-        "bleu",
-        "chrf",
-        "rouge_1",
-        "rouge_2",
-        "rouge_l",
-        "mcc",
-        "f1",
-        "precision",
-        "recall",
-        "items_per_s",
-        "mfu",
-    ];
-    MORE.iter()
-        .any(|m| metric == *m || metric.ends_with(&format!("_{m}")))
+    higher_is_better(metric)
 }
 
 /// Which values of a metric are better.

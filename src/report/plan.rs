@@ -5,7 +5,7 @@
 //! and 12·layers·heads·d_head·context for the attention products, without a discount for the causal mask
 //! (Chowdhery et al. 2022, PaLM, appendix B). A convolution's weights multiply once for each place of its result.
 
-use crate::data::Shape;
+use crate::data::{Gives, Shape};
 use crate::error::Result;
 use crate::model::{ItemOf, ModelConfig, ModelInputs};
 use crate::nn::attention::AttentionConfig;
@@ -119,9 +119,13 @@ fn flops(question: &Question, count: &Count) -> f64 {
     if question.model.ties_head() {
         head += shape.vocab_size as f64 * keys.d_model as f64;
     }
-    let tokens = question.model.tokens(shape) as f64;
+    let tokens = row(question) as f64;
     let width = keys.attention.n_heads() * keys.attention.d_head(keys.d_model);
-    let layers: usize = keys.n_layers.iter().flatten().map(|(_, n)| n).sum();
+    let mut layers: usize = keys.n_layers.iter().flatten().map(|(_, n)| n).sum();
+    if let (ItemOf::Pair, Some((_, decoder))) = (question.model.item(), keys.n_layers[1]) {
+        // Each layer that writes looks at the source too.
+        layers += decoder;
+    }
     let products = (layers * width) as f64 * tokens;
     let token = 6.0 * count.matrices as f64 + 12.0 * products;
     match question.model.item() {
@@ -130,6 +134,23 @@ fn flops(question: &Question, count: &Count) -> f64 {
         ItemOf::Pair => (token + 6.0 * head) / 2.0,
         // A class is told once for an image.
         ItemOf::Image => token * tokens + 6.0 * (convolutions + head),
+    }
+}
+
+/// Texts that an example of a task has: the two sides of a pair, of which the journal counts every token.
+pub fn sides(task: Option<&TaskConfig>) -> usize {
+    match task.map(TaskConfig::reads) {
+        Some(Gives::Pairs) => 2,
+        Some(Gives::Text | Gives::Labelled | Gives::Images) | None => 1,
+    }
+}
+
+/// Positions that see each other: a decoder reads both sides of a pair in one row, each as long as it may be.
+fn row(question: &Question) -> usize {
+    let tokens = question.model.tokens(question.shape);
+    match question.model.item() {
+        ItemOf::Token => tokens.saturating_mul(sides(question.task)),
+        ItemOf::Pair | ItemOf::Image => tokens,
     }
 }
 
@@ -148,7 +169,7 @@ fn activations(question: &Question) -> u128 {
         return maps;
     };
     // Each factor is below 2²⁴ or a tensor's length; their products pass 2⁶⁴ and may pass 2¹²⁸.
-    let tokens = question.micro_batch_size as u128 * question.model.tokens(shape) as u128;
+    let tokens = question.micro_batch_size as u128 * row(question) as u128;
     let AttentionConfig::MultiHead(attention) = keys.attention;
     let d_head = attention.d_head(keys.d_model) as u128;
     let heads = 2 * (attention.n_heads as u128 + attention.n_kv_heads() as u128);
@@ -241,12 +262,21 @@ impl ModuleVisitor for Count {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::DecoderConfig;
+    use crate::model::{DecoderConfig, EncoderDecoderConfig};
+    use crate::task::TranslationConfig;
+
+    static TRANSLATION: TaskConfig = TaskConfig::Translation(TranslationConfig {
+        label_smoothing: 0.0,
+        bidirectional_source: false,
+    });
 
     fn planned(config: DecoderConfig, context: usize, change: impl Fn(&mut Question)) -> Plan {
-        let model = ModelConfig::Decoder(config);
+        planned_model(&ModelConfig::Decoder(config), context, change)
+    }
+
+    fn planned_model(model: &ModelConfig, context: usize, change: impl Fn(&mut Question)) -> Plan {
         let mut question = Question {
-            model: &model,
+            model,
             task: None,
             shape: &Shape::of_text(context, 100),
             micro_batch_size: 2,
@@ -276,6 +306,26 @@ mod tests {
         let muon = planned(DecoderConfig::default(), 64, |q| q.moments.matrices = 1);
         let blocks = 4 * (12 * 128 * 128 * 4) as u64;
         assert_eq!(muon.memory_bytes["optimizer"], 2 * weights - blocks);
+    }
+
+    #[test]
+    fn a_decoder_reads_both_sides_of_a_pair() {
+        let pairs = planned(DecoderConfig::default(), 64, |q| {
+            q.task = Some(&TRANSLATION);
+        });
+        assert_eq!(pairs, planned(DecoderConfig::default(), 128, |_| {}));
+    }
+
+    /// Of the products of both stacks a token takes half: it goes through one of them.
+    #[test]
+    fn an_encoder_decoder_reads_one_side_in_each_stack() {
+        let model = ModelConfig::EncoderDecoder(EncoderDecoderConfig::default());
+        let pairs = |context| planned_model(&model, context, |q| q.task = Some(&TRANSLATION));
+        let (short, long) = (pairs(64), pairs(128));
+        // Four layers that read, four that write, four that look from one to the other.
+        let products = 12.0 * (12 * 128 * 64) as f64;
+        assert_eq!(long.flops_per_item - short.flops_per_item, products / 2.0);
+        assert_eq!((sides(None), sides(Some(&TRANSLATION))), (1, 2));
     }
 
     #[test]

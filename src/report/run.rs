@@ -202,7 +202,7 @@ pub fn read(path: &Path) -> Result<Run> {
         seed: setting("seed"),
         steps: setting("train.steps").and_then(|s| s.parse().ok()),
         journal: Journal::parse(&optional_text(&folder.join("metrics.jsonl"))?),
-        scores: scores(&folder.join("scores.json"))?,
+        scores: scores(&folder.join(crate::train::run_dir::SCORES))?,
         machine: machine(&folder.join("machine.json"))?,
         samples: samples(&folder.join("samples.jsonl"))?,
         settings,

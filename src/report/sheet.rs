@@ -230,7 +230,7 @@ fn differences(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
             "{which} {} {} minus that of arm {base}, with its t interval: paired where two seeds pair",
             c.split, c.metric
         );
-        let p = format!("two-sided t test of Δ {which}, corrected for all arms (Holm 1979)");
+        let p = format!("two-sided t test of Δ {which}, corrected for all tested arms (Holm 1979)");
         let title = format!("Δ {which} [95 %]");
         sheet.add(title, gap, each(c, |r| difference(pick(r))));
         sheet.add("p", p, each(c, |r| p_cell(pick(r))));
@@ -250,7 +250,7 @@ fn differences(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
     );
     sheet.add(
         "verdict",
-        "by p of Δ final at 0.05; how many seeds would settle what is open, if the effect is the seen one",
+        "by p of Δ final at 0.05; how many seeds would settle what is open, if the effect is the seen one; differences that are all equal are not tested",
         each(c, |r| last(r).map_or_else(Cell::default, |g| verdict(&g))),
     );
 }

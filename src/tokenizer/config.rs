@@ -66,6 +66,10 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
+/// Tokens of a vocabulary that is trained, at most: four times the million of XLM-V (arXiv:2301.10472), the largest that
+/// was published.
+const MOST_TOKENS: usize = 4_000_000;
+
 impl TokenizerConfig {
     /// The value of the key `kind`.
     pub fn kind(&self) -> &'static str {
@@ -86,14 +90,20 @@ impl TokenizerConfig {
 
     /// All faults of sense, each with its remedy; empty when the configuration can be built.
     pub fn faults(&self) -> Vec<String> {
-        match self {
-            Self::Char(c) => c.faults(),
-            Self::Byte(c) => c.faults(),
-            Self::Bpe(c) => c.faults(),
-            Self::Wordpiece(c) => c.faults(),
-            Self::Unigram(c) => c.faults(),
-            Self::Pretrained(c) => c.faults(),
+        let (mut faults, wanted) = match self {
+            Self::Char(c) => (c.faults(), None),
+            Self::Byte(c) => (c.faults(), None),
+            Self::Bpe(c) => (c.faults(), Some(c.vocab_size)),
+            Self::Wordpiece(c) => (c.faults(), Some(c.vocab_size)),
+            Self::Unigram(c) => (c.faults(), Some(c.vocab_size)),
+            Self::Pretrained(c) => (c.faults(), None),
+        };
+        if let Some(size) = wanted.filter(|size| *size > MOST_TOKENS) {
+            faults.push(format!(
+                "[tokenizer] vocab_size = {size} is more than {MOST_TOKENS}"
+            ));
         }
+        faults
     }
 
     /// The same configuration with its file, when it has one, found by `find`.

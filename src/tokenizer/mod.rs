@@ -23,8 +23,8 @@ mod vocabulary;
 mod wordpiece;
 mod words;
 
+use std::collections::HashMap;
 use std::fmt;
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -33,6 +33,7 @@ use sha2::{Digest, Sha256};
 
 use crate::digest::hex;
 use crate::error::{Error, Result};
+use crate::files;
 
 pub use bpe::BpeConfig;
 pub use bytes::ByteConfig;
@@ -146,11 +147,7 @@ impl Tokenizer {
             library
                 .with_truncation(None)
                 .map_err(|e| bad(e.to_string()))?;
-            let size = library
-                .get_vocab(true)
-                .into_values()
-                .max()
-                .map_or(0, |id| id as usize + 1);
+            let size = span(&library.get_vocab(true)).map_err(bad)?;
             (Engine::Library(Box::new(library)), size)
         };
         if vocab_size == 0 {
@@ -264,18 +261,7 @@ impl Tokenizer {
     /// # Errors
     /// The disk's.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let part = path.with_extension(format!("{}.tmp", std::process::id()));
-        let write = || {
-            let mut file = std::fs::File::create(&part)?;
-            file.write_all(&self.0.json)?;
-            file.sync_all()?;
-            std::fs::rename(&part, path)
-        };
-        write().map_err(|e| {
-            // Nothing half-written stays; the first error is the one to hear of.
-            let _ = std::fs::remove_file(&part);
-            Error::io("write", path)(e)
-        })
+        files::write(path, &self.0.json)
     }
 
     /// SHA-256 (hex) of what [`Self::save`] writes: equal fingerprints, equal ids.
@@ -303,6 +289,26 @@ impl fmt::Debug for Tokenizer {
         };
         write!(f, "Tokenizer({engine}, {} tokens)", self.0.vocab_size)
     }
+}
+
+/// Ids that a vocabulary may leave out beside as many as it has: published ones fill up to a round number.
+const MOST_GAPS: usize = 1 << 16;
+
+/// One more than the highest id. A model has a row for every id below it, so that one stray id in a small file would
+/// ask for any amount of memory.
+fn span(vocab: &HashMap<String, u32>) -> Result<usize, String> {
+    let highest = vocab.iter().max_by(|a, b| (a.1, a.0).cmp(&(b.1, b.0)));
+    let Some((token, id)) = highest else {
+        return Ok(0);
+    };
+    let most = (2 * vocab.len() + MOST_GAPS).min(i32::MAX as usize);
+    if *id as usize >= most {
+        return Err(format!(
+            "the token `{token}` has the id {id}, and there are {} tokens; number them without large gaps, below {most}",
+            vocab.len()
+        ));
+    }
+    Ok(*id as usize + 1)
 }
 
 fn library_encode(library: &tokenizers::Tokenizer, text: &str, framed: bool) -> Result<Vec<u32>> {

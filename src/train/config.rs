@@ -97,15 +97,16 @@ pub enum OnDivergence {
     Skip,
 }
 
-/// Number format of weights and activations.
+/// Number format of weights and activations. Losses, norms and the moments of AdamW, Adam and Muon are in 32 bits
+/// whichever it is; there is no copy of the weights in 32 bits and no scaling of the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dtype {
     /// 32-bit floats.
     F32,
-    /// bfloat16.
+    /// bfloat16: the range of 32-bit floats with 8 significant bits.
     Bf16,
-    /// 16-bit floats.
+    /// 16-bit floats: 11 significant bits, nothing above 65,504; gradients below 6e-8 are lost.
     F16,
 }
 

@@ -4,6 +4,7 @@ use crate::data::Source;
 use crate::data::loader::{self, Batch};
 use crate::error::{Error, Result};
 use crate::evaluate::classification::Confusion;
+use crate::evaluate::direction::higher_is_better;
 use crate::task::{StepOutput, Task};
 use burn::train::InferenceStep;
 use std::collections::BTreeMap;
@@ -29,12 +30,9 @@ pub struct Scores {
     pub confusion: Option<Confusion>,
 }
 
-/// Metrics that are better when they are lower.
-const LOWER_IS_BETTER: [&str; 4] = ["loss", "perplexity", "bits_per_byte", "ter"];
-
 /// Whether less of a metric is better.
 pub fn lower_is_better(metric: &str) -> bool {
-    LOWER_IS_BETTER.contains(&metric) || metric.ends_with("_loss")
+    !higher_is_better(metric)
 }
 
 impl Scores {

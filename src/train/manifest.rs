@@ -5,10 +5,10 @@
 
 use crate::digest::{self, hex};
 use crate::error::{Error, Result};
+use crate::files;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write;
 use std::path::Path;
 
 /// The manifest's name in its folder.
@@ -56,7 +56,6 @@ pub fn seal(folder: &Path, names: &[&str]) -> Result<Manifest> {
         files,
     };
     write_json(&folder.join(NAME), &manifest)?;
-    sync_folder(folder)?;
     Ok(manifest)
 }
 
@@ -144,29 +143,10 @@ fn entry(path: &Path, file: File) -> Result<Entry> {
     })
 }
 
-/// Writes a value as indented JSON and brings it to the disk.
+/// Writes a value as indented JSON, whole or not at all.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let mut text = serde_json::to_vec_pretty(value)
         .map_err(|e| Error::run(format!("cannot write {}: {e}", path.display())))?;
     text.push(b'\n');
-    write_synced(path, &text)
-}
-
-/// Writes a file and brings it to the disk.
-pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = File::create(path).map_err(Error::io("create", path))?;
-    file.write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .map_err(Error::io("write", path))
-}
-
-/// Brings a folder's list of names to the disk.
-pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
-    // Only Unix can open a folder as a file.
-    if cfg!(unix) {
-        File::open(folder)
-            .and_then(|f| f.sync_all())
-            .map_err(Error::io("write", folder))?;
-    }
-    Ok(())
+    files::write(path, &text)
 }

@@ -17,6 +17,7 @@ pub mod manifest;
 pub mod mirror;
 pub mod optim;
 pub mod parameters;
+mod patterns;
 mod record;
 pub mod run_dir;
 pub mod schedule;

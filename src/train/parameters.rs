@@ -74,6 +74,60 @@ impl ModuleVisitor for Values {
     }
 }
 
+/// What norms keep beside their parameters (running averages), by id: training moves it in the forward pass.
+pub fn states<M: Module>(model: &M) -> GradientsParams {
+    let mut states = States {
+        within: false,
+        found: GradientsParams::new(),
+    };
+    model.visit(&mut states);
+    states.found
+}
+
+/// The module with `states` in the place of what its norms keep.
+pub fn with_states<M: Module>(model: M, states: GradientsParams) -> M {
+    model.map(&mut Restored(states))
+}
+
+struct States {
+    /// Whether the field that is visited is such a state.
+    within: bool,
+    found: GradientsParams,
+}
+
+impl ModuleVisitor for States {
+    fn enter_module(&mut self, name: &str, _container: &str) {
+        self.within = channel_norm::is_state(name);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.within = false;
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if self.within {
+            self.found
+                .register(param.id, kernel::untracked(param.val()));
+        }
+    }
+}
+
+struct Restored(GradientsParams);
+
+impl ModuleMapper for Restored {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let Some(value) = self.0.remove::<D>(param.id) else {
+            return param;
+        };
+        let (id, old, mapper) = param.consume();
+        let value = match old.device().is_autodiff() {
+            true => Tensor::from_inner(value),
+            false => value,
+        };
+        Param::from_mapped_value(id, value, mapper)
+    }
+}
+
 struct Drawer;
 
 impl ModuleVisitor for Drawer {

@@ -6,11 +6,11 @@
 //! metrics.csv events.out.tfevents.*                            copies, made anew when a run goes on
 //! steps/NNNNNNNN/ best latest                                  checkpoints
 //! scores.json report/                                          made afterwards
-//! run.lock                                                     held while a process trains here
+//! run.lock scores.lock                                         held while a process trains here, or changes the scores
 //! ```
 
-use super::manifest::{sync_folder, write_synced};
 use crate::error::{Error, Result};
+use crate::files;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -40,13 +40,18 @@ pub const DIAGNOSTICS: &str = "diagnostics.jsonl";
 pub const CSV: &str = "metrics.csv";
 /// What the names of TensorBoard's files begin with.
 pub const EVENTS: &str = "events.out.tfevents.";
-const SCORES: &str = "scores.json";
+/// Metrics of splits, made after the last step and by `eval`.
+pub const SCORES: &str = "scores.json";
 /// Locked while a process trains in the folder.
 pub const LOCK: &str = "run.lock";
-/// What the error says when another process trains in a folder.
-pub const IN_USE: &str = "is in use";
+/// Locked while a process changes the scores.
+const SCORES_LOCK: &str = "scores.lock";
 const STEPS: &str = "steps";
 const REPORT: &str = "report";
+/// How long a process that is about to be gone may take.
+const MOMENT: Duration = Duration::from_millis(300);
+/// How long those that change the scores before us may take, all together.
+const TURNS: Duration = Duration::from_secs(30);
 
 /// An open run folder; no other process can train in it until the value is dropped.
 #[derive(Debug)]
@@ -83,6 +88,7 @@ impl RunDir {
         }
         std::fs::create_dir_all(root).map_err(Error::io("create", root))?;
         let run = Self::locked(root)?;
+        files::delete_leftovers(root, is_written_aside)?;
         if is_run(root) {
             // Another process may have made one since the first look.
             if existing == Existing::Refuse {
@@ -126,29 +132,13 @@ impl RunDir {
     /// # Errors
     /// When the disk refuses; the file is then as it was.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let path = self.path(name);
-        let partial = self.path(&format!("{name}.tmp"));
-        let written = write_synced(&partial, bytes).and_then(|()| {
-            std::fs::rename(&partial, &path).map_err(Error::io("write", &path))?;
-            sync_folder(&self.root)
-        });
-        if written.is_err() {
-            // Best effort: the error that is returned is the one that matters.
-            let _ = std::fs::remove_file(&partial);
-        }
-        written
+        files::write(&self.path(name), bytes)
     }
 
     fn locked(root: &Path) -> Result<Self> {
         let path = root.join(LOCK);
-        let mut file = OpenOptions::new()
-            .create(true)
-            .read(true)
-            .write(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(Error::io("open", &path))?;
-        match patient_lock(&file) {
+        let mut file = files::open_lock(&path).map_err(Error::io("open", &path))?;
+        match files::lock_within(&file, MOMENT) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
@@ -158,10 +148,7 @@ impl RunDir {
                     "" => "another process".to_string(),
                     pid => format!("process {pid}"),
                 };
-                return Err(Error::run(format!(
-                    "{} {IN_USE}: {holder} trains in it",
-                    root.display()
-                )));
+                return Err(Error::run(format!("{}{holder} trains in it", in_use(root))));
             }
             Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path)(e)),
         }
@@ -178,19 +165,16 @@ impl RunDir {
     /// Deletes what a run writes and nothing else. What marks the folder as a run's goes last.
     fn clear(&self) -> Result<()> {
         for folder in [STEPS, REPORT] {
-            gone(
-                std::fs::remove_dir_all(self.path(folder)),
-                &self.path(folder),
-            )?;
+            files::delete_folder(&self.path(folder))?;
         }
         for file in events_of(&self.root)? {
-            gone(std::fs::remove_file(&file), &file)?;
+            files::delete(&file)?;
         }
         for file in ["latest", "best", METRICS, SAMPLES, DIAGNOSTICS, CSV, SCORES]
             .into_iter()
             .chain(DESCRIPTION)
         {
-            gone(std::fs::remove_file(self.path(file)), &self.path(file))?;
+            files::delete(&self.path(file))?;
         }
         Ok(())
     }
@@ -207,9 +191,32 @@ const DESCRIPTION: [&str; 7] = [
     RESOLVED,
 ];
 
-/// Files that are written under another name, this one with `.tmp`, and then renamed.
-pub(super) fn written_aside() -> impl Iterator<Item = &'static str> {
-    DESCRIPTION.into_iter().chain([SCORES, "latest", "best"])
+/// Whether a file is written under another name and then renamed by who holds the run, and by nobody else.
+pub(super) fn is_written_aside(name: &str) -> bool {
+    DESCRIPTION.contains(&name) || ["latest", "best"].contains(&name)
+}
+
+/// Waits until no other process changes the scores of a run; the others wait as long as the result lives.
+///
+/// # Errors
+/// A lock that cannot be had, or that another process holds for long.
+pub fn changing_scores(root: &Path) -> Result<File> {
+    let path = root.join(SCORES_LOCK);
+    let file = files::open_lock(&path).map_err(Error::io("open", &path))?;
+    match files::lock_within(&file, TURNS) {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            return Err(Error::run(format!(
+                "{} has been locked by another process for {} seconds",
+                path.display(),
+                TURNS.as_secs()
+            )));
+        }
+        Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path)(e)),
+    }
+    // What dead ones left. Should it have to stay, it is in nobody's way.
+    let _ = files::delete_leftovers(root, |file| file == SCORES);
+    Ok(file)
 }
 
 /// The TensorBoard files of a run.
@@ -256,6 +263,11 @@ pub fn require_run(root: &Path) -> Result<()> {
     }))
 }
 
+/// What the error begins with when another process trains in a folder; no other error begins like this.
+pub fn in_use(root: &Path) -> String {
+    format!("{} is in use: ", root.display())
+}
+
 /// Whether a process trains in a folder.
 pub fn is_busy(root: &Path) -> bool {
     // For writing: over NFS the lock is one of the file's bytes, which a reader cannot ask for.
@@ -264,18 +276,6 @@ pub fn is_busy(root: &Path) -> bool {
         .write(true)
         .open(root.join(LOCK));
     file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
-}
-
-/// Takes the lock; waits a moment for a process that is about to be gone.
-fn patient_lock(file: &File) -> Result<(), TryLockError> {
-    const TRIES: u32 = 10;
-    for _ in 1..TRIES {
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(30)),
-            settled => return settled,
-        }
-    }
-    file.try_lock()
 }
 
 fn refusal(root: &Path) -> Error {
@@ -308,15 +308,8 @@ fn is_vacant(root: &Path) -> Result<bool> {
     }
     let begun = names.iter().any(|name| name == LOCK);
     let is_ours = |name: &String| {
-        let name = name.trim_end_matches(".tmp");
-        [LOCK, STEPS].contains(&name) || DESCRIPTION.contains(&name)
+        let name = files::target_of(name).unwrap_or(name);
+        [LOCK, SCORES_LOCK, STEPS].contains(&name) || DESCRIPTION.contains(&name)
     };
     Ok(names.is_empty() || begun && names.iter().all(is_ours))
-}
-
-fn gone(removed: std::io::Result<()>, path: &Path) -> Result<()> {
-    match removed {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("delete", path)(e)),
-        _ => Ok(()),
-    }
 }

@@ -6,6 +6,7 @@
 use super::checkpoint::weights;
 use super::optim::LrScale;
 use super::parameters::{self, Parameter};
+use super::patterns::Patterns;
 use crate::error::{Error, Result};
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
@@ -24,7 +25,7 @@ pub struct StartConfig {
     /// several (`average:5`) is none that a run can begin from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
-    /// Regular expressions: parameters that the other run has not, or has otherwise, and that begin anew.
+    /// Regular expressions: parameters that begin anew, whatever the other run has in their place.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub new: Vec<String>,
     /// Regular expressions: parameters of the other run that are not taken.
@@ -49,7 +50,7 @@ pub struct Transferred {
     pub loaded: Vec<String>,
     /// Taken in another length, with a note of both shapes.
     pub resampled: Vec<String>,
-    /// Not in the other run, or not in this shape: they begin anew.
+    /// They begin anew.
     pub new: Vec<String>,
     /// In the other run, and not taken.
     pub skipped: Vec<String>,
@@ -57,54 +58,6 @@ pub struct Transferred {
 
 /// Makes a table of positions `[from, d]` one of another shape; `None` when it cannot.
 pub type Resample<'a> = &'a dyn Fn(&TensorData, &[usize]) -> Option<TensorData>;
-
-/// Regular expressions over paths, by the key that holds them.
-struct Patterns<'a> {
-    key: &'a str,
-    groups: Vec<(&'a str, ParamGroup)>,
-}
-
-impl<'a> Patterns<'a> {
-    fn new(key: &'a str, patterns: &'a [String]) -> Result<Self> {
-        let groups = patterns.iter().map(|pattern| {
-            let group = ParamGroup::from_regex(pattern.as_str()).map_err(|_| {
-                Error::usage(format!(
-                    "[init] {key}: `{pattern}` is not a regular expression (https://docs.rs/regex has the syntax)"
-                ))
-            })?;
-            Ok((pattern.as_str(), group))
-        });
-        Ok(Self {
-            key,
-            groups: groups.collect::<Result<_>>()?,
-        })
-    }
-
-    fn match_path(&self, path: &str) -> bool {
-        let id = parameters::id_of(path);
-        self.groups
-            .iter()
-            .any(|(_, group)| group.matches(&id, Some(path)))
-    }
-
-    /// An error when one of them is found in no path.
-    fn all_found<'p>(&self, paths: impl Iterator<Item = &'p str> + Clone) -> Result<()> {
-        for (pattern, group) in &self.groups {
-            let found = paths
-                .clone()
-                .any(|path| group.matches(&parameters::id_of(path), Some(path)));
-            if !found {
-                let some: Vec<String> = paths.clone().take(3).map(|p| format!("`{p}`")).collect();
-                return Err(Error::usage(format!(
-                    "[init] {}: `{pattern}` matches no parameter; they are named like {}",
-                    self.key,
-                    some.join(", ")
-                )));
-            }
-        }
-        Ok(())
-    }
-}
 
 impl StartConfig {
     /// Faults of the keys by themselves.
@@ -156,12 +109,6 @@ impl StartConfig {
         resample: Resample,
         moved: bool,
     ) -> Result<(M, Transferred)> {
-        if moved && self.resample.is_empty() {
-            return Err(Error::usage(
-                "[init] the other run cut its images into another grid, so that its positions are other places; \
-                 resample = [\"position\"] moves them",
-            ));
-        }
         let mut stored = weights::read(file)?;
         let wanted = parameters::with_state(&model);
         let (new, skip) = (
@@ -172,6 +119,15 @@ impl StartConfig {
         new.all_found(wanted.iter().map(|p| p.path.as_str()))?;
         resampled.all_found(wanted.iter().map(|p| p.path.as_str()))?;
         skip.all_found(stored.keys().map(String::as_str))?;
+        let placed = |p: &Parameter| {
+            p.path.contains("position") && !new.match_path(&p.path) && !skip.match_path(&p.path)
+        };
+        if moved && self.resample.is_empty() && wanted.iter().any(placed) {
+            return Err(Error::usage(
+                "[init] the other run cut its images into another grid, so that its positions are other places; \
+                 resample = [\"position\"] moves them",
+            ));
+        }
         let mut done = Transferred::default();
         let (mut faults, mut taken) = (Vec::new(), BTreeMap::new());
         for Parameter { path, shape, .. } in wanted {
@@ -179,6 +135,10 @@ impl StartConfig {
             if skip.match_path(&path) && found.take().is_some() {
                 // What is there and not taken begins anew, as was asked for.
                 done.skipped.push(path);
+                continue;
+            }
+            if new.match_path(&path) {
+                done.new.push(path);
                 continue;
             }
             match found {
@@ -197,7 +157,6 @@ impl StartConfig {
                         data.shape().to_vec()
                     )),
                 },
-                Some(_) | None if new.match_path(&path) => done.new.push(path),
                 Some(data) => faults.push(format!(
                     "`{path}` has the shape {:?} there and {shape:?} here (`new` lets it begin anew)",
                     data.shape().to_vec()
@@ -223,6 +182,20 @@ impl StartConfig {
             return Err(mismatch(file, &faults));
         }
         Ok((weights::fill(model, taken), done))
+    }
+
+    /// Those of the paths that would be taken from the other run.
+    ///
+    /// # Errors
+    /// A pattern that is no regular expression.
+    pub fn taken<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Result<Vec<&'p str>> {
+        let (new, skip) = (
+            Patterns::new("new", &self.new)?,
+            Patterns::new("skip", &self.skip)?,
+        );
+        Ok(paths
+            .filter(|path| !new.match_path(path) && !skip.match_path(path))
+            .collect())
     }
 
     /// The module with the parameters that do not learn held fast.

@@ -10,7 +10,7 @@ correction), `welch` (ttest_ind), `bootstrap`. The bootstrap distribution is han
 resamples up to n = 8, and from n = 11 2000 resamples drawn with SplitMix64 (`how` = "drawn"). For n = 9 and 10 the
 n^n are grouped, by formulas that are asserted to give what scipy gives up to 8. Means of resamples that equal the
 sample's mean to rounding are set to it: scipy counts ties, and sums in another order break them. Where all values are
-equal scipy has no answer; the conventions of the code stand there (p = 0, or 1 for zeros).
+equal scipy has no answer: there is no t and no p then, and the interval is the difference alone.
 
 `power`: the definition integrated by mpmath (scipy's nct agrees to 1e-8 where it has a value, which is asserted);
 `needed`: the solutions of statsmodels' TTestPower and TTestIndPower, rounded up. `holm`: statsmodels' multipletests.
@@ -82,7 +82,7 @@ def paired(x, level):
     if n < 2:
         return None
     if x.min() == x.max():
-        return {"t": None, "p": float(x[0] == 0), "low": x[0], "high": x[0], "d_z": None, "g_z": None}
+        return {"t": None, "p": None, "low": x[0], "high": x[0], "d_z": None, "g_z": None}
     test = stats.ttest_1samp(x, 0.0)
     low, high = test.confidence_interval(level)
     d = x.mean() / x.std(ddof=1)
@@ -95,7 +95,7 @@ def welch(x, y, level):
         return None
     if x.std() == y.std() == 0:
         gap = x.mean() - y.mean()
-        return {"t": None, "df": len(x) + len(y) - 2, "p": float(gap == 0), "low": gap, "high": gap, "d": None,
+        return {"t": None, "df": len(x) + len(y) - 2, "p": None, "low": gap, "high": gap, "d": None,
                 "g": None}
     test = stats.ttest_ind(x, y, equal_var=False)
     low, high = test.confidence_interval(level)

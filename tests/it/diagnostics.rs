@@ -1,5 +1,6 @@
 //! What a person reads when an experiment or a command line is wrong: exact texts, and no panic whatever the file.
 
+mod bounds;
 mod commands;
 mod form;
 mod fuzz;

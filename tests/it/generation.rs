@@ -76,6 +76,7 @@ fn neither_the_order_of_weights_nor_reserved_room_changes_a_text() {
         reserved.reserve(20);
         let mut turned = Generator::new(&by_columns, CONTEXT, &prompts).unwrap();
         turned.reserve(3);
+        turned.reserve(usize::MAX);
         for step in 0..12 {
             for row in 0..prompts.len() {
                 let [wanted, same, near] = [&plain, &reserved, &turned].map(|g| g.logits(row));

@@ -49,7 +49,6 @@ fn changes_are_kept_unless_they_make_another_run() {
         "train.batch_size=4",
         "data.length=7",
         "model.d_model=64",
-        "train.dtype=bf16",
         "optimizer.kind=lion",
     ] {
         let key = set.split('=').next().unwrap();
@@ -110,7 +109,7 @@ fn an_early_stop_outlives_a_resume_and_is_scored_on_the_whole_split() {
     assert!((scored["loss"].as_f64().unwrap() - loss).abs() < 1e-6);
     fs::remove_file(run.join("scores.json")).unwrap();
     let printed = output(&command(&["resume", &shown], &[]));
-    let ended = format!("no longer improves after {} steps", last.step);
+    let ended = format!("no longer improve after {} steps", last.step);
     assert!(printed.contains(&ended), "{printed}");
     assert_eq!(valid_loss(&run), loss);
     let printed = output(&command(&["resume", &shown], &["train.patience=50"]));
@@ -252,4 +251,43 @@ fn a_run_does_not_go_on_with_other_data_by_itself() {
     fs::remove_file(run.join("files.json")).unwrap();
     output(&command(&["resume", &shown], &["train.steps=8"]));
     assert!(run.join("files.json").exists());
+}
+
+/// Before its first checkpoint a run has no weights but those that it began from.
+#[test]
+fn a_run_begun_from_another_keeps_its_beginning_when_it_has_no_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let shown = |name: &str| path(name).display().to_string();
+    output(&command(&["train", TINY, "--run", &shown("first")], &[]));
+    let from = format!("init.from={:?}", shown("first"));
+    let whole = ["train", TINY, "--run", &shown("whole")];
+    output(&command(&whole, &[&from, "seed=4", "train.steps=6"]));
+    // What a run killed before its first checkpoint leaves.
+    let killed = path("killed");
+    fs::create_dir_all(killed.join("steps")).unwrap();
+    for entry in fs::read_dir(path("whole")).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name();
+        let later = ["scores.json", "metrics.jsonl"].map(std::ffi::OsStr::new);
+        if entry.file_type().unwrap().is_file() && !later.contains(&name.as_os_str()) {
+            fs::copy(entry.path(), killed.join(&name)).unwrap();
+        }
+    }
+    let other = failure(&command(
+        &["resume", &shown("killed")],
+        &["init.new=[\".\"]"],
+    ));
+    assert_eq!(other.0, 2, "{}", other.1);
+    assert!(
+        other.1.contains("error: init.new is no value"),
+        "{}",
+        other.1
+    );
+    output(&command(&["resume", &shown("killed")], &[]));
+    for name in ["model.safetensors", "ema.safetensors"] {
+        let [ours, theirs] = [&killed, &path("whole")]
+            .map(|run| fs::read(run.join("steps/00000006").join(name)).unwrap());
+        assert!(ours == theirs, "{name} of the run that was killed");
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The floor of each room; a file uses rooms on floors below its own, or its own room.
 const FLOORS: &[(u32, &[&str])] = &[
-    (0, &["error", "rng", "device", "digest", "kind"]),
+    (0, &["error", "rng", "device", "digest", "files", "kind"]),
     (1, &["kernel", "tokenizer", "evaluate"]),
     (2, &["nn"]),
     (3, &["stack", "data"]),

@@ -190,14 +190,27 @@ fn wrong_configs_are_refused() {
     );
     refused(
         "gpt_neox",
-        json!({ "rotary_pct": 1.5, "num_hidden_layers": 1_000_000_000 }),
+        json!({ "rotary_pct": 1.5, "num_hidden_layers": 9_000 }),
         "DIR/config.json: rotary positions need heads of an even width and a part of at most 1; \
          here heads are 8 wide and the part is 1.5",
     );
     refused(
         "gpt_neox",
-        json!({ "num_hidden_layers": 1_000_000_000 }),
-        "DIR: holds 28 tensors, too few for the 1000000000 layers of config.json",
+        json!({ "num_hidden_layers": 9_000 }),
+        "DIR: holds 28 tensors, too few for the 9000 layers of config.json",
+    );
+    refused(
+        "gpt_neox",
+        json!({
+            "num_hidden_layers": 10_001,
+            "intermediate_size": 1_099_511_627_775_u64,
+            "vocab_size": 16_777_217,
+            "max_position_embeddings": 1_073_741_825,
+        }),
+        "DIR/config.json: `max_position_embeddings` = 1073741825 is more than 1073741824, which no model comes near\n\
+         DIR/config.json: `num_hidden_layers` = 10001 is more than 10000, which no model comes near\n\
+         DIR/config.json: `intermediate_size` = 1099511627775 is more than 4194304, which no model comes near\n\
+         DIR/config.json: `vocab_size` = 16777217 is more than 16777216, which no model comes near",
     );
     refused(
         "mpt",

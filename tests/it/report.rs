@@ -153,7 +153,7 @@ fn statistics_equal_scipys() {
         let test = paired_t(sample, 0.95).unwrap();
         close(test.interval.low, low);
         close(test.interval.high, high);
-        close(test.p, p);
+        close(test.p.unwrap(), p);
     }
     assert_eq!(paired_t(&[0.1], 0.95), None);
     assert_eq!(summarize([f64::NAN], 0.95), None);

@@ -1,10 +1,14 @@
 //! Run folders, their lock, journals and signals.
 
+use formwork::experiment::used::write_scores;
+use formwork::files;
+use formwork::train::evaluation::Scores;
 use formwork::train::journal::{self, Journal};
 use formwork::train::machine::Machine;
 use formwork::train::run_dir::{Existing, RunDir, is_run};
 use formwork::train::signal::Stop;
 use serde_json::json;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
@@ -124,6 +128,85 @@ fn only_names_of_ours_are_read_and_cleaned() {
     assert!(!run.path("steps/00000008.tmp").exists());
 }
 
+fn names(folder: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_file_that_several_write_at_once_is_what_one_of_them_wrote() {
+    let temp = tempfile::tempdir().unwrap();
+    let run = RunDir::create(temp.path(), Existing::Refuse).unwrap();
+    let texts: Vec<Vec<u8>> = (0..8).map(|i| vec![b'a' + i; 100_000]).collect();
+    let before = names(temp.path());
+    for _ in 0..10 {
+        std::thread::scope(|scope| {
+            for text in &texts {
+                let run = &run;
+                scope.spawn(move || run.write("machine.json", text).unwrap());
+            }
+        });
+        let found = std::fs::read(run.path("machine.json")).unwrap();
+        assert!(texts.contains(&found));
+    }
+    let after = names(temp.path());
+    assert_eq!(after.len(), before.len() + 1, "{after:?}");
+}
+
+#[test]
+fn scores_of_splits_that_are_written_at_once_are_all_kept() {
+    let temp = tempfile::tempdir().unwrap();
+    // What a process left that was killed while it wrote.
+    std::fs::write(temp.path().join("scores.json.0123456789abcdef.tmp"), "{").unwrap();
+    let scores = Scores {
+        loss: 1.5,
+        metrics: [("accuracy".to_string(), 0.5)].into(),
+        confusion: None,
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..8u64 {
+            let (folder, scores) = (temp.path(), &scores);
+            scope.spawn(move || {
+                for round in 0..5 {
+                    let split = format!("valid@{}", 10 * thread + round);
+                    write_scores(folder, &split, thread, scores).unwrap();
+                }
+            });
+        }
+    });
+    let text = std::fs::read(temp.path().join("scores.json")).unwrap();
+    let all: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(all.as_object().unwrap().len(), 40, "{all}");
+    for thread in 0..8u64 {
+        for round in 0..5 {
+            let split = &all[format!("valid@{}", 10 * thread + round)];
+            assert_eq!(split["step"], thread);
+            assert_eq!(split["accuracy"], 0.5);
+        }
+    }
+    assert_eq!(names(temp.path()), ["scores.json", "scores.lock"]);
+}
+
+/// Neither the lock of the scores nor files that were on their way make a folder that is begun a foreign one.
+#[test]
+fn what_dead_processes_leave_is_no_hindrance() {
+    let temp = tempfile::tempdir().unwrap();
+    drop(RunDir::create(temp.path(), Existing::Refuse).unwrap());
+    for name in [
+        "scores.lock",
+        "resolved.toml.0123456789abcdef.tmp",
+        "data.json.tmp",
+    ] {
+        std::fs::write(temp.path().join(name), "").unwrap();
+    }
+    RunDir::create(temp.path(), Existing::Refuse).unwrap();
+    assert_eq!(names(temp.path()), ["run.lock", "scores.lock", "steps"]);
+}
+
 #[test]
 fn journals_are_cut_to_the_checkpoint() {
     let temp = tempfile::tempdir().unwrap();
@@ -225,4 +308,27 @@ fn machines_are_described() {
     assert!(machine.cores >= 1 && !machine.cpu.is_empty() && !machine.os.is_empty());
     let text = serde_json::to_string(&machine).unwrap();
     assert_eq!(serde_json::from_str::<Machine>(&text).unwrap(), machine);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_result_goes_through_links_and_into_pipes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("real"), "old").unwrap();
+    std::os::unix::fs::symlink("real", path("link")).unwrap();
+    files::write_result(&path("link"), b"new").unwrap();
+    assert!(path("link").is_symlink());
+    assert_eq!(fs::read(path("real")).unwrap(), b"new");
+    let made = Command::new("mkfifo").arg(path("pipe")).status();
+    if !made.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let read = std::thread::spawn({
+        let pipe = path("pipe");
+        move || fs::read(pipe).unwrap()
+    });
+    files::write_result(&path("pipe"), b"said").unwrap();
+    assert_eq!(read.join().unwrap(), b"said");
+    assert!(!path("pipe").is_file(), "the pipe is one still");
 }

@@ -2,6 +2,7 @@
 
 mod arms;
 mod cluster;
+mod costs;
 mod faults;
 mod ledger;
 mod pairing;

@@ -1,7 +1,8 @@
 //! What the step loop does when training goes wrong, or has gone on long enough.
 
-use crate::binary::{formwork, output};
+use crate::binary::{failure, formwork, output};
 use formwork::train::journal;
+use std::fs;
 use std::path::Path;
 use std::process::Output;
 
@@ -145,13 +146,17 @@ fn a_run_that_no_longer_improves_stops_early() {
 fn half_precision_is_one_setting() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
-    let ended = train(&run, &["train.dtype=bf16"]);
+    let tiny = fs::read_to_string("experiments/smoke/tiny.toml").unwrap();
+    let file = folder.path().join("half.toml");
+    fs::write(&file, tiny.replace("ema = 0.9", "dtype = \"bf16\"")).unwrap();
+    let (file, shown) = (file.display().to_string(), run.display().to_string());
+    output(&["train", &file, "--quiet", "--run", &shown]);
+    let (status, said) = failure(&["resume", &shown, "--set", "train.dtype=f32"]);
+    assert_eq!(status, 2, "{said}");
     assert!(
-        ended.status.success(),
-        "{}",
-        String::from_utf8_lossy(&ended.stderr)
+        said.contains("train.dtype is \"bf16\" in the run"),
+        "{said}"
     );
-    let shown = run.display().to_string();
     let scores = output(&["eval", &shown, "--json"]);
     let scores: serde_json::Value = serde_json::from_str(scores.trim()).unwrap();
     assert!(scores["loss"].as_f64().unwrap() < 2.4, "{scores}");

@@ -2,13 +2,18 @@
 
 use super::super::output;
 use super::median_ms;
-use crate::device::DeviceName;
+use crate::device::{Backend, DeviceName};
 use crate::error::{Error, Result};
 use crate::kernel::{AttentionMask, AttentionOptions, attention};
 use crate::rng::{Purpose, Stream};
 use crate::train::bench::peak_rss_mb;
 use burn::tensor::{Device, Tensor, TensorData};
 use clap::Args;
+
+/// Numbers of the queries at most: 1 GiB, and there are about ten tensors as large, gradients among them.
+const MOST_NUMBERS: u128 = 1 << 28;
+/// Scores at most, 16 GiB, where attention has all of them in memory: everywhere but on flex.
+const MOST_SCORES: u128 = 1 << 32;
 
 /// `formwork bench attention`.
 #[derive(Debug, Args)]
@@ -48,29 +53,53 @@ pub struct AttentionArgs {
 /// A flag out of range, a device that cannot be opened.
 pub fn run(args: AttentionArgs) -> Result<()> {
     let kv_heads = args.kv_heads.unwrap_or(args.heads);
-    let sizes = [args.batch, args.heads, kv_heads, args.head_width];
-    if sizes
-        .iter()
-        .chain(&args.context)
-        .any(|size| !(1..=1 << 20).contains(size))
-    {
-        return Err(Error::usage(
-            "--context, --batch, --heads, --kv-heads and --head-width are 1 to 1048576",
-        ));
-    }
-    if !args.heads.is_multiple_of(kv_heads) {
-        return Err(Error::usage(format!(
-            "--heads {} is not a multiple of --kv-heads {kv_heads}",
-            args.heads
-        )));
-    }
-    let device = args.device.parse::<DeviceName>()?.open()?.autodiff();
+    let name = args.device.parse::<DeviceName>()?;
+    check_sizes(&args, kv_heads, name.backend)?;
+    let device = name.open()?.autodiff();
     let mut lengths = args.context.clone();
     lengths.sort_unstable();
     for length in lengths {
         let before = peak_rss_mb();
         let [forward, both] = times(&args, kv_heads, length, &device);
         show(&args, length, [forward, both, peak_rss_mb() - before])?;
+    }
+    Ok(())
+}
+
+/// An error for sizes that make no attention, or none that a machine could hold.
+fn check_sizes(args: &AttentionArgs, kv_heads: usize, backend: Backend) -> Result<()> {
+    let (batch, heads, width) = (args.batch, args.heads, args.head_width);
+    let sizes = [batch, heads, kv_heads, width, args.rounds];
+    if sizes
+        .iter()
+        .chain(&args.context)
+        .any(|size| !(1..=1 << 20).contains(size))
+    {
+        return Err(Error::usage(
+            "--context, --batch, --heads, --kv-heads, --head-width and --rounds are 1 to 1048576",
+        ));
+    }
+    if !heads.is_multiple_of(kv_heads) {
+        return Err(Error::usage(format!(
+            "--heads {heads} is not a multiple of --kv-heads {kv_heads}"
+        )));
+    }
+    let length = args.context.iter().copied().max().unwrap_or(1);
+    let product = |sizes: [usize; 4]| sizes.map(|size| size as u128).iter().product::<u128>();
+    let numbers = product([batch, heads, length, width]);
+    if numbers > MOST_NUMBERS {
+        return Err(Error::usage(format!(
+            "--batch {batch} x --heads {heads} x --context {length} x --head-width {width} are {numbers} numbers, more \
+             than {MOST_NUMBERS}; make one of them smaller"
+        )));
+    }
+    let scores = product([batch, heads, length, length]);
+    if backend != Backend::Flex && scores > MOST_SCORES {
+        return Err(Error::usage(format!(
+            "--batch {batch} x --heads {heads} x --context {length} squared are {scores} scores, more than {MOST_SCORES}, \
+             and {} has all of them in memory; make one of them smaller",
+            backend.name()
+        )));
     }
     Ok(())
 }

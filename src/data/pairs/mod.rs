@@ -275,6 +275,10 @@ impl DataSet for PairsConfig {
         self.max_len
     }
 
+    fn separates_vocabularies(&self) -> bool {
+        self.separate_vocabularies
+    }
+
     fn has(&self, split: Split) -> bool {
         let (valid, test) = self.fractions();
         match split {

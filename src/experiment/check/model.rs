@@ -31,6 +31,7 @@ pub(super) fn check(sense: &mut Sense, mut context: Option<usize>) {
             if matches!(experiment.task, TaskConfig::Translation(_)) {
                 // Source and target stand in one row.
                 context = context.map(|context| 2 * context);
+                one_vocabulary(sense);
             }
         }
         ModelConfig::Encoder(c) => encoder(sense, c),
@@ -89,6 +90,17 @@ fn encoder_decoder(sense: &mut Sense, c: &EncoderDecoderConfig) {
         sense.fault(
             &["model.share_embeddings", "data.separate_vocabularies"],
             "share_embeddings = true needs one vocabulary; set it to false, or leave [data] separate_vocabularies out",
+        );
+    }
+}
+
+/// A decoder reads the source with the table that it writes the target with.
+fn one_vocabulary(sense: &mut Sense) {
+    if sense.loaded.experiment.data.set().separates_vocabularies() {
+        sense.fault(
+            &["data.separate_vocabularies", "model.kind"],
+            "separate_vocabularies = true needs a model with two vocabularies: a decoder has one; leave it out, or set \
+             [model] kind = \"encoder_decoder\"",
         );
     }
 }

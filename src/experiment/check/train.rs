@@ -6,6 +6,7 @@ use crate::device::DeviceName;
 use crate::generate::DecodeConfig;
 use crate::task::TaskConfig;
 use crate::train::TrainConfig;
+use crate::train::config::Dtype;
 
 const MOST_ITEMS: usize = 1 << 24;
 /// Longer names do not fit in paths.
@@ -130,6 +131,13 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
             format!(
                 "ema = {ema:?} must be between 0 and 1, as in 0.999; leave it out to do without"
             ),
+        );
+    }
+    if c.ema.is_some() && c.dtype != Dtype::F32 {
+        sense.fault(
+            &["train.ema", "train.dtype"],
+            "ema needs dtype = \"f32\": an average of 16-bit weights stands still, since its steps are below their \
+             last digit; leave one of them out",
         );
     }
     if let Some(factor) = c.spike_factor.filter(|f| !(*f > 1.0 && f.is_finite())) {

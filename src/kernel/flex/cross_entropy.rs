@@ -5,7 +5,7 @@ use burn::tensor::{DType, Shape};
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{ALONE, PIECE, contiguous, dims, in_pieces, output, slice, slice_mut, tensor};
+use super::buffer::{PIECE, contiguous, dims, in_pieces, output, slice, slice_mut, tensor};
 use super::math::exp;
 use super::simd::{Vector, run};
 use super::threads;
@@ -144,13 +144,9 @@ pub fn score_rows(rows: &mut [f32], vocab: usize, targets: &[i64], smoothing: f6
             });
         }
     };
-    if rows.len() <= ALONE {
-        work(((rows, &mut scored), targets));
-    } else {
-        let pieces = rows.chunks_mut(per_piece * vocab);
-        let pieces = pieces.zip(scored.chunks_mut(per_piece));
-        threads::for_each(pieces.zip(targets.chunks(per_piece)), work);
-    }
+    let pieces = rows.chunks_mut((per_piece * vocab).max(1));
+    let pieces = pieces.zip(scored.chunks_mut(per_piece));
+    threads::for_each(pieces.zip(targets.chunks(per_piece)), work);
     scored
 }
 

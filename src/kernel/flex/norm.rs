@@ -4,7 +4,7 @@
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{ALONE, PIECE, contiguous, in_pieces, output, slice, tensor};
+use super::buffer::{PIECE, contiguous, in_pieces, output, slice, tensor};
 use super::linear::Sum;
 use super::simd::{Vector, map_in_place, row_sum, run};
 use super::threads;
@@ -142,11 +142,7 @@ pub fn forward_of_sum(
         });
     };
     let pairs = sum.chunks_mut(piece).zip(out.chunks_mut(piece));
-    if len <= ALONE {
-        pairs.enumerate().for_each(work);
-    } else {
-        threads::for_each(pairs.enumerate(), work);
-    }
+    threads::for_each(pairs.enumerate(), work);
     let shape = terms[0].layout().shape();
     [sum, out].map(|numbers| tensor(numbers, shape.clone()))
 }
@@ -226,11 +222,7 @@ pub fn backward(
     };
     let sums = 2 * width.max(1);
     let pairs = d_x.chunks_mut(piece).zip(partial.chunks_mut(sums));
-    if len <= ALONE {
-        pairs.enumerate().for_each(work);
-    } else {
-        threads::for_each(pairs.enumerate(), work);
-    }
+    threads::for_each(pairs.enumerate(), work);
     let mut total = vec![0.0; 2 * width];
     for part in partial.chunks_exact(sums) {
         map_in_place(Sum, &mut total, [part]);

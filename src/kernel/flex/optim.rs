@@ -4,7 +4,7 @@ use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
 use super::activation::elementwise;
-use super::buffer::{ALONE, PIECE, contiguous, in_pieces, output, slice, slice_mut, tensor};
+use super::buffer::{PIECE, contiguous, in_pieces, output, slice, slice_mut, tensor};
 use super::simd::{Elementwise, Vector, map, map_in_place, row_sum, run};
 use super::threads;
 use crate::kernel::AdamwArgs;
@@ -41,12 +41,7 @@ pub fn sum_of_squares(x: FlexTensor) -> f64 {
     let x = contiguous(x);
     let piece = |part: &[f32]| f64::from(run(Squares(part)));
     let elements = slice(&x);
-    if elements.len() <= ALONE {
-        elements.chunks(PIECE).map(piece).sum()
-    } else {
-        let sums: Vec<f64> = threads::map(elements.chunks(PIECE), piece);
-        sums.iter().sum()
-    }
+    threads::map(elements.chunks(PIECE), piece).iter().sum()
 }
 
 struct SquaredDifferences<'a>([&'a [f32]; 2]);
@@ -65,12 +60,8 @@ pub fn squared_distance(x: FlexTensor, y: FlexTensor) -> f64 {
     let (x, y) = (contiguous(x), contiguous(y));
     let piece = |(x, y): (&[f32], &[f32])| f64::from(run(SquaredDifferences([x, y])));
     let (x, y) = (slice(&x), slice(&y));
-    if x.len() <= ALONE {
-        x.chunks(PIECE).zip(y.chunks(PIECE)).map(piece).sum()
-    } else {
-        let sums: Vec<f64> = threads::map(x.chunks(PIECE).zip(y.chunks(PIECE)), piece);
-        sums.iter().sum()
-    }
+    let pieces = x.chunks(PIECE).zip(y.chunks(PIECE));
+    threads::map(pieces, piece).iter().sum()
 }
 
 /// The running mean: factors of the old mean and of the gradient.
@@ -166,13 +157,9 @@ pub fn adamw_step(
         slice_mut(&mut v).expect(exclusive),
     );
     let g = slice(&grad);
-    if p.len() <= ALONE {
-        rule.apply(p, first, second, g);
-    } else {
-        let moments = first.chunks_mut(PIECE).zip(second.chunks_mut(PIECE));
-        let pieces = p.chunks_mut(PIECE).zip(moments).zip(g.chunks(PIECE));
-        threads::for_each(pieces, |((p, (m, v)), g)| rule.apply(p, m, v, g));
-    }
+    let moments = first.chunks_mut(PIECE).zip(second.chunks_mut(PIECE));
+    let pieces = p.chunks_mut(PIECE).zip(moments).zip(g.chunks(PIECE));
+    threads::for_each(pieces, |((p, (m, v)), g)| rule.apply(p, m, v, g));
     [param, m, v]
 }
 

@@ -130,18 +130,20 @@ pub fn differences(c: &Comparison) -> Result<Option<Figure>> {
     }))
 }
 
-/// What a difference means: better, worse, open.
-const MEANINGS: [(RGBColor, &str); 3] = [
+/// What a difference means: better, worse, open, or nothing that a test could say.
+const MEANINGS: [(RGBColor, &str); 4] = [
     (COLORS[0], "better"),
     (COLORS[1], "worse"),
     (QUIET, "not settled"),
+    (RGBColor(0xc4, 0xc4, 0xc4), "not tested"),
 ];
 
 fn meaning(gap: &Contrast) -> usize {
     match gap.verdict {
         Verdict::Better => 0,
         Verdict::Worse => 1,
-        Verdict::NotSettled { .. } | Verdict::NotTested(_) => 2,
+        Verdict::NotSettled { .. } => 2,
+        Verdict::NotTested(_) => 3,
     }
 }
 
@@ -155,8 +157,8 @@ fn legend_row(area: &Area, c: &Comparison, arms: &[usize]) -> Result<()> {
     let found = (0..MEANINGS.len()).filter(|&m| gaps().any(|gap| meaning(gap) == m));
     for (n, m) in found.enumerate() {
         let (color, name) = MEANINGS[m];
-        let left = px(240.0 + 130.0 * n as f64);
-        let part = area.clone().shrink((left, 0), (px(128.0), px(HEAD)));
+        let left = px(220.0 + 124.0 * n as f64);
+        let part = area.clone().shrink((left, 0), (px(122.0), px(HEAD)));
         legend(&part, &[(color, name.to_string())], Mark::Bar)?;
     }
     Ok(())

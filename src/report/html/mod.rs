@@ -3,12 +3,10 @@
 //!
 //! The bytes depend on the run folders and the names they were given by, on nothing else.
 
-use std::ffi::OsString;
-use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::files;
 use crate::report::cells::Cells;
 use crate::report::compare::Comparison;
 use crate::report::figure::{self, Figure, Look};
@@ -29,14 +27,15 @@ const SCRIPTS: [&str; 3] = [
     include_str!("layers.js"),
 ];
 
-/// Writes the page beside `path` and renames it into place, so that a reader never sees half of it.
+/// Writes the page, which a reader never sees half of.
 ///
 /// # Errors
 /// A path that names no file, a figure that cannot be drawn, or the disk's.
 pub fn write(c: &Comparison, path: &Path) -> Result<()> {
-    let name = path
-        .file_name()
-        .ok_or_else(|| Error::usage(format!("--html: {} is no file name", path.display())))?;
+    if path.file_name().is_none() {
+        let shown = path.display();
+        return Err(Error::usage(format!("--html: {shown} is no file name")));
+    }
     if path.is_dir() {
         return Err(Error::usage(format!(
             "--html: {} is a folder; name a file, such as {}",
@@ -46,20 +45,7 @@ pub fn write(c: &Comparison, path: &Path) -> Result<()> {
     }
     let figures = figure::figures(c, Look::default())?;
     let text = page(c, &figures, path.parent())?;
-    let mut hidden = OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}", std::process::id()));
-    let partial = path.with_file_name(hidden);
-    let written = fs::File::create(&partial).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    let placed = written.and_then(|()| fs::rename(&partial, path));
-    if placed.is_err() {
-        // Nothing to do when even this fails: the first error is the one to tell.
-        drop(fs::remove_file(&partial));
-    }
-    placed.map_err(Error::io("write", path))
+    files::write_result(path, text.as_bytes())
 }
 
 /// The page's text, with links to the runs as they are seen from `folder`.

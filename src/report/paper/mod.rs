@@ -102,7 +102,7 @@ fn caption(c: &Comparison) -> String {
         let baseline = terminal::plain(&c.arms[0].label);
         text.push_str(&format!(
             " Δ is the difference from {baseline} with its 95 % t interval, paired by seed where two seeds pair; \
-             p is two-sided and corrected for all arms (Holm 1979); the effect is Hedges' g."
+             p is two-sided and corrected for all tested arms (Holm 1979); the effect is Hedges' g."
         ));
     }
     text

@@ -6,7 +6,7 @@ use crate::report::cells::Cells;
 use crate::report::compare::LEVEL;
 use crate::report::run::Run;
 use crate::report::statistics::Interval;
-use crate::report::statistics::compare::{Contrast, Verdict};
+use crate::report::statistics::compare::{Contrast, Reason, Verdict};
 use crate::report::statistics::rates::Rate;
 use crate::report::statistics::summary::Summary;
 use crate::report::terminal::{count, duration, mean_sd, number, p_value, signed};
@@ -147,14 +147,17 @@ pub fn effect(g: f64) -> Cell {
     }
 }
 
-/// What follows from a test.
+/// What follows from a test; nothing where values are missing.
 pub fn verdict(gap: &Contrast) -> Cell {
     let text = match gap.verdict {
         Verdict::Better => "better".into(),
         Verdict::Worse => "worse".into(),
         Verdict::NotSettled { needed: Some(n) } => format!("open: ~{n} seeds"),
         Verdict::NotSettled { needed: None } => "open: >1000 seeds".into(),
-        Verdict::NotTested(_) => String::new(),
+        Verdict::NotTested(Reason::Identical | Reason::NoSpread) => "not tested".into(),
+        Verdict::NotTested(Reason::NoValues | Reason::TooFewSeeds | Reason::OutOfRange) => {
+            String::new()
+        }
     };
     Cell { text, value: None }
 }
@@ -166,11 +169,9 @@ fn places(size: f64) -> usize {
 
 /// A corrected p value.
 pub fn p_cell(gap: Option<&Contrast>) -> Cell {
-    let tested = gap.filter(|g| !matches!(g.verdict, Verdict::NotTested(_)));
-    tested
-        .and_then(|g| g.p_holm)
-        .map_or_else(Cell::default, |p| Cell {
-            text: p_value(p),
-            value: Some(p),
-        })
+    let p = gap.and_then(|g| g.p_holm);
+    p.map_or_else(Cell::default, |p| Cell {
+        text: p_value(p),
+        value: Some(p),
+    })
 }

@@ -4,7 +4,8 @@
 //! 1. Values of the same seed are paired. With two common seeds or more the test is the paired t test
 //!    ([`super::paired`]), without them Welch's when both sides have two values ([`super::independent`]), else there
 //!    is a difference and no test.
-//! 2. The p values of all tested arms are corrected together ([`super::holm`]).
+//! 2. The p values of all tested arms are corrected together ([`super::holm`]). An arm whose differences are all equal
+//!    (it is the baseline again, or lies as far from it for every seed) has no p value and is no test.
 //! 3. A corrected p of at most alpha is a verdict, by the sign of the difference. Above it the question is open, and
 //!    the answer to "how many seeds would settle it" is the sample in which the seen effect has power 0.8 at
 //!    alpha / (number of tests): the strictest level that Holm's procedure may ask of this arm. It is therefore
@@ -50,7 +51,7 @@ pub enum Test {
     Paired {
         /// Student's paired t test: the one that decides.
         t: Paired,
-        /// Wilcoxon's signed-rank test, for comparison.
+        /// Wilcoxon's signed-rank test, for comparison; none where t has no p value.
         wilcoxon: Option<Wilcoxon>,
     },
     /// On all values of both sides.
@@ -72,9 +73,9 @@ pub struct Contrast {
     /// Bootstrap intervals of the paired difference: no normal distribution is assumed, but with few seeds they are
     /// too short. Always from the same random numbers.
     pub bootstrap: Option<Bootstrap>,
-    /// Its two-sided p value, uncorrected.
+    /// Its two-sided p value, uncorrected; none for an arm that is not tested.
     pub p: Option<f64>,
-    /// The p value after Holm's correction over all arms.
+    /// The p value after Holm's correction over all tested arms.
     pub p_holm: Option<f64>,
     /// What follows.
     pub verdict: Verdict,
@@ -208,23 +209,27 @@ fn compare<S: Ord>(baseline: &BTreeMap<&S, f64>, arm: &BTreeMap<&S, f64>, level:
     let test = if differences.len() >= 2 {
         paired_t(&differences, level).map(|t| Test::Paired {
             t,
-            wilcoxon: signed_rank(&differences),
+            wilcoxon: t.p.and_then(|_| signed_rank(&differences)),
         })
     } else {
         welch_t(&theirs, &ours, level).map(Test::Unpaired)
+    };
+    let apart = || Some(mean(&ours)? - mean(&theirs)?);
+    let (difference, p) = match &test {
+        Some(Test::Paired { t, .. }) => (Some(t.mean), t.p),
+        Some(Test::Unpaired(t)) => (Some(t.difference), t.p),
+        Some(Test::Untested) | None => (mean(&differences).or_else(apart), None),
     };
     let reason = if ours.is_empty() || theirs.is_empty() {
         Reason::NoValues
     } else if differences.len() < 2 && ours.len().min(theirs.len()) < 2 {
         Reason::TooFewSeeds
-    } else {
+    } else if test.is_none() {
         Reason::OutOfRange
-    };
-    let apart = || Some(mean(&ours)? - mean(&theirs)?);
-    let (difference, p) = match &test {
-        Some(Test::Paired { t, .. }) => (Some(t.mean), Some(t.p)),
-        Some(Test::Unpaired(t)) => (Some(t.difference), Some(t.p)),
-        Some(Test::Untested) | None => (mean(&differences).or_else(apart), None),
+    } else if difference == Some(0.0) {
+        Reason::Identical
+    } else {
+        Reason::NoSpread
     };
     let mut draws = Stream::new(0, Purpose::Resampling, (0, 0, 0));
     Contrast {
@@ -248,12 +253,7 @@ fn verdict(comparison: &Contrast, p: f64, tests: usize, plan: Plan) -> Verdict {
         Test::Untested => return comparison.verdict,
     };
     let Some(effect) = effect else {
-        let same = difference == 0.0;
-        return Verdict::NotTested(if same {
-            Reason::Identical
-        } else {
-            Reason::NoSpread
-        });
+        return comparison.verdict;
     };
     if p > plan.alpha {
         return Verdict::NotSettled {

@@ -12,8 +12,8 @@
 use serde::Serialize;
 
 use super::Interval;
-use super::distribution::critical_t;
-use super::paired::{p_value, ratio, small_sample_factor};
+use super::distribution::{critical_t, two_sided_t};
+use super::paired::{ratio, small_sample_factor};
 use super::summary::{Moments, finite, moments};
 
 /// Welch's test of an arm against a baseline.
@@ -31,8 +31,8 @@ pub struct Independent {
     pub df: f64,
     /// The interval of the difference.
     pub interval: Interval,
-    /// Two-sided p value. When neither arm varies it is 1 for equal means, else 0.
-    pub p: f64,
+    /// Two-sided p value; none when neither arm varies, for then there is no chance to test against.
+    pub p: Option<f64>,
     /// Cohen's d with the average variance; none when neither arm varies.
     pub d: Option<f64>,
     /// Hedges' g with the average variance; none when neither arm varies.
@@ -61,7 +61,7 @@ pub fn welch_t(baseline: &[f64], arm: &[f64], level: f64) -> Option<Independent>
         t,
         df,
         interval: Interval::around(difference, critical_t(1.0 - level, df)? * error)?,
-        p: p_value(t, difference, df),
+        p: t.map(|t| two_sided_t(t, df)),
         d,
         g: d.and_then(|d| Some(d * factor?)),
     })

@@ -34,9 +34,8 @@ pub struct Paired {
     pub df: f64,
     /// Student's t interval of the mean difference.
     pub interval: Interval,
-    /// Two-sided p value. When all differences are equal it is the limit for a vanishing deviation: 1 when they
-    /// are 0, else 0.
-    pub p: f64,
+    /// Two-sided p value; none when all differences are equal, for then there is no chance to test against.
+    pub p: Option<f64>,
     /// Cohen's d_z; none when all differences are equal.
     pub d_z: Option<f64>,
     /// Hedges' g_z; none when all differences are equal, and for 2 pairs, where no unbiased factor exists.
@@ -68,7 +67,7 @@ pub fn paired_t(differences: &[f64], level: f64) -> Option<Paired> {
         t,
         df,
         interval,
-        p: p_value(t, mean, df),
+        p: t.map(|t| two_sided_t(t, df)),
         d_z,
         g_z: d_z.and_then(|d| Some(d * small_sample_factor(df)?)),
     })
@@ -84,13 +83,4 @@ pub fn small_sample_factor(df: f64) -> Option<f64> {
 /// a / b when that is a number; none when b is 0.
 pub(super) fn ratio(a: f64, b: f64) -> Option<f64> {
     Some(a / b).filter(|r| b > 0.0 && r.is_finite())
-}
-
-/// The two-sided p value of t; without a t, the limit for a vanishing standard error.
-pub(super) fn p_value(t: Option<f64>, difference: f64, df: f64) -> f64 {
-    match t {
-        Some(t) => two_sided_t(t, df),
-        None if difference == 0.0 => 1.0,
-        None => 0.0,
-    }
 }

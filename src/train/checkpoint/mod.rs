@@ -14,13 +14,13 @@ mod state;
 pub mod weights;
 
 use super::ema::Ema;
-use super::manifest::{self, Manifest, damaged, sync_folder, write_json};
+use super::manifest::{self, Manifest, damaged, write_json};
 use super::run_dir::{self, RunDir, steps_of};
 use crate::error::{Error, Result};
+use crate::files;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 pub use state::{Best, State, Window};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 pub use weights::{load as load_weights, save as save_weights, weights_hash};
 
@@ -56,14 +56,14 @@ pub fn save<M: Module>(run: &RunDir, parts: &Parts<M>, keep_last: usize) -> Resu
     let step = parts.state.step;
     let partial = steps.join(format!("{}.tmp", name(step)));
     let place = steps.join(name(step));
-    gone(&partial)?;
+    files::delete_folder(&partial)?;
     let written = write(&partial, parts).and_then(|()| put(&partial, &place));
     if let Err(error) = written {
         // Gives the space back; the error that is returned is the one that matters.
         let _ = std::fs::remove_dir_all(&partial);
         return Err(error);
     }
-    sync_folder(&steps)?;
+    files::sync_folder(&steps)?;
     link(run.root(), LATEST, Some(step))?;
     let best = parts.state.best.map(|b| b.step);
     let best = best.filter(|s| steps.join(name(*s)).is_dir());
@@ -90,12 +90,12 @@ fn write<M: Module>(folder: &Path, parts: &Parts<M>) -> Result<()> {
 /// [`clean`] brings it back if the process dies between the two.
 fn put(partial: &Path, place: &Path) -> Result<()> {
     let aside = place.with_extension("old");
-    gone(&aside)?;
+    files::delete_folder(&aside)?;
     if place.exists() {
         std::fs::rename(place, &aside).map_err(Error::io("rename", place))?;
     }
     std::fs::rename(partial, place).map_err(Error::io("rename", partial))?;
-    gone(&aside)
+    files::delete_folder(&aside)
 }
 
 /// Steps that have a checkpoint folder, rising; whole or not.
@@ -124,17 +124,10 @@ pub fn clean(run: &RunDir) -> Result<()> {
             }
         }
         if old.or(partial).is_some() {
-            gone(&path)?;
+            files::delete_folder(&path)?;
         }
     }
-    for file in run_dir::written_aside() {
-        let path = run.path(&format!("{file}.tmp"));
-        match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(Error::io("delete", &path)(e)),
-            _ => {}
-        }
-    }
-    Ok(())
+    files::delete_leftovers(run.root(), run_dir::is_written_aside)
 }
 
 /// The newest checkpoint that is whole, and why newer ones are not.
@@ -277,10 +270,7 @@ fn step_of(entry: &str) -> Option<u64> {
 fn link(root: &Path, link: &str, step: Option<u64>) -> Result<()> {
     let path = root.join(link);
     let Some(step) = step else {
-        return match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("delete", &path)(e)),
-            _ => Ok(()),
-        };
+        return files::delete(&path);
     };
     let fresh = root.join(format!("{link}.tmp"));
     // A leftover of a process that died; if it cannot go, making the link says why.
@@ -288,7 +278,7 @@ fn link(root: &Path, link: &str, step: Option<u64>) -> Result<()> {
     symlink(&Path::new("steps").join(name(step)), &fresh)
         .and_then(|()| std::fs::rename(&fresh, &path))
         .map_err(Error::io("write", &path))?;
-    sync_folder(root)
+    files::sync_folder(root)
 }
 
 #[cfg(unix)]
@@ -312,9 +302,9 @@ fn prune(root: &Path, step: u64, best: Option<u64>, keep_last: usize) -> Result<
         // Half deleted, it must not look like a damaged checkpoint.
         let place = steps_of(root).join(name(*old));
         let doomed = place.with_extension("tmp");
-        gone(&doomed)?;
+        files::delete_folder(&doomed)?;
         std::fs::rename(&place, &doomed).map_err(Error::io("rename", &place))?;
-        gone(&doomed)?;
+        files::delete_folder(&doomed)?;
     }
     Ok(())
 }
@@ -326,11 +316,4 @@ fn entries(folder: &Path) -> Vec<String> {
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .collect()
-}
-
-fn gone(folder: &Path) -> Result<()> {
-    match std::fs::remove_dir_all(folder) {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("delete", folder)(e)),
-        _ => Ok(()),
-    }
 }

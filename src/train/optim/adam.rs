@@ -10,7 +10,8 @@
 //! precision is off by 10⁻⁵), and moments of half-precision weights are kept in single precision.
 
 use super::groups::{Common, Decay, GroupConfig};
-use super::state::{self, full, like};
+use super::state::{self, like};
+use crate::kernel::full;
 use crate::kernel::{self, AdamwArgs};
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};

@@ -12,7 +12,8 @@
 
 use super::adam::Adam;
 use super::groups::{Common, Decay, GroupConfig};
-use super::state::{self, full, like};
+use super::state::{self, like};
+use crate::kernel::full;
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};

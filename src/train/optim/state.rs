@@ -3,14 +3,6 @@
 use burn::optim::StateSource;
 use burn::tensor::{DType, Device, FloatDType, Tensor};
 
-/// The tensor in single precision when it is in half.
-pub(super) fn full<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
-    match tensor.dtype() {
-        DType::F16 | DType::BF16 => tensor.cast(FloatDType::F32),
-        _ => tensor,
-    }
-}
-
 /// The tensor in the number format of the weights.
 pub(super) fn like<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
     if tensor.dtype() == dtype {

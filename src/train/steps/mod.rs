@@ -9,7 +9,7 @@ use super::events::{Events, Part};
 use super::gradients::{self, Gradient};
 use super::job::{Job, Observer, Outcome, Report, Stopped};
 use super::journals::Journals;
-use super::record;
+use super::{parameters, record};
 use crate::data::loader::{self, Batch};
 use crate::error::{Error, Result};
 use crate::task::Task;
@@ -113,6 +113,7 @@ impl<M: Task> Steps<M> {
         if let Some(diagnostics) = &diagnostics {
             diagnostics.ask(&mut batches);
         }
+        let states = parameters::states(self.model());
         let mut gradient = gradients::accumulate(self.model(), batches);
         let config = &self.job.config;
         let (steps, every) = (config.steps, config.log_every.max(1));
@@ -121,7 +122,11 @@ impl<M: Task> Steps<M> {
             .schedule
             .lr(self.job.base_lr, self.job.state.step, steps);
         match self.divergence(gradient.output.loss.mean(), gradient.norm) {
-            Some(reason) => self.diverged(&reason, &gradient, &samples, journals)?,
+            Some(reason) => {
+                let model = self.model.take();
+                self.model = model.map(|model| parameters::with_states(model, states));
+                self.diverged(&reason, &gradient, &samples, journals)?;
+            }
             None => {
                 let before = diagnostics.map(|d| Before::new(d, self.model(), &mut gradient));
                 self.update(gradient, lr, began);

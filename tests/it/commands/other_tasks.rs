@@ -125,6 +125,22 @@ fn a_decoder_alone_translates_after_the_source() {
         let scores = json(&output(&["eval", &run, "--json"]));
         assert!(scores["exact_match"].is_number(), "{scores}");
     }
+    let table = folder.path().join("pairs.tsv");
+    std::fs::write(&table, "a b\tc d\n").unwrap();
+    let pairs =
+        format!("data={{ kind = \"pairs\", path = {table:?}, separate_vocabularies = true }}");
+    let mut sets = short(&["tokenizer={ kind = \"char\" }"]);
+    sets.push(&pairs);
+    sets.push("model={ kind = \"decoder\", n_layers = 2, d_model = 32, position = { kind = \"rotary\" } }");
+    let said = refused(folder.path(), "experiments/translation/dates.toml", &sets);
+    assert!(said.contains("a decoder has one"), "{said}");
+    sets.pop();
+    sets.push("model.share_embeddings=true");
+    let said = refused(folder.path(), "experiments/translation/dates.toml", &sets);
+    assert!(
+        said.contains("share_embeddings = true needs one vocabulary"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -181,6 +197,21 @@ fn masks_are_filled_and_a_classifier_begins_from_the_encoder() {
         said.contains("the other run has another vocabulary"),
         "{said}"
     );
+    assert!(
+        said.contains("new = [\"model.embedding.weight\"]"),
+        "{said}"
+    );
+    // The advice is taken; "embedding" in the text of a pattern is not enough.
+    let skip = "init.skip=[\"^head\", \"^pair_head\"]";
+    let anew = |new: &'static str| [&short(&[])[..], &base, &other, &[skip, new]].concat();
+    let wrong = anew("init.new=[\"^head\", \"embedding_norm|segments\"]");
+    let said = refused(folder.path(), file, &wrong);
+    assert!(
+        said.contains("the other run has another vocabulary"),
+        "{said}"
+    );
+    let right = anew("init.new=[\"^head\", \"model.embedding.weight\"]");
+    trained(folder.path(), "other words", file, &right);
     let mut sets = short(&[]);
     sets.extend(base);
     sets.extend([
@@ -194,6 +225,12 @@ fn masks_are_filled_and_a_classifier_begins_from_the_encoder() {
     assert!(
         scores["accuracy"].is_number() && scores["f1"].is_number(),
         "{scores}"
+    );
+    let (status, said) = failure(&["resume", &tuned, "--set", "train.batch_tokens=64"]);
+    assert_eq!(status, 2, "{said}");
+    assert!(
+        said.contains("train.batch_tokens is no value in the run"),
+        "{said}"
     );
     let shown = output(&["eval", &tuned, "--confusion"]);
     assert!(shown.contains("many") && shown.contains("one"), "{shown}");

@@ -1,6 +1,8 @@
 //! What a person reads when data is wrong.
 
 use super::{Folder, gzip, prepared, tokenizer_config};
+use formwork::data::documents;
+use formwork::tokenizer::Tokenizer;
 
 const CHAR: &str = "kind = \"char\"";
 
@@ -144,8 +146,13 @@ fn unknown_keys() {
 fn files_that_are_missing_or_wrong() {
     let mut cut = gzip(super::prose(50).as_bytes());
     cut.truncate(100);
+    // A mebibyte of zeros is a kilobyte; gzips that follow each other are one.
+    let zeros = gzip(&vec![0; 1 << 20]);
+    let (bomb, fine) = (zeros.repeat(65), zeros.repeat(3));
     let folder = Folder::with(&[
         ("t.txt", b"abc"),
+        ("bomb.txt.gz", &bomb),
+        ("fine.txt.gz", &fine),
         ("empty.txt", b""),
         ("latin1.txt", b"caf\xe9 and more text"),
         ("cut.txt.gz", &cut),
@@ -194,6 +201,16 @@ fn files_that_are_missing_or_wrong() {
         "DIR/latin1.txt is not UTF-8 (byte 3 of its text); convert it, or use [tokenizer] kind = \"byte\""
     );
     assert!(of("cut.txt.gz", "").starts_with("DIR/cut.txt.gz is a damaged gzip file: "));
+    assert_eq!(
+        of("bomb.txt.gz", ""),
+        format!(
+            "DIR/bomb.txt.gz has {} bytes and unpacks to more than 67108864, tighter than data packs; unpack it with \
+             gunzip to have it read all the same",
+            bomb.len()
+        )
+    );
+    let zeros = documents::content(&folder.dir.path().join("fine.txt.gz")).unwrap();
+    assert_eq!(zeros.len(), 3 << 20);
     assert!(of("bad.jsonl", "").starts_with("DIR/bad.jsonl:2: not JSON: "));
     assert_eq!(
         of("keys.jsonl", ""),
@@ -215,12 +232,30 @@ fn files_that_are_missing_or_wrong() {
     );
 }
 
+/// A tokenizer of three words, one of which has this id.
+fn with_id(id: u32) -> Vec<u8> {
+    let file = serde_json::json!({
+        "version": "1.0",
+        "truncation": null,
+        "padding": null,
+        "added_tokens": [],
+        "normalizer": null,
+        "pre_tokenizer": {"type": "Whitespace"},
+        "post_processor": null,
+        "decoder": null,
+        "model": {"type": "WordLevel", "vocab": {"<unk>": 0, "a": 1, "b": id}, "unk_token": "<unk>"},
+    });
+    serde_json::to_vec(&file).unwrap()
+}
+
 #[test]
 fn tokenizer_files_that_are_wrong() {
     let folder = Folder::with(&[
         ("t.txt", b"some text to read from"),
         ("t.json", b"{\"model\": 3}"),
         ("cut.json", b"{\"model\": "),
+        ("far.json", &with_id(4_294_967_294)),
+        ("near.json", &with_id(60_000)),
         ("vocab.txt", b"a\nb\na\n"),
         ("other/vocab.txt", b"a\nb\n"),
     ]);
@@ -234,6 +269,13 @@ fn tokenizer_files_that_are_wrong() {
     };
     assert!(of("t.json").starts_with("DIR/t.json is not a tokenizer: "));
     assert!(of("cut.json").starts_with("DIR/cut.json is not a tokenizer: "));
+    assert_eq!(
+        of("far.json"),
+        "DIR/far.json is not a tokenizer: the token `b` has the id 4294967294, and there are 3 tokens; number them \
+         without large gaps, below 65542"
+    );
+    let near = Tokenizer::load(&folder.dir.path().join("near.json")).unwrap();
+    assert_eq!(near.vocab_size(), 60_001);
     assert_eq!(
         of("vocab.txt"),
         "DIR/vocab.txt:3: the token `a` occurs twice"

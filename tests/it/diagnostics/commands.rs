@@ -83,6 +83,57 @@ fn wrong_arguments() {
 }
 
 #[test]
+fn flags_beyond_all_bounds() {
+    let folder = folder();
+    for (arguments, says) in [
+        (
+            &[
+                "generate",
+                "run",
+                "--prompt",
+                "a",
+                "--samples",
+                "18446744073709551615",
+            ][..],
+            "error: --samples 18446744073709551615 is more than 4096, the most that are made side by side; make others with another --seed",
+        ),
+        (
+            &["translate", "run", "--beam", "5000"],
+            "error: --beam 5000 is not between 1 and 4096",
+        ),
+        (
+            &["translate", "run", "--beam", "0"],
+            "error: --beam 0 is not between 1 and 4096",
+        ),
+        (
+            &["translate", "run", "--n-best", "4097"],
+            "error: --n-best 4097 is not between 1 and 4096",
+        ),
+        (
+            &["eval", "run", "--beam", "18446744073709551615"],
+            "error: --beam 18446744073709551615 is not between 1 and 4096",
+        ),
+        (
+            &[
+                "bench",
+                "attention",
+                "--context",
+                "1048576",
+                "--heads",
+                "1048576",
+            ],
+            "error: --batch 1 x --heads 1048576 x --context 1048576 x --head-width 64 are 70368744177664 numbers, more than 268435456; make one of them smaller",
+        ),
+        (
+            &["bench", "attention", "--rounds", "18446744073709551615"],
+            "error: --context, --batch, --heads, --kv-heads, --head-width and --rounds are 1 to 1048576",
+        ),
+    ] {
+        refused(&folder, arguments, says);
+    }
+}
+
+#[test]
 fn unknown_commands_and_flags() {
     let folder = folder();
     for (arguments, says) in [

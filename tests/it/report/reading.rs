@@ -5,9 +5,11 @@ use formwork::cli::compare::view;
 use formwork::error::Error;
 use formwork::report::compare::{Options, compare};
 use formwork::report::curves::curve;
+use formwork::report::metrics::more_is_better;
 use formwork::report::plot::Style;
 use formwork::report::statistics::compare::{Reason, Verdict};
 use formwork::report::{json, run, sheet, terminal};
+use formwork::train::evaluation::lower_is_better;
 use std::fs;
 
 #[test]
@@ -71,6 +73,28 @@ fn a_diverged_run_has_no_final_value() {
     );
 }
 
+/// With `on_divergence = "skip"` a loss that is not a number ends nothing, not even at the last step.
+#[test]
+fn a_run_that_skipped_its_last_step_is_done() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = Fixture::new("a", 1, "", &[(100, 2.0), (199, 1.5)]).write(root.path());
+    let file = folder.join("metrics.jsonl");
+    let journal = |last: &str| {
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text + last).unwrap();
+        run::read(&folder).unwrap()
+    };
+    let skipped = r#"{"step":200,"split":"train","loss":null,"skipped":true,"samples":[3]}"#;
+    let done = journal(&format!("{skipped}\n"));
+    assert_eq!((done.diverged(), done.state().as_str()), (None, "done"));
+    let c = compared(std::slice::from_ref(&folder));
+    assert_eq!(c.outcomes[0].last, Some((Some(199), 1.5)));
+    // What ends a run that skipped too much is a line without that mark.
+    let ended = r#"{"step":200,"split":"train","loss":null,"diverged":true,"samples":[3]}"#;
+    let lost = journal(&format!("{ended}\n"));
+    assert_eq!(lost.state(), "diverged at step 200");
+}
+
 #[test]
 fn early_stopping_is_an_end_and_scores_stand_in_for_evaluations() {
     let root = tempfile::tempdir().unwrap();
@@ -105,6 +129,24 @@ fn early_stopping_is_an_end_and_scores_stand_in_for_evaluations() {
         run::read(&folder).unwrap().state(),
         "step 0 of 200, never evaluated"
     );
+}
+
+/// What `best_by` keeps is what a report calls best, whatever the metric is called.
+#[test]
+fn a_metric_has_one_direction() {
+    let known = ["loss", "perplexity", "bits_per_byte", "ter", "nsp_loss"];
+    let other = [
+        "accuracy",
+        "mlm_accuracy",
+        "bleu",
+        "mcc",
+        "wer",
+        "grad_norm",
+    ];
+    for metric in known.into_iter().chain(other) {
+        assert_ne!(lower_is_better(metric), more_is_better(metric), "{metric}");
+    }
+    assert!(lower_is_better("wer") && more_is_better("bleu"));
 }
 
 #[test]

@@ -267,7 +267,7 @@ fn a_sweep_is_compared_alone_and_its_faults_are_explained() {
     assert_eq!(
         fault(&[folder.clone(), run], &Options::default()),
         format!(
-            "{shown} is a sweep: compare it alone, or name its runs, such as {shown}/cells/*/*"
+            "{shown} is a sweep: compare it alone, or name its runs, such as {shown}/cells/*/seed-*/"
         )
     );
     let each = Options {
@@ -277,7 +277,7 @@ fn a_sweep_is_compared_alone_and_its_faults_are_explained() {
     assert_eq!(
         fault(from_ref(&folder), &each),
         format!(
-            "--each: the arms of a sweep are those of its plan; name its runs instead, such as {shown}/cells/*/*"
+            "--each: the arms of a sweep are those of its plan; name its runs instead, such as {shown}/cells/*/seed-*/"
         )
     );
     fs::remove_dir_all(folder.join("cells")).unwrap();

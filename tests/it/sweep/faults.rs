@@ -179,6 +179,25 @@ fn a_sweep_is_not_trained_as_a_run_nor_a_run_as_a_sweep() {
     assert!(told.contains("holds something else than a sweep"), "{told}");
 }
 
+/// The error of a failed cell is not taken for a held lock because it names a folder that is called so.
+#[test]
+fn a_cell_that_fails_ends_whatever_its_folder_is_called() {
+    let place = Place::new();
+    let file = place.file(
+        "named",
+        "seeds = 1\n[ablation.axes]\n\"model.n_layers\" = [1]\n",
+    );
+    let run = place.path("what is in use/cells/n_layers_1/seed-3");
+    fs::create_dir_all(run.parent().unwrap()).unwrap();
+    fs::write(&run, "in the way").unwrap();
+    let (fine, said, told) = place.swept(&file, "what is in use", &[]);
+    assert!(!fine);
+    assert!(
+        said.starts_with("0 cells done, 0 diverged, 1 failed, 0 with"),
+        "{said}{told}"
+    );
+}
+
 /// Over NFS a machine that died holds its locks for a while: the sweep says so, and begins the other cells meanwhile.
 #[test]
 fn a_lock_that_nobody_lets_go_of_holds_up_its_own_cell_alone() {

@@ -2,11 +2,14 @@
 
 use super::collect;
 use super::contracts::{resnet, sample, task, trained};
+use crate::binary::{failure, output};
 use crate::oracle::{difference, write_safetensors};
 use burn::module::Module;
 use burn::train::{InferenceStep, TrainStep};
 use formwork::data::Content;
+use formwork::train::checkpoint;
 use formwork::train::ema::Ema;
+use formwork::train::parameters;
 use formwork::train::start::StartConfig;
 use serde_json::json;
 
@@ -61,6 +64,36 @@ fn another_run_s_statistics_are_taken_with_its_weights() {
 }
 
 #[test]
+fn what_is_new_begins_anew_though_it_is_there() {
+    let config = resnet("basic", json!({ "kind": "batch" }));
+    let weights = collect(&trained(task(&config), &[sample(4, 2)]), None);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    write_safetensors(file.path(), &weights);
+    let start = StartConfig {
+        new: vec!["^head".into()],
+        ..StartConfig::default()
+    };
+    // Without a table of positions another grid is no other place.
+    let (begun, done) = start
+        .transfer(task(&config), file.path(), &|_, _| None, true)
+        .unwrap();
+    let (begun, fresh) = (collect(&begun, None), collect(&task(&config), None));
+    assert_eq!(
+        done.new,
+        ["head.weight", "head.bias"].map(String::from).to_vec()
+    );
+    for (path, value) in &begun {
+        let from = if path.starts_with("head") {
+            &fresh
+        } else {
+            &weights
+        };
+        assert!(from[path] == *value, "{path}");
+    }
+    assert!(begun["head.weight"] != weights["head.weight"]);
+}
+
+#[test]
 fn statistics_that_are_not_finite_are_not_kept() {
     let config = resnet("basic", json!({ "kind": "batch" }));
     let task = task(&config);
@@ -73,4 +106,72 @@ fn statistics_that_are_not_finite_are_not_kept() {
     for (path, array) in collect(&task, None) {
         assert!(array.values.iter().all(|x| x.is_finite()), "{path}");
     }
+}
+
+#[test]
+fn statistics_can_be_put_back() {
+    let config = resnet("basic", json!({ "kind": "batch" }));
+    let task = task(&config);
+    let (before, states) = (collect(&task, None), parameters::states(&task));
+    TrainStep::step(&task, sample(4, 2));
+    assert!(before != collect(&task, None));
+    assert!(before == collect(&parameters::with_states(task, states), None));
+}
+
+const SMALL: &str = r#"
+name = "small"
+[model]
+kind = "resnet"
+blocks = "basic"
+stages = [1]
+width = 4
+[data]
+kind = "shapes"
+size = 12
+valid_items = 16
+test_items = 16
+[task]
+kind = "image_classification"
+[optimizer]
+kind = "sgd"
+lr = 0.5
+[train]
+steps = 60
+batch_size = 8
+spike_factor = 1.05
+"#;
+
+/// The statistics of the step that ended it are not in the state that it leaves.
+#[test]
+fn a_spike_leaves_the_state_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("small.toml"), SMALL).unwrap();
+    let run = [
+        "train",
+        &path("small.toml"),
+        "--quiet",
+        "--run",
+        &path("spike"),
+    ];
+    let (status, said) = failure(&run);
+    assert_eq!(status, 1, "{said}");
+    let last = *checkpoint::steps(&folder.path().join("spike"))
+        .last()
+        .unwrap();
+    let steps = format!("train.steps={last}");
+    let calm = [
+        "train",
+        &path("small.toml"),
+        "--quiet",
+        "--run",
+        &path("calm"),
+    ];
+    let sets = ["--set", &steps, "--set", "train.spike_factor=1e9"];
+    output(&[&calm[..], &sets[..]].concat());
+    let weights = |run: &str| {
+        let step = format!("steps/{last:08}/model.safetensors");
+        std::fs::read(folder.path().join(run).join(step)).unwrap()
+    };
+    assert!(weights("spike") == weights("calm"));
 }

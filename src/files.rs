@@ -1,0 +1,340 @@
+//! Files that are there whole or not at all, and locks between processes.
+//!
+//! A file is written beside its place under a name that no other process draws, brought to the disk and renamed:
+//! whoever opens it finds what was there before or all of what is there now, whatever ended the process or the machine
+//! meanwhile. Not here: folders that are renamed whole (`train::checkpoint`), journals that grow (`train::journal`).
+
+use crate::error::{Error, Result};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How the names of files end that are not in their place yet.
+const TEMPORARY: &str = ".tmp";
+/// Hexadecimal digits of what is drawn for such a name.
+const DRAWN: usize = 16;
+/// Between two tries of a lock.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A file on its way to its place; dropped before it is put there, it leaves nothing.
+#[derive(Debug)]
+pub struct Partial {
+    file: File,
+    path: PathBuf,
+    target: PathBuf,
+}
+
+impl Partial {
+    /// Begins a file whose place will be `target`.
+    ///
+    /// # Errors
+    /// A file that cannot be made.
+    pub fn beside(target: &Path) -> io::Result<Self> {
+        let path = drawn_beside(target);
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        Ok(Self {
+            file,
+            path,
+            target: target.to_path_buf(),
+        })
+    }
+
+    /// Where it lies until it is put into its place.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Brings what was written to the disk.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    /// Brings it to the disk and puts it into its place.
+    ///
+    /// # Errors
+    /// The disk's; what was in its place is then still there, unless only the folder's list of names failed.
+    pub fn place(self) -> io::Result<()> {
+        self.sync()?;
+        fs::rename(&self.path, &self.target)?;
+        sync_names(folder_of(&self.target))
+    }
+}
+
+impl Write for Partial {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Partial {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // In its place it has this name no more. Else the error that led here is the one that matters.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Writes a file whole or not at all.
+///
+/// # Errors
+/// The disk's; the message names the file itself.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    Partial::beside(path)
+        .and_then(|mut part| {
+            part.write_all(bytes)?;
+            part.place()
+        })
+        .map_err(Error::io("write", path))
+}
+
+/// Writes a result where a person wants it: as [`write`] does where a file is or nothing yet, whichever links lead
+/// there; into it where it is a pipe or a device.
+///
+/// # Errors
+/// The disk's, or the reader's.
+pub fn write_result(path: &Path, bytes: &[u8]) -> Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() && !found.is_dir() => OpenOptions::new()
+            .write(true)
+            .open(path)
+            .and_then(|mut file| file.write_all(bytes))
+            .map_err(Error::io("write", path)),
+        Ok(_) => write(
+            &path.canonicalize().map_err(Error::io("write", path))?,
+            bytes,
+        ),
+        Err(_) => write(path, bytes),
+    }
+}
+
+/// Brings a file that was written under another name to the disk and puts it into its place in the same folder.
+///
+/// # Errors
+/// The disk's.
+pub fn place(part: &Path, target: &Path) -> Result<()> {
+    // For writing: not every system brings a file to the disk for who can only read it.
+    OpenOptions::new()
+        .write(true)
+        .open(part)
+        .and_then(|file| file.sync_all())
+        .and_then(|()| fs::rename(part, target))
+        .and_then(|()| sync_names(folder_of(target)))
+        .map_err(Error::io("write", target))
+}
+
+/// Brings a folder's list of names to the disk.
+///
+/// # Errors
+/// The disk's.
+pub fn sync_folder(folder: &Path) -> Result<()> {
+    sync_names(folder).map_err(Error::io("write", folder))
+}
+
+/// Deletes a file, if it is there.
+///
+/// # Errors
+/// The disk's.
+pub fn delete(path: &Path) -> Result<()> {
+    gone(fs::remove_file(path), path)
+}
+
+/// Deletes a folder with all that is in it, if it is there.
+///
+/// # Errors
+/// The disk's.
+pub fn delete_folder(path: &Path) -> Result<()> {
+    gone(fs::remove_dir_all(path), path)
+}
+
+/// Deletes what processes that died left beside those files of a folder that `ours` knows. Nobody may be writing one of
+/// these meanwhile.
+///
+/// # Errors
+/// The disk's.
+pub fn delete_leftovers(folder: &Path, ours: impl Fn(&str) -> bool) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
+        let entry = entry.map_err(Error::io("read", folder))?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if target_of(&name).is_some_and(&ours) {
+            delete(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// The file beside which a file of this name was written; none when it is no such name. Links that are renamed into
+/// their place have nothing drawn in their names.
+pub fn target_of(name: &str) -> Option<&str> {
+    let name = name.strip_suffix(TEMPORARY)?;
+    let drawn = |end: &str| end.len() == DRAWN && end.bytes().all(|b| b.is_ascii_hexdigit());
+    match name.rsplit_once('.') {
+        Some((target, end)) if drawn(end) => Some(target),
+        _ => Some(name),
+    }
+}
+
+/// Opens a file that is there to be locked; it is made where it is missing. For writing: over NFS the lock is one of the
+/// file's bytes, which a reader cannot take.
+///
+/// # Errors
+/// A file that cannot be opened.
+pub fn open_lock(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .read(true)
+        .write(true)
+        .truncate(false)
+        .open(path)
+}
+
+/// Locks a file, unless another holds it for longer than `patience`. The system takes the lock back from a process that
+/// ends.
+///
+/// # Errors
+/// Another holds it; locks that cannot be had.
+pub fn lock_within(file: &File, patience: Duration) -> Result<(), TryLockError> {
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if begun.elapsed() < patience => sleep(PAUSE),
+            settled => return settled,
+        }
+    }
+}
+
+/// A name beside `target` that nobody else has: process numbers repeat in containers and on other machines that share
+/// the folder, keys of hash maps are drawn by the system for each process.
+fn drawn_beside(target: &Path) -> PathBuf {
+    let drawn = RandomState::new().build_hasher().finish();
+    let mut name = target.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{drawn:0DRAWN$x}{TEMPORARY}"));
+    target.with_file_name(name)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn sync_names(folder: &Path) -> io::Result<()> {
+    // Only Unix can open a folder as a file.
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        // A file system that has no such request.
+        Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
+        synced => synced,
+    }
+}
+
+fn gone(removed: io::Result<()>, path: &Path) -> Result<()> {
+    match removed {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("delete", path)(e)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_as_it_was_until_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        write(&path, b"old").unwrap();
+        let mut part = Partial::beside(&path).unwrap();
+        part.write_all(b"half").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(folder.path()).len(), 2);
+        drop(part);
+        write(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(folder.path()), ["a.json"]);
+        // A folder in its place: the rename fails.
+        let taken = folder.path().join("taken");
+        fs::create_dir_all(taken.join("inside")).unwrap();
+        let error = write(&taken, b"new").unwrap_err().to_string();
+        assert!(error.starts_with("cannot write "), "{error}");
+        assert!(error.contains("taken: "), "{error}");
+        assert_eq!(names(folder.path()), ["a.json", "taken"]);
+    }
+
+    #[test]
+    fn names_are_drawn_and_known_again() {
+        let target = Path::new("run/a.b.json");
+        let drawn: Vec<PathBuf> = (0..100).map(|_| drawn_beside(target)).collect();
+        for (i, path) in drawn.iter().enumerate() {
+            assert!(!drawn[..i].contains(path));
+            assert_eq!(path.parent(), Some(Path::new("run")));
+            let name = path.file_name().unwrap().to_str().unwrap();
+            assert_eq!(target_of(name), Some("a.b.json"), "{name}");
+        }
+        for (name, target) in [
+            ("latest.tmp", Some("latest")),
+            ("a.json.tmp", Some("a.json")),
+            ("a.0123456789abcde.tmp", Some("a.0123456789abcde")),
+            ("a.json", None),
+            ("0123456789abcdef", None),
+        ] {
+            assert_eq!(target_of(name), target, "{name}");
+        }
+    }
+
+    #[test]
+    fn leftovers_of_known_files_are_deleted_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = ["a.0123456789abcdef.tmp", "a.tmp"];
+        let kept = ["a", "b.0123456789abcdef.tmp", "b.tmp"];
+        for name in left.iter().chain(&kept) {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        delete_leftovers(folder.path(), |file| file == "a").unwrap();
+        assert_eq!(names(folder.path()), kept);
+    }
+
+    #[test]
+    fn a_lock_is_waited_for_only_so_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.lock");
+        let held = open_lock(&path).unwrap();
+        lock_within(&held, Duration::ZERO).unwrap();
+        let other = open_lock(&path).unwrap();
+        let patience = Duration::from_millis(50);
+        let refused = lock_within(&other, patience);
+        assert!(matches!(refused, Err(TryLockError::WouldBlock)));
+        drop(held);
+        lock_within(&other, patience).unwrap();
+    }
+}

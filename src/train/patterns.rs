@@ -1,0 +1,53 @@
+//! Regular expressions over the paths of parameters, as the keys of `[init]` give them.
+
+use super::parameters;
+use crate::error::{Error, Result};
+use burn::module::ParamGroup;
+
+/// Regular expressions over paths, by the key that holds them.
+pub(super) struct Patterns<'a> {
+    key: &'a str,
+    groups: Vec<(&'a str, ParamGroup)>,
+}
+
+impl<'a> Patterns<'a> {
+    pub(super) fn new(key: &'a str, patterns: &'a [String]) -> Result<Self> {
+        let groups = patterns.iter().map(|pattern| {
+            let group = ParamGroup::from_regex(pattern.as_str()).map_err(|_| {
+                Error::usage(format!(
+                    "[init] {key}: `{pattern}` is not a regular expression (https://docs.rs/regex has the syntax)"
+                ))
+            })?;
+            Ok((pattern.as_str(), group))
+        });
+        Ok(Self {
+            key,
+            groups: groups.collect::<Result<_>>()?,
+        })
+    }
+
+    pub(super) fn match_path(&self, path: &str) -> bool {
+        let id = parameters::id_of(path);
+        self.groups
+            .iter()
+            .any(|(_, group)| group.matches(&id, Some(path)))
+    }
+
+    /// An error when one of them is found in no path.
+    pub(super) fn all_found<'p>(&self, paths: impl Iterator<Item = &'p str> + Clone) -> Result<()> {
+        for (pattern, group) in &self.groups {
+            let found = paths
+                .clone()
+                .any(|path| group.matches(&parameters::id_of(path), Some(path)));
+            if !found {
+                let some: Vec<String> = paths.clone().take(3).map(|p| format!("`{p}`")).collect();
+                return Err(Error::usage(format!(
+                    "[init] {}: `{pattern}` matches no parameter; they are named like {}",
+                    self.key,
+                    some.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+}

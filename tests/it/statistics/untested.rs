@@ -1,0 +1,52 @@
+//! Arms that cannot be tested, since their differences from the baseline do not vary: no p value, no place among the
+//! tests that the others are corrected for.
+
+use formwork::report::statistics::Direction;
+use formwork::report::statistics::compare::{Contrast, Plan, Reason, Test, Verdict, compare_arms};
+
+const PLAN: Plan = Plan {
+    alpha: 0.05,
+    better: Direction::Lower,
+};
+
+/// Four runs with the seeds from `first` on.
+fn runs(first: usize, values: [f64; 4]) -> Vec<(usize, f64)> {
+    (first..).zip(values).collect()
+}
+
+fn untested(arm: &Contrast, reason: Reason) {
+    assert_eq!((arm.p, arm.p_holm), (None, None), "{arm:?}");
+    assert_eq!(arm.verdict, Verdict::NotTested(reason));
+    assert!(arm.interval().is_some_and(|i| i.low == i.high), "{arm:?}");
+    if let Test::Paired { t, wilcoxon } = &arm.test {
+        assert_eq!((t.p, *wilcoxon), (None, None));
+    }
+}
+
+/// Neither the corrected p of an arm nor the seeds that it needs depend on arms without a test.
+#[test]
+fn arms_without_spread_are_no_tests() {
+    let baseline = runs(0, [1.0, 1.25, 1.5, 1.75]);
+    let open = runs(0, [1.5, 1.0, 1.75, 1.875]);
+    let shifted = runs(0, [1.5, 1.75, 2.0, 2.25]);
+    let alone = compare_arms(&baseline, &[open.as_slice()], PLAN);
+    assert!(matches!(
+        alone[0].verdict,
+        Verdict::NotSettled { needed: Some(_) }
+    ));
+    let arms = [open.as_slice(), baseline.as_slice(), shifted.as_slice()];
+    let together = compare_arms(&baseline, &arms, PLAN);
+    assert_eq!(together[0], alone[0]);
+    assert_eq!(together[0].p_holm, together[0].p);
+    untested(&together[1], Reason::Identical);
+    untested(&together[2], Reason::NoSpread);
+}
+
+#[test]
+fn without_common_seeds_there_is_no_test_either() {
+    let baseline = runs(0, [2.0; 4]);
+    let (same, other) = (runs(9, [2.0; 4]), runs(9, [3.0; 4]));
+    let found = compare_arms(&baseline, &[same.as_slice(), other.as_slice()], PLAN);
+    untested(&found[0], Reason::Identical);
+    untested(&found[1], Reason::NoSpread);
+}

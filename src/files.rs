@@ -111,9 +111,11 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// The disk's, or the reader's.
 pub fn write_result(path: &Path, bytes: &[u8]) -> Result<()> {
+    // What a process has open already is appended to: another may have written to it.
+    let open = ["/dev", "/proc"].iter().any(|root| path.starts_with(root));
     match fs::metadata(path) {
-        Ok(found) if !found.is_file() && !found.is_dir() => OpenOptions::new()
-            .write(true)
+        Ok(found) if !found.is_dir() && (open || !found.is_file()) => OpenOptions::new()
+            .append(true)
             .open(path)
             .and_then(|mut file| file.write_all(bytes))
             .map_err(Error::io("write", path)),
@@ -121,7 +123,11 @@ pub fn write_result(path: &Path, bytes: &[u8]) -> Result<()> {
             &path.canonicalize().map_err(Error::io("write", path))?,
             bytes,
         ),
-        Err(_) => write(path, bytes),
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("write", path)(e)),
+        Err(_) => match fs::read_link(path) {
+            Ok(target) => write_result(&folder_of(path).join(target), bytes),
+            Err(_) => write(path, bytes),
+        },
     }
 }
 
@@ -242,9 +248,10 @@ fn sync_names(folder: &Path) -> io::Result<()> {
     if !cfg!(unix) {
         return Ok(());
     }
+    use ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
     match File::open(folder).and_then(|folder| folder.sync_all()) {
-        // A file system that has no such request.
-        Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
+        // A file system that has no such request, or a folder whose names may not be listed.
+        Err(e) if [InvalidInput, Unsupported, PermissionDenied].contains(&e.kind()) => Ok(()),
         synced => synced,
     }
 }

@@ -59,7 +59,16 @@ pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
     let baseline = baseline(&loaded, &config, &arms)?;
     let mut costs = Costs::default();
     for arm in &mut arms {
-        arm.cost = costs.of(&arm.loaded)?;
+        arm.cost = costs.of(&arm.loaded).map_err(|error| match error {
+            Error::Invalid(wrong) => {
+                let named = wrong.iter().map(|f| in_arm(&loaded, &arm.name, f));
+                Error::Invalid(named.collect())
+            }
+            Error::Run(reason) => {
+                Error::Invalid(vec![in_arm(&loaded, &arm.name, &Fault::new(reason))])
+            }
+            other => other,
+        })?;
     }
     let at = arms
         .iter()

@@ -207,7 +207,12 @@ fn whole_quotes(text: &[u8], delimiter: u8) -> std::result::Result<(), (u64, &'s
         let opened = line;
         loop {
             match text.get(at) {
-                None => return Err((opened, "a quote is opened and never closed")),
+                None => {
+                    return Err((
+                        opened,
+                        "a quote is opened and never closed; close it, or set quoting = \"none\" where quotes are text",
+                    ));
+                }
                 Some(b'"') if text.get(at + 1) == Some(&b'"') => at += 2,
                 Some(b'"') => break,
                 Some(byte) => {

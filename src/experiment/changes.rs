@@ -14,21 +14,31 @@ const FIXED: &[&str] = &[
     "tokenizer.",
     "data.",
     "task.",
-    "init.from",
-    "init.checkpoint",
-    "init.new",
-    "init.skip",
     "train.batch_size",
     "train.batch_tokens",
     "train.dtype",
     "optimizer.kind",
 ];
 
+/// What the first weights are made of, which a run without a checkpoint has yet to take.
+const BEGINNING: &[&str] = &[
+    "init.from",
+    "init.checkpoint",
+    "init.new",
+    "init.skip",
+    "init.resample",
+];
+
 /// Whether `asked` differs from what the run in `folder` was made with, `stored`; both with anchored paths.
 ///
 /// # Errors
 /// [`Error::Invalid`] with every changed key that would make it another run.
-pub(super) fn between(stored: &Experiment, asked: &Experiment, folder: &Path) -> Result<bool> {
+pub(super) fn between(
+    stored: &Experiment,
+    asked: &Experiment,
+    folder: &Path,
+    begun: bool,
+) -> Result<bool> {
     let (stored, asked) = (keys(stored)?, keys(asked)?);
     let names: BTreeSet<&String> = stored.keys().chain(asked.keys()).collect();
     let changed: Vec<&String> = names
@@ -39,6 +49,7 @@ pub(super) fn between(stored: &Experiment, asked: &Experiment, folder: &Path) ->
         FIXED
             .iter()
             .any(|key| name == *key || key.ends_with('.') && name.starts_with(key))
+            || !begun && BEGINNING.contains(&name)
     };
     let shown = |value: Option<&Value>| value.map_or("no value".to_string(), Value::to_string);
     let faults: Vec<Fault> = changed

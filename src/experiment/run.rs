@@ -180,7 +180,7 @@ pub fn anchored(experiment: &Experiment, places: &Places) -> Result<Experiment> 
 pub fn resume(folder: &Path, sets: &[String], options: Options) -> Result<Outcome> {
     run_dir::require_run(folder)?;
     let loaded = super::load(&folder.join(run_dir::RESOLVED), sets)?;
-    super::check(&loaded)?;
+    super::check::check_to_go_on(&loaded)?;
     go_on(&loaded.experiment, &places(&loaded), folder, options)
 }
 
@@ -194,9 +194,10 @@ fn go_on(
     let stored = super::load(&folder.join(run_dir::RESOLVED), &[])?;
     let asked = anchored(experiment, places)?;
     let stored = anchored(&stored.experiment, &self::places(&stored))?;
-    let changed = changes::between(&stored, &asked, folder)?;
-    checkpoint::clean(&run)?;
     let search = checkpoint::newest_whole(folder);
+    let begun = search.found.is_some();
+    let changed = changes::between(&stored, &asked, folder, begun)?;
+    checkpoint::clean(&run)?;
     for refused in &search.refused {
         (options.notice)(&format!("passed over: {refused}"));
     }
@@ -273,7 +274,8 @@ fn launch(
     let (view, notice) = (options.view, options.notice);
     // A file of samples from before they were switched off keeps its length in every checkpoint.
     let path = job.run.path(run_dir::SAMPLES);
-    let samples = (experiment.train.sample.is_some() || path.exists())
+    let kept = job.state.samples_bytes > 0 && path.exists();
+    let samples = (experiment.train.sample.is_some() || kept)
         .then(|| Journal::open(path, job.state.samples_bytes))
         .transpose()?;
     let observer = Follower {

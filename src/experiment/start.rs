@@ -12,8 +12,8 @@ use burn::tensor::TensorData;
 use std::path::{Path, PathBuf};
 
 /// The paths of what is made of tokens: a row or a column for each.
-const TABLE: &str = "model.embedding.";
-const SOURCE_TABLE: &str = "model.source_embedding.";
+const TABLE: &str = "model.embedding.weight";
+const SOURCE_TABLE: &str = "model.source_embedding.weight";
 const HEAD: &str = "model.head.";
 
 /// The folder of the run that `[init]` names.
@@ -78,7 +78,7 @@ fn same_vocabulary(
     let anew: Vec<String> = foreign.iter().map(|path| format!("{path:?}")).collect();
     Err(Error::usage(format!(
         "[init] the other run has another vocabulary, so that its embeddings belong to other tokens; leave [tokenizer] \
-         out to take that of the run, or let what is made of tokens begin anew: new = [{}]",
+         out to take that of the run, or let what is made of tokens begin anew: add {} to new",
         anew.join(", ")
     )))
 }
@@ -108,7 +108,7 @@ pub fn weights(
             "[init] checkpoint: a run begins from one checkpoint: best, latest or the number of a step",
         ));
     }
-    let checkpoint = used::chosen(&folder, which)?;
+    let checkpoint = used::chosen(&folder, which).map_err(as_key)?;
     let file = checkpoint.evaluated_weights();
     let theirs = used::shape(&folder)?;
     let resample = |data: &TensorData, wanted: &[usize]| {
@@ -119,6 +119,17 @@ pub fn weights(
     let (model, done) = experiment.init.transfer(model, &file, &resample, moved)?;
     // A frozen parameter stays frozen with its new values.
     Ok((experiment.init.frozen(model)?, Some(done)))
+}
+
+/// The remedy of an error about a checkpoint as a key, where commands have a flag.
+fn as_key(error: Error) -> Error {
+    let text = error.to_string();
+    match text.split_once("--checkpoint ") {
+        Some((before, step)) => {
+            Error::usage(format!("[init] {before}[init] checkpoint = \"{step}\""))
+        }
+        None => error,
+    }
 }
 
 /// A table of positions `[from, d]` with another number of rows, each between its two nearest ones.

@@ -8,7 +8,7 @@ use crate::task::Objective;
 use crate::task::TaskConfig;
 use crate::tokenizer::Tokenizer;
 use crate::train::checkpoint::mean::mean;
-use crate::train::checkpoint::{self, Checkpoint, weights};
+use crate::train::checkpoint::{self, Checkpoint, Search, weights};
 use crate::train::evaluation::Scores;
 use crate::train::run_dir;
 use burn::module::Module;
@@ -189,10 +189,29 @@ fn averaged(folder: &Path, count: usize, model: Objective) -> Result<Objective> 
 
 fn best(folder: &Path) -> Result<Checkpoint> {
     let best = folder.join(checkpoint::BEST);
-    if !best.exists() {
+    // A link that leads nowhere is damage, not a run without evaluations.
+    if best.symlink_metadata().is_err() {
         return newest(folder);
     }
-    Checkpoint::open(best).map_err(|error| match checkpoint::newest_whole(folder).found {
+    Checkpoint::open(best).map_err(|error| instead(error, &checkpoint::newest_whole(folder)))
+}
+
+/// The newest checkpoint; what is asked about is never another one in silence.
+fn newest(folder: &Path) -> Result<Checkpoint> {
+    let mut search = checkpoint::newest_whole(folder);
+    if !search.refused.is_empty() {
+        let refused = search.refused.swap_remove(0);
+        return Err(instead(refused, &search));
+    }
+    search.found.ok_or_else(|| {
+        let shown = folder.display();
+        Error::run(format!("{shown} has no checkpoint yet"))
+    })
+}
+
+/// The error with the newest whole checkpoint, which may be asked for by its step.
+fn instead(error: Error, search: &Search) -> Error {
+    match &search.found {
         Some(whole) => {
             let step = whole.state().step;
             Error::run(format!(
@@ -200,18 +219,6 @@ fn best(folder: &Path) -> Result<Checkpoint> {
             ))
         }
         None => error,
-    })
-}
-
-fn newest(folder: &Path) -> Result<Checkpoint> {
-    let search = checkpoint::newest_whole(folder);
-    match (search.found, search.refused.into_iter().next()) {
-        (Some(found), _) => Ok(found),
-        (None, Some(refused)) => Err(refused),
-        (None, None) => Err(Error::run(format!(
-            "{} has no checkpoint yet",
-            folder.display()
-        ))),
     }
 }
 

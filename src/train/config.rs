@@ -97,7 +97,7 @@ pub enum OnDivergence {
     Skip,
 }
 
-/// Number format of weights and activations. Losses, norms and the moments of AdamW, Adam and Muon are in 32 bits
+/// Number format of weights and activations. Losses, gradients' norms and the moments of AdamW, Adam and Muon are in 32 bits
 /// whichever it is; there is no copy of the weights in 32 bits and no scaling of the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

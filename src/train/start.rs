@@ -1,7 +1,7 @@
 //! Where a run's weights begin: at another run's, in part or whole; and which of them stay as they are.
 //!
 //! Every parameter of the model must be in the other run's file, in its shape, unless `new` names it; every
-//! parameter of the file must be taken, unless `skip` names it. Nothing is passed over in silence.
+//! parameter of the file must be taken, unless `new` or `skip` names it. Nothing is passed over in silence.
 
 use super::checkpoint::weights;
 use super::optim::LrScale;

@@ -290,4 +290,8 @@ fn a_run_begun_from_another_keeps_its_beginning_when_it_has_no_checkpoint() {
             .map(|run| fs::read(run.join("steps/00000006").join(name)).unwrap());
         assert!(ours == theirs, "{name} of the run that was killed");
     }
+    // With a checkpoint the other run is needed no more.
+    fs::remove_dir_all(path("first")).unwrap();
+    let more = ["train.steps=8", "init.from=elsewhere"];
+    output(&command(&["resume", &shown("killed")], &more));
 }

@@ -215,6 +215,13 @@ fn damage_is_refused_and_the_newest_whole_checkpoint_goes_on() {
     let mut bytes = weights.clone();
     bytes[weights.len() / 2] ^= 1;
     fs::write(&newest, &bytes).unwrap();
+    // Scores of another checkpoint than the one that was asked for would be wrong figures.
+    let (status, said) = failure(&["eval", &shown, "--checkpoint", "latest"]);
+    assert_eq!(status, 1, "{said}");
+    assert!(
+        said.contains("00000040") && said.contains("--checkpoint 35"),
+        "{said}"
+    );
     let ended = formwork(&["resume", &shown, "--plain"]).output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
     assert!(ended.status.success(), "{said}");

@@ -320,15 +320,19 @@ fn a_result_goes_through_links_and_into_pipes() {
     files::write_result(&path("link"), b"new").unwrap();
     assert!(path("link").is_symlink());
     assert_eq!(fs::read(path("real")).unwrap(), b"new");
+    std::os::unix::fs::symlink("later", path("ahead")).unwrap();
+    files::write_result(&path("ahead"), b"first").unwrap();
+    assert!(path("ahead").is_symlink());
+    assert_eq!(fs::read(path("later")).unwrap(), b"first");
     let made = Command::new("mkfifo").arg(path("pipe")).status();
     if !made.is_ok_and(|status| status.success()) {
         return;
     }
-    let read = std::thread::spawn({
-        let pipe = path("pipe");
-        move || fs::read(pipe).unwrap()
-    });
+    let (said, heard) = std::sync::mpsc::channel();
+    let pipe = path("pipe");
+    std::thread::spawn(move || said.send(fs::read(pipe).unwrap()));
     files::write_result(&path("pipe"), b"said").unwrap();
-    assert_eq!(read.join().unwrap(), b"said");
+    let heard = heard.recv_timeout(std::time::Duration::from_secs(20));
+    assert_eq!(heard.unwrap(), b"said");
     assert!(!path("pipe").is_file(), "the pipe is one still");
 }

@@ -211,10 +211,10 @@ impl ImagesConfig {
             self.mean.len() != self.std.len(),
             "mean and std need a number for each channel, both of them",
         );
-        let wrong = |list: &[f64]| list.iter().any(|x| !x.is_finite());
+        let wrong = |list: &[f64]| list.iter().any(|x| x.is_nan() || x.abs() > 1e6);
         fault(
-            wrong(&self.mean) || wrong(&self.std) || self.std.iter().any(|s| *s <= 0.0),
-            "mean must be finite, and std above 0",
+            wrong(&self.mean) || wrong(&self.std) || self.std.iter().any(|s| *s < 1e-6),
+            "mean must be -1e6 to 1e6, and std 1e-6 to 1e6: pixels are 0 to 1",
         );
     }
 }

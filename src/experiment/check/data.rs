@@ -1,7 +1,7 @@
 //! The sense of `[data]` and `[tokenizer]`, and whether their files are there.
 
-use super::Sense;
 use super::model::LONGEST;
+use super::{For, Sense};
 use crate::data::{DataConfig, Places};
 use crate::error::Error;
 use crate::experiment::start;
@@ -9,7 +9,7 @@ use crate::tokenizer::TokenizerConfig;
 use std::path::Path;
 
 /// All faults of the data; the length of its inputs, when there are none.
-pub(super) fn check(sense: &mut Sense, files: bool) -> Option<usize> {
+pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
     let experiment = &sense.loaded.experiment;
     let (data, tokenizer) = (&experiment.data, experiment.tokenizer.as_ref());
     let inherited = tokenizer.is_none() && experiment.init.from.is_some();
@@ -40,8 +40,10 @@ pub(super) fn check(sense: &mut Sense, files: bool) -> Option<usize> {
         );
         return None;
     }
-    if files {
+    if what != For::Use {
         paths(sense, data, tokenizer);
+    }
+    if what == For::Beginning {
         let places = Places::new(sense.loaded.path.parent());
         if let Err(error) = start::folder(experiment, &places) {
             let message = error.to_string();

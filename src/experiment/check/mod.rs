@@ -21,7 +21,24 @@ use crate::error::{Error, Fault, Result};
 /// # Errors
 /// [`Error::Invalid`] with all faults, in the order of their lines.
 pub fn check(loaded: &Loaded) -> Result<()> {
-    run(loaded, true)
+    run(loaded, For::Beginning)
+}
+
+/// [`check`] of a run that goes on: the one that it began from may be gone.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_to_go_on(loaded: &Loaded) -> Result<()> {
+    run(loaded, For::GoingOn)
+}
+
+/// What an experiment is checked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum For {
+    Beginning,
+    GoingOn,
+    /// Without training and without data.
+    Use,
 }
 
 /// [`check`] without looking for data files: what can be said on a machine that has none.
@@ -29,18 +46,21 @@ pub fn check(loaded: &Loaded) -> Result<()> {
 /// # Errors
 /// [`Error::Invalid`] with all faults, in the order of their lines.
 pub fn check_without_files(loaded: &Loaded) -> Result<()> {
-    run(loaded, false)
+    run(loaded, For::Use)
 }
 
-fn run(loaded: &Loaded, files: bool) -> Result<()> {
+fn run(loaded: &Loaded, what: For) -> Result<()> {
     let mut sense = Sense {
         loaded,
         faults: Vec::new(),
     };
-    let context = data::check(&mut sense, files);
+    let context = data::check(&mut sense, what);
     model::check(&mut sense, context);
     matched::check(&mut sense);
     train::check(&mut sense);
+    if what != For::Use {
+        train::average_of_halves(&mut sense);
+    }
     diagnostics::check(&mut sense);
     expect::check(&mut sense);
     ablation::check(&mut sense);

@@ -133,13 +133,6 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
             ),
         );
     }
-    if c.ema.is_some() && c.dtype != Dtype::F32 {
-        sense.fault(
-            &["train.ema", "train.dtype"],
-            "ema needs dtype = \"f32\": an average of 16-bit weights stands still, since its steps are below their \
-             last digit; leave one of them out",
-        );
-    }
     if let Some(factor) = c.spike_factor.filter(|f| !(*f > 1.0 && f.is_finite())) {
         sense.fault(
             &["train.spike_factor"],
@@ -150,6 +143,18 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
         sense.fault(&["train.device"], error.to_string());
     }
     evaluations(sense, c, data);
+}
+
+/// A fault of training alone: such a run can still be used.
+pub(super) fn average_of_halves(sense: &mut Sense) {
+    let c = &sense.loaded.experiment.train;
+    if c.ema.is_some() && c.dtype != Dtype::F32 {
+        sense.fault(
+            &["train.ema", "train.dtype"],
+            "ema needs dtype = \"f32\": an average of 16-bit weights stands still, since its steps are below their \
+             last digit; leave one of them out",
+        );
+    }
 }
 
 /// Whether examples differ in length.

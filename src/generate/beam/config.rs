@@ -6,6 +6,9 @@ use super::LengthPenalty;
 use crate::error::Result;
 use crate::tokenizer::Tokenizer;
 
+/// Of a text, beyond the share of its source.
+const MOST_TOKENS: usize = 1 << 20;
+
 /// How texts are searched for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -49,7 +52,7 @@ impl BeamConfig {
 
     /// Tokens of the longest text for a source of so many tokens.
     pub fn max_len(&self, source_len: usize) -> usize {
-        (self.max_len_a * source_len as f64) as usize + self.max_len_b
+        ((self.max_len_a * source_len as f64) as usize).saturating_add(self.max_len_b)
     }
 
     /// All faults of sense; `table` is what its keys are in.
@@ -69,6 +72,10 @@ impl BeamConfig {
         fault(
             !(0.0..=1e6).contains(&self.max_len_a),
             format!("max_len_a = {} must be 0 to 1000000", self.max_len_a),
+        );
+        fault(
+            self.max_len_b > MOST_TOKENS,
+            format!("max_len_b = {} is more than {MOST_TOKENS}", self.max_len_b),
         );
         fault(
             self.max_len_a == 0.0 && self.max_len_b == 0,

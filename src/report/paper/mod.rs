@@ -94,16 +94,16 @@ fn caption(c: &Comparison) -> String {
         true => format!("Final {what}, mean ± standard deviation over seeds."),
         false => format!("Final {what}."),
     };
-    let tested = c
-        .results
-        .iter()
-        .any(|r| r.last_gap.as_ref().is_some_and(|g| g.p.is_some()));
-    if tested {
+    let gaps = || c.results.iter().filter_map(|r| r.last_gap.as_ref());
+    if gaps().next().is_some() {
         let baseline = terminal::plain(&c.arms[0].label);
         text.push_str(&format!(
-            " Δ is the difference from {baseline} with its 95 % t interval, paired by seed where two seeds pair; \
-             p is two-sided and corrected for all tested arms (Holm 1979); the effect is Hedges' g."
+            " Δ is the difference from {baseline} with its 95 % t interval, paired by seed where two seeds pair"
         ));
+        text.push_str(match gaps().any(|gap| gap.p.is_some()) {
+            true => "; p is two-sided and corrected for all tested arms (Holm 1979); the effect is Hedges' g.",
+            false => ".",
+        });
     }
     text
 }

@@ -25,21 +25,18 @@ pub fn save<M: Module>(model: &M, path: &Path) -> Result<()> {
     let tensors = collect(model)?;
     safetensors::serialize_to_file(tensors, None, path)
         .map_err(|e| Error::run(format!("cannot write {}: {e}", path.display())))?;
-    as_readable_as_its_folder(path).map_err(Error::io("write", path))
-}
-
-/// The library writes what its user alone may read.
-#[cfg(unix)]
-fn as_readable_as_its_folder(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mode = std::fs::metadata(folder)?.permissions().mode() & 0o666;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode | 0o600))
-}
-
-#[cfg(not(unix))]
-fn as_readable_as_its_folder(_: &Path) -> std::io::Result<()> {
+    as_readable_as_its_folder(path);
     Ok(())
+}
+
+/// The library writes what its user alone may read. Where modes cannot be set the weights are there all the same.
+fn as_readable_as_its_folder(path: &Path) {
+    #[cfg(unix)]
+    if let Some(Ok(folder)) = path.parent().map(std::fs::metadata) {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = folder.permissions().mode() & 0o666 | 0o600;
+        let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
+    }
 }
 
 /// Puts a file's weights into a module of the same parameters.

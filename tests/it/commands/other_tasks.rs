@@ -198,7 +198,7 @@ fn masks_are_filled_and_a_classifier_begins_from_the_encoder() {
         "{said}"
     );
     assert!(
-        said.contains("new = [\"model.embedding.weight\"]"),
+        said.contains("add \"model.embedding.weight\" to new"),
         "{said}"
     );
     // The advice is taken; "embedding" in the text of a pattern is not enough.

@@ -64,7 +64,7 @@ fn faults_of_sense() {
         ),
         (
             "path = \"x\"\nmean = [0.5]\nstd = [0.0]",
-            "[data] mean must be finite, and std above 0",
+            "[data] mean must be -1e6 to 1e6, and std 1e-6 to 1e6: pixels are 0 to 1",
         ),
         (
             "path = \"x\"\naugment = { erase = 1.5, mixup = -1.0, rand_augment = { n = 0, magnitude = 31 } }",

@@ -124,6 +124,23 @@ fn seeds_end_where_numbers_of_a_file_do() {
     );
 }
 
+#[test]
+fn an_arm_whose_data_is_wrong_is_named() {
+    let place = Place::new();
+    fs::write(place.path("short.txt"), "ab").unwrap();
+    let short = "{ data = { kind = \"text\", path = \"short.txt\", context = 64 }, tokenizer = { kind = \"char\" } }";
+    let file = place.file(
+        "data",
+        &format!("seeds = 1\n[[ablation.arms]]\nname = \"long\"\n[[ablation.arms]]\nname = \"short\"\nset = {short}\n"),
+    );
+    let (fine, _, told) = place.swept(&file, "data", &[]);
+    assert!(
+        !fine && told.contains("data.toml:5: [ablation] arm `short`: "),
+        "{told}"
+    );
+    assert!(!place.path("data").exists());
+}
+
 /// A folder that a file names is one plain name, and a damaged end is named before anything is trained.
 #[test]
 fn damaged_files_of_a_sweep_are_named() {

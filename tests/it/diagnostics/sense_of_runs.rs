@@ -16,15 +16,6 @@ pub const CASES: &[Case] = &[
         says: "x.toml:37: [train] ema = 1.0 must be between 0 and 1, as in 0.999; leave it out to do without",
     },
     Case {
-        title: "ema of halves",
-        edits: &[(
-            "batch_size = 64",
-            "batch_size = 64\nema = 0.9\ndtype = \"bf16\"",
-        )],
-        sets: &[],
-        says: "x.toml:37: [train] ema needs dtype = \"f32\": an average of 16-bit weights stands still, since its steps are below their last digit; leave one of them out",
-    },
-    Case {
         title: "patience",
         edits: &[("eval_every = 250", "patience = 3")],
         sets: &[],

@@ -13,9 +13,9 @@ pub enum Purpose {
     Order = 2,
     /// Start of a random window: (sample, 0, 0).
     Window = 3,
-    /// Dropout: (step, row of the batch, site).
+    /// Dropout: (step, row of the batch, part of the network).
     Dropout = 4,
-    /// Drop path: (step, row of the batch, site).
+    /// Drop path: (step, row of the batch, part of the network).
     DropPath = 5,
     /// Built-in generated data: (sample, split, 0).
     Synthetic = 6,
@@ -63,6 +63,14 @@ pub fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
+}
+
+/// A part of a part of a network as a coordinate: the path of names, folded from the outermost in (0) name by name.
+pub fn part(outer: u64, name: &str) -> u64 {
+    // The length tells "a", "bc" from "ab", "c".
+    let start = mix(outer ^ name.len() as u64);
+    name.bytes()
+        .fold(start, |hash, byte| mix(hash ^ u64::from(byte)))
 }
 
 /// The stream of draws at one coordinate.

@@ -127,9 +127,9 @@ pub fn resampled(
 /// # Errors
 /// A group of `[optimizer]` that matches no parameter.
 pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
-    let keys = experiment.model.keys();
-    let layers = keys.iter().flat_map(|k| k.n_layers).flatten();
-    let layers = layers.map(|(_, n)| n).max().unwrap_or(0);
+    let transformer = experiment.model.transformer();
+    let stacks = transformer.iter().flat_map(|t| t.depths());
+    let layers = stacks.map(|depth| depth.blocks()).max().unwrap_or(0);
     let scale = experiment.init.lr_scale(layers);
     optim::build_scaled(&experiment.optimizer, model, scale)
 }

@@ -8,8 +8,10 @@ pub mod translate;
 
 use crate::error::{Error, Result};
 use crate::model::Decoder;
-use crate::model::decoder::{DecoderCache, DecoderInput};
+use crate::model::decoder::DecoderInput;
 use crate::nn::pass::Pass;
+use crate::nn::state::StateUse;
+use crate::stack::ModelState;
 pub use beam::{BeamConfig, Hypothesis, LengthPenalty, NextScores, Rules, Sentence};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 pub use decode::{DecodeConfig, TextMetric};
@@ -23,7 +25,7 @@ pub struct Generator<'a> {
     model: &'a Decoder,
     device: Device,
     limit: usize,
-    cache: DecoderCache,
+    state: ModelState,
     /// Tokens of a row that the cache will hold, as far as is known.
     reserved: usize,
     rows: Vec<Vec<u32>>,
@@ -53,7 +55,7 @@ impl<'a> Generator<'a> {
             model,
             device: model.embedding.weight.val().device(),
             limit: model.max_len().unwrap_or(context).min(context).max(1),
-            cache: model.cache(),
+            state: model.empty_state(StateUse::Decoding),
             reserved: 0,
             rows: prompts.iter().map(|prompt| prompt.to_vec()).collect(),
             logits: Vec::new(),
@@ -64,8 +66,8 @@ impl<'a> Generator<'a> {
 
     /// Takes room for so many more tokens at once instead of step by step.
     pub fn reserve(&mut self, tokens: usize) {
-        self.reserved = self.cache.len().saturating_add(tokens).min(self.limit);
-        self.cache.reserve(self.reserved);
+        self.reserved = self.state.seen.saturating_add(tokens).min(self.limit);
+        self.state.reserve(self.reserved);
     }
 
     /// Scores of a row's next token.
@@ -93,7 +95,7 @@ impl<'a> Generator<'a> {
         for (row, token) in self.rows.iter_mut().zip(tokens) {
             row.push(*token);
         }
-        if self.cache.len() >= self.limit {
+        if self.state.seen >= self.limit {
             self.refill();
         } else {
             self.logits = self.read(1);
@@ -103,8 +105,8 @@ impl<'a> Generator<'a> {
     /// Starts the cache anew. A text longer than the limit keeps its newest half, so that room is left for
     /// as many tokens before this happens again.
     fn refill(&mut self) {
-        self.cache = self.model.cache();
-        self.cache.reserve(self.reserved);
+        self.state = self.model.empty_state(StateUse::Decoding);
+        self.state.reserve(self.reserved);
         let length = self.rows[0].len();
         let window = if length <= self.limit {
             length
@@ -128,7 +130,7 @@ impl<'a> Generator<'a> {
             Tensor::from_data(TensorData::new(ids, [rows, newest]), &self.device);
         let hidden = self.model.forward(
             DecoderInput::new(ids),
-            Some(&mut self.cache),
+            Some(&mut self.state),
             &Pass::evaluation(),
         );
         let [_, seq, d] = hidden.dims();

@@ -7,10 +7,12 @@ use super::beam::{BeamConfig, NextScores, Rules, Sentence, search};
 use super::decode::DecodeConfig;
 use crate::data::Tokenizers;
 use crate::error::{Error, Result};
-use crate::model::decoder::{DecoderCache, DecoderInput};
-use crate::model::encoder_decoder::{EncoderDecoderCache, Source};
+use crate::model::decoder::DecoderInput;
+use crate::model::encoder_decoder::Source;
 use crate::model::{Decoder, EncoderDecoder};
 use crate::nn::pass::Pass;
+use crate::nn::state::StateUse;
+use crate::stack::ModelState;
 use crate::task::{Objective, PrefixLm, prefix_lm};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -194,21 +196,21 @@ impl<'a> Translator<'a> {
                 let uneven = lengths.iter().any(|n| *n < cols);
                 Box::new(Pair {
                     source: model.encode(ids, uneven.then_some(lengths), &pass),
-                    cache: model.cache(),
+                    state: model.empty_state(StateUse::Decoding),
                     model,
                 })
             }
             Network::Prefix(task) => {
-                let mut cache = task.model.cache();
+                let mut state = task.model.empty_state(StateUse::Decoding);
                 let mut input = DecoderInput::new(ids);
                 if task.sees_whole_source() {
                     input.blocked = Some(prefix_lm::prefix_mask(&lengths, cols, &self.device));
                 }
-                // Only what it leaves in the cache is of use.
-                drop(task.model.forward(input, Some(&mut cache), &pass));
+                // Only what it leaves in the state is of use.
+                drop(task.model.forward(input, Some(&mut state), &pass));
                 Box::new(Prefix {
                     model: &task.model,
-                    cache,
+                    state,
                     device: self.device.clone(),
                 })
             }
@@ -220,22 +222,22 @@ impl<'a> Translator<'a> {
 struct Pair<'a> {
     model: &'a EncoderDecoder,
     source: Source,
-    cache: EncoderDecoderCache,
+    state: ModelState,
 }
 
 impl NextScores for Pair<'_> {
     fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         let ids = column(tokens, &self.source.states.device());
         let pass = Pass::evaluation();
-        let cache = Some(&mut self.cache);
-        let hidden = self.model.decode(ids, &self.source, cache, &pass);
+        let state = Some(&mut self.state);
+        let hidden = self.model.decode(ids, &self.source, state, &pass);
         Ok(log_probs(self.model.logits(hidden)))
     }
 
     fn select(&mut self, rows: &[usize]) -> Result<()> {
         self.source = self.source.select(rows);
         let numbers = numbers(rows, &self.source.states.device());
-        self.cache.select(&numbers);
+        self.state.select(&numbers);
         Ok(())
     }
 }
@@ -243,20 +245,20 @@ impl NextScores for Pair<'_> {
 /// A decoder with the sources it has read.
 struct Prefix<'a> {
     model: &'a Decoder,
-    cache: DecoderCache,
+    state: ModelState,
     device: Device,
 }
 
 impl NextScores for Prefix<'_> {
     fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         let input = DecoderInput::new(column(tokens, &self.device));
-        let cache = Some(&mut self.cache);
-        let hidden = self.model.forward(input, cache, &Pass::evaluation());
+        let state = Some(&mut self.state);
+        let hidden = self.model.forward(input, state, &Pass::evaluation());
         Ok(log_probs(self.model.logits(hidden)))
     }
 
     fn select(&mut self, rows: &[usize]) -> Result<()> {
-        self.cache.select(&numbers(rows, &self.device));
+        self.state.select(&numbers(rows, &self.device));
         Ok(())
     }
 }

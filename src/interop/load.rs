@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The network of an opened folder.
 pub(super) fn decoder(model: &HfModel, device: &Device) -> Result<Decoder> {
     // A block has several tensors: config.json cannot make us build more blocks than there are tensors.
-    let (layers, tensors) = (model.config.n_layers, model.weights.names().count());
+    let (layers, tensors) = (model.config.n_layers(), model.weights.names().count());
     if layers > tensors {
         let message =
             format!("holds {tensors} tensors, too few for the {layers} layers of config.json");

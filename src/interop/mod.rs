@@ -101,21 +101,21 @@ pub fn read_config(file: &Path, value: Value) -> Result<(Family, HfShape)> {
 
 /// What a network cannot be built with: heads that do not divide what they split, an odd rotation.
 fn check_heads(hf: &HfConfig, config: &DecoderConfig) {
-    let AttentionConfig::MultiHead(attention) = &config.attention;
+    let AttentionConfig::MultiHead(attention) = &config.stack.attention;
     let (heads, kv_heads) = (attention.n_heads, attention.n_kv_heads());
     if !heads.is_multiple_of(kv_heads) {
         hf.fault(format!(
             "{heads} query heads are not a multiple of {kv_heads} key-value heads"
         ));
     }
-    let width = config.d_model;
+    let width = config.stack.d_model;
     if attention.d_head.is_none() && !width.is_multiple_of(heads) {
         hf.fault(format!(
             "a width of {width} is not a multiple of {heads} heads"
         ));
         return;
     }
-    if let PositionConfig::Rotary(rotary) = &config.position {
+    if let PositionConfig::Rotary(rotary) = &config.stack.position {
         let d_head = attention.d_head(width);
         let fraction = rotary.fraction;
         if d_head % 2 == 1 || !(0.0..=1.0).contains(&fraction) {

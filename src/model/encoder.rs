@@ -3,18 +3,18 @@
 //! Token, segment and position vectors are added, normalised when asked for, and go through a stack without a
 //! causal mask. Heads that score tokens or whole texts stand in [`super::heads`].
 
-use super::{Keys, ModelInputs, keys};
+use super::{ModelInputs, replaced};
 use crate::kernel;
 use crate::nn::Kind;
-use crate::nn::attention::{self, AttentionConfig, Mask};
+use crate::nn::attention::{self, Mask};
 use crate::nn::embed::Embedding;
-use crate::nn::feed_forward::FeedForwardConfig;
-use crate::nn::init::{Init, InitConfig, Role};
+use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
-use crate::nn::norm::{Norm, NormConfig};
+use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Position, PositionConfig, Span};
-use crate::stack::{NormPlacement, Stack, StackContext};
+use crate::nn::position::{Places, Position, Span};
+use crate::one_table::one_table;
+use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, activation};
 use serde::{Deserialize, Serialize};
@@ -29,22 +29,17 @@ pub const KIND: Kind = Kind {
 
 /// The knobs of an encoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct EncoderConfig {
-    /// Number of blocks.
-    pub n_layers: usize,
-    /// Width of the residual stream.
-    pub d_model: usize,
-    /// Every norm.
-    pub norm: NormConfig,
-    /// Where norms stand.
-    pub norm_placement: NormPlacement,
-    /// Whether a norm follows the last block; as the placement wants it when absent.
+    /// Number of blocks; as many as the groups of `layers` have when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub final_norm: Option<bool>,
-    /// Whether parallel layers share one norm or have one each.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shared_parallel_norm: Option<bool>,
+    pub n_layers: Option<usize>,
+    /// Blocks that differ, in groups.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<LayerGroup>,
+    /// What all transformers have.
+    #[serde(skip)]
+    pub stack: StackConfig,
     /// Whether the sum of token, position and segment vectors is normalised (BERT).
     pub embedding_norm: bool,
     /// Whether the token vectors are multiplied by √d_model.
@@ -53,101 +48,80 @@ pub struct EncoderConfig {
     pub segments: usize,
     /// Whether tanh(W·first position + b) stands for the whole text (BERT); its first position itself otherwise.
     pub pooler: bool,
-    /// How the model knows where a token stands.
-    pub position: PositionConfig,
-    /// Every attention.
-    pub attention: AttentionConfig,
-    /// Every feed-forward layer.
-    pub feed_forward: FeedForwardConfig,
     /// Whether the product onto the vocabulary uses the embeddings' table.
     pub tie_embeddings: bool,
     /// Whether a dense layer, GELU and a norm come before the product onto the vocabulary (BERT).
     pub head_transform: bool,
     /// Whether the product onto the vocabulary has a bias.
     pub head_bias: bool,
-    /// Every dropout that has no key of its own.
-    pub dropout: f64,
-    /// Dropout on the embeddings; `dropout` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dropout_embedding: Option<f64>,
-    /// Dropout on attention weights; `dropout` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dropout_attention: Option<f64>,
-    /// Dropout on each layer's result; `dropout` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dropout_residual: Option<f64>,
-    /// Probability that a row skips a layer, rising linearly to this at the last one.
-    pub drop_path: f64,
-    /// How the initial weights are drawn.
-    pub init: InitConfig,
 }
 
 impl Default for EncoderConfig {
     fn default() -> Self {
         Self {
-            n_layers: 4,
-            d_model: 128,
-            norm: NormConfig::default(),
-            norm_placement: NormPlacement::Pre,
-            final_norm: None,
-            shared_parallel_norm: None,
+            n_layers: None,
+            layers: Vec::new(),
+            stack: StackConfig::default(),
             embedding_norm: false,
             embedding_scale: false,
             segments: 2,
             pooler: false,
-            position: PositionConfig::default(),
-            attention: AttentionConfig::default(),
-            feed_forward: FeedForwardConfig::default(),
             tie_embeddings: true,
             head_transform: true,
             head_bias: true,
-            dropout: 0.0,
-            dropout_embedding: None,
-            dropout_attention: None,
-            dropout_residual: None,
-            drop_path: 0.0,
-            init: InitConfig::default(),
         }
     }
 }
 
+one_table!(EncoderConfig, stack: StackConfig, |c| replaced(&[&c.layers]));
+
 impl EncoderConfig {
-    /// What it has in common with other transformers.
-    pub fn keys(&self) -> Keys<'_> {
-        keys!(self, [Some(("n_layers", self.n_layers)), None])
+    /// Its blocks.
+    pub fn depth(&self) -> Depth<'_> {
+        Depth {
+            key: "n_layers",
+            n_layers: self.n_layers,
+            groups_key: "layers",
+            groups: &self.layers,
+            cross: None,
+        }
+    }
+
+    /// Number of blocks.
+    pub fn n_layers(&self) -> usize {
+        self.depth().blocks()
     }
 
     /// Builds the network; its parameters are drawn when they are first used.
     pub fn init(&self, inputs: &ModelInputs) -> Encoder {
-        let keys = self.keys();
-        let (alpha, beta) = self.norm_placement.alpha_beta(self.n_layers);
-        let residuals = 2 * self.n_layers;
-        let init = Init::new(inputs.device, inputs.seed, &self.init, residuals, beta);
-        let position = keys.position_shape(self.n_layers, inputs.shape.context, false);
+        let (config, depth) = (&self.stack, self.depth());
+        let (d, blocks) = (config.d_model, depth.blocks());
+        let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
+        let init = Init::new(inputs.device, inputs.seed, &config.init, 2 * blocks, beta);
+        let position = config.position_shape(&depth, inputs.shape.context, false);
+        let shape = StackShape {
+            config,
+            depth,
+            alpha,
+        };
         let scale = match self.embedding_scale {
-            true => (self.d_model as f64).sqrt(),
+            true => (d as f64).sqrt(),
             false => 1.0,
         };
-        let d = self.d_model;
+        let vocab = inputs.shape.vocab_size;
         Encoder {
-            embedding: Embedding::new(
-                inputs.shape.vocab_size,
-                d,
-                scale,
-                None,
-                &init.of("embedding"),
-            ),
+            embedding: Embedding::new(vocab, d, scale, None, &init.of("embedding")),
             segments: (self.segments > 0).then(|| {
                 init.of("segments")
                     .matrix(self.segments, d, Role::Embedding)
             }),
-            position: self.position.init(&position, &init.of("position")),
-            embedding_norm: self.embedding_norm.then(|| self.norm.init(d, &init)),
-            stack: Stack::new(&keys.stack(self.n_layers, alpha), &init.of("stack")),
+            position: config.position.init(&position, &init.of("position")),
+            embedding_norm: self.embedding_norm.then(|| config.norm.init(d, &init)),
+            stack: Stack::new(&shape, &init.of("stack")),
             pooler: self
                 .pooler
                 .then(|| Linear::new(d, d, true, Role::Inner, &init.of("pooler"))),
-            dropout: keys.dropouts().embedding,
+            dropout: config.dropouts().embedding,
         }
     }
 }
@@ -186,12 +160,12 @@ impl Encoder {
     pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let [batch, seq] = input.ids.dims();
         let device = input.ids.device();
-        let scheme = self.position.scheme();
+        let position = self.position.scheme();
         let places = Places {
             offset: 0,
             ids: None,
         };
-        let x = scheme.embed(self.embedding.forward(input.ids), &places);
+        let x = position.embed(self.embedding.forward(input.ids), &places);
         let x = match &self.segments {
             Some(table) => x + segment_vectors(table.val(), input.segments, batch, seq),
             None => x,
@@ -205,22 +179,23 @@ impl Encoder {
             keys: seq,
             offset: 0,
         };
-        let mask = Mask {
+        let visible = Mask {
             causal: false,
             blocked: input
                 .lengths
                 .map(|lengths| attention::padding(&lengths, seq, seq, &device)),
         };
         let context = StackContext {
-            scheme,
+            position,
             places: &places,
-            prepared: &scheme.prepare(span, &device),
-            mask: &mask,
-            cache: None,
+            span,
+            visible: &visible,
+            state: None,
             memory: None,
             pass,
         };
-        self.stack.forward(pass.dropout(x, self.dropout), context)
+        let x = pass.dropout(x, "embedding", self.dropout);
+        self.stack.forward(x, context)
     }
 
     /// One vector a text, `[batch, d_model]`, from its hidden states.

@@ -3,20 +3,22 @@
 //! Every layer of the decoder looks at the encoder's final output. Embeddings may be shared three ways: source and
 //! target (`share_embeddings`), target and the product onto the vocabulary (`tie_embeddings`).
 
-pub use super::source::{EncoderDecoderCache, Source};
-use super::{Keys, ModelInputs, keys};
+pub use super::source::Source;
+use super::{ModelInputs, replaced};
 use crate::model::heads::VocabularyHead;
 use crate::nn::Kind;
 use crate::nn::attention::{self, AttentionConfig, Mask};
 use crate::nn::embed::Embedding;
-use crate::nn::feed_forward::FeedForwardConfig;
-use crate::nn::init::{Init, InitConfig, Role};
+use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
-use crate::nn::norm::{Norm, NormConfig};
+use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Position, PositionConfig, PositionScheme, Span};
-use crate::stack::block::BlockCache;
-use crate::stack::{Memory, NormPlacement, Stack, StackContext};
+use crate::nn::position::{Places, Position, Span};
+use crate::nn::state::StateUse;
+use crate::one_table::one_table;
+use crate::stack::{
+    Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackContext, StackShape,
+};
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
@@ -31,34 +33,30 @@ pub const KIND: Kind = Kind {
 
 /// The knobs of an encoder-decoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct EncoderDecoderConfig {
-    /// Number of blocks of the encoder.
-    pub n_encoder_layers: usize,
-    /// Number of blocks of the decoder.
-    pub n_decoder_layers: usize,
-    /// Width of the residual stream.
-    pub d_model: usize,
-    /// Every norm.
-    pub norm: NormConfig,
-    /// Where norms stand.
-    pub norm_placement: NormPlacement,
-    /// Whether a norm follows the last block of either stack; as the placement wants it when absent.
+    /// Number of blocks of the encoder; as many as the groups of `encoder_layers` have when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub final_norm: Option<bool>,
-    /// Whether parallel layers share one norm or have one each.
+    pub n_encoder_layers: Option<usize>,
+    /// Number of blocks of the decoder; as many as the groups of `decoder_layers` have when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub shared_parallel_norm: Option<bool>,
+    pub n_decoder_layers: Option<usize>,
+    /// Blocks of the encoder that differ, in groups.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub encoder_layers: Vec<LayerGroup>,
+    /// Blocks of the decoder that differ, in groups.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub decoder_layers: Vec<LayerGroup>,
+    /// What all transformers have, the same in both stacks.
+    #[serde(skip)]
+    pub stack: StackConfig,
+    /// Every cross-attention of decoder blocks that do not stand in groups; as `attention` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cross: Option<AttentionConfig>,
     /// Whether the sum of token and position vectors is normalised (BART).
     pub embedding_norm: bool,
     /// Whether the token vectors are multiplied by √d_model.
     pub embedding_scale: bool,
-    /// How the model knows where a token stands, in either stack.
-    pub position: PositionConfig,
-    /// Every attention, cross-attention included.
-    pub attention: AttentionConfig,
-    /// Every feed-forward layer.
-    pub feed_forward: FeedForwardConfig,
     /// Whether source and target have one table of embeddings.
     pub share_embeddings: bool,
     /// Whether the product onto the vocabulary uses the target's table.
@@ -67,113 +65,104 @@ pub struct EncoderDecoderConfig {
     pub head_bias: bool,
     /// Whether the hidden state is multiplied by 1/√d_model before the vocabulary (T5 v1.0).
     pub head_scale: bool,
-    /// Every dropout that has no key of its own.
-    pub dropout: f64,
-    /// Dropout on the embeddings; `dropout` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dropout_embedding: Option<f64>,
-    /// Dropout on attention weights; `dropout` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dropout_attention: Option<f64>,
-    /// Dropout on each layer's result; `dropout` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dropout_residual: Option<f64>,
-    /// Probability that a row skips a layer, rising linearly to this at the last one.
-    pub drop_path: f64,
-    /// How the initial weights are drawn.
-    pub init: InitConfig,
 }
 
 impl Default for EncoderDecoderConfig {
     fn default() -> Self {
         Self {
-            n_encoder_layers: 4,
-            n_decoder_layers: 4,
-            d_model: 128,
-            norm: NormConfig::default(),
-            norm_placement: NormPlacement::Pre,
-            final_norm: None,
-            shared_parallel_norm: None,
+            n_encoder_layers: None,
+            n_decoder_layers: None,
+            encoder_layers: Vec::new(),
+            decoder_layers: Vec::new(),
+            stack: StackConfig::default(),
+            cross: None,
             embedding_norm: false,
             embedding_scale: false,
-            position: PositionConfig::default(),
-            attention: AttentionConfig::default(),
-            feed_forward: FeedForwardConfig::default(),
             share_embeddings: true,
             tie_embeddings: true,
             head_bias: false,
             head_scale: false,
-            dropout: 0.0,
-            dropout_embedding: None,
-            dropout_attention: None,
-            dropout_residual: None,
-            drop_path: 0.0,
-            init: InitConfig::default(),
         }
     }
 }
 
+one_table!(EncoderDecoderConfig, stack: StackConfig, |c| replaced(&[
+    &c.encoder_layers,
+    &c.decoder_layers
+]));
+
 impl EncoderDecoderConfig {
-    /// What it has in common with other transformers.
-    pub fn keys(&self) -> Keys<'_> {
-        keys!(
-            self,
-            [
-                Some(("n_encoder_layers", self.n_encoder_layers)),
-                Some(("n_decoder_layers", self.n_decoder_layers)),
-            ]
-        )
+    /// The blocks of the encoder.
+    pub fn encoder_depth(&self) -> Depth<'_> {
+        Depth {
+            key: "n_encoder_layers",
+            n_layers: self.n_encoder_layers,
+            groups_key: "encoder_layers",
+            groups: &self.encoder_layers,
+            cross: None,
+        }
+    }
+
+    /// The blocks of the decoder.
+    pub fn decoder_depth(&self) -> Depth<'_> {
+        Depth {
+            key: "n_decoder_layers",
+            n_layers: self.n_decoder_layers,
+            groups_key: "decoder_layers",
+            groups: &self.decoder_layers,
+            cross: Some(self.cross.as_ref().unwrap_or(&self.stack.attention)),
+        }
     }
 
     /// Builds the network; its parameters are drawn when they are first used.
     pub fn init(&self, inputs: &ModelInputs) -> EncoderDecoder {
-        let keys = self.keys();
-        let (n, m) = (self.n_encoder_layers, self.n_decoder_layers);
-        let [encoder, decoder] = self.norm_placement.alpha_beta_of_both(n, m);
-        let model = Init::new(inputs.device, inputs.seed, &self.init, 1, 1.0);
-        let (shape, d) = (inputs.shape, self.d_model);
+        let config = &self.stack;
+        let (reads, writes) = (self.encoder_depth(), self.decoder_depth());
+        let (n, m) = (reads.blocks(), writes.blocks());
+        let [encoder, decoder] = config.norm_placement.alpha_beta_of_both(n, m);
+        let model = Init::new(inputs.device, inputs.seed, &config.init, 1, 1.0);
+        let (shape, d) = (inputs.shape, config.d_model);
         let scale = match self.embedding_scale {
             true => (d as f64).sqrt(),
             false => 1.0,
         };
-        let position = |layers, causal| keys.position_shape(layers, shape.context, causal);
-        let norm = |init: &Init| self.embedding_norm.then(|| self.norm.init(d, init));
+        let embedding =
+            |name: &str, vocab: usize| Embedding::new(vocab, d, scale, None, &model.of(name));
         let source_vocab = shape.source_vocab_size.unwrap_or(shape.vocab_size);
-        let target_embedding =
-            Embedding::new(shape.vocab_size, d, scale, None, &model.of("embedding"));
-        let source_embedding = (!self.share_embeddings)
-            .then(|| Embedding::new(source_vocab, d, scale, None, &model.of("source_embedding")));
-        let init = model.of("encoder").scaled(2 * n, encoder.1);
-        let encoder = Side {
-            position: self
-                .position
-                .init(&position(n, false), &init.of("position")),
-            embedding_norm: norm(&init),
-            stack: Stack::new(&keys.stack(n, encoder.0), &init.of("stack")),
-        };
-        let init = model.of("decoder").scaled(3 * m, decoder.1);
-        let mut stack = keys.stack(m, decoder.0);
-        stack.cross_attention = true;
-        let decoder = Side {
-            position: self.position.init(&position(m, true), &init.of("position")),
-            embedding_norm: norm(&init),
-            stack: Stack::new(&stack, &init.of("stack")),
+        let side = |depth: Depth, alpha: f64, causal: bool, init: Init| {
+            let position = config.position_shape(&depth, shape.context, causal);
+            let stack = StackShape {
+                config,
+                depth,
+                alpha,
+            };
+            Side {
+                position: config.position.init(&position, &init.of("position")),
+                embedding_norm: self.embedding_norm.then(|| config.norm.init(d, &init)),
+                stack: Stack::new(&stack, &init.of("stack")),
+            }
         };
         EncoderDecoder {
-            embedding: target_embedding,
-            source_embedding,
-            encoder,
-            decoder,
+            embedding: embedding("embedding", shape.vocab_size),
+            source_embedding: (!self.share_embeddings)
+                .then(|| embedding("source_embedding", source_vocab)),
+            encoder: side(
+                reads,
+                encoder.0,
+                false,
+                model.of("encoder").scaled(2 * n, encoder.1),
+            ),
+            decoder: side(
+                writes,
+                decoder.0,
+                true,
+                model.of("decoder").scaled(3 * m, decoder.1),
+            ),
             head: (!self.tie_embeddings).then(|| {
-                Linear::new(
-                    d,
-                    shape.vocab_size,
-                    self.head_bias,
-                    Role::Head,
-                    &model.of("head"),
-                )
+                let init = model.of("head");
+                Linear::new(d, shape.vocab_size, self.head_bias, Role::Head, &init)
             }),
-            dropout: keys.dropouts().embedding,
+            dropout: config.dropouts().embedding,
             head_factor: match self.head_scale {
                 true => 1.0 / (d as f64).sqrt(),
                 false => 1.0,
@@ -210,12 +199,52 @@ pub struct Side {
     pub stack: Stack,
 }
 
+impl Side {
+    /// Hidden states of embedded tokens `x` `[batch, seq, d_model]`.
+    fn forward(
+        &self,
+        x: Tensor<3>,
+        dropout: f64,
+        visible: &Mask,
+        memory: Option<Memory>,
+        state: Option<&mut ModelState>,
+        pass: &Pass,
+    ) -> Tensor<3> {
+        let [_, seq, _] = x.dims();
+        let position = self.position.scheme();
+        let offset = state.as_ref().map_or(0, |state| state.seen);
+        let places = Places { offset, ids: None };
+        let x = position.embed(x, &places);
+        let x = match &self.embedding_norm {
+            Some(norm) => norm.forward(x),
+            None => x,
+        };
+        let state = state.map(|state| {
+            state.seen += seq;
+            state.layers.as_mut_slice()
+        });
+        let context = StackContext {
+            position,
+            places: &places,
+            span: Span {
+                queries: seq,
+                keys: offset + seq,
+                offset,
+            },
+            visible,
+            state,
+            memory,
+            pass,
+        };
+        let x = pass.dropout(x, "embedding", dropout);
+        self.stack.forward(x, context)
+    }
+}
+
 impl EncoderDecoder {
-    /// An empty cache for this model.
-    pub fn cache(&self) -> EncoderDecoderCache {
-        EncoderDecoderCache {
-            layers: vec![BlockCache::default(); self.decoder.stack.blocks.len()],
-        }
+    /// What the decoder keeps between calls, before the first one.
+    pub fn empty_state(&self, of: StateUse) -> ModelState {
+        self.decoder.stack.empty_state(of)
     }
 
     /// The longest source or target that the model can place, when it has a limit.
@@ -227,30 +256,32 @@ impl EncoderDecoder {
     pub fn encode(&self, ids: Tensor<2, Int>, lengths: Option<Vec<usize>>, pass: &Pass) -> Source {
         let [_, seq] = ids.dims();
         let embedding = self.source_embedding.as_ref().unwrap_or(&self.embedding);
-        let mask = Mask {
+        let visible = Mask {
             causal: false,
             blocked: lengths
                 .as_ref()
                 .map(|lengths| attention::padding(lengths, seq, seq, &ids.device())),
         };
+        let x = embedding.forward(ids);
         let states = pass.within("encoder", || {
-            self.run(&self.encoder, embedding, ids, &mask, None, None, pass)
+            self.encoder
+                .forward(x, self.dropout, &visible, None, None, pass)
         });
         Source { states, lengths }
     }
 
     /// Hidden states `[batch, seq, d_model]` of target ids `[batch, seq]`, each seeing those before it and the
-    /// source.
+    /// source; `state` goes on where its last call ended.
     pub fn decode(
         &self,
         ids: Tensor<2, Int>,
         source: &Source,
-        cache: Option<&mut EncoderDecoderCache>,
+        state: Option<&mut ModelState>,
         pass: &Pass,
     ) -> Tensor<3> {
         let [_, seq] = ids.dims();
         let [_, keys, _] = source.states.dims();
-        let visible = Mask {
+        let of_source = Mask {
             causal: false,
             blocked: source
                 .lengths
@@ -259,58 +290,17 @@ impl EncoderDecoder {
         };
         let memory = Memory {
             states: &source.states,
-            mask: &visible,
+            visible: &of_source,
         };
-        let mask = Mask {
+        let visible = Mask {
             causal: true,
             blocked: None,
         };
-        let embedding = &self.embedding;
-        let (decoder, memory) = (&self.decoder, Some(memory));
+        let x = self.embedding.forward(ids);
         pass.within("decoder", || {
-            self.run(decoder, embedding, ids, &mask, memory, cache, pass)
+            self.decoder
+                .forward(x, self.dropout, &visible, Some(memory), state, pass)
         })
-    }
-
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "what the two sides differ in, given by position once"
-    )]
-    fn run(
-        &self,
-        side: &Side,
-        embedding: &Embedding,
-        ids: Tensor<2, Int>,
-        mask: &Mask,
-        memory: Option<Memory>,
-        cache: Option<&mut EncoderDecoderCache>,
-        pass: &Pass,
-    ) -> Tensor<3> {
-        let [_, seq] = ids.dims();
-        let device = ids.device();
-        let scheme: &dyn PositionScheme = side.position.scheme();
-        let offset = cache.as_ref().map_or(0, |cache| cache.len());
-        let places = Places { offset, ids: None };
-        let span = Span {
-            queries: seq,
-            keys: offset + seq,
-            offset,
-        };
-        let x = scheme.embed(embedding.forward(ids), &places);
-        let x = match &side.embedding_norm {
-            Some(norm) => norm.forward(x),
-            None => x,
-        };
-        let context = StackContext {
-            scheme,
-            places: &places,
-            prepared: &scheme.prepare(span, &device),
-            mask,
-            cache: cache.map(|cache| cache.layers.as_mut_slice()),
-            memory,
-            pass,
-        };
-        side.stack.forward(pass.dropout(x, self.dropout), context)
     }
 
     /// Scores of the vocabulary `[batch, seq, vocab]` from hidden states.

@@ -70,12 +70,12 @@ pub struct MlmHead {
 impl MlmHead {
     /// A head over `vocab` tokens for an encoder of this config.
     pub fn new(config: &EncoderConfig, vocab: usize, init: &Init) -> Self {
-        let d = config.d_model;
+        let d = config.stack.d_model;
         let (tied, bias) = (config.tie_embeddings, config.head_bias);
         let transform = config.head_transform;
         Self {
             transform: transform.then(|| Linear::new(d, d, true, Role::Inner, init)),
-            norm: transform.then(|| config.norm.init(d, init)),
+            norm: transform.then(|| config.stack.norm.init(d, init)),
             product: (!tied).then(|| Linear::new(d, vocab, bias, Role::Head, init)),
             bias: (tied && bias).then(|| init.vector(vocab, 0.0)),
         }

@@ -12,12 +12,7 @@ pub mod vision;
 
 use crate::data::Shape;
 use crate::nn::Kind;
-use crate::nn::attention::AttentionConfig;
-use crate::nn::feed_forward::FeedForwardConfig;
-use crate::nn::init::InitConfig;
-use crate::nn::norm::NormConfig;
-use crate::nn::position::{PositionConfig, PositionShape};
-use crate::stack::{Dropout, NormPlacement, StackShape};
+use crate::stack::{BlockConfig, Depth, LayerGroup, StackConfig};
 use burn::module::{Module, ModuleVisitor};
 use burn::tensor::Device;
 pub use decoder::{Decoder, DecoderConfig};
@@ -69,10 +64,10 @@ impl ModelConfig {
     /// Width of the residual stream, or of the last feature map.
     pub fn d_model(&self) -> usize {
         match self {
-            Self::Decoder(c) => c.d_model,
-            Self::Encoder(c) => c.d_model,
-            Self::EncoderDecoder(c) => c.d_model,
-            Self::Vision(c) => c.d_model,
+            Self::Decoder(c) => c.stack.d_model,
+            Self::Encoder(c) => c.stack.d_model,
+            Self::EncoderDecoder(c) => c.stack.d_model,
+            Self::Vision(c) => c.stack.d_model,
             Self::Resnet(c) => c.features(),
         }
     }
@@ -121,15 +116,23 @@ impl ModelConfig {
         }
     }
 
-    /// What it has in common with other transformers; `None` when it is none.
-    pub fn keys(&self) -> Option<Keys<'_>> {
-        match self {
-            Self::Decoder(c) => Some(c.keys()),
-            Self::Encoder(c) => Some(c.keys()),
-            Self::EncoderDecoder(c) => Some(c.keys()),
-            Self::Vision(c) => Some(c.keys()),
-            Self::Resnet(_) => None,
-        }
+    /// What it is as a transformer; `None` when it is none.
+    pub fn transformer(&self) -> Option<Transformer<'_>> {
+        let (stack, stacks, embedding_norm) = match self {
+            Self::Decoder(c) => (&c.stack, [Some(c.depth()), None], c.embedding_norm),
+            Self::Encoder(c) => (&c.stack, [Some(c.depth()), None], c.embedding_norm),
+            Self::EncoderDecoder(c) => {
+                let stacks = [Some(c.encoder_depth()), Some(c.decoder_depth())];
+                (&c.stack, stacks, c.embedding_norm)
+            }
+            Self::Vision(c) => (&c.stack, [Some(c.depth()), None], false),
+            Self::Resnet(_) => return None,
+        };
+        Some(Transformer {
+            stack,
+            stacks,
+            embedding_norm,
+        })
     }
 
     /// What the convolutions of an input of this shape cost.
@@ -157,112 +160,38 @@ pub enum ItemOf {
     Image,
 }
 
-/// The keys that all transformers have, borrowed from a model's config.
+/// The keys that groups of layers stand in place of, where every stack of a model has groups.
+fn replaced(stacks: &[&[LayerGroup]]) -> &'static [&'static str] {
+    match stacks.iter().all(|groups| !groups.is_empty()) {
+        true => &["attention", "feed_forward"],
+        false => &[],
+    }
+}
+
+/// A model as far as it is a transformer, borrowed from its config.
 #[derive(Clone, Copy, Debug)]
-pub struct Keys<'a> {
-    /// Keys of the numbers of blocks, and their values.
-    pub n_layers: [Option<(&'static str, usize)>; 2],
-    /// Width of the residual stream.
-    pub d_model: usize,
-    /// Every norm.
-    pub norm: &'a NormConfig,
-    /// Where norms stand.
-    pub norm_placement: NormPlacement,
-    /// Whether a norm follows the last block; as the placement wants it when absent.
-    pub final_norm: Option<bool>,
-    /// Whether parallel layers share one norm.
-    pub shared_parallel_norm: Option<bool>,
+pub struct Transformer<'a> {
+    /// What all its blocks have in common.
+    pub stack: &'a StackConfig,
+    /// Its stacks: one, or that which reads and that which writes.
+    pub stacks: [Option<Depth<'a>>; 2],
     /// Whether the embeddings are normalised.
     pub embedding_norm: bool,
-    /// How the model knows where a token stands.
-    pub position: &'a PositionConfig,
-    /// Every attention.
-    pub attention: &'a AttentionConfig,
-    /// Every feed-forward layer.
-    pub feed_forward: &'a FeedForwardConfig,
-    /// Every dropout that has no key of its own.
-    pub dropout: f64,
-    /// Dropouts with keys of their own: on embeddings, attention weights, results of layers.
-    pub own_dropouts: [Option<f64>; 3],
-    /// Probability that a row skips a layer.
-    pub drop_path: f64,
-    /// How the initial weights are drawn.
-    pub init: &'a InitConfig,
 }
 
-/// [`Keys`] of a config that has them all under their names.
-macro_rules! keys {
-    ($config:expr, $n_layers:expr) => {
-        Keys {
-            n_layers: $n_layers,
-            d_model: $config.d_model,
-            norm: &$config.norm,
-            norm_placement: $config.norm_placement,
-            final_norm: $config.final_norm,
-            shared_parallel_norm: $config.shared_parallel_norm,
-            embedding_norm: $config.embedding_norm,
-            position: &$config.position,
-            attention: &$config.attention,
-            feed_forward: &$config.feed_forward,
-            dropout: $config.dropout,
-            own_dropouts: [
-                $config.dropout_embedding,
-                $config.dropout_attention,
-                $config.dropout_residual,
-            ],
-            drop_path: $config.drop_path,
-            init: &$config.init,
-        }
-    };
-}
-use keys;
-
-impl Keys<'_> {
-    /// The dropouts, each key's own value or the common one.
-    pub fn dropouts(&self) -> Dropout {
-        let [embedding, attention, residual] = self.own_dropouts;
-        Dropout {
-            embedding: embedding.unwrap_or(self.dropout),
-            attention: attention.unwrap_or(self.dropout),
-            residual: residual.unwrap_or(self.dropout),
-            path: self.drop_path,
-        }
+impl<'a> Transformer<'a> {
+    /// Its stacks.
+    pub fn depths(&self) -> impl Iterator<Item = Depth<'a>> {
+        self.stacks.into_iter().flatten()
     }
 
-    /// Whether a norm follows the last block.
-    pub fn has_final_norm(&self) -> bool {
-        self.final_norm
-            .unwrap_or(self.norm_placement.wants_final_norm())
-    }
-
-    /// A stack of `n_layers` blocks, with DeepNorm's α.
-    pub fn stack(&self, n_layers: usize, alpha: f64) -> StackShape<'_> {
-        StackShape {
-            n_layers,
-            d_model: self.d_model,
-            norm: self.norm,
-            norm_placement: self.norm_placement,
-            alpha,
-            shared_parallel_norm: self.shared_parallel_norm.unwrap_or(true),
-            final_norm: self.has_final_norm(),
-            attention: self.attention,
-            feed_forward: self.feed_forward,
-            dropout: self.dropouts(),
-            cross_attention: false,
-        }
-    }
-
-    /// What a position scheme is built from.
-    pub fn position_shape(&self, n_layers: usize, context: usize, causal: bool) -> PositionShape {
-        PositionShape {
-            d_model: self.d_model,
-            n_heads: self.attention.n_heads(),
-            d_head: self.attention.d_head(self.d_model),
-            n_layers,
-            context,
-            causal,
-            grid: None,
-        }
+    /// The layers of its blocks, stack after stack.
+    pub fn blocks(&self) -> impl Iterator<Item = BlockConfig<'a>> {
+        let stack = self.stack;
+        self.depths().flat_map(move |depth| {
+            let blocks = 0..depth.blocks();
+            blocks.map(move |block| stack.block(&depth, block))
+        })
     }
 }
 

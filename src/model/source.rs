@@ -1,7 +1,5 @@
-//! What an encoder-decoder keeps while it writes: the source that it read, and keys and values. Rows of both can be
-//! reordered, as beam search does with its hypotheses.
+//! The source that an encoder-decoder read. Its rows can be reordered, as beam search does with its hypotheses.
 
-use crate::stack::block::BlockCache;
 use burn::tensor::{Int, Tensor};
 
 /// A source that was read.
@@ -25,31 +23,6 @@ impl Source {
                 .lengths
                 .as_ref()
                 .map(|lengths| rows.iter().map(|row| lengths[*row]).collect()),
-        }
-    }
-}
-
-/// Keys and values of the tokens already written and of the source, one entry for each layer.
-#[derive(Clone, Debug)]
-pub struct EncoderDecoderCache {
-    pub(super) layers: Vec<BlockCache>,
-}
-
-impl EncoderDecoderCache {
-    /// Tokens written.
-    pub fn len(&self) -> usize {
-        self.layers.first().map_or(0, |layer| layer.own.len())
-    }
-
-    /// Whether nothing was written yet.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The same cache for other rows: row i becomes that of `rows[i]`.
-    pub fn select(&mut self, rows: &Tensor<1, Int>) {
-        for layer in &mut self.layers {
-            layer.select(rows);
         }
     }
 }

@@ -5,7 +5,8 @@
 //! in all others: runs of an ablation that have a seed in common are pairs. Parameters are lazy: a model can be built, counted and planned without
 //! allocating it.
 
-use crate::rng::{Purpose, Stream, mix};
+use crate::faults::TableFaults;
+use crate::rng::{self, Purpose, Stream};
 use burn::module::{Param, ParamId};
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,20 @@ pub enum InitConfig {
 impl Default for InitConfig {
     fn default() -> Self {
         Self::Gpt2(Gpt2InitConfig::default())
+    }
+}
+
+impl InitConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        match self {
+            Self::Gpt2(c) => at.positive("std", c.std),
+            Self::Xavier(c) => {
+                at.positive("gain", c.gain);
+                at.positive("embedding_std", c.embedding_std);
+            }
+            Self::TruncatedNormal(c) => at.positive("std", c.std),
+        }
     }
 }
 
@@ -135,17 +150,13 @@ impl<'a> Init<'a> {
 
     /// For a part of the model, whose draws do not depend on what other parts there are.
     pub fn of(&self, part: &str) -> Self {
-        // The length tells "a", "bc" from "ab", "c".
-        let start = mix(self.part ^ part.len() as u64);
         Self {
             device: self.device,
             seed: self.seed,
             config: self.config.clone(),
             residuals: self.residuals,
             beta: self.beta,
-            part: part
-                .bytes()
-                .fold(start, |hash, byte| mix(hash ^ u64::from(byte))),
+            part: rng::part(self.part, part),
             next: Cell::new(0),
         }
     }

@@ -10,10 +10,12 @@ pub mod convolution;
 pub mod embed;
 pub mod feed_forward;
 pub mod init;
+pub mod layer;
 pub mod linear;
 pub mod norm;
 pub mod pass;
 pub mod position;
 pub mod probe;
+pub mod state;
 
 pub use crate::kind::Kind;

@@ -4,6 +4,7 @@
 
 use super::Kind;
 use super::init::Init;
+use crate::faults::TableFaults;
 use crate::kernel;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -88,6 +89,15 @@ impl Default for RmsNormConfig {
 pub struct NoNormConfig {}
 
 impl NormConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        match self {
+            Self::Layer(c) => at.positive("eps", c.eps),
+            Self::Rms(c) => at.positive("eps", c.eps),
+            Self::None(_) => {}
+        }
+    }
+
     /// A norm over vectors of `d` elements.
     pub fn init(&self, d: usize, init: &Init) -> Norm {
         match self {

@@ -1,12 +1,14 @@
 //! What a forward pass carries beside its inputs: whether it trains, where its random draws come from, and what is
 //! to be read of it on the way.
 //!
-//! Every dropout site of a pass has a number, given in the order in which sites are reached, so that its
-//! mask is a function of (seed, step, row of the batch, site): the same for every split into micro-batches,
-//! the same after a resume, the same on every device.
+//! A dropout is keyed by the part of the network that it stands in and by its name there (`blocks.3`, `attention`), as
+//! initial weights are drawn by part. Its mask is a function of (seed, step, row of the batch, part, name): the same for
+//! every split into micro-batches, after a resume and on every device, and the same in two networks that differ in other
+//! parts.
 
 use super::probe::{Probe, Readings, Sample, Wanted};
 use crate::kernel::{self, DropKey};
+use crate::rng::part;
 use burn::tensor::Tensor;
 use std::cell::Cell;
 use std::fmt::Display;
@@ -15,7 +17,8 @@ use std::fmt::Display;
 #[derive(Debug)]
 pub struct Pass {
     draws: Option<Draws>,
-    site: Cell<u64>,
+    /// The part of the network at work, as [`part`] folds its path.
+    part: Cell<u64>,
     probe: Option<Probe>,
 }
 
@@ -35,7 +38,7 @@ impl Pass {
     pub fn evaluation() -> Self {
         Self {
             draws: None,
-            site: Cell::new(0),
+            part: Cell::new(0),
             probe: None,
         }
     }
@@ -44,7 +47,7 @@ impl Pass {
     pub fn training(draws: Draws) -> Self {
         Self {
             draws: Some(draws),
-            site: Cell::new(0),
+            part: Cell::new(0),
             probe: None,
         }
     }
@@ -70,12 +73,24 @@ impl Pass {
         self.probe.as_ref().map(Probe::readings)
     }
 
-    /// Does the work of a part of a network, `encoder` say, under whose name readings are noted.
-    pub fn within<T>(&self, part: impl Display, work: impl FnOnce() -> T) -> T {
-        match &self.probe {
-            Some(probe) => probe.within(part, work),
+    /// Does the work of a part of a network, `encoder` say: dropout draws and readings belong to it.
+    pub fn within<T>(&self, name: impl Display, work: impl FnOnce() -> T) -> T {
+        let name = name.to_string();
+        let outer = self.part.replace(part(self.part.get(), &name));
+        let done = match &self.probe {
+            Some(probe) => probe.within(name, work),
             None => work(),
-        }
+        };
+        self.part.set(outer);
+        done
+    }
+
+    /// Does the work of one layer of a block, `attention` say: dropout draws belong to it, readings to its block.
+    pub fn part<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
+        let outer = self.part.replace(part(self.part.get(), name));
+        let done = work();
+        self.part.set(outer);
+        done
     }
 
     /// Does the work of a block, `blocks.3`, and has the stream that leaves it read.
@@ -93,32 +108,29 @@ impl Pass {
         })
     }
 
-    /// The key of the next dropout site; `None` when nothing is to be dropped there.
-    ///
-    /// The site is counted even when `p` is 0, so that switching one dropout off leaves the others' masks.
-    pub fn key(&self, p: f64) -> Option<DropKey> {
-        let site = self.site.replace(self.site.get() + 1);
+    /// The key of the dropout `name` of the present part; `None` when nothing is to be dropped there.
+    pub fn key(&self, name: &str, p: f64) -> Option<DropKey> {
         let draws = self.draws.filter(|_| p > 0.0)?;
         Some(DropKey {
             p,
             seed: draws.seed,
             step: draws.step,
             first_row: draws.first_row,
-            site,
+            site: part(self.part.get(), name),
         })
     }
 
-    /// Dropout with probability `p` on `x` `[batch, seq, d]`.
-    pub fn dropout(&self, x: Tensor<3>, p: f64) -> Tensor<3> {
-        match self.key(p) {
+    /// The dropout `name` with probability `p` on `x` `[batch, seq, d]`.
+    pub fn dropout(&self, x: Tensor<3>, name: &str, p: f64) -> Tensor<3> {
+        match self.key(name, p) {
             Some(key) => kernel::dropout(x, key),
             None => x,
         }
     }
 
     /// Drops whole rows of `x` `[batch, seq, d]` with probability `p` (stochastic depth, Huang et al. 2016).
-    pub fn drop_path(&self, x: Tensor<3>, p: f64) -> Tensor<3> {
-        match self.key(p) {
+    pub fn drop_path(&self, x: Tensor<3>, name: &str, p: f64) -> Tensor<3> {
+        match self.key(name, p) {
             Some(key) => kernel::drop_path(x, key),
             None => x,
         }

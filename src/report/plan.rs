@@ -8,7 +8,6 @@
 use crate::data::{Gives, Shape};
 use crate::error::Result;
 use crate::model::{ItemOf, ModelConfig, ModelInputs};
-use crate::nn::attention::AttentionConfig;
 use crate::nn::channel_norm;
 use crate::task::TaskConfig;
 use burn::module::{Module, ModuleVisitor, Param};
@@ -113,20 +112,21 @@ fn flops(question: &Question, count: &Count) -> f64 {
     let shape = question.shape;
     let mut head = count.head as f64;
     let convolutions = question.model.convolutions(shape).products;
-    let Some(keys) = question.model.keys() else {
+    let Some(model) = question.model.transformer() else {
         return 6.0 * (convolutions + head);
     };
+    let d_model = model.stack.d_model;
     if question.model.ties_head() {
-        head += shape.vocab_size as f64 * keys.d_model as f64;
+        head += shape.vocab_size as f64 * d_model as f64;
     }
     let tokens = row(question) as f64;
-    let width = keys.attention.n_heads() * keys.attention.d_head(keys.d_model);
-    let mut layers: usize = keys.n_layers.iter().flatten().map(|(_, n)| n).sum();
-    if let (ItemOf::Pair, Some((_, decoder))) = (question.model.item(), keys.n_layers[1]) {
-        // Each layer that writes looks at the source too.
-        layers += decoder;
-    }
-    let products = (layers * width) as f64 * tokens;
+    // Each layer that writes looks at the source too.
+    let attentions = model
+        .blocks()
+        .flat_map(|b| [b.attention, b.cross])
+        .flatten();
+    let width: usize = attentions.map(|a| a.n_heads() * a.d_head(d_model)).sum();
+    let products = width as f64 * tokens;
     let token = 6.0 * count.matrices as f64 + 12.0 * products;
     match question.model.item() {
         ItemOf::Token => token + 6.0 * head,
@@ -165,24 +165,18 @@ fn activations(question: &Question) -> u128 {
     let shape = question.shape;
     let maps = 3.0 * question.model.convolutions(shape).values * question.value_bytes as f64;
     let maps = (question.micro_batch_size as u128).saturating_mul(maps as u128);
-    let Some(keys) = question.model.keys() else {
+    let Some(model) = question.model.transformer() else {
         return maps;
     };
     // Each factor is below 2²⁴ or a tensor's length; their products pass 2⁶⁴ and may pass 2¹²⁸.
     let tokens = question.micro_batch_size as u128 * row(question) as u128;
-    let AttentionConfig::MultiHead(attention) = keys.attention;
-    let d_head = attention.d_head(keys.d_model) as u128;
-    let heads = 2 * (attention.n_heads as u128 + attention.n_kv_heads() as u128);
-    let inner = 2 * keys.feed_forward.d_ff(keys.d_model) as u128;
-    let width = keys.d_model as u128;
-    let layer = 6 * width + heads * d_head + inner;
-    let layers: u128 = keys
-        .n_layers
-        .iter()
-        .flatten()
-        .map(|(_, n)| *n as u128)
-        .sum();
-    let token = layers * layer + 2 * (width + shape.vocab_size as u128);
+    let (d_model, width) = (model.stack.d_model, model.stack.d_model as u128);
+    let layers = model.blocks().map(|block| {
+        let attention = block.attention.map_or(0, |a| a.kept(d_model));
+        let feed_forward = block.feed_forward.map_or(0, |f| f.kept(d_model));
+        6 * width + attention + feed_forward
+    });
+    let token = layers.sum::<u128>() + 2 * (width + shape.vocab_size as u128);
     let tokens = tokens.saturating_mul(token.saturating_mul(question.value_bytes as u128));
     tokens.saturating_add(maps)
 }
@@ -263,6 +257,7 @@ impl ModuleVisitor for Count {
 mod tests {
     use super::*;
     use crate::model::{DecoderConfig, EncoderDecoderConfig};
+    use crate::stack::StackConfig;
     use crate::task::TranslationConfig;
 
     static TRANSLATION: TaskConfig = TaskConfig::Translation(TranslationConfig {
@@ -331,8 +326,11 @@ mod tests {
     #[test]
     fn absurd_sizes_do_not_wrap() {
         let config = DecoderConfig {
-            n_layers: 2,
-            d_model: 1 << 24,
+            n_layers: Some(2),
+            stack: StackConfig {
+                d_model: 1 << 24,
+                ..StackConfig::default()
+            },
             ..DecoderConfig::default()
         };
         let vast = planned(config, 1 << 40, |q| {

@@ -1,26 +1,31 @@
-//! One layer of a transformer: attention, cross-attention where there is a memory, and a feed-forward layer, each
+//! One block of a transformer: attention, cross-attention where there is a memory, and a feed-forward layer, each
 //! in its residual connection, or all in one (parallel).
 
-use super::residual::{Joining, NormPlacement, Residual};
+use super::config::BlockConfig;
+use super::residual::{NormPlacement, Residual, ResidualConfig};
+use super::state::BlockState;
 use super::{Memory, StackShape};
-use crate::nn::attention::{Attention, Context, LayerCache, Mask};
+use crate::nn::attention::{Attention, Mask};
 use crate::nn::feed_forward::FeedForward;
 use crate::nn::init::Init;
+use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::Prepared;
+use crate::nn::position::none::NoPosition;
+use crate::nn::position::{PositionScheme, Prepared, Span};
+use crate::nn::state::StateUse;
 use burn::module::Module;
-use burn::tensor::{Int, Tensor};
+use burn::tensor::Tensor;
 
 /// A block of a stack.
 #[derive(Module, Debug)]
 pub struct Block {
     /// Positions look at each other.
-    pub attention: Attention,
+    pub attention: Option<Attention>,
     /// Around attention; around both layers when they are parallel.
     pub attention_residual: Residual,
     /// Each position by itself.
-    pub feed_forward: FeedForward,
+    pub feed_forward: Option<FeedForward>,
     /// Around the feed-forward layer; absent when parallel.
     pub feed_forward_residual: Option<Residual>,
     /// The feed-forward layer's own norm, when parallel layers do not share one.
@@ -38,136 +43,171 @@ pub struct Cross {
     pub residual: Option<Residual>,
 }
 
-/// Keys and values that a block keeps in decoding.
-#[derive(Clone, Debug, Default)]
-pub struct BlockCache {
-    /// Of the tokens already read.
-    pub own: LayerCache,
-    /// Of the memory.
-    pub memory: LayerCache,
-}
-
-impl BlockCache {
-    /// The same cache for other rows: row i becomes that of `rows[i]`.
-    pub fn select(&mut self, rows: &Tensor<1, Int>) {
-        self.own.select(rows);
-        self.memory.select(rows);
-    }
-}
-
 /// What a block gets beside its input.
 pub struct BlockContext<'a> {
+    /// Number of the block in its stack, from 0.
+    pub layer: usize,
+    /// Positions of the queries and keys of this pass.
+    pub span: Span,
+    /// Which of the block's own positions a query may see.
+    pub visible: &'a Mask,
+    /// The position scheme.
+    pub position: &'a dyn PositionScheme,
     /// Rotation and biases of this pass.
     pub prepared: &'a Prepared,
-    /// Visibility of the block's own positions.
-    pub mask: &'a Mask,
     /// What cross-attention looks at.
     pub memory: Option<Memory<'a>>,
-    /// Keys and values, in decoding.
-    pub cache: Option<&'a mut BlockCache>,
+    /// What the block kept from the last call.
+    pub state: Option<&'a mut BlockState>,
     /// Dropout's draws.
     pub pass: &'a Pass,
 }
 
 impl Block {
     /// Block number `layer` of a stack.
-    pub fn new(shape: &StackShape, layer: usize, init: &Init) -> Self {
-        let joining = Joining {
-            dropout: shape.dropout.residual,
-            drop_path: shape.dropout.path_at(layer, shape.n_layers),
+    pub fn new(shape: &StackShape, config: BlockConfig, layer: usize, init: &Init) -> Self {
+        let (stack, dropout) = (shape.config, shape.config.dropouts());
+        let joined = ResidualConfig {
+            dropout: dropout.residual,
+            drop_path: dropout.path_at(layer, shape.depth.blocks()),
             alpha: shape.alpha,
         };
-        let residual = |init: &Init| {
-            Residual::new(
-                shape.norm_placement,
-                shape.norm,
-                shape.d_model,
-                joining,
-                init,
-            )
-        };
-        let parallel = shape.norm_placement == NormPlacement::Parallel;
+        let (placement, norm, d_model) = (stack.norm_placement, &stack.norm, stack.d_model);
+        let residual = |init: &Init| Residual::new(placement, norm, d_model, joined, init);
+        let parallel = placement == NormPlacement::Parallel;
+        let own_norm = parallel && stack.shared_parallel_norm == Some(false);
         Self {
-            attention: shape.attention.init(
-                shape.d_model,
-                shape.dropout.attention,
-                &init.of("attention"),
-            ),
+            attention: config
+                .attention
+                .map(|c| c.init(d_model, dropout.attention, &init.of("attention"))),
             attention_residual: residual(init),
-            feed_forward: shape
+            feed_forward: config
                 .feed_forward
-                .init(shape.d_model, &init.of("feed_forward")),
-            feed_forward_residual: (!parallel).then(|| residual(init)),
-            parallel_norm: (parallel && !shape.shared_parallel_norm)
-                .then(|| shape.norm.init(shape.d_model, init)),
-            cross: shape.cross_attention.then(|| Cross {
-                attention: shape.attention.init(
-                    shape.d_model,
-                    shape.dropout.attention,
-                    &init.of("cross_attention"),
-                ),
+                .map(|c| c.init(d_model, dropout.feed_forward, &init.of("feed_forward"))),
+            feed_forward_residual: (!parallel && config.feed_forward.is_some())
+                .then(|| residual(init)),
+            parallel_norm: own_norm.then(|| norm.init(d_model, init)),
+            cross: config.cross.map(|c| Cross {
+                attention: c.init(d_model, dropout.attention, &init.of("cross_attention")),
                 residual: (!parallel).then(|| residual(init)),
             }),
         }
     }
 
-    /// `[batch, seq, d_model]` → the same shape.
-    pub fn forward(&self, x: Tensor<3>, context: BlockContext) -> Tensor<3> {
-        let pass = context.pass;
-        let (own_cache, memory_cache) = match context.cache {
-            Some(cache) => (Some(&mut cache.own), Some(&mut cache.memory)),
-            None => (None, None),
-        };
-        let own = Context {
-            prepared: context.prepared,
-            mask: context.mask,
-            cache: own_cache,
-            pass,
-        };
-        let attend = |x: Tensor<3>| self.attention.layer().forward(x, None, own);
-        let look = |x: Tensor<3>| self.look(x, context.memory, memory_cache, pass);
-        let feed_forward = self.feed_forward.layer();
-        match &self.feed_forward_residual {
-            Some(residual) => {
-                let x = self.attention_residual.around(x, pass, attend);
-                let x = match self.cross.as_ref().and_then(|c| c.residual.as_ref()) {
-                    Some(residual) => residual.around(x, pass, look),
-                    None => x,
-                };
-                residual.around(x, pass, |x| feed_forward.forward(x))
-            }
-            None => {
-                let inner = self.parallel_norm.as_ref().map(|n| n.forward(x.clone()));
-                self.attention_residual.around(x, pass, |x| {
-                    let inner = inner.unwrap_or_else(|| x.clone());
-                    let sum = attend(x.clone()) + feed_forward.forward(inner);
-                    match self.cross {
-                        Some(_) => sum + look(x),
-                        None => sum,
-                    }
-                })
-            }
+    /// The layer that mixes positions.
+    fn mixer(&self) -> &dyn Layer {
+        match &self.attention {
+            Some(attention) => attention.layer(),
+            None => unreachable!("groups without a mixer are refused before a model is built"),
         }
     }
 
-    /// Cross-attention to the memory.
-    fn look(
-        &self,
-        x: Tensor<3>,
-        memory: Option<Memory>,
-        cache: Option<&mut LayerCache>,
-        pass: &Pass,
-    ) -> Tensor<3> {
-        let (Some(cross), Some(memory)) = (&self.cross, memory) else {
-            unreachable!("a block with cross-attention is given a memory")
+    /// What the block keeps between calls, before the first one.
+    pub fn empty_state(&self, of: StateUse) -> BlockState {
+        let cross = self.cross.as_ref();
+        BlockState {
+            own: self.mixer().empty_state(of),
+            cross: cross.map_or_else(Default::default, |c| c.attention.layer().empty_state(of)),
+        }
+    }
+
+    /// `[batch, seq, d_model]` → the same shape.
+    pub fn forward(&self, x: Tensor<3>, context: BlockContext) -> Tensor<3> {
+        let BlockContext {
+            layer,
+            span,
+            visible,
+            position,
+            prepared,
+            memory,
+            state,
+            pass,
+        } = context;
+        let (own_state, cross_state) = match state {
+            Some(state) => (Some(&mut state.own), Some(&mut state.cross)),
+            None => (None, None),
         };
-        let context = Context {
-            prepared: &Prepared::default(),
-            mask: memory.mask,
-            cache,
+        let mut own = LayerContext {
+            layer,
+            span,
+            visible,
+            position,
+            prepared,
+            memory: None,
+            state: own_state,
             pass,
         };
-        let states = Some(memory.states.clone());
-        cross.attention.layer().forward(x, states, context)
+        let mut mix = |x: Tensor<3>| self.mixer().forward(x, &mut own);
+        let mut by_itself = LayerContext {
+            layer,
+            span,
+            visible,
+            position,
+            prepared,
+            memory: None,
+            state: None,
+            pass,
+        };
+        let mut feed = |x: Tensor<3>| match &self.feed_forward {
+            Some(feed_forward) => feed_forward.layer().forward(x, &mut by_itself),
+            None => unreachable!("a residual connection stands around a layer"),
+        };
+        let mut look = self.cross.as_ref().map(|cross| {
+            let Some(memory) = memory else {
+                unreachable!("a block with cross-attention is given a memory")
+            };
+            let cx = LayerContext {
+                layer,
+                span: Span {
+                    keys: memory.states.dims()[1],
+                    ..span
+                },
+                visible: memory.visible,
+                position: &NoPosition {},
+                prepared: &NOTHING_PREPARED,
+                memory: Some(memory.states),
+                state: cross_state,
+                pass,
+            };
+            (cross, cx)
+        });
+        if self.is_parallel() {
+            let inner = self.parallel_norm.as_ref().map(|n| n.forward(x.clone()));
+            return self.attention_residual.around(x, "parallel", pass, |x| {
+                let inner = inner.unwrap_or_else(|| x.clone());
+                let mut sum = pass.part("attention", || mix(x.clone()));
+                if self.feed_forward.is_some() {
+                    sum = sum + pass.part("feed_forward", || feed(inner));
+                }
+                match &mut look {
+                    Some((cross, cx)) => {
+                        let layer = cross.attention.layer();
+                        sum + pass.part("cross_attention", || layer.forward(x, cx))
+                    }
+                    None => sum,
+                }
+            });
+        }
+        let mut x = self.attention_residual.around(x, "attention", pass, mix);
+        if let Some((cross, cx)) = &mut look
+            && let Some(residual) = &cross.residual
+        {
+            let layer = cross.attention.layer();
+            x = residual.around(x, "cross_attention", pass, |x| layer.forward(x, cx));
+        }
+        match &self.feed_forward_residual {
+            Some(residual) => residual.around(x, "feed_forward", pass, feed),
+            None => x,
+        }
+    }
+
+    fn is_parallel(&self) -> bool {
+        self.attention_residual.placement() == NormPlacement::Parallel
     }
 }
+
+/// Cross-attention neither rotates nor biases.
+static NOTHING_PREPARED: Prepared = Prepared {
+    rotation: None,
+    score_bias: None,
+};

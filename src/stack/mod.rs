@@ -1,44 +1,32 @@
 //! How layers are wired: blocks in a row, norm placement, the final norm.
 
 pub mod block;
+pub mod config;
 pub mod residual;
+pub mod state;
 
-use crate::nn::attention::{AttentionConfig, Mask};
-use crate::nn::feed_forward::FeedForwardConfig;
+use crate::nn::attention::Mask;
 use crate::nn::init::Init;
-use crate::nn::norm::{Norm, NormConfig};
+use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, PositionScheme, Prepared};
-use block::{Block, BlockCache, BlockContext};
+use crate::nn::position::{Places, PositionScheme, Prepared, Span};
+use crate::nn::state::StateUse;
+use block::{Block, BlockContext};
 use burn::module::Module;
 use burn::tensor::Tensor;
+pub use config::{BlockConfig, Depth, LayerGroup, StackConfig};
 pub use residual::NormPlacement;
+pub use state::{BlockState, ModelState};
 
-/// The shape of a stack, gathered from a model's config.
+/// The shape of a stack.
 #[derive(Clone, Copy, Debug)]
 pub struct StackShape<'a> {
-    /// Number of blocks.
-    pub n_layers: usize,
-    /// Width of the stream.
-    pub d_model: usize,
-    /// Every norm.
-    pub norm: &'a NormConfig,
-    /// Where norms stand.
-    pub norm_placement: NormPlacement,
+    /// What all blocks have in common.
+    pub config: &'a StackConfig,
+    /// The blocks.
+    pub depth: Depth<'a>,
     /// DeepNorm's α; 1 elsewhere.
     pub alpha: f64,
-    /// Whether parallel layers share one norm.
-    pub shared_parallel_norm: bool,
-    /// Whether a norm follows the last block.
-    pub final_norm: bool,
-    /// Every attention.
-    pub attention: &'a AttentionConfig,
-    /// Every feed-forward layer.
-    pub feed_forward: &'a FeedForwardConfig,
-    /// Dropout's probabilities.
-    pub dropout: Dropout,
-    /// Whether each block also attends to a memory.
-    pub cross_attention: bool,
 }
 
 /// Probabilities of the dropouts of a model.
@@ -50,6 +38,8 @@ pub struct Dropout {
     pub attention: f64,
     /// On each layer's result.
     pub residual: f64,
+    /// Inside feed-forward layers, after the nonlinearity.
+    pub feed_forward: f64,
     /// On whole layers, rising linearly to this at the last one.
     pub path: f64,
 }
@@ -72,16 +62,16 @@ pub struct Stack {
 
 /// What a stack gets beside its input.
 pub struct StackContext<'a> {
-    /// The position scheme, for what it adds before each layer.
-    pub scheme: &'a dyn PositionScheme,
+    /// The position scheme.
+    pub position: &'a dyn PositionScheme,
     /// Where the tokens stand.
     pub places: &'a Places,
-    /// Rotation and biases of this pass.
-    pub prepared: &'a Prepared,
-    /// Visibility.
-    pub mask: &'a Mask,
-    /// One cache for each layer, in decoding.
-    pub cache: Option<&'a mut [BlockCache]>,
+    /// Positions of the queries and keys of this pass.
+    pub span: Span,
+    /// Which of the stack's own positions a query may see.
+    pub visible: &'a Mask,
+    /// What the blocks kept from the last call, one entry for each.
+    pub state: Option<&'a mut [BlockState]>,
     /// What cross-attention looks at, in a decoder of an encoder-decoder.
     pub memory: Option<Memory<'a>>,
     /// Dropout's draws.
@@ -94,33 +84,52 @@ pub struct Memory<'a> {
     /// `[batch, source, d_model]`.
     pub states: &'a Tensor<3>,
     /// Which of them a query may see.
-    pub mask: &'a Mask,
+    pub visible: &'a Mask,
 }
 
 impl Stack {
     /// A stack of this shape.
     pub fn new(shape: &StackShape, init: &Init) -> Self {
+        let StackShape { config, depth, .. } = shape;
+        let blocks = config.blocks(depth).enumerate();
         Self {
-            blocks: (0..shape.n_layers)
-                .map(|layer| Block::new(shape, layer, &init.of(&layer.to_string())))
+            blocks: blocks
+                .map(|(layer, block)| Block::new(shape, block, layer, &init.of(&layer.to_string())))
                 .collect(),
-            final_norm: shape
-                .final_norm
-                .then(|| shape.norm.init(shape.d_model, init)),
+            final_norm: config
+                .has_final_norm()
+                .then(|| config.norm.init(config.d_model, init)),
         }
+    }
+
+    /// What the stack keeps between calls, before the first one.
+    pub fn empty_state(&self, of: StateUse) -> ModelState {
+        ModelState::new(self.blocks.iter().map(|b| b.empty_state(of)).collect())
     }
 
     /// `[batch, seq, d_model]` → the same shape.
     pub fn forward(&self, mut x: Tensor<3>, context: StackContext) -> Tensor<3> {
-        let mut caches = context.cache.map(|caches| caches.iter_mut());
+        let StackContext {
+            position,
+            places,
+            span,
+            visible,
+            state,
+            memory,
+            pass,
+        } = context;
+        let prepared: &Prepared = &position.prepare(span, &x.device());
+        let mut states = state.map(|states| states.iter_mut());
         for (layer, block) in self.blocks.iter().enumerate() {
-            x = context.scheme.embed_layer(x, layer, context.places);
-            let pass = context.pass;
+            x = position.embed_layer(x, layer, places);
             let context = BlockContext {
-                prepared: context.prepared,
-                mask: context.mask,
-                memory: context.memory,
-                cache: caches.as_mut().and_then(Iterator::next),
+                layer,
+                span,
+                visible,
+                position,
+                prepared,
+                memory,
+                state: states.as_mut().and_then(Iterator::next),
                 pass,
             };
             x = pass.block(format_args!("blocks.{layer}"), || block.forward(x, context));

@@ -107,9 +107,9 @@ impl NormPlacement {
     }
 }
 
-/// How results join the stream.
+/// How a layer's result joins the stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Joining {
+pub struct ResidualConfig {
     /// Dropout on each result.
     pub dropout: f64,
     /// Probability that a row skips the layer.
@@ -128,7 +128,7 @@ pub struct Residual {
     #[module(skip)]
     placement: NormPlacement,
     #[module(skip)]
-    joining: Joining,
+    config: ResidualConfig,
 }
 
 impl Residual {
@@ -137,21 +137,27 @@ impl Residual {
         placement: NormPlacement,
         norm: &NormConfig,
         d_model: usize,
-        joining: Joining,
+        config: ResidualConfig,
         init: &Init,
     ) -> Self {
         Self {
             norm: norm.init(d_model, init),
             after: (placement == NormPlacement::Sandwich).then(|| norm.init(d_model, init)),
             placement,
-            joining,
+            config,
         }
     }
 
-    /// Runs `layer` around the stream `x` `[batch, seq, d_model]`.
+    /// Where the norms stand.
+    pub fn placement(&self) -> NormPlacement {
+        self.placement
+    }
+
+    /// Runs `layer`, the block's part of that name, around the stream `x` `[batch, seq, d_model]`.
     pub fn around(
         &self,
         x: Tensor<3>,
+        part: &str,
         pass: &Pass,
         layer: impl FnOnce(Tensor<3>) -> Tensor<3>,
     ) -> Tensor<3> {
@@ -161,16 +167,17 @@ impl Residual {
             }
             NormPlacement::Post | NormPlacement::Deepnorm => x.clone(),
         };
-        let result = layer(branch);
+        let result = pass.part(part, || layer(branch));
         let result = match &self.after {
             Some(after) => after.forward(result),
             None => result,
         };
         let result = pass.drop_path(
-            pass.dropout(result, self.joining.dropout),
-            self.joining.drop_path,
+            pass.dropout(result, part, self.config.dropout),
+            part,
+            self.config.drop_path,
         );
-        let alpha = self.joining.alpha;
+        let alpha = self.config.alpha;
         match self.placement {
             NormPlacement::Post | NormPlacement::Deepnorm => {
                 self.norm.forward_sum(x, result, alpha)

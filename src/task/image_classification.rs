@@ -72,7 +72,7 @@ impl ImageClassification {
             ))
         })?;
         let drawn = match model {
-            ModelConfig::Vision(c) => c.init.clone(),
+            ModelConfig::Vision(c) => c.stack.init.clone(),
             _ => InitConfig::default(),
         };
         let init = Init::of_heads(inputs.device, inputs.seed, &drawn);

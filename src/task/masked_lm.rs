@@ -73,13 +73,13 @@ struct Scores {
 impl MaskedLm {
     /// A model of this config with its heads.
     pub fn new(model: &EncoderConfig, config: &MaskedLmConfig, inputs: &ModelInputs) -> Self {
-        let init = Init::of_heads(inputs.device, inputs.seed, &model.init);
+        let init = Init::of_heads(inputs.device, inputs.seed, &model.stack.init);
         let pairs = config.pairs != Pairs::None;
         Self {
             model: model.init(inputs),
             head: MlmHead::new(model, inputs.shape.vocab_size, &init),
             pair_head: pairs
-                .then(|| Linear::new(model.d_model, 2, true, Role::Head, &init.of("pairs"))),
+                .then(|| Linear::new(model.stack.d_model, 2, true, Role::Head, &init.of("pairs"))),
             pairs: config.pairs,
             seed: inputs.seed,
         }

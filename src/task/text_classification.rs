@@ -68,11 +68,11 @@ impl TextClassification {
         config: &TextClassificationConfig,
         inputs: &ModelInputs,
     ) -> Self {
-        let init = Init::of_heads(inputs.device, inputs.seed, &model.init);
+        let init = Init::of_heads(inputs.device, inputs.seed, &model.stack.init);
         let classes = inputs.shape.classes.len();
         Self {
             model: model.init(inputs),
-            head: Linear::new(model.d_model, classes, true, Role::Head, &init),
+            head: Linear::new(model.stack.d_model, classes, true, Role::Head, &init),
             seed: inputs.seed,
             label_smoothing: config.label_smoothing,
             dropout: config.dropout,
@@ -89,7 +89,7 @@ impl TextClassification {
             Pooling::First => self.model.pooled(hidden),
             Pooling::Mean => host::mean(hidden, texts.lengths.as_deref(), cols, device),
         };
-        let pooled = pass.dropout(pooled.reshape([rows, 1, d]), self.dropout);
+        let pooled = pass.dropout(pooled.reshape([rows, 1, d]), "pooled", self.dropout);
         heads::classes(&self.head, pooled.reshape([rows, d]))
     }
 

@@ -9,6 +9,7 @@ use formwork::data::{Batch, NOT_SCORED, Shape};
 use formwork::model::{
     DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelConfig, ModelInputs,
 };
+use formwork::stack::StackConfig;
 use formwork::task::text_classification::{Pooling, TextClassificationConfig};
 use formwork::task::{MaskedLmConfig, Objective, TaskConfig, TranslationConfig};
 use formwork::train::parameters::{materialised, name_parameters};
@@ -53,10 +54,12 @@ impl Case {
     /// The same with dropout and drop path, everywhere or in one of the two ways.
     pub fn dropping(mut self, dropout: f64, drop_path: f64) -> Self {
         match &mut self.model {
-            ModelConfig::Decoder(c) => (c.dropout, c.drop_path) = (dropout, drop_path),
-            ModelConfig::Encoder(c) => (c.dropout, c.drop_path) = (dropout, drop_path),
-            ModelConfig::EncoderDecoder(c) => (c.dropout, c.drop_path) = (dropout, drop_path),
-            ModelConfig::Vision(c) => (c.dropout, c.drop_path) = (dropout, drop_path),
+            ModelConfig::Decoder(c) => (c.stack.dropout, c.stack.drop_path) = (dropout, drop_path),
+            ModelConfig::Encoder(c) => (c.stack.dropout, c.stack.drop_path) = (dropout, drop_path),
+            ModelConfig::EncoderDecoder(c) => {
+                (c.stack.dropout, c.stack.drop_path) = (dropout, drop_path)
+            }
+            ModelConfig::Vision(c) => (c.stack.dropout, c.stack.drop_path) = (dropout, drop_path),
             ModelConfig::Resnet(_) => {}
         }
         if let TaskConfig::TextClassification(c) = &mut self.task {
@@ -192,20 +195,29 @@ pub fn cases() -> Vec<Case> {
 /// The first sort of each task, with no more than its defaults: masked, classes, translation, prefix.
 pub fn base(width: usize) -> [Case; 4] {
     let encoder = ModelConfig::Encoder(EncoderConfig {
-        n_layers: 2,
-        d_model: width,
+        n_layers: Some(2),
         pooler: true,
+        stack: StackConfig {
+            d_model: width,
+            ..StackConfig::default()
+        },
         ..EncoderConfig::default()
     });
     let both = ModelConfig::EncoderDecoder(EncoderDecoderConfig {
-        n_encoder_layers: 2,
-        n_decoder_layers: 2,
-        d_model: width,
+        n_encoder_layers: Some(2),
+        n_decoder_layers: Some(2),
+        stack: StackConfig {
+            d_model: width,
+            ..StackConfig::default()
+        },
         ..EncoderDecoderConfig::default()
     });
     let decoder = ModelConfig::Decoder(DecoderConfig {
-        n_layers: 2,
-        d_model: width,
+        n_layers: Some(2),
+        stack: StackConfig {
+            d_model: width,
+            ..StackConfig::default()
+        },
         ..DecoderConfig::default()
     });
     [

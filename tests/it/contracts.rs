@@ -10,6 +10,7 @@ use formwork::data::{Batch, Content, NOT_SCORED, Shape};
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{Decoder, DecoderConfig, ModelInputs};
 use formwork::nn::pass::Pass;
+use formwork::nn::state::StateUse;
 use formwork::task::{CausalLm, CausalLmConfig};
 use formwork::train::{gradients, optim, parameters};
 
@@ -119,7 +120,7 @@ fn cached_equals_uncached() {
         let model = build(&config, &Device::flex());
         let values = sample(2, 3);
         let whole = plain(&model, &values, 2);
-        let mut cache = model.cache();
+        let mut state = model.empty_state(StateUse::Decoding);
         let mut at = 0;
         for chunk in [4, 1, 1, 3] {
             let part: Vec<i32> = (0..2)
@@ -127,7 +128,7 @@ fn cached_equals_uncached() {
                 .collect();
             let hidden = model.forward(
                 DecoderInput::new(ids(&part, 2)),
-                Some(&mut cache),
+                Some(&mut state),
                 &Pass::evaluation(),
             );
             let got: Vec<f32> = model.logits(hidden).into_data().iter::<f32>().collect();
@@ -138,7 +139,7 @@ fn cached_equals_uncached() {
             }
             at += chunk;
         }
-        assert_eq!(cache.len(), SEQ);
+        assert_eq!(state.seen, SEQ);
     }
 }
 
@@ -254,8 +255,8 @@ fn every_parameter_moves_after_one_step_and_alike_each_time() {
 #[test]
 fn micro_batches_equal_one_batch_with_dropout_on() {
     for (name, mut config) in all() {
-        config.dropout = 0.2;
-        config.drop_path = 0.3;
+        config.stack.dropout = 0.2;
+        config.stack.drop_path = 0.3;
         let task = task(&config);
         let values = sample(3, 6);
         let whole = vec![batch(&values, 3, 0, 26)];
@@ -288,7 +289,7 @@ fn micro_batches_equal_one_batch_with_dropout_on() {
 fn dropout_draws_by_step_and_rests_in_evaluation() {
     let (_, mut config) = all().remove(0);
     let still = task(&config);
-    config.dropout = 0.5;
+    config.stack.dropout = 0.5;
     let drops = task(&config);
     let loss = |step: u64, task: &CausalLm| {
         let mut batch = batch(&sample(2, 8), 2, 0, 17);

@@ -12,7 +12,9 @@ use formwork::model::encoder_decoder::Source;
 use formwork::model::{Encoder, EncoderConfig, EncoderDecoder, EncoderDecoderConfig, ModelInputs};
 use formwork::nn::norm::{LayerNormConfig, NormConfig};
 use formwork::nn::pass::Pass;
+use formwork::nn::state::StateUse;
 use formwork::stack::NormPlacement;
+use formwork::stack::StackConfig;
 use formwork::task::prefix_lm::prefix_mask;
 
 const VOCAB: usize = 17;
@@ -176,13 +178,13 @@ fn cached_decoding_equals_uncached_and_its_rows_can_be_reordered() {
         let model = both(&config);
         let mut source = read(&model, &rows(&LENGTHS, SEQ, 0), Some(&LENGTHS));
         let mut target = rows(&[TARGET; 3], TARGET, 0);
-        let mut cache = model.cache();
-        assert!(cache.is_empty());
+        let mut state = model.empty_state(StateUse::Decoding);
+        assert_eq!(state.seen, 0);
         let mut at = 0;
         let orders = [vec![0, 1, 2], vec![2, 0, 0], vec![0, 2, 1, 0], vec![3, 1]];
         for (steps, order) in [2, 1, 1, 2].into_iter().zip(orders) {
             let numbers: Vec<i32> = order.iter().map(|row| *row as i32).collect();
-            cache.select(&Tensor::<1, Int>::from_ints(
+            state.select(&Tensor::<1, Int>::from_ints(
                 numbers.as_slice(),
                 &Device::flex(),
             ));
@@ -191,14 +193,14 @@ fn cached_decoding_equals_uncached_and_its_rows_can_be_reordered() {
             target = order.iter().flat_map(row).collect();
             let whole = write(&model, &target, &source);
             let now = ids(&columns(&target, TARGET, at, at + steps), order.len());
-            let new = model.decode(now, &source, Some(&mut cache), &Pass::evaluation());
+            let new = model.decode(now, &source, Some(&mut state), &Pass::evaluation());
             let new = floats(new);
             for row in 0..order.len() {
                 let wanted = &part(&whole, row, TARGET, at + steps)[at * WIDTH..];
                 near(part(&new, row, steps, steps), wanted, &name);
             }
             at += steps;
-            assert_eq!(cache.len(), at);
+            assert_eq!(state.seen, at);
         }
     }
 }
@@ -206,8 +208,11 @@ fn cached_decoding_equals_uncached_and_its_rows_can_be_reordered() {
 #[test]
 fn sources_may_have_a_vocabulary_of_their_own() {
     let config = EncoderDecoderConfig {
-        d_model: WIDTH,
         share_embeddings: false,
+        stack: StackConfig {
+            d_model: WIDTH,
+            ..StackConfig::default()
+        },
         ..EncoderDecoderConfig::default()
     };
     let shape = Shape {
@@ -248,14 +253,17 @@ fn deepnorm_s_factors_are_those_of_the_table() {
 fn deepnorm_acts_in_both_stacks() {
     let placed = |norm_placement| {
         let config = EncoderDecoderConfig {
-            n_encoder_layers: 3,
-            n_decoder_layers: 2,
-            d_model: WIDTH,
-            norm_placement,
-            norm: NormConfig::Layer(LayerNormConfig {
-                eps: 1e-12,
-                bias: true,
-            }),
+            n_encoder_layers: Some(3),
+            n_decoder_layers: Some(2),
+            stack: StackConfig {
+                d_model: WIDTH,
+                norm_placement,
+                norm: NormConfig::Layer(LayerNormConfig {
+                    eps: 1e-12,
+                    bias: true,
+                }),
+                ..StackConfig::default()
+            },
             ..EncoderDecoderConfig::default()
         };
         config.init(&ModelInputs {

@@ -15,6 +15,7 @@ use formwork::nn::position::{
     relative_bias,
     sinusoidal::{self, Layout},
 };
+use formwork::nn::state::StateUse;
 use std::collections::BTreeMap;
 
 /// Largest difference over largest value of the oracle's tensor. Half of the 1e-4 that we promise, so that the
@@ -113,16 +114,16 @@ fn cached_equals_whole(name: &str, decoder: &Decoder, golden: &Golden, whole: &[
     let device = Device::flex();
     let [batch, seq] = golden.ids(&device).dims();
     for step in [1, 4] {
-        let mut cache = decoder.cache();
+        let mut state = decoder.empty_state(StateUse::Decoding);
         let mut parts = Vec::new();
         for start in (0..seq).step_by(step) {
             let end = (start + step).min(seq);
             let ids = golden.ids(&device).slice([0..batch, start..end]);
             let pass = Pass::evaluation();
-            let hidden = decoder.forward(DecoderInput::new(ids), Some(&mut cache), &pass);
+            let hidden = decoder.forward(DecoderInput::new(ids), Some(&mut state), &pass);
             parts.push(decoder.logits(hidden));
         }
-        assert_eq!(cache.len(), seq);
+        assert_eq!(state.seen, seq);
         let off = difference(&values(Tensor::cat(parts, 1)), whole);
         assert!(
             off < 1e-5,

@@ -18,6 +18,7 @@ use formwork::nn::position::rotary::{
     NoScalingConfig, NtkScalingConfig, Pairing, RotaryConfig, ScalingConfig,
 };
 use formwork::stack::NormPlacement;
+use formwork::stack::StackConfig;
 
 type Change = fn(&mut DecoderConfig);
 
@@ -26,25 +27,25 @@ type Change = fn(&mut DecoderConfig);
 #[test]
 fn goldens_see_their_details() {
     let unscaled: Change = |c| {
-        let PositionConfig::Rotary(rotary) = &mut c.position else {
+        let PositionConfig::Rotary(rotary) = &mut c.stack.position else {
             panic!()
         };
         rotary.scaling = ScalingConfig::None(NoScalingConfig {});
     };
     let erf: Change = |c| {
-        let FeedForwardConfig::Dense(dense) = &mut c.feed_forward else {
+        let FeedForwardConfig::Dense(dense) = &mut c.stack.feed_forward else {
             panic!()
         };
         dense.activation = Activation::Gelu;
     };
     let tanh: Change = |c| {
-        let FeedForwardConfig::Dense(dense) = &mut c.feed_forward else {
+        let FeedForwardConfig::Dense(dense) = &mut c.stack.feed_forward else {
             panic!()
         };
         dense.activation = Activation::GeluTanh;
     };
     let other_pairs: Change = |c| {
-        let PositionConfig::Rotary(rotary) = &mut c.position else {
+        let PositionConfig::Rotary(rotary) = &mut c.stack.position else {
             panic!()
         };
         rotary.pairing = match rotary.pairing {
@@ -53,22 +54,22 @@ fn goldens_see_their_details() {
         };
     };
     let other_alibi: Change = |c| {
-        let PositionConfig::Alibi(alibi) = &mut c.position else {
+        let PositionConfig::Alibi(alibi) = &mut c.stack.position else {
             panic!()
         };
         alibi.scaled = !alibi.scaled;
     };
     let other_scale: Change = |c| {
-        let AttentionConfig::MultiHead(attention) = &mut c.attention;
+        let AttentionConfig::MultiHead(attention) = &mut c.stack.attention;
         attention.scale = None;
     };
-    let other_eps: Change = |c| match &mut c.norm {
+    let other_eps: Change = |c| match &mut c.stack.norm {
         NormConfig::Layer(norm) => norm.eps = 1e-3,
         NormConfig::Rms(norm) => norm.eps = 1e-3,
         NormConfig::None(_) => panic!(),
     };
     let other_distance: Change = |c| {
-        let PositionConfig::RelativeBias(bias) = &mut c.position else {
+        let PositionConfig::RelativeBias(bias) = &mut c.stack.position else {
             panic!()
         };
         bias.max_distance = 100;
@@ -118,7 +119,7 @@ fn ntk_scaling_is_hf_s_dynamic_at_one_length() {
     config.as_object_mut().unwrap().remove("rope_scaling");
     let dir = hf_folder(&config.to_string(), &golden.weights);
     let mut model = read_hf(dir.path()).unwrap();
-    let PositionConfig::Rotary(rotary) = &mut model.config.position else {
+    let PositionConfig::Rotary(rotary) = &mut model.config.stack.position else {
         panic!()
     };
     rotary.scaling = ScalingConfig::Ntk(NtkScalingConfig { factor: 1.6 });
@@ -129,7 +130,7 @@ fn ntk_scaling_is_hf_s_dynamic_at_one_length() {
 fn gemma2_table(config: &DecoderConfig) -> Table {
     let mut table = Table::new("");
     table.same("model.embed_tokens.weight", "embedding.weight");
-    for layer in 0..config.n_layers {
+    for layer in 0..config.n_layers() {
         let theirs = format!("model.layers.{layer}");
         let ours = format!("stack.blocks.{layer}");
         for (name, path) in [
@@ -163,25 +164,28 @@ fn sandwich_norms_and_capped_scores_are_gemma_2_s() {
     let golden = Golden::open("gemma2");
     let dir = hf_folder(&golden.oracle.config(), &golden.weights);
     let config = DecoderConfig {
-        n_layers: 2,
-        d_model: 32,
-        norm: NormConfig::Rms(RmsNormConfig { eps: 1e-5 }),
-        norm_placement: NormPlacement::Sandwich,
+        n_layers: Some(2),
         embedding_scale: true,
-        position: PositionConfig::Rotary(RotaryConfig::default()),
-        attention: AttentionConfig::MultiHead(MultiHeadConfig {
-            n_heads: 4,
-            n_kv_heads: Some(2),
-            bias: false,
-            softcap: Some(2.0),
-            scale: Some(1.0 / 11f64.sqrt()),
-            ..MultiHeadConfig::default()
-        }),
-        feed_forward: FeedForwardConfig::Gated(GatedConfig {
-            d_ff: Some(40),
-            activation: Activation::GeluTanh,
-            bias: false,
-        }),
+        stack: StackConfig {
+            d_model: 32,
+            norm: NormConfig::Rms(RmsNormConfig { eps: 1e-5 }),
+            norm_placement: NormPlacement::Sandwich,
+            position: PositionConfig::Rotary(RotaryConfig::default()),
+            attention: AttentionConfig::MultiHead(MultiHeadConfig {
+                n_heads: 4,
+                n_kv_heads: Some(2),
+                bias: false,
+                softcap: Some(2.0),
+                scale: Some(1.0 / 11f64.sqrt()),
+                ..MultiHeadConfig::default()
+            }),
+            feed_forward: FeedForwardConfig::Gated(GatedConfig {
+                d_ff: Some(40),
+                activation: Activation::GeluTanh,
+                bias: false,
+            }),
+            ..StackConfig::default()
+        },
         ..DecoderConfig::default()
     };
     let model = HfModel {

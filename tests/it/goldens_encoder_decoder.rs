@@ -25,6 +25,7 @@ use formwork::nn::position::learned::LearnedConfig;
 use formwork::nn::position::relative_bias::RelativeBiasConfig;
 use formwork::nn::position::sinusoidal::{self, Layout, SinusoidalConfig};
 use formwork::stack::NormPlacement;
+use formwork::stack::StackConfig;
 use formwork::task::{Translation, TranslationConfig};
 
 const VOCAB: usize = 47;
@@ -37,17 +38,20 @@ pub fn config(
     position: PositionConfig,
 ) -> EncoderDecoderConfig {
     EncoderDecoderConfig {
-        n_encoder_layers: 2,
-        n_decoder_layers: 2,
-        d_model: WIDTH,
-        norm_placement: placement,
-        position,
-        attention: AttentionConfig::MultiHead(MultiHeadConfig::default()),
-        feed_forward: FeedForwardConfig::Dense(DenseConfig {
-            d_ff: Some(40),
-            activation,
-            bias: true,
-        }),
+        n_encoder_layers: Some(2),
+        n_decoder_layers: Some(2),
+        stack: StackConfig {
+            d_model: WIDTH,
+            norm_placement: placement,
+            position,
+            attention: AttentionConfig::MultiHead(MultiHeadConfig::default()),
+            feed_forward: FeedForwardConfig::Dense(DenseConfig {
+                d_ff: Some(40),
+                activation,
+                bias: true,
+            }),
+            ..StackConfig::default()
+        },
         ..EncoderDecoderConfig::default()
     }
 }
@@ -55,11 +59,10 @@ pub fn config(
 /// Torch's `nn.Transformer`, whose stacks end in a norm wherever the others are.
 pub fn torch(placement: NormPlacement) -> EncoderDecoderConfig {
     let position = PositionConfig::Sinusoidal(SinusoidalConfig::default());
-    EncoderDecoderConfig {
-        final_norm: Some(true),
-        embedding_scale: true,
-        ..config(placement, Activation::Relu, position)
-    }
+    let mut config = config(placement, Activation::Relu, position);
+    config.embedding_scale = true;
+    config.stack.final_norm = Some(true);
+    config
 }
 
 /// An untrained model.
@@ -239,21 +242,20 @@ fn t5(buckets: usize, max_distance: usize, scale: Option<f64>) -> EncoderDecoder
         buckets,
         max_distance,
     });
-    EncoderDecoderConfig {
-        norm: NormConfig::Rms(RmsNormConfig { eps: 1e-6 }),
-        attention: AttentionConfig::MultiHead(MultiHeadConfig {
-            bias: false,
-            scale,
-            ..MultiHeadConfig::default()
-        }),
-        feed_forward: FeedForwardConfig::Dense(DenseConfig {
-            d_ff: Some(40),
-            activation: Activation::Relu,
-            bias: false,
-        }),
-        head_scale: true,
-        ..config(NormPlacement::Pre, Activation::Relu, position)
-    }
+    let mut config = config(NormPlacement::Pre, Activation::Relu, position);
+    config.head_scale = true;
+    config.stack.norm = NormConfig::Rms(RmsNormConfig { eps: 1e-6 });
+    config.stack.attention = AttentionConfig::MultiHead(MultiHeadConfig {
+        bias: false,
+        scale,
+        ..MultiHeadConfig::default()
+    });
+    config.stack.feed_forward = FeedForwardConfig::Dense(DenseConfig {
+        d_ff: Some(40),
+        activation: Activation::Relu,
+        bias: false,
+    });
+    config
 }
 
 #[test]
@@ -270,7 +272,10 @@ fn goldens_see_their_details() {
         (
             "marian",
             EncoderDecoderConfig {
-                position: interleaved,
+                stack: StackConfig {
+                    position: interleaved,
+                    ..marian().stack.clone()
+                },
                 ..marian()
             },
         ),

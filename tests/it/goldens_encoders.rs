@@ -23,24 +23,28 @@ use formwork::nn::pass::Pass;
 use formwork::nn::position::PositionConfig;
 use formwork::nn::position::learned::LearnedConfig;
 use formwork::stack::NormPlacement;
+use formwork::stack::StackConfig;
 use formwork::task::{MaskedLm, MaskedLmConfig};
 
 /// The encoder of both oracles, and of the trajectory.
 pub fn config(positions: LearnedConfig, segments: usize, eps: f64, pooler: bool) -> EncoderConfig {
     EncoderConfig {
-        n_layers: 2,
-        d_model: 24,
-        norm: NormConfig::Layer(LayerNormConfig { eps, bias: true }),
-        norm_placement: NormPlacement::Post,
+        n_layers: Some(2),
         embedding_norm: true,
         segments,
         pooler,
-        position: PositionConfig::Learned(positions),
-        attention: AttentionConfig::MultiHead(MultiHeadConfig::default()),
-        feed_forward: FeedForwardConfig::Dense(DenseConfig {
-            d_ff: Some(40),
-            ..DenseConfig::default()
-        }),
+        stack: StackConfig {
+            d_model: 24,
+            norm: NormConfig::Layer(LayerNormConfig { eps, bias: true }),
+            norm_placement: NormPlacement::Post,
+            position: PositionConfig::Learned(positions),
+            attention: AttentionConfig::MultiHead(MultiHeadConfig::default()),
+            feed_forward: FeedForwardConfig::Dense(DenseConfig {
+                d_ff: Some(40),
+                ..DenseConfig::default()
+            }),
+            ..StackConfig::default()
+        },
         ..EncoderConfig::default()
     }
 }
@@ -164,7 +168,10 @@ fn goldens_see_their_details() {
         (
             "bert",
             EncoderConfig {
-                feed_forward: tanh,
+                stack: StackConfig {
+                    feed_forward: tanh,
+                    ..bert().stack.clone()
+                },
                 ..bert()
             },
         ),

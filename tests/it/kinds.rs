@@ -7,6 +7,7 @@ use formwork::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig, Gat
 use formwork::nn::norm::{NoNormConfig, NormConfig, RmsNormConfig};
 use formwork::nn::position::{self, PositionConfig};
 use formwork::stack::NormPlacement;
+use formwork::stack::StackConfig;
 
 /// A position scheme by its kind, through the example of its row.
 fn position(kind: &str) -> PositionConfig {
@@ -26,27 +27,39 @@ fn attention(n_kv_heads: usize, change: impl FnOnce(&mut MultiHeadConfig)) -> At
 /// A name and a config for every kind of every family, each in a small decoder.
 pub fn all() -> Vec<(String, DecoderConfig)> {
     let base = DecoderConfig {
-        n_layers: 2,
-        d_model: 16,
-        attention: attention(2, |_| {}),
+        n_layers: Some(2),
+        stack: StackConfig {
+            d_model: 16,
+            attention: attention(2, |_| {}),
+            ..StackConfig::default()
+        },
         ..DecoderConfig::default()
     };
     let mut all = Vec::new();
     use NormPlacement::{Deepnorm, Parallel, Post, Pre, Sandwich};
     for placement in [Pre, Post, Sandwich, Parallel, Deepnorm] {
         let placed = DecoderConfig {
-            norm_placement: placement,
+            stack: StackConfig {
+                norm_placement: placement,
+                ..base.stack.clone()
+            },
             ..base.clone()
         };
         for kind in position::KINDS {
             let config = DecoderConfig {
-                position: position(kind.kind),
+                stack: StackConfig {
+                    position: position(kind.kind),
+                    ..placed.stack.clone()
+                },
                 ..placed.clone()
             };
             all.push((format!("{placement:?} with position {}", kind.kind), config));
         }
         let config = DecoderConfig {
-            norm: NormConfig::Rms(RmsNormConfig::default()),
+            stack: StackConfig {
+                norm: NormConfig::Rms(RmsNormConfig::default()),
+                ..placed.stack.clone()
+            },
             ..placed
         };
         all.push((format!("{placement:?} with RMS norm"), config));
@@ -56,14 +69,16 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
         change(&mut config);
         all.push((name.to_string(), config));
     };
-    add("no norm", &|c| c.norm = NormConfig::None(NoNormConfig {}));
-    add("separate parallel norms", &|c| {
-        c.norm_placement = NormPlacement::Parallel;
-        c.shared_parallel_norm = Some(false);
+    add("no norm", &|c| {
+        c.stack.norm = NormConfig::None(NoNormConfig {})
     });
-    add("multi-query", &|c| c.attention = attention(1, |_| {}));
+    add("separate parallel norms", &|c| {
+        c.stack.norm_placement = NormPlacement::Parallel;
+        c.stack.shared_parallel_norm = Some(false);
+    });
+    add("multi-query", &|c| c.stack.attention = attention(1, |_| {}));
     add("normalised queries, capped scores", &|c| {
-        c.attention = attention(4, |a| {
+        c.stack.attention = attention(4, |a| {
             a.qk_norm = NormConfig::Rms(RmsNormConfig::default());
             a.softcap = Some(5.0);
             a.d_head = Some(6);
@@ -83,13 +98,13 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
         Activation::ReluSquared,
     ] {
         add(&format!("dense {activation:?}"), &|c| {
-            c.feed_forward = FeedForwardConfig::Dense(DenseConfig {
+            c.stack.feed_forward = FeedForwardConfig::Dense(DenseConfig {
                 activation,
                 ..DenseConfig::default()
             });
         });
         add(&format!("gated {activation:?}"), &|c| {
-            c.feed_forward = FeedForwardConfig::Gated(GatedConfig {
+            c.stack.feed_forward = FeedForwardConfig::Gated(GatedConfig {
                 activation,
                 ..GatedConfig::default()
             });
@@ -102,15 +117,10 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
 pub fn encoders() -> Vec<(String, EncoderConfig)> {
     let of = |c: DecoderConfig| EncoderConfig {
         n_layers: c.n_layers,
-        d_model: c.d_model,
-        norm: c.norm,
-        norm_placement: c.norm_placement,
-        shared_parallel_norm: c.shared_parallel_norm,
+        layers: c.layers,
+        stack: c.stack,
         embedding_norm: c.embedding_norm,
         embedding_scale: c.embedding_scale,
-        position: c.position,
-        attention: c.attention,
-        feed_forward: c.feed_forward,
         tie_embeddings: c.tie_embeddings,
         ..EncoderConfig::default()
     };
@@ -138,15 +148,9 @@ pub fn encoder_decoders() -> Vec<(String, EncoderDecoderConfig)> {
     let of = |c: DecoderConfig| EncoderDecoderConfig {
         n_encoder_layers: c.n_layers,
         n_decoder_layers: c.n_layers,
-        d_model: c.d_model,
-        norm: c.norm,
-        norm_placement: c.norm_placement,
-        shared_parallel_norm: c.shared_parallel_norm,
+        stack: c.stack,
         embedding_norm: c.embedding_norm,
         embedding_scale: c.embedding_scale,
-        position: c.position,
-        attention: c.attention,
-        feed_forward: c.feed_forward,
         tie_embeddings: c.tie_embeddings,
         head_scale: c.head_scale,
         ..EncoderDecoderConfig::default()
@@ -161,8 +165,8 @@ pub fn encoder_decoders() -> Vec<(String, EncoderDecoderConfig)> {
     };
     all.push(("nothing shared".into(), separate));
     let uneven = EncoderDecoderConfig {
-        n_encoder_layers: 3,
-        n_decoder_layers: 1,
+        n_encoder_layers: Some(3),
+        n_decoder_layers: Some(1),
         ..base
     };
     all.push(("three layers and one".into(), uneven));

@@ -12,6 +12,7 @@ use formwork::nn::position::relative_bias::{RelativeBias, RelativeBiasConfig};
 use formwork::nn::position::rotary::{Pairing, Rotary, RotaryConfig};
 use formwork::nn::position::sinusoidal::{Layout, table};
 use formwork::nn::position::{PositionScheme, PositionShape, Span};
+use formwork::stack::StackConfig;
 use formwork::task::{CausalLm, CausalLmConfig};
 use formwork::train::{gradients, optim, parameters};
 
@@ -131,8 +132,11 @@ fn task(config: &DecoderConfig) -> CausalLm {
 
 fn small() -> DecoderConfig {
     DecoderConfig {
-        n_layers: 1,
-        d_model: 8,
+        n_layers: Some(1),
+        stack: StackConfig {
+            d_model: 8,
+            ..StackConfig::default()
+        },
         ..DecoderConfig::default()
     }
 }
@@ -207,8 +211,11 @@ fn gradients_equal_numeric_ones() {
 #[test]
 fn one_batch_is_learnt_by_heart() {
     let mut task = task(&DecoderConfig {
-        n_layers: 2,
-        d_model: 32,
+        n_layers: Some(2),
+        stack: StackConfig {
+            d_model: 32,
+            ..StackConfig::default()
+        },
         ..DecoderConfig::default()
     });
     let config: optim::OptimizerConfig =

@@ -1,10 +1,10 @@
 //! The sense of `[data]` and `[tokenizer]`, and whether their files are there.
 
-use super::model::LONGEST;
 use super::{For, Sense};
 use crate::data::{DataConfig, Places};
 use crate::error::Error;
 use crate::experiment::start;
+use crate::faults::LONGEST;
 use crate::tokenizer::TokenizerConfig;
 use std::path::Path;
 

@@ -8,13 +8,14 @@ mod data;
 mod diagnostics;
 mod expect;
 mod images;
+mod layers;
 mod matched;
 mod model;
-mod position;
 mod train;
 
 use super::{Loaded, Origin, words};
 use crate::error::{Error, Fault, Result};
+use crate::faults::{Faults, TableFaults};
 
 /// Everything that is wrong with an experiment, data files that cannot be found included.
 ///
@@ -94,6 +95,17 @@ impl Sense<'_> {
         self.faults.push(fault);
     }
 
+    /// The faults that a part says of its own table; what it says beside them.
+    fn told<T>(&mut self, table: &str, say: impl FnOnce(&mut TableFaults) -> T) -> T {
+        let mut faults = Faults::default();
+        let said = say(&mut faults.of(table));
+        for (keys, rule) in faults.found {
+            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            self.fault(&keys, rule);
+        }
+        said
+    }
+
     fn place(&self, keys: &[&str]) -> Origin {
         let origins = || keys.iter().map(|key| self.loaded.origin(key));
         let set = origins().find(|o| matches!(o, Origin::Set(_)));
@@ -123,15 +135,7 @@ impl Sense<'_> {
 
     /// A number of things: from 1 to `most`. Returns whether it is.
     fn count(&mut self, key: &str, value: usize, most: usize) -> bool {
-        let fine = (1..=most).contains(&value);
-        if !fine {
-            let name = last(key);
-            self.fault(
-                &[key],
-                format!("{name} = {value} is not between 1 and {most}"),
-            );
-        }
-        fine
+        self.told("", |at| at.count(key, value, most))
     }
 
     /// A number of steps or items that may be absent: 1 or more.
@@ -147,19 +151,12 @@ impl Sense<'_> {
 
     /// A number above 0.
     fn positive(&mut self, key: &str, value: f64) {
-        if !(value > 0.0 && value.is_finite()) {
-            self.fault(&[key], format!("{} = {value:?} must be above 0", last(key)));
-        }
+        self.told("", |at| at.positive(key, value));
     }
 
     /// A probability below 1.
     fn probability(&mut self, key: &str, value: f64) {
-        if !(0.0..1.0).contains(&value) {
-            self.fault(
-                &[key],
-                format!("{} = {value:?} must be at least 0 and below 1", last(key)),
-            );
-        }
+        self.told("", |at| at.probability(key, value));
     }
 }
 

@@ -1,25 +1,15 @@
 //! The sense of `[model]`.
 
-use super::{Sense, images, position};
+use super::{Sense, images, layers};
 use crate::data::masking::Pairs;
-use crate::model::{EncoderConfig, EncoderDecoderConfig, Keys, ModelConfig};
-use crate::nn::attention::AttentionConfig;
-use crate::nn::attention::multi_head::MultiHeadConfig;
-use crate::nn::feed_forward::FeedForwardConfig;
-use crate::nn::init::InitConfig;
+pub(super) use crate::faults::WIDEST;
+use crate::model::{EncoderConfig, EncoderDecoderConfig, ModelConfig, Transformer};
 use crate::nn::norm::NormConfig;
-use crate::nn::position::PositionConfig;
-use crate::stack::NormPlacement;
+use crate::stack::{Depth, NormPlacement};
 use crate::task::TaskConfig;
 use crate::task::text_classification::Pooling;
 
-const MOST_LAYERS: usize = 10_000;
 const MOST_SEGMENTS: usize = 1024;
-const MOST_HEADS: usize = 4096;
-/// Of any vector inside a model.
-pub(super) const WIDEST: usize = 1 << 24;
-/// Positions of any table or input.
-pub(super) const LONGEST: usize = 1 << 24;
 
 /// All faults of `[model]`, for inputs of `context` tokens when that is known.
 pub(super) fn check(sense: &mut Sense, mut context: Option<usize>) {
@@ -42,8 +32,8 @@ pub(super) fn check(sense: &mut Sense, mut context: Option<usize>) {
         ModelConfig::Vision(c) => context = images::vision(sense, c, image),
         ModelConfig::Resnet(c) => images::resnet(sense, "model", c),
     }
-    if let Some(keys) = model.keys() {
-        transformer(sense, &keys, context);
+    if let Some(model) = model.transformer() {
+        transformer(sense, &model, context);
     }
 }
 
@@ -106,49 +96,33 @@ fn one_vocabulary(sense: &mut Sense) {
 }
 
 /// The keys that all transformers have.
-fn transformer(sense: &mut Sense, c: &Keys, context: Option<usize>) {
-    for (key, layers) in c.n_layers.iter().flatten() {
-        sense.count(&format!("model.{key}"), *layers, MOST_LAYERS);
+fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
+    let c = model.stack;
+    for depth in model.depths() {
+        layers::check(sense, model, &depth);
     }
     let width = sense.count("model.d_model", c.d_model, WIDEST);
-    norm(sense, "model.norm", c.norm);
-    placement(sense, c);
-    dropouts(sense, c);
-    feed_forward(sense, c.feed_forward);
-    match c.init {
-        InitConfig::Gpt2(i) => sense.positive("model.init.std", i.std),
-        InitConfig::Xavier(i) => {
-            sense.positive("model.init.gain", i.gain);
-            sense.positive("model.init.embedding_std", i.embedding_std);
-        }
-        InitConfig::TruncatedNormal(i) => sense.positive("model.init.std", i.std),
-    }
-    let heads = match c.attention {
-        AttentionConfig::MultiHead(a) => multi_head(sense, a, width.then_some(c.d_model)),
-    };
-    position::check(sense, c.position, heads, context);
-    if let PositionConfig::Sinusoidal2d(_) = c.position {
+    sense.told("model.norm", |at| c.norm.faults(at));
+    placement(sense, model);
+    dropouts(sense, model);
+    sense.told("model.init", |at| c.init.faults(at));
+    let heads = layers::all(sense, model, width.then_some(c.d_model));
+    sense.told("model.position", |at| c.position.faults(heads, context, at));
+    if c.position.is_on_a_grid() {
         images::grid_positions(sense, c.d_model);
     }
 }
 
-fn norm(sense: &mut Sense, key: &str, norm: &NormConfig) {
-    match norm {
-        NormConfig::Layer(c) => sense.positive(&format!("{key}.eps"), c.eps),
-        NormConfig::Rms(c) => sense.positive(&format!("{key}.eps"), c.eps),
-        NormConfig::None(_) => {}
-    }
-}
-
 /// Norms that contradict their place.
-fn placement(sense: &mut Sense, c: &Keys) {
+fn placement(sense: &mut Sense, model: &Transformer) {
+    let c = model.stack;
     let placed = match c.norm_placement {
         NormPlacement::Pre | NormPlacement::Parallel => None,
         NormPlacement::Post => Some("post"),
         NormPlacement::Sandwich => Some("sandwich"),
         NormPlacement::Deepnorm => Some("deepnorm"),
     };
-    if let NormConfig::None(_) = c.norm {
+    if let NormConfig::None(_) = &c.norm {
         if let Some(name) = placed {
             sense.fault(
                 &["model.norm_placement", "model.norm.kind"],
@@ -157,7 +131,7 @@ fn placement(sense: &mut Sense, c: &Keys) {
         }
         for (key, set) in [
             ("model.final_norm", c.final_norm == Some(true)),
-            ("model.embedding_norm", c.embedding_norm),
+            ("model.embedding_norm", model.embedding_norm),
         ] {
             if set {
                 let name = super::last(key);
@@ -186,17 +160,19 @@ fn placement(sense: &mut Sense, c: &Keys) {
     }
 }
 
-fn dropouts(sense: &mut Sense, c: &Keys) {
-    let [embedding, attention, residual] = c.own_dropouts;
+fn dropouts(sense: &mut Sense, model: &Transformer) {
+    let c = model.stack;
     let own = [
-        ("model.dropout_embedding", embedding),
-        ("model.dropout_attention", attention),
-        ("model.dropout_residual", residual),
+        ("model.dropout_embedding", c.dropout_embedding),
+        ("model.dropout_attention", c.dropout_attention),
+        ("model.dropout_residual", c.dropout_residual),
     ];
+    let inner = c.dropout_feed_forward.unwrap_or(0.0);
+    sense.probability("model.dropout_feed_forward", inner);
     sense.probability("model.dropout", c.dropout);
     sense.probability("model.drop_path", c.drop_path);
-    let single = c.n_layers.iter().flatten().find(|(_, layers)| *layers == 1);
-    if let Some((key, _)) = single.filter(|_| c.drop_path > 0.0) {
+    let single = model.depths().find(|depth| depth.blocks() == 1);
+    if let Some(Depth { key, .. }) = single.filter(|_| c.drop_path > 0.0) {
         let rule = format!(
             "drop_path = {:?} has no effect: it rises from 0 at the first layer, and there is one; leave it out",
             c.drop_path
@@ -212,52 +188,4 @@ fn dropouts(sense: &mut Sense, c: &Keys) {
             format!("dropout = {:?} has no effect: each of its places has a key of its own; leave it out", c.dropout),
         );
     }
-}
-
-fn feed_forward(sense: &mut Sense, feed_forward: &FeedForwardConfig) {
-    let d_ff = match feed_forward {
-        FeedForwardConfig::Dense(c) => c.d_ff,
-        FeedForwardConfig::Gated(c) => c.d_ff,
-    };
-    sense.count("model.feed_forward.d_ff", d_ff.unwrap_or(1), WIDEST);
-}
-
-/// Returns the width of a head, when it has one.
-fn multi_head(sense: &mut Sense, c: &MultiHeadConfig, d_model: Option<usize>) -> Option<usize> {
-    let key = |name: &str| format!("model.attention.{name}");
-    norm(sense, &key("qk_norm"), &c.qk_norm);
-    if let Some(cap) = c.softcap {
-        sense.positive(&key("softcap"), cap);
-    }
-    if let Some(scale) = c.scale {
-        sense.positive(&key("scale"), scale);
-    }
-    let heads = sense.count(&key("n_heads"), c.n_heads, MOST_HEADS);
-    let kv = sense.count(&key("n_kv_heads"), c.n_kv_heads.unwrap_or(1), MOST_HEADS);
-    let head = sense.count(&key("d_head"), c.d_head.unwrap_or(1), WIDEST);
-    if !heads {
-        return None;
-    }
-    if kv && !c.n_heads.is_multiple_of(c.n_kv_heads()) {
-        sense.fault(
-            &[&key("n_heads"), &key("n_kv_heads")],
-            format!(
-                "n_heads = {} is not a multiple of n_kv_heads = {}",
-                c.n_heads,
-                c.n_kv_heads()
-            ),
-        );
-    }
-    let d_model = d_model?;
-    if c.d_head.is_none() && !d_model.is_multiple_of(c.n_heads) {
-        sense.fault(
-            &["model.d_model", &key("n_heads")],
-            format!(
-                "d_model = {d_model} is not a multiple of [model.attention] n_heads = {}; change one, or give d_head",
-                c.n_heads
-            ),
-        );
-        return None;
-    }
-    head.then(|| c.d_head(d_model))
 }

@@ -38,7 +38,7 @@ pub(super) fn check(sense: &mut Sense) {
     for fault in experiment.init.faults() {
         sense.sentence("init", &fault);
     }
-    if experiment.init.layer_lr_decay.is_some() && experiment.model.keys().is_none() {
+    if experiment.init.layer_lr_decay.is_some() && experiment.model.transformer().is_none() {
         sense.fault(
             &["init.layer_lr_decay", "model.kind"],
             "layer_lr_decay has no effect: the model has no transformer blocks; leave it out",

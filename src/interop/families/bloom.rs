@@ -10,6 +10,7 @@ use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::alibi::AlibiConfig;
+use crate::stack::StackConfig;
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
@@ -22,23 +23,26 @@ pub const FAMILY: Family = Family {
 fn read(hf: &HfConfig) -> HfShape {
     hf.only("apply_residual_connection_post_layernorm", false);
     let config = DecoderConfig {
-        n_layers: hf.count(&["n_layer", "num_hidden_layers"], 2),
-        d_model: hf.count(&["hidden_size", "n_embed"], 64),
-        norm: layer_norm(hf.real("layer_norm_epsilon", 1e-5)),
+        n_layers: Some(hf.count(&["n_layer", "num_hidden_layers"], 2)),
         embedding_norm: true,
-        position: PositionConfig::Alibi(AlibiConfig::default()),
-        attention: AttentionConfig::MultiHead(MultiHeadConfig {
-            n_heads: hf.count(&["n_head", "num_attention_heads"], 8),
-            ..MultiHeadConfig::default()
-        }),
-        feed_forward: FeedForwardConfig::Dense(DenseConfig {
-            d_ff: None,
-            activation: Activation::GeluTanh,
-            bias: true,
-        }),
         tie_embeddings: hf.flag("tie_word_embeddings", true),
-        dropout_attention: Some(hf.real("attention_dropout", 0.0)),
-        dropout_residual: Some(hf.real("hidden_dropout", 0.0)),
+        stack: StackConfig {
+            d_model: hf.count(&["hidden_size", "n_embed"], 64),
+            norm: layer_norm(hf.real("layer_norm_epsilon", 1e-5)),
+            position: PositionConfig::Alibi(AlibiConfig::default()),
+            attention: AttentionConfig::MultiHead(MultiHeadConfig {
+                n_heads: hf.count(&["n_head", "num_attention_heads"], 8),
+                ..MultiHeadConfig::default()
+            }),
+            feed_forward: FeedForwardConfig::Dense(DenseConfig {
+                d_ff: None,
+                activation: Activation::GeluTanh,
+                bias: true,
+            }),
+            dropout_attention: Some(hf.real("attention_dropout", 0.0)),
+            dropout_residual: Some(hf.real("hidden_dropout", 0.0)),
+            ..StackConfig::default()
+        },
         ..DecoderConfig::default()
     };
     HfShape {
@@ -55,7 +59,7 @@ fn table(config: &DecoderConfig) -> Table {
     let norm = "transformer.word_embeddings_layernorm";
     table.norm(norm, "embedding.norm.Layer");
     let fused = fused_by_group(config);
-    for layer in 0..config.n_layers {
+    for layer in 0..config.n_layers() {
         let theirs = format!("transformer.h.{layer}");
         let ours = block(layer, "Layer", "Dense");
         let (attention, mlp) = (ours.attention, ours.feed_forward);

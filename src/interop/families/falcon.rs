@@ -10,7 +10,7 @@ use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::alibi::AlibiConfig;
-use crate::stack::NormPlacement;
+use crate::stack::{NormPlacement, StackConfig};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
@@ -51,30 +51,33 @@ fn read(hf: &HfConfig) -> HfShape {
         PositionConfig::Rotary(hf.rotary("rope_theta", context))
     };
     let config = DecoderConfig {
-        n_layers: hf.count(&["num_hidden_layers", "n_layer"], 32),
-        d_model,
-        norm: layer_norm(hf.real("layer_norm_epsilon", 1e-5)),
-        norm_placement: if parallel {
-            NormPlacement::Parallel
-        } else {
-            NormPlacement::Pre
-        },
-        shared_parallel_norm: parallel.then_some(norms == 1),
-        position,
-        attention: AttentionConfig::MultiHead(MultiHeadConfig {
-            n_heads,
-            n_kv_heads: Some(n_kv_heads),
-            bias,
-            ..MultiHeadConfig::default()
-        }),
-        feed_forward: FeedForwardConfig::Dense(DenseConfig {
-            d_ff: Some(hf.count(&["ffn_hidden_size"], 4 * d_model)),
-            activation: hf.activation("activation", "gelu"),
-            bias,
-        }),
+        n_layers: Some(hf.count(&["num_hidden_layers", "n_layer"], 32)),
         tie_embeddings: hf.flag("tie_word_embeddings", true),
-        dropout_attention: Some(hf.real("attention_dropout", 0.0)),
-        dropout_residual: Some(hf.real("hidden_dropout", 0.0)),
+        stack: StackConfig {
+            d_model,
+            norm: layer_norm(hf.real("layer_norm_epsilon", 1e-5)),
+            norm_placement: if parallel {
+                NormPlacement::Parallel
+            } else {
+                NormPlacement::Pre
+            },
+            shared_parallel_norm: parallel.then_some(norms == 1),
+            position,
+            attention: AttentionConfig::MultiHead(MultiHeadConfig {
+                n_heads,
+                n_kv_heads: Some(n_kv_heads),
+                bias,
+                ..MultiHeadConfig::default()
+            }),
+            feed_forward: FeedForwardConfig::Dense(DenseConfig {
+                d_ff: Some(hf.count(&["ffn_hidden_size"], 4 * d_model)),
+                activation: hf.activation("activation", "gelu"),
+                bias,
+            }),
+            dropout_attention: Some(hf.real("attention_dropout", 0.0)),
+            dropout_residual: Some(hf.real("hidden_dropout", 0.0)),
+            ..StackConfig::default()
+        },
         ..DecoderConfig::default()
     };
     HfShape {
@@ -88,11 +91,11 @@ fn table(config: &DecoderConfig) -> Table {
     let mut table = Table::new("transformer.");
     table.same("transformer.word_embeddings.weight", "embedding.weight");
     let fused = fused_by_group(config);
-    for layer in 0..config.n_layers {
+    for layer in 0..config.n_layers() {
         let theirs = format!("transformer.h.{layer}");
         let ours = block(layer, "Layer", "Dense");
         let (attention, mlp) = (ours.attention, ours.feed_forward);
-        let first = match config.shared_parallel_norm {
+        let first = match config.stack.shared_parallel_norm {
             Some(false) => "ln_attn",
             Some(true) | None => "input_layernorm",
         };

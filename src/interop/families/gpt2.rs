@@ -9,7 +9,7 @@ use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::learned::LearnedConfig;
-use crate::stack::NormPlacement;
+use crate::stack::{NormPlacement, StackConfig};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
@@ -25,7 +25,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let scaled = hf.flag("scale_attn_weights", true);
     let activation = hf.activation("activation_function", "gelu_new");
     let mut shape = read_gpt(hf, NormPlacement::Pre, activation);
-    let AttentionConfig::MultiHead(attention) = &mut shape.config.attention;
+    let AttentionConfig::MultiHead(attention) = &mut shape.config.stack.attention;
     attention.scale = (!scaled).then_some(1.0);
     shape.config.tie_embeddings = hf.flag("tie_word_embeddings", true);
     shape
@@ -39,27 +39,30 @@ pub(super) fn read_gpt(
 ) -> HfShape {
     let context = hf.count(&["n_positions"], 1024);
     let config = DecoderConfig {
-        n_layers: hf.count(&["n_layer"], 12),
-        d_model: hf.count(&["n_embd"], 768),
-        norm: layer_norm(hf.real("layer_norm_epsilon", 1e-5)),
-        norm_placement,
-        position: PositionConfig::Learned(LearnedConfig {
-            max_len: Some(context),
-            ..LearnedConfig::default()
-        }),
-        attention: AttentionConfig::MultiHead(MultiHeadConfig {
-            n_heads: hf.count(&["n_head"], 12),
-            ..MultiHeadConfig::default()
-        }),
-        feed_forward: FeedForwardConfig::Dense(DenseConfig {
-            d_ff: hf.count_if_any(&["n_inner"]),
-            activation,
-            bias: true,
-        }),
+        n_layers: Some(hf.count(&["n_layer"], 12)),
         tie_embeddings: true,
-        dropout_embedding: Some(hf.real("embd_pdrop", 0.1)),
-        dropout_attention: Some(hf.real("attn_pdrop", 0.1)),
-        dropout_residual: Some(hf.real("resid_pdrop", 0.1)),
+        stack: StackConfig {
+            d_model: hf.count(&["n_embd"], 768),
+            norm: layer_norm(hf.real("layer_norm_epsilon", 1e-5)),
+            norm_placement,
+            position: PositionConfig::Learned(LearnedConfig {
+                max_len: Some(context),
+                ..LearnedConfig::default()
+            }),
+            attention: AttentionConfig::MultiHead(MultiHeadConfig {
+                n_heads: hf.count(&["n_head"], 12),
+                ..MultiHeadConfig::default()
+            }),
+            feed_forward: FeedForwardConfig::Dense(DenseConfig {
+                d_ff: hf.count_if_any(&["n_inner"]),
+                activation,
+                bias: true,
+            }),
+            dropout_embedding: Some(hf.real("embd_pdrop", 0.1)),
+            dropout_attention: Some(hf.real("attn_pdrop", 0.1)),
+            dropout_residual: Some(hf.real("resid_pdrop", 0.1)),
+            ..StackConfig::default()
+        },
         ..DecoderConfig::default()
     };
     HfShape {
@@ -86,7 +89,7 @@ fn table(config: &DecoderConfig) -> Table {
 /// The blocks of GPT and GPT-2.
 pub(super) fn add_blocks(table: &mut Table, config: &DecoderConfig) {
     let fused = fused_in_thirds(config);
-    for layer in 0..config.n_layers {
+    for layer in 0..config.n_layers() {
         let theirs = format!("transformer.h.{layer}");
         let ours = block(layer, "Layer", "Dense");
         let (attention, mlp) = (ours.attention, ours.feed_forward);

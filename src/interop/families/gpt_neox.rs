@@ -10,7 +10,7 @@ use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::rotary::RotaryConfig;
-use crate::stack::NormPlacement;
+use crate::stack::{NormPlacement, StackConfig};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
@@ -24,33 +24,36 @@ fn read(hf: &HfConfig) -> HfShape {
     let context = hf.count(&["max_position_embeddings"], 2048);
     let parallel = hf.flag("use_parallel_residual", true);
     let config = DecoderConfig {
-        n_layers: hf.count(&["num_hidden_layers"], 44),
-        d_model: hf.count(&["hidden_size"], 6144),
-        norm: layer_norm(hf.real("layer_norm_eps", 1e-5)),
-        norm_placement: if parallel {
-            NormPlacement::Parallel
-        } else {
-            NormPlacement::Pre
-        },
-        shared_parallel_norm: parallel.then_some(false),
-        position: PositionConfig::Rotary(RotaryConfig {
-            fraction: hf.real("rotary_pct", 0.25),
-            ..hf.rotary("rotary_emb_base", context)
-        }),
-        attention: AttentionConfig::MultiHead(MultiHeadConfig {
-            n_heads: hf.count(&["num_attention_heads"], 64),
-            bias: hf.flag("attention_bias", true),
-            ..MultiHeadConfig::default()
-        }),
-        feed_forward: FeedForwardConfig::Dense(DenseConfig {
-            d_ff: Some(hf.count(&["intermediate_size"], 24576)),
-            activation: hf.activation("hidden_act", "gelu"),
-            bias: true,
-        }),
+        n_layers: Some(hf.count(&["num_hidden_layers"], 44)),
         tie_embeddings: hf.flag("tie_word_embeddings", false),
-        dropout_embedding: Some(hf.real("hidden_dropout", 0.0)),
-        dropout_attention: Some(hf.real("attention_dropout", 0.0)),
-        dropout_residual: Some(hf.real("hidden_dropout", 0.0)),
+        stack: StackConfig {
+            d_model: hf.count(&["hidden_size"], 6144),
+            norm: layer_norm(hf.real("layer_norm_eps", 1e-5)),
+            norm_placement: if parallel {
+                NormPlacement::Parallel
+            } else {
+                NormPlacement::Pre
+            },
+            shared_parallel_norm: parallel.then_some(false),
+            position: PositionConfig::Rotary(RotaryConfig {
+                fraction: hf.real("rotary_pct", 0.25),
+                ..hf.rotary("rotary_emb_base", context)
+            }),
+            attention: AttentionConfig::MultiHead(MultiHeadConfig {
+                n_heads: hf.count(&["num_attention_heads"], 64),
+                bias: hf.flag("attention_bias", true),
+                ..MultiHeadConfig::default()
+            }),
+            feed_forward: FeedForwardConfig::Dense(DenseConfig {
+                d_ff: Some(hf.count(&["intermediate_size"], 24576)),
+                activation: hf.activation("hidden_act", "gelu"),
+                bias: true,
+            }),
+            dropout_embedding: Some(hf.real("hidden_dropout", 0.0)),
+            dropout_attention: Some(hf.real("attention_dropout", 0.0)),
+            dropout_residual: Some(hf.real("hidden_dropout", 0.0)),
+            ..StackConfig::default()
+        },
         ..DecoderConfig::default()
     };
     HfShape {
@@ -64,12 +67,12 @@ fn table(config: &DecoderConfig) -> Table {
     let mut table = Table::new("gpt_neox.");
     table.same("gpt_neox.embed_in.weight", "embedding.weight");
     let fused = fused_by_group(config);
-    for layer in 0..config.n_layers {
+    for layer in 0..config.n_layers() {
         let theirs = format!("gpt_neox.layers.{layer}");
         let ours = block(layer, "Layer", "Dense");
         let (attention, mlp) = (ours.attention, ours.feed_forward);
         table.norm(&format!("{theirs}.input_layernorm"), &ours.attention_norm);
-        let second = match config.norm_placement {
+        let second = match config.stack.norm_placement {
             NormPlacement::Parallel => &ours.parallel_norm,
             NormPlacement::Pre
             | NormPlacement::Post

@@ -10,7 +10,7 @@ use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::rotary::{Pairing, RotaryConfig};
-use crate::stack::NormPlacement;
+use crate::stack::{NormPlacement, StackConfig};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
@@ -42,23 +42,26 @@ fn read(hf: &HfConfig) -> HfShape {
         ));
     }
     let config = DecoderConfig {
-        n_layers: hf.count(&["n_layer"], 28),
-        d_model,
-        norm: layer_norm(hf.real("layer_norm_epsilon", 1e-5)),
-        norm_placement: NormPlacement::Parallel,
-        shared_parallel_norm: Some(true),
-        position: PositionConfig::Rotary(rotary),
-        attention: AttentionConfig::MultiHead(attention),
-        feed_forward: FeedForwardConfig::Dense(DenseConfig {
-            d_ff: hf.count_if_any(&["n_inner"]),
-            activation: hf.activation("activation_function", "gelu_new"),
-            bias: true,
-        }),
+        n_layers: Some(hf.count(&["n_layer"], 28)),
         tie_embeddings: false,
         head_bias: true,
-        dropout_embedding: Some(hf.real("embd_pdrop", 0.0)),
-        dropout_attention: Some(hf.real("attn_pdrop", 0.0)),
-        dropout_residual: Some(hf.real("resid_pdrop", 0.0)),
+        stack: StackConfig {
+            d_model,
+            norm: layer_norm(hf.real("layer_norm_epsilon", 1e-5)),
+            norm_placement: NormPlacement::Parallel,
+            shared_parallel_norm: Some(true),
+            position: PositionConfig::Rotary(rotary),
+            attention: AttentionConfig::MultiHead(attention),
+            feed_forward: FeedForwardConfig::Dense(DenseConfig {
+                d_ff: hf.count_if_any(&["n_inner"]),
+                activation: hf.activation("activation_function", "gelu_new"),
+                bias: true,
+            }),
+            dropout_embedding: Some(hf.real("embd_pdrop", 0.0)),
+            dropout_attention: Some(hf.real("attn_pdrop", 0.0)),
+            dropout_residual: Some(hf.real("resid_pdrop", 0.0)),
+            ..StackConfig::default()
+        },
         ..DecoderConfig::default()
     };
     HfShape {
@@ -71,7 +74,7 @@ fn read(hf: &HfConfig) -> HfShape {
 fn table(config: &DecoderConfig) -> Table {
     let mut table = Table::new("transformer.");
     table.same("transformer.wte.weight", "embedding.weight");
-    for layer in 0..config.n_layers {
+    for layer in 0..config.n_layers() {
         let theirs = format!("transformer.h.{layer}");
         let ours = block(layer, "Layer", "Dense");
         let (attention, mlp) = (ours.attention, ours.feed_forward);

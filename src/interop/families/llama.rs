@@ -8,6 +8,7 @@ use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::{FeedForwardConfig, GatedConfig};
 use crate::nn::position::PositionConfig;
+use crate::stack::StackConfig;
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
@@ -23,24 +24,27 @@ pub(super) fn read(hf: &HfConfig) -> HfShape {
     let bias = hf.flag("attention_bias", false);
     let n_heads = hf.count(&["num_attention_heads"], 32);
     let config = DecoderConfig {
-        n_layers: hf.count(&["num_hidden_layers"], 32),
-        d_model: hf.count(&["hidden_size"], 4096),
-        norm: rms_norm(hf.real("rms_norm_eps", 1e-6)),
-        position: PositionConfig::Rotary(hf.rotary("rope_theta", context)),
-        attention: AttentionConfig::MultiHead(MultiHeadConfig {
-            n_heads,
-            n_kv_heads: Some(hf.count(&["num_key_value_heads"], n_heads)),
-            d_head: hf.count_if_any(&["head_dim"]),
-            bias,
-            ..MultiHeadConfig::default()
-        }),
-        feed_forward: FeedForwardConfig::Gated(GatedConfig {
-            d_ff: Some(hf.count(&["intermediate_size"], 11008)),
-            activation: hf.activation("hidden_act", "silu"),
-            bias: hf.flag("mlp_bias", false),
-        }),
+        n_layers: Some(hf.count(&["num_hidden_layers"], 32)),
         tie_embeddings: hf.flag("tie_word_embeddings", false),
-        dropout_attention: Some(hf.real("attention_dropout", 0.0)),
+        stack: StackConfig {
+            d_model: hf.count(&["hidden_size"], 4096),
+            norm: rms_norm(hf.real("rms_norm_eps", 1e-6)),
+            position: PositionConfig::Rotary(hf.rotary("rope_theta", context)),
+            attention: AttentionConfig::MultiHead(MultiHeadConfig {
+                n_heads,
+                n_kv_heads: Some(hf.count(&["num_key_value_heads"], n_heads)),
+                d_head: hf.count_if_any(&["head_dim"]),
+                bias,
+                ..MultiHeadConfig::default()
+            }),
+            feed_forward: FeedForwardConfig::Gated(GatedConfig {
+                d_ff: Some(hf.count(&["intermediate_size"], 11008)),
+                activation: hf.activation("hidden_act", "silu"),
+                bias: hf.flag("mlp_bias", false),
+            }),
+            dropout_attention: Some(hf.real("attention_dropout", 0.0)),
+            ..StackConfig::default()
+        },
         ..DecoderConfig::default()
     };
     HfShape {
@@ -54,7 +58,7 @@ pub(super) fn read(hf: &HfConfig) -> HfShape {
 pub(super) fn table(config: &DecoderConfig) -> Table {
     let mut table = Table::new("model.");
     table.same("model.embed_tokens.weight", "embedding.weight");
-    for layer in 0..config.n_layers {
+    for layer in 0..config.n_layers() {
         let theirs = format!("model.layers.{layer}");
         let ours = block(layer, "Rms", "Gated");
         let (attention, mlp) = (ours.attention, ours.feed_forward);

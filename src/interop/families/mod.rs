@@ -94,7 +94,7 @@ fn rms_norm(eps: f64) -> NormConfig {
 
 /// The attention's knobs.
 fn multi_head(config: &DecoderConfig) -> &MultiHeadConfig {
-    let AttentionConfig::MultiHead(attention) = &config.attention;
+    let AttentionConfig::MultiHead(attention) = &config.stack.attention;
     attention
 }
 
@@ -105,7 +105,7 @@ fn fused_in_thirds(config: &DecoderConfig) -> Fused {
         groups: 1,
         query: attention.n_heads,
         key_value: attention.n_kv_heads(),
-        d_head: attention.d_head(config.d_model),
+        d_head: attention.d_head(config.stack.d_model),
     }
 }
 
@@ -117,6 +117,6 @@ fn fused_by_group(config: &DecoderConfig) -> Fused {
         groups,
         query: attention.n_heads / groups.max(1),
         key_value: 1,
-        d_head: attention.d_head(config.d_model),
+        d_head: attention.d_head(config.stack.d_model),
     }
 }

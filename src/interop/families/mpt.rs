@@ -10,6 +10,7 @@ use crate::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig};
 use crate::nn::norm::{LayerNormConfig, NormConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::alibi::AlibiConfig;
+use crate::stack::StackConfig;
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
@@ -42,31 +43,34 @@ fn read(hf: &HfConfig) -> HfShape {
     let scale = attention.get("softmax_scale").and_then(|v| v.as_f64());
     hf.adopt(attention);
     let config = DecoderConfig {
-        n_layers: hf.count(&["n_layers"], 24),
-        d_model: hf.count(&["d_model"], 2048),
-        norm: NormConfig::Layer(LayerNormConfig {
-            eps: hf.real("layer_norm_epsilon", 1e-5),
-            bias: false,
-        }),
-        position: PositionConfig::Alibi(AlibiConfig {
-            max_exponent,
-            scaled: false,
-        }),
-        attention: AttentionConfig::MultiHead(MultiHeadConfig {
-            n_heads: hf.count(&["n_heads"], 16),
-            bias: false,
-            scale,
-            ..MultiHeadConfig::default()
-        }),
-        feed_forward: FeedForwardConfig::Dense(DenseConfig {
-            d_ff: None,
-            activation: Activation::Gelu,
-            bias: false,
-        }),
+        n_layers: Some(hf.count(&["n_layers"], 24)),
         tie_embeddings: hf.flag("tie_word_embeddings", true),
-        dropout_embedding: Some(hf.real("emb_pdrop", 0.0)),
-        dropout_attention: Some(dropout),
-        dropout_residual: Some(dropout),
+        stack: StackConfig {
+            d_model: hf.count(&["d_model"], 2048),
+            norm: NormConfig::Layer(LayerNormConfig {
+                eps: hf.real("layer_norm_epsilon", 1e-5),
+                bias: false,
+            }),
+            position: PositionConfig::Alibi(AlibiConfig {
+                max_exponent,
+                scaled: false,
+            }),
+            attention: AttentionConfig::MultiHead(MultiHeadConfig {
+                n_heads: hf.count(&["n_heads"], 16),
+                bias: false,
+                scale,
+                ..MultiHeadConfig::default()
+            }),
+            feed_forward: FeedForwardConfig::Dense(DenseConfig {
+                d_ff: None,
+                activation: Activation::Gelu,
+                bias: false,
+            }),
+            dropout_embedding: Some(hf.real("emb_pdrop", 0.0)),
+            dropout_attention: Some(dropout),
+            dropout_residual: Some(dropout),
+            ..StackConfig::default()
+        },
         ..DecoderConfig::default()
     };
     let heads = multi_head(&config).n_heads;
@@ -86,7 +90,7 @@ fn table(config: &DecoderConfig) -> Table {
     let mut table = Table::new("transformer.");
     table.same("transformer.wte.weight", "embedding.weight");
     let fused = fused_in_thirds(config);
-    for layer in 0..config.n_layers {
+    for layer in 0..config.n_layers() {
         let theirs = format!("transformer.blocks.{layer}");
         let ours = block(layer, "Layer", "Dense");
         let (attention, mlp) = (ours.attention, ours.feed_forward);

@@ -12,6 +12,7 @@ use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig, GatedConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::relative_bias::RelativeBiasConfig;
+use crate::stack::StackConfig;
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
@@ -39,36 +40,39 @@ fn read(hf: &HfConfig) -> HfShape {
     let bias = false;
     let tied = hf.flag("tie_word_embeddings", true);
     let config = DecoderConfig {
-        n_layers: hf.count(&["num_layers"], 6),
-        d_model: hf.count(&["d_model"], 512),
-        norm: rms_norm(hf.real("layer_norm_epsilon", 1e-6)),
-        position: PositionConfig::RelativeBias(RelativeBiasConfig {
-            buckets: hf.count(&["relative_attention_num_buckets"], 32),
-            max_distance: hf.count(&["relative_attention_max_distance"], 128),
-        }),
-        attention: AttentionConfig::MultiHead(MultiHeadConfig {
-            n_heads: hf.count(&["num_heads"], 8),
-            d_head: Some(hf.count(&["d_kv"], 64)),
-            bias,
-            scale: Some(1.0),
-            ..MultiHeadConfig::default()
-        }),
-        feed_forward: if gated {
-            FeedForwardConfig::Gated(GatedConfig {
-                d_ff,
-                activation,
-                bias,
-            })
-        } else {
-            FeedForwardConfig::Dense(DenseConfig {
-                d_ff,
-                activation,
-                bias,
-            })
-        },
+        n_layers: Some(hf.count(&["num_layers"], 6)),
         tie_embeddings: tied,
         head_scale: tied,
-        dropout: hf.real("dropout_rate", 0.1),
+        stack: StackConfig {
+            d_model: hf.count(&["d_model"], 512),
+            norm: rms_norm(hf.real("layer_norm_epsilon", 1e-6)),
+            position: PositionConfig::RelativeBias(RelativeBiasConfig {
+                buckets: hf.count(&["relative_attention_num_buckets"], 32),
+                max_distance: hf.count(&["relative_attention_max_distance"], 128),
+            }),
+            attention: AttentionConfig::MultiHead(MultiHeadConfig {
+                n_heads: hf.count(&["num_heads"], 8),
+                d_head: Some(hf.count(&["d_kv"], 64)),
+                bias,
+                scale: Some(1.0),
+                ..MultiHeadConfig::default()
+            }),
+            feed_forward: if gated {
+                FeedForwardConfig::Gated(GatedConfig {
+                    d_ff,
+                    activation,
+                    bias,
+                })
+            } else {
+                FeedForwardConfig::Dense(DenseConfig {
+                    d_ff,
+                    activation,
+                    bias,
+                })
+            },
+            dropout: hf.real("dropout_rate", 0.1),
+            ..StackConfig::default()
+        },
         ..DecoderConfig::default()
     };
     HfShape {
@@ -85,11 +89,11 @@ fn table(config: &DecoderConfig) -> Table {
         "block.0.layer.0.SelfAttention.relative_attention_bias.weight",
         "position.RelativeBias.table",
     );
-    for layer in 0..config.n_layers {
+    for layer in 0..config.n_layers() {
         // Layer 1 of a decoder's block is its cross-attention.
         let attention = format!("block.{layer}.layer.0");
         let mlp = format!("block.{layer}.layer.2");
-        let (kind, names) = match &config.feed_forward {
+        let (kind, names) = match &config.stack.feed_forward {
             FeedForwardConfig::Dense(_) => ("Dense", [("wi", "up"), ("wo", "down")].as_slice()),
             FeedForwardConfig::Gated(_) => (
                 "Gated",

@@ -6,15 +6,14 @@
 
 mod stem;
 
-use super::{Keys, ModelInputs};
+use super::{ModelInputs, replaced};
 use crate::nn::Kind;
-use crate::nn::attention::{AttentionConfig, Mask};
-use crate::nn::feed_forward::FeedForwardConfig;
-use crate::nn::init::{Init, InitConfig};
-use crate::nn::norm::NormConfig;
+use crate::nn::attention::Mask;
+use crate::nn::init::Init;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Grid, Places, Position, PositionConfig, Span};
-use crate::stack::{NormPlacement, Stack, StackContext};
+use crate::nn::position::{Grid, Places, Position, PositionShape, Span};
+use crate::one_table::one_table;
+use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -30,72 +29,36 @@ pub const KIND: Kind = Kind {
 
 /// The knobs of a vision transformer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct VisionConfig {
-    /// Number of blocks.
-    pub n_layers: usize,
-    /// Width of the residual stream.
-    pub d_model: usize,
+    /// Number of blocks; as many as the groups of `layers` have when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_layers: Option<usize>,
+    /// Blocks that differ, in groups.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<LayerGroup>,
+    /// What all transformers have.
+    #[serde(skip)]
+    pub stack: StackConfig,
     /// How an image becomes a sequence.
     pub stem: StemConfig,
     /// What stands for the whole image.
     pub pooling: Pooling,
-    /// Every norm of the blocks.
-    pub norm: NormConfig,
-    /// Where norms stand.
-    pub norm_placement: NormPlacement,
-    /// Whether a norm follows the last block; as the placement wants it when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub final_norm: Option<bool>,
-    /// Whether parallel layers share one norm or have one each.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shared_parallel_norm: Option<bool>,
-    /// How the model knows where a patch stands.
-    pub position: PositionConfig,
-    /// Every attention.
-    pub attention: AttentionConfig,
-    /// Every feed-forward layer.
-    pub feed_forward: FeedForwardConfig,
-    /// Every dropout that has no key of its own.
-    pub dropout: f64,
-    /// Dropout on the embedded patches; `dropout` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dropout_embedding: Option<f64>,
-    /// Dropout on attention weights; `dropout` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dropout_attention: Option<f64>,
-    /// Dropout on each layer's result; `dropout` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dropout_residual: Option<f64>,
-    /// Probability that a row skips a layer, rising linearly to this at the last one.
-    pub drop_path: f64,
-    /// How the initial weights are drawn; class tokens start at 0, convolutions as in He et al. 2015.
-    pub init: InitConfig,
 }
 
 impl Default for VisionConfig {
     fn default() -> Self {
         Self {
-            n_layers: 6,
-            d_model: 192,
+            n_layers: None,
+            layers: Vec::new(),
+            stack: StackConfig::default(),
             stem: StemConfig::default(),
             pooling: Pooling::Class,
-            norm: NormConfig::default(),
-            norm_placement: NormPlacement::Pre,
-            final_norm: None,
-            shared_parallel_norm: None,
-            position: PositionConfig::default(),
-            attention: AttentionConfig::default(),
-            feed_forward: FeedForwardConfig::default(),
-            dropout: 0.0,
-            dropout_embedding: None,
-            dropout_attention: None,
-            dropout_residual: None,
-            drop_path: 0.0,
-            init: InitConfig::default(),
         }
     }
 }
+
+one_table!(VisionConfig, stack: StackConfig, |c| replaced(&[&c.layers]));
 
 /// What stands for the whole image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,27 +71,14 @@ pub enum Pooling {
 }
 
 impl VisionConfig {
-    /// What it has in common with other transformers.
-    pub fn keys(&self) -> Keys<'_> {
-        Keys {
-            n_layers: [Some(("n_layers", self.n_layers)), None],
-            d_model: self.d_model,
-            norm: &self.norm,
-            norm_placement: self.norm_placement,
-            final_norm: self.final_norm,
-            shared_parallel_norm: self.shared_parallel_norm,
-            embedding_norm: false,
-            position: &self.position,
-            attention: &self.attention,
-            feed_forward: &self.feed_forward,
-            dropout: self.dropout,
-            own_dropouts: [
-                self.dropout_embedding,
-                self.dropout_attention,
-                self.dropout_residual,
-            ],
-            drop_path: self.drop_path,
-            init: &self.init,
+    /// Its blocks.
+    pub fn depth(&self) -> Depth<'_> {
+        Depth {
+            key: "n_layers",
+            n_layers: self.n_layers,
+            groups_key: "layers",
+            groups: &self.layers,
+            cross: None,
         }
     }
 
@@ -145,25 +95,26 @@ impl VisionConfig {
     /// Builds the network for images of `[channels, height, width]`; its parameters are drawn when they are first
     /// used.
     pub fn init(&self, [channels, height, width]: [usize; 3], inputs: &ModelInputs) -> Vision {
-        let keys = self.keys();
-        let (alpha, beta) = self.norm_placement.alpha_beta(self.n_layers);
-        let init = &Init::new(
-            inputs.device,
-            inputs.seed,
-            &self.init,
-            2 * self.n_layers,
-            beta,
-        );
-        let shape = keys.stack(self.n_layers, alpha);
+        let (config, depth) = (&self.stack, self.depth());
+        let (d_model, blocks) = (config.d_model, depth.blocks());
+        let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
+        let init = &Init::new(inputs.device, inputs.seed, &config.init, 2 * blocks, beta);
+        let shape = StackShape {
+            config,
+            depth,
+            alpha,
+        };
         let grid = self.grid(height, width);
-        let mut position = keys.position_shape(self.n_layers, grid.positions(), false);
-        position.grid = Some(grid);
+        let position = PositionShape {
+            grid: Some(grid),
+            ..config.position_shape(&depth, grid.positions(), false)
+        };
         Vision {
-            stem: self.stem.build(channels, self.d_model, &init.of("stem")),
-            class_token: grid.class_token.then(|| init.vector(self.d_model, 0.0)),
-            position: self.position.init(&position, &init.of("position")),
+            stem: self.stem.build(channels, d_model, &init.of("stem")),
+            class_token: grid.class_token.then(|| init.vector(d_model, 0.0)),
+            position: config.position.init(&position, &init.of("position")),
             stack: Stack::new(&shape, &init.of("stack")),
-            dropout: shape.dropout.embedding,
+            dropout: config.dropouts().embedding,
         }
     }
 }
@@ -195,8 +146,8 @@ impl Vision {
             }
             None => x,
         };
-        let (positions, device) = (x.dims()[1], x.device());
-        let scheme = self.position.scheme();
+        let positions = x.dims()[1];
+        let position = self.position.scheme();
         let places = Places {
             offset: 0,
             ids: None,
@@ -206,14 +157,14 @@ impl Vision {
             keys: positions,
             offset: 0,
         };
-        let x = pass.dropout(scheme.embed(x, &places), self.dropout);
+        let x = pass.dropout(position.embed(x, &places), "embedding", self.dropout);
         let context = StackContext {
-            scheme,
+            position,
             places: &places,
-            prepared: &scheme.prepare(span, &device),
-            mask: &Mask::default(),
+            span,
+            visible: &Mask::default(),
             memory: None,
-            cache: None,
+            state: None,
             pass,
         };
         self.stack.forward(x, context)

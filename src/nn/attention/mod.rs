@@ -1,6 +1,6 @@
 //! Attention: the half of a block in which positions look at each other.
 //!
-//! The state of incremental decoding is a value that the caller owns ([`LayerCache`]); there is one forward
+//! The state of incremental decoding is a value that the caller owns ([`super::state`]); there is one forward
 //! for training, evaluation and decoding.
 
 pub mod cache;
@@ -9,8 +9,8 @@ pub mod multi_head;
 
 use super::Kind;
 use super::init::Init;
-use super::pass::Pass;
-use super::position::Prepared;
+use super::layer::Layer;
+use crate::faults::TableFaults;
 use burn::module::Module;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 pub use cache::LayerCache;
@@ -39,6 +39,20 @@ impl AttentionConfig {
     pub fn init(&self, d_model: usize, dropout: f64, init: &Init) -> Attention {
         match self {
             Self::MultiHead(c) => Attention::MultiHead(MultiHead::new(c, d_model, dropout, init)),
+        }
+    }
+
+    /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
+    pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        match self {
+            Self::MultiHead(c) => c.faults(d_model, at),
+        }
+    }
+
+    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        match self {
+            Self::MultiHead(c) => c.kept(d_model),
         }
     }
 
@@ -78,18 +92,6 @@ pub fn padding(lengths: &[usize], queries: usize, keys: usize, device: &Device) 
     rows_and_keys.expand([rows, 1, queries, keys])
 }
 
-/// What a layer's attention gets beside its input.
-pub struct Context<'a> {
-    /// Rotation and biases of this pass.
-    pub prepared: &'a Prepared,
-    /// Visibility.
-    pub mask: &'a Mask,
-    /// Keys and values of earlier tokens, in decoding.
-    pub cache: Option<&'a mut LayerCache>,
-    /// Dropout's draws.
-    pub pass: &'a Pass,
-}
-
 /// An attention with its parameters.
 #[derive(Module, Debug)]
 pub enum Attention {
@@ -98,16 +100,10 @@ pub enum Attention {
 }
 
 impl Attention {
-    /// The layer that acts.
-    pub fn layer(&self) -> &dyn AttentionLayer {
+    /// The layer that acts: within a sequence, or from a sequence to the memory of its context.
+    pub fn layer(&self) -> &dyn Layer {
         match self {
             Self::MultiHead(layer) => layer,
         }
     }
-}
-
-/// Attention within a sequence, or from a sequence to a memory.
-pub trait AttentionLayer {
-    /// `x` `[batch, queries, d_model]` attends to itself, or to `memory` `[batch, keys, d_model]`.
-    fn forward(&self, x: Tensor<3>, memory: Option<Tensor<3>>, context: Context) -> Tensor<3>;
 }

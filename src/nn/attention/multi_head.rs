@@ -6,12 +6,15 @@
 //! and scores capped at c·tanh(s/c) (Gemma 2).
 
 use super::entropy::{self, Weighing};
-use super::{AttentionLayer, Context, Kind};
+use super::{Kind, LayerCache};
+use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::{self, AttentionMask, AttentionOptions};
 use crate::nn::init::{Init, Role};
+use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{NoNormConfig, Norm, NormConfig};
 use crate::nn::position::Rotation;
+use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -23,6 +26,9 @@ pub const KIND: Kind = Kind {
     source: "Vaswani et al. 2017, section 3.2; Shazeer 2019; Ainslie et al. 2023",
     example: "{ kind = \"multi_head\", n_heads = 4, n_kv_heads = 2 }",
 };
+
+/// Heads of any attention.
+const MOST_HEADS: usize = 4096;
 
 /// The knobs of multi-head attention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +73,47 @@ impl Default for MultiHeadConfig {
 }
 
 impl MultiHeadConfig {
+    /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
+    pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        at.within("qk_norm", |at| self.qk_norm.faults(at));
+        if let Some(cap) = self.softcap {
+            at.positive("softcap", cap);
+        }
+        if let Some(scale) = self.scale {
+            at.positive("scale", scale);
+        }
+        let heads = at.count("n_heads", self.n_heads, MOST_HEADS);
+        let kv = at.count("n_kv_heads", self.n_kv_heads.unwrap_or(1), MOST_HEADS);
+        let head = at.count("d_head", self.d_head.unwrap_or(1), WIDEST);
+        if !heads {
+            return None;
+        }
+        if kv && !self.n_heads.is_multiple_of(self.n_kv_heads()) {
+            let rule = format!(
+                "n_heads = {} is not a multiple of n_kv_heads = {}",
+                self.n_heads,
+                self.n_kv_heads()
+            );
+            at.fault(&["n_heads", "n_kv_heads"], rule);
+        }
+        let d_model = d_model?;
+        if self.d_head.is_none() && !d_model.is_multiple_of(self.n_heads) {
+            let rule = format!(
+                "d_model = {d_model} is not a multiple of [{}] n_heads = {}; change one, or give d_head",
+                at.table(),
+                self.n_heads
+            );
+            at.fault(&["model.d_model", "n_heads"], rule);
+            return None;
+        }
+        head.then(|| self.d_head(d_model))
+    }
+
+    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        2 * (self.n_heads as u128 + self.n_kv_heads() as u128) * self.d_head(d_model) as u128
+    }
+
     /// Key and value heads.
     pub fn n_kv_heads(&self) -> usize {
         self.n_kv_heads.unwrap_or(self.n_heads)
@@ -156,21 +203,27 @@ fn rotated(q: Tensor<4>, k: Tensor<4>, rotation: Option<&Rotation>) -> (Tensor<4
     }
 }
 
-impl AttentionLayer for MultiHead {
-    fn forward(&self, x: Tensor<3>, memory: Option<Tensor<3>>, context: Context) -> Tensor<3> {
+impl Layer for MultiHead {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
         let [batch, queries, _] = x.dims();
-        let crossed = memory.is_some();
-        let source = memory.unwrap_or_else(|| x.clone());
+        let crossed = cx.memory.is_some();
+        let source = cx.memory.cloned().unwrap_or_else(|| x.clone());
         let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
         let mut offset = 0;
-        let (q, k, v) = match context.cache {
+        let cache = match cx.state.as_deref_mut() {
+            Some(LayerState::KeyValue(cache)) => Some(cache),
+            Some(LayerState::None | LayerState::Segment(_) | LayerState::Recurrent(_)) | None => {
+                None
+            }
+        };
+        let (q, k, v) = match cache {
             Some(cache) if crossed => {
                 let (k, v) = cache.kept(|| self.keys_and_values(source));
                 (q, k, v)
             }
             cache => {
                 let (k, v) = self.keys_and_values(source);
-                let (q, k) = rotated(q, k, context.prepared.rotation.as_ref());
+                let (q, k) = rotated(q, k, cx.prepared.rotation.as_ref());
                 match cache {
                     Some(cache) => {
                         offset = cache.len();
@@ -182,16 +235,16 @@ impl AttentionLayer for MultiHead {
             }
         };
         let mask = AttentionMask {
-            causal: context.mask.causal,
+            causal: cx.visible.causal,
             offset,
-            blocked: context.mask.blocked.clone(),
+            blocked: cx.visible.blocked.clone(),
         };
         let options = AttentionOptions {
             scale: self.scale,
             softcap: self.softcap,
-            dropout: context.pass.key(self.dropout),
+            dropout: cx.pass.key("weights", self.dropout),
         };
-        let bias = context.prepared.score_bias.clone();
+        let bias = cx.prepared.score_bias.clone();
         let weighing = Weighing {
             q: &q,
             k: &k,
@@ -200,10 +253,17 @@ impl AttentionLayer for MultiHead {
             options,
             crossed,
         };
-        entropy::read(context.pass, &weighing);
+        entropy::read(cx.pass, &weighing);
         let y = kernel::attention(q, k, v, bias, mask, options);
         let y = y.swap_dims(1, 2);
         self.output
             .forward(y.reshape([batch, queries, self.n_heads * self.d_head]))
+    }
+
+    fn empty_state(&self, of: StateUse) -> LayerState {
+        match of {
+            StateUse::Decoding => LayerState::KeyValue(LayerCache::default()),
+            StateUse::Segments => LayerState::None,
+        }
     }
 }

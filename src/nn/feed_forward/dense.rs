@@ -1,8 +1,10 @@
 //! The two-matrix feed-forward layer W₂·act(W₁x + b₁) + b₂ (Vaswani et al. 2017, section 3.3).
 
 use super::super::init::{Init, Role};
+use super::super::layer::{Layer, LayerContext};
 use super::super::linear::Linear;
-use super::{Activation, FeedForwardLayer, Kind};
+use super::{Activation, Kind};
+use crate::faults::{TableFaults, WIDEST};
 use crate::kernel;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -40,6 +42,16 @@ impl Default for DenseConfig {
 }
 
 impl DenseConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        at.count("d_ff", self.d_ff.unwrap_or(1), WIDEST);
+    }
+
+    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        2 * self.d_ff(d_model) as u128
+    }
+
     /// The inner width for vectors of `d_model` elements.
     pub fn d_ff(&self, d_model: usize) -> usize {
         self.d_ff.unwrap_or(4 * d_model)
@@ -55,23 +67,26 @@ pub struct Dense {
     pub down: Linear,
     #[module(skip)]
     activation: Activation,
+    dropout: f64,
 }
 
 impl Dense {
-    /// The layer for vectors of `d_model` elements.
-    pub fn new(config: &DenseConfig, d_model: usize, init: &Init) -> Self {
+    /// The layer for vectors of `d_model` elements, with dropout after its nonlinearity.
+    pub fn new(config: &DenseConfig, d_model: usize, dropout: f64, init: &Init) -> Self {
         let d_ff = config.d_ff(d_model);
         Self {
             up: Linear::new(d_model, d_ff, config.bias, Role::Value, init),
             down: Linear::new(d_ff, d_model, config.bias, Role::Residual, init),
             activation: config.activation,
+            dropout,
         }
     }
 }
 
-impl FeedForwardLayer for Dense {
-    fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+impl Layer for Dense {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
         let inner = kernel::activate(self.up.forward(x), self.activation.into());
-        self.down.forward(inner)
+        self.down
+            .forward(cx.pass.dropout(inner, "inner", self.dropout))
     }
 }

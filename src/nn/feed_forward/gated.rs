@@ -1,8 +1,10 @@
 //! The gated feed-forward layer W₂(act(W₁x)⊙W₃x) (Shazeer 2020): SwiGLU with silu, GEGLU with gelu.
 
 use super::super::init::{Init, Role};
+use super::super::layer::{Layer, LayerContext};
 use super::super::linear::Linear;
-use super::{Activation, FeedForwardLayer, Kind};
+use super::{Activation, Kind};
+use crate::faults::{TableFaults, WIDEST};
 use crate::kernel;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -40,6 +42,16 @@ impl Default for GatedConfig {
 }
 
 impl GatedConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        at.count("d_ff", self.d_ff.unwrap_or(1), WIDEST);
+    }
+
+    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        2 * self.d_ff(d_model) as u128
+    }
+
     /// The inner width for vectors of `d_model` elements.
     pub fn d_ff(&self, d_model: usize) -> usize {
         self.d_ff
@@ -58,26 +70,29 @@ pub struct Gated {
     pub down: Linear,
     #[module(skip)]
     activation: Activation,
+    dropout: f64,
 }
 
 impl Gated {
-    /// The layer for vectors of `d_model` elements.
-    pub fn new(config: &GatedConfig, d_model: usize, init: &Init) -> Self {
+    /// The layer for vectors of `d_model` elements, with dropout after its nonlinearity.
+    pub fn new(config: &GatedConfig, d_model: usize, dropout: f64, init: &Init) -> Self {
         let d_ff = config.d_ff(d_model);
         Self {
             gate: Linear::new(d_model, d_ff, config.bias, Role::Value, init),
             up: Linear::new(d_model, d_ff, config.bias, Role::Value, init),
             down: Linear::new(d_ff, d_model, config.bias, Role::Residual, init),
             activation: config.activation,
+            dropout,
         }
     }
 }
 
-impl FeedForwardLayer for Gated {
-    fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+impl Layer for Gated {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
         let gate = self.gate.forward(x.clone());
         let up = self.up.forward(x);
+        let inner = kernel::gated(gate, up, self.activation.into());
         self.down
-            .forward(kernel::gated(gate, up, self.activation.into()))
+            .forward(cx.pass.dropout(inner, "inner", self.dropout))
     }
 }

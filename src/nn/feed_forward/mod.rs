@@ -5,9 +5,10 @@ pub mod gated;
 
 use super::Kind;
 use super::init::Init;
+use super::layer::Layer;
+use crate::faults::TableFaults;
 use crate::kernel;
 use burn::module::Module;
-use burn::tensor::Tensor;
 pub use dense::{Dense, DenseConfig};
 pub use gated::{Gated, GatedConfig};
 use serde::{Deserialize, Serialize};
@@ -60,11 +61,27 @@ impl Default for FeedForwardConfig {
 }
 
 impl FeedForwardConfig {
-    /// The layer for vectors of `d_model` elements.
-    pub fn init(&self, d_model: usize, init: &Init) -> FeedForward {
+    /// The layer for vectors of `d_model` elements, with dropout after its nonlinearity.
+    pub fn init(&self, d_model: usize, dropout: f64, init: &Init) -> FeedForward {
         match self {
-            Self::Dense(c) => FeedForward::Dense(Dense::new(c, d_model, init)),
-            Self::Gated(c) => FeedForward::Gated(Gated::new(c, d_model, init)),
+            Self::Dense(c) => FeedForward::Dense(Dense::new(c, d_model, dropout, init)),
+            Self::Gated(c) => FeedForward::Gated(Gated::new(c, d_model, dropout, init)),
+        }
+    }
+
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        match self {
+            Self::Dense(c) => c.faults(at),
+            Self::Gated(c) => c.faults(at),
+        }
+    }
+
+    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        match self {
+            Self::Dense(c) => c.kept(d_model),
+            Self::Gated(c) => c.kept(d_model),
         }
     }
 
@@ -75,12 +92,6 @@ impl FeedForwardConfig {
             Self::Gated(c) => c.d_ff(d_model),
         }
     }
-}
-
-/// A feed-forward layer acts on each position apart.
-pub trait FeedForwardLayer {
-    /// `[batch, seq, d_model]` → the same shape.
-    fn forward(&self, x: Tensor<3>) -> Tensor<3>;
 }
 
 /// A feed-forward layer with its parameters.
@@ -94,7 +105,7 @@ pub enum FeedForward {
 
 impl FeedForward {
     /// The layer that acts.
-    pub fn layer(&self) -> &dyn FeedForwardLayer {
+    pub fn layer(&self) -> &dyn Layer {
         match self {
             Self::Dense(layer) => layer,
             Self::Gated(layer) => layer,

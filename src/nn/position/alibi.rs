@@ -4,6 +4,7 @@
 //! two takes the sequence of the power below, then every second term of the one above (released code).
 
 use super::{Kind, PositionScheme, PositionShape, Prepared, Span};
+use crate::faults::TableFaults;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,13 @@ impl Default for AlibiConfig {
             max_exponent: 8.0,
             scaled: false,
         }
+    }
+}
+
+impl AlibiConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        at.positive("max_exponent", self.max_exponent);
     }
 }
 

@@ -1,6 +1,7 @@
 //! A learned table of positions, added to the embeddings (Gehring et al. 2017; GPT, BERT).
 
-use super::{Kind, Places, PositionScheme, PositionShape, rows};
+use super::{Kind, Places, PositionScheme, PositionShape, rows, table_faults};
+use crate::faults::TableFaults;
 use crate::nn::init::{Init, Role};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -23,6 +24,13 @@ pub struct LearnedConfig {
     pub max_len: Option<usize>,
     /// Row of the first position; those before it belong to none (RoBERTa and BART: 2).
     pub first: usize,
+}
+
+impl LearnedConfig {
+    /// Faults of its keys, for inputs of `context` tokens when that is known.
+    pub fn faults(&self, context: Option<usize>, at: &mut TableFaults) {
+        table_faults(self.max_len, self.first, context, at);
+    }
 }
 
 /// Adds the table's rows.

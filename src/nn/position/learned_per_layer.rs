@@ -1,7 +1,8 @@
 //! A learned table of positions added to the input of every layer, N·T·d parameters
 //! (Al-Rfou et al. 2019, "Character-level language modeling with deeper self-attention", section 2.2).
 
-use super::{Kind, Places, PositionScheme, PositionShape, rows};
+use super::{Kind, Places, PositionScheme, PositionShape, rows, table_faults};
+use crate::faults::TableFaults;
 use crate::nn::init::{Init, Role};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -22,6 +23,13 @@ pub struct LearnedPerLayerConfig {
     /// Rows of each table; the data's context when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_len: Option<usize>,
+}
+
+impl LearnedPerLayerConfig {
+    /// Faults of its keys, for inputs of `context` tokens when that is known.
+    pub fn faults(&self, context: Option<usize>, at: &mut TableFaults) {
+        table_faults(self.max_len, 0, context, at);
+    }
 }
 
 /// Adds the rows of the layer's table.

@@ -16,6 +16,7 @@ pub mod sinusoidal_2d;
 
 use super::Kind;
 use super::init::Init;
+use crate::faults::{LONGEST, TableFaults};
 use alibi::{Alibi, AlibiConfig};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
@@ -107,6 +108,37 @@ impl Grid {
 }
 
 impl PositionConfig {
+    /// Faults of its keys, for heads of width `head` and inputs of `context` tokens, as far as these are known.
+    pub fn faults(&self, head: Option<usize>, context: Option<usize>, at: &mut TableFaults) {
+        match self {
+            Self::None(_) => {}
+            Self::Sinusoidal(c) => c.faults(at),
+            Self::Sinusoidal2d(c) => c.faults(at),
+            Self::Learned(c) => c.faults(context, at),
+            Self::LearnedPerLayer(c) => c.faults(context, at),
+            Self::Rotary(c) => c.faults(head, at),
+            Self::Alibi(c) => c.faults(at),
+            Self::RelativeBias(c) => c.faults(at),
+        }
+    }
+
+    /// Whether it places the patches of an image by row and column.
+    pub fn is_on_a_grid(&self) -> bool {
+        matches!(self, Self::Sinusoidal2d(_))
+    }
+
+    /// Whether it acts on the heads of attention, whose number and width must then be one in all layers.
+    pub fn has_heads(&self) -> bool {
+        match self {
+            Self::None(_)
+            | Self::Sinusoidal(_)
+            | Self::Sinusoidal2d(_)
+            | Self::Learned(_)
+            | Self::LearnedPerLayer(_) => false,
+            Self::Rotary(_) | Self::Alibi(_) | Self::RelativeBias(_) => true,
+        }
+    }
+
     /// The scheme for a model of this shape.
     pub fn init(&self, shape: &PositionShape, init: &Init) -> Position {
         match self {
@@ -241,5 +273,29 @@ pub(crate) fn rows(table: Tensor<2>, seq: usize, at: &Places) -> Tensor<3> {
                 .slice([at.offset..at.offset + seq, 0..d])
                 .unsqueeze_dim(0)
         }
+    }
+}
+
+/// Faults of a learned table of `max_len` rows, which must reach as far as inputs of `context` tokens.
+fn table_faults(
+    max_len: Option<usize>,
+    first: usize,
+    context: Option<usize>,
+    at: &mut TableFaults,
+) {
+    if first > LONGEST || max_len.is_some_and(|rows| first > 0 && first >= rows) {
+        let rule = format!("first = {first} leaves no row of the table for a position");
+        at.fault(&["first", "max_len"], rule);
+        return;
+    }
+    let Some(rows) = max_len else { return };
+    if !at.count("max_len", rows, LONGEST) {
+        return;
+    }
+    if let Some(context) = context.filter(|context| *context > rows - first) {
+        let rule = format!(
+            "max_len = {rows} is shorter than the context of {context} tokens; leave it out to follow the data"
+        );
+        at.fault(&["max_len", "data.context"], rule);
     }
 }

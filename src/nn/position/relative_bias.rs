@@ -5,6 +5,7 @@
 //! bidirectional model spends half of them on each direction.
 
 use super::{Kind, PositionScheme, PositionShape, Prepared, Span};
+use crate::faults::{LONGEST, TableFaults, WIDEST};
 use crate::kernel;
 use crate::nn::init::{Init, Role};
 use burn::module::{Module, Param};
@@ -34,6 +35,21 @@ impl Default for RelativeBiasConfig {
         Self {
             buckets: 32,
             max_distance: 128,
+        }
+    }
+}
+
+impl RelativeBiasConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        let (buckets, most, half) = (self.buckets, self.max_distance, self.buckets / 2);
+        if at.count("buckets", buckets, WIDEST) && buckets < 2 {
+            at.fault(&["buckets"], "buckets = 1 must be 2 or more");
+        } else if most <= half || most > LONGEST {
+            let rule = format!(
+                "max_distance = {most} is not between {half}, half of the buckets, and {LONGEST}"
+            );
+            at.fault(&["max_distance", "buckets"], rule);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! longer inputs: linear (Chen et al. 2023), NTK-aware base, YaRN (Peng et al. 2023), Llama 3.1's.
 
 use super::{Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
+use crate::faults::{LONGEST, TableFaults};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,44 @@ pub enum ScalingConfig {
     Llama3(Llama3ScalingConfig),
 }
 
+impl ScalingConfig {
+    /// Faults of its keys.
+    fn faults(&self, at: &mut TableFaults) {
+        let (factor, original) = match self {
+            Self::None(_) => return,
+            Self::Linear(c) => (c.factor, None),
+            Self::Ntk(c) => (c.factor, None),
+            Self::Yarn(c) => {
+                if !(c.beta_slow > 0.0 && c.beta_fast > c.beta_slow) {
+                    let rule = format!(
+                        "beta_fast = {:?} must be above beta_slow = {:?}, and both above 0",
+                        c.beta_fast, c.beta_slow
+                    );
+                    at.fault(&["beta_fast", "beta_slow"], rule);
+                }
+                (c.factor, Some(c.original_context))
+            }
+            Self::Llama3(c) => {
+                let (low, high) = (c.low_freq_factor, c.high_freq_factor);
+                if !(low > 0.0 && high > low) {
+                    let rule = format!(
+                        "high_freq_factor = {high:?} must be above low_freq_factor = {low:?}, and both above 0"
+                    );
+                    at.fault(&["high_freq_factor", "low_freq_factor"], rule);
+                }
+                (c.factor, Some(c.original_context))
+            }
+        };
+        if !(factor >= 1.0 && factor.is_finite()) {
+            at.fault(
+                &["factor"],
+                format!("factor = {factor:?} must be 1 or more"),
+            );
+        }
+        at.count("original_context", original.unwrap_or(1), LONGEST);
+    }
+}
+
 /// No stretching.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -129,6 +168,47 @@ pub struct Llama3ScalingConfig {
 }
 
 impl RotaryConfig {
+    /// Faults of its keys, for heads of width `head` when that is known.
+    pub fn faults(&self, head: Option<usize>, at: &mut TableFaults) {
+        at.positive("theta", self.theta);
+        if !(self.fraction > 0.0 && self.fraction <= 1.0) {
+            let rule = format!(
+                "fraction = {:?} must be above 0 and at most 1",
+                self.fraction
+            );
+            at.fault(&["fraction"], rule);
+        } else if let Some(head) = head {
+            self.pair_faults(head, at);
+        }
+        at.within("scaling", |at| self.scaling.faults(at));
+    }
+
+    /// Faults of what is rotated of a head.
+    fn pair_faults(&self, head: usize, at: &mut TableFaults) {
+        let rotated = (head as f64 * self.fraction) as usize;
+        let keys = [
+            "fraction",
+            "model.attention.d_head",
+            "model.attention.n_heads",
+            "model.d_model",
+        ];
+        if rotated < 2 || !rotated.is_multiple_of(2) {
+            let rule = format!(
+                "rotary positions turn pairs, but fraction = {:?} of a head of {head} is {rotated} elements; make \
+                 it even and at least 2",
+                self.fraction
+            );
+            at.fault(&keys, rule);
+        } else if rotated == 2 && matches!(self.scaling, ScalingConfig::Ntk(_)) {
+            at.within("scaling", |at| {
+                at.fault(
+                    &["kind"],
+                    "kind = \"ntk\" needs 4 or more rotated elements in a head",
+                );
+            });
+        }
+    }
+
     /// The number of elements of a head that are rotated: even, at least 2.
     pub fn rotated(&self, d_head: usize) -> usize {
         (((d_head as f64 * self.fraction) as usize) / 2 * 2).max(2)

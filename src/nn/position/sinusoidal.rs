@@ -5,6 +5,7 @@
 //! order, which matters to weights that were trained with it.
 
 use super::{Kind, Places, PositionScheme, PositionShape};
+use crate::faults::TableFaults;
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,13 @@ impl Default for SinusoidalConfig {
             base: 10_000.0,
             layout: Layout::Interleaved,
         }
+    }
+}
+
+impl SinusoidalConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        at.positive("base", self.base);
     }
 }
 

@@ -6,6 +6,7 @@
 //! text is a grid of one row.
 
 use super::{Grid, Kind, Places, PositionScheme, PositionShape, rows};
+use crate::faults::TableFaults;
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,13 @@ pub struct Sinusoidal2dConfig {
 impl Default for Sinusoidal2dConfig {
     fn default() -> Self {
         Self { base: 10_000.0 }
+    }
+}
+
+impl Sinusoidal2dConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        at.positive("base", self.base);
     }
 }
 

@@ -6,7 +6,7 @@ use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::error::Error;
 use formwork::experiment::{Loaded, annotated_toml, load_text, resolved_toml};
-use formwork::model::{Keys, ModelInputs, preset};
+use formwork::model::{ModelInputs, Transformer, preset};
 use formwork::nn::{Kind, attention, feed_forward, norm, position};
 use formwork::rng::{Purpose, Stream};
 use formwork::{data, task, tokenizer, train};
@@ -234,8 +234,8 @@ fn sound(loaded: &Loaded) {
         assert_eq!(again.experiment, loaded.experiment);
     }
     let model = &loaded.experiment.model;
-    let few = |keys: Keys| keys.n_layers.into_iter().flatten().all(|(_, n)| n < 100);
-    if model.keys().is_none_or(few) && loaded.experiment.data.context() < 10_000 {
+    let few = |model: Transformer| model.depths().all(|depth| depth.blocks() < 100);
+    if model.transformer().is_none_or(few) && loaded.experiment.data.context() < 10_000 {
         let inputs = ModelInputs {
             shape: &Shape::of_text(loaded.experiment.data.context(), 10),
             seed: 1,

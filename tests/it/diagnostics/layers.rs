@@ -31,7 +31,7 @@ fn line(loaded: &Loaded, key: &str) -> usize {
 fn placement_and_position_are_one_key() {
     let loaded = right(&["model.norm_placement=post", "model.position=alibi"]);
     assert!(matches!(
-        decoder(&loaded).position,
+        decoder(&loaded).stack.position,
         PositionConfig::Alibi(_)
     ));
     assert_eq!(
@@ -61,7 +61,7 @@ fn placement_and_position_are_one_key() {
 
 #[test]
 fn the_same_kind_keeps_the_keys_below_and_another_drops_them() {
-    let theta = |loaded: &Loaded| match &decoder(loaded).position {
+    let theta = |loaded: &Loaded| match &decoder(loaded).stack.position {
         PositionConfig::Rotary(c) => c.theta,
         other => panic!("{other:?}"),
     };
@@ -74,7 +74,7 @@ fn the_same_kind_keeps_the_keys_below_and_another_drops_them() {
         77.0
     );
     assert!(matches!(
-        decoder(&set("model.position=learned")).position,
+        decoder(&set("model.position=learned")).stack.position,
         PositionConfig::Learned(_)
     ));
     // The order of overrides does not matter.
@@ -83,8 +83,8 @@ fn the_same_kind_keeps_the_keys_below_and_another_drops_them() {
         ["model.position=learned", "model.position.max_len=300"],
     ] {
         let loaded = right(&sets);
-        let PositionConfig::Learned(c) = &decoder(&loaded).position else {
-            panic!("{:?}", decoder(&loaded).position);
+        let PositionConfig::Learned(c) = &decoder(&loaded).stack.position else {
+            panic!("{:?}", decoder(&loaded).stack.position);
         };
         assert_eq!(c.max_len, Some(300));
     }
@@ -108,9 +108,9 @@ fn extended_files_lie_below() {
     assert_eq!(loaded.experiment.name, "top");
     assert_eq!(loaded.experiment.train.steps, 7000);
     assert_eq!(loaded.experiment.train.batch_size, 8);
-    assert_eq!(decoder(&loaded).n_layers, 6);
+    assert_eq!(decoder(&loaded).n_layers(), 6);
     assert!(matches!(
-        decoder(&loaded).position,
+        decoder(&loaded).stack.position,
         PositionConfig::Sinusoidal(_)
     ));
     assert_eq!(loaded.source, text);
@@ -128,7 +128,7 @@ fn presets_lie_below_the_file() {
     let text = RIGHT.replace("kind = \"decoder\"\n", "preset = \"llama-7b\"\n");
     let loaded = judged(&text, &[]).unwrap();
     // The file's keys win, the preset's own remain.
-    assert_eq!(decoder(&loaded).n_layers, 6);
+    assert_eq!(decoder(&loaded).n_layers(), 6);
     assert!(!decoder(&loaded).tie_embeddings);
     assert_eq!(
         *loaded.origin("model.tie_embeddings"),
@@ -137,12 +137,12 @@ fn presets_lie_below_the_file() {
     // Another preset begins anew.
     let loaded = right(&["model.preset=gpt2", "model.n_layers=3"]);
     assert_eq!(
-        (decoder(&loaded).n_layers, decoder(&loaded).d_model),
+        (decoder(&loaded).n_layers(), decoder(&loaded).stack.d_model),
         (3, 768)
     );
     let gpt2 = parse_preset("gpt2").unwrap().model;
-    let gpt2 = gpt2.keys().unwrap();
-    assert_eq!(&decoder(&loaded).attention, gpt2.attention);
+    let gpt2 = gpt2.transformer().unwrap();
+    assert_eq!(decoder(&loaded).stack.attention, gpt2.stack.attention);
 }
 
 #[test]

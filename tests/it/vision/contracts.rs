@@ -183,7 +183,7 @@ fn every_parameter_gets_a_gradient_and_moves_alike_each_time() {
 fn micro_batches_equal_one_batch_with_dropout_on() {
     for (name, mut config, mixes) in all() {
         if let ModelConfig::Vision(c) = &mut config {
-            (c.dropout, c.drop_path) = (0.2, 0.3);
+            (c.stack.dropout, c.stack.drop_path) = (0.2, 0.3);
         }
         let task = task(&config);
         let whole = sample(3, 6);

@@ -1,0 +1,119 @@
+//! The sense of a transformer's blocks: how many there are, alike or in groups, and the layers of each.
+
+use super::Sense;
+use crate::model::Transformer;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::feed_forward::FeedForwardConfig;
+use crate::stack::{Depth, LayerGroup};
+
+const MOST_LAYERS: usize = 10_000;
+
+/// Faults of the depth of one stack.
+pub(super) fn check(sense: &mut Sense, model: &Transformer, depth: &Depth) {
+    let (key, groups) = (format!("model.{}", depth.key), depth.groups_key);
+    sense.count(&key, depth.blocks(), MOST_LAYERS);
+    let whole = depth.grouped();
+    if depth.groups.is_empty() {
+        return;
+    }
+    for (i, group) in depth.groups.iter().enumerate() {
+        let table = format!("model.{groups}.{i}");
+        sense.count(&format!("{table}.repeat"), group.repeat, MOST_LAYERS);
+        if group.attention.is_none() {
+            let rule = "a group has no layer that mixes positions; give it attention = { … }";
+            sense.fault(&[&format!("{table}.attention")], rule);
+        }
+        crossing(sense, &table, group, depth.cross.is_some());
+    }
+    if depth.cross.is_some() && depth.groups.iter().all(|group| group.cross.is_none()) {
+        let rule = format!(
+            "{groups} has no group with cross = {{ … }}: the decoder never looks at its source"
+        );
+        sense.fault(&[&format!("model.{groups}")], rule);
+    }
+    if whole > 0 && !depth.blocks().is_multiple_of(whole) {
+        let rule = format!(
+            "{} = {} is not a multiple of {whole}, the blocks of [[model.{groups}]]; leave it out or make it one",
+            depth.key,
+            depth.blocks()
+        );
+        sense.fault(&[&key, &format!("model.{groups}")], rule);
+    }
+    let alone = model.depths().all(|depth| !depth.groups.is_empty());
+    let c = model.stack;
+    for (name, given) in [
+        ("attention", c.attention != AttentionConfig::default()),
+        (
+            "feed_forward",
+            c.feed_forward != FeedForwardConfig::default(),
+        ),
+    ] {
+        if given && alone {
+            let rule = format!(
+                "{name} has no effect: the layers stand in [[model.{groups}]]; leave it out"
+            );
+            sense.fault(
+                &[&format!("model.{name}"), &format!("model.{groups}")],
+                rule,
+            );
+        }
+    }
+}
+
+/// Faults of a group's cross-attention, in a stack that has a memory or none.
+fn crossing(sense: &mut Sense, table: &str, group: &LayerGroup, has_memory: bool) {
+    if group.cross.is_some() && !has_memory {
+        let rule = "cross has no effect: the stack has no memory to look at; leave it out";
+        sense.fault(&[&format!("{table}.cross")], rule);
+    }
+}
+
+/// Faults of the layers of all blocks; the width of the heads of the first attention, when it has one.
+pub(super) fn all(sense: &mut Sense, model: &Transformer, d_model: Option<usize>) -> Option<usize> {
+    let mut first = None;
+    let mut alike = Vec::new();
+    let mut attention = |sense: &mut Sense, table: String, c: &AttentionConfig| {
+        let head = sense.told(&table, |at| c.faults(d_model, at));
+        first = first.or(Some(head));
+        if let Some(d_head) = head {
+            alike.push((table, c.n_heads(), d_head));
+        }
+    };
+    let mut own = false;
+    for depth in model.depths() {
+        for (i, group) in depth.groups.iter().enumerate() {
+            let table = format!("model.{}.{i}", depth.groups_key);
+            if let Some(c) = &group.attention {
+                attention(sense, format!("{table}.attention"), c);
+            }
+            if let Some(c) = &group.cross {
+                sense.told(&format!("{table}.cross"), |at| c.faults(d_model, at));
+            }
+            if let Some(c) = &group.feed_forward {
+                sense.told(&format!("{table}.feed_forward"), |at| c.faults(at));
+            }
+        }
+        own |= depth.groups.is_empty();
+        if let Some(cross) = depth.cross.filter(|c| **c != model.stack.attention) {
+            sense.told("model.cross", |at| cross.faults(d_model, at));
+        }
+    }
+    if own {
+        attention(sense, "model.attention".into(), &model.stack.attention);
+        sense.told("model.feed_forward", |at| {
+            model.stack.feed_forward.faults(at)
+        });
+    }
+    let other = alike
+        .iter()
+        .find(|(_, n, d)| (*n, *d) != (alike[0].1, alike[0].2));
+    if let Some((table, n, d)) = other.filter(|_| model.stack.position.has_heads()) {
+        let rule = format!(
+            "{n} heads of {d} beside {} heads of {} in [{}]: the position scheme has one shape for all layers; make \
+             them equal or choose another [model] position",
+            alike[0].1, alike[0].2, alike[0].0
+        );
+        sense.fault(&[&format!("{table}.n_heads"), "model.position.kind"], rule);
+    }
+    first.flatten()
+}

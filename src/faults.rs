@@ -1,0 +1,91 @@
+//! Faults of sense: values that no run can have, each with its keys and the rule. A variant says its own faults; their
+//! lines are found where files are read.
+
+/// What is wrong with an experiment, as far as values alone tell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// Each fault's dotted keys, the first one naming its table, and the rule with its remedy.
+    pub found: Vec<(Vec<String>, String)>,
+}
+
+/// Of any vector inside a model.
+pub const WIDEST: usize = 1 << 24;
+/// Positions of any table or input.
+pub const LONGEST: usize = 1 << 24;
+
+impl Faults {
+    /// The faults of a table, `model.attention` say.
+    pub fn of<'a>(&'a mut self, table: &'a str) -> TableFaults<'a> {
+        TableFaults {
+            faults: self,
+            table,
+        }
+    }
+}
+
+/// Gathers the faults of one table. Keys are short names of the table's own, or dotted ones of others.
+#[derive(Debug)]
+pub struct TableFaults<'a> {
+    faults: &'a mut Faults,
+    table: &'a str,
+}
+
+impl TableFaults<'_> {
+    /// The table's name.
+    pub fn table(&self) -> &str {
+        self.table
+    }
+
+    /// A key's dotted name.
+    pub fn key(&self, name: &str) -> String {
+        match name.contains('.') || self.table.is_empty() {
+            true => name.to_string(),
+            false => format!("{}.{name}", self.table),
+        }
+    }
+
+    /// A table inside this one.
+    pub fn within<T>(&mut self, table: &str, work: impl FnOnce(&mut TableFaults) -> T) -> T {
+        let table = format!("{}.{table}", self.table);
+        work(&mut self.faults.of(&table))
+    }
+
+    /// A fault about some keys.
+    pub fn fault(&mut self, keys: &[&str], rule: impl Into<String>) {
+        let keys = keys.iter().map(|key| self.key(key)).collect();
+        self.faults.found.push((keys, rule.into()));
+    }
+
+    /// A number of things: from 1 to `most`. Returns whether it is.
+    pub fn count(&mut self, key: &str, value: usize, most: usize) -> bool {
+        let fine = (1..=most).contains(&value);
+        if !fine {
+            let name = last(key);
+            self.fault(
+                &[key],
+                format!("{name} = {value} is not between 1 and {most}"),
+            );
+        }
+        fine
+    }
+
+    /// A number above 0.
+    pub fn positive(&mut self, key: &str, value: f64) {
+        if !(value > 0.0 && value.is_finite()) {
+            self.fault(&[key], format!("{} = {value:?} must be above 0", last(key)));
+        }
+    }
+
+    /// A probability below 1.
+    pub fn probability(&mut self, key: &str, value: f64) {
+        if !(0.0..1.0).contains(&value) {
+            let rule = format!("{} = {value:?} must be at least 0 and below 1", last(key));
+            self.fault(&[key], rule);
+        }
+    }
+}
+
+/// The last part of a dotted key.
+fn last(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}

@@ -1,0 +1,38 @@
+//! What a block wraps in a residual connection: attention, feed-forward layers, recurrent mixers.
+
+use super::attention::Mask;
+use super::pass::Pass;
+use super::position::{PositionScheme, Prepared, Span};
+use super::state::{LayerState, StateUse};
+use burn::tensor::Tensor;
+
+/// A layer of a block.
+pub trait Layer {
+    /// `x` `[batch, seq, d_model]` → the same shape.
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3>;
+
+    /// What the layer keeps between calls, before the first one.
+    fn empty_state(&self, _of: StateUse) -> LayerState {
+        LayerState::None
+    }
+}
+
+/// What a layer gets beside its input.
+pub struct LayerContext<'a> {
+    /// Number of the block in its stack, from 0.
+    pub layer: usize,
+    /// Positions of the queries and keys of this pass.
+    pub span: Span,
+    /// Which keys a query may see.
+    pub visible: &'a Mask,
+    /// The position scheme, for what depends on queries, keys and layer.
+    pub position: &'a dyn PositionScheme,
+    /// Rotation and biases, which all layers of this pass share.
+    pub prepared: &'a Prepared,
+    /// What cross-attention looks at, `[batch, keys, d_model]`; `None` in a layer that looks at its own input.
+    pub memory: Option<&'a Tensor<3>>,
+    /// What the layer kept from the last call, and keeps for the next one.
+    pub state: Option<&'a mut LayerState>,
+    /// Draws of dropout, added losses, readings.
+    pub pass: &'a Pass,
+}

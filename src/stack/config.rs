@@ -1,0 +1,257 @@
+//! The keys that all transformers have, and how layers that differ stand in groups.
+
+use super::{Dropout, NormPlacement};
+use crate::nn::attention::AttentionConfig;
+use crate::nn::feed_forward::FeedForwardConfig;
+use crate::nn::init::InitConfig;
+use crate::nn::norm::NormConfig;
+use crate::nn::position::{PositionConfig, PositionShape};
+use serde::{Deserialize, Serialize};
+
+/// Blocks of a stack whose number no key gives.
+pub const LAYERS: usize = 4;
+
+/// The knobs of a stack of transformer blocks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StackConfig {
+    /// Width of the residual stream.
+    pub d_model: usize,
+    /// Every norm.
+    pub norm: NormConfig,
+    /// Where norms stand.
+    pub norm_placement: NormPlacement,
+    /// Whether a norm follows the last block; as the placement wants it when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub final_norm: Option<bool>,
+    /// Whether parallel layers share one norm (Falcon-7B, GPT-J) or have one each (GPT-NeoX).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_parallel_norm: Option<bool>,
+    /// How the model knows where a token stands.
+    pub position: PositionConfig,
+    /// Every attention, where layers do not stand in groups.
+    pub attention: AttentionConfig,
+    /// Every feed-forward layer, where layers do not stand in groups.
+    pub feed_forward: FeedForwardConfig,
+    /// Every dropout that has no key of its own.
+    pub dropout: f64,
+    /// Dropout on the embeddings; `dropout` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropout_embedding: Option<f64>,
+    /// Dropout on attention weights; `dropout` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropout_attention: Option<f64>,
+    /// Dropout on each layer's result; `dropout` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropout_residual: Option<f64>,
+    /// Dropout inside feed-forward layers, after the nonlinearity (T5, BART, ViT); 0 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropout_feed_forward: Option<f64>,
+    /// Probability that a row skips a layer, rising linearly to this at the last one.
+    pub drop_path: f64,
+    /// How the initial weights are drawn; class tokens start at 0, convolutions as in He et al. 2015.
+    pub init: InitConfig,
+}
+
+impl Default for StackConfig {
+    fn default() -> Self {
+        Self {
+            d_model: 128,
+            norm: NormConfig::default(),
+            norm_placement: NormPlacement::Pre,
+            final_norm: None,
+            shared_parallel_norm: None,
+            position: PositionConfig::default(),
+            attention: AttentionConfig::default(),
+            feed_forward: FeedForwardConfig::default(),
+            dropout: 0.0,
+            dropout_embedding: None,
+            dropout_attention: None,
+            dropout_residual: None,
+            dropout_feed_forward: None,
+            drop_path: 0.0,
+            init: InitConfig::default(),
+        }
+    }
+}
+
+/// Equal blocks in a row: `[[model.layers]]`, in place of the model's `attention` and `feed_forward`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LayerGroup {
+    /// Number of blocks.
+    pub repeat: usize,
+    /// Positions look at each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attention: Option<AttentionConfig>,
+    /// Each position by itself; no such layer when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feed_forward: Option<FeedForwardConfig>,
+    /// Positions look at a memory, in a decoder that has one; no such layer when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cross: Option<AttentionConfig>,
+}
+
+impl Default for LayerGroup {
+    fn default() -> Self {
+        Self {
+            repeat: 1,
+            attention: None,
+            feed_forward: None,
+            cross: None,
+        }
+    }
+}
+
+/// The layers of one block.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockConfig<'a> {
+    /// Positions look at each other.
+    pub attention: Option<&'a AttentionConfig>,
+    /// Each position by itself.
+    pub feed_forward: Option<&'a FeedForwardConfig>,
+    /// Positions look at a memory.
+    pub cross: Option<&'a AttentionConfig>,
+}
+
+/// The depth of a stack: blocks alike, or groups of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Depth<'a> {
+    /// The key of the number of blocks.
+    pub key: &'static str,
+    /// Its value: all blocks; a multiple of those of the groups, which then follow each other again and again.
+    pub n_layers: Option<usize>,
+    /// The key of the groups.
+    pub groups_key: &'static str,
+    /// The groups.
+    pub groups: &'a [LayerGroup],
+    /// Cross-attention of blocks alike, in a decoder that has a memory.
+    pub cross: Option<&'a AttentionConfig>,
+}
+
+impl Depth<'_> {
+    /// Blocks of the groups, each counted as often as it is repeated.
+    pub fn grouped(&self) -> usize {
+        let repeats = self.groups.iter().map(|group| group.repeat);
+        repeats.fold(0, usize::saturating_add)
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> usize {
+        self.n_layers.unwrap_or(match self.groups {
+            [] => LAYERS,
+            _ => self.grouped(),
+        })
+    }
+}
+
+impl StackConfig {
+    /// The layers of block number `block` of a stack.
+    pub fn block<'a>(&'a self, depth: &Depth<'a>, block: usize) -> BlockConfig<'a> {
+        let mut left = block % depth.grouped().max(1);
+        for group in depth.groups {
+            if left < group.repeat {
+                return BlockConfig {
+                    attention: group.attention.as_ref(),
+                    feed_forward: group.feed_forward.as_ref(),
+                    cross: group.cross.as_ref(),
+                };
+            }
+            left -= group.repeat;
+        }
+        BlockConfig {
+            attention: Some(&self.attention),
+            feed_forward: Some(&self.feed_forward),
+            cross: depth.cross,
+        }
+    }
+
+    /// The layers of all blocks of a stack.
+    pub fn blocks<'a>(&'a self, depth: &Depth<'a>) -> impl Iterator<Item = BlockConfig<'a>> {
+        let depth = *depth;
+        (0..depth.blocks()).map(move |block| self.block(&depth, block))
+    }
+
+    /// The dropouts, each key's own value or the common one.
+    pub fn dropouts(&self) -> Dropout {
+        Dropout {
+            embedding: self.dropout_embedding.unwrap_or(self.dropout),
+            attention: self.dropout_attention.unwrap_or(self.dropout),
+            residual: self.dropout_residual.unwrap_or(self.dropout),
+            feed_forward: self.dropout_feed_forward.unwrap_or(0.0),
+            path: self.drop_path,
+        }
+    }
+
+    /// Whether a norm follows the last block.
+    pub fn has_final_norm(&self) -> bool {
+        self.final_norm
+            .unwrap_or(self.norm_placement.wants_final_norm())
+    }
+
+    /// The attention that a position scheme serves: that of the first block that has one.
+    pub fn attention_of<'a>(&'a self, depth: &Depth<'a>) -> &'a AttentionConfig {
+        let grouped = depth.groups.iter().find_map(|g| g.attention.as_ref());
+        grouped.unwrap_or(&self.attention)
+    }
+
+    /// The shape that a position scheme is built from, for texts of `context` tokens.
+    pub fn position_shape(&self, depth: &Depth, context: usize, causal: bool) -> PositionShape {
+        let attention = self.attention_of(depth);
+        PositionShape {
+            d_model: self.d_model,
+            n_heads: attention.n_heads(),
+            d_head: attention.d_head(self.d_model),
+            n_layers: depth.blocks(),
+            context,
+            causal,
+            grid: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nn::attention::multi_head::MultiHeadConfig;
+
+    fn heads(n_heads: usize) -> AttentionConfig {
+        AttentionConfig::MultiHead(MultiHeadConfig {
+            n_heads,
+            ..MultiHeadConfig::default()
+        })
+    }
+
+    fn group(repeat: usize, n_heads: usize) -> LayerGroup {
+        LayerGroup {
+            repeat,
+            attention: Some(heads(n_heads)),
+            ..LayerGroup::default()
+        }
+    }
+
+    #[test]
+    fn groups_follow_each_other_again_and_again() {
+        let groups = [group(2, 8), group(1, 4)];
+        let depth = |n_layers| Depth {
+            key: "n_layers",
+            n_layers,
+            groups_key: "layers",
+            groups: &groups,
+            cross: None,
+        };
+        let config = StackConfig::default();
+        let read = |depth: &Depth| -> Vec<usize> {
+            let blocks = config.blocks(depth);
+            blocks.map(|b| b.attention.unwrap().n_heads()).collect()
+        };
+        assert_eq!(read(&depth(None)), [8, 8, 4]);
+        assert_eq!(read(&depth(Some(6))), [8, 8, 4, 8, 8, 4]);
+        assert!(config.block(&depth(None), 0).feed_forward.is_none());
+        let alike = Depth {
+            groups: &[],
+            ..depth(Some(2))
+        };
+        assert_eq!(read(&alike), [4, 4]);
+    }
+}

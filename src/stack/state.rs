@@ -1,0 +1,74 @@
+//! What a network keeps from one call to the next: one entry for each block.
+//!
+//! Caches of decoding, memories of earlier segments and recurrent states are one value that the caller owns and hands
+//! to the network's only forward.
+
+use crate::nn::state::LayerState;
+use burn::tensor::{Int, Tensor};
+
+/// The state of one block.
+#[derive(Clone, Debug, Default)]
+pub struct BlockState {
+    /// Of the layer that mixes the block's own positions.
+    pub own: LayerState,
+    /// Of cross-attention: keys and values of the memory.
+    pub cross: LayerState,
+}
+
+impl BlockState {
+    fn each(&mut self) -> [&mut LayerState; 2] {
+        [&mut self.own, &mut self.cross]
+    }
+}
+
+/// The state of a network.
+#[derive(Clone, Debug, Default)]
+pub struct ModelState {
+    /// Positions of each row that were read.
+    pub seen: usize,
+    /// One entry for each block, in their order.
+    pub layers: Vec<BlockState>,
+}
+
+impl ModelState {
+    /// Nothing read yet.
+    pub fn new(layers: Vec<BlockState>) -> Self {
+        Self { seen: 0, layers }
+    }
+
+    /// Whether some layer keeps something.
+    pub fn is_kept(&self) -> bool {
+        let kept = |state: &LayerState| !matches!(state, LayerState::None);
+        self.layers.iter().any(|b| kept(&b.own) || kept(&b.cross))
+    }
+
+    /// Makes room for so many positions in all when caches next grow.
+    pub fn reserve(&mut self, positions: usize) {
+        for block in &mut self.layers {
+            if let LayerState::KeyValue(cache) = &mut block.own {
+                cache.reserve(positions);
+            }
+        }
+    }
+
+    /// The state of other rows: row i becomes that of `rows[i]`, as beam search reorders its hypotheses.
+    pub fn select(&mut self, rows: &Tensor<1, Int>) {
+        self.each(|state| state.select(rows));
+    }
+
+    /// Cuts the state off from the gradients of the steps that made it.
+    pub fn detach(&mut self) {
+        self.each(LayerState::detach);
+    }
+
+    /// Empties the rows where `kept` is false.
+    pub fn reset(&mut self, kept: &[bool]) {
+        self.each(|state| state.reset(kept));
+    }
+
+    fn each(&mut self, change: impl Fn(&mut LayerState)) {
+        for block in &mut self.layers {
+            block.each().into_iter().for_each(&change);
+        }
+    }
+}

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::cache::Tokens;
-use super::documents::{self, Reading};
 use super::encoding::{self, Entries};
+use super::files::documents::{self, Reading};
 use super::split::{self, Parts, Unit};
 use super::windows::{Layout, TextSource};
 use super::{

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::files::documents;
 use super::labels::Labels;
 use super::tables::{self, Row};
-use super::{
-    DataSet, Item, LabelledTextConfig, Paths, PerSplit, Request, Source, Split, TextItem, documents,
-};
+use super::{DataSet, Item, LabelledTextConfig, Paths, PerSplit, Request, Source, Split, TextItem};
 use crate::error::{Error, Result};
 use crate::rng::Permutation;
 use crate::tokenizer::{Frame, Tokenizer, TokenizerConfig};

@@ -12,8 +12,9 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::images::archive;
-use super::{DataConfig, Places, documents};
+use super::files::archive;
+use super::files::documents;
+use super::{DataConfig, Places};
 use crate::digest;
 use crate::error::{Error, Result};
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::documents;
+use super::files::documents;
 use super::places::{Places, either};
 use crate::digest::hex;
 use crate::error::{Error, Result, suggestion};

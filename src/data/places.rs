@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::images::archive;
+use super::files::archive;
 use super::manifest;
 use crate::error::{Error, Result};
 

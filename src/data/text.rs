@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::documents::{Beginnings, Reading};
-use super::paths::Paths;
+use super::files::documents::{Beginnings, Reading};
+use super::files::paths::Paths;
 use super::{Data, DataSet, Request, Split, View, corpus, masked};
 use crate::error::Result;
 use std::path::{Path, PathBuf};

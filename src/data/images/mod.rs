@@ -5,7 +5,6 @@
 //! in which images lie on disk: [`idx`], [`cifar`], [`folder`]. Built-in data that needs no file: [`shapes`],
 //! [`random`].
 
-pub mod archive;
 pub mod augment;
 pub mod cifar;
 mod config;

@@ -6,9 +6,10 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use super::{Folder, gzip, shared};
+use formwork::data::Places;
+use formwork::data::files::documents;
 use formwork::data::manifest::Manifest;
 use formwork::data::pull::{Outcome, pull};
-use formwork::data::{Places, documents};
 use sha2::{Digest, Sha256};
 
 fn sum(bytes: &[u8]) -> String {

@@ -12,7 +12,7 @@ pub struct Paths(pub Vec<PathBuf>);
 
 impl Paths {
     /// Each path with the key that names them all.
-    pub(super) fn keyed<'a>(
+    pub(in crate::data) fn keyed<'a>(
         &'a self,
         key: &'static str,
     ) -> impl Iterator<Item = (&'static str, &'a Path)> {
@@ -20,7 +20,7 @@ impl Paths {
     }
 
     /// The same with every path put where `place` says.
-    pub(super) fn placed(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+    pub(in crate::data) fn placed(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         Self(self.0.iter().map(|path| place(path)).collect())
     }
 }

@@ -30,7 +30,7 @@ fn is_archive(path: &Path) -> bool {
 /// # Errors
 /// An archive that cannot be read or is damaged; one that holds no such file.
 pub fn entries(archive: &Path, inside: &Path) -> Result<Vec<Entry>> {
-    let content = super::super::documents::content(archive)?;
+    let content = super::documents::content(archive)?;
     let damaged =
         |e: std::io::Error| Error::run(format!("{} is a damaged archive: {e}", archive.display()));
     let mut found = Vec::new();

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use super::Experiment;
 use super::run::Options;
 use crate::data::Places;
-use crate::data::fingerprint::{self, Fingerprint};
+use crate::data::catalog::fingerprint::{self, Fingerprint};
 use crate::error::{Error, Result};
 use crate::train::run_dir::{FILES, RunDir};
 

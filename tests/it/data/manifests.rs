@@ -7,9 +7,9 @@ use std::path::Path;
 
 use super::{Folder, gzip, shared};
 use formwork::data::Places;
+use formwork::data::catalog::manifest::Manifest;
+use formwork::data::catalog::pull::{Outcome, pull};
 use formwork::data::files::documents;
-use formwork::data::manifest::Manifest;
-use formwork::data::pull::{Outcome, pull};
 use sha2::{Digest, Sha256};
 
 fn sum(bytes: &[u8]) -> String {

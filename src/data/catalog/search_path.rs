@@ -5,8 +5,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::files::archive;
 use super::manifest;
+use crate::data::files::archive;
 use crate::error::{Error, Result};
 
 /// Folders to look in, and the folder for caches.

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::files::documents;
-use super::places::{Places, either};
+use super::search_path::{Places, either};
+use crate::data::files::documents;
 use crate::digest::hex;
 use crate::error::{Error, Result, suggestion};
 
 macro_rules! built_in {
     ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../datasets/", $name, ".toml")))),*]
+        &[$(($name, include_str!(concat!("../../../datasets/", $name, ".toml")))),*]
     };
 }
 

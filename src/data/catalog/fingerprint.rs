@@ -12,9 +12,9 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::files::archive;
-use super::files::documents;
-use super::{DataConfig, Places};
+use crate::data::files::archive;
+use crate::data::files::documents;
+use crate::data::{DataConfig, Places};
 use crate::digest;
 use crate::error::{Error, Result};
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::manifest::{FileEntry, Manifest};
-use super::places::either;
+use super::search_path::either;
 use crate::error::{Error, Result};
 use crate::files;
 

@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::Held;
 use super::masked;
 use super::masking::Pairs;
-use super::sentences::Sentences;
 use super::story::{self, words};
-use super::windows::{Layout, TextSource};
+use super::text::ids::Held;
+use super::text::sentences::Sentences;
+use super::text::windows::{Layout, TextSource};
 use super::{Data, DataSet, Request, Shape, Source, Split, Tokenizers, View};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};

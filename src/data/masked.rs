@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
-use super::corpus::Texts;
-use super::encoding::Entries;
-use super::ids::Ids;
 use super::masking::{MaskedView, Pairs};
 use super::masks::Masker;
 use super::pairing;
-use super::sentences::Sentences;
+use super::text::corpus::Texts;
+use super::text::encoding::Entries;
+use super::text::ids::Ids;
+use super::text::sentences::Sentences;
 use super::{
     Data, Item, PerSplit, Request, Shape, Source, Split, TextConfig, TextItem, Tokenizers,
 };

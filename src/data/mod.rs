@@ -6,18 +6,14 @@
 
 pub mod arithmetic;
 pub mod batch;
-pub mod cache;
 pub mod catalog;
 mod config;
 pub mod copy;
-mod corpus;
 pub mod dates;
-mod encoding;
 mod examples;
 pub mod files;
 pub mod grammar;
 pub mod header;
-pub mod ids;
 pub mod images;
 mod kinds;
 pub mod labelled;
@@ -37,14 +33,12 @@ pub mod random_pairs;
 pub mod random_tokens;
 pub mod reverse;
 pub mod seams;
-pub mod sentences;
 pub mod sort;
 pub mod split;
 mod story;
 pub mod strings;
 pub mod tables;
 pub mod text;
-pub mod windows;
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use super::Split;
 use super::masking::Pairs;
-use super::sentences::Sentences;
+use super::text::sentences::Sentences;
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 

@@ -13,10 +13,10 @@ use sha2::{Digest, Sha256};
 
 use super::cache::Tokens;
 use super::encoding::{self, Entries};
-use super::files::documents::{self, Reading};
-use super::split::{self, Parts, Unit};
 use super::windows::{Layout, TextSource};
-use super::{
+use crate::data::files::documents::{self, Reading};
+use crate::data::split::{self, Parts, Unit};
+use crate::data::{
     Data, Paths, PerSplit, Request, Shape, Source, Split, TextConfig, Tokenizers, Windows,
 };
 use crate::digest::hex;
@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, TokenizerConfig, utf8};
 
 /// The files of an experiment, read when something must be made of them.
-pub(super) struct Texts<'a> {
+pub(in crate::data) struct Texts<'a> {
     config: &'a TextConfig,
     unit: Unit,
     reading: Reading,
@@ -36,7 +36,11 @@ pub(super) struct Texts<'a> {
 
 impl<'a> Texts<'a> {
     /// Looks for the files. Fractions count whole documents when `whole` says so.
-    pub(super) fn find(config: &'a TextConfig, request: &Request, whole: bool) -> Result<Self> {
+    pub(in crate::data) fn find(
+        config: &'a TextConfig,
+        request: &Request,
+        whole: bool,
+    ) -> Result<Self> {
         let places = request.places;
         let bytes = match (&request.saved.text, request.tokenizer) {
             (Some(saved), _) => saved.is_bytes(),
@@ -86,7 +90,7 @@ impl<'a> Texts<'a> {
     }
 
     /// The documents of each split, read at first use.
-    pub(super) fn parts(&mut self) -> Result<&Parts> {
+    pub(in crate::data) fn parts(&mut self) -> Result<&Parts> {
         if self.parts.is_none() {
             let reading = &self.reading;
             let all = documents::read(&self.files.train, reading)?;
@@ -103,7 +107,7 @@ impl<'a> Texts<'a> {
         Ok(self.parts.get_or_insert_with(Parts::default))
     }
 
-    pub(super) fn has(&self, split: Split) -> bool {
+    pub(in crate::data) fn has(&self, split: Split) -> bool {
         let (valid, test) = self.config.fractions();
         match split {
             Split::Train => true,
@@ -114,7 +118,7 @@ impl<'a> Texts<'a> {
 
     /// The tokenizer of the run, or one that is made as `config` turns `[tokenizer]`; one that is trained is kept
     /// beside the token caches, for it may take longer than encoding.
-    pub(super) fn tokenizer(
+    pub(in crate::data) fn tokenizer(
         &mut self,
         request: &Request,
         config: impl Fn(&TokenizerConfig) -> TokenizerConfig,
@@ -155,7 +159,7 @@ impl<'a> Texts<'a> {
     }
 
     /// The tokens of a split, from its cache or into it.
-    pub(super) fn encoded(
+    pub(in crate::data) fn encoded(
         &mut self,
         tokenizer: &Tokenizer,
         split: Split,

@@ -11,7 +11,7 @@ use crate::tokenizer::{Tokenizer, utf8};
 
 /// What the entries of a token cache are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entries {
+pub(in crate::data) enum Entries {
     /// Documents; several of them are each followed by this token, without one by a line break where they lack it.
     Documents(Option<u32>),
     /// Sentences, with an empty entry after each document.

@@ -1,10 +1,17 @@
 //! `kind = "text"`: the keys of text from files. `corpus` does what they say.
 
+pub mod cache;
+pub(super) mod corpus;
+pub(super) mod encoding;
+pub mod ids;
+pub mod sentences;
+pub mod windows;
+
 use serde::{Deserialize, Serialize};
 
 use super::files::documents::{Beginnings, Reading};
 use super::files::paths::Paths;
-use super::{Data, DataSet, Request, Split, View, corpus, masked};
+use super::{Data, DataSet, Request, Split, View, masked};
 use crate::error::Result;
 use std::path::{Path, PathBuf};
 
@@ -84,7 +91,7 @@ pub enum Windows {
 
 impl TextConfig {
     /// Shares of `path` for validation and test.
-    pub(super) fn fractions(&self) -> (f64, f64) {
+    pub(in crate::data) fn fractions(&self) -> (f64, f64) {
         let valid = if self.valid_path.is_some() { 0.0 } else { 0.1 };
         (
             self.valid_fraction.unwrap_or(valid),
@@ -93,12 +100,12 @@ impl TextConfig {
     }
 
     /// Whether attention stays inside documents.
-    pub(super) fn blocked(&self) -> bool {
+    pub(in crate::data) fn blocked(&self) -> bool {
         self.across_documents == Some(false)
     }
 
     /// How its files become documents; `any_bytes` for the byte tokenizer.
-    pub(super) fn reading(&self, any_bytes: bool) -> Reading {
+    pub(in crate::data) fn reading(&self, any_bytes: bool) -> Reading {
         Reading {
             field: self.field.clone(),
             separator: self.document_separator.clone(),

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::ids::Ids;
-use super::{Item, NOT_SCORED, Source, Split, TextItem};
+use crate::data::{Item, NOT_SCORED, Source, Split, TextItem};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 

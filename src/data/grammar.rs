@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::masked;
-use super::masking::Pairs;
+use super::masked::masking::Pairs;
 use super::story::{self, words};
 use super::text::ids::Held;
 use super::text::sentences::Sentences;

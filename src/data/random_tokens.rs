@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::masking::Pairs;
-use super::masks;
+use super::masked::masking::Pairs;
+use super::masked::masks;
 use super::{Data, DataSet, Item, NOT_SCORED, Request, Shape, Source, Split, TextItem, View};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};

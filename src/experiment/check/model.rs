@@ -1,7 +1,7 @@
 //! The sense of `[model]`.
 
 use super::{Sense, images, position};
-use crate::data::masking::Pairs;
+use crate::data::masked::masking::Pairs;
 use crate::model::{EncoderConfig, EncoderDecoderConfig, Keys, ModelConfig};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;

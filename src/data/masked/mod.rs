@@ -5,11 +5,12 @@
 //! them (Liu et al., arXiv:1907.11692, FULL-SENTENCES). `pairing` makes pairs of segments. A special token that
 //! stands in the text is read and never masked. Evaluations have the same masks for every seed.
 
+pub mod masking;
+pub mod masks;
+pub(super) mod pairing;
+
 use std::sync::Arc;
 
-use super::masking::{MaskedView, Pairs};
-use super::masks::Masker;
-use super::pairing;
 use super::text::corpus::Texts;
 use super::text::encoding::Entries;
 use super::text::ids::Ids;
@@ -19,12 +20,14 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::tokenizer::{Frame, Tokenizer};
+use masking::{MaskedView, Pairs};
+use masks::Masker;
 
 /// Held-out sets are the same for every run's seed.
 const FIXED_SEED: u64 = 0;
 
 /// Why a context is too short for a frame and a token of each segment, when it is.
-pub(super) fn context_fault(context: usize, pairs: Pairs) -> Option<String> {
+pub(in crate::data) fn context_fault(context: usize, pairs: Pairs) -> Option<String> {
     // Frames of at most 4 tokens, and two segments of one each.
     let least = if pairs == Pairs::None { 3 } else { 6 };
     (context < least).then(|| {
@@ -33,11 +36,11 @@ pub(super) fn context_fault(context: usize, pairs: Pairs) -> Option<String> {
 }
 
 /// What the examples of all splits share.
-pub(super) struct Reading<'a> {
-    pub(super) view: &'a MaskedView,
-    pub(super) tokenizer: &'a Tokenizer,
-    pub(super) context: usize,
-    pub(super) seed: u64,
+pub(in crate::data) struct Reading<'a> {
+    pub(in crate::data) view: &'a MaskedView,
+    pub(in crate::data) tokenizer: &'a Tokenizer,
+    pub(in crate::data) context: usize,
+    pub(in crate::data) seed: u64,
 }
 
 impl Reading<'_> {
@@ -67,7 +70,11 @@ impl Reading<'_> {
     ///
     /// # Errors
     /// A vocabulary without frame or mask; a split without text.
-    pub(super) fn windows(&self, ids: Arc<dyn Ids>, split: Split) -> Result<Arc<dyn Source>> {
+    pub(in crate::data) fn windows(
+        &self,
+        ids: Arc<dyn Ids>,
+        split: Split,
+    ) -> Result<Arc<dyn Source>> {
         let frame = self.frame()?;
         let inside = self.context - frame.len(false);
         let len = ids.len().div_ceil(inside);
@@ -87,7 +94,11 @@ impl Reading<'_> {
     ///
     /// # Errors
     /// As [`Self::windows`]; too few documents or sentences for pairs.
-    pub(super) fn pairs(&self, sentences: Sentences, split: Split) -> Result<Arc<dyn Source>> {
+    pub(in crate::data) fn pairs(
+        &self,
+        sentences: Sentences,
+        split: Split,
+    ) -> Result<Arc<dyn Source>> {
         let frame = self.frame()?;
         let plan = pairing::Plan {
             pairs: self.view.pairs,
@@ -115,7 +126,11 @@ fn empty(split: Split) -> Error {
 }
 
 /// `kind = "text"`, masked.
-pub(super) fn prepare(config: &TextConfig, view: &MaskedView, request: &Request) -> Result<Data> {
+pub(in crate::data) fn prepare(
+    config: &TextConfig,
+    view: &MaskedView,
+    request: &Request,
+) -> Result<Data> {
     // A pair is of one document, so splits cut between documents.
     let mut texts = Texts::find(config, request, view.pairs != Pairs::None)?;
     let tokenizer = texts.tokenizer(request, |config| config.with_frame(true))?;

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::masking::{MaskingConfig, Unit};
-use super::{NOT_SCORED, Split};
+use crate::data::{NOT_SCORED, Split};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 use crate::tokenizer::Tokenizer;
@@ -38,7 +38,7 @@ fn span_lengths(mean: f64, longest: usize) -> Vec<f64> {
 }
 
 /// `count` different numbers below `n`, each set of them alike probable (Fisher and Yates).
-pub(super) fn choose(n: usize, count: usize, stream: &mut Stream) -> Vec<usize> {
+pub(in crate::data) fn choose(n: usize, count: usize, stream: &mut Stream) -> Vec<usize> {
     let mut all: Vec<usize> = (0..n).collect();
     let count = count.min(n);
     for i in 0..count {
@@ -50,7 +50,7 @@ pub(super) fn choose(n: usize, count: usize, stream: &mut Stream) -> Vec<usize> 
 }
 
 /// How many of `n` tokens are scored.
-pub(super) fn scored(n: usize, share: f64) -> usize {
+pub(in crate::data) fn scored(n: usize, share: f64) -> usize {
     ((n as f64 * share).round() as usize).clamp(n.min(1), n)
 }
 

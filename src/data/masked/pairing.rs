@@ -13,9 +13,9 @@
 
 use std::ops::Range;
 
-use super::Split;
 use super::masking::Pairs;
-use super::text::sentences::Sentences;
+use crate::data::Split;
+use crate::data::text::sentences::Sentences;
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::examples::Labelled;
+use super::labelled::examples::Labelled;
 use super::problems::{HeldOut, key};
 use super::{Data, DataSet, Gives, Item, Request, Shape, Source, Split, TextItem, Tokenizers};
 use crate::error::{Error, Result};

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Split;
+use crate::data::Split;
 
 /// `true`, `false`, or a list such as `["train"]` for the tables of `path` alone.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,19 +7,24 @@
 //! `sst2/train.tsv` holds lines like `apparently reassembled from the cutting room floor⇥0`: column 1 is the text,
 //! column 2 the label, and the classes are `0` and `1`.
 
+pub(super) mod examples;
+pub mod header;
+pub(super) mod labels;
+pub mod tables;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::header::Header;
-use super::labels::Labels;
-use super::tables::{Column, Format, Layout, Quoting};
 use super::{
     Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, split,
 };
 use crate::error::{Error, Result};
+use header::Header;
+use labels::Labels;
+use tables::{Column, Format, Layout, Quoting};
 
 /// `kind = "labelled_text"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,7 +98,7 @@ impl LabelledTextConfig {
         }
     }
 
-    pub(super) fn fractions(&self) -> (f64, f64) {
+    fn fractions(&self) -> (f64, f64) {
         let valid = if self.valid_path.is_some() { 0.0 } else { 0.1 };
         (
             self.valid_fraction.unwrap_or(valid),
@@ -108,7 +113,7 @@ impl LabelledTextConfig {
     }
 
     /// Where things are in the tables of a split.
-    pub(super) fn layout(&self, split: Split) -> Layout {
+    fn layout(&self, split: Split) -> Layout {
         let column = |given: &Option<Column>, number, name: &str| {
             let default = match self.is_json() {
                 true => Column::Name(name.into()),

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::files::documents;
 use super::labels::Labels;
 use super::tables::{self, Row};
-use super::{DataSet, Item, LabelledTextConfig, Paths, PerSplit, Request, Source, Split, TextItem};
+use crate::data::files::documents;
+use crate::data::{
+    DataSet, Item, LabelledTextConfig, Paths, PerSplit, Request, Source, Split, TextItem,
+};
 use crate::error::{Error, Result};
 use crate::rng::Permutation;
 use crate::tokenizer::{Frame, Tokenizer, TokenizerConfig};
@@ -173,7 +175,7 @@ impl LabelledTextConfig {
 }
 
 /// One text or two with the marks around them, cut to `context` tokens.
-pub(super) fn framed(
+pub(in crate::data) fn framed(
     mut first: Vec<i32>,
     second: Option<Vec<i32>>,
     context: usize,
@@ -220,9 +222,9 @@ fn shorten(first: &mut Vec<i32>, second: &mut Vec<i32>, most: usize) {
 }
 
 /// Encoded texts with their classes.
-pub(super) struct Labelled {
-    pub(super) items: Vec<TextItem>,
-    pub(super) split: Split,
+pub(in crate::data) struct Labelled {
+    pub(in crate::data) items: Vec<TextItem>,
+    pub(in crate::data) split: Split,
 }
 
 impl Source for Labelled {

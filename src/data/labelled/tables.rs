@@ -10,7 +10,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::files::documents;
+use crate::data::files::documents;
 use crate::error::{Error, Result, suggestion};
 
 /// How a table is written.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::labelled::examples;
-use super::problems::{self, Problems};
+use super::synthetic::problems::{self, Problems};
 use super::{
     ArithmeticConfig, CopyConfig, Data, DatesConfig, GrammarConfig, ImagesConfig,
     LabelledTextConfig, ListopsConfig, NumberWordsConfig, PairsConfig, Places, RandomImagesConfig,

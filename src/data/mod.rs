@@ -4,33 +4,20 @@
 //! batches. An example is a function of (seed, sample number), an order of (seed, epoch), so
 //! nothing here has state to save. Tensors are made by the task, on its own thread and device.
 
-pub mod arithmetic;
 pub mod batch;
 pub mod catalog;
 mod config;
-pub mod copy;
-pub mod dates;
 pub mod files;
-pub mod grammar;
 pub mod images;
 mod kinds;
 pub mod labelled;
-pub mod listops;
 pub mod loader;
 pub mod masked;
-pub mod number_words;
 mod order;
 pub mod pairs;
-pub mod phrases;
-pub mod problems;
-pub mod random_pairs;
-pub mod random_tokens;
-pub mod reverse;
 pub mod seams;
-pub mod sort;
 pub mod split;
-mod story;
-pub mod strings;
+pub mod synthetic;
 pub mod text;
 
 use std::sync::Arc;
@@ -40,25 +27,27 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
 
-pub use arithmetic::ArithmeticConfig;
 pub use batch::{Batch, Content, Item, PairItem, TextItem};
 pub use catalog::search_path::Places;
 pub use config::{DataConfig, DataSet, Gives, Request, prepare};
-pub use copy::CopyConfig;
-pub use dates::DatesConfig;
 pub use files::paths::Paths;
-pub use grammar::GrammarConfig;
-pub use images::{ImagesConfig, RandomImagesConfig, ShapesConfig};
+pub use images::ImagesConfig;
 pub use kinds::KINDS;
 pub use labelled::LabelledTextConfig;
-pub use listops::ListopsConfig;
 pub use masked::masking::{MaskedView, MaskingConfig, Pairs};
-pub use number_words::NumberWordsConfig;
 pub use pairs::{PairsConfig, Texts};
-pub use random_pairs::RandomPairsConfig;
-pub use random_tokens::RandomTokensConfig;
-pub use reverse::ReverseConfig;
-pub use sort::SortConfig;
+pub use synthetic::arithmetic::ArithmeticConfig;
+pub use synthetic::copy::CopyConfig;
+pub use synthetic::dates::DatesConfig;
+pub use synthetic::grammar::GrammarConfig;
+pub use synthetic::listops::ListopsConfig;
+pub use synthetic::number_words::NumberWordsConfig;
+pub use synthetic::random_images::RandomImagesConfig;
+pub use synthetic::random_pairs::RandomPairsConfig;
+pub use synthetic::random_tokens::RandomTokensConfig;
+pub use synthetic::reverse::ReverseConfig;
+pub use synthetic::shapes::ShapesConfig;
+pub use synthetic::sort::SortConfig;
 pub use text::{TextConfig, Windows};
 
 /// A target that is not scored: padding, a question, the next document's first token.

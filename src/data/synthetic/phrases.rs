@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::pairs::{Texts, frame_source, frame_target};
 use super::problems::{self, HeldOut};
-use super::{
+use crate::data::pairs::{Texts, frame_source, frame_target};
+use crate::data::{
     Data, DataSet, Gives, Item, PairItem, PerSplit, Request, Shape, Source, Split, Tokenizers,
 };
 use crate::error::{Error, Result};

@@ -11,9 +11,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::labelled::examples::Labelled;
 use super::problems::{HeldOut, key};
-use super::{Data, DataSet, Gives, Item, Request, Shape, Source, Split, TextItem, Tokenizers};
+use crate::data::labelled::examples::Labelled;
+use crate::data::{
+    Data, DataSet, Gives, Item, Request, Shape, Source, Split, TextItem, Tokenizers,
+};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 use crate::tokenizer::{Frame, Tokenizer};

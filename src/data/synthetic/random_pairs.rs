@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Data, DataSet, Gives, Item, PairItem, Request, Shape, Source, Split};
+use crate::data::{Data, DataSet, Gives, Item, PairItem, Request, Shape, Source, Split};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 

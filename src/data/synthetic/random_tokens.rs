@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::masked::masking::Pairs;
-use super::masked::masks;
-use super::{Data, DataSet, Item, NOT_SCORED, Request, Shape, Source, Split, TextItem, View};
+use crate::data::masked::masking::Pairs;
+use crate::data::masked::masks;
+use crate::data::{Data, DataSet, Item, NOT_SCORED, Request, Shape, Source, Split, TextItem, View};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Data, Item, NOT_SCORED, Shape, Source, Split, TextItem, Tokenizers};
+use crate::data::{Data, Item, NOT_SCORED, Shape, Source, Split, TextItem, Tokenizers};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream, mix};
 use crate::tokenizer::Tokenizer;
@@ -112,7 +112,7 @@ const PATIENCE: usize = 10_000;
 /// What one pass over problems without end is taken to be.
 const PASS: usize = 10_000;
 
-pub(super) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<Data> {
+pub(in crate::data) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<Data> {
     let alphabet = problems.alphabet() + &END.to_string();
     let tokenizer = Tokenizer::of_characters(&alphabet, Some(END))?;
     let sizes = problems.held_out();

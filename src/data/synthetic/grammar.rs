@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::masked;
-use super::masked::masking::Pairs;
 use super::story::{self, words};
-use super::text::ids::Held;
-use super::text::sentences::Sentences;
-use super::text::windows::{Layout, TextSource};
-use super::{Data, DataSet, Request, Shape, Source, Split, Tokenizers, View};
+use crate::data::masked;
+use crate::data::masked::masking::Pairs;
+use crate::data::text::ids::Held;
+use crate::data::text::sentences::Sentences;
+use crate::data::text::windows::{Layout, TextSource};
+use crate::data::{Data, DataSet, Request, Shape, Source, Split, Tokenizers, View};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 use crate::tokenizer::Tokenizer;

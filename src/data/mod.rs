@@ -5,6 +5,7 @@
 //! nothing here has state to save. Tensors are made by the task, on its own thread and device.
 
 pub mod batch;
+pub mod burn_adapters;
 pub mod catalog;
 mod config;
 pub mod files;
@@ -15,7 +16,6 @@ pub mod loader;
 pub mod masked;
 mod order;
 pub mod pairs;
-pub mod seams;
 pub mod split;
 pub mod synthetic;
 pub mod text;

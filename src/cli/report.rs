@@ -9,8 +9,8 @@ use super::output;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::report::figure::Look;
-use crate::report::find::{locate, locate_sweep};
 use crate::report::paper;
+use crate::report::read::find::{locate, locate_sweep};
 
 /// Write what a paper takes from a sweep or from runs: tables, figures, a page.
 #[derive(Args, Clone, Debug)]

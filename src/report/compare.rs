@@ -8,18 +8,18 @@
 
 use std::collections::BTreeMap;
 
+use super::read::journal::Point;
+use super::read::run::Run;
+use super::read::sweep::SweepPlan;
 use crate::error::{Error, Result};
 use crate::report::arms::{self, Arm, Difference};
-use crate::report::journal::Point;
 use crate::report::learning::{Learning, Yardstick};
 use crate::report::metrics::{self, better, more_is_better};
 use crate::report::notes::notes;
-use crate::report::run::Run;
 use crate::report::selection::Selection;
 use crate::report::statistics::compare::{Contrast, Plan, compare_arms};
 use crate::report::statistics::rates::Rate;
 use crate::report::statistics::summary::{Summary, summarize};
-use crate::report::sweep::SweepPlan;
 
 /// What to compare.
 #[derive(Clone, Debug, Default)]

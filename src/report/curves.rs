@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::run::Run;
+use super::read::run::Run;
 use crate::report::statistics::summary::moments;
 
 /// One point of an arm's curve.

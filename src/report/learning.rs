@@ -5,10 +5,10 @@
 //! ([`crate::report::statistics::curve`]). A run that never reaches the value has no steps; how many did is told
 //! beside the mean, since a mean over the lucky ones alone flatters.
 
+use super::read::run::Run;
 use crate::report::arms::Arm;
 use crate::report::compare::LEVEL;
 use crate::report::metrics::better;
-use crate::report::run::Run;
 use crate::report::statistics::Direction;
 use crate::report::statistics::curve::{common_range, mean_height, steps_to_reach};
 use crate::report::statistics::rates::Rate;

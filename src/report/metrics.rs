@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::read::run::Run;
 use crate::error::{Error, Result, suggestion};
 use crate::evaluate::direction::higher_is_better;
-use crate::report::run::Run;
 use crate::report::statistics::Direction;
 
 /// Metrics that stand in the table when evaluations have them, in this order.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::read::run::Run;
 use crate::report::arms::Arm;
 use crate::report::compare::{LEVEL, Results};
-use crate::report::run::Run;
 use crate::report::statistics::Interval;
 use crate::report::statistics::rates::compare_rates;
 use crate::report::terminal::p_value;

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
+use super::read::find::locate_sweep;
+use super::read::run::{self, Run};
+use super::read::sweep::{EndState, PlannedArm, SweepFolder};
 use crate::error::{Error, Result};
 use crate::report::arms::{Absent, Arm, Cost};
-use crate::report::find::locate_sweep;
 use crate::report::names;
-use crate::report::run::{self, Run};
-use crate::report::sweep::{EndState, PlannedArm, SweepFolder};
 
 /// Runs, and the sweep that they belong to.
 #[derive(Clone, Debug)]

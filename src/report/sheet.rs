@@ -1,8 +1,8 @@
 //! The table of a comparison, once, for the terminal, Markdown and HTML.
 
+use super::read::run::Run;
 use crate::report::compare::{Comparison, LEVEL, Results};
 use crate::report::metrics::SHOWN;
-use crate::report::run::Run;
 use crate::report::statistics::compare::Contrast;
 use crate::report::statistics::summary::summarize;
 use crate::report::terminal::{count, number, shortened};

@@ -4,10 +4,11 @@ use formwork::cli::compare::view;
 use formwork::report::compare::{Comparison, Options, compare};
 use formwork::report::figure::{Look, figures};
 use formwork::report::plot::Style;
+use formwork::report::read::run;
 use formwork::report::statistics::compare::Verdict;
 use formwork::report::statistics::paired::paired_t;
 use formwork::report::statistics::summary::summarize;
-use formwork::report::{html, json, run, sheet, terminal};
+use formwork::report::{html, json, sheet, terminal};
 
 use std::fmt::Write as _;
 use std::fs;

@@ -9,9 +9,9 @@ use crate::cli::compare::{style, view};
 use crate::cli::output;
 use crate::error::{Error, Result};
 use crate::report::compare::compare;
-use crate::report::run::read;
+use crate::report::read::run::read;
+use crate::report::read::sweep::{EndState, Ending, PlannedArm, SweepFolder, SweepPlan};
 use crate::report::selection::Selection;
-use crate::report::sweep::{EndState, Ending, PlannedArm, SweepFolder, SweepPlan};
 use crate::report::terminal::{count, duration, number, table};
 
 /// `3 arms × 5 seeds`.

@@ -8,7 +8,7 @@ use super::{Figure, metric};
 use crate::error::Result;
 use crate::report::compare::Comparison;
 use crate::report::metrics::more_is_better;
-use crate::report::sweep::PlannedArm;
+use crate::report::read::sweep::PlannedArm;
 use crate::report::terminal::{number, plain, shortened};
 
 /// Cells on a side, at most.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::data::rounded;
 use crate::error::Result;
 use crate::report::compare::Comparison;
-use crate::report::diagnostics::{self, Quantity};
+use crate::report::read::diagnostics::{self, Quantity};
 use crate::report::terminal::plain;
 
 /// Arms whose diagnostics are on the page, at most.

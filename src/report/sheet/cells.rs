@@ -4,7 +4,7 @@ use super::Cell;
 use crate::report::arms::Arm;
 use crate::report::cells::Cells;
 use crate::report::compare::LEVEL;
-use crate::report::run::Run;
+use crate::report::read::run::Run;
 use crate::report::statistics::Interval;
 use crate::report::statistics::compare::{Contrast, Reason, Verdict};
 use crate::report::statistics::rates::Rate;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::sweep::SweepFolder;
 use crate::error::{Fault, nearest};
-use crate::report::sweep::SweepFolder;
 
 /// Where runs lie when nothing else is said.
 const RUNS: &str = "checkpoints";

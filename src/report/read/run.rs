@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
+use super::find::{locate, not_a_run};
+use super::journal::{Journal, Point};
+use super::sweep::{EndState, Ending};
 use crate::error::{Error, Fault, Result};
-use crate::report::find::{locate, not_a_run};
-use crate::report::journal::{Journal, Point};
-use crate::report::sweep::{EndState, Ending};
 
 /// Samples shown of a run: the newest ones.
 const SAMPLES: usize = 4;

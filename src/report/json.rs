@@ -8,9 +8,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::statistics::contrast::Contrast;
 use crate::report::cells::Cells;
 use crate::report::compare::{Comparison, LEVEL};
-use crate::report::statistics::compare::Contrast;
 use crate::report::statistics::rates::Rate;
 
 /// The whole comparison.

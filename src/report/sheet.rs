@@ -1,9 +1,9 @@
 //! The table of a comparison, once, for the terminal, Markdown and HTML.
 
 use super::read::run::Run;
+use super::statistics::contrast::Contrast;
 use crate::report::compare::{Comparison, LEVEL, Results};
 use crate::report::metrics::SHOWN;
-use crate::report::statistics::compare::Contrast;
 use crate::report::statistics::summary::summarize;
 use crate::report::terminal::{count, number, shortened};
 

@@ -5,7 +5,7 @@ use formwork::report::compare::{Comparison, Options, compare};
 use formwork::report::figure::{Look, figures};
 use formwork::report::plot::Style;
 use formwork::report::read::run;
-use formwork::report::statistics::compare::Verdict;
+use formwork::report::statistics::contrast::Verdict;
 use formwork::report::statistics::paired::paired_t;
 use formwork::report::statistics::summary::summarize;
 use formwork::report::{html, json, sheet, terminal};

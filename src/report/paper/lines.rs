@@ -8,7 +8,7 @@ use crate::report::cells::Cells;
 use crate::report::compare::{Comparison, LEVEL};
 use crate::report::figure::compute::flops;
 use crate::report::statistics::Interval;
-use crate::report::statistics::compare::{Contrast, Verdict};
+use crate::report::statistics::contrast::{Contrast, Verdict};
 use crate::report::statistics::rates::Rate;
 use crate::report::statistics::summary::Summary;
 

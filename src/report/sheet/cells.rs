@@ -6,7 +6,7 @@ use crate::report::cells::Cells;
 use crate::report::compare::LEVEL;
 use crate::report::read::run::Run;
 use crate::report::statistics::Interval;
-use crate::report::statistics::compare::{Contrast, Reason, Verdict};
+use crate::report::statistics::contrast::{Contrast, Reason, Verdict};
 use crate::report::statistics::rates::Rate;
 use crate::report::statistics::summary::Summary;
 use crate::report::terminal::{count, duration, mean_sd, number, p_value, signed};

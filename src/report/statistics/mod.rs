@@ -17,7 +17,7 @@
 //! NaN and no infinity comes out. Differences are arm minus baseline.
 
 pub mod bootstrap;
-pub mod compare;
+pub mod contrast;
 pub mod curve;
 mod distribution;
 pub mod holm;

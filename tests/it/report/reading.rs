@@ -8,7 +8,7 @@ use formwork::report::curves::curve;
 use formwork::report::metrics::more_is_better;
 use formwork::report::plot::Style;
 use formwork::report::read::run;
-use formwork::report::statistics::compare::{Reason, Verdict};
+use formwork::report::statistics::contrast::{Reason, Verdict};
 use formwork::report::{json, sheet, terminal};
 use formwork::train::evaluation::lower_is_better;
 use std::fs;

@@ -6,7 +6,7 @@ use formwork::report::cells::Cells;
 use formwork::report::compare::{Comparison, Options, compare};
 use formwork::report::plot::Style;
 use formwork::report::selection::Selection;
-use formwork::report::statistics::compare::{Reason, Verdict};
+use formwork::report::statistics::contrast::{Reason, Verdict};
 use formwork::report::{json, sheet, terminal};
 use serde_json::json;
 use std::fs;

@@ -2,7 +2,7 @@
 
 use formwork::report::statistics::Direction;
 use formwork::report::statistics::bootstrap::bootstrap;
-use formwork::report::statistics::compare::{Contrast, Plan, Test, Verdict, compare_arms};
+use formwork::report::statistics::contrast::{Contrast, Plan, Test, Verdict, compare_arms};
 use formwork::report::statistics::power::paired_power;
 use formwork::report::statistics::summary::summarize;
 

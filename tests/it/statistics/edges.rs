@@ -2,7 +2,7 @@
 //! no infinity comes out.
 
 use formwork::report::statistics::bootstrap::bootstrap;
-use formwork::report::statistics::compare::{Contrast, Plan, Reason, Test, Verdict, compare_arms};
+use formwork::report::statistics::contrast::{Contrast, Plan, Reason, Test, Verdict, compare_arms};
 use formwork::report::statistics::curve::{common_range, mean_height, steps_to_reach};
 use formwork::report::statistics::holm::holm;
 use formwork::report::statistics::independent::welch_t;

@@ -2,7 +2,7 @@
 //! tests that the others are corrected for.
 
 use formwork::report::statistics::Direction;
-use formwork::report::statistics::compare::{Contrast, Plan, Reason, Test, Verdict, compare_arms};
+use formwork::report::statistics::contrast::{Contrast, Plan, Reason, Test, Verdict, compare_arms};
 
 const PLAN: Plan = Plan {
     alpha: 0.05,

@@ -8,10 +8,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::statistics::contrast::Contrast;
-use crate::report::cells::Cells;
-use crate::report::compare::{Comparison, LEVEL};
-use crate::report::statistics::rates::Rate;
+use super::analyse::cells::Cells;
+use super::analyse::comparison::{Comparison, LEVEL};
+use super::analyse::statistics::contrast::Contrast;
+use super::analyse::statistics::rates::Rate;
 
 /// The whole comparison.
 pub fn json(c: &Comparison) -> Value {

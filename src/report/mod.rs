@@ -3,24 +3,15 @@
 //!
 //! Everything here works from the files of a run folder; no model is loaded.
 
-pub mod arms;
-pub mod cells;
-pub mod compare;
-pub mod curves;
+pub mod analyse;
 pub mod figure;
 pub mod html;
 pub mod json;
-pub mod learning;
 pub mod links;
-pub mod metrics;
-mod names;
-pub mod notes;
 pub mod paper;
 pub mod plan;
 pub mod plot;
 pub mod read;
-pub mod selection;
 pub mod sheet;
-pub mod statistics;
 pub mod table;
 pub mod terminal;

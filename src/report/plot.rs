@@ -10,8 +10,8 @@ use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line, Points};
 use unicode_width::UnicodeWidthStr;
 
-use crate::report::compare::Comparison;
-use crate::report::curves::curve;
+use super::analyse::comparison::Comparison;
+use super::analyse::curves::curve;
 use crate::report::terminal::{count, number, plain, shortened};
 
 /// Arms drawn at once; more cannot be told apart.

@@ -1,10 +1,10 @@
 //! The table of a comparison, once, for the terminal, Markdown and HTML.
 
+use super::analyse::comparison::{Comparison, LEVEL, Results};
+use super::analyse::metrics::SHOWN;
+use super::analyse::statistics::contrast::Contrast;
+use super::analyse::statistics::summary::summarize;
 use super::read::run::Run;
-use super::statistics::contrast::Contrast;
-use crate::report::compare::{Comparison, LEVEL, Results};
-use crate::report::metrics::SHOWN;
-use crate::report::statistics::summary::summarize;
 use crate::report::terminal::{count, number, shortened};
 
 mod cells;

@@ -8,7 +8,7 @@ use super::axis::Axis;
 use super::canvas::{COLORS, Mark, failed, frame, legend, px, svg};
 use super::{ARMS, Figure, Look, drawn, metric};
 use crate::error::Result;
-use crate::report::compare::Comparison;
+use crate::report::analyse::comparison::Comparison;
 
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 380;

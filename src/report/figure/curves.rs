@@ -8,8 +8,8 @@ use super::axis::Axis;
 use super::canvas::{COLORS, Mark, failed, frame, legend, line, px, svg};
 use super::{ARMS, Figure, Look, drawn, metric};
 use crate::error::Result;
-use crate::report::compare::Comparison;
-use crate::report::curves::{Band, curve};
+use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::curves::{Band, curve};
 
 /// Points of a curve: more than the frame has pixels is for nobody.
 const POINTS: usize = 400;

@@ -6,8 +6,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::canvas::{Area, INK, QUIET, failed, line, px, svg, text, width};
 use super::{Figure, metric};
 use crate::error::Result;
-use crate::report::compare::Comparison;
-use crate::report::metrics::more_is_better;
+use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::metrics::more_is_better;
 use crate::report::read::sweep::PlannedArm;
 use crate::report::terminal::{number, plain, shortened};
 

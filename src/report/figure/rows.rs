@@ -11,8 +11,8 @@ use super::canvas::{
 };
 use super::{Figure, drawn, metric};
 use crate::error::Result;
-use crate::report::compare::Comparison;
-use crate::report::statistics::contrast::{Contrast, Verdict};
+use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::statistics::contrast::{Contrast, Verdict};
 use crate::report::terminal::{plain, shortened};
 
 /// Rows at most: a page's height.

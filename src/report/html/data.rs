@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::report::compare::Comparison;
-use crate::report::curves::{Band, curve};
-use crate::report::metrics::more_is_better;
+use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::curves::{Band, curve};
+use crate::report::analyse::metrics::more_is_better;
 use crate::report::terminal::plain;
 
 /// Training metrics that have a curve although no evaluation has them.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::data::rounded;
 use crate::error::Result;
-use crate::report::compare::Comparison;
+use crate::report::analyse::comparison::Comparison;
 use crate::report::read::diagnostics::{self, Quantity};
 use crate::report::terminal::plain;
 

@@ -5,10 +5,10 @@
 
 use std::path::Path;
 
+use super::analyse::cells::Cells;
+use super::analyse::comparison::Comparison;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::report::cells::Cells;
-use crate::report::compare::Comparison;
 use crate::report::figure::{self, Figure, Look};
 use crate::report::terminal::plain;
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::escape;
-use crate::report::arms::{Arm, Difference};
-use crate::report::compare::Comparison;
+use crate::report::analyse::arms::{Arm, Difference};
+use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::metrics::more_is_better;
 use crate::report::links::relative;
-use crate::report::metrics::more_is_better;
 use crate::report::sheet::{Cell, Sheet, without_settings};
 use crate::report::terminal::{count, duration, number};
 

@@ -1,8 +1,8 @@
 //! The table as LaTeX: a `table` environment with the rules of `booktabs`, which is all its preamble needs.
 
 use super::caption;
-use crate::report::compare::Comparison;
-use crate::report::metrics::more_is_better;
+use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::metrics::more_is_better;
 use crate::report::sheet::{Cell, Sheet, for_paper};
 use crate::report::terminal::plain;
 

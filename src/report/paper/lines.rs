@@ -3,14 +3,14 @@
 //! What is unknown or not a number is an empty field.
 
 use crate::error::{Error, Result};
-use crate::report::arms::{Absent, Arm};
-use crate::report::cells::Cells;
-use crate::report::compare::{Comparison, LEVEL};
+use crate::report::analyse::arms::{Absent, Arm};
+use crate::report::analyse::cells::Cells;
+use crate::report::analyse::comparison::{Comparison, LEVEL};
+use crate::report::analyse::statistics::Interval;
+use crate::report::analyse::statistics::contrast::{Contrast, Verdict};
+use crate::report::analyse::statistics::rates::Rate;
+use crate::report::analyse::statistics::summary::Summary;
 use crate::report::figure::compute::flops;
-use crate::report::statistics::Interval;
-use crate::report::statistics::contrast::{Contrast, Verdict};
-use crate::report::statistics::rates::Rate;
-use crate::report::statistics::summary::Summary;
 
 /// A line: (column, field). All lines of a file name the same columns.
 type Line = Vec<(String, String)>;

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
+use super::analyse::comparison::Comparison;
 use crate::error::Result;
-use crate::report::compare::Comparison;
 use crate::report::figure::{self, Look};
 use crate::report::{html, json, sheet, terminal};
 

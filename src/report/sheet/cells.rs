@@ -1,14 +1,14 @@
 //! The cells of a comparison's table: numbers as a reader takes them in, and what they sort by.
 
 use super::Cell;
-use crate::report::arms::Arm;
-use crate::report::cells::Cells;
-use crate::report::compare::LEVEL;
+use crate::report::analyse::arms::Arm;
+use crate::report::analyse::cells::Cells;
+use crate::report::analyse::comparison::LEVEL;
+use crate::report::analyse::statistics::Interval;
+use crate::report::analyse::statistics::contrast::{Contrast, Reason, Verdict};
+use crate::report::analyse::statistics::rates::Rate;
+use crate::report::analyse::statistics::summary::Summary;
 use crate::report::read::run::Run;
-use crate::report::statistics::Interval;
-use crate::report::statistics::contrast::{Contrast, Reason, Verdict};
-use crate::report::statistics::rates::Rate;
-use crate::report::statistics::summary::Summary;
 use crate::report::terminal::{count, duration, mean_sd, number, p_value, signed};
 
 /// A setting's value, which may be a number.

@@ -3,12 +3,12 @@
 use super::{Fixture, compared, page};
 use formwork::cli::compare::view;
 use formwork::error::Error;
-use formwork::report::compare::{Options, compare};
-use formwork::report::curves::curve;
-use formwork::report::metrics::more_is_better;
+use formwork::report::analyse::comparison::{Options, compare};
+use formwork::report::analyse::curves::curve;
+use formwork::report::analyse::metrics::more_is_better;
+use formwork::report::analyse::statistics::contrast::{Reason, Verdict};
 use formwork::report::plot::Style;
 use formwork::report::read::run;
-use formwork::report::statistics::contrast::{Reason, Verdict};
 use formwork::report::{json, sheet, terminal};
 use formwork::train::evaluation::lower_is_better;
 use std::fs;

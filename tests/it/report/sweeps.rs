@@ -2,11 +2,11 @@
 
 use super::Fixture;
 use formwork::cli::compare::{headline, view};
-use formwork::report::cells::Cells;
-use formwork::report::compare::{Comparison, Options, compare};
+use formwork::report::analyse::cells::Cells;
+use formwork::report::analyse::comparison::{Comparison, Options, compare};
+use formwork::report::analyse::selection::Selection;
+use formwork::report::analyse::statistics::contrast::{Reason, Verdict};
 use formwork::report::plot::Style;
-use formwork::report::selection::Selection;
-use formwork::report::statistics::contrast::{Reason, Verdict};
 use formwork::report::{json, sheet, terminal};
 use serde_json::json;
 use std::fs;

@@ -1,19 +1,21 @@
 //! Statistics at their edges: no values, one, equal ones, infinite ones, absurd options. Nothing panics, no NaN and
 //! no infinity comes out.
 
-use formwork::report::statistics::bootstrap::bootstrap;
-use formwork::report::statistics::contrast::{Contrast, Plan, Reason, Test, Verdict, compare_arms};
-use formwork::report::statistics::curve::{common_range, mean_height, steps_to_reach};
-use formwork::report::statistics::holm::holm;
-use formwork::report::statistics::independent::welch_t;
-use formwork::report::statistics::paired::{paired_t, small_sample_factor};
-use formwork::report::statistics::power::{
+use formwork::report::analyse::statistics::bootstrap::bootstrap;
+use formwork::report::analyse::statistics::contrast::{
+    Contrast, Plan, Reason, Test, Verdict, compare_arms,
+};
+use formwork::report::analyse::statistics::curve::{common_range, mean_height, steps_to_reach};
+use formwork::report::analyse::statistics::holm::holm;
+use formwork::report::analyse::statistics::independent::welch_t;
+use formwork::report::analyse::statistics::paired::{paired_t, small_sample_factor};
+use formwork::report::analyse::statistics::power::{
     independent_power, paired_power, pairs_needed, runs_needed,
 };
-use formwork::report::statistics::rates::{Rate, compare_rates, fisher_exact};
-use formwork::report::statistics::summary::summarize;
-use formwork::report::statistics::wilcoxon::signed_rank;
-use formwork::report::statistics::{Direction, Interval};
+use formwork::report::analyse::statistics::rates::{Rate, compare_rates, fisher_exact};
+use formwork::report::analyse::statistics::summary::summarize;
+use formwork::report::analyse::statistics::wilcoxon::signed_rank;
+use formwork::report::analyse::statistics::{Direction, Interval};
 use serde::Serialize;
 
 use super::random::Random;

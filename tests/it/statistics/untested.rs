@@ -1,8 +1,10 @@
 //! Arms that cannot be tested, since their differences from the baseline do not vary: no p value, no place among the
 //! tests that the others are corrected for.
 
-use formwork::report::statistics::Direction;
-use formwork::report::statistics::contrast::{Contrast, Plan, Reason, Test, Verdict, compare_arms};
+use formwork::report::analyse::statistics::Direction;
+use formwork::report::analyse::statistics::contrast::{
+    Contrast, Plan, Reason, Test, Verdict, compare_arms,
+};
 
 const PLAN: Plan = Plan {
     alpha: 0.05,

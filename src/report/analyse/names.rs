@@ -1,6 +1,6 @@
 //! What arms are called: a letter as their mark, and what the names of their runs have in common.
 
-use super::read::run::Run;
+use crate::report::read::run::Run;
 
 /// `A` … `Z`, `AA`, `AB` …
 pub(super) fn letters(mut n: usize) -> String {

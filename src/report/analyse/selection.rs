@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use super::read::find::locate_sweep;
-use super::read::run::{self, Run};
-use super::read::sweep::{EndState, PlannedArm, SweepFolder};
+use super::arms::{Absent, Arm, Cost};
+use super::names;
 use crate::error::{Error, Result};
-use crate::report::arms::{Absent, Arm, Cost};
-use crate::report::names;
+use crate::report::read::find::locate_sweep;
+use crate::report::read::run::{self, Run};
+use crate::report::read::sweep::{EndState, PlannedArm, SweepFolder};
 
 /// Runs, and the sweep that they belong to.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::read::run::Run;
-use crate::report::arms::Arm;
+use super::arms::Arm;
+use crate::report::read::run::Run;
 
 /// Runs by how they stand; the sum is what was planned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::read::run::Run;
-use crate::report::statistics::summary::moments;
+use super::statistics::summary::moments;
+use crate::report::read::run::Run;
 
 /// One point of an arm's curve.
 #[derive(Clone, Copy, Debug, PartialEq)]

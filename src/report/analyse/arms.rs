@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::read::run::Run;
-use super::read::sweep::{SweepFolder, SweepPlan};
+use super::names::{label, letters};
 use crate::error::{Error, Result};
-use crate::report::names::{label, letters};
+use crate::report::read::run::Run;
+use crate::report::read::sweep::{SweepFolder, SweepPlan};
 
 /// Runs that differ only in their seed.
 #[derive(Clone, Debug)]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::read::run::Run;
-use crate::report::arms::Arm;
-use crate::report::compare::{LEVEL, Results};
-use crate::report::statistics::Interval;
-use crate::report::statistics::rates::compare_rates;
+use super::arms::Arm;
+use super::comparison::{LEVEL, Results};
+use super::statistics::Interval;
+use super::statistics::rates::compare_rates;
+use crate::report::read::run::Run;
 use crate::report::terminal::p_value;
 
 /// What `machine.json` says that makes speeds incomparable.

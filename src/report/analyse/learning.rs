@@ -2,17 +2,17 @@
 //! have, and the steps until a value is first reached.
 //!
 //! The mean height is the area under the curve divided by its width, in the metric's own unit
-//! ([`crate::report::statistics::curve`]). A run that never reaches the value has no steps; how many did is told
+//! ([`crate::report::analyse::statistics::curve`]). A run that never reaches the value has no steps; how many did is told
 //! beside the mean, since a mean over the lucky ones alone flatters.
 
-use super::read::run::Run;
-use crate::report::arms::Arm;
-use crate::report::compare::LEVEL;
-use crate::report::metrics::better;
-use crate::report::statistics::Direction;
-use crate::report::statistics::curve::{common_range, mean_height, steps_to_reach};
-use crate::report::statistics::rates::Rate;
-use crate::report::statistics::summary::{Summary, summarize};
+use super::arms::Arm;
+use super::comparison::LEVEL;
+use super::metrics::better;
+use super::statistics::Direction;
+use super::statistics::curve::{common_range, mean_height, steps_to_reach};
+use super::statistics::rates::Rate;
+use super::statistics::summary::{Summary, summarize};
+use crate::report::read::run::Run;
 
 /// What the learning of all arms is measured by.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@
 //! | how many seeds would settle it? | [`power`] | power of the t test |
 //! | does it diverge more often? | [`rates`] | Wilson's interval, Fisher's exact test |
 //! | does it learn faster? | [`curve`] | area under the curve, steps to a value |
-//! | all arms at once | [`compare`] | the above, and a verdict |
+//! | all arms at once | [`contrast`] | the above, and a verdict |
 //!
 //! Three rules hold throughout. Values that are not finite are left out: a run that diverged is no large value but
 //! an event of its own, and the caller counts it ([`rates`]). A quantity that the data cannot give is `None`; no

@@ -4,22 +4,22 @@
 //! "Best" is the best evaluation of a run, the one whose checkpoint is kept; it is a minimum (or maximum) over
 //! evaluations and so slightly flattering to runs that were evaluated more often. "Final" is the last one. A run whose
 //! last loss is not a number has no final value and counts as diverged. Differences pair runs of the same seed, and
-//! their p values are corrected together for all arms ([`crate::report::statistics::contrast`]).
+//! their p values are corrected together for all arms ([`crate::report::analyse::statistics::contrast`]).
 
 use std::collections::BTreeMap;
 
-use super::read::journal::Point;
-use super::read::run::Run;
-use super::read::sweep::SweepPlan;
+use super::arms::{self, Arm, Difference};
+use super::learning::{Learning, Yardstick};
+use super::metrics::{self, better, more_is_better};
+use super::notes::notes;
+use super::selection::Selection;
 use super::statistics::contrast::{Contrast, Plan, compare_arms};
+use super::statistics::rates::Rate;
+use super::statistics::summary::{Summary, summarize};
 use crate::error::{Error, Result};
-use crate::report::arms::{self, Arm, Difference};
-use crate::report::learning::{Learning, Yardstick};
-use crate::report::metrics::{self, better, more_is_better};
-use crate::report::notes::notes;
-use crate::report::selection::Selection;
-use crate::report::statistics::rates::Rate;
-use crate::report::statistics::summary::{Summary, summarize};
+use crate::report::read::journal::Point;
+use crate::report::read::run::Run;
+use crate::report::read::sweep::SweepPlan;
 
 /// What to compare.
 #[derive(Clone, Debug, Default)]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::read::run::Run;
+use super::statistics::Direction;
 use crate::error::{Error, Result, suggestion};
 use crate::evaluate::direction::higher_is_better;
-use crate::report::statistics::Direction;
+use crate::report::read::run::Run;
 
 /// Metrics that stand in the table when evaluations have them, in this order.
 pub const SHOWN: [&str; 17] = [

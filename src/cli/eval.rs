@@ -9,7 +9,7 @@ use crate::experiment::used::{self, Opened, Which};
 use crate::generate::Translator;
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::check_width;
-use crate::report::terminal::number;
+use crate::report::render::terminal::number;
 use crate::train::evaluation::{Scores, Split, evaluate};
 use clap::{Args, ValueEnum};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::{self, build, cost, run};
 use crate::report::plan::{Moments, Plan, Question, plan};
-use crate::report::terminal::{duration, number};
+use crate::report::render::terminal::{duration, number};
 use crate::train::machine;
 use burn::tensor::Device;
 use clap::Args;

@@ -3,7 +3,7 @@
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::{self, run, used};
-use crate::report::terminal::{duration, number};
+use crate::report::render::terminal::{duration, number};
 use crate::train::evaluation::lower_is_better;
 use crate::train::job::{Outcome, Report, Stopped};
 use crate::train::run_dir::RESOLVED;

@@ -4,14 +4,6 @@
 //! Everything here works from the files of a run folder; no model is loaded.
 
 pub mod analyse;
-pub mod figure;
-pub mod html;
-pub mod json;
-pub mod links;
-pub mod paper;
 pub mod plan;
-pub mod plot;
 pub mod read;
-pub mod sheet;
-pub mod table;
-pub mod terminal;
+pub mod render;

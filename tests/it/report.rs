@@ -5,10 +5,10 @@ use formwork::report::analyse::comparison::{Comparison, Options, compare};
 use formwork::report::analyse::statistics::contrast::Verdict;
 use formwork::report::analyse::statistics::paired::paired_t;
 use formwork::report::analyse::statistics::summary::summarize;
-use formwork::report::figure::{Look, figures};
-use formwork::report::plot::Style;
 use formwork::report::read::run;
-use formwork::report::{html, json, sheet, terminal};
+use formwork::report::render::figure::{Look, figures};
+use formwork::report::render::plot::Style;
+use formwork::report::render::{html, json, sheet, terminal};
 
 use std::fmt::Write as _;
 use std::fs;

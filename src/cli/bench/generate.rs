@@ -8,7 +8,7 @@ use crate::generate::{Generator, Sampling};
 use crate::kernel::profile;
 use crate::model::Decoder;
 use crate::nn::linear::stored_for_decoding;
-use crate::report::terminal::number;
+use crate::report::render::terminal::number;
 use crate::rng::{Purpose, Stream};
 use crate::train::bench::{KernelTime, kernel_times, peak_rss_mb};
 use clap::Args;

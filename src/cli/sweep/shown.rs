@@ -12,7 +12,7 @@ use crate::report::analyse::comparison::compare;
 use crate::report::analyse::selection::Selection;
 use crate::report::read::run::read;
 use crate::report::read::sweep::{EndState, Ending, PlannedArm, SweepFolder, SweepPlan};
-use crate::report::terminal::{count, duration, number, table};
+use crate::report::render::terminal::{count, duration, number, table};
 
 /// `3 arms × 5 seeds`.
 pub(super) fn summary(plan: &SweepPlan) -> String {

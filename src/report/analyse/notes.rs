@@ -7,7 +7,7 @@ use super::comparison::{LEVEL, Results};
 use super::statistics::Interval;
 use super::statistics::rates::compare_rates;
 use crate::report::read::run::Run;
-use crate::report::terminal::p_value;
+use crate::report::render::terminal::p_value;
 
 /// What `machine.json` says that makes speeds incomparable.
 const MACHINE: [&str; 3] = ["cpu", "cores", "device"];

@@ -7,9 +7,9 @@ use formwork::report::analyse::comparison::{Options, compare};
 use formwork::report::analyse::curves::curve;
 use formwork::report::analyse::metrics::more_is_better;
 use formwork::report::analyse::statistics::contrast::{Reason, Verdict};
-use formwork::report::plot::Style;
 use formwork::report::read::run;
-use formwork::report::{json, sheet, terminal};
+use formwork::report::render::plot::Style;
+use formwork::report::render::{json, sheet, terminal};
 use formwork::train::evaluation::lower_is_better;
 use std::fs;
 

@@ -10,7 +10,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::axis::Axis;
 use crate::error::{Error, Result};
-use crate::report::terminal::{plain, shortened};
+use crate::report::render::terminal::{plain, shortened};
 
 /// Letters of Latin, Greek and Cyrillic; its licence lies beside it.
 pub const FONT: &[u8] = include_bytes!("sans.ttf");

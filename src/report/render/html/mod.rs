@@ -5,12 +5,12 @@
 
 use std::path::Path;
 
-use super::analyse::cells::Cells;
-use super::analyse::comparison::Comparison;
+use super::figure::{self, Figure, Look};
+use super::terminal::plain;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::report::figure::{self, Figure, Look};
-use crate::report::terminal::plain;
+use crate::report::analyse::cells::Cells;
+use crate::report::analyse::comparison::Comparison;
 
 mod data;
 mod layers;

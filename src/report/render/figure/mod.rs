@@ -7,8 +7,8 @@
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
-use super::analyse::comparison::Comparison;
 use crate::error::Result;
+use crate::report::analyse::comparison::Comparison;
 
 mod axis;
 mod canvas;

@@ -6,9 +6,9 @@ use super::escape;
 use crate::report::analyse::arms::{Arm, Difference};
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::metrics::more_is_better;
-use crate::report::links::relative;
-use crate::report::sheet::{Cell, Sheet, without_settings};
-use crate::report::terminal::{count, duration, number};
+use crate::report::render::links::relative;
+use crate::report::render::sheet::{Cell, Sheet, without_settings};
+use crate::report::render::terminal::{count, duration, number};
 
 /// What each arm reached.
 pub fn results(c: &Comparison) -> String {

@@ -3,8 +3,8 @@
 use super::caption;
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::metrics::more_is_better;
-use crate::report::sheet::{Cell, Sheet, for_paper};
-use crate::report::terminal::plain;
+use crate::report::render::sheet::{Cell, Sheet, for_paper};
+use crate::report::render::terminal::plain;
 
 /// The table; the best mean is bold.
 pub fn table(c: &Comparison) -> String {

@@ -13,7 +13,7 @@ use super::{Figure, drawn, metric};
 use crate::error::Result;
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::statistics::contrast::{Contrast, Verdict};
-use crate::report::terminal::{plain, shortened};
+use crate::report::render::terminal::{plain, shortened};
 
 /// Rows at most: a page's height.
 const ROWS: usize = 40;

@@ -10,9 +10,9 @@ use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line, Points};
 use unicode_width::UnicodeWidthStr;
 
-use super::analyse::comparison::Comparison;
-use super::analyse::curves::curve;
-use crate::report::terminal::{count, number, plain, shortened};
+use super::terminal::{count, number, plain, shortened};
+use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::curves::curve;
 
 /// Arms drawn at once; more cannot be told apart.
 const ARMS: usize = 8;

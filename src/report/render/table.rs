@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::report::terminal::plain;
+use super::terminal::plain;
 
 /// Aligned columns: the first row is the header; columns whose cells all look like numbers stand right.
 ///

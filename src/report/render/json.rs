@@ -8,10 +8,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::analyse::cells::Cells;
-use super::analyse::comparison::{Comparison, LEVEL};
-use super::analyse::statistics::contrast::Contrast;
-use super::analyse::statistics::rates::Rate;
+use crate::report::analyse::cells::Cells;
+use crate::report::analyse::comparison::{Comparison, LEVEL};
+use crate::report::analyse::statistics::contrast::Contrast;
+use crate::report::analyse::statistics::rates::Rate;
 
 /// The whole comparison.
 pub fn json(c: &Comparison) -> Value {

@@ -1,11 +1,11 @@
 //! The table of a comparison, once, for the terminal, Markdown and HTML.
 
-use super::analyse::comparison::{Comparison, LEVEL, Results};
-use super::analyse::metrics::SHOWN;
-use super::analyse::statistics::contrast::Contrast;
-use super::analyse::statistics::summary::summarize;
-use super::read::run::Run;
-use crate::report::terminal::{count, number, shortened};
+use super::terminal::{count, number, shortened};
+use crate::report::analyse::comparison::{Comparison, LEVEL, Results};
+use crate::report::analyse::metrics::SHOWN;
+use crate::report::analyse::statistics::contrast::Contrast;
+use crate::report::analyse::statistics::summary::summarize;
+use crate::report::read::run::Run;
 
 mod cells;
 

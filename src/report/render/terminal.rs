@@ -4,7 +4,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-pub use crate::report::table::{markdown, markdown_text, table};
+pub use super::table::{markdown, markdown_text, table};
 
 /// A number with 4 significant digits: `1.923`, `12,346`, `1.2e-5`; `NaN` and infinities by name.
 pub fn number(x: f64) -> String {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::curves::{Band, curve};
 use crate::report::analyse::metrics::more_is_better;
-use crate::report::terminal::plain;
+use crate::report::render::terminal::plain;
 
 /// Training metrics that have a curve although no evaluation has them.
 const TRAINING: [&str; 3] = ["grad_norm", "lr", "items_per_s"];

@@ -9,7 +9,7 @@ use crate::report::analyse::statistics::contrast::{Contrast, Reason, Verdict};
 use crate::report::analyse::statistics::rates::Rate;
 use crate::report::analyse::statistics::summary::Summary;
 use crate::report::read::run::Run;
-use crate::report::terminal::{count, duration, mean_sd, number, p_value, signed};
+use crate::report::render::terminal::{count, duration, mean_sd, number, p_value, signed};
 
 /// A setting's value, which may be a number.
 pub fn setting(value: Option<&str>) -> Cell {

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
-use super::analyse::comparison::Comparison;
+use super::figure::{self, Look};
+use super::{html, json, sheet, terminal};
 use crate::error::Result;
-use crate::report::figure::{self, Look};
-use crate::report::{html, json, sheet, terminal};
+use crate::report::analyse::comparison::Comparison;
 
 mod latex;
 mod lines;

@@ -10,7 +10,7 @@ use crate::report::analyse::statistics::Interval;
 use crate::report::analyse::statistics::contrast::{Contrast, Verdict};
 use crate::report::analyse::statistics::rates::Rate;
 use crate::report::analyse::statistics::summary::Summary;
-use crate::report::figure::compute::flops;
+use crate::report::render::figure::compute::flops;
 
 /// A line: (column, field). All lines of a file name the same columns.
 type Line = Vec<(String, String)>;

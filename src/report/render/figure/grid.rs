@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::metrics::more_is_better;
 use crate::report::read::sweep::PlannedArm;
-use crate::report::terminal::{number, plain, shortened};
+use crate::report::render::terminal::{number, plain, shortened};
 
 /// Cells on a side, at most.
 const SIDE: usize = 24;

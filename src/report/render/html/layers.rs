@@ -9,7 +9,7 @@ use super::data::rounded;
 use crate::error::Result;
 use crate::report::analyse::comparison::Comparison;
 use crate::report::read::diagnostics::{self, Quantity};
-use crate::report::terminal::plain;
+use crate::report::render::terminal::plain;
 
 /// Arms whose diagnostics are on the page, at most.
 const ARMS: usize = 8;

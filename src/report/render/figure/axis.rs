@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-use crate::report::terminal::{count, number};
+use crate::report::render::terminal::{count, number};
 
 /// Values beyond this have no place: their differences would be beyond a float.
 const LARGEST: f64 = 1e150;

@@ -23,7 +23,6 @@ use super::independent::{Independent, welch_t};
 use super::paired::{Paired, paired_t};
 use super::power::{pairs_needed, runs_needed};
 use super::summary::moments;
-use super::wilcoxon::{Wilcoxon, signed_rank};
 use super::{Direction, Interval};
 use crate::rng::{Purpose, Stream};
 
@@ -47,13 +46,8 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
-    /// On the differences of common seeds.
-    Paired {
-        /// Student's paired t test: the one that decides.
-        t: Paired,
-        /// Wilcoxon's signed-rank test, for comparison; none where t has no p value.
-        wilcoxon: Option<Wilcoxon>,
-    },
+    /// Student's paired t test, on the differences of common seeds.
+    Paired(Paired),
     /// On all values of both sides.
     Unpaired(Independent),
     /// None: too few values.
@@ -85,7 +79,7 @@ impl Contrast {
     /// The confidence interval of the difference, at 1 − alpha.
     pub fn interval(&self) -> Option<Interval> {
         match &self.test {
-            Test::Paired { t, .. } => Some(t.interval),
+            Test::Paired(t) => Some(t.interval),
             Test::Unpaired(t) => Some(t.interval),
             Test::Untested => None,
         }
@@ -94,7 +88,7 @@ impl Contrast {
     /// The effect in standard deviations, corrected for small samples: g_z of pairs, g of arms without.
     pub fn effect(&self) -> Option<f64> {
         match &self.test {
-            Test::Paired { t, .. } => t.g_z,
+            Test::Paired(t) => t.g_z,
             Test::Unpaired(t) => t.g,
             Test::Untested => None,
         }
@@ -207,16 +201,13 @@ fn compare<S: Ord>(baseline: &BTreeMap<&S, f64>, arm: &BTreeMap<&S, f64>, level:
     let [ours, theirs] = [arm, baseline].map(|side| side.values().copied().collect::<Vec<f64>>());
     let mean = |values: &[f64]| Some(moments(values)?.mean);
     let test = if differences.len() >= 2 {
-        paired_t(&differences, level).map(|t| Test::Paired {
-            t,
-            wilcoxon: t.p.and_then(|_| signed_rank(&differences)),
-        })
+        paired_t(&differences, level).map(Test::Paired)
     } else {
         welch_t(&theirs, &ours, level).map(Test::Unpaired)
     };
     let apart = || Some(mean(&ours)? - mean(&theirs)?);
     let (difference, p) = match &test {
-        Some(Test::Paired { t, .. }) => (Some(t.mean), t.p),
+        Some(Test::Paired(t)) => (Some(t.mean), t.p),
         Some(Test::Unpaired(t)) => (Some(t.difference), t.p),
         Some(Test::Untested) | None => (mean(&differences).or_else(apart), None),
     };
@@ -248,7 +239,7 @@ fn verdict(comparison: &Contrast, p: f64, tests: usize, plan: Plan) -> Verdict {
     let difference = comparison.difference.unwrap_or(0.0);
     let strictest = plan.alpha / tests.max(1) as f64;
     let (effect, needed) = match &comparison.test {
-        Test::Paired { t, .. } => (t.d_z, pairs_needed as fn(_, _, _, _) -> _),
+        Test::Paired(t) => (t.d_z, pairs_needed as fn(_, _, _, _) -> _),
         Test::Unpaired(t) => (t.d, runs_needed as fn(_, _, _, _) -> _),
         Test::Untested => return comparison.verdict,
     };

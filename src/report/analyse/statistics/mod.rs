@@ -3,7 +3,7 @@
 //! | question | file | method |
 //! |---|---|---|
 //! | what did an arm reach? | [`summary`] | mean, standard deviation, Student's t interval |
-//! | does it differ from the baseline, by seed? | [`paired`], [`wilcoxon`] | paired t test, signed ranks, d_z, g_z |
+//! | does it differ from the baseline, by seed? | [`paired`] | paired t test, d_z, g_z |
 //! | the same without assuming a normal distribution? | [`bootstrap`] | BCa and percentile intervals |
 //! | the same when the seeds differ? | [`independent`] | Welch's t test, Hedges' g |
 //! | is it still true with several arms? | [`holm`] | Holm's step-down correction |
@@ -26,7 +26,6 @@ pub mod paired;
 pub mod power;
 pub mod rates;
 pub mod summary;
-pub mod wilcoxon;
 
 use serde::Serialize;
 

@@ -13,7 +13,8 @@ mod model;
 mod position;
 mod train;
 
-use super::{Loaded, Origin, words};
+use super::file::messages;
+use super::{Loaded, Origin};
 use crate::error::{Error, Fault, Result};
 
 /// Everything that is wrong with an experiment, data files that cannot be found included.
@@ -90,7 +91,7 @@ impl Sense<'_> {
             "" => rule.as_ref().to_string(),
             _ => format!("[{table}] {}", rule.as_ref()),
         };
-        let fault = words::placed(&self.loaded.path, Some(&origin), message);
+        let fault = messages::placed(&self.loaded.path, Some(&origin), message);
         self.faults.push(fault);
     }
 

@@ -1,6 +1,6 @@
 //! From a checked experiment to the things that run: device, data, model, optimizer, job.
 
-use super::{Experiment, start};
+use super::{Experiment, transfer};
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -63,7 +63,11 @@ pub fn data(experiment: &Experiment, places: &Places, saved: &Tokenizers) -> Res
 /// # Errors
 /// Those of [`data`], and no run where `[init]` says.
 pub fn data_to_train_on(experiment: &Experiment, places: &Places) -> Result<Data> {
-    data(experiment, places, &start::tokenizers(experiment, places)?)
+    data(
+        experiment,
+        places,
+        &transfer::tokenizers(experiment, places)?,
+    )
 }
 
 /// The network with its objective, every parameter named by its path and none drawn yet.
@@ -117,7 +121,7 @@ pub fn resampled(
             let table = resample_grid(table, sides(theirs), sides(ours), ours.class_token);
             table.into_data().iter::<f32>().collect()
         }
-        _ => start::stretched(&table, from, to, d),
+        _ => transfer::stretched(&table, from, to, d),
     };
     Some(TensorData::new(values, [to, d]).convert_dtype(data.dtype()))
 }

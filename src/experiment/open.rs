@@ -1,6 +1,6 @@
 //! A run that is there: opened for evaluation and generation, its scores written down.
 
-use super::{Experiment, build, run};
+use super::{Experiment, assemble, run};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::files;
@@ -127,8 +127,8 @@ fn opened(
     let checkpoint = chosen(folder, which)?;
     let places = run::places(&loaded);
     let experiment = loaded.experiment;
-    let device = build::device(&experiment, false)?;
-    let model = build::objective(&experiment, &shape, &device)?;
+    let device = assemble::device(&experiment, false)?;
+    let model = assemble::objective(&experiment, &shape, &device)?;
     let model = match which {
         Which::Average(count) => averaged(folder, count, model)?,
         Which::Best | Which::Latest | Which::Step(_) => checkpoint.load_evaluated(model)?,

@@ -1,11 +1,11 @@
 //! What happens beside a run's steps: reports are passed on, texts are continued or written for sources, and what
 //! was written is measured.
 
-use super::Experiment;
-use super::measure::measured;
-use super::run::Options;
+use super::Options;
 use crate::data::{Texts, Tokenizers};
 use crate::error::Result;
+use crate::experiment::Experiment;
+use crate::experiment::measure::measured;
 use crate::generate::{Generator, Sampling, Translator};
 use crate::task::Objective;
 use crate::train::job::{Observer, Report};

@@ -5,8 +5,8 @@
 //! key is the last one of the shortest prefix of the document that fails in the same way, table by table. It
 //! costs a few more readings, after a fault only, and asks nothing of the types.
 
-use super::Origin;
 use super::tree::{Node, Value};
+use crate::experiment::Origin;
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{self, DeserializeOwned, Deserializer, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;

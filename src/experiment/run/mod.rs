@@ -1,7 +1,11 @@
 //! A run from its first file to its last: new, fresh, resumed, or opened for use.
 
-use super::follow::Follower;
-use super::{Experiment, Loaded, build, changes, files, resolved_toml, start, used};
+pub(super) mod changes;
+pub(super) mod files;
+pub(super) mod observer;
+
+use self::{changes, files};
+use super::{Experiment, Loaded, assemble, open, resolved_toml, transfer};
 use crate::data::{Data, Places, Tokenizers};
 use crate::error::{Error, Result};
 use crate::task::Objective;
@@ -12,6 +16,7 @@ use crate::train::machine::Machine;
 use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::signal::Stop;
 use crate::train::{self, parameters, view::View};
+use observer::Follower;
 use std::path::{Path, PathBuf};
 
 /// Where `train` puts a run that was not told otherwise.
@@ -83,20 +88,20 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
         Start::Fresh => Existing::Replace,
     };
     let experiment = &loaded.experiment;
-    let device = build::device(experiment, true)?;
+    let device = assemble::device(experiment, true)?;
     let places = places(loaded);
-    let from = start::folder(experiment, &places)?.and_then(|from| from.canonicalize().ok());
+    let from = transfer::folder(experiment, &places)?.and_then(|from| from.canonicalize().ok());
     if from.is_some() && from == folder.canonicalize().ok() {
         return Err(Error::usage(
             "[init] from is the folder of the run itself, which would be replaced; give another with --run",
         ));
     }
-    let data = build::data_to_train_on(experiment, &places)?;
+    let data = assemble::data_to_train_on(experiment, &places)?;
     require_prompt(experiment, &data.tokenizers)?;
     let stop = Stop::on_signals()?;
-    let model = build::objective(experiment, &data.shape, &device)?;
-    let optimizer = build::optimizer(experiment, &model)?;
-    let (model, taken) = start::weights(experiment, &places, &data, model)?;
+    let model = assemble::objective(experiment, &data.shape, &device)?;
+    let optimizer = assemble::optimizer(experiment, &model)?;
+    let (model, taken) = transfer::weights(experiment, &places, &data, model)?;
     let run = RunDir::create(folder, existing)?;
     files::keep(&run, experiment, &places)?;
     describe(&run, loaded, &data)?;
@@ -110,7 +115,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
         (options.notice)(&format!("from {}: {taken}", from.display()));
     }
     let model = parameters::materialised(model);
-    let job = build::job(experiment, &data, &model, optimizer, run, stop);
+    let job = assemble::job(experiment, &data, &model, optimizer, run, stop);
     launch(experiment, &data, model, job, options)
 }
 
@@ -202,22 +207,22 @@ fn go_on(
         (options.notice)(&format!("passed over: {refused}"));
     }
     files::same(&run, experiment, places, &options)?;
-    let saved = used::tokenizers(folder)?;
-    let data = build::data(experiment, places, &saved)?;
+    let saved = open::tokenizers(folder)?;
+    let data = assemble::data(experiment, places, &saved)?;
     require_prompt(experiment, &data.tokenizers)?;
     let stop = Stop::on_signals()?;
-    let device = build::device(experiment, true)?;
-    let model = build::objective(experiment, &data.shape, &device)?;
-    let optimizer = build::optimizer(experiment, &model)?;
+    let device = assemble::device(experiment, true)?;
+    let model = assemble::objective(experiment, &data.shape, &device)?;
+    let optimizer = assemble::optimizer(experiment, &model)?;
     let model = match &search.found {
         Some(_) => model,
         None if search.refused.is_empty() => {
-            let (model, _) = start::weights(experiment, places, &data, model)?;
+            let (model, _) = transfer::weights(experiment, places, &data, model)?;
             parameters::materialised(model)
         }
         None => return Err(none_left(folder)),
     };
-    let mut job = build::job(experiment, &data, &model, optimizer, run, stop);
+    let mut job = assemble::job(experiment, &data, &model, optimizer, run, stop);
     let model = match search.found {
         Some(found) => restored(&found, model, &mut job)?,
         None => model,
@@ -289,7 +294,7 @@ fn launch(
     let outcome = train::run(model, job, Box::new(observer), view, &experiment.name)?;
     if let Some(scores) = &outcome.last {
         // The run is done all the same.
-        if let Err(error) = used::write_scores(&folder, "valid", outcome.step, scores) {
+        if let Err(error) = open::write_scores(&folder, "valid", outcome.step, scores) {
             notice(&format!("the scores were not kept: {error}"));
         }
     }

@@ -74,7 +74,7 @@ fn number(value: &Value) -> Option<f64> {
 }
 
 /// A file that follows the journals.
-trait Mirror: Send {
+trait Exporter: Send {
     /// Takes an entry; it may stay in memory.
     fn write(&mut self, entry: &Entry) -> Result<()>;
     /// Brings what was taken to the file.
@@ -82,26 +82,26 @@ trait Mirror: Send {
 }
 
 /// All copies that a run keeps.
-pub struct Mirrors(Vec<Box<dyn Mirror>>);
+pub struct Exporters(Vec<Box<dyn Exporter>>);
 
-impl Mirrors {
+impl Exporters {
     /// Makes the copies in the run folder `root` from its journals; `elapsed_s` seconds of training lie behind.
     ///
     /// # Errors
     /// Journals that cannot be read, copies that cannot be written.
     pub fn open(root: &Path, config: JournalConfig, elapsed_s: f64) -> Result<Self> {
-        let mut all: Vec<Box<dyn Mirror>> = Vec::new();
+        let mut all: Vec<Box<dyn Exporter>> = Vec::new();
         if config.csv {
             all.push(Box::new(csv::Table::create(root)?));
         }
         if config.tensorboard {
             all.push(Box::new(events::EventFile::create(root, elapsed_s)?));
         }
-        let mut mirrors = Self(all);
-        if !mirrors.0.is_empty() {
-            mirrors.replay(root)?;
+        let mut exporters = Self(all);
+        if !exporters.0.is_empty() {
+            exporters.replay(root)?;
         }
-        Ok(mirrors)
+        Ok(exporters)
     }
 
     /// Follows a line that was just written.
@@ -113,11 +113,11 @@ impl Mirrors {
             return Ok(());
         }
         let entry = Entry::of_line(&line.to_string());
-        for mirror in &mut self.0 {
+        for exporter in &mut self.0 {
             if let Some(entry) = &entry {
-                mirror.write(entry)?;
+                exporter.write(entry)?;
             }
-            mirror.flush()?;
+            exporter.flush()?;
         }
         Ok(())
     }
@@ -138,11 +138,13 @@ impl Mirrors {
         for entry in diagnostics {
             self.write(&entry?)?;
         }
-        self.0.iter_mut().try_for_each(|mirror| mirror.flush())
+        self.0.iter_mut().try_for_each(|exporter| exporter.flush())
     }
 
     fn write(&mut self, entry: &Entry) -> Result<()> {
-        self.0.iter_mut().try_for_each(|mirror| mirror.write(entry))
+        self.0
+            .iter_mut()
+            .try_for_each(|exporter| exporter.write(entry))
     }
 }
 

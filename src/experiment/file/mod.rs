@@ -1,12 +1,17 @@
 //! Files, `extends`, presets and `--set` into one tree, and the tree into an [`Experiment`]. Stops at the first
 //! fault of form.
 
-use super::tree::{self, Layers, Node, Table, Value};
-use super::{Experiment, Loaded, Origin, read, words};
+pub(super) mod messages;
+pub(super) mod read;
+pub(super) mod show;
+pub(super) mod tree;
+
+use super::{Experiment, Loaded, Origin};
 use crate::error::{Error, Fault, Result, nearest, suggestion};
 use crate::model::preset;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use tree::{self, Layers, Node, Table, Value};
 
 /// Files that extend each other make a chain no longer than this.
 const MAX_EXTENDS: usize = 16;
@@ -37,7 +42,7 @@ pub fn load_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded>
         origin: Origin::Default,
     };
     let experiment = read::read::<Experiment>(&mut root)
-        .map_err(|(at, reason)| invalid(words::fault(path, &root, &at, &reason)))?;
+        .map_err(|(at, reason)| invalid(messages::fault(path, &root, &at, &reason)))?;
     let mut origins = BTreeMap::new();
     collect(&root, "", &mut origins);
     Ok(Loaded {
@@ -105,13 +110,13 @@ fn chain(path: &Path, source: &str) -> Result<Vec<Table>, Fault> {
         let (extends, base) = (layer.remove("extends"), layer.remove("base"));
         if let (Some(_), Some(base)) = (&extends, &base) {
             let rule = "base and extends both name the file that this one is laid over; keep one";
-            return Err(words::placed(&path, Some(&base.origin), rule.into()));
+            return Err(messages::placed(&path, Some(&base.origin), rule.into()));
         }
         let word = if base.is_some() { "base" } else { "extends" };
         let extends = extends.or(base);
         layers.push(layer);
         let Some(node) = extends else { break };
-        let fault = |message| words::placed(&path, Some(&node.origin), message);
+        let fault = |message| messages::placed(&path, Some(&node.origin), message);
         let Value::String(name) = &node.value else {
             let shown = node.shown();
             return Err(fault(format!(
@@ -147,7 +152,7 @@ fn overrides(sets: &[String]) -> Result<Table, Fault> {
     let mut root = Table::default();
     for set in sets {
         let origin = Origin::Set(set.clone());
-        let fault = |message: &str| words::placed(Path::new(""), Some(&origin), message.into());
+        let fault = |message: &str| messages::placed(Path::new(""), Some(&origin), message.into());
         let Some((key, text)) = set.split_once('=') else {
             return Err(fault("no value; write --set KEY=VALUE"));
         };
@@ -219,7 +224,7 @@ fn take_preset(path: &Path, layer: &mut Table) -> Result<Option<String>, Fault> 
     let Some(node) = table.remove("preset") else {
         return Ok(None);
     };
-    let fault = |message| Err(words::placed(path, Some(&node.origin), message));
+    let fault = |message| Err(messages::placed(path, Some(&node.origin), message));
     match &node.value {
         Value::String(name) if preset::text(name).is_some() => Ok(Some(name.clone())),
         Value::String(name) => {

@@ -2,8 +2,8 @@
 
 use super::read::{self, Names, Reason, TAG, TAGGED};
 use super::tree::{Node, Value};
-use super::{Experiment, Origin};
 use crate::error::{Fault, nearest, suggestion};
+use crate::experiment::{Experiment, Origin};
 use std::path::Path;
 
 /// The fault at a path of a tree that is no experiment.

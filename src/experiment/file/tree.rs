@@ -3,8 +3,8 @@
 //! Two rules make "one key changes the scheme" true: a string where the other side has a tagged table is that
 //! table's `kind`, and a table whose `kind` differs from that of the table below replaces it whole.
 
-use super::Origin;
 use crate::error::Fault;
+use crate::experiment::Origin;
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;

@@ -2,11 +2,11 @@
 
 use std::io::ErrorKind;
 
-use super::Experiment;
-use super::run::Options;
+use super::Options;
 use crate::data::Places;
 use crate::data::catalog::fingerprint::{self, Fingerprint};
 use crate::error::{Error, Result};
+use crate::experiment::Experiment;
 use crate::train::run_dir::{FILES, RunDir};
 
 /// Writes down what the files are.

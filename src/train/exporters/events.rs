@@ -10,7 +10,7 @@
 //! empty, until the next time, since a reader that finds its file gone never looks for another. Wall times are those
 //! of an uninterrupted run that is here now.
 
-use super::{Entry, Mirror};
+use super::{Entry, Exporter};
 use crate::error::{Error, Result};
 use crate::train::run_dir;
 use std::fs::{File, OpenOptions};
@@ -167,7 +167,7 @@ fn retire(path: &Path) -> Result<()> {
     file.set_len(0).map_err(Error::io("truncate", path))
 }
 
-impl Mirror for EventFile {
+impl Exporter for EventFile {
     fn write(&mut self, entry: &Entry) -> Result<()> {
         // A line without a time, of diagnostics, is as old as the one before it.
         self.elapsed_s = entry.elapsed_s.unwrap_or(self.elapsed_s);

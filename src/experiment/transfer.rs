@@ -1,7 +1,7 @@
 //! A run that begins from another one: its weights, and its tokenizer when the experiment has none of its own.
 
-use super::used::{self, Which};
-use super::{Experiment, build};
+use super::open::{self, Which};
+use super::{Experiment, assemble};
 use crate::data::{Data, Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::task::Objective;
@@ -39,7 +39,7 @@ pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf
 /// No run where `[init]` says, or a damaged tokenizer of it.
 pub fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers> {
     match folder(experiment, places)? {
-        Some(folder) if experiment.tokenizer.is_none() => used::tokenizers(&folder),
+        Some(folder) if experiment.tokenizer.is_none() => open::tokenizers(&folder),
         Some(_) | None => Ok(Tokenizers::default()),
     }
 }
@@ -51,7 +51,7 @@ fn same_vocabulary(
     own: &Tokenizers,
     model: &Objective,
 ) -> Result<()> {
-    let theirs = used::tokenizers(folder)?;
+    let theirs = open::tokenizers(folder)?;
     let print = |t: &Option<Tokenizer>| t.as_ref().map(Tokenizer::fingerprint);
     let [reads, writes] = [
         (print(&theirs.text), print(&own.text)),
@@ -108,13 +108,13 @@ pub fn weights(
             "[init] checkpoint: a run begins from one checkpoint: best, latest or the number of a step",
         ));
     }
-    let checkpoint = used::chosen(&folder, which).map_err(as_key)?;
+    let checkpoint = open::chosen(&folder, which).map_err(as_key)?;
     let file = checkpoint.evaluated_weights();
-    let theirs = used::shape(&folder)?;
+    let theirs = open::shape(&folder)?;
     let resample = |data: &TensorData, wanted: &[usize]| {
-        build::resampled(experiment, [theirs.image, shape.image], data, wanted)
+        assemble::resampled(experiment, [theirs.image, shape.image], data, wanted)
     };
-    let grid = |shape: &Shape| build::grid(experiment, shape.image);
+    let grid = |shape: &Shape| assemble::grid(experiment, shape.image);
     let moved = grid(&theirs) != grid(shape);
     let (model, done) = experiment.init.transfer(model, &file, &resample, moved)?;
     // A frozen parameter stays frozen with its new values.
@@ -154,7 +154,7 @@ pub(super) fn stretched(table: &[f32], from: usize, to: usize, d: usize) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use super::stretched;
+    use crate::experiment::transfer::stretched;
 
     #[test]
     fn a_stretched_table_keeps_its_ends() {

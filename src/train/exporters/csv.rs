@@ -3,7 +3,7 @@
 //! Diagnostics are measured in training and stand there, as `gradient_norm/blocks.0`. `NaN` is a number that was not
 //! finite.
 
-use super::{Entry, Mirror};
+use super::{Entry, Exporter};
 use crate::error::{Error, Result};
 use crate::train::run_dir;
 use csv::Writer;
@@ -35,7 +35,7 @@ impl Table {
     }
 }
 
-impl Mirror for Table {
+impl Exporter for Table {
     fn write(&mut self, entry: &Entry) -> Result<()> {
         let step = entry.step.to_string();
         let split = entry.split.as_deref().unwrap_or("train");

@@ -1,8 +1,8 @@
 //! What may change when a run goes on. What it learns from, what it is and how its steps are drawn may not: the
 //! run would then be neither the old nor the new one.
 
-use super::Experiment;
 use crate::error::{Error, Fault, Result};
+use crate::experiment::Experiment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::{Table, Value};

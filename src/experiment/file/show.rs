@@ -1,6 +1,7 @@
 //! An experiment as TOML: complete, loadable, with or without the origin of every value.
 
-use super::{Experiment, Loaded, Origin, words};
+use super::messages;
+use crate::experiment::{Experiment, Loaded, Origin};
 use std::fmt::Write;
 use toml::{Table, Value};
 
@@ -14,7 +15,7 @@ pub fn annotated_toml(loaded: &Loaded) -> String {
     render(&loaded.experiment, &|key| {
         Some(match loaded.origin(key) {
             Origin::File { path, line } => format!("{}:{line}", path.display()),
-            Origin::Set(text) => format!("--set {}", words::one_line(text)),
+            Origin::Set(text) => format!("--set {}", messages::one_line(text)),
             Origin::Preset(name) => format!("preset {name}"),
             Origin::Default => "default".into(),
         })

@@ -2,7 +2,7 @@
 
 use crate::experiment::ablation::{AblationConfig, RandomConfig, RangeConfig};
 use crate::experiment::inline;
-use crate::report::arms::shortest;
+use crate::report::analyse::arms::shortest;
 use crate::rng::{Purpose, Stream, mix};
 use toml::Value;
 

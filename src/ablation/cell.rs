@@ -6,8 +6,8 @@
 use crate::ablation::folders::ARM;
 use crate::ablation::ledger::Claim;
 use crate::error::{Error, Result};
-use crate::report::run;
-use crate::report::sweep::{CELLS, EndState, Ending, PlannedArm, SweepFolder};
+use crate::report::read::run;
+use crate::report::read::sweep::{CELLS, EndState, Ending, PlannedArm, SweepFolder};
 use crate::train::run_dir;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@ use crate::ablation::ledger::{Ledger, Standing, cells};
 use crate::ablation::slurm::SCRIPT;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::report::sweep::{CELLS, LEDGER, PLAN, SweepFolder};
+use crate::report::read::sweep::{CELLS, LEDGER, PLAN, SweepFolder};
 use crate::train::run_dir;
 use std::path::Path;
 use std::thread::sleep;

@@ -6,7 +6,7 @@ use crate::ablation::planner::{Prepared, Sweep};
 use crate::ablation::slurm::SCRIPT;
 use crate::error::{Error, Result};
 use crate::experiment::{self, Experiment, Loaded, resolved_toml, run};
-use crate::report::sweep::{CELLS, LEDGER, PLAN, PlannedArm, SweepFolder, SweepPlan};
+use crate::report::read::sweep::{CELLS, LEDGER, PLAN, PlannedArm, SweepFolder, SweepPlan};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -13,7 +13,7 @@
 use crate::ablation::liveness::{Holder, Watch};
 use crate::error::{Error, Result};
 use crate::files::{self, Partial};
-use crate::report::sweep::{Ending, LEDGER, SweepFolder};
+use crate::report::read::sweep::{Ending, LEDGER, SweepFolder};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};

@@ -6,7 +6,7 @@
 use crate::ablation::cell::{Cell, Outcome};
 use crate::ablation::ledger::{Ledger, Standing, cells};
 use crate::error::{Error, Result};
-use crate::report::sweep::{EndState, Ending, SweepFolder};
+use crate::report::read::sweep::{EndState, Ending, SweepFolder};
 use crate::train::checkpoint;
 use crate::train::run_dir::{self, LOCK};
 use crate::train::signal::Stop;

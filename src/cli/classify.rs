@@ -4,7 +4,7 @@ use super::output;
 use crate::data::batch::{ImageBatch, ImageItem, TextBatch};
 use crate::data::images::read_image;
 use crate::error::{Error, Result};
-use crate::experiment::used::{self, Opened, Which};
+use crate::experiment::open::{self, Opened, Which};
 use crate::nn::pass::Pass;
 use burn::tensor::{Tensor, activation};
 use clap::Args;
@@ -53,7 +53,7 @@ pub fn run(args: ClassifyArgs) -> Result<()> {
             "give --pair as often as --text, or not at all",
         ));
     }
-    let opened = used::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
     for file in &args.files {
         let scores = image(&args, &opened, file)?;
         show(&args, &opened, &file.display().to_string(), scores)?;

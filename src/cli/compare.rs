@@ -7,11 +7,11 @@ use clap::Args;
 
 use super::output;
 use crate::error::Result;
-use crate::report::cells::Cells;
-use crate::report::compare::{Comparison, Options, compare};
-use crate::report::plot::{Style, plot};
-use crate::report::selection::Selection;
-use crate::report::{html, json, sheet, terminal};
+use crate::report::analyse::cells::Cells;
+use crate::report::analyse::comparison::{Comparison, Options, compare};
+use crate::report::analyse::selection::Selection;
+use crate::report::render::plot::{Style, plot};
+use crate::report::render::{html, json, sheet, terminal};
 
 /// Columns of the curves where there is no terminal to ask.
 const PIPE_WIDTH: usize = 100;

@@ -7,9 +7,9 @@ use clap::{Args, Subcommand};
 
 use super::output;
 use crate::data::Places;
-use crate::data::manifest::{FileEntry, Manifest};
-use crate::data::places::PULLED;
-use crate::data::pull::{self, Event, Outcome};
+use crate::data::catalog::manifest::{FileEntry, Manifest};
+use crate::data::catalog::pull::{self, Event, Outcome};
+use crate::data::catalog::search_path::PULLED;
 use crate::error::{Error, Result};
 
 /// Public data sets: what there is, and fetching it.

@@ -3,13 +3,13 @@
 use super::output;
 use crate::data::{self, Gives, Texts};
 use crate::error::{Error, Result};
-use crate::experiment::build;
+use crate::experiment::assemble;
 use crate::experiment::measure::measured;
-use crate::experiment::used::{self, Opened, Which};
+use crate::experiment::open::{self, Opened, Which};
 use crate::generate::Translator;
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::check_width;
-use crate::report::terminal::number;
+use crate::report::render::terminal::number;
 use crate::train::evaluation::{Scores, Split, evaluate};
 use clap::{Args, ValueEnum};
 use std::collections::BTreeMap;
@@ -58,11 +58,11 @@ pub fn run(args: EvalArgs) -> Result<()> {
     check_width("--beam", args.beam)?;
     let device = args.device.as_deref();
     let opened = match args.context {
-        Some(context) => used::open_at(&args.run, args.checkpoint, device, context as usize)?,
-        None => used::open(&args.run, args.checkpoint, device)?,
+        Some(context) => open::open_at(&args.run, args.checkpoint, device, context as usize)?,
+        None => open::open(&args.run, args.checkpoint, device)?,
     };
     flags(&args, &opened)?;
-    let prepared = build::data(&opened.experiment, &opened.places, &opened.tokenizers)?;
+    let prepared = assemble::data(&opened.experiment, &opened.places, &opened.tokenizers)?;
     let which = match args.split {
         SplitName::Train => data::Split::Train,
         SplitName::Valid => data::Split::Valid,
@@ -88,7 +88,7 @@ pub fn run(args: EvalArgs) -> Result<()> {
         return shown;
     }
     // The figures are out; a run folder that cannot be written to does not take them back.
-    if let Err(error) = used::write_scores(&args.run, name, opened.step, &scores) {
+    if let Err(error) = open::write_scores(&args.run, name, opened.step, &scores) {
         output::note(format!("the scores were not kept: {error}"));
     }
     shown
@@ -140,7 +140,7 @@ fn show(
         let mut object = serde_json::Map::new();
         object.insert("run".into(), args.run.display().to_string().into());
         object.insert("split".into(), split.into());
-        object.extend(used::scores_json(step, scores));
+        object.extend(open::scores_json(step, scores));
         if let Some(confusion) = scores.confusion.as_ref().filter(|_| args.confusion) {
             let n = confusion.names().len();
             let row = |truth| -> Vec<u64> { (0..n).map(|p| confusion.count(truth, p)).collect() };

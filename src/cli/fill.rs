@@ -3,7 +3,7 @@
 use super::output;
 use crate::data::batch::TextBatch;
 use crate::error::{Error, Result};
-use crate::experiment::used::{self, Opened, Which};
+use crate::experiment::open::{self, Opened, Which};
 use crate::tokenizer::Tokenizer;
 use burn::tensor::{Device, activation};
 use clap::Args;
@@ -48,7 +48,7 @@ pub fn run(args: FillArgs) -> Result<()> {
     if args.top == 0 {
         return Err(Error::usage("--top 0 shows nothing; give at least 1"));
     }
-    let opened = used::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let found = candidates(&args, &opened).map_err(Error::before_running)?;
     if args.json {
         let masks: Vec<serde_json::Value> = found

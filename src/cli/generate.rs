@@ -2,7 +2,7 @@
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::used::{self, Which};
+use crate::experiment::open::{self, Which};
 use crate::generate::decode::MOST;
 use crate::generate::{Generator, Sampling, Stops, TextStream};
 use crate::nn::linear::stored_for_decoding;
@@ -62,7 +62,7 @@ pub struct GenerateArgs {
 /// Flags out of range, a run that cannot be opened, a prompt that its tokenizer cannot read.
 pub fn run(args: GenerateArgs) -> Result<()> {
     let sampling = sampling(&args)?;
-    let opened = used::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let Some(tokenizer) = &opened.tokenizers.text else {
         return Err(Error::usage(format!(
             "{} was trained on token numbers, not text: there is nothing to write out",

@@ -8,9 +8,9 @@ use super::compare::{Wanted, headline};
 use super::output;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::report::figure::Look;
-use crate::report::find::{locate, locate_sweep};
-use crate::report::paper;
+use crate::report::read::find::{locate, locate_sweep};
+use crate::report::render::figure::Look;
+use crate::report::render::paper;
 
 /// Write what a paper takes from a sweep or from runs: tables, figures, a page.
 #[derive(Args, Clone, Debug)]
@@ -57,7 +57,10 @@ pub fn run(args: ReportArgs) -> Result<()> {
         output::line(path.display().to_string())?;
     }
     for note in &comparison.notes {
-        output::note(format!("note: {}", crate::report::terminal::plain(note)));
+        output::note(format!(
+            "note: {}",
+            crate::report::render::terminal::plain(note)
+        ));
     }
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::{self, run, used};
-use crate::report::terminal::{duration, number};
+use crate::experiment::{self, open, run};
+use crate::report::render::terminal::{duration, number};
 use crate::train::evaluation::lower_is_better;
 use crate::train::job::{Outcome, Report, Stopped};
 use crate::train::run_dir::RESOLVED;
@@ -231,7 +231,7 @@ fn summary(folder: &std::path::Path, outcome: &Outcome) -> Result<()> {
         })?;
     }
     let mut next = Vec::new();
-    next.extend(used::suggested_use(&again, &run));
+    next.extend(open::suggested_use(&again, &run));
     next.push(format!("formwork compare {run} OTHER_RUN"));
     for (i, command) in next.iter().enumerate() {
         let word = if i == 0 { "next:" } else { "     " };

@@ -2,7 +2,7 @@
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::used::{self, Which};
+use crate::experiment::open::{self, Which};
 use crate::files;
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::check_width;
@@ -48,7 +48,7 @@ const AT_A_TIME: usize = 1024;
 pub fn run(args: TranslateArgs) -> Result<()> {
     check_width("--beam", args.beam)?;
     check_width("--n-best", args.n_best)?;
-    let opened = used::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let config = &opened.experiment.decode;
     let search = search(&args, &config.search)?;
     let longest = opened.shape.context;

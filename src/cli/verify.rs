@@ -3,7 +3,7 @@
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::{self, run};
-use crate::report::terminal::number;
+use crate::report::render::terminal::number;
 use clap::Args;
 use std::path::PathBuf;
 

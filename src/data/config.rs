@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::problems::{self, Problems};
+use super::labelled::examples;
+use super::synthetic::problems::{self, Problems};
 use super::{
     ArithmeticConfig, CopyConfig, Data, DatesConfig, GrammarConfig, ImagesConfig,
     LabelledTextConfig, ListopsConfig, NumberWordsConfig, PairsConfig, Places, RandomImagesConfig,
     RandomPairsConfig, RandomTokensConfig, ReverseConfig, ShapesConfig, SortConfig, Split,
-    TextConfig, TextItem, Tokenizers, View, examples,
+    TextConfig, TextItem, Tokenizers, View,
 };
 use crate::error::{Error, Fault, Result};
 use crate::tokenizer::{CharConfig, Tokenizer, TokenizerConfig};

@@ -4,51 +4,21 @@
 //! batches. An example is a function of (seed, sample number), an order of (seed, epoch), so
 //! nothing here has state to save. Tensors are made by the task, on its own thread and device.
 
-pub mod arithmetic;
 pub mod batch;
-pub mod cache;
+pub mod burn_adapters;
+pub mod catalog;
 mod config;
-pub mod copy;
-mod corpus;
-pub mod dates;
-pub mod documents;
-mod encoding;
-mod examples;
-pub mod fingerprint;
-pub mod grammar;
-pub mod header;
-pub mod ids;
+pub mod files;
 pub mod images;
 mod kinds;
 pub mod labelled;
-mod labels;
-pub mod listops;
 pub mod loader;
-pub mod manifest;
 pub mod masked;
-pub mod masking;
-pub mod masks;
-pub mod number_words;
 mod order;
-mod pairing;
 pub mod pairs;
-mod paths;
-pub mod phrases;
-pub mod places;
-pub mod problems;
-pub mod pull;
-pub mod random_pairs;
-pub mod random_tokens;
-pub mod reverse;
-pub mod seams;
-pub mod sentences;
-pub mod sort;
 pub mod split;
-mod story;
-pub mod strings;
-pub mod tables;
+pub mod synthetic;
 pub mod text;
-pub mod windows;
 
 use std::sync::Arc;
 
@@ -57,25 +27,27 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
 
-pub use arithmetic::ArithmeticConfig;
 pub use batch::{Batch, Content, Item, PairItem, TextItem};
+pub use catalog::search_path::Places;
 pub use config::{DataConfig, DataSet, Gives, Request, prepare};
-pub use copy::CopyConfig;
-pub use dates::DatesConfig;
-pub use grammar::GrammarConfig;
-pub use images::{ImagesConfig, RandomImagesConfig, ShapesConfig};
+pub use files::paths::Paths;
+pub use images::ImagesConfig;
 pub use kinds::KINDS;
 pub use labelled::LabelledTextConfig;
-pub use listops::ListopsConfig;
-pub use masking::{MaskedView, MaskingConfig, Pairs};
-pub use number_words::NumberWordsConfig;
+pub use masked::masking::{MaskedView, MaskingConfig, Pairs};
 pub use pairs::{PairsConfig, Texts};
-pub use paths::Paths;
-pub use places::Places;
-pub use random_pairs::RandomPairsConfig;
-pub use random_tokens::RandomTokensConfig;
-pub use reverse::ReverseConfig;
-pub use sort::SortConfig;
+pub use synthetic::arithmetic::ArithmeticConfig;
+pub use synthetic::copy::CopyConfig;
+pub use synthetic::dates::DatesConfig;
+pub use synthetic::grammar::GrammarConfig;
+pub use synthetic::listops::ListopsConfig;
+pub use synthetic::number_words::NumberWordsConfig;
+pub use synthetic::random_images::RandomImagesConfig;
+pub use synthetic::random_pairs::RandomPairsConfig;
+pub use synthetic::random_tokens::RandomTokensConfig;
+pub use synthetic::reverse::ReverseConfig;
+pub use synthetic::shapes::ShapesConfig;
+pub use synthetic::sort::SortConfig;
 pub use text::{TextConfig, Windows};
 
 /// A target that is not scored: padding, a question, the next document's first token.

@@ -1,6 +1,6 @@
 //! What an experiment costs before it is trained: parameters, FLOPs, memory, the time of a step.
 
-use super::{Experiment, build};
+use super::{Experiment, assemble};
 use crate::data::{Data, Shape};
 use crate::error::Result;
 use crate::model::ItemOf;
@@ -66,12 +66,12 @@ pub fn measured(
     (warmup, steps): (usize, usize),
     profile: bool,
 ) -> Result<Measure> {
-    let device = build::device(experiment, true)?;
-    let model = build::objective(experiment, &data.shape, &device)?;
+    let device = assemble::device(experiment, true)?;
+    let model = assemble::objective(experiment, &data.shape, &device)?;
     let bench = Bench {
         config: &experiment.train,
         optimizer: &experiment.optimizer,
-        schedule: &build::schedule(experiment),
+        schedule: &assemble::schedule(experiment),
         seed: experiment.seed,
         train: data.train.clone(),
         profile,

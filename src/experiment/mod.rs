@@ -4,21 +4,14 @@
 //! model or touches data.
 
 pub mod ablation;
-pub mod build;
-mod changes;
+pub mod assemble;
 pub mod check;
 pub mod cost;
-mod files;
-mod follow;
-mod load;
+mod file;
 pub mod measure;
-mod read;
+pub mod open;
 pub mod run;
-mod show;
-pub mod start;
-mod tree;
-pub mod used;
-mod words;
+pub mod transfer;
 
 use crate::data::DataConfig;
 use crate::generate::DecodeConfig;
@@ -28,14 +21,14 @@ use crate::task::TaskConfig;
 use crate::tokenizer::TokenizerConfig;
 use crate::train::TrainConfig;
 use crate::train::diagnostics::DiagnosticsConfig;
-use crate::train::mirror::JournalConfig;
+use crate::train::exporters::JournalConfig;
 use crate::train::optim::OptimizerConfig;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::start::StartConfig;
 pub use check::check;
-pub use load::{load, load_text};
+pub use file::show::{annotated_toml, inline, resolved_toml};
+pub use file::{load, load_text};
 use serde::{Deserialize, Serialize};
-pub use show::{annotated_toml, inline, resolved_toml};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;

@@ -3,28 +3,7 @@
 //!
 //! Everything here works from the files of a run folder; no model is loaded.
 
-pub mod arms;
-pub mod cells;
-pub mod compare;
-pub mod curves;
-pub mod diagnostics;
-pub mod figure;
-pub mod find;
-pub mod html;
-pub mod journal;
-pub mod json;
-pub mod learning;
-pub mod links;
-pub mod metrics;
-mod names;
-pub mod notes;
-pub mod paper;
+pub mod analyse;
 pub mod plan;
-pub mod plot;
-pub mod run;
-pub mod selection;
-pub mod sheet;
-pub mod statistics;
-pub mod sweep;
-pub mod table;
-pub mod terminal;
+pub mod read;
+pub mod render;

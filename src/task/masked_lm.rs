@@ -7,7 +7,7 @@
 use super::output::{StepOutput, Sum};
 use super::{Task, host};
 use crate::data::batch::{Batch, TextBatch};
-use crate::data::masking::{MaskedView, MaskingConfig, Pairs};
+use crate::data::masked::masking::{MaskedView, MaskingConfig, Pairs};
 use crate::kernel::{self, HeadLoss};
 use crate::model::ModelInputs;
 use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};

@@ -5,7 +5,7 @@ use super::config::TrainConfig;
 use super::diagnostics::DiagnosticsConfig;
 use super::ema::Ema;
 use super::evaluation::{Scores, Split};
-use super::mirror::JournalConfig;
+use super::exporters::JournalConfig;
 use super::run_dir::RunDir;
 use super::schedule::ScheduleConfig;
 use super::signal::Stop;

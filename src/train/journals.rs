@@ -3,8 +3,8 @@
 
 use super::checkpoint::State;
 use super::diagnostics::Diagnosis;
+use super::exporters::{Exporters, JournalConfig};
 use super::journal::Journal;
-use super::mirror::{JournalConfig, Mirrors};
 use super::run_dir::{self, RunDir};
 use crate::error::Result;
 use serde_json::Value;
@@ -15,7 +15,7 @@ pub struct Journals {
     /// Open when something is measured, and when an earlier process of the run has measured something: what it wrote
     /// after the checkpoint must go.
     diagnostics: Option<Journal>,
-    mirrors: Mirrors,
+    exporters: Exporters,
 }
 
 impl Journals {
@@ -37,7 +37,7 @@ impl Journals {
         Ok(Self {
             metrics,
             diagnostics,
-            mirrors: Mirrors::open(run.root(), copies, state.elapsed_s)?,
+            exporters: Exporters::open(run.root(), copies, state.elapsed_s)?,
         })
     }
 
@@ -47,7 +47,7 @@ impl Journals {
     /// When the disk refuses.
     pub fn append(&mut self, line: &Value) -> Result<()> {
         self.metrics.append(line)?;
-        self.mirrors.follow(line)
+        self.exporters.follow(line)
     }
 
     /// Appends a line to `diagnostics.jsonl`.
@@ -59,7 +59,7 @@ impl Journals {
         if let Some(journal) = &mut self.diagnostics {
             journal.append(&line)?;
         }
-        self.mirrors.follow(&line)
+        self.exporters.follow(&line)
     }
 
     /// Brings the lines to the disk, and their lengths into the state of a checkpoint.

@@ -3,7 +3,7 @@
 use super::job::{Job, Observer, Outcome};
 use super::strategy::StepStrategy;
 use super::view::{NoFiles, Silent, StepMetric, View};
-use crate::data::seams::{EvalLoader, TrainLoader};
+use crate::data::burn_adapters::{EvalLoader, TrainLoader};
 use crate::error::Result;
 use crate::task::Task;
 use burn::optim::SgdConfig;

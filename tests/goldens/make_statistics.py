@@ -5,9 +5,8 @@
     python make_statistics.py [FILE [SEED]]
 
 `samples`: `values` (differences from a baseline; the arm of Welch's test), `other` (the baseline of Welch's test),
-`level`, and what scipy says: `summary`, `paired` (ttest_1samp), `wilcoxon` (method "auto" with continuity
-correction), `welch` (ttest_ind), `bootstrap`. The bootstrap distribution is handed to scipy.stats.bootstrap: all n^n
-resamples up to n = 8, and from n = 11 2000 resamples drawn with SplitMix64 (`how` = "drawn"). For n = 9 and 10 the
+`level`, and what scipy says: `summary`, `paired` (ttest_1samp), `welch` (ttest_ind), `bootstrap`. The bootstrap
+distribution is handed to scipy.stats.bootstrap: all n^n resamples up to n = 8, and from n = 11 2000 resamples drawn with SplitMix64 (`how` = "drawn"). For n = 9 and 10 the
 n^n are grouped, by formulas that are asserted to give what scipy gives up to 8. Means of resamples that equal the
 sample's mean to rounding are set to it: scipy counts ties, and sums in another order break them. Where all values are
 equal scipy has no answer: there is no t and no p then, and the interval is the difference alone.
@@ -107,13 +106,6 @@ def welch(x, y, level):
         "g": factor(df) * d}.items()}
 
 
-def wilcoxon(x):
-    if not np.any(x):
-        return {"statistic": 0.0, "p": 1.0}
-    test = stats.wilcoxon(x, correction=True, method="auto")
-    return {"statistic": float(test.statistic), "p": float(test.pvalue)}
-
-
 def resampled_means(x, seed):
     """All n^n resampled means up to n = 8, else drawn ones."""
     n = len(x)
@@ -211,7 +203,7 @@ def sample(i, name, values):
     other = short(other)
     return {
         "name": name, "level": level, "values": values.tolist(), "other": other.tolist(),
-        "summary": summary(values, level), "paired": paired(values, level), "wilcoxon": wilcoxon(values),
+        "summary": summary(values, level), "paired": paired(values, level),
         "welch": welch(values, other, level), "bootstrap": bootstrap(values, level, i)}
 
 

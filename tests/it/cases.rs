@@ -4,7 +4,7 @@
 use crate::{batches, kinds};
 use burn::tensor::Device;
 use formwork::data::batch::{Content, PairBatch, TextBatch};
-use formwork::data::masking::Pairs;
+use formwork::data::masked::masking::Pairs;
 use formwork::data::{Batch, NOT_SCORED, Shape};
 use formwork::model::{
     DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelConfig, ModelInputs,

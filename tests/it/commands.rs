@@ -267,10 +267,10 @@ fn every_shipped_experiment_is_right_and_planned_as_it_is_built() {
         let device = burn::tensor::Device::flex();
         let places = formwork::experiment::run::places(&loaded);
         let data =
-            formwork::experiment::build::data(&loaded.experiment, &places, &Default::default())
+            formwork::experiment::assemble::data(&loaded.experiment, &places, &Default::default())
                 .unwrap();
         let built =
-            formwork::experiment::build::objective(&loaded.experiment, &data.shape, &device);
+            formwork::experiment::assemble::objective(&loaded.experiment, &data.shape, &device);
         let built = formwork::train::parameters::count(&built.unwrap());
         assert_eq!(plan["params"].as_u64().unwrap(), built as u64, "{shown}");
     }

@@ -10,7 +10,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn::train::TrainStep;
 use formwork::data::batch::{Content, TextBatch};
-use formwork::data::masking::Pairs;
+use formwork::data::masked::masking::Pairs;
 use formwork::data::{Batch, Shape};
 use formwork::interop::rename::Table;
 use formwork::model::encoder::EncoderInput;

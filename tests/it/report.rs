@@ -1,13 +1,14 @@
 //! Comparing runs: what is read from run folders, how runs become arms, the numbers, the table, the page.
 
 use formwork::cli::compare::view;
-use formwork::report::compare::{Comparison, Options, compare};
-use formwork::report::figure::{Look, figures};
-use formwork::report::plot::Style;
-use formwork::report::statistics::compare::Verdict;
-use formwork::report::statistics::paired::paired_t;
-use formwork::report::statistics::summary::summarize;
-use formwork::report::{html, json, run, sheet, terminal};
+use formwork::report::analyse::comparison::{Comparison, Options, compare};
+use formwork::report::analyse::statistics::contrast::Verdict;
+use formwork::report::analyse::statistics::paired::paired_t;
+use formwork::report::analyse::statistics::summary::summarize;
+use formwork::report::read::run;
+use formwork::report::render::figure::{Look, figures};
+use formwork::report::render::plot::Style;
+use formwork::report::render::{html, json, sheet, terminal};
 
 use std::fmt::Write as _;
 use std::fs;

@@ -11,7 +11,7 @@ use crate::transfer::{import, values_of};
 use burn::tensor::Device;
 use formwork::data::Batch;
 use formwork::data::batch::{Content, PairBatch, TextBatch};
-use formwork::data::masking::Pairs;
+use formwork::data::masked::masking::Pairs;
 use formwork::nn::position::learned::LearnedConfig;
 use formwork::stack::NormPlacement;
 use formwork::task::{Translation, TranslationConfig};

@@ -3,12 +3,12 @@
 use super::super::output;
 use super::{case, kernels_json, opened, show_kernels};
 use crate::error::{Error, Result};
-use crate::experiment::build;
+use crate::experiment::assemble;
 use crate::generate::{Generator, Sampling};
 use crate::kernel::profile;
 use crate::model::Decoder;
 use crate::nn::linear::stored_for_decoding;
-use crate::report::terminal::number;
+use crate::report::render::terminal::number;
 use crate::rng::{Purpose, Stream};
 use crate::train::bench::{KernelTime, kernel_times, peak_rss_mb};
 use clap::Args;
@@ -65,8 +65,8 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     }
     let (loaded, data) = opened(&args.file, &args.sets, args.device.as_deref())?;
     let experiment = &loaded.experiment;
-    let device = build::device(experiment, false)?;
-    let model = stored_for_decoding(build::objective(experiment, &data.shape, &device)?);
+    let device = assemble::device(experiment, false)?;
+    let model = stored_for_decoding(assemble::objective(experiment, &data.shape, &device)?);
     let Some(decoder) = model.language_model() else {
         return Err(Error::usage(format!(
             "{} is of the task {}, which continues no text",

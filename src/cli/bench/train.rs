@@ -4,7 +4,7 @@ use super::super::output;
 use super::{case, kernels_json, opened, show_kernels, show_times};
 use crate::error::{Error, Result};
 use crate::experiment::cost;
-use crate::report::terminal::number;
+use crate::report::render::terminal::number;
 use crate::train::bench::{Measure, Profile};
 use clap::Args;
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ use crate::ablation::slurm::{self, Array};
 use crate::ablation::{clearing, folders};
 use crate::error::{Error, Result};
 use crate::experiment::run::default_folder;
-use crate::report::sweep::{EndState, SweepFolder};
+use crate::report::read::sweep::{EndState, SweepFolder};
 use crate::train::signal::Stop;
 use clap::Args;
 use std::path::PathBuf;

@@ -8,11 +8,11 @@ use crate::ablation::{cell, slurm};
 use crate::cli::compare::{style, view};
 use crate::cli::output;
 use crate::error::{Error, Result};
-use crate::report::compare::compare;
-use crate::report::run::read;
-use crate::report::selection::Selection;
-use crate::report::sweep::{EndState, Ending, PlannedArm, SweepFolder, SweepPlan};
-use crate::report::terminal::{count, duration, number, table};
+use crate::report::analyse::comparison::compare;
+use crate::report::analyse::selection::Selection;
+use crate::report::read::run::read;
+use crate::report::read::sweep::{EndState, Ending, PlannedArm, SweepFolder, SweepPlan};
+use crate::report::render::terminal::{count, duration, number, table};
 
 /// `3 arms × 5 seeds`.
 pub(super) fn summary(plan: &SweepPlan) -> String {

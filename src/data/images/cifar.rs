@@ -5,8 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Pictures, archive};
-use crate::data::documents::content;
+use super::Pictures;
+use crate::data::files::archive;
+use crate::data::files::documents::content;
 use crate::error::{Error, Result};
 
 /// Channels, height, width.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{AugmentConfig, prepare};
-use crate::data::paths::Paths;
+use crate::data::files::paths::Paths;
 use crate::data::{Data, DataSet, Gives, Request, Split};
 use crate::error::Result;
 

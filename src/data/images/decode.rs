@@ -7,8 +7,9 @@ use image::{DynamicImage, ImageDecoder, ImageReader};
 
 use super::normalise::Normalise;
 use super::pictures::shaped;
+use crate::data::Shape;
 use crate::data::batch::ImageItem;
-use crate::data::{Shape, documents};
+use crate::data::files::documents;
 use crate::error::{Error, Result};
 
 /// Channels (1 or 3), height and width of a file that is not decoded further.

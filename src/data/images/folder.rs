@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use super::{Pictures, archive, decode};
+use super::{Pictures, decode};
+use crate::data::files::archive;
 use crate::error::{Error, Result, suggestion};
 
 /// How the names of images end.

@@ -2,10 +2,8 @@
 //!
 //! Files are decoded once into bytes ([`Pictures`]); an example is a picture that is cropped, flipped, changed,
 //! normalised, erased and mixed as `[data] augment` says, each draw a function of (seed, draw). One file per way
-//! in which images lie on disk: [`idx`], [`cifar`], [`folder`]. Built-in data that needs no file: [`shapes`],
-//! [`random`].
+//! in which images lie on disk: [`idx`], [`cifar`], [`folder`]. Images that need no file are in [`super::synthetic`].
 
-pub mod archive;
 pub mod augment;
 pub mod cifar;
 mod config;
@@ -17,14 +15,10 @@ pub mod normalise;
 pub mod operations;
 pub mod pictures;
 mod prepare;
-pub mod random;
 pub mod resize;
-pub mod shapes;
 mod source;
 
 pub use augment::{AugmentConfig, RandAugmentConfig};
 pub use config::{ImageFormat, ImagesConfig};
 pub use decode::read_image;
 pub use pictures::Pictures;
-pub use random::RandomImagesConfig;
-pub use shapes::ShapesConfig;

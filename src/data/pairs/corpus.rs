@@ -11,13 +11,14 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::super::cache::{Tokens, Writer};
 use super::super::{Data, Paths, PerSplit, Places, Request, Shape, Source, Split, Tokenizers};
-use super::super::{DataSet, documents};
 use super::read::{Fields, Found, Texts, read};
 use super::source::{Limits, PairSource, Side};
 use super::{Files, PairsConfig};
+use crate::data::DataSet;
+use crate::data::files::documents;
 use crate::data::split::SPLIT_SEED;
+use crate::data::text::cache::{Tokens, Writer};
 use crate::digest::hex;
 use crate::error::{Error, Result};
 use crate::rng::Permutation;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::paths::Paths;
+use super::files::paths::Paths;
 use super::{Data, DataSet, Gives, PerSplit, Request, Split};
 use crate::error::Result;
 use crate::tokenizer::{MarkNames, TokenizerConfig};

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde_json::{Map, Value};
 
-use super::super::documents;
 use super::Field;
+use crate::data::files::documents;
 use crate::error::{Error, Result, suggestion};
 
 /// Sources, and for each the texts that it may become.

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::super::cache::Tokens;
 use super::super::{Item, PairItem, Source, Split};
+use crate::data::text::cache::Tokens;
 use crate::error::Result;
 use crate::tokenizer::Marks;
 

@@ -3,7 +3,7 @@
 use super::{For, Sense};
 use crate::data::{DataConfig, Places};
 use crate::error::Error;
-use crate::experiment::start;
+use crate::experiment::transfer;
 use crate::faults::LONGEST;
 use crate::tokenizer::TokenizerConfig;
 use std::path::Path;
@@ -45,7 +45,7 @@ pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
     }
     if what == For::Beginning {
         let places = Places::new(sense.loaded.path.parent());
-        if let Err(error) = start::folder(experiment, &places) {
+        if let Err(error) = transfer::folder(experiment, &places) {
             let message = error.to_string();
             sense.fault(
                 &["init.from"],

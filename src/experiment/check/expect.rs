@@ -1,7 +1,7 @@
 //! The sense of `[expect]` and of `[train] best_by`: metrics that are measured.
 
 use super::Sense;
-use crate::data::masking::Pairs;
+use crate::data::masked::masking::Pairs;
 use crate::data::{Gives, Split};
 use crate::error::suggestion;
 use crate::experiment::{Expect, Experiment};

@@ -13,7 +13,8 @@ mod matched;
 mod model;
 mod train;
 
-use super::{Loaded, Origin, words};
+use super::file::messages;
+use super::{Loaded, Origin};
 use crate::error::{Error, Fault, Result};
 use crate::faults::{Faults, TableFaults};
 
@@ -91,7 +92,7 @@ impl Sense<'_> {
             "" => rule.as_ref().to_string(),
             _ => format!("[{table}] {}", rule.as_ref()),
         };
-        let fault = words::placed(&self.loaded.path, Some(&origin), message);
+        let fault = messages::placed(&self.loaded.path, Some(&origin), message);
         self.faults.push(fault);
     }
 

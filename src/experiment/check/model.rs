@@ -1,7 +1,7 @@
 //! The sense of `[model]`.
 
 use super::{Sense, images, layers};
-use crate::data::masking::Pairs;
+use crate::data::masked::masking::Pairs;
 pub(super) use crate::faults::WIDEST;
 use crate::model::{EncoderConfig, EncoderDecoderConfig, ModelConfig, Transformer};
 use crate::nn::norm::NormConfig;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::{Folder, get, items};
 use burn::data::dataloader::DataLoader;
 use burn::data::dataset::Dataset;
+use formwork::data::burn_adapters::{EvalLoader, Items, TrainLoader};
 use formwork::data::loader::{Batch, BatchSize, Order, eval_batches, step_batches, train_stream};
-use formwork::data::seams::{EvalLoader, Items, TrainLoader};
 use formwork::data::{Data, Item, Source, Split};
 
 fn text(windows: &str) -> (Folder, Data) {

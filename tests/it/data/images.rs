@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::{Folder, data_config, gzip, shared};
 use formwork::data::batch::ImageItem;
+use formwork::data::catalog::manifest::Manifest;
 use formwork::data::images::read_image;
-use formwork::data::manifest::Manifest;
 use formwork::data::{Data, Item, Places, Source, Split};
 use formwork::error::Result;
 

@@ -6,9 +6,10 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use super::{Folder, gzip, shared};
-use formwork::data::manifest::Manifest;
-use formwork::data::pull::{Outcome, pull};
-use formwork::data::{Places, documents};
+use formwork::data::Places;
+use formwork::data::catalog::manifest::Manifest;
+use formwork::data::catalog::pull::{Outcome, pull};
+use formwork::data::files::documents;
 use sha2::{Digest, Sha256};
 
 fn sum(bytes: &[u8]) -> String {

@@ -1,7 +1,7 @@
 //! Masked text: rates, whole words, spans, static masks, and what cannot be masked.
 
 use super::{Folder, data_config, prose, tokenizer_config};
-use formwork::data::masking::{MaskedView, MaskingConfig, Pairs, Unit};
+use formwork::data::masked::masking::{MaskedView, MaskingConfig, Pairs, Unit};
 use formwork::data::{
     Data, NOT_SCORED, Places, Request, Source, TextItem, Tokenizers, View, prepare,
 };

@@ -1,7 +1,7 @@
 //! What a person reads when data is wrong.
 
 use super::{Folder, gzip, prepared, tokenizer_config};
-use formwork::data::documents;
+use formwork::data::files::documents;
 use formwork::tokenizer::Tokenizer;
 
 const CHAR: &str = "kind = \"char\"";

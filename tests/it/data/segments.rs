@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::masked::{near, original, text, view, viewed};
 use super::{Folder, shared};
-use formwork::data::documents::{self, Beginnings, Reading};
+use formwork::data::files::documents::{self, Beginnings, Reading};
 use formwork::data::loader::{BatchSize, Order, step_batches};
-use formwork::data::masking::{MaskingConfig, Pairs};
+use formwork::data::masked::masking::{MaskingConfig, Pairs};
 use formwork::data::{Content, Data, NOT_SCORED, Split, TextItem, View};
 use formwork::tokenizer::Tokenizer;
 

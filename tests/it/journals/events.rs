@@ -1,7 +1,7 @@
 //! TensorBoard's event files: byte for byte as its own writer makes them, and what a run writes into one.
 
 use super::{lines, train};
-use formwork::train::mirror::events::{What, record};
+use formwork::train::exporters::events::{What, record};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,8 +5,8 @@
 //! page that does what a reader does and writes what it saw into the document, which the browser prints.
 
 use super::sweeps::{compared, study};
-use formwork::report::figure::{Look, figures};
-use formwork::report::html;
+use formwork::report::render::figure::{Look, figures};
+use formwork::report::render::html;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

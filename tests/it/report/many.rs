@@ -5,9 +5,9 @@
 
 use super::{Fixture, compared, page};
 use formwork::cli::compare::view;
-use formwork::report::figure::{Look, figures};
-use formwork::report::plot::Style;
-use formwork::report::terminal;
+use formwork::report::render::figure::{Look, figures};
+use formwork::report::render::plot::Style;
+use formwork::report::render::terminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

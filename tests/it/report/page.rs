@@ -3,8 +3,8 @@
 use super::{Fixture, compared, page, pre_and_post};
 use formwork::cli::compare::view;
 use formwork::error::Error;
-use formwork::report::html;
-use formwork::report::plot::Style;
+use formwork::report::render::html;
+use formwork::report::render::plot::Style;
 use std::fs;
 
 #[test]

@@ -3,8 +3,8 @@
 use super::page;
 use super::sweeps::{End, Planned, compared, study, write};
 use crate::binary::{failure, output};
-use formwork::report::figure::{Look, figures};
-use formwork::report::paper::{Document, documents};
+use formwork::report::render::figure::{Look, figures};
+use formwork::report::render::paper::{Document, documents};
 use std::fs;
 use std::path::Path;
 

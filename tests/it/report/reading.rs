@@ -3,12 +3,13 @@
 use super::{Fixture, compared, page};
 use formwork::cli::compare::view;
 use formwork::error::Error;
-use formwork::report::compare::{Options, compare};
-use formwork::report::curves::curve;
-use formwork::report::metrics::more_is_better;
-use formwork::report::plot::Style;
-use formwork::report::statistics::compare::{Reason, Verdict};
-use formwork::report::{json, run, sheet, terminal};
+use formwork::report::analyse::comparison::{Options, compare};
+use formwork::report::analyse::curves::curve;
+use formwork::report::analyse::metrics::more_is_better;
+use formwork::report::analyse::statistics::contrast::{Reason, Verdict};
+use formwork::report::read::run;
+use formwork::report::render::plot::Style;
+use formwork::report::render::{json, sheet, terminal};
 use formwork::train::evaluation::lower_is_better;
 use std::fs;
 

@@ -2,12 +2,12 @@
 
 use super::Fixture;
 use formwork::cli::compare::{headline, view};
-use formwork::report::cells::Cells;
-use formwork::report::compare::{Comparison, Options, compare};
-use formwork::report::plot::Style;
-use formwork::report::selection::Selection;
-use formwork::report::statistics::compare::{Reason, Verdict};
-use formwork::report::{json, sheet, terminal};
+use formwork::report::analyse::cells::Cells;
+use formwork::report::analyse::comparison::{Comparison, Options, compare};
+use formwork::report::analyse::selection::Selection;
+use formwork::report::analyse::statistics::contrast::{Reason, Verdict};
+use formwork::report::render::plot::Style;
+use formwork::report::render::{json, sheet, terminal};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,12 @@
 //! What the tests of ablations promise, checked on seeded chance: error rates, coverage, power.
 
-use formwork::report::statistics::Direction;
-use formwork::report::statistics::bootstrap::bootstrap;
-use formwork::report::statistics::compare::{Contrast, Plan, Test, Verdict, compare_arms};
-use formwork::report::statistics::power::paired_power;
-use formwork::report::statistics::summary::summarize;
+use formwork::report::analyse::statistics::Direction;
+use formwork::report::analyse::statistics::bootstrap::bootstrap;
+use formwork::report::analyse::statistics::contrast::{
+    Contrast, Plan, Test, Verdict, compare_arms,
+};
+use formwork::report::analyse::statistics::power::paired_power;
+use formwork::report::analyse::statistics::summary::summarize;
 
 use super::random::Random;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use formwork::report::statistics::Interval;
+use formwork::report::analyse::statistics::Interval;
 use serde_json::Value;
 
 /// Where scipy computes in double precision too.

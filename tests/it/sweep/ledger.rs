@@ -1,7 +1,7 @@
 //! Claims: one winner, nothing lost.
 
 use formwork::ablation::ledger::{Ledger, Standing};
-use formwork::report::sweep::{EndState, Ending};
+use formwork::report::read::sweep::{EndState, Ending};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 

@@ -1,0 +1,117 @@
+//! Whether the files of a run's data are still those that it began with: a run that goes on with other examples is
+//! another run.
+//!
+//! A file is known by the SHA-256 of its content, plain or gzipped alike; a folder by the names and sizes of its files,
+//! which may be too many to read. Files that lie where they lay, as large and as old as then, are not read again.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::data::files::archive;
+use crate::data::files::documents;
+use crate::data::{DataConfig, Places};
+use crate::digest;
+use crate::error::{Error, Result};
+
+/// What a path of `[data]` held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// The key that names it.
+    pub key: String,
+    /// Where it was found.
+    pub path: PathBuf,
+    /// Bytes on disk.
+    bytes: u64,
+    /// Nanoseconds from 1970 to its last change; 0 for folders.
+    modified: u64,
+    /// SHA-256 of the content, or of the names and sizes of a folder's files.
+    pub sha256: String,
+}
+
+/// The fingerprints of all files that the data names, in its order; `before` saves reading files again.
+///
+/// # Errors
+/// A file that is not there or cannot be read.
+pub fn of(data: &DataConfig, places: &Places, before: &[Fingerprint]) -> Result<Vec<Fingerprint>> {
+    let paths = data.set().paths().into_iter();
+    paths
+        .map(|(key, path)| {
+            let found = places.resolve(path)?;
+            let path = archive::split(&found).map_or(found.clone(), |(archive, _)| archive);
+            match path.is_dir() {
+                true => folder(key, path),
+                false => file(key, path, before),
+            }
+        })
+        .collect()
+}
+
+/// The first path whose content is another one than before.
+pub fn changed<'a>(before: &[Fingerprint], now: &'a [Fingerprint]) -> Option<&'a Fingerprint> {
+    let differs = |(i, now): &(usize, &Fingerprint)| {
+        let before = before.get(*i).map(|b| (&b.key, &b.sha256));
+        before != Some((&now.key, &now.sha256))
+    };
+    let found = now.iter().enumerate().find(differs).map(|(_, now)| now);
+    found.or_else(|| now.last().filter(|_| before.len() > now.len()))
+}
+
+fn file(key: &str, path: PathBuf, before: &[Fingerprint]) -> Result<Fingerprint> {
+    let file = File::open(&path).map_err(Error::io("read", &path))?;
+    let about = file.metadata().map_err(Error::io("read", &path))?;
+    let since = about
+        .modified()
+        .ok()
+        .and_then(|m| m.duration_since(UNIX_EPOCH).ok());
+    let modified = since
+        .and_then(|s| u64::try_from(s.as_nanos()).ok())
+        .unwrap_or(0);
+    let bytes = about.len();
+    let same = |b: &&Fingerprint| b.path == path && b.bytes == bytes && b.modified == modified;
+    let sha256 = match before.iter().find(same).filter(|_| modified > 0) {
+        Some(known) => known.sha256.clone(),
+        None => content(file).map_err(Error::io("read", &path))?,
+    };
+    let key = key.to_owned();
+    Ok(Fingerprint {
+        key,
+        path,
+        bytes,
+        modified,
+        sha256,
+    })
+}
+
+fn content(file: File) -> std::io::Result<String> {
+    let mut reader = BufReader::new(file);
+    let (sum, _) = match reader.fill_buf()?.starts_with(&[0x1F, 0x8B]) {
+        true => digest::of(flate2::bufread::MultiGzDecoder::new(reader))?,
+        false => digest::of(reader)?,
+    };
+    Ok(digest::hex(&sum))
+}
+
+fn folder(key: &str, path: PathBuf) -> Result<Fingerprint> {
+    let mut hash = Sha256::new();
+    let mut bytes = 0;
+    for file in documents::files(std::slice::from_ref(&path))? {
+        let size = std::fs::metadata(&file)
+            .map_err(Error::io("read", &file))?
+            .len();
+        let name = file.strip_prefix(&path).unwrap_or(Path::new(""));
+        hash.update(format!("{}\0{size}\0", name.display()));
+        bytes += size;
+    }
+    Ok(Fingerprint {
+        key: key.to_owned(),
+        path,
+        bytes,
+        modified: 0,
+        sha256: digest::hex(&hash.finalize()),
+    })
+}

@@ -1,0 +1,169 @@
+//! Fetching a data set: from its original addresses, or from a folder that has copies.
+//!
+//! A download goes to `FILE.part`, goes on where an earlier one stopped, is checked against the
+//! manifest's SHA-256 and renamed into place: a file under its own name is whole and right.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::manifest::{FileEntry, Manifest};
+use super::search_path::either;
+use crate::error::{Error, Result};
+use crate::files;
+
+/// What became of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was there already, and right.
+    Present,
+    /// It is there now.
+    Fetched,
+    /// No address has it; this is how it is made.
+    NotOffered(String),
+}
+
+/// Fetches every file of `manifest` into `folder`, from the folder `from` when given, else over the
+/// network. `report` hears of each file when it is done, and of `(file, bytes so far)` on the way.
+///
+/// # Errors
+/// The first file that cannot be had, or whose checksum is wrong. Files that were done before stay.
+pub fn pull(
+    manifest: &Manifest,
+    from: Option<&Path>,
+    folder: &Path,
+    report: &mut dyn FnMut(&FileEntry, Event),
+) -> Result<Vec<Outcome>> {
+    manifest
+        .files
+        .iter()
+        .map(|file| {
+            let outcome = pull_file(manifest, file, from, folder, report)?;
+            report(file, Event::Done(&outcome));
+            Ok(outcome)
+        })
+        .collect()
+}
+
+/// What [`pull`] reports.
+pub enum Event<'a> {
+    /// Bytes of a download so far.
+    Progress(u64),
+    /// A file is settled.
+    Done(&'a Outcome),
+}
+
+fn pull_file(
+    manifest: &Manifest,
+    file: &FileEntry,
+    from: Option<&Path>,
+    folder: &Path,
+    report: &mut dyn FnMut(&FileEntry, Event),
+) -> Result<Outcome> {
+    let target = folder.join(&file.path);
+    if target.is_file() && file.verified(&target).is_ok() {
+        return Ok(Outcome::Present);
+    }
+    if let Some(parent) = target.parent() {
+        std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+    }
+    let part = part_of(&target);
+    match (from, &file.url) {
+        (Some(from), _) => {
+            let Some(source) = copy_in(manifest, file, from) else {
+                if let Some(made) = &file.made {
+                    return Ok(Outcome::NotOffered(made.clone()));
+                }
+                return Err(Error::usage(format!(
+                    "{} has neither {} nor {}/{} (plain or gzipped)",
+                    from.display(),
+                    file.path.display(),
+                    manifest.name,
+                    file.path.display()
+                )));
+            };
+            let bytes = file.verified(&source)?;
+            files::write(&target, &bytes)?;
+            // What a download left that was cut off.
+            files::delete(&part)?;
+        }
+        (None, Some(url)) => {
+            download(url, file, &part, report)?;
+            if let Err(wrong) = file.verified(&part) {
+                std::fs::remove_file(&part).map_err(Error::io("remove", &part))?;
+                return Err(Error::run(format!(
+                    "{url}: {wrong}; the download was removed"
+                )));
+            }
+            files::place(&part, &target)?;
+        }
+        (None, None) => return Ok(Outcome::NotOffered(file.made.clone().unwrap_or_default())),
+    }
+    Ok(Outcome::Fetched)
+}
+
+fn part_of(target: &Path) -> PathBuf {
+    let mut name = target.as_os_str().to_owned();
+    name.push(".part");
+    name.into()
+}
+
+/// The copy of a file in a folder of copies: the data set's own folder, or one that holds such
+/// folders.
+fn copy_in(manifest: &Manifest, file: &FileEntry, from: &Path) -> Option<PathBuf> {
+    either(&from.join(&file.path)).or_else(|| either(&from.join(&manifest.name).join(&file.path)))
+}
+
+fn download(
+    url: &str,
+    file: &FileEntry,
+    part: &Path,
+    report: &mut dyn FnMut(&FileEntry, Event),
+) -> Result<()> {
+    let failed = |why: String| {
+        Error::run(format!(
+            "cannot fetch {url}: {why}; try again to go on, or use --from with a folder that has the file"
+        ))
+    };
+    let limit = file.first_bytes.unwrap_or(u64::MAX);
+    let had = part.metadata().map_or(0, |m| m.len()).min(limit);
+    if had == limit {
+        return Ok(());
+    }
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .timeout_connect(Some(Duration::from_secs(30)))
+        .timeout_recv_response(Some(Duration::from_secs(60)))
+        .http_status_as_error(false)
+        .build()
+        .into();
+    // A range of a body that was packed for the way would not fit its file.
+    let mut request = agent.get(url).header("Accept-Encoding", "identity");
+    if had > 0 {
+        request = request.header("Range", format!("bytes={had}-"));
+    }
+    let response = request.call().map_err(|e| failed(e.to_string()))?;
+    let status = response.status().as_u16();
+    // A server may not know ranges and send the whole, or find the part as long as its file.
+    let (from, mut target) = match status {
+        206 => (had, OpenOptions::new().append(true).open(part)),
+        200 => (0, File::create(part)),
+        416 => return Ok(()),
+        _ => return Err(failed(format!("the server answers {status}"))),
+    };
+    let target = target.as_mut().map_err(|e| failed(e.to_string()))?;
+    let mut body = response.into_body().into_reader().take(limit - from);
+    let mut block = vec![0; 1 << 16];
+    let mut done = from;
+    loop {
+        let n = body.read(&mut block).map_err(|e| failed(e.to_string()))?;
+        if n == 0 {
+            return target.sync_all().map_err(Error::io("write", part));
+        }
+        target
+            .write_all(&block[..n])
+            .map_err(Error::io("write", part))?;
+        done += n as u64;
+        report(file, Event::Progress(done));
+    }
+}

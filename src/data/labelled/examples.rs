@@ -1,0 +1,246 @@
+//! The examples of labelled tables: rows read, split and encoded.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::labels::Labels;
+use super::tables::{self, Row};
+use crate::data::files::documents;
+use crate::data::{
+    DataSet, Item, LabelledTextConfig, Paths, PerSplit, Request, Source, Split, TextItem,
+};
+use crate::error::{Error, Result};
+use crate::rng::Permutation;
+use crate::tokenizer::{Frame, Tokenizer, TokenizerConfig};
+
+/// Held-out rows are the same for every run's seed; the highest epoch is no run's.
+const FIXED: (u64, u64) = (0, u64::MAX);
+
+impl LabelledTextConfig {
+    /// The rows of each split, with the file of each row.
+    pub(super) fn rows(&self, request: &Request) -> Result<PerSplit<Vec<(PathBuf, Row)>>> {
+        let read = |split: Split, paths: Option<&Paths>| -> Result<Vec<(PathBuf, Row)>> {
+            let layout = self.layout(split);
+            let paths = paths.map(|p| p.0.as_slice()).unwrap_or_default();
+            let found = paths
+                .iter()
+                .map(|p| request.places.resolve(p))
+                .collect::<Result<Vec<_>>>()?;
+            let mut all = Vec::new();
+            for path in documents::files(&found)? {
+                let rows = tables::read(&path, &layout)?;
+                all.extend(rows.into_iter().map(|row| (path.clone(), row)));
+            }
+            Ok(all)
+        };
+        let mut rows = PerSplit {
+            train: Vec::new(),
+            valid: read(Split::Valid, self.valid_path.as_ref())?,
+            test: read(Split::Test, self.test_path.as_ref())?,
+        };
+        let all = read(Split::Train, Some(&self.path))?;
+        let total = all.len();
+        let (valid, test) = self.fractions();
+        let count = |share: f64| (total as f64 * share).round() as usize;
+        let (valid, test) = (count(valid), count(test));
+        let order = Permutation::new(FIXED.0, FIXED.1, total as u64);
+        for (number, row) in all.into_iter().enumerate() {
+            let place = order.at(number as u64) as usize;
+            let split = match place {
+                p if p < valid => Split::Valid,
+                p if p < valid + test => Split::Test,
+                _ => Split::Train,
+            };
+            rows.get_mut(split).push(row);
+        }
+        for split in Split::ALL {
+            if self.has(split) && rows.get(split).is_empty() {
+                return Err(Error::usage(format!(
+                    "[data] the {} split has no rows: {total} row(s) are too few for its fraction",
+                    split.name()
+                )));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The tokenizer of the run, or one that is made for the training rows.
+    pub(super) fn tokenizer(
+        &self,
+        request: &Request,
+        rows: &[(PathBuf, Row)],
+    ) -> Result<Tokenizer> {
+        let config = match (&request.saved.text, request.tokenizer) {
+            (Some(saved), _) => return Ok(saved.clone()),
+            (None, Some(config)) => config,
+            (None, None) => {
+                return Err(Error::usage(
+                    "[data] kind = \"labelled_text\" needs a [tokenizer]",
+                ));
+            }
+        };
+        // Characters and bytes stand alone well enough; two texts need something between them.
+        let plain = matches!(config, TokenizerConfig::Char(_) | TokenizerConfig::Byte(_));
+        let config = match plain && self.pair.is_none() {
+            true => config.clone(),
+            false => config.with_frame(false),
+        };
+        let found = config.with_path(|path| request.places.resolve(path))?;
+        let texts: Vec<&str> = rows
+            .iter()
+            .flat_map(|(_, row)| std::iter::once(&row.text).chain(&row.pair))
+            .map(String::as_str)
+            .collect();
+        Tokenizer::build(&found, &texts)
+    }
+
+    fn encode(&self, text: &str, tokenizer: &Tokenizer) -> Result<Vec<i32>> {
+        let ids = if self.leave_out.is_empty() {
+            tokenizer.encode(text)?
+        } else {
+            let kept = text
+                .split_whitespace()
+                .filter(|word| self.leave_out.iter().all(|out| out != word));
+            tokenizer.encode(&kept.collect::<Vec<_>>().join(" "))?
+        };
+        Ok(ids.into_iter().map(|id| id as i32).collect())
+    }
+
+    /// A row as an example.
+    fn item(
+        &self,
+        row: &Row,
+        label: i32,
+        tokenizer: &Tokenizer,
+        frame: Option<Frame>,
+    ) -> Result<TextItem> {
+        let first = self.encode(&row.text, tokenizer)?;
+        let second = row.pair.as_ref().map(|pair| self.encode(pair, tokenizer));
+        let item = framed(first, second.transpose()?, self.context, frame)?;
+        Ok(TextItem {
+            label: Some(label),
+            ..item
+        })
+    }
+
+    /// A text, or a pair of texts, as the model reads it.
+    ///
+    /// # Errors
+    /// A text that the tokenizer cannot encode, an empty one, a second text where the data has single ones, and the
+    /// other way round.
+    pub fn read(&self, text: &str, pair: Option<&str>, tokenizer: &Tokenizer) -> Result<TextItem> {
+        match (self.pair.is_some(), pair.is_some()) {
+            (true, false) => {
+                return Err(Error::usage(
+                    "the run reads pairs of texts: give --pair too",
+                ));
+            }
+            (false, true) => {
+                return Err(Error::usage("the run reads single texts: leave --pair out"));
+            }
+            (true, true) | (false, false) => {}
+        }
+        let first = self.encode(text, tokenizer)?;
+        let second = pair.map(|pair| self.encode(pair, tokenizer)).transpose()?;
+        framed(first, second, self.context, tokenizer.frame())
+    }
+
+    /// The examples of a split.
+    pub(super) fn source(
+        &self,
+        rows: &[(PathBuf, Row)],
+        labels: &Labels,
+        tokenizer: &Tokenizer,
+        split: Split,
+    ) -> Result<Arc<dyn Source>> {
+        let frame = tokenizer.frame();
+        if self.pair.is_some() && frame.is_none() {
+            return Err(Error::usage(
+                "[data] `pair` needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and </s>)",
+            ));
+        }
+        let items = rows
+            .par_iter()
+            .map(|(path, row)| {
+                labels
+                    .class(&row.label)
+                    .and_then(|label| self.item(row, label, tokenizer, frame))
+                    .map_err(|e| Error::run(format!("{}:{}: {e}", path.display(), row.line)))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Arc::new(Labelled { items, split }))
+    }
+}
+
+/// One text or two with the marks around them, cut to `context` tokens.
+pub(in crate::data) fn framed(
+    mut first: Vec<i32>,
+    second: Option<Vec<i32>>,
+    context: usize,
+    frame: Option<Frame>,
+) -> Result<TextItem> {
+    let (inputs, segments) = match (second, frame) {
+        (Some(mut second), Some(frame)) => {
+            shorten(
+                &mut first,
+                &mut second,
+                context.saturating_sub(frame.len(true)),
+            );
+            let (inputs, segments) = frame.around_both(&first, &second);
+            (inputs, Some(segments))
+        }
+        (_, Some(frame)) => {
+            first.truncate(context.saturating_sub(frame.len(false)));
+            (frame.around(&first), None)
+        }
+        (_, None) => {
+            first.truncate(context);
+            (first, None)
+        }
+    };
+    if inputs.is_empty() {
+        return Err(Error::run("the text is empty"));
+    }
+    Ok(TextItem {
+        inputs,
+        segments,
+        ..TextItem::default()
+    })
+}
+
+/// Takes tokens from the end of the longer of two texts until both fit.
+fn shorten(first: &mut Vec<i32>, second: &mut Vec<i32>, most: usize) {
+    while first.len() + second.len() > most {
+        if first.len() > second.len() {
+            first.pop();
+        } else {
+            second.pop();
+        }
+    }
+}
+
+/// Encoded texts with their classes.
+pub(in crate::data) struct Labelled {
+    pub(in crate::data) items: Vec<TextItem>,
+    pub(in crate::data) split: Split,
+}
+
+impl Source for Labelled {
+    fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
+        Ok(Item::Text(self.items[sample as usize].clone()))
+    }
+
+    fn size(&self, sample: u64) -> usize {
+        self.items[sample as usize].inputs.len()
+    }
+
+    fn split(&self) -> Split {
+        self.split
+    }
+}

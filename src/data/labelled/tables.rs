@@ -1,0 +1,332 @@
+//! Tables of labelled texts: TSV, CSV and JSON lines, plain or gzipped.
+//!
+//! A row is read as text; columns are known by number or, with a header or in JSON, by name. A byte-order mark is
+//! dropped. Not here: what the labels mean (`labelled`).
+
+use std::fmt;
+use std::path::Path;
+
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::data::files::documents;
+use crate::error::{Error, Result, suggestion};
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Tabs between columns, no quoting.
+    Tsv,
+    /// Commas between columns, quotes around columns where they are needed.
+    Csv,
+    /// A JSON object a line.
+    Jsonl,
+}
+
+/// Whether quotes around a column are marks or text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quoting {
+    /// They are text.
+    None,
+    /// They are marks, doubled inside; a quoted column may hold line breaks.
+    Csv,
+}
+
+/// A column by its number, counted from 1, or its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// Counted from 1.
+    Number(usize),
+    /// As in the header, or a field of a JSON object.
+    Name(String),
+}
+
+/// Where things are in a table.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub(super) format: Option<Format>,
+    pub(super) quoting: Option<Quoting>,
+    pub(super) header: bool,
+    pub(super) text: Column,
+    pub(super) pair: Option<Column>,
+    pub(super) label: Column,
+}
+
+/// A labelled text, or two, and its place in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) text: String,
+    pub(super) pair: Option<String>,
+    pub(super) label: String,
+    pub(super) line: u64,
+}
+
+impl Format {
+    /// What the name of a file says.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_string_lossy().to_lowercase();
+        let name = name.strip_suffix(".gz").unwrap_or(&name);
+        match name.rsplit_once('.')?.1 {
+            "tsv" | "txt" => Some(Self::Tsv),
+            "csv" => Some(Self::Csv),
+            "jsonl" | "ndjson" => Some(Self::Jsonl),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Name(name) => write!(f, "`{name}`"),
+        }
+    }
+}
+
+/// The rows of a file.
+///
+/// # Errors
+/// A file that cannot be read, is not UTF-8 or has no rows; a column that a row lacks.
+pub(super) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
+    let format = layout.format.or_else(|| Format::of(path)).ok_or_else(|| {
+        Error::usage(format!(
+            "[data] the name of {} does not say how it is written; set format = \"tsv\", \"csv\" or \"jsonl\"",
+            path.display()
+        ))
+    })?;
+    let content = documents::content(path)?;
+    let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
+    let text = std::str::from_utf8(content).map_err(|e| {
+        Error::run(format!(
+            "{} is not UTF-8 (byte {} of its text); convert it",
+            path.display(),
+            e.valid_up_to()
+        ))
+    })?;
+    let rows = match format {
+        Format::Jsonl => json_lines(text, layout, path)?,
+        Format::Tsv | Format::Csv => separated(text, format, layout, path)?,
+    };
+    if rows.is_empty() {
+        return Err(Error::run(format!("{} has no rows", path.display())));
+    }
+    Ok(rows)
+}
+
+fn at(path: &Path, line: u64, why: &str) -> Error {
+    Error::run(format!("{}:{line}: {why}", path.display()))
+}
+
+fn separated(text: &str, format: Format, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
+    let quoting = layout.quoting.unwrap_or(match format {
+        Format::Csv => Quoting::Csv,
+        Format::Tsv | Format::Jsonl => Quoting::None,
+    });
+    let delimiter = if format == Format::Csv { b',' } else { b'\t' };
+    if quoting == Quoting::Csv {
+        whole_quotes(text.as_bytes(), delimiter).map_err(|(line, why)| at(path, line, why))?;
+    }
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .quoting(quoting == Quoting::Csv)
+        .has_headers(layout.header)
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let names: Vec<String> = match layout.header {
+        true => {
+            let header = reader.headers().map_err(|e| at(path, 1, &e.to_string()))?;
+            header.iter().map(|name| name.trim().to_owned()).collect()
+        }
+        false => Vec::new(),
+    };
+    let number = |column: &Column| match column {
+        Column::Number(number) => Ok(number.saturating_sub(1)),
+        Column::Name(name) => {
+            let mut found = (0..names.len()).filter(|&i| names[i] == *name);
+            let first = found.next().ok_or_else(|| {
+                let hint = suggestion(name, names.iter().map(String::as_str));
+                at(path, 1, &format!("no column `{name}`{hint}"))
+            })?;
+            match found.next() {
+                None => Ok(first),
+                Some(second) => Err(at(
+                    path,
+                    1,
+                    &format!(
+                        "columns {} and {} are both named `{name}`; give the number of one",
+                        first + 1,
+                        second + 1
+                    ),
+                )),
+            }
+        }
+    };
+    let text = number(&layout.text)?;
+    let pair = layout.pair.as_ref().map(number).transpose()?;
+    let label = number(&layout.label)?;
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|e| Error::run(format!("{}: {e}", path.display())))?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let column = |number: usize| {
+            record.get(number).map(str::to_owned).ok_or_else(|| {
+                let has = record.len();
+                at(
+                    path,
+                    line,
+                    &format!("no column {}: the row has {has}", number + 1),
+                )
+            })
+        };
+        rows.push(Row {
+            text: column(text)?,
+            pair: pair.map(column).transpose()?,
+            label: column(label)?.trim().to_owned(),
+            line,
+        });
+    }
+    Ok(rows)
+}
+
+/// An error, with its line, where a quote opens a column and does not close it before the next delimiter or line: what
+/// follows would be read as part of that column (RFC 4180, section 2).
+fn whole_quotes(text: &[u8], delimiter: u8) -> std::result::Result<(), (u64, &'static str)> {
+    let (mut line, mut at, mut begins) = (1, 0, true);
+    while at < text.len() {
+        let byte = text[at];
+        at += 1;
+        line += u64::from(byte == b'\n');
+        if byte != b'"' || !begins {
+            begins = byte == delimiter || byte == b'\n' || byte == b'\r';
+            continue;
+        }
+        let opened = line;
+        loop {
+            match text.get(at) {
+                None => {
+                    return Err((
+                        opened,
+                        "a quote is opened and never closed; close it, or set quoting = \"none\" where quotes are text",
+                    ));
+                }
+                Some(b'"') if text.get(at + 1) == Some(&b'"') => at += 2,
+                Some(b'"') => break,
+                Some(byte) => {
+                    line += u64::from(*byte == b'\n');
+                    at += 1;
+                }
+            }
+        }
+        at += 1;
+        match text.get(at) {
+            Some(next) if *next != delimiter && *next != b'\n' && *next != b'\r' => {
+                return Err((
+                    opened,
+                    "a column begins with a quote that closes before the column ends; double the quotes inside it, or \
+                     set quoting = \"none\" where they are text",
+                ));
+            }
+            _ => begins = false,
+        }
+    }
+    Ok(())
+}
+
+fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
+    let lines = text.lines().zip(1u64..);
+    lines
+        .filter(|(text, _)| !text.trim().is_empty())
+        .map(|(text, line)| {
+            let value: Value = serde_json::from_str(text)
+                .map_err(|e| at(path, line, &format!("not JSON: {e}")))?;
+            let field = |column: &Column| match (column, value.as_object()) {
+                (_, None) => Err(at(path, line, "not a JSON object")),
+                (Column::Number(_), _) => Err(Error::usage(format!(
+                    "[data] column {column} of JSON lines: fields have names; give the name"
+                ))),
+                (Column::Name(name), Some(object)) => match object.get(name) {
+                    Some(Value::String(text)) => Ok(text.clone()),
+                    Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
+                    Some(_) => Err(at(
+                        path,
+                        line,
+                        &format!("`{name}` is neither text nor a number"),
+                    )),
+                    None => {
+                        let hint = suggestion(name, object.keys().map(String::as_str));
+                        Err(at(path, line, &format!("no field `{name}`{hint}")))
+                    }
+                },
+            };
+            Ok(Row {
+                text: field(&layout.text)?,
+                pair: layout.pair.as_ref().map(field).transpose()?,
+                label: field(&layout.label)?,
+                line,
+            })
+        })
+        .collect()
+}
+
+impl Serialize for Column {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(number) => number.serialize(serializer),
+            Self::Name(name) => name.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Column {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct NumberOrName;
+        impl Visitor<'_> for NumberOrName {
+            type Value = Column;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a column's number, counted from 1, or its name")
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> std::result::Result<Column, E> {
+                Ok(Column::Number(number as usize))
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> std::result::Result<Column, E> {
+                let unexpected = de::Unexpected::Signed(number);
+                usize::try_from(number)
+                    .map(Column::Number)
+                    .map_err(|_| E::invalid_value(unexpected, &self))
+            }
+            fn visit_str<E: de::Error>(self, name: &str) -> std::result::Result<Column, E> {
+                Ok(Column::Name(name.to_owned()))
+            }
+        }
+        deserializer.deserialize_any(NumberOrName)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_quotes;
+
+    #[test]
+    fn quotes_that_would_swallow_rows_are_found() {
+        let line = |text: &str| {
+            whole_quotes(text.as_bytes(), b',')
+                .err()
+                .map(|(line, _)| line)
+        };
+        for whole in [
+            "a,b\n1,2\n",
+            "a,\"b\"\n\"c\",d",
+            "\"two\nlines, a comma and \"\"quotes\"\"\",x\r\n",
+            "it's,6\" tall\n\"\",\"\"",
+        ] {
+            assert_eq!(line(whole), None, "{whole}");
+        }
+        assert_eq!(line("pos,good\nneg,\"bad film\npos,great\n"), Some(2));
+        assert_eq!(line("x,y\npos,\"a\nneg,\"b\"\n"), Some(2));
+        assert_eq!(line("\"a\nb\",c\n\"d"), Some(3));
+    }
+}

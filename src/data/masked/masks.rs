@@ -1,0 +1,263 @@
+//! Drawing masks: a function of (seed, sample, draw).
+//!
+//! The number of scored tokens of a text is its share of the tokens that can be masked, rounded, and one at least.
+//! Words and spans stay whole: one that would exceed the number is passed over (a span ends before it), so a few
+//! tokens less may be scored. Special tokens are neither masked nor put in another's place. In spans, all tokens
+//! are replaced alike; otherwise each for itself.
+
+use std::ops::Range;
+
+use super::masking::{MaskingConfig, Unit};
+use crate::data::{NOT_SCORED, Split};
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, Stream};
+use crate::tokenizer::Tokenizer;
+
+/// Shares of the lengths 1, 2 … of a span: geometric, cut off at the longest, with this mean.
+fn span_lengths(mean: f64, longest: usize) -> Vec<f64> {
+    let shares = |q: f64| -> Vec<f64> {
+        let weights: Vec<f64> = (0..longest).map(|k| q.powi(k as i32)).collect();
+        let sum: f64 = weights.iter().sum();
+        weights.iter().map(|w| w / sum).collect()
+    };
+    let mean_of = |q: f64| -> f64 {
+        let shares = shares(q);
+        shares.iter().zip(1..).map(|(p, n)| p * f64::from(n)).sum()
+    };
+    // The mean rises with q from 1 to that of even shares.
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if mean_of(middle) < mean {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    shares(low)
+}
+
+/// `count` different numbers below `n`, each set of them alike probable (Fisher and Yates).
+pub(in crate::data) fn choose(n: usize, count: usize, stream: &mut Stream) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..n).collect();
+    let count = count.min(n);
+    for i in 0..count {
+        let other = i + stream.below((n - i) as u64) as usize;
+        all.swap(i, other);
+    }
+    all.truncate(count);
+    all
+}
+
+/// How many of `n` tokens are scored.
+pub(in crate::data) fn scored(n: usize, share: f64) -> usize {
+    ((n as f64 * share).round() as usize).clamp(n.min(1), n)
+}
+
+/// Draws masks.
+pub struct Masker {
+    config: MaskingConfig,
+    tokenizer: Tokenizer,
+    mask: i32,
+    /// What a random token may be.
+    ordinary: Vec<i32>,
+    lengths: Vec<f64>,
+    seed: u64,
+    split: Split,
+    len: u64,
+}
+
+impl Masker {
+    /// For a split of `len` examples.
+    ///
+    /// # Errors
+    /// A vocabulary without a mask token.
+    pub fn new(
+        config: &MaskingConfig,
+        tokenizer: &Tokenizer,
+        seed: u64,
+        split: Split,
+        len: usize,
+    ) -> Result<Self> {
+        let mask = tokenizer.mask().ok_or_else(|| {
+            Error::usage(
+                "the vocabulary has no mask token ([MASK], <mask>); use a vocabulary of a masked language model, or \
+                 let [tokenizer] train one",
+            )
+        })?;
+        let ids = 0..tokenizer.vocab_size() as u32;
+        let (mean, longest) = config.span();
+        Ok(Self {
+            config: config.clone(),
+            tokenizer: tokenizer.clone(),
+            mask: mask as i32,
+            ordinary: ids
+                .filter(|id| !tokenizer.is_special(*id))
+                .map(|id| id as i32)
+                .collect(),
+            lengths: span_lengths(mean, longest),
+            seed,
+            split,
+            len: len.max(1) as u64,
+        })
+    }
+
+    /// What a draw counts as: itself, or the number of the copy where masks are static.
+    pub(super) fn turn(&self, draw: u64) -> u64 {
+        match self.config.copies {
+            None => draw,
+            Some(copies) => draw / self.len % copies,
+        }
+    }
+
+    /// Masks tokens of an example; what each position is to say, or [`NOT_SCORED`].
+    pub fn mask(&self, ids: &mut [i32], sample: u64, draw: u64) -> Vec<i32> {
+        // A mask that is one of several copies has coordinates that no new one has.
+        let kind = if self.config.copies.is_some() { 8 } else { 0 };
+        let at = (sample, self.turn(draw), kind + self.split as u64);
+        let mut stream = Stream::new(self.seed, Purpose::Masking, at);
+        let words = self.words(ids);
+        let count: usize = words.iter().map(Range::len).sum();
+        let budget = scored(count, self.config.share);
+        let mut targets = vec![NOT_SCORED; ids.len()];
+        let groups = match self.config.unit {
+            Unit::Token => {
+                let positions: Vec<usize> = words.into_iter().flatten().collect();
+                let chosen = choose(count, budget, &mut stream);
+                let one = |i: usize| positions[i]..positions[i] + 1;
+                chosen.into_iter().map(one).collect()
+            }
+            Unit::Word => whole_words(&words, budget, &mut stream),
+            Unit::Span => self.spans(&words, budget, &mut stream),
+        };
+        for group in groups {
+            let alike = self.config.unit == Unit::Span;
+            let mut lot = stream.uniform();
+            for position in group {
+                targets[position] = ids[position];
+                ids[position] = self.instead(ids[position], lot, &mut stream);
+                if !alike {
+                    lot = stream.uniform();
+                }
+            }
+        }
+        targets
+    }
+
+    /// What stands in the place of a chosen token.
+    fn instead(&self, id: i32, lot: f32, stream: &mut Stream) -> i32 {
+        let lot = f64::from(lot);
+        if lot < self.config.masked {
+            self.mask
+        } else if lot < self.config.masked + self.config.random && !self.ordinary.is_empty() {
+            self.ordinary[stream.below(self.ordinary.len() as u64) as usize]
+        } else {
+            id
+        }
+    }
+
+    /// The words of a text, special tokens left out.
+    fn words(&self, ids: &[i32]) -> Vec<Range<usize>> {
+        let mut words: Vec<Range<usize>> = Vec::new();
+        let mut before = None;
+        for (at, id) in ids.iter().enumerate() {
+            let id = *id as u32;
+            if !self.tokenizer.is_special(id) {
+                match words.last_mut() {
+                    Some(word) if !self.tokenizer.begins_word(before, id) => word.end = at + 1,
+                    _ => words.push(at..at + 1),
+                }
+            }
+            before = Some(id);
+        }
+        words
+    }
+
+    /// Spans of words that do not overlap, until `budget` tokens are in them.
+    fn spans(
+        &self,
+        words: &[Range<usize>],
+        budget: usize,
+        stream: &mut Stream,
+    ) -> Vec<Range<usize>> {
+        let mut taken = vec![false; words.len()];
+        let mut spans = Vec::new();
+        let mut left = budget;
+        // Where spans lie, few starts are free: a bound that is not reached unless words are long.
+        for _ in 0..20 * words.len() {
+            if left == 0 {
+                break;
+            }
+            let mut length = self.length(stream);
+            let first = stream.below(words.len() as u64) as usize;
+            let mut end = first;
+            while length > 0 && end < words.len() {
+                let joined = end == first || words[end - 1].end == words[end].start;
+                if taken[end] || !joined || words[end].len() > left {
+                    break;
+                }
+                taken[end] = true;
+                left -= words[end].len();
+                length -= 1;
+                end += 1;
+            }
+            if end > first {
+                spans.push(words[first].start..words[end - 1].end);
+            }
+        }
+        if spans.is_empty() {
+            return whole_words(words, budget, stream);
+        }
+        spans
+    }
+
+    fn length(&self, stream: &mut Stream) -> usize {
+        let mut lot = f64::from(stream.uniform());
+        let below = self.lengths.iter().position(|share| {
+            lot -= share;
+            lot < 0.0
+        });
+        below.unwrap_or(self.lengths.len() - 1) + 1
+    }
+}
+
+/// Words in random order that hold `budget` tokens at most; a single one when every word holds more.
+fn whole_words(words: &[Range<usize>], budget: usize, stream: &mut Stream) -> Vec<Range<usize>> {
+    let order = choose(words.len(), words.len(), stream);
+    let mut left = budget;
+    let mut chosen = Vec::new();
+    for word in order.iter().map(|i| &words[*i]) {
+        if word.len() <= left {
+            left -= word.len();
+            chosen.push(word.clone());
+        }
+    }
+    if chosen.is_empty() {
+        chosen.extend(order.first().map(|i| words[*i].clone()));
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lengths_of_spans_are_those_of_spanbert() {
+        // Joshi et al. 2019, section 3.1: p = 0.2, clipped at 10, mean 3.8.
+        let lengths = span_lengths(3.8, 10);
+        assert!((lengths[1] / lengths[0] - 0.8).abs() < 0.01, "{lengths:?}");
+        assert!((lengths.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        assert!((span_lengths(2.0, 3)[0] - 1.0 / 3.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn shares_are_rounded_and_one_token_is_scored_at_least() {
+        let counts = [0, 1, 3, 10, 100, 126].map(|n| scored(n, 0.15));
+        assert_eq!(counts, [0, 1, 1, 2, 15, 19]);
+        let mut stream = Stream::new(1, Purpose::Split, (0, 0, 0));
+        let mut chosen = choose(10, 10, &mut stream);
+        chosen.sort_unstable();
+        assert_eq!(chosen, (0..10).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,257 @@
+//! Text as a masked language model reads it: windows of the text in a frame, with masks.
+//!
+//! Without pairs an example is `[CLS]`, context − 2 tokens of the text and `[SEP]`; windows lie side by side, so an
+//! epoch reads every token once, and a window may run from one document into the next, over the `[SEP]` between
+//! them (Liu et al., arXiv:1907.11692, FULL-SENTENCES). `pairing` makes pairs of segments. A special token that
+//! stands in the text is read and never masked. Evaluations have the same masks for every seed.
+
+pub mod masking;
+pub mod masks;
+pub(super) mod pairing;
+
+use std::sync::Arc;
+
+use super::text::corpus::Texts;
+use super::text::encoding::Entries;
+use super::text::ids::Ids;
+use super::text::sentences::Sentences;
+use super::{
+    Data, Item, PerSplit, Request, Shape, Source, Split, TextConfig, TextItem, Tokenizers,
+};
+use crate::error::{Error, Result};
+use crate::tokenizer::{Frame, Tokenizer};
+use masking::{MaskedView, Pairs};
+use masks::Masker;
+
+/// Held-out sets are the same for every run's seed.
+const FIXED_SEED: u64 = 0;
+
+/// Why a context is too short for a frame and a token of each segment, when it is.
+pub(in crate::data) fn context_fault(context: usize, pairs: Pairs) -> Option<String> {
+    // Frames of at most 4 tokens, and two segments of one each.
+    let least = if pairs == Pairs::None { 3 } else { 6 };
+    (context < least).then(|| {
+        format!("[data] context = {context} is too short for masked text; the least is {least}")
+    })
+}
+
+/// What the examples of all splits share.
+pub(in crate::data) struct Reading<'a> {
+    pub(in crate::data) view: &'a MaskedView,
+    pub(in crate::data) tokenizer: &'a Tokenizer,
+    pub(in crate::data) context: usize,
+    pub(in crate::data) seed: u64,
+}
+
+impl Reading<'_> {
+    /// The frame of the vocabulary.
+    fn frame(&self) -> Result<Frame> {
+        self.tokenizer.frame().ok_or_else(|| {
+            Error::usage(
+                "the vocabulary has no tokens to put around a text ([CLS] and [SEP], or <s> and </s>); use a \
+                 vocabulary of a masked language model, or let [tokenizer] train one",
+            )
+        })
+    }
+
+    fn seed(&self, split: Split) -> u64 {
+        match split {
+            Split::Train => self.seed,
+            Split::Valid | Split::Test => FIXED_SEED,
+        }
+    }
+
+    fn masker(&self, split: Split, len: usize) -> Result<Masker> {
+        let masking = &self.view.masking;
+        Masker::new(masking, self.tokenizer, self.seed(split), split, len)
+    }
+
+    /// Windows side by side.
+    ///
+    /// # Errors
+    /// A vocabulary without frame or mask; a split without text.
+    pub(in crate::data) fn windows(
+        &self,
+        ids: Arc<dyn Ids>,
+        split: Split,
+    ) -> Result<Arc<dyn Source>> {
+        let frame = self.frame()?;
+        let inside = self.context - frame.len(false);
+        let len = ids.len().div_ceil(inside);
+        if len == 0 {
+            return Err(empty(split));
+        }
+        Ok(Arc::new(Windows {
+            ids,
+            frame,
+            inside,
+            masker: self.masker(split, len)?,
+            split,
+        }))
+    }
+
+    /// Pairs of segments.
+    ///
+    /// # Errors
+    /// As [`Self::windows`]; too few documents or sentences for pairs.
+    pub(in crate::data) fn pairs(
+        &self,
+        sentences: Sentences,
+        split: Split,
+    ) -> Result<Arc<dyn Source>> {
+        let frame = self.frame()?;
+        let plan = pairing::Plan {
+            pairs: self.view.pairs,
+            most: self.context - frame.len(true),
+            seed: self.seed(split),
+            split,
+        };
+        let chunks = plan.chunks(&sentences)?;
+        let masker = self.masker(split, chunks.len())?;
+        Ok(Arc::new(Segments {
+            plan,
+            sentences,
+            chunks,
+            frame,
+            masker,
+        }))
+    }
+}
+
+fn empty(split: Split) -> Error {
+    Error::usage(format!(
+        "[data] the {} split has no text; use more text or a larger fraction",
+        split.name()
+    ))
+}
+
+/// `kind = "text"`, masked.
+pub(in crate::data) fn prepare(
+    config: &TextConfig,
+    view: &MaskedView,
+    request: &Request,
+) -> Result<Data> {
+    // A pair is of one document, so splits cut between documents.
+    let mut texts = Texts::find(config, request, view.pairs != Pairs::None)?;
+    let tokenizer = texts.tokenizer(request, |config| config.with_frame(true))?;
+    let reading = Reading {
+        view,
+        tokenizer: &tokenizer,
+        context: config.context,
+        seed: request.seed,
+    };
+    let frame = reading.frame()?;
+    let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
+    let mut tokens = PerSplit::default();
+    for split in Split::ALL {
+        if !texts.has(split) {
+            continue;
+        }
+        let entries = match view.pairs {
+            Pairs::None => Entries::Documents(Some(frame.end)),
+            Pairs::NextSentence | Pairs::SentenceOrder => Entries::Sentences,
+        };
+        let encoded = texts.encoded(&tokenizer, split, entries, request.places.cache())?;
+        *tokens.get_mut(split) = encoded.len() as u64;
+        let encoded = Arc::new(encoded);
+        *sources.get_mut(split) = Some(match view.pairs {
+            Pairs::None => reading.windows(encoded, split)?,
+            Pairs::NextSentence | Pairs::SentenceOrder => {
+                reading.pairs(Sentences::of_cache(encoded), split)?
+            }
+        });
+    }
+    let train = sources.train.ok_or_else(|| empty(Split::Train))?;
+    let shape = Shape::of_text(config.context, tokenizer.vocab_size());
+    Ok(Data {
+        valid: sources.valid,
+        test: sources.test,
+        tokenizers: Tokenizers::one(tokenizer),
+        tokens,
+        ..Data::new(train, shape)
+    })
+}
+
+/// Windows side by side, the last one maybe shorter.
+struct Windows {
+    ids: Arc<dyn Ids>,
+    frame: Frame,
+    /// Tokens of the text in a window.
+    inside: usize,
+    masker: Masker,
+    split: Split,
+}
+
+impl Windows {
+    fn count(&self, sample: u64) -> usize {
+        self.inside
+            .min(self.ids.len() - sample as usize * self.inside)
+    }
+}
+
+impl Source for Windows {
+    fn len(&self) -> usize {
+        self.ids.len().div_ceil(self.inside)
+    }
+
+    fn get(&self, sample: u64, draw: u64) -> Result<Item> {
+        let from = sample as usize * self.inside;
+        let text = self.ids.window(from, self.count(sample));
+        let mut inputs = self.frame.around(&text);
+        let targets = self.masker.mask(&mut inputs, sample, draw);
+        Ok(Item::Text(TextItem {
+            inputs,
+            targets,
+            ..TextItem::default()
+        }))
+    }
+
+    fn size(&self, sample: u64) -> usize {
+        self.count(sample) + self.frame.len(false)
+    }
+
+    fn split(&self) -> Split {
+        self.split
+    }
+}
+
+/// Two segments in a frame.
+struct Segments {
+    plan: pairing::Plan,
+    sentences: Sentences,
+    chunks: Vec<pairing::Chunk>,
+    frame: Frame,
+    masker: Masker,
+}
+
+impl Source for Segments {
+    fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    fn get(&self, sample: u64, draw: u64) -> Result<Item> {
+        let chunk = &self.chunks[sample as usize];
+        // Static masks are those of the same pairs.
+        let turn = self.masker.turn(draw);
+        let pair = self.plan.pair(&self.sentences, chunk, sample, turn);
+        let [first, second] = pair.segments.map(|places| self.sentences.ids(places));
+        let (mut inputs, segments) = self.frame.around_both(&first, &second);
+        let targets = self.masker.mask(&mut inputs, sample, draw);
+        Ok(Item::Text(TextItem {
+            inputs,
+            targets,
+            segments: Some(segments),
+            label: Some(pair.label),
+            ..TextItem::default()
+        }))
+    }
+
+    /// The most that a draw may give.
+    fn size(&self, _sample: u64) -> usize {
+        self.plan.most + self.frame.len(true)
+    }
+
+    fn split(&self) -> Split {
+        self.plan.split
+    }
+}

@@ -1,0 +1,161 @@
+//! Pairs of segments: does the second follow the first?
+//!
+//! A document is cut into chunks of sentences that hold a target length, the most that fits, or for one chunk in
+//! ten a random shorter one. Each time an example is drawn its chunk is cut in two at a random sentence.
+//! - next sentence (Devlin et al., arXiv:1810.04805, `create_pretraining_data`): half the time the second segment
+//!   is taken from a random place of another document instead, up to the target length; label 0 follows, 1 random.
+//! - sentence order (Lan et al., arXiv:1909.11942): half the time the two are swapped; label 0 in order, 1 swapped.
+//!
+//! What is too long loses tokens from the front or the end of its longer segment, at random. Unlike in BERT's
+//! script every chunk has two sentences or more, so that labels are even, and what a random segment displaces comes
+//! back in another epoch rather than in the next example, so that an epoch has a fixed number of examples. A
+//! document of one sentence begins no pair; its sentence may be a random second segment.
+
+use std::ops::Range;
+
+use super::masking::Pairs;
+use crate::data::Split;
+use crate::data::text::sentences::Sentences;
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, Stream};
+
+/// Share of chunks with a shorter target.
+const SHORT: f32 = 0.1;
+
+/// How pairs are made.
+pub(super) struct Plan {
+    /// What the labels say.
+    pub(super) pairs: Pairs,
+    /// Tokens of both segments at most.
+    pub(super) most: usize,
+    pub(super) seed: u64,
+    pub(super) split: Split,
+}
+
+/// Some consecutive sentences of a document, two at least.
+pub(super) struct Chunk {
+    document: u32,
+    sentences: Range<u32>,
+    /// Tokens wanted.
+    target: u32,
+}
+
+/// Two segments by the places of their tokens, and what they are to each other.
+pub(super) struct Pair {
+    pub(super) segments: [Range<usize>; 2],
+    pub(super) label: i32,
+}
+
+impl Plan {
+    /// The chunks of all documents, in order.
+    ///
+    /// # Errors
+    /// No document with two sentences; a single one where another is needed.
+    pub(super) fn chunks(&self, sentences: &Sentences) -> Result<Vec<Chunk>> {
+        let documents = sentences.documents();
+        let split = self.split.name();
+        if self.pairs == Pairs::NextSentence && documents < 2 {
+            return Err(Error::usage(format!(
+                "[data] the {split} split is a single document, and pairs = \"next_sentence\" needs others to take \
+                 random sentences from; set documents = \"blank_lines\" or \"wikitext\" or document_separator, or \
+                 use pairs = \"sentence_order\""
+            )));
+        }
+        let mut chunks = Vec::new();
+        for document in 0..documents {
+            self.of_document(sentences, document, &mut chunks);
+        }
+        if chunks.is_empty() {
+            return Err(Error::usage(format!(
+                "[data] no document of the {split} split has two sentences, so there are no pairs; sentences end \
+                 with a line or with `. `, and document_separator says where documents end"
+            )));
+        }
+        Ok(chunks)
+    }
+
+    fn of_document(&self, sentences: &Sentences, document: usize, chunks: &mut Vec<Chunk>) {
+        let at = (document as u64, u64::MAX, self.split as u64);
+        let mut stream = Stream::new(self.seed, Purpose::Pairing, at);
+        let all = sentences.of_document(document);
+        let mut from = all.start;
+        while all.end - from > 1 {
+            let target = if stream.uniform() < SHORT {
+                2 + stream.below(self.most as u64 - 1) as usize
+            } else {
+                self.most
+            };
+            let mut to = from + 2;
+            while to < all.end && sentences.tokens(from..to).len() < target {
+                to += 1;
+            }
+            chunks.push(Chunk {
+                document: document as u32,
+                sentences: from as u32..to as u32,
+                target: target as u32,
+            });
+            // A sentence that is left alone makes a pair with the one before it.
+            from = if all.end - to == 1 { to - 1 } else { to };
+        }
+    }
+
+    /// The pair of a chunk, the `draw`th time.
+    pub(super) fn pair(
+        &self,
+        sentences: &Sentences,
+        chunk: &Chunk,
+        sample: u64,
+        draw: u64,
+    ) -> Pair {
+        let at = (sample, draw, self.split as u64);
+        let mut stream = Stream::new(self.seed, Purpose::Pairing, at);
+        let all = chunk.sentences.start as usize..chunk.sentences.end as usize;
+        let middle = all.start + 1 + stream.below(all.len() as u64 - 1) as usize;
+        let first = sentences.tokens(all.start..middle);
+        let changed = stream.below(2) == 1;
+        let second = if changed && self.pairs == Pairs::NextSentence {
+            let wanted = (chunk.target as usize).saturating_sub(first.len());
+            elsewhere(sentences, chunk.document as usize, wanted, &mut stream)
+        } else {
+            sentences.tokens(middle..all.end)
+        };
+        let mut segments = [first, second];
+        self.shorten(&mut segments, &mut stream);
+        if changed && self.pairs == Pairs::SentenceOrder {
+            segments.swap(0, 1);
+        }
+        Pair {
+            segments,
+            label: i32::from(changed),
+        }
+    }
+
+    /// Takes tokens from the longer segment, at its front or end, until both fit.
+    fn shorten(&self, segments: &mut [Range<usize>; 2], stream: &mut Stream) {
+        while segments[0].len() + segments[1].len() > self.most {
+            let longer = usize::from(segments[1].len() >= segments[0].len());
+            if stream.next_u32() & 1 == 0 {
+                segments[longer].start += 1;
+            } else {
+                segments[longer].end -= 1;
+            }
+        }
+    }
+}
+
+/// Sentences from a random place of a random other document that hold `wanted` tokens, or up to its end.
+fn elsewhere(
+    sentences: &Sentences,
+    document: usize,
+    wanted: usize,
+    stream: &mut Stream,
+) -> Range<usize> {
+    let other = stream.below(sentences.documents() as u64 - 1) as usize;
+    let other = sentences.of_document(other + usize::from(other >= document));
+    let from = other.start + stream.below(other.len() as u64) as usize;
+    let mut to = from + 1;
+    while to < other.end && sentences.tokens(from..to).len() < wanted {
+        to += 1;
+    }
+    sentences.tokens(from..to)
+}

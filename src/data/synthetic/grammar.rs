@@ -1,0 +1,228 @@
+//! `kind = "grammar"`: stories of a small made-up world, for masked and for next-token language models.
+//!
+//! A document is a day in one place. Its two parties have a colour each, and are one or several; what they are and
+//! what they look like stays as it is, as do the colours of things. An hour stands before what happens, and hours
+//! pass. So a hidden word follows from others: a verb's ending from the number of its subject (`the red fox sees`,
+//! `the red foxes see`), a colour from an earlier sentence, a thing or verb from the place, who has a thing from
+//! who was given it, an hour from the one before. Two segments fit together when place, parties and colours do, and
+//! their order shows in the hours.
+//!
+//! `the day is in the harbour . there is a red fox and there are two blue owls . at one the red fox mends the rope
+//! . then it gives the rope to the blue owls . now the blue owls have the rope .`
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::story::{self, words};
+use crate::data::masked;
+use crate::data::masked::masking::Pairs;
+use crate::data::text::ids::Held;
+use crate::data::text::sentences::Sentences;
+use crate::data::text::windows::{Layout, TextSource};
+use crate::data::{Data, DataSet, Request, Shape, Source, Split, Tokenizers, View};
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, Stream};
+use crate::tokenizer::Tokenizer;
+
+/// `kind = "grammar"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GrammarConfig {
+    /// Documents to train on.
+    pub documents: usize,
+    /// Sentences in a document.
+    pub sentences: usize,
+    /// Tokens of an example at most.
+    pub context: usize,
+    /// Documents to validate on; 0 for none.
+    pub valid_items: usize,
+    /// Documents to test on; 0 for no test split.
+    pub test_items: usize,
+}
+
+impl Default for GrammarConfig {
+    fn default() -> Self {
+        Self {
+            documents: 2000,
+            sentences: 14,
+            context: 64,
+            valid_items: 100,
+            test_items: 0,
+        }
+    }
+}
+
+/// Documents, and sentences of one.
+const MOST: usize = 1_000_000;
+/// Held-out sets are the same for every run's seed.
+const FIXED_SEED: u64 = 0;
+/// Sets these draws apart from those of other generators.
+const SITE: u64 = 2;
+
+impl GrammarConfig {
+    fn count(&self, split: Split) -> usize {
+        match split {
+            Split::Train => self.documents,
+            Split::Valid => self.valid_items,
+            Split::Test => self.test_items,
+        }
+    }
+
+    /// The sentences of a document.
+    fn document(&self, number: u64, split: Split, seed: u64) -> Vec<String> {
+        let seed = match split {
+            Split::Train => seed,
+            Split::Valid | Split::Test => FIXED_SEED,
+        };
+        let at = (number, split as u64, SITE);
+        story::tell(
+            self.sentences,
+            &mut Stream::new(seed, Purpose::Synthetic, at),
+        )
+    }
+
+    /// The encoded documents of a split; each followed by `end`, when there is one.
+    fn encoded(
+        &self,
+        tokenizer: &Tokenizer,
+        split: Split,
+        seed: u64,
+        end: Option<u32>,
+    ) -> Result<(Held, Vec<u64>, Vec<u32>)> {
+        let mut held = Held::default();
+        let (mut sentences, mut documents) = (Vec::new(), Vec::new());
+        for number in 0..self.count(split) as u64 {
+            held.starts.push(held.ids.len());
+            documents.push(sentences.len() as u32);
+            for sentence in self.document(number, split, seed) {
+                sentences.push(held.ids.len() as u64);
+                let ids = tokenizer.encode(&sentence)?;
+                held.ids.extend(ids.into_iter().map(|id| id as i32));
+            }
+            held.ids.extend(end.map(|id| id as i32));
+        }
+        Ok((held, sentences, documents))
+    }
+
+    fn source(
+        &self,
+        tokenizer: &Tokenizer,
+        split: Split,
+        request: &Request,
+    ) -> Result<(Arc<dyn Source>, u64)> {
+        let pairs = match request.view {
+            View::Masked(view) => view.pairs,
+            View::AsItIs => Pairs::None,
+        };
+        let end = tokenizer.frame().map(|frame| frame.end);
+        let end = end.filter(|_| pairs == Pairs::None);
+        let (held, sentences, documents) = self.encoded(tokenizer, split, request.seed, end)?;
+        let (tokens, held) = (held.ids.len(), Arc::new(held));
+        let View::Masked(view) = request.view else {
+            let layout = match split {
+                Split::Train => Layout::Whole,
+                Split::Valid | Split::Test => Layout::Covering,
+            };
+            if tokens < self.context + 1 {
+                return Err(Error::usage(format!(
+                    "[data] the {} split has {tokens} tokens, fewer than context = {} and one; use more documents",
+                    split.name(),
+                    self.context
+                )));
+            }
+            let source = TextSource::new(held, self.context, layout, false, split);
+            return Ok((Arc::new(source), tokens as u64));
+        };
+        let reading = masked::Reading {
+            view,
+            tokenizer,
+            context: self.context,
+            seed: request.seed,
+        };
+        let source = match pairs {
+            Pairs::None => reading.windows(held, split)?,
+            Pairs::NextSentence | Pairs::SentenceOrder => {
+                reading.pairs(Sentences::new(held, sentences, documents), split)?
+            }
+        };
+        Ok((source, tokens as u64))
+    }
+}
+
+impl DataSet for GrammarConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.documents == 0 {
+            faults.push("[data] documents = 0; there is nothing to train on".into());
+        }
+        for (key, count) in [
+            ("documents", self.documents),
+            ("valid_items", self.valid_items),
+            ("test_items", self.test_items),
+            ("sentences", self.sentences),
+        ] {
+            if count > MOST {
+                faults.push(format!("[data] {key} = {count} is more than {MOST}"));
+            }
+        }
+        if self.sentences.saturating_mul(self.documents) > 100 * MOST {
+            faults.push("[data] documents and sentences make more text than fits in memory".into());
+        }
+        if self.sentences < 2 {
+            faults.push("[data] sentences must be at least 2".into());
+        }
+        if self.context == 0 {
+            faults.push("[data] context = 0; a window has at least one token".into());
+        }
+        faults
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn has(&self, split: Split) -> bool {
+        self.count(split) > 0
+    }
+
+    fn can_be_masked(&self) -> bool {
+        true
+    }
+
+    fn view_faults(&self, view: &View) -> Vec<String> {
+        match view {
+            View::AsItIs => Vec::new(),
+            View::Masked(view) => {
+                let mut faults = view.masking.faults();
+                faults.extend(masked::context_fault(self.context, view.pairs));
+                faults
+            }
+        }
+    }
+
+    fn prompt(&self) -> Option<String> {
+        self.document(0, Split::Valid, FIXED_SEED)
+            .into_iter()
+            .next()
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        let tokenizer = Tokenizer::of_words(&words())?;
+        let source = |split| self.source(&tokenizer, split, request);
+        let (train, tokens) = source(Split::Train)?;
+        let shape = Shape::of_text(self.context, tokenizer.vocab_size());
+        let mut data = Data::new(train, shape);
+        data.tokens.train = tokens;
+        if self.valid_items > 0 {
+            let (valid, tokens) = source(Split::Valid)?;
+            (data.valid, data.tokens.valid) = (Some(valid), tokens);
+        }
+        if self.test_items > 0 {
+            let (test, tokens) = source(Split::Test)?;
+            (data.test, data.tokens.test) = (Some(test), tokens);
+        }
+        data.tokenizers = Tokenizers::one(tokenizer);
+        Ok(data)
+    }
+}

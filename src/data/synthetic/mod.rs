@@ -1,0 +1,19 @@
+//! Generators: data made from a seed, with no file. Problems with one right answer, translations, stories,
+//! drawn shapes, and noise of any shape for measuring speed.
+
+pub mod arithmetic;
+pub mod copy;
+pub mod dates;
+pub mod grammar;
+pub mod listops;
+pub mod number_words;
+pub mod phrases;
+pub mod problems;
+pub mod random_images;
+pub mod random_pairs;
+pub mod random_tokens;
+pub mod reverse;
+pub mod shapes;
+pub mod sort;
+pub(super) mod story;
+pub mod strings;

@@ -1,0 +1,262 @@
+//! Generated translations: the common part of `dates` and `number_words`.
+//!
+//! What is held out is decided by a hash of the meaning (a date, a number), so no wording of a held-out meaning is
+//! ever trained on. Validation and test sets are fixed: the same for every seed. Texts are read by characters.
+
+use std::collections::HashSet;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::problems::{self, HeldOut};
+use crate::data::pairs::{Texts, frame_source, frame_target};
+use crate::data::{
+    Data, DataSet, Gives, Item, PairItem, PerSplit, Request, Shape, Source, Split, Tokenizers,
+};
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, Stream};
+use crate::tokenizer::{CharConfig, MarkNames, Marks, Tokenizer, TokenizerConfig};
+
+/// Phrases that people write, each with the one form that machines want.
+pub trait Family: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static {
+    /// Every character of phrases and forms; some may come twice.
+    const ALPHABET: &'static str;
+    /// Characters of the longest phrase.
+    const LONGEST: usize;
+    /// A phrase that a person may give it.
+    const EXAMPLE: &'static str;
+
+    /// A phrase from these random numbers, and its form, by which its meaning is known.
+    fn draw(stream: &mut Stream) -> (String, String);
+}
+
+/// The keys of a kind of generated translations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, bound = "")]
+pub struct PhrasesConfig<F: Family> {
+    /// Share of all meanings that training never sees, for each held-out set.
+    pub held_out: f64,
+    /// Validation phrases at most; 0 for no validation split.
+    pub valid_items: usize,
+    /// Test phrases at most; 0 for no test split.
+    pub test_items: usize,
+    #[serde(skip)]
+    family: PhantomData<F>,
+}
+
+impl<F: Family> Default for PhrasesConfig<F> {
+    fn default() -> Self {
+        Self {
+            held_out: 0.1,
+            valid_items: 500,
+            test_items: 0,
+            family: PhantomData,
+        }
+    }
+}
+
+impl<F: Family> PhrasesConfig<F> {
+    fn sizes(&self) -> HeldOut {
+        HeldOut {
+            share: self.held_out,
+            valid_items: self.valid_items,
+            test_items: self.test_items,
+        }
+    }
+
+    fn items(&self, split: Split) -> usize {
+        match split {
+            Split::Train => PASS,
+            Split::Valid => self.valid_items,
+            Split::Test => self.test_items,
+        }
+    }
+}
+
+/// Training draws by the run's seed, held-out sets by this one.
+const FIXED_SEED: u64 = 0;
+/// Draws before a family is taken to have no further phrase of the wanted kind.
+const PATIENCE: usize = 10_000;
+/// What one pass over phrases without end is taken to be.
+const PASS: usize = 10_000;
+/// Marks of a target.
+const MARKS: usize = 2;
+
+impl<F: Family> DataSet for PhrasesConfig<F> {
+    fn faults(&self) -> Vec<String> {
+        self.sizes().faults()
+    }
+
+    fn gives(&self) -> Gives {
+        Gives::Pairs
+    }
+
+    fn context(&self) -> usize {
+        F::LONGEST + MARKS
+    }
+
+    fn has(&self, split: Split) -> bool {
+        self.items(split) > 0
+    }
+
+    fn prompt(&self) -> Option<String> {
+        Some(F::EXAMPLE.into())
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        let tokenizer = match &request.saved.text {
+            Some(saved) => saved.clone(),
+            None => {
+                let characters = TokenizerConfig::Char(CharConfig::default());
+                let config = characters.with_marks(&MarkNames::default());
+                Tokenizer::build(&config, &[F::ALPHABET])?
+            }
+        };
+        let marks = tokenizer.marks()?;
+        let mut held_out = PerSplit::<Option<Arc<dyn Source>>>::default();
+        let mut pairs = PerSplit::default();
+        for split in [Split::Valid, Split::Test] {
+            if !self.has(split) {
+                continue;
+            }
+            let texts = Arc::new(fixed(self, split));
+            if texts.is_empty() {
+                return Err(too_few(split));
+            }
+            *pairs.get_mut(split) = Some(Arc::clone(&texts));
+            *held_out.get_mut(split) = Some(Arc::new(Fixed {
+                texts,
+                tokenizer: tokenizer.clone(),
+                marks,
+                split,
+            }));
+        }
+        let train = Drawn {
+            config: self.clone(),
+            tokenizer: tokenizer.clone(),
+            marks,
+            seed: request.seed,
+        };
+        train.get(0, 0)?;
+        let shape = Shape::of_text(self.context(), tokenizer.vocab_size());
+        Ok(Data {
+            valid: held_out.valid,
+            test: held_out.test,
+            tokenizers: Tokenizers::one(tokenizer),
+            pairs,
+            ..Data::new(Arc::new(train), shape)
+        })
+    }
+}
+
+/// The held-out set: different phrases of this split, in the order in which a fixed stream draws them.
+fn fixed<F: Family>(config: &PhrasesConfig<F>, split: Split) -> Texts {
+    let sizes = config.sizes();
+    let mut stream = Stream::new(FIXED_SEED, Purpose::Synthetic, (0, split as u64, 1));
+    let mut seen = HashSet::new();
+    let mut set = Texts::default();
+    let mut in_vain = 0;
+    while set.len() < config.items(split) && in_vain < PATIENCE {
+        let (phrase, form) = F::draw(&mut stream);
+        if sizes.split(problems::key(&form)) == split && seen.insert(phrase.clone()) {
+            set.push(phrase, vec![form]);
+            in_vain = 0;
+        } else {
+            in_vain += 1;
+        }
+    }
+    set
+}
+
+fn too_few(split: Split) -> Error {
+    Error::usage(format!(
+        "[data] held_out leaves no meaning for the {} split; choose another share",
+        split.name()
+    ))
+}
+
+fn item(phrase: &str, form: &str, tokenizer: &Tokenizer, marks: &Marks) -> Result<Item> {
+    let ids = |text: &str| -> Result<Vec<i32>> {
+        let ids = tokenizer.encode(text)?;
+        Ok(ids.into_iter().map(|id| id as i32).collect())
+    };
+    Ok(Item::Pair(PairItem {
+        source: frame_source(ids(phrase)?, marks, usize::MAX),
+        target: frame_target(&ids(form)?, marks, usize::MAX),
+    }))
+}
+
+/// Training phrases without end.
+struct Drawn<F: Family> {
+    config: PhrasesConfig<F>,
+    tokenizer: Tokenizer,
+    marks: Marks,
+    seed: u64,
+}
+
+impl<F: Family> Drawn<F> {
+    fn phrase(&self, sample: u64) -> Result<(String, String)> {
+        let sizes = self.config.sizes();
+        let purpose = Split::ALL.len() as u64;
+        let mut stream = Stream::new(self.seed, Purpose::Synthetic, (sample, purpose, 1));
+        (0..PATIENCE)
+            .map(|_| F::draw(&mut stream))
+            .find(|(_, form)| sizes.split(problems::key(form)) == Split::Train)
+            .ok_or_else(|| too_few(Split::Train))
+    }
+}
+
+impl<F: Family> Source for Drawn<F> {
+    fn len(&self) -> usize {
+        PASS
+    }
+
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
+        let (phrase, form) = self.phrase(sample)?;
+        item(&phrase, &form, &self.tokenizer, &self.marks)
+    }
+
+    fn size(&self, sample: u64) -> usize {
+        // What cannot be drawn is an error when it is taken.
+        self.phrase(sample)
+            .map_or(1, |(phrase, form)| size(&phrase, &form))
+    }
+
+    fn drawn(&self) -> bool {
+        true
+    }
+}
+
+/// Tokens of the longer side.
+fn size(phrase: &str, form: &str) -> usize {
+    (phrase.chars().count() + 1).max(form.chars().count() + MARKS)
+}
+
+/// A held-out set.
+struct Fixed {
+    texts: Arc<Texts>,
+    tokenizer: Tokenizer,
+    marks: Marks,
+    split: Split,
+}
+
+impl Source for Fixed {
+    fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
+        let (phrase, forms) = self.texts.pair(sample as usize);
+        item(phrase, &forms[0], &self.tokenizer, &self.marks)
+    }
+
+    fn size(&self, sample: u64) -> usize {
+        let (phrase, forms) = self.texts.pair(sample as usize);
+        size(phrase, &forms[0])
+    }
+
+    fn split(&self) -> Split {
+        self.split
+    }
+}

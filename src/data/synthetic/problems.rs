@@ -1,0 +1,251 @@
+//! Generated questions with answers: `question=answer`, a line each, only the answer scored.
+//!
+//! A problem belongs to training or is held out by a hash of the problem itself, so no seed, order
+//! or length of training ever shows a held-out one. Validation and test sets are fixed: the same
+//! for every seed. The line break ends the answer and is scored with it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::data::{Data, Item, NOT_SCORED, Shape, Source, Split, TextItem, Tokenizers};
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, Stream, mix};
+use crate::tokenizer::Tokenizer;
+
+/// Ends every answer.
+pub const END: char = '\n';
+
+/// A question and its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// With everything up to where the answer begins.
+    pub question: String,
+    /// Without the line break.
+    pub answer: String,
+    /// What it is known by: problems that are the same in substance share it.
+    pub key: u64,
+}
+
+/// A family of problems.
+pub trait Problems: Clone + Send + Sync + 'static {
+    /// Every character of questions and answers but the line break.
+    fn alphabet(&self) -> String;
+
+    /// Characters of the longest problem, without the line break.
+    fn longest(&self) -> usize;
+
+    /// One problem from these random numbers.
+    fn draw(&self, stream: &mut Stream) -> Problem;
+
+    /// All faults of its keys.
+    fn faults(&self) -> Vec<String>;
+
+    /// A question that a person may ask it.
+    fn question(&self) -> String;
+
+    /// Share of problems to hold out for validation, and as much for test; items in those sets.
+    fn held_out(&self) -> HeldOut;
+}
+
+/// The sizes of the held-out sets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HeldOut {
+    /// Share of all problems kept from training for each set that is not empty.
+    pub share: f64,
+    /// Validation items at most.
+    pub valid_items: usize,
+    /// Test items at most.
+    pub test_items: usize,
+}
+
+impl HeldOut {
+    /// Where a problem belongs.
+    pub fn split(&self, key: u64) -> Split {
+        let place = mix(key) as f64 / u64::MAX as f64;
+        let valid = if self.valid_items > 0 {
+            self.share
+        } else {
+            0.0
+        };
+        let test = if self.test_items > 0 { self.share } else { 0.0 };
+        if place < valid {
+            Split::Valid
+        } else if place < valid + test {
+            Split::Test
+        } else {
+            Split::Train
+        }
+    }
+
+    /// Faults of the sizes.
+    pub fn faults(&self) -> Vec<String> {
+        let sets = [self.valid_items, self.test_items]
+            .iter()
+            .filter(|n| **n > 0)
+            .count();
+        if self.share > 0.0 && self.share * (sets as f64) < 1.0 {
+            Vec::new()
+        } else {
+            vec![format!(
+                "[data] held_out = {} must be above 0 and leave problems to train on",
+                self.share
+            )]
+        }
+    }
+}
+
+/// A key from a problem's text.
+pub fn key(text: &str) -> u64 {
+    text.bytes()
+        .fold(0x0F0C_AB1E, |key, byte| mix(key ^ u64::from(byte)))
+}
+
+/// Inputs of the longest problem: its characters and the line break, less the last target.
+pub fn context(problems: &impl Problems) -> usize {
+    problems.longest()
+}
+
+/// Training draws by the run's seed, held-out sets by this one.
+const FIXED_SEED: u64 = 0;
+/// Draws before a family is taken to have no further problem of the wanted kind.
+const PATIENCE: usize = 10_000;
+/// What one pass over problems without end is taken to be.
+const PASS: usize = 10_000;
+
+pub(in crate::data) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<Data> {
+    let alphabet = problems.alphabet() + &END.to_string();
+    let tokenizer = Tokenizer::of_characters(&alphabet, Some(END))?;
+    let sizes = problems.held_out();
+    let held_out = |split, items| -> Result<Option<Arc<dyn Source>>> {
+        if items == 0 {
+            return Ok(None);
+        }
+        let set = fixed(problems, split, items);
+        if set.is_empty() {
+            return Err(too_few(split));
+        }
+        Ok(Some(Arc::new(Fixed {
+            set,
+            split,
+            tokenizer: tokenizer.clone(),
+            context: context(problems),
+        })))
+    };
+    let valid = held_out(Split::Valid, sizes.valid_items)?;
+    let test = held_out(Split::Test, sizes.test_items)?;
+    let train = Drawn {
+        problems: problems.clone(),
+        tokenizer: tokenizer.clone(),
+        seed,
+    };
+    train.get(0, 0)?;
+    let shape = Shape::of_text(context(problems), tokenizer.vocab_size());
+    Ok(Data {
+        valid,
+        test,
+        tokenizers: Tokenizers::one(tokenizer),
+        ..Data::new(Arc::new(train), shape)
+    })
+}
+
+/// The held-out set: different problems of this split, in the order in which a fixed stream draws
+/// them.
+fn fixed<P: Problems>(problems: &P, split: Split, items: usize) -> Vec<Problem> {
+    let sizes = problems.held_out();
+    let mut stream = Stream::new(FIXED_SEED, Purpose::Synthetic, (0, split as u64, 0));
+    let mut seen = HashSet::new();
+    let mut set = Vec::new();
+    let mut in_vain = 0;
+    while set.len() < items && in_vain < PATIENCE {
+        let problem = problems.draw(&mut stream);
+        if sizes.split(problem.key) == split && seen.insert(problem.question.clone()) {
+            set.push(problem);
+            in_vain = 0;
+        } else {
+            in_vain += 1;
+        }
+    }
+    set
+}
+
+fn too_few(split: Split) -> Error {
+    Error::usage(format!(
+        "[data] there are too few different problems to hold some out for the {} split; make them longer, or set \
+         {}_items = 0",
+        split.name(),
+        split.name()
+    ))
+}
+
+/// A problem as an example of `context` tokens.
+fn item(problem: &Problem, tokenizer: &Tokenizer, context: usize) -> Result<Item> {
+    let text = format!("{}{}{END}", problem.question, problem.answer);
+    let ids: Vec<i32> = tokenizer
+        .encode(&text)?
+        .into_iter()
+        .map(|id| id as i32)
+        .collect();
+    let asked = problem.question.chars().count();
+    let mut targets = ids[1..].to_vec();
+    targets[..asked - 1].fill(NOT_SCORED);
+    targets.resize(context, NOT_SCORED);
+    let end = ids[ids.len() - 1];
+    let mut inputs = ids;
+    inputs.pop();
+    inputs.resize(context, end);
+    Ok(Item::Text(TextItem {
+        inputs,
+        targets,
+        ..TextItem::default()
+    }))
+}
+
+/// Training problems without end.
+struct Drawn<P> {
+    problems: P,
+    tokenizer: Tokenizer,
+    seed: u64,
+}
+
+impl<P: Problems> Source for Drawn<P> {
+    fn len(&self) -> usize {
+        PASS
+    }
+
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
+        let sizes = self.problems.held_out();
+        let purpose = Split::ALL.len() as u64;
+        let mut stream = Stream::new(self.seed, Purpose::Synthetic, (sample, purpose, 0));
+        (0..PATIENCE)
+            .map(|_| self.problems.draw(&mut stream))
+            .find(|problem| sizes.split(problem.key) == Split::Train)
+            .ok_or_else(|| too_few(Split::Train))
+            .and_then(|problem| item(&problem, &self.tokenizer, context(&self.problems)))
+    }
+
+    fn drawn(&self) -> bool {
+        true
+    }
+}
+
+/// A held-out set.
+struct Fixed {
+    set: Vec<Problem>,
+    split: Split,
+    tokenizer: Tokenizer,
+    context: usize,
+}
+
+impl Source for Fixed {
+    fn len(&self) -> usize {
+        self.set.len()
+    }
+
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
+        item(&self.set[sample as usize], &self.tokenizer, self.context)
+    }
+
+    fn split(&self) -> Split {
+        self.split
+    }
+}

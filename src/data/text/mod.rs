@@ -1,0 +1,252 @@
+//! `kind = "text"`: the keys of text from files. `corpus` does what they say.
+
+pub mod cache;
+pub(super) mod corpus;
+pub(super) mod encoding;
+pub mod ids;
+pub mod sentences;
+pub mod windows;
+
+use serde::{Deserialize, Serialize};
+
+use super::files::documents::{Beginnings, Reading};
+use super::files::paths::Paths;
+use super::{Data, DataSet, Request, Split, View, masked};
+use crate::error::Result;
+use std::path::{Path, PathBuf};
+
+/// `kind = "text"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TextConfig {
+    /// A file or folder, or a list of them; plain or gzipped, text or JSONL.
+    pub path: Paths,
+    /// Validation text, instead of a fraction of `path`.
+    pub valid_path: Option<Paths>,
+    /// Test text.
+    pub test_path: Option<Paths>,
+    /// Share of the text, at its end, to validate on: of its characters, of its bytes for the byte
+    /// tokenizer, of its documents for `windows = "documents"`. Default 0.1 without `valid_path`.
+    pub valid_fraction: Option<f64>,
+    /// Share of the text, after the validation part, to test on.
+    pub test_fraction: Option<f64>,
+    /// Tokens in a window.
+    pub context: usize,
+    /// Windows to train on; evaluation always covers its split side by side.
+    pub windows: Windows,
+    /// Whether attention may cross documents (`windows = "documents"` only). Default true.
+    pub across_documents: Option<bool>,
+    /// The field of a JSON line that holds its text. Default `text`.
+    pub field: Option<String>,
+    /// What separates the documents of a plain file.
+    pub document_separator: Option<String>,
+    /// Where the documents of a plain file begin, when nothing separates them. Default: a file is one.
+    pub documents: Option<Beginnings>,
+}
+
+impl Default for TextConfig {
+    fn default() -> Self {
+        Self {
+            path: Paths::default(),
+            valid_path: None,
+            test_path: None,
+            valid_fraction: None,
+            test_fraction: None,
+            context: 256,
+            windows: Windows::Random,
+            across_documents: None,
+            field: None,
+            document_separator: None,
+            documents: None,
+        }
+    }
+}
+
+impl TextConfig {
+    /// The same with every path as `place` gives it.
+    #[must_use]
+    pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        let all = |paths: &Paths| paths.placed(&place);
+        Self {
+            path: all(&self.path),
+            valid_path: self.valid_path.as_ref().map(all),
+            test_path: self.test_path.as_ref().map(all),
+            ..self.clone()
+        }
+    }
+}
+
+/// Windows to train on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Windows {
+    /// Anywhere in the text, drawn for each example.
+    #[default]
+    Random,
+    /// Side by side, in a new order each epoch.
+    Contiguous,
+    /// Side by side over packed documents, each followed by the end-of-text token.
+    Documents,
+}
+
+impl TextConfig {
+    /// Shares of `path` for validation and test.
+    pub(in crate::data) fn fractions(&self) -> (f64, f64) {
+        let valid = if self.valid_path.is_some() { 0.0 } else { 0.1 };
+        (
+            self.valid_fraction.unwrap_or(valid),
+            self.test_fraction.unwrap_or(0.0),
+        )
+    }
+
+    /// Whether attention stays inside documents.
+    pub(in crate::data) fn blocked(&self) -> bool {
+        self.across_documents == Some(false)
+    }
+
+    /// How its files become documents; `any_bytes` for the byte tokenizer.
+    pub(in crate::data) fn reading(&self, any_bytes: bool) -> Reading {
+        Reading {
+            field: self.field.clone(),
+            separator: self.document_separator.clone(),
+            beginnings: self.documents.unwrap_or_default(),
+            any_bytes,
+        }
+    }
+}
+
+impl DataSet for TextConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut fault = |wrong: bool, message: &str| {
+            if wrong {
+                faults.push(format!("[data] {message}"));
+            }
+        };
+        let empty = |p: &Paths| p.0.is_empty() || p.0.iter().any(|p| p.as_os_str().is_empty());
+        fault(
+            empty(&self.path),
+            "`path` is missing: a file or folder of text, or a list of them",
+        );
+        for (key, path) in [
+            ("valid_path", &self.valid_path),
+            ("test_path", &self.test_path),
+        ] {
+            fault(
+                path.as_ref().is_some_and(empty),
+                &format!("`{key}` is empty; leave it out or name a file"),
+            );
+        }
+        fault(
+            self.context == 0,
+            "context = 0; a window has at least one token",
+        );
+        let share = |f: Option<f64>| f.is_some_and(|f| !(0.0..1.0).contains(&f));
+        fault(
+            share(self.valid_fraction),
+            "valid_fraction must be at least 0 and below 1",
+        );
+        fault(
+            share(self.test_fraction),
+            "test_fraction must be at least 0 and below 1",
+        );
+        let (valid, test) = self.fractions();
+        fault(
+            valid + test >= 1.0,
+            "valid_fraction and test_fraction leave nothing to train on",
+        );
+        fault(
+            self.valid_path.is_some() && self.valid_fraction.is_some(),
+            "valid_fraction has no effect beside valid_path; leave one of them out",
+        );
+        fault(
+            self.test_path.is_some() && self.test_fraction.is_some(),
+            "test_fraction has no effect beside test_path; leave one of them out",
+        );
+        fault(
+            self.blocked() && self.windows != Windows::Documents,
+            "across_documents = false needs windows = \"documents\"",
+        );
+        fault(
+            self.across_documents == Some(true) && self.windows != Windows::Documents,
+            "across_documents = true has no effect: windows is not \"documents\"; leave it out",
+        );
+        fault(
+            self.field.is_some() && self.document_separator.is_some(),
+            "`field` reads JSON lines and `document_separator` plain text; leave one of them out",
+        );
+        fault(
+            self.documents.is_some() && (self.field.is_some() || self.document_separator.is_some()),
+            "`documents` has no effect beside `field` or `document_separator`; leave it out",
+        );
+        fault(
+            self.document_separator.as_deref() == Some(""),
+            "document_separator is empty; \"\\n\\n\" separates at blank lines",
+        );
+        faults
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn has(&self, split: Split) -> bool {
+        match split {
+            Split::Train => true,
+            Split::Valid => self.valid_path.is_some() || self.valid_fraction != Some(0.0),
+            Split::Test => self.test_path.is_some() || self.test_fraction.is_some_and(|f| f > 0.0),
+        }
+    }
+
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        let all = [
+            ("path", Some(&self.path)),
+            ("valid_path", self.valid_path.as_ref()),
+            ("test_path", self.test_path.as_ref()),
+        ];
+        all.into_iter()
+            .flat_map(|(key, paths)| paths.into_iter().flat_map(move |p| p.keyed(key)))
+            .collect()
+    }
+
+    fn needs_tokenizer(&self) -> bool {
+        true
+    }
+
+    fn can_be_masked(&self) -> bool {
+        true
+    }
+
+    fn view_faults(&self, view: &View) -> Vec<String> {
+        let View::Masked(view) = view else {
+            return Vec::new();
+        };
+        let mut faults = view.masking.faults();
+        if self.windows == Windows::Contiguous {
+            faults.push(
+                "[data] windows has no effect on a masked language model: every token is read once an epoch; leave \
+                 it out"
+                    .into(),
+            );
+        }
+        if self.windows == Windows::Documents || self.across_documents.is_some() {
+            faults.push(
+                "[data] windows = \"documents\" and across_documents are for next-token prediction; leave them out"
+                    .into(),
+            );
+        }
+        faults.extend(masked::context_fault(self.context, view.pairs));
+        faults
+    }
+
+    fn prompt(&self) -> Option<String> {
+        Some("The ".into())
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        match request.view {
+            View::AsItIs => corpus::prepare(self, request),
+            View::Masked(view) => masked::prepare(self, view, request),
+        }
+    }
+}

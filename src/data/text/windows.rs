@@ -1,0 +1,126 @@
+//! Windows of a token stream: next to each other, or anywhere.
+//!
+//! Window k of the counted kind holds tokens kT … kT+T−1 and is scored on kT+1 … kT+T, so that
+//! every token but the first is scored once (nanoGPT draws the start uniformly instead). With
+//! attention blocked between documents a document's first token, which nothing in its document
+//! precedes, is not scored.
+
+use std::sync::Arc;
+
+use super::ids::Ids;
+use crate::data::{Item, NOT_SCORED, Source, Split, TextItem};
+use crate::error::Result;
+use crate::rng::{Purpose, Stream};
+
+/// Which windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Side by side, whole windows only.
+    Whole,
+    /// Side by side; the last, partial one is filled up with targets that are not scored.
+    Covering,
+    /// Anywhere: the start is drawn for each sample number from this seed.
+    Drawn {
+        /// The experiment's seed.
+        seed: u64,
+    },
+}
+
+/// The windows of a split.
+pub struct TextSource {
+    tokens: Arc<dyn Ids>,
+    context: usize,
+    layout: Layout,
+    blocked: bool,
+    split: Split,
+}
+
+impl TextSource {
+    /// Windows of `context` tokens; `blocked` fills [`Item::documents`].
+    pub fn new(
+        tokens: Arc<dyn Ids>,
+        context: usize,
+        layout: Layout,
+        blocked: bool,
+        split: Split,
+    ) -> Self {
+        Self {
+            tokens,
+            context,
+            layout,
+            blocked,
+            split,
+        }
+    }
+
+    /// Tokens that have a token before them.
+    fn scored(&self) -> usize {
+        self.tokens.len().saturating_sub(1)
+    }
+
+    fn start(&self, sample: u64) -> usize {
+        match self.layout {
+            Layout::Whole | Layout::Covering => sample as usize * self.context,
+            Layout::Drawn { seed } => {
+                // A split shorter than one window and its last target is refused when data is
+                // prepared.
+                let starts = (self.tokens.len().saturating_sub(self.context)).max(1) as u64;
+                Stream::new(seed, Purpose::Window, (sample, 0, 0)).below(starts) as usize
+            }
+        }
+    }
+}
+
+impl Source for TextSource {
+    fn len(&self) -> usize {
+        match self.layout {
+            Layout::Whole | Layout::Drawn { .. } => self.scored() / self.context,
+            Layout::Covering => self.scored().div_ceil(self.context),
+        }
+    }
+
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
+        assert!(
+            self.drawn() || sample < self.len() as u64,
+            "window {sample} of {}",
+            self.len()
+        );
+        let from = self.start(sample);
+        let count = self.context.min(self.tokens.len() - 1 - from);
+        let window = self.tokens.window(from, count + 1);
+        let mut inputs = window[..count].to_vec();
+        let mut targets = window[1..].to_vec();
+        let documents = self.blocked.then(|| {
+            let first = self.tokens.document(from);
+            let mut numbers: Vec<i32> = (from..=from + count)
+                .map(|at| (self.tokens.document(at) - first) as i32)
+                .collect();
+            for i in 0..count {
+                if numbers[i] != numbers[i + 1] {
+                    targets[i] = NOT_SCORED;
+                }
+            }
+            numbers.truncate(count);
+            // What fills a partial window is a document of its own.
+            let filling = numbers.last().map_or(0, |n| n + 1);
+            numbers.resize(self.context, filling);
+            numbers
+        });
+        inputs.resize(self.context, 0);
+        targets.resize(self.context, NOT_SCORED);
+        Ok(Item::Text(TextItem {
+            inputs,
+            targets,
+            documents,
+            ..TextItem::default()
+        }))
+    }
+
+    fn split(&self) -> Split {
+        self.split
+    }
+
+    fn drawn(&self) -> bool {
+        matches!(self.layout, Layout::Drawn { .. })
+    }
+}

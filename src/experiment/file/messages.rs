@@ -1,0 +1,208 @@
+//! Faults of form in words: what is wrong, what is allowed, the nearest valid thing.
+
+use super::read::{self, Names, Reason, TAG, TAGGED};
+use super::tree::{Node, Value};
+use crate::error::{Fault, nearest, suggestion};
+use crate::experiment::{Experiment, Origin};
+use std::path::Path;
+
+/// The fault at a path of a tree that is no experiment.
+pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) -> Fault {
+    let message = match reason {
+        Reason::UnknownKey { key, allowed } => unknown_key(root, path, key, allowed),
+        Reason::UnknownValue { allowed } => {
+            let word = match root.at(path).map(|n| &n.value) {
+                Some(Value::String(s)) => s.as_str(),
+                _ => "",
+            };
+            format!(
+                "{} is not known{}",
+                stated(root, path),
+                suggestion(word, allowed.iter().copied())
+            )
+        }
+        Reason::Missing(key) => missing(root, path, key),
+        Reason::Unfit { wanted, .. } => unfit(root, path, wanted),
+        Reason::Length { found, wanted } => {
+            let name = name(path);
+            format!("{name} has {found} items; it must be {}", wish(wanted))
+        }
+        Reason::Other(message) => format!("{}: {message}", stated(root, path)),
+    };
+    placed(file, origin(root, path), message)
+}
+
+/// A fault at the place that an origin names.
+pub(super) fn placed(file: &Path, origin: Option<&Origin>, message: String) -> Fault {
+    let message = one_line(&message);
+    match origin {
+        Some(Origin::File { path, line }) => Fault::at(path, *line, message),
+        Some(Origin::Set(text)) => Fault::new(format!("--set {}: {message}", one_line(text))),
+        Some(Origin::Preset(name)) => Fault::new(format!("preset {name}: {message}")),
+        Some(Origin::Default) | None => Fault {
+            file: Some(file.to_path_buf()),
+            line: None,
+            message,
+        },
+    }
+}
+
+/// Control characters escaped: a fault is one line.
+pub(super) fn one_line(text: &str) -> String {
+    let escaped = text.chars().map(|c| match c {
+        c if c.is_control() => c.escape_default().to_string(),
+        c => c.to_string(),
+    });
+    escaped.collect()
+}
+
+/// `[model.position] theta`, or the key alone at the top of the file. Items of lists go by their list's name.
+pub(super) fn name(path: &[String]) -> String {
+    let item = |key: &&String| key.parse::<usize>().is_err();
+    let keys: Vec<&str> = path.iter().filter(item).map(String::as_str).collect();
+    match keys.split_last() {
+        None => "the file".into(),
+        Some((key, [])) => (*key).into(),
+        Some((key, table)) => format!("[{}] {key}", table.join(".")),
+    }
+}
+
+/// `model.position`, for a table's header.
+fn header(path: &[String]) -> String {
+    let item = |key: &&String| key.parse::<usize>().is_err();
+    let keys: Vec<&str> = path.iter().filter(item).map(String::as_str).collect();
+    keys.join(".")
+}
+
+/// `[model.position] theta = "big"`; a table by its name alone.
+fn stated(root: &Node, path: &[String]) -> String {
+    let item = path.last().is_some_and(|key| key.parse::<usize>().is_ok());
+    match root.at(path) {
+        Some(node) if node.table().is_none() && item => format!("{}: {}", name(path), node.shown()),
+        Some(node) if node.table().is_none() => format!("{} = {}", name(path), node.shown()),
+        _ => name(path),
+    }
+}
+
+fn unfit(root: &Node, path: &[String], wanted: &str) -> String {
+    let (stated, remedy) = match root.at(path).map(|n| &n.value) {
+        Some(Value::Table(_)) => (name(path), ", not a table".into()),
+        Some(Value::Array(_)) => (name(path), ", not a list".into()),
+        _ => (stated(root, path), whole(root, path, wanted)),
+    };
+    match read::values::<Experiment>(root, path) {
+        [] => format!("{stated} must be {}{remedy}", wish(wanted)),
+        allowed => format!("{stated} must be one of {}", list(allowed)),
+    }
+}
+
+/// Strings as TOML writes them, between commas.
+fn list(names: Names) -> String {
+    let names: Vec<String> = names.iter().map(|n| format!("\"{n}\"")).collect();
+    names.join(", ")
+}
+
+/// The place of the nearest key at or above a path.
+fn origin<'a>(root: &'a Node, path: &[String]) -> Option<&'a Origin> {
+    (1..=path.len())
+        .rev()
+        .find_map(|length| root.at(&path[..length]))
+        .map(|node| &node.origin)
+}
+
+fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Names) -> String {
+    let table = &path[..path.len().saturating_sub(1)];
+    let is_table = root.at(path).is_some_and(|n| n.table().is_some());
+    if table.is_empty() {
+        return match nearest(key, allowed.iter().copied()) {
+            Some(near) if is_table => {
+                format!("there is no section [{key}]; did you mean [{near}]?")
+            }
+            Some(near) => format!("there is no key `{key}`; did you mean `{near}`?"),
+            None => {
+                let what = if is_table { "section [" } else { "key `" };
+                let end = if is_table { "]" } else { "`" };
+                format!(
+                    "there is no {what}{key}{end}{}",
+                    suggestion(key, allowed.iter().copied())
+                )
+            }
+        };
+    }
+    let kind = root
+        .at(table)
+        .and_then(Node::table)
+        .and_then(|t| t.string("kind"));
+    let near = nearest(key, allowed.iter().copied()).is_some();
+    let kind = match kind {
+        Some(kind) if !near => format!(" with kind = \"{kind}\""),
+        _ => String::new(),
+    };
+    let remedy = match allowed {
+        [] => "; it takes none".into(),
+        _ => suggestion(key, allowed.iter().copied()),
+    };
+    format!("[{}]{kind} has no key `{key}`{remedy}", header(table))
+}
+
+fn missing(root: &Node, path: &[String], key: &str) -> String {
+    if path.is_empty() {
+        if key == "name" {
+            return "`name` is missing: the run folder is called by it".into();
+        }
+        return match read::kinds::<Experiment>(root, &[key.to_string()]) {
+            [] => format!("the section [{key}] is missing"),
+            kinds => format!(
+                "the section [{key}] is missing; its kind is one of {}",
+                list(kinds)
+            ),
+        };
+    }
+    let table = header(path);
+    if key == "kind" {
+        let kinds = read::kinds::<Experiment>(root, path);
+        return format!("[{table}] has no `kind`; it is one of {}", list(kinds));
+    }
+    let kind = root
+        .at(path)
+        .and_then(Node::table)
+        .and_then(|t| t.string("kind"));
+    match kind {
+        Some(kind) => format!("[{table}] with kind = \"{kind}\" needs the key `{key}`"),
+        None => format!("[{table}] needs the key `{key}`"),
+    }
+}
+
+/// What serde wants, in a person's words.
+fn wish(wanted: &str) -> String {
+    match wanted {
+        "usize" | "u64" | "u32" => "a whole number, 0 or more".into(),
+        "u16" | "u8" => "a small whole number, 0 or more".into(),
+        "i64" | "i32" | "isize" => "a whole number".into(),
+        "f64" | "f32" => "a number".into(),
+        "a boolean" => "true or false".into(),
+        "a string" | "string or map" | "path string" | TAG => "a string".into(),
+        _ if wanted.starts_with(TAGGED) => {
+            "a table with a `kind`, or the kind alone as a string".into()
+        }
+        "a map" => "a table".into(),
+        _ if wanted.starts_with("struct ") => "a table".into(),
+        "a sequence" => "a list".into(),
+        "an array of length 2" => "a list of 2".into(),
+        _ => wanted.into(),
+    }
+}
+
+/// `; write 1000` when a float is wanted as a whole number.
+fn whole(root: &Node, path: &[String], wanted: &str) -> String {
+    match root.at(path).map(|n| &n.value) {
+        Some(Value::Float(f))
+            if matches!(wanted, "usize" | "u64" | "u32")
+                && f.fract() == 0.0
+                && (0.0..1e15).contains(f) =>
+        {
+            format!("; write {f:.0}")
+        }
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,260 @@
+//! Files, `extends`, presets and `--set` into one tree, and the tree into an [`Experiment`]. Stops at the first
+//! fault of form.
+
+pub(super) mod messages;
+pub(super) mod read;
+pub(super) mod show;
+pub(super) mod tree;
+
+use super::{Experiment, Loaded, Origin};
+use crate::error::{Error, Fault, Result, nearest, suggestion};
+use crate::model::preset;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tree::{self, Layers, Node, Table, Value};
+
+/// Files that extend each other make a chain no longer than this.
+const MAX_EXTENDS: usize = 16;
+
+/// Reads an experiment file and what it extends, then lays `sets` (`a.b=c`) over it.
+///
+/// # Errors
+/// [`Error::Invalid`] with the first fault of form: its file and line, or its `--set`.
+pub fn load(path: &Path, sets: &[String]) -> Result<Loaded> {
+    let source = text(path).map_err(|reason| {
+        invalid(Fault::new(format!(
+            "cannot read {}: {reason}",
+            path.display()
+        )))
+    })?;
+    load_text(path, source, sets)
+}
+
+/// As [`load`], for a text that stands in the place of the file at `path`.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
+    let mut layers = chain(path, &source).map_err(invalid)?;
+    layers.push(overrides(sets).map_err(invalid)?);
+    let mut root = Node {
+        value: Value::Table(stacked(path, layers).map_err(invalid)?),
+        origin: Origin::Default,
+    };
+    let experiment = read::read::<Experiment>(&mut root)
+        .map_err(|(at, reason)| invalid(messages::fault(path, &root, &at, &reason)))?;
+    let mut origins = BTreeMap::new();
+    collect(&root, "", &mut origins);
+    Ok(Loaded {
+        experiment,
+        origins,
+        source,
+        path: path.to_path_buf(),
+    })
+}
+
+fn invalid(fault: Fault) -> Error {
+    Error::Invalid(vec![fault])
+}
+
+/// The text of a file, or why there is none.
+fn text(path: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => format!("no such file{}", neighbour(path)),
+        std::io::ErrorKind::IsADirectory => "it is a folder".into(),
+        _ => error.to_string(),
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|b| **b == b'\n').count() + 1;
+        format!("line {line} is not UTF-8 text")
+    })
+}
+
+/// `; did you mean …?` when a file of the same folder has nearly that name.
+fn neighbour(path: &Path) -> String {
+    let folder = match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    names.sort();
+    let wanted = path
+        .file_name()
+        .and_then(|n| n.to_str())
+        .unwrap_or_default();
+    match nearest(wanted, names.iter().map(String::as_str)) {
+        Some(near) => format!("; did you mean {}?", path.with_file_name(near).display()),
+        None => String::new(),
+    }
+}
+
+/// The files that extend each other, this one last.
+fn chain(path: &Path, source: &str) -> Result<Vec<Table>, Fault> {
+    let mut layers = Vec::new();
+    let mut seen = vec![canonical(path)];
+    let (mut path, mut source) = (path.to_path_buf(), source.to_string());
+    loop {
+        let file = path.clone();
+        let origin = move |line| Origin::File {
+            path: file.clone(),
+            line,
+        };
+        let mut layer = tree::parse(&path, &source, &origin)?;
+        let (extends, base) = (layer.remove("extends"), layer.remove("base"));
+        if let (Some(_), Some(base)) = (&extends, &base) {
+            let rule = "base and extends both name the file that this one is laid over; keep one";
+            return Err(messages::placed(&path, Some(&base.origin), rule.into()));
+        }
+        let word = if base.is_some() { "base" } else { "extends" };
+        let extends = extends.or(base);
+        layers.push(layer);
+        let Some(node) = extends else { break };
+        let fault = |message| messages::placed(&path, Some(&node.origin), message);
+        let Value::String(name) = &node.value else {
+            let shown = node.shown();
+            return Err(fault(format!(
+                "{word} = {shown} must be the path of a file"
+            )));
+        };
+        let base = path.parent().unwrap_or(Path::new("")).join(name);
+        let text = text(&base)
+            .map_err(|reason| fault(format!("{word}: cannot read {}: {reason}", base.display())))?;
+        if seen.contains(&canonical(&base)) {
+            return Err(fault(format!(
+                "{word} = \"{name}\" leads back to this file"
+            )));
+        }
+        if seen.len() > MAX_EXTENDS {
+            return Err(fault(format!(
+                "more than {MAX_EXTENDS} files extend each other"
+            )));
+        }
+        seen.push(canonical(&base));
+        (path, source) = (base, text);
+    }
+    layers.reverse();
+    Ok(layers)
+}
+
+fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// All `--set a.b=c` as one layer; the last one of a key wins.
+fn overrides(sets: &[String]) -> Result<Table, Fault> {
+    let mut root = Table::default();
+    for set in sets {
+        let origin = Origin::Set(set.clone());
+        let fault = |message: &str| messages::placed(Path::new(""), Some(&origin), message.into());
+        let Some((key, text)) = set.split_once('=') else {
+            return Err(fault("no value; write --set KEY=VALUE"));
+        };
+        let keys: Vec<&str> = key.split('.').map(str::trim).collect();
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if keys.iter().any(|k| k.is_empty() || !k.chars().all(plain)) {
+            return Err(fault(
+                "a key is words joined by dots, as in train.steps=100",
+            ));
+        }
+        if keys == ["extends"] {
+            return Err(fault("`extends` stands in files only"));
+        }
+        let mut node = value(text, &origin).map_err(|reason| fault(&reason))?;
+        for key in keys[1..].iter().rev() {
+            let mut table = Table::default();
+            table.insert(key, node);
+            node = Node {
+                value: Value::Table(table),
+                origin: origin.clone(),
+            };
+        }
+        let mut layer = Table::default();
+        layer.insert(keys[0], node);
+        root.merge(layer, Layers::One);
+    }
+    Ok(root)
+}
+
+/// A value as TOML reads it, else the text itself.
+fn value(text: &str, origin: &Origin) -> Result<Node, String> {
+    let string = || Node {
+        value: Value::String(text.into()),
+        origin: origin.clone(),
+    };
+    let document = format!("value = {text}");
+    match tree::parse(Path::new(""), &document, &|_| origin.clone()) {
+        Ok(mut table) if table.entries.len() == 1 => {
+            Ok(table.remove("value").unwrap_or_else(string))
+        }
+        Err(fault) if text.trim_start().starts_with(['{', '[', '"', '\'']) => Err(fault.message),
+        Ok(_) | Err(_) => Ok(string()),
+    }
+}
+
+/// The layers on each other, the last on top. A layer that names another preset than the one below starts
+/// `[model]` anew.
+fn stacked(path: &Path, layers: Vec<Table>) -> Result<Table, Fault> {
+    let mut merged = Table::default();
+    let mut current: Option<String> = None;
+    for mut layer in layers {
+        if let Some(name) = take_preset(path, &mut layer)?
+            && current.as_ref() != Some(&name)
+        {
+            merged.remove("model");
+            merged.merge(preset_table(&name)?, Layers::Two);
+            current = Some(name);
+        }
+        merged.merge(layer, Layers::Two);
+    }
+    Ok(merged)
+}
+
+/// Removes `preset` from a layer's `[model]`.
+fn take_preset(path: &Path, layer: &mut Table) -> Result<Option<String>, Fault> {
+    let Some(Value::Table(table)) = layer.get_mut("model").map(|n| &mut n.value) else {
+        return Ok(None);
+    };
+    let Some(node) = table.remove("preset") else {
+        return Ok(None);
+    };
+    let fault = |message| Err(messages::placed(path, Some(&node.origin), message));
+    match &node.value {
+        Value::String(name) if preset::text(name).is_some() => Ok(Some(name.clone())),
+        Value::String(name) => {
+            let near = suggestion(name, preset::names());
+            fault(format!("[model] preset = \"{name}\" is not known{near}"))
+        }
+        _ => fault(format!(
+            "[model] preset = {} must be a string",
+            node.shown()
+        )),
+    }
+}
+
+/// `[model]` of a preset.
+fn preset_table(name: &str) -> Result<Table, Fault> {
+    let origin = |_| Origin::Preset(name.into());
+    let text = preset::text(name).unwrap_or_default();
+    let mut table = tree::parse(Path::new(name), text, &origin)?;
+    table.entries.retain(|(key, _)| key == "model");
+    Ok(table)
+}
+
+/// The place of every key, by its dotted name.
+fn collect(node: &Node, prefix: &str, origins: &mut BTreeMap<String, Origin>) {
+    for (key, child) in node.table().into_iter().flat_map(|t| &t.entries) {
+        let name = match prefix {
+            "" => key.clone(),
+            _ => format!("{prefix}.{key}"),
+        };
+        origins.insert(name.clone(), child.origin.clone());
+        collect(child, &name, origins);
+    }
+}

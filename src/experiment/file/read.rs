@@ -1,0 +1,283 @@
+//! Trees into configuration types, through serde, with the place of every fault.
+//!
+//! Serde forgets where a value stood as soon as it is inside a tagged enum. The place is found again by a
+//! property of every derived type: keys are read in order and the first fault ends the reading. So the faulty
+//! key is the last one of the shortest prefix of the document that fails in the same way, table by table. It
+//! costs a few more readings, after a fault only, and asks nothing of the types.
+
+use super::tree::{Node, Value};
+use crate::experiment::Origin;
+use serde::de::value::{MapDeserializer, SeqDeserializer};
+use serde::de::{self, DeserializeOwned, Deserializer, IntoDeserializer, Unexpected, Visitor};
+use serde::forward_to_deserialize_any;
+use std::fmt::{self, Display};
+
+/// Why a tree is not the wanted type.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Reason {
+    /// A key that the table does not have.
+    UnknownKey { key: String, allowed: Names },
+    /// A string that is not one of a list.
+    UnknownValue { allowed: Names },
+    /// A key that the table must have.
+    Missing(&'static str),
+    /// Another type is wanted, or another range; both as serde says it.
+    Unfit { found: String, wanted: String },
+    /// A list of another length is wanted.
+    Length { found: usize, wanted: String },
+    /// What a type says about itself.
+    Other(String),
+}
+
+/// Serde's lists of names.
+pub(super) type Names = &'static [&'static str];
+
+/// Reads a tree; a fault comes with the path of its key (of the table, when a key is missing).
+///
+/// A string where a tagged table is wanted is that table's kind: such strings are changed in the tree.
+pub(super) fn read<T: DeserializeOwned>(root: &mut Node) -> Result<T, (Vec<String>, Reason)> {
+    loop {
+        let reason = match T::deserialize(&*root) {
+            Ok(value) => return Ok(value),
+            Err(reason) => reason,
+        };
+        let path = locate::<T>(root, &reason);
+        let tagged = matches!(&reason, Reason::Unfit { wanted, .. } if wanted.starts_with(TAGGED));
+        match root.at_mut(&path) {
+            Some(node) if tagged && matches!(node.value, Value::String(_)) => node.string_to_kind(),
+            _ => return Err((path, reason)),
+        }
+    }
+}
+
+/// How serde names a tagged enum when it finds something else.
+pub(super) const TAGGED: &str = "internally tagged enum";
+
+/// How serde names the wanted tag.
+pub(super) const TAG: &str = "variant identifier";
+
+/// The kinds that a tagged table may have at `path`.
+pub(super) fn kinds<T: DeserializeOwned>(root: &Node, path: &[String]) -> Names {
+    let mut root = root.clone();
+    let Some((last, parents)) = path.split_last() else {
+        return &[];
+    };
+    if let Some(Node {
+        value: Value::Table(table),
+        ..
+    }) = root.at_mut(parents)
+    {
+        table.remove(last);
+        table.entries.insert(0, (last.clone(), probe()));
+    }
+    let kind = [path, &["kind".into()]].concat();
+    if let Some(node) = root.at_mut(path) {
+        node.string_to_kind();
+    }
+    values::<T>(&root, &kind)
+}
+
+/// The strings that may stand at `path`: what serde says to an impossible one. Empty when it is no choice.
+pub(super) fn values<T: DeserializeOwned>(root: &Node, path: &[String]) -> Names {
+    let mut root = root.clone();
+    if let Some(node) = root.at_mut(path) {
+        *node = probe();
+    }
+    match T::deserialize(&root) {
+        Err(Reason::UnknownValue { allowed }) => allowed,
+        _ => &[],
+    }
+}
+
+/// A value that no key takes.
+fn probe() -> Node {
+    Node {
+        value: Value::String("\0".into()),
+        origin: Origin::Default,
+    }
+}
+
+/// The path of the key that `reason` is about; of its table, when a key is missing.
+fn locate<T: DeserializeOwned>(root: &Node, reason: &Reason) -> Vec<String> {
+    let fails = |tree: &Node| T::deserialize(tree).is_err_and(|other| other == *reason);
+    let mut tree = root.clone();
+    let mut path: Vec<String> = Vec::new();
+    while let Some(node) = tree.at(&path).cloned() {
+        let prefix = |length: usize| {
+            let mut tree = tree.clone();
+            if let Some(node) = tree.at_mut(&path) {
+                shorten(&mut node.value, length);
+            }
+            tree
+        };
+        let all = match (&node.value, reason) {
+            (Value::Table(_), Reason::Missing(key)) if lacks::<T>(&tree, &path, key) => break,
+            (Value::Array(items), Reason::Length { found, .. }) if items.len() == *found => break,
+            (Value::Table(table), _) => table.entries.len(),
+            (Value::Array(items), _) => items.len(),
+            _ => 0,
+        };
+        match (0..=all).find(|length| fails(&prefix(*length))) {
+            None | Some(0) => break,
+            Some(length) => {
+                tree = prefix(length);
+                path.push(match node.value {
+                    Value::Table(table) => table.entries[length - 1].0.clone(),
+                    _ => (length - 1).to_string(),
+                });
+            }
+        }
+    }
+    let about_kind = match reason {
+        Reason::UnknownValue { .. } => true,
+        Reason::Unfit { wanted, .. } => wanted.as_str() == TAG,
+        Reason::UnknownKey { .. }
+        | Reason::Missing(_)
+        | Reason::Length { .. }
+        | Reason::Other(_) => false,
+    };
+    if about_kind && root.at(&path).is_some_and(|n| n.table().is_some()) {
+        path.push("kind".into());
+    }
+    path
+}
+
+/// Whether `key` is missing from this very table: put first, it is not refused as unknown.
+fn lacks<T: DeserializeOwned>(tree: &Node, path: &[String], key: &str) -> bool {
+    let mut tree = tree.clone();
+    if let Some(Node {
+        value: Value::Table(table),
+        ..
+    }) = tree.at_mut(path)
+    {
+        if table.get(key).is_some() {
+            return false;
+        }
+        table.entries.insert(0, (key.into(), probe()));
+    }
+    let refused = |reason: &Reason| matches!(reason, Reason::UnknownKey { key: k, .. } if k == key);
+    !T::deserialize(&tree).is_err_and(|reason| refused(&reason))
+}
+
+/// Keeps the first entries of a table or list. A table's `kind` decides what its other keys mean and stays.
+fn shorten(value: &mut Value, length: usize) {
+    match value {
+        Value::Table(table) => {
+            let mut at = 0;
+            table.entries.retain(|(key, _)| {
+                at += 1;
+                at <= length || key == "kind"
+            });
+        }
+        Value::Array(items) => items.truncate(length),
+        _ => {}
+    }
+}
+
+impl de::Error for Reason {
+    fn custom<M: Display>(message: M) -> Self {
+        Self::Other(message.to_string())
+    }
+
+    fn invalid_type(found: Unexpected, wanted: &dyn de::Expected) -> Self {
+        Self::Unfit {
+            found: found.to_string(),
+            wanted: wanted.to_string(),
+        }
+    }
+
+    fn invalid_value(found: Unexpected, wanted: &dyn de::Expected) -> Self {
+        Self::invalid_type(found, wanted)
+    }
+
+    fn invalid_length(found: usize, wanted: &dyn de::Expected) -> Self {
+        Self::Length {
+            found,
+            wanted: wanted.to_string(),
+        }
+    }
+
+    fn unknown_variant(_: &str, allowed: Names) -> Self {
+        Self::UnknownValue { allowed }
+    }
+
+    fn unknown_field(key: &str, allowed: Names) -> Self {
+        Self::UnknownKey {
+            key: key.into(),
+            allowed,
+        }
+    }
+
+    fn missing_field(key: &'static str) -> Self {
+        Self::Missing(key)
+    }
+}
+
+impl Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+impl std::error::Error for Reason {}
+
+impl<'de> IntoDeserializer<'de, Reason> for &'de Node {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for &'de Node {
+    type Error = Reason;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Reason> {
+        match &self.value {
+            Value::Table(table) => visitor.visit_map(MapDeserializer::new(
+                table.entries.iter().map(|(key, node)| (key.as_str(), node)),
+            )),
+            Value::Array(items) => visitor.visit_seq(SeqDeserializer::new(items.iter())),
+            Value::String(s) => visitor.visit_str(s),
+            Value::Integer(i) => visitor.visit_i64(*i),
+            Value::Float(f) => visitor.visit_f64(*f),
+            Value::Boolean(b) => visitor.visit_bool(*b),
+            Value::Datetime(d) => Err(de::Error::invalid_type(
+                Unexpected::Other(&format!("date or time `{d}`")),
+                &visitor,
+            )),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Reason> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Reason> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: Names,
+        visitor: V,
+    ) -> Result<V::Value, Reason> {
+        match &self.value {
+            Value::String(s) => visitor.visit_enum(s.as_str().into_deserializer()),
+            _ => Err(de::Error::invalid_type(
+                Unexpected::Other("no string"),
+                &"a string",
+            )),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        seq tuple tuple_struct map struct identifier ignored_any
+    }
+}

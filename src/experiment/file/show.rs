@@ -1,0 +1,128 @@
+//! An experiment as TOML: complete, loadable, with or without the origin of every value.
+
+use super::messages;
+use crate::experiment::{Experiment, Loaded, Origin};
+use std::fmt::Write;
+use toml::{Table, Value};
+
+/// The whole experiment: every key that has a value. It loads back to the same experiment.
+pub fn resolved_toml(experiment: &Experiment) -> String {
+    render(experiment, &|_| None)
+}
+
+/// [`resolved_toml`] with a comment on every line that says where the value comes from.
+pub fn annotated_toml(loaded: &Loaded) -> String {
+    render(&loaded.experiment, &|key| {
+        Some(match loaded.origin(key) {
+            Origin::File { path, line } => format!("{}:{line}", path.display()),
+            Origin::Set(text) => format!("--set {}", messages::one_line(text)),
+            Origin::Preset(name) => format!("preset {name}"),
+            Origin::Default => "default".into(),
+        })
+    })
+}
+
+fn render(experiment: &Experiment, comment: &dyn Fn(&str) -> Option<String>) -> String {
+    let table = Table::try_from(experiment)
+        .expect("names and plain data make a TOML table: no map has keys that are not strings");
+    let mut lines = Vec::new();
+    section(&table, "", comment, &mut lines);
+    let width = lines
+        .iter()
+        .filter(|l| l.1.is_some())
+        .map(|l| l.0.chars().count());
+    let width = width.filter(|w| *w <= WIDEST).max().unwrap_or(0);
+    let mut text = String::new();
+    for (line, comment) in lines {
+        let written = match comment {
+            Some(comment) => writeln!(text, "{line:width$}  # {comment}"),
+            None => writeln!(text, "{line}"),
+        };
+        written.expect("writing to a string cannot fail");
+    }
+    text
+}
+
+/// Comments of longer lines are not aligned.
+const WIDEST: usize = 60;
+
+type Line = (String, Option<String>);
+
+/// The keys of a table, then its tables, each under its header.
+fn section(
+    table: &Table,
+    prefix: &str,
+    comment: &dyn Fn(&str) -> Option<String>,
+    lines: &mut Vec<Line>,
+) {
+    let dotted = |key: &str| match prefix {
+        "" => key.to_string(),
+        _ => format!("{prefix}.{key}"),
+    };
+    for (key, value) in table.iter().filter(|(_, v)| !v.is_table()) {
+        lines.push((
+            format!("{} = {}", quoted(key), inline(value)),
+            comment(&dotted(key)),
+        ));
+    }
+    for (key, value) in table {
+        if let Value::Table(table) = value {
+            let name = dotted(&quoted(key));
+            if table.is_empty() || table.values().any(|v| !v.is_table()) {
+                if !lines.is_empty() {
+                    lines.push((String::new(), None));
+                }
+                lines.push((format!("[{name}]"), None));
+            }
+            section(table, &name, comment, lines);
+        }
+    }
+}
+
+/// A key as TOML wants it.
+fn quoted(key: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !key.is_empty() && key.chars().all(plain) {
+        key.into()
+    } else {
+        Value::String(key.into()).to_string()
+    }
+}
+
+/// A value on one line.
+pub fn inline(value: &Value) -> String {
+    match value {
+        Value::String(s) => basic(s),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(inline).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Table(table) => {
+            let entries = table
+                .iter()
+                .map(|(k, v)| format!("{} = {}", quoted(k), inline(v)));
+            format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
+        }
+        Value::Float(f) if *f != 0.0 && !(1e-4..1e9).contains(&f.abs()) => format!("{f:e}"),
+        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) => {
+            value.to_string()
+        }
+    }
+}
+
+/// A one-line string: TOML's own writer breaks lines where the text does.
+pub(super) fn basic(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if c.is_control() => out.push_str(&format!("\\u{:04X}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out + "\""
+}

@@ -1,0 +1,294 @@
+//! Arms of a comparison: runs whose settings are the same but for their seed, and the settings in which arms differ.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::names::{label, letters};
+use crate::error::{Error, Result};
+use crate::report::read::run::Run;
+use crate::report::read::sweep::{SweepFolder, SweepPlan};
+
+/// Runs that differ only in their seed.
+#[derive(Clone, Debug)]
+pub struct Arm {
+    /// `A`, `B`, … by first appearance on the command line.
+    pub id: String,
+    /// What the names of its runs have in common.
+    pub label: String,
+    /// Indices of its runs.
+    pub members: Vec<usize>,
+    /// Those that count in means: the runs that are done. Of runs that are named one by one, all while none is.
+    pub counted: Vec<usize>,
+    /// Cells of a sweep that have no run folder.
+    pub absent: Vec<Absent>,
+    /// What it costs, where a plan says so.
+    pub cost: Option<Cost>,
+}
+
+/// A cell of a sweep without a run folder.
+#[derive(Clone, Debug)]
+pub struct Absent {
+    /// Its seed.
+    pub seed: u64,
+    /// Why it failed before it wrote anything; none when it was not begun.
+    pub failure: Option<String>,
+}
+
+impl Absent {
+    /// `not begun`, or `failed: reason`.
+    pub fn state(&self) -> String {
+        match &self.failure {
+            Some(reason) => format!("failed: {reason}"),
+            None => "not begun".into(),
+        }
+    }
+}
+
+/// The size of an arm's model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Parameters.
+    pub params: usize,
+    /// FLOPs of a training step for each item.
+    pub flops_per_item: f64,
+}
+
+impl Arm {
+    /// The runs of its curves: those that count, or all while none does.
+    pub fn drawn(&self) -> &[usize] {
+        if self.counted.is_empty() {
+            &self.members
+        } else {
+            &self.counted
+        }
+    }
+
+    /// Runs and cells without one.
+    pub fn planned(&self) -> usize {
+        self.members.len() + self.absent.len()
+    }
+}
+
+/// A setting in which arms differ.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// Dotted key.
+    pub key: String,
+    /// The end of the key that tells it from the other differing keys: `norm_placement`, `position.kind`.
+    pub short: String,
+    /// The value in each arm; none where the arm has no such key.
+    pub values: Vec<Option<String>>,
+}
+
+/// Settings that change what a run writes, not what it learns.
+const BOOKKEEPING: [&str; 3] = [
+    "train.checkpoint_every",
+    "train.keep_last",
+    "train.log_every",
+];
+
+/// Whether a setting names a run rather than shapes it: its name, seed, folder, bookkeeping and what is
+/// expected of it.
+fn identifies(key: &str) -> bool {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    matches!(key, "name" | "seed")
+        || matches!(last, "run" | "run_dir")
+        || key.starts_with("expect.")
+        || ["train.sample.", "diagnostics.", "journal."]
+            .iter()
+            .any(|table| key.starts_with(table))
+        || BOOKKEEPING.contains(&key)
+}
+
+/// Groups runs into arms, in order of first appearance; with `each`, every run is an arm.
+pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
+    let mut known: BTreeMap<Vec<(&str, &str)>, usize> = BTreeMap::new();
+    let mut members: Vec<Vec<usize>> = Vec::new();
+    for (i, run) in runs.iter().enumerate() {
+        let shaping = run.settings.iter().filter(|(key, _)| !identifies(key));
+        let mut print: Vec<(&str, &str)> = shaping.map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        print.sort_unstable();
+        let next = members.len();
+        let arm = if each {
+            next
+        } else {
+            *known.entry(print).or_insert(next)
+        };
+        if arm == next {
+            members.push(Vec::new());
+        }
+        members[arm].push(i);
+    }
+    let arm = |(n, members): (usize, Vec<usize>)| {
+        let done: Vec<usize> = members
+            .iter()
+            .copied()
+            .filter(|&m| runs[m].done())
+            .collect();
+        let counted = if done.is_empty() {
+            members.clone()
+        } else {
+            done
+        };
+        Arm {
+            id: letters(n),
+            label: label(&members, runs),
+            members,
+            counted,
+            absent: Vec::new(),
+            cost: None,
+        }
+    };
+    members.into_iter().enumerate().map(arm).collect()
+}
+
+/// Whether a sweep can be compared.
+///
+/// # Errors
+/// No run of it was begun, or every run is to be an arm.
+pub fn comparable(folder: &SweepFolder, runs: &[Run], each: bool) -> Result<()> {
+    let shown = folder.path.display();
+    if each {
+        let remedy = format!("name its runs instead, such as {shown}/cells/*/seed-*/");
+        return Err(Error::usage(format!(
+            "--each: the arms of a sweep are those of its plan; {remedy}"
+        )));
+    }
+    if runs.is_empty() {
+        return Err(Error::usage(format!(
+            "{shown}: no run of the sweep was begun yet"
+        )));
+    }
+    Ok(())
+}
+
+/// The settings that are not the same in all arms that have a run: a sweep's axes first, then in the order of the
+/// resolved files. An arm of a sweep without a run has what the plan gives it.
+pub fn differences(runs: &[Run], arms: &[Arm], plan: Option<&SweepPlan>) -> Vec<Difference> {
+    let mut differing = told_apart(runs, arms);
+    let Some(plan) = plan else {
+        return differing;
+    };
+    for (i, arm) in arms
+        .iter()
+        .enumerate()
+        .filter(|(_, a)| a.members.is_empty())
+    {
+        let planned = plan.arms.iter().find(|p| p.name == arm.label);
+        for difference in &mut differing {
+            let value = planned.and_then(|p| p.settings.get(&difference.key));
+            difference.values[i] = value.map(|v| v.trim_matches('"').to_string());
+        }
+    }
+    let within = |key: &str, axis: &str| {
+        key.strip_prefix(axis)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let axis = |d: &Difference| plan.axes.iter().position(|axis| within(&d.key, axis));
+    differing.sort_by_key(|d| axis(d).unwrap_or(plan.axes.len()));
+    differing
+}
+
+fn told_apart(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
+    let of = |arm: &Arm| {
+        arm.members
+            .first()
+            .map_or(&[][..], |&m| runs[m].settings.as_slice())
+    };
+    let settings: Vec<BTreeMap<&str, &str>> = arms
+        .iter()
+        .map(|arm| {
+            of(arm)
+                .iter()
+                .map(|(k, v)| (k.as_str(), v.as_str()))
+                .collect()
+        })
+        .collect();
+    let mut seen = BTreeSet::new();
+    let mut differing: Vec<Difference> = Vec::new();
+    for arm in arms {
+        for (key, _) in of(arm) {
+            if identifies(key) || !seen.insert(key.as_str()) {
+                continue;
+            }
+            let values: Vec<Option<&str>> = settings
+                .iter()
+                .map(|s| s.get(key.as_str()).copied())
+                .collect();
+            let mut told = values
+                .iter()
+                .zip(arms)
+                .filter(|(_, arm)| !arm.members.is_empty())
+                .map(|(v, _)| v);
+            let first = told.next();
+            if told.any(|v| Some(v) != first) {
+                let values = values.into_iter().map(|v| v.map(str::to_string)).collect();
+                differing.push(Difference {
+                    key: key.clone(),
+                    short: String::new(),
+                    values,
+                });
+            }
+        }
+    }
+    let keys: Vec<String> = differing.iter().map(|d| d.key.clone()).collect();
+    for difference in &mut differing {
+        difference.short = shortest(&difference.key, &keys);
+    }
+    differing
+}
+
+/// The shortest end of a dotted key that no other key has; `kind` alone says too little.
+pub fn shortest(key: &str, all: &[String]) -> String {
+    let starts = key.rmatch_indices('.').map(|(dot, _)| dot + 1).chain([0]);
+    let mut ends = starts.map(|start| &key[start..]);
+    let unique = |end: &str| {
+        all.iter()
+            .filter(|k| *k == end || k.ends_with(&format!(".{end}")))
+            .count()
+            <= 1
+    };
+    ends.find(|end| *end != "kind" && unique(end))
+        .unwrap_or(key)
+        .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_down_separates_no_arms() {
+        for key in [
+            "diagnostics.every",
+            "journal.csv",
+            "train.log_every",
+            "seed",
+        ] {
+            assert!(identifies(key), "{key}");
+        }
+        assert!(!identifies("optimizer.lr") && !identifies("train.batch_size"));
+    }
+
+    #[test]
+    fn keys_are_shortened_to_what_tells_them_apart() {
+        let keys = [
+            "model.position.kind",
+            "model.norm.kind",
+            "model.d_model",
+            "optimizer.lr",
+            "schedule.lr",
+        ]
+        .map(str::to_string);
+        let short: Vec<String> = keys.iter().map(|k| shortest(k, &keys)).collect();
+        assert_eq!(
+            short,
+            [
+                "position.kind",
+                "norm.kind",
+                "d_model",
+                "optimizer.lr",
+                "schedule.lr"
+            ]
+        );
+    }
+}

@@ -1,0 +1,286 @@
+//! What a comparison finds: for each arm its best and final values over seeds, how fast it learns, its speed, how many
+//! of its runs ended badly, and its difference from the first arm.
+//!
+//! "Best" is the best evaluation of a run, the one whose checkpoint is kept; it is a minimum (or maximum) over
+//! evaluations and so slightly flattering to runs that were evaluated more often. "Final" is the last one. A run whose
+//! last loss is not a number has no final value and counts as diverged. Differences pair runs of the same seed, and
+//! their p values are corrected together for all arms ([`crate::report::analyse::statistics::contrast`]).
+
+use std::collections::BTreeMap;
+
+use super::arms::{self, Arm, Difference};
+use super::learning::{Learning, Yardstick};
+use super::metrics::{self, better, more_is_better};
+use super::notes::notes;
+use super::selection::Selection;
+use super::statistics::contrast::{Contrast, Plan, compare_arms};
+use super::statistics::rates::Rate;
+use super::statistics::summary::{Summary, summarize};
+use crate::error::{Error, Result};
+use crate::report::read::journal::Point;
+use crate::report::read::run::Run;
+use crate::report::read::sweep::SweepPlan;
+
+/// What to compare.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The metric of the columns "best" and "final", of the differences and of the curves; the sweep's, or `loss`,
+    /// when absent.
+    pub metric: Option<String>,
+    /// Every run is an arm of its own.
+    pub each: bool,
+    /// The value that runs are timed to; the first arm's mean final value when absent.
+    pub reach: Option<f64>,
+}
+
+/// Runs, grouped and summarised.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The compared metric.
+    pub metric: String,
+    /// The split it is measured on: `valid` where there is one, else `test` or `train`.
+    pub split: &'static str,
+    /// All runs, in the order given; of a sweep, those that were begun, arm by arm.
+    pub runs: Vec<Run>,
+    /// Best and last value of each run.
+    pub outcomes: Vec<Outcome>,
+    /// Runs grouped by their settings, or by the sweep's plan.
+    pub arms: Vec<Arm>,
+    /// What each arm reached.
+    pub results: Vec<Results>,
+    /// What learning is measured by.
+    pub yardstick: Yardstick,
+    /// The settings in which arms differ.
+    pub differing: Vec<Difference>,
+    /// Other metrics of the evaluations, in the order they are shown.
+    pub metrics: Vec<String>,
+    /// The sweep that was compared.
+    pub sweep: Option<SweepPlan>,
+    /// What a reader should know before trusting the numbers.
+    pub notes: Vec<String>,
+}
+
+/// The compared metric of one run.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Best evaluation: step (none when it comes from `scores.json`) and value.
+    pub best: Option<(Option<u64>, f64)>,
+    /// Last evaluation, when it is a number.
+    pub last: Option<(Option<u64>, f64)>,
+    /// Other metrics at the best evaluation.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// What an arm reached over its seeds.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// Best value.
+    pub best: Option<Summary>,
+    /// Step of the best value, the mean over runs.
+    pub best_step: Option<f64>,
+    /// Final value.
+    pub last: Option<Summary>,
+    /// Other metrics at the best evaluation.
+    pub metrics: BTreeMap<String, Summary>,
+    /// How fast it learns.
+    pub learning: Learning,
+    /// Runs that diverged, of those that were begun.
+    pub diverged: Rate,
+    /// Items per second.
+    pub items_per_s: Option<Summary>,
+    /// Wall time in seconds.
+    pub elapsed_s: Option<Summary>,
+    /// Best value against the first arm's; none for the first arm.
+    pub best_gap: Option<Contrast>,
+    /// Final value against the first arm's.
+    pub last_gap: Option<Contrast>,
+}
+
+/// The level of intervals of means and differences.
+pub const LEVEL: f64 = 0.95;
+
+impl Comparison {
+    /// The best `n` arms by their best value, in the table's order.
+    pub fn leading(&self, n: usize) -> Vec<usize> {
+        let sign = if more_is_better(&self.metric) {
+            -1.0
+        } else {
+            1.0
+        };
+        let key = |i: usize| {
+            self.results[i]
+                .best
+                .map_or(f64::INFINITY, |s| sign * s.mean)
+        };
+        let mut order: Vec<usize> = (0..self.arms.len()).collect();
+        order.sort_by(|&a, &b| key(a).total_cmp(&key(b)));
+        order.truncate(n);
+        order.sort_unstable();
+        order
+    }
+
+    /// The runs of an arm's curves.
+    pub fn drawn(&self, arm: usize) -> Vec<&Run> {
+        let members = self.arms[arm].drawn().iter();
+        members.map(|&m| &self.runs[m]).collect()
+    }
+}
+
+/// Groups and summarises runs. The metric must be one that some run has.
+///
+/// # Errors
+/// A metric that no run has; the message names those that are there. A sweep of which no run was begun, or with
+/// `each`.
+pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Comparison> {
+    let Selection { runs, sweep } = selection.into();
+    if let Some(value) = options.reach.filter(|value| !value.is_finite()) {
+        return Err(Error::usage(format!(
+            "--reach: {value} is no value to reach"
+        )));
+    }
+    let (sweep, arms) = match sweep {
+        Some((folder, arms)) => {
+            arms::comparable(&folder, &runs, options.each)?;
+            (Some(folder.plan), arms)
+        }
+        None => (None, arms::group(&runs, options.each)),
+    };
+    let planned = sweep.as_ref().map(|plan| plan.metric.as_str());
+    let asked = options.metric.as_deref().or(planned).unwrap_or("loss");
+    let (split, metric) = metrics::resolve(asked, &runs)?;
+    let others = metrics::others(&metric, split, &runs);
+    let outcomes: Vec<Outcome> = runs
+        .iter()
+        .map(|run| outcome(run, split, &metric, &others))
+        .collect();
+    let baseline = summarize(finals(&arms[..1.min(arms.len())], &outcomes), LEVEL);
+    let target = options.reach.or(baseline.map(|s| s.mean));
+    let yardstick = Yardstick::over(&runs, &arms, (split, &metric), target);
+    let mut results: Vec<Results> = arms
+        .iter()
+        .map(|arm| results(arm, &runs, &outcomes, &others, &yardstick))
+        .collect();
+    let against = |pick| contrasts(&metric, &arms, &runs, &outcomes, pick);
+    let best = against(|o| o.best.map(|b| b.1));
+    let last = against(|o| o.last.map(|l| l.1));
+    for (result, (best, last)) in results.iter_mut().skip(1).zip(best.into_iter().zip(last)) {
+        (result.best_gap, result.last_gap) = (Some(best), Some(last));
+    }
+    Ok(Comparison {
+        notes: notes(&runs, &arms, &results),
+        differing: arms::differences(&runs, &arms, sweep.as_ref()),
+        metric,
+        split,
+        runs,
+        outcomes,
+        arms,
+        results,
+        yardstick,
+        metrics: others,
+        sweep,
+    })
+}
+
+/// The final values of the runs that count.
+fn finals(arms: &[Arm], outcomes: &[Outcome]) -> impl Iterator<Item = f64> {
+    let counted = arms.iter().flat_map(|arm| &arm.counted);
+    counted.filter_map(|&m| Some(outcomes[m].last?.1))
+}
+
+fn outcome(run: &Run, split: &str, metric: &str, others: &[String]) -> Outcome {
+    let series = run.series(split, metric);
+    let scored = |m: &str| run.scores.get(split).and_then(|s| s.get(m)).copied();
+    if series.is_empty() {
+        let value = scored(metric).map(|v| (None, v));
+        let metrics = others
+            .iter()
+            .filter_map(|m| Some((m.clone(), scored(m)?)))
+            .collect();
+        return Outcome {
+            best: value,
+            last: value,
+            metrics,
+        };
+    }
+    let sign = if more_is_better(metric) { -1.0 } else { 1.0 };
+    let sound = series.iter().filter(|p| p.value.is_finite());
+    let best = sound.min_by(|a, b| (sign * a.value).total_cmp(&(sign * b.value)));
+    let at = |m: &String| {
+        let series = run.series(split, m);
+        let i = series.binary_search_by_key(&best?.step, |p| p.step).ok()?;
+        Some((m.clone(), series[i].value)).filter(|(_, v)| v.is_finite())
+    };
+    let shown = |p: &Point| (Some(p.step), p.value);
+    let last = series
+        .last()
+        .filter(|p| p.value.is_finite() && run.diverged().is_none());
+    Outcome {
+        best: best.map(shown),
+        last: last.map(shown),
+        metrics: others.iter().filter_map(at).collect(),
+    }
+}
+
+fn results(
+    arm: &Arm,
+    runs: &[Run],
+    outcomes: &[Outcome],
+    metrics: &[String],
+    yardstick: &Yardstick,
+) -> Results {
+    let members = || arm.counted.iter().map(|&m| &runs[m]);
+    let reached = || arm.counted.iter().map(|&m| &outcomes[m]);
+    let metric = |m: &String| {
+        Some((
+            m.clone(),
+            summarize(reached().filter_map(|o| o.metrics.get(m).copied()), LEVEL)?,
+        ))
+    };
+    let begun = arm.members.iter().map(|&m| &runs[m]);
+    Results {
+        best: summarize(reached().filter_map(|o| Some(o.best?.1)), LEVEL),
+        best_step: summarize(reached().filter_map(|o| Some(o.best?.0? as f64)), LEVEL)
+            .map(|s| s.mean),
+        last: summarize(reached().filter_map(|o| Some(o.last?.1)), LEVEL),
+        metrics: metrics.iter().filter_map(metric).collect(),
+        learning: yardstick.learning(members()),
+        diverged: Rate {
+            events: begun.filter(|run| run.diverged().is_some()).count(),
+            n: arm.members.len(),
+        },
+        items_per_s: summarize(members().filter_map(Run::items_per_s), LEVEL),
+        elapsed_s: summarize(members().filter_map(Run::elapsed_s), LEVEL),
+        best_gap: None,
+        last_gap: None,
+    }
+}
+
+/// Every arm but the first against the first. A run without a seed pairs with none.
+fn contrasts(
+    metric: &str,
+    arms: &[Arm],
+    runs: &[Run],
+    outcomes: &[Outcome],
+    pick: fn(&Outcome) -> Option<f64>,
+) -> Vec<Contrast> {
+    let values = |arm: &Arm| -> Vec<(String, f64)> {
+        let seed = |m: usize| match &runs[m].seed {
+            Some(seed) => format!("seed {seed}"),
+            None => format!("run {m}"),
+        };
+        let counted = arm.counted.iter();
+        counted
+            .filter_map(|&m| Some((seed(m), pick(&outcomes[m])?)))
+            .collect()
+    };
+    let all: Vec<Vec<(String, f64)>> = arms.iter().map(values).collect();
+    let [baseline, others @ ..] = all.as_slice() else {
+        return Vec::new();
+    };
+    let others: Vec<&[(String, f64)]> = others.iter().map(Vec::as_slice).collect();
+    let plan = Plan {
+        alpha: 1.0 - LEVEL,
+        better: better(metric),
+    };
+    compare_arms(baseline, &others, plan)
+}

@@ -1,0 +1,12 @@
+//! From runs to findings: arms, their metrics over seeds, the tests between them.
+
+pub mod arms;
+pub mod cells;
+pub mod comparison;
+pub mod curves;
+pub mod learning;
+pub mod metrics;
+pub(super) mod names;
+pub mod notes;
+pub mod selection;
+pub mod statistics;

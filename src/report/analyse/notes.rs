@@ -1,0 +1,125 @@
+//! What a reader should know before trusting a comparison's numbers.
+
+use std::collections::BTreeSet;
+
+use super::arms::Arm;
+use super::comparison::{LEVEL, Results};
+use super::statistics::Interval;
+use super::statistics::rates::compare_rates;
+use crate::report::read::run::Run;
+use crate::report::render::terminal::p_value;
+
+/// What `machine.json` says that makes speeds incomparable.
+const MACHINE: [&str; 3] = ["cpu", "cores", "device"];
+/// What it says of the program.
+const PROGRAM: [&str; 2] = ["version", "commit"];
+
+/// Runs that are named as not done, at most; a page and a table of runs have them all.
+const NAMED: usize = 12;
+
+/// Runs that are not done, lines that were not read, evaluations and machines that do not compare.
+pub fn notes(runs: &[Run], arms: &[Arm], results: &[Results]) -> Vec<String> {
+    let mut notes = undone(runs, arms);
+    if let Some(more) = notes.len().checked_sub(NAMED + 1).map(|n| n + 1) {
+        notes.truncate(NAMED);
+        notes.push(format!("{more} more runs are not done"));
+    }
+    for run in runs.iter().filter(|run| run.journal.unreadable > 0) {
+        let (n, at) = (run.journal.unreadable, &run.title);
+        notes.push(format!(
+            "{at}: {n} unreadable line(s) of metrics.jsonl were skipped"
+        ));
+    }
+    if runs.iter().any(|r| {
+        r.settings
+            .iter()
+            .any(|(key, _)| key == "train.eval_batches")
+    }) {
+        let note = "best values come from evaluations of part of the split (train.eval_batches), final ones from all of it";
+        notes.push(note.into());
+    }
+    notes.extend(machines(runs));
+    notes.extend(divergence(arms, results));
+    let tests = results
+        .iter()
+        .filter(|r| r.last_gap.as_ref().is_some_and(|g| g.p.is_some()));
+    let tests = tests.count();
+    if tests > 1 {
+        notes.push(format!(
+            "p values are corrected for {tests} arms (Holm 1979)"
+        ));
+    }
+    notes
+}
+
+/// Every run that is not done and every planned one that was not begun, with what became of it.
+fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for arm in arms {
+        for &i in &arm.members {
+            let (run, state) = (&runs[i], runs[i].state());
+            let out = match arm.counted.as_slice() {
+                [] => "; left out of means",
+                counted if counted.contains(&i) => "",
+                _ => "; left out of means and curves",
+            };
+            if state != "done" && (run.steps.is_some() || !run.done()) {
+                notes.push(format!("{} ({}): {state}{out}", arm.id, run.title));
+            }
+        }
+        for absent in &arm.absent {
+            let (id, label, seed) = (&arm.id, &arm.label, absent.seed);
+            notes.push(format!("{id} ({label}, seed {seed}): {}", absent.state()));
+        }
+    }
+    notes
+}
+
+/// How often the runs of an arm diverged, where some did, with Wilson's interval and Fisher's exact test against
+/// the first arm.
+fn divergence(arms: &[Arm], results: &[Results]) -> Vec<String> {
+    let several = arms.iter().any(|arm| arm.members.len() > 1);
+    if !several || results.iter().all(|r| r.diverged.events == 0) {
+        return Vec::new();
+    }
+    let percent = |share: f64| (100.0 * share).round();
+    let note = |(i, (arm, result)): (usize, (&Arm, &Results))| {
+        let rate = Some(result.diverged).filter(|rate| rate.events > 0)?;
+        let Interval { low, high } = rate.wilson(LEVEL)?;
+        let against = compare_rates(results[0].diverged, rate).filter(|_| i > 0);
+        let p = against.map_or(String::new(), |c| {
+            format!("; p {} against {}", p_value(c.p), arms[0].id)
+        });
+        Some(format!(
+            "{}: {} of {} runs diverged, 95 % interval {} to {} %{p}",
+            arm.id,
+            rate.events,
+            rate.n,
+            percent(low),
+            percent(high)
+        ))
+    };
+    let notes = arms.iter().zip(results).enumerate().filter_map(note);
+    notes.collect()
+}
+
+/// Where runs were not made on one machine by one program.
+fn machines(runs: &[Run]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for key in MACHINE.into_iter().chain(PROGRAM) {
+        let said = runs.iter().filter_map(|r| r.machine.get(key));
+        let values: BTreeSet<&str> = said.map(String::as_str).collect();
+        if values.len() > 1 {
+            let values: Vec<&str> = values.into_iter().collect();
+            let why = match MACHINE.contains(&key) {
+                true => "do not compare speeds",
+                false => "results may differ for that alone",
+            };
+            notes.push(format!(
+                "runs differ in {key}: {}; {why}",
+                values.join(" | ")
+            ));
+        }
+    }
+    notes
+}

@@ -1,0 +1,125 @@
+//! What is compared: run folders as they are named, or the cells of one sweep in the order of its plan.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use super::arms::{Absent, Arm, Cost};
+use super::names;
+use crate::error::{Error, Result};
+use crate::report::read::find::locate_sweep;
+use crate::report::read::run::{self, Run};
+use crate::report::read::sweep::{EndState, PlannedArm, SweepFolder};
+
+/// Runs, and the sweep that they belong to.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// The runs that were begun; of a sweep, arm by arm with the baseline first.
+    pub runs: Vec<Run>,
+    /// The sweep, and its arms over the runs.
+    pub sweep: Option<(SweepFolder, Vec<Arm>)>,
+}
+
+impl From<Vec<Run>> for Selection {
+    fn from(runs: Vec<Run>) -> Self {
+        Self { runs, sweep: None }
+    }
+}
+
+impl Selection {
+    /// Reads one sweep, or all run folders.
+    ///
+    /// # Errors
+    /// Every folder that holds no run; a sweep among other arguments; files that cannot be read.
+    pub fn read(paths: &[PathBuf]) -> Result<Self> {
+        let sweeps: Vec<(&PathBuf, PathBuf)> = paths
+            .iter()
+            .filter_map(|path| Some((path, locate_sweep(path)?)))
+            .collect();
+        match (sweeps.as_slice(), paths) {
+            ([], _) => Ok(run::read_all(paths)?.into()),
+            ([(_, folder)], [_]) => Self::sweep(folder),
+            ([(named, _), ..], _) => {
+                let named = named.display();
+                Err(Error::usage(format!(
+                    "{named} is a sweep: compare it alone, or name its runs, such as {named}/cells/*/seed-*/"
+                )))
+            }
+        }
+    }
+
+    /// Reads the plan, every cell's end and every run that was begun.
+    fn sweep(path: &Path) -> Result<Self> {
+        let folder = SweepFolder::read(path)?;
+        if folder.plan.arms.is_empty() || folder.plan.seeds.is_empty() {
+            let shown = path.display();
+            return Err(Error::usage(format!("{shown}: its plan has no cell")));
+        }
+        let baseline = |arm: &&PlannedArm| arm.name == folder.plan.baseline;
+        let arms = &folder.plan.arms;
+        let others = arms.iter().filter(|arm| !baseline(arm));
+        let ordered: Vec<&PlannedArm> = arms.iter().filter(baseline).chain(others).collect();
+        let cells: Vec<(usize, u64)> = (0..ordered.len())
+            .flat_map(|arm| folder.plan.seeds.iter().map(move |seed| (arm, *seed)))
+            .collect();
+        let read: Vec<Cell> = cells
+            .par_iter()
+            .map(|(arm, seed)| cell(&folder, ordered[*arm], *seed))
+            .collect::<Result<_>>()?;
+        let mut runs = Vec::new();
+        let mut members: Vec<(Vec<usize>, Vec<Absent>)> = vec![Default::default(); ordered.len()];
+        for ((arm, _), cell) in cells.iter().zip(read) {
+            match cell {
+                Cell::Begun(run) => {
+                    members[*arm].0.push(runs.len());
+                    runs.push(*run);
+                }
+                Cell::Absent(absent) => members[*arm].1.push(absent),
+            }
+        }
+        let arm = |(n, (members, absent)): (usize, (Vec<usize>, Vec<Absent>))| Arm {
+            id: names::letters(n),
+            label: ordered[n].name.clone(),
+            counted: members
+                .iter()
+                .copied()
+                .filter(|&m| runs[m].done())
+                .collect(),
+            members,
+            absent,
+            cost: Some(Cost {
+                params: ordered[n].params,
+                flops_per_item: ordered[n].flops_per_item,
+            }),
+        };
+        let arms = members.into_iter().enumerate().map(arm).collect();
+        Ok(Self {
+            runs,
+            sweep: Some((folder, arms)),
+        })
+    }
+}
+
+/// A cell of a sweep.
+enum Cell {
+    Begun(Box<Run>),
+    Absent(Absent),
+}
+
+fn cell(folder: &SweepFolder, arm: &PlannedArm, seed: u64) -> Result<Cell> {
+    let path = folder.run(arm, seed);
+    let ending = folder.ending(arm, seed)?;
+    if !path.join("resolved.toml").is_file() {
+        let failure = ending.map(|end| match end.state {
+            EndState::Failed => end.reason,
+            EndState::Done | EndState::Diverged => "its run folder is gone".into(),
+        });
+        return Ok(Cell::Absent(Absent { seed, failure }));
+    }
+    let mut run = run::read(&path)?;
+    let within = path.strip_prefix(&folder.path).unwrap_or(&path);
+    run.title = within.display().to_string();
+    run.seed = Some(seed.to_string());
+    run.ending = ending;
+    Ok(Cell::Begun(Box::new(run)))
+}

@@ -1,0 +1,97 @@
+//! Where a run folder is, and which one was meant when there is none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::sweep::SweepFolder;
+use crate::error::{Fault, nearest};
+
+/// Where runs lie when nothing else is said.
+const RUNS: &str = "checkpoints";
+/// Where sweeps lie besides.
+const SWEEPS: &str = "sweeps";
+
+/// The folder of a sweep: the path itself, or a bare name in `checkpoints/` or `sweeps/`; none when there is no plan.
+pub fn locate_sweep(path: &Path) -> Option<PathBuf> {
+    let bare = path.components().count() == 1 && path.is_relative();
+    let named = [RUNS, SWEEPS].map(|folder| Path::new(folder).join(path));
+    let named = named.into_iter().filter(|_| bare);
+    std::iter::once(path.to_path_buf())
+        .chain(named)
+        .find(|folder| SweepFolder::is_one(folder))
+}
+
+/// The folder itself, or `checkpoints/NAME` for a bare name.
+pub fn locate(path: &Path) -> PathBuf {
+    let named = Path::new(RUNS).join(path);
+    let bare = path.components().count() == 1 && path.is_relative();
+    if bare && !path.is_dir() && named.is_dir() {
+        named
+    } else {
+        path.to_path_buf()
+    }
+}
+
+/// Why `path` is no run folder, and which one is nearest.
+pub fn not_a_run(path: &Path, folder: &Path) -> Fault {
+    let inside = runs_in(folder);
+    let what = if !folder.exists() {
+        "no such run folder"
+    } else if !folder.is_dir() {
+        "a file, not a run folder"
+    } else if inside.is_empty() {
+        "not a run folder (it has no resolved.toml)"
+    } else {
+        let (n, shown) = (inside.len(), path.display());
+        return Fault::new(format!(
+            "{shown}: not a run folder, but it holds {n}: name them, such as {shown}/*"
+        ));
+    };
+    let parent = match folder.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut names: Vec<PathBuf> = runs_in(parent)
+        .into_iter()
+        .map(|n| parent.join(n))
+        .collect();
+    names.extend(
+        runs_in(Path::new(RUNS))
+            .into_iter()
+            .map(|n| Path::new(RUNS).join(n)),
+    );
+    let last = |p: &Path| {
+        p.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    let wanted = last(path);
+    let known: Vec<String> = names.iter().map(|n| last(n)).collect();
+    let near = nearest(&wanted, known.iter().map(String::as_str));
+    let remedy = match near.and_then(|near| names.iter().find(|n| last(n) == near)) {
+        Some(near) => format!(
+            "; did you mean {}?",
+            near.strip_prefix(".").unwrap_or(near).display()
+        ),
+        None => match names.first() {
+            Some(one) => format!(
+                "; there are runs, such as {}",
+                one.strip_prefix(".").unwrap_or(one).display()
+            ),
+            None => "; `formwork train` makes one".into(),
+        },
+    };
+    Fault::new(format!("{}: {what}{remedy}", path.display()))
+}
+
+/// Names of the run folders inside a folder, sorted; none when it cannot be read.
+fn runs_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter(|e| e.path().join("resolved.toml").is_file())
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}

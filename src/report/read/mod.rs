@@ -1,0 +1,7 @@
+//! Reading run folders and the folders of sweeps.
+
+pub mod diagnostics;
+pub mod find;
+pub mod journal;
+pub mod run;
+pub mod sweep;

@@ -1,0 +1,332 @@
+//! A run folder in short: its settings, its curves, how far it came. Reads `resolved.toml`, `metrics.jsonl`,
+//! `scores.json`, `machine.json` and the end of `samples.jsonl`; never a checkpoint.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use super::find::{locate, not_a_run};
+use super::journal::{Journal, Point};
+use super::sweep::{EndState, Ending};
+use crate::error::{Error, Fault, Result};
+
+/// Samples shown of a run: the newest ones.
+const SAMPLES: usize = 4;
+/// How much of the end of `samples.jsonl` is read, in bytes.
+const SAMPLES_TAIL: u64 = 64 * 1024;
+
+/// What a run folder says about itself.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The folder, as the user named it.
+    pub path: PathBuf,
+    /// What reports call it: its path, or for a cell of a sweep its path within the sweep.
+    pub title: String,
+    /// How the sweep that it belongs to says it ended.
+    pub ending: Option<Ending>,
+    /// `name` of the experiment, else the folder's name.
+    pub name: String,
+    /// `seed` of the experiment.
+    pub seed: Option<String>,
+    /// Every setting of `resolved.toml` by its dotted key, in the file's order.
+    pub settings: Vec<(String, String)>,
+    /// Steps that the experiment asks for (`train.steps`).
+    pub steps: Option<u64>,
+    /// The curves.
+    pub journal: Journal,
+    /// `scores.json`: split, metric, value.
+    pub scores: BTreeMap<String, BTreeMap<String, f64>>,
+    /// `machine.json`, flattened to dotted keys.
+    pub machine: BTreeMap<String, String>,
+    /// The newest samples, oldest first: (key, text) of each.
+    pub samples: Vec<Vec<(String, String)>>,
+}
+
+impl Run {
+    /// The values of a metric on a split by step.
+    pub fn series(&self, split: &str, metric: &str) -> &[Point] {
+        self.journal.series(split, metric)
+    }
+
+    /// The step at which the loss stopped being a number and never was one again; the last step where the sweep
+    /// says that it diverged and the journal does not.
+    pub fn diverged(&self) -> Option<u64> {
+        let told = self.ended(EndState::Diverged);
+        self.lost().or(told.then_some(self.journal.last_step))
+    }
+
+    /// Whether the sweep says that it ended like this.
+    fn ended(&self, state: EndState) -> bool {
+        self.ending.as_ref().is_some_and(|e| e.state == state)
+    }
+
+    /// Whether it ended with an error.
+    pub fn failed(&self) -> bool {
+        self.ended(EndState::Failed)
+    }
+
+    fn lost(&self) -> Option<u64> {
+        ["train", "valid"]
+            .iter()
+            .filter_map(|split| {
+                let losses = self.series(split, "loss");
+                let sound = losses
+                    .iter()
+                    .rposition(|p| p.value.is_finite())
+                    .map_or(0, |i| i + 1);
+                losses.get(sound).map(|p| p.step)
+            })
+            .min()
+    }
+
+    /// Whether early stopping ended the run: it may (`train.patience`) and its final scores are written.
+    pub fn stopped_early(&self) -> bool {
+        let patient = self.settings.iter().any(|(key, _)| key == "train.patience");
+        let short = self.steps.is_some_and(|of| self.journal.last_step < of);
+        patient && short && self.scores.contains_key("valid")
+    }
+
+    /// How far the run came: `done`, `stopped early at step 700`, `step 200 of 1000`, `diverged at step 300`,
+    /// `failed at step 100: reason`, and whether it was never evaluated.
+    pub fn state(&self) -> String {
+        let step = self.journal.last_step;
+        if let Some(ending) = self.ending.as_ref().filter(|_| self.failed()) {
+            return format!("failed at step {step}: {}", ending.reason);
+        }
+        let mut state = match (self.diverged(), self.steps) {
+            (Some(at), _) => format!("diverged at step {at}"),
+            (None, Some(_)) if self.stopped_early() => format!("stopped early at step {step}"),
+            (None, Some(of)) if step < of => format!("step {step} of {of}"),
+            (None, Some(_)) => "done".into(),
+            (None, None) => format!("step {step}"),
+        };
+        if self.journal.metrics("valid").next().is_none() && !self.scores.contains_key("valid") {
+            state.push_str(", never evaluated");
+        }
+        state
+    }
+
+    /// Whether the run came to its end, and with a loss that is a number.
+    pub fn done(&self) -> bool {
+        let whole = self.steps.is_none_or(|of| self.journal.last_step >= of);
+        self.diverged().is_none() && !self.failed() && (whole || self.stopped_early())
+    }
+
+    /// Items (tokens or images) per second: the median over the journal, which a pause does not move.
+    pub fn items_per_s(&self) -> Option<f64> {
+        let mut rates: Vec<f64> = self
+            .series("train", "items_per_s")
+            .iter()
+            .map(|p| p.value)
+            .collect();
+        rates.retain(|r| r.is_finite());
+        rates.sort_by(f64::total_cmp);
+        rates.get(rates.len() / 2).copied()
+    }
+
+    /// Items (tokens or images) that the run has seen.
+    pub fn items(&self) -> Option<f64> {
+        let last = self.series("train", "items").last()?;
+        Some(last.value).filter(|n| n.is_finite())
+    }
+
+    /// Wall time of the run in seconds.
+    pub fn elapsed_s(&self) -> Option<f64> {
+        ["train", "valid"]
+            .iter()
+            .filter_map(|split| self.series(split, "elapsed_s").last())
+            .map(|p| p.value)
+            .filter(|s| s.is_finite())
+            .reduce(f64::max)
+    }
+}
+
+/// Reads all run folders, in parallel, in the order given; every folder that is not one is a fault.
+/// A bare name that is no folder here is looked for in `checkpoints/`.
+///
+/// # Errors
+/// Every folder that holds no run, and files of a run that cannot be read.
+pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Run>> {
+    let read: Vec<Result<Run>> = paths.par_iter().map(|path| read(path)).collect();
+    let (mut runs, mut faults) = (Vec::new(), Vec::new());
+    for result in read {
+        match result {
+            Ok(run) => runs.push(run),
+            Err(Error::Invalid(more)) => faults.extend(more),
+            Err(other) => return Err(other),
+        }
+    }
+    if faults.is_empty() {
+        Ok(runs)
+    } else {
+        Err(Error::Invalid(faults))
+    }
+}
+
+/// Reads one run folder.
+///
+/// # Errors
+/// A folder that holds no run, with the nearest that does; files of a run that cannot be read.
+pub fn read(path: &Path) -> Result<Run> {
+    let folder = locate(path);
+    let resolved = folder.join("resolved.toml");
+    if !resolved.is_file() {
+        return Err(Error::Invalid(vec![not_a_run(path, &folder)]));
+    }
+    let text = read_text(&resolved)?;
+    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
+        let before = e.span().and_then(|span| text.get(..span.start));
+        let line = before.map_or(1, |b| b.matches('\n').count() + 1);
+        Error::Invalid(vec![Fault::at(&resolved, line, e.message().trim())])
+    })?;
+    let mut settings = Vec::new();
+    flatten("", &toml::Value::Table(table), &mut settings);
+    let setting = |key: &str| {
+        settings
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, v)| v.clone())
+    };
+    let folder_name = || {
+        folder
+            .file_name()
+            .unwrap_or(folder.as_os_str())
+            .to_string_lossy()
+            .into_owned()
+    };
+    Ok(Run {
+        name: setting("name").unwrap_or_else(folder_name),
+        seed: setting("seed"),
+        steps: setting("train.steps").and_then(|s| s.parse().ok()),
+        journal: Journal::parse(&optional_text(&folder.join("metrics.jsonl"))?),
+        scores: scores(&folder.join(crate::train::run_dir::SCORES))?,
+        machine: machine(&folder.join("machine.json"))?,
+        samples: samples(&folder.join("samples.jsonl"))?,
+        settings,
+        title: folder.display().to_string(),
+        ending: None,
+        path: folder,
+    })
+}
+
+/// Every leaf of a TOML value by dotted key; lists of tables are numbered, other lists are one value.
+fn flatten(prefix: &str, value: &toml::Value, out: &mut Vec<(String, String)>) {
+    let key = |part: &str| {
+        if prefix.is_empty() {
+            part.to_string()
+        } else {
+            format!("{prefix}.{part}")
+        }
+    };
+    match value {
+        toml::Value::Table(table) => table.iter().for_each(|(k, v)| flatten(&key(k), v, out)),
+        toml::Value::Array(items) if items.iter().any(toml::Value::is_table) => {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(i, v)| flatten(&key(&i.to_string()), v, out));
+        }
+        toml::Value::String(text) => out.push((prefix.to_string(), text.clone())),
+        other => out.push((prefix.to_string(), other.to_string())),
+    }
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    let bytes = fs::read(path).map_err(Error::io("read", path))?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+}
+
+/// The text of a file that need not exist.
+fn optional_text(path: &Path) -> Result<String> {
+    if path.exists() {
+        read_text(path)
+    } else {
+        Ok(String::new())
+    }
+}
+
+/// The JSON of a file that need not exist; null when it does not, or is half-written.
+fn optional_json(path: &Path) -> Result<serde_json::Value> {
+    Ok(serde_json::from_str(&optional_text(path)?).unwrap_or_default())
+}
+
+fn scores(path: &Path) -> Result<BTreeMap<String, BTreeMap<String, f64>>> {
+    let json = optional_json(path)?;
+    let splits = json.as_object().into_iter().flatten();
+    let numbers = |v: &serde_json::Value| -> BTreeMap<String, f64> {
+        let metrics = v.as_object().into_iter().flatten();
+        metrics
+            .filter(|(k, _)| *k != "step")
+            .filter_map(|(k, v)| Some((k.clone(), v.as_f64()?)))
+            .collect()
+    };
+    Ok(splits
+        .filter(|(_, v)| v.is_object())
+        .map(|(k, v)| (k.clone(), numbers(v)))
+        .collect())
+}
+
+fn machine(path: &Path) -> Result<BTreeMap<String, String>> {
+    fn walk(prefix: &str, value: &serde_json::Value, out: &mut BTreeMap<String, String>) {
+        match value {
+            serde_json::Value::Object(map) => {
+                for (k, v) in map {
+                    walk(
+                        &if prefix.is_empty() {
+                            k.clone()
+                        } else {
+                            format!("{prefix}.{k}")
+                        },
+                        v,
+                        out,
+                    );
+                }
+            }
+            serde_json::Value::String(text) => drop(out.insert(prefix.to_string(), text.clone())),
+            serde_json::Value::Null => {}
+            other => drop(out.insert(prefix.to_string(), other.to_string())),
+        }
+    }
+    let mut flat = BTreeMap::new();
+    walk("", &optional_json(path)?, &mut flat);
+    Ok(flat)
+}
+
+/// The last samples of a journal of objects, each as its scalar keys in order.
+fn samples(path: &Path) -> Result<Vec<Vec<(String, String)>>> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let mut file = fs::File::open(path).map_err(Error::io("read", path))?;
+    let length = file.metadata().map_err(Error::io("read", path))?.len();
+    let mut tail = Vec::new();
+    file.seek(SeekFrom::Start(length.saturating_sub(SAMPLES_TAIL)))
+        .and_then(|_| file.read_to_end(&mut tail))
+        .map_err(Error::io("read", path))?;
+    let tail = String::from_utf8_lossy(&tail);
+    let objects = tail
+        .lines()
+        .rev()
+        .filter_map(|line| serde_json::from_str::<serde_json::Map<_, _>>(line).ok());
+    let mut newest: Vec<_> = objects
+        .take(SAMPLES)
+        .map(|object| object.into_iter().filter_map(shown).collect())
+        .collect();
+    newest.reverse();
+    Ok(newest)
+}
+
+/// A sample's key and its value as text; lists and objects are not shown.
+fn shown((key, value): (String, serde_json::Value)) -> Option<(String, String)> {
+    match value {
+        serde_json::Value::String(text) => Some((key, text)),
+        serde_json::Value::Number(_) | serde_json::Value::Bool(_) => Some((key, value.to_string())),
+        serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
+            None
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What all figures are drawn with: a white sheet in fine units, text in the embedded font, colours, frames, legends.
+
+use std::fmt::Display;
+
+use plotters::chart::ChartContext;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::register_font;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::axis::Axis;
+use crate::error::{Error, Result};
+use crate::report::render::terminal::{plain, shortened};
+
+/// Letters of Latin, Greek and Cyrillic; its licence lies beside it.
+pub const FONT: &[u8] = include_bytes!("sans.ttf");
+/// The name in the font file.
+pub const FONT_NAME: &str = "Formwork Sans";
+/// Fonts of the same widths, for whoever shows the SVG.
+const FAMILY: &str = "Liberation Sans, Arial, Helvetica, sans-serif";
+/// Units of a drawing in a pixel: plotters draws at whole units only.
+const FINE: u32 = 16;
+/// Plotters takes a line's height for the size of a font; an em is this much less.
+const LINE: f64 = 1.24;
+/// Text, axes and the grid.
+pub const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
+/// What is there and does not matter.
+pub const QUIET: RGBColor = RGBColor(0x8a, 0x8a, 0x8a);
+const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
+/// The palette of Okabe and Ito, its yellow (too light on white) replaced by a grey.
+pub const COLORS: [RGBColor; 8] = [
+    RGBColor(0x00, 0x72, 0xb2),
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0xe6, 0x9f, 0x00),
+    RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0x99, 0x99, 0x99),
+    RGBColor(0x00, 0x00, 0x00),
+];
+
+/// A drawing or a part of it, in fine units.
+pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// A frame with axes.
+pub type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
+
+/// A figure of `size` pixels.
+pub fn svg(
+    title: &str,
+    (width, height): (u32, u32),
+    draw: impl FnOnce(&Area) -> Result<()>,
+) -> Result<String> {
+    register_font(FAMILY, FontStyle::Normal, FONT)
+        .map_err(|_| failed("its font cannot be read"))?;
+    let fine = (width * FINE, height * FINE);
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, fine).into_drawing_area();
+        root.fill(&WHITE).map_err(failed)?;
+        draw(&root)?;
+        root.present().map_err(failed)?;
+    }
+    let size = format!("width=\"{}\" height=\"{}\"", fine.0, fine.1);
+    let shown = format!("width=\"{width}\" height=\"{height}\" role=\"img\"");
+    let title = title.replace('&', "&amp;").replace('<', "&lt;");
+    let head = format!("<title>{}</title>\n", plain(&title));
+    let text = text.replacen(&size, &shown, 1);
+    let body = text.find('\n').map_or(0, |end| end + 1);
+    Ok(format!("{}{head}{}", &text[..body], &text[body..]))
+}
+
+/// An error of drawing.
+pub fn failed(error: impl Display) -> Error {
+    Error::run(format!("a figure cannot be drawn: {error}"))
+}
+
+/// Pixels as fine units.
+pub fn px(pixels: f64) -> i32 {
+    (pixels * f64::from(FINE)).round() as i32
+}
+
+/// Text of a size in pixels.
+pub fn text<'a>(size: f64, color: RGBColor) -> TextStyle<'a> {
+    let font = FontDesc::new(
+        FontFamily::Name(FAMILY),
+        size * LINE * f64::from(FINE),
+        FontStyle::Normal,
+    );
+    font.color(&color)
+}
+
+/// A line of a width in pixels.
+pub fn line(color: impl Into<RGBAColor>, width: f64) -> ShapeStyle {
+    ShapeStyle {
+        color: color.into(),
+        filled: false,
+        stroke_width: px(width).unsigned_abs(),
+    }
+}
+
+/// The width of a text in pixels.
+pub fn width(area: &Area, label: &str, size: f64) -> Result<f64> {
+    let (wide, _) = area
+        .estimate_text_size(label, &text(size, INK))
+        .map_err(failed)?;
+    Ok(f64::from(wide) / f64::from(FINE))
+}
+
+/// A frame with its axes, ticks and grid. `left` is the room for the labels of the vertical axis, in pixels.
+pub fn frame<'a, 'b>(area: &'a Area<'b>, x: &Axis, y: &Axis, left: f64) -> Result<Chart<'a, 'b>> {
+    let mut chart = ChartBuilder::on(area)
+        .margin(px(10.0))
+        .margin_right(px(14.0))
+        .x_label_area_size(px(40.0))
+        .y_label_area_size(px(left))
+        .build_cartesian_2d(x.clone(), y.clone())
+        .map_err(failed)?;
+    let mut mesh = chart.configure_mesh();
+    mesh.light_line_style(TRANSPARENT)
+        .bold_line_style(line(GRID, 1.0))
+        .axis_style(line(QUIET, 1.0))
+        .label_style(text(12.0, INK))
+        .axis_desc_style(text(12.5, INK))
+        .set_all_tick_mark_size(px(3.0))
+        .x_desc(x.title.as_str())
+        .y_desc(y.title.as_str());
+    if y.rows {
+        mesh.disable_y_mesh();
+    }
+    mesh.draw().map_err(failed)?;
+    Ok(chart)
+}
+
+/// What a legend's entries are marked with.
+#[derive(Clone, Copy, Debug)]
+pub enum Mark {
+    Line,
+    Dot,
+    Bar,
+}
+
+/// A legend: a mark and a text for each entry, from the top of `area` down.
+pub fn legend(area: &Area, entries: &[(RGBColor, String)], mark: Mark) -> Result<()> {
+    let style = text(12.0, INK).pos(Pos::new(HPos::Left, VPos::Center));
+    for (i, (color, label)) in entries.iter().enumerate() {
+        let y = px(22.0 + 20.0 * i as f64);
+        let (from, to) = (px(4.0), px(22.0));
+        let drawn = match mark {
+            Mark::Line => area.draw(&PathElement::new(
+                vec![(from, y), (to, y)],
+                line(*color, 3.0),
+            )),
+            Mark::Dot => area.draw(&Circle::new((px(13.0), y), px(4.5), color.filled())),
+            Mark::Bar => {
+                let corners = [(from, y - px(5.0)), (to, y + px(5.0))];
+                area.draw(&Rectangle::new(corners, color.filled()))
+            }
+        };
+        drawn.map_err(failed)?;
+        let label = shortened(&plain(label), 22);
+        area.draw(&Text::new(label, (px(29.0), y), style.clone()))
+            .map_err(failed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! The final value of every run against the compute it took: FLOPs of a training step for each item, times the items.
+//!
+//! Only a sweep's plan knows the FLOPs of an item; runs by themselves have no such figure.
+
+use plotters::prelude::*;
+
+use super::axis::Axis;
+use super::canvas::{COLORS, Mark, failed, frame, legend, px, svg};
+use super::{ARMS, Figure, Look, drawn, metric};
+use crate::error::Result;
+use crate::report::analyse::comparison::Comparison;
+
+const WIDTH: u32 = 720;
+const HEIGHT: u32 = 380;
+/// Where the legend begins, in pixels.
+const LEGEND: f64 = 540.0;
+/// Compute is on a logarithmic axis where it spans more than this factor.
+const SPAN: f64 = 5.0;
+
+/// FLOPs that a run took so far; none when its arm's plan or its journal does not say.
+pub fn flops(c: &Comparison, arm: usize, run: usize) -> Option<f64> {
+    let items = c.runs[run].items()?;
+    Some(c.arms[arm].cost?.flops_per_item * items).filter(|flops| *flops > 0.0)
+}
+
+/// The figure; none when compute is unknown.
+pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
+    let (arms, note) = drawn(c, ARMS);
+    let of_arm = |i: usize| -> Vec<(f64, f64)> {
+        let counted = c.arms[i].counted.iter();
+        counted
+            .filter_map(|&m| Some((flops(c, i, m)?, c.outcomes[m].last?.1)))
+            .collect()
+    };
+    let points: Vec<(usize, Vec<(f64, f64)>)> = arms.iter().map(|&i| (i, of_arm(i))).collect();
+    let all = || points.iter().flat_map(|(_, p)| p);
+    if all().next().is_none() {
+        return Ok(None);
+    }
+    let low = all().map(|p| p.0).fold(f64::INFINITY, f64::min);
+    let high = all().map(|p| p.0).fold(0.0, f64::max);
+    let x = Axis::fit(
+        "training FLOPs",
+        all().map(|p| p.0),
+        high / low > SPAN,
+        4,
+        true,
+    );
+    let name = format!("final {}", metric(c));
+    let y = Axis::fit(&name, all().map(|p| p.1), look.log_y, 6, true);
+    let title = format!("{name} by training compute");
+    let svg = svg(&title, (WIDTH, HEIGHT), |root| {
+        let (left, right) = root.split_horizontally(px(LEGEND));
+        let chart = frame(&left, &x, &y, 62.0)?;
+        for (n, (_, points)) in points.iter().enumerate() {
+            for (flops, value) in points {
+                let place = x.at(*flops).zip(y.at(*value));
+                let Some(place) = place else { continue };
+                let dot = Circle::new(place, px(4.5), COLORS[n].mix(0.7).filled());
+                chart.plotting_area().draw(&dot).map_err(failed)?;
+            }
+        }
+        let entries: Vec<_> = points
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, points))| !points.is_empty())
+            .map(|(n, (i, _))| (COLORS[n], c.arms[*i].label.clone()))
+            .collect();
+        legend(&right, &entries, Mark::Dot)
+    })?;
+    Ok(Some(Figure {
+        name: "compute",
+        caption: format!("{title}: a dot for each run.{note}"),
+        svg,
+    }))
+}

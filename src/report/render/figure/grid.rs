@@ -1,0 +1,257 @@
+//! A heat map over two axes of a sweep: the mean final value of each combination.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::canvas::{Area, INK, QUIET, failed, line, px, svg, text, width};
+use super::{Figure, metric};
+use crate::error::Result;
+use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::metrics::more_is_better;
+use crate::report::read::sweep::PlannedArm;
+use crate::report::render::terminal::{number, plain, shortened};
+
+/// Cells on a side, at most.
+const SIDE: usize = 24;
+/// Pixels of a cell.
+const CELL: (f64, f64) = (64.0, 34.0);
+/// Stops of the viridis colour map (Smith and van der Walt, matplotlib 2.0), dark to light.
+const VIRIDIS: [(f64, f64, f64); 5] = [
+    (68.0, 1.0, 84.0),
+    (59.0, 82.0, 139.0),
+    (33.0, 145.0, 140.0),
+    (94.0, 201.0, 98.0),
+    (253.0, 231.0, 37.0),
+];
+
+/// Two axes and the value of each combination.
+struct Grid {
+    rows: (String, Vec<String>),
+    columns: (String, Vec<String>),
+    /// By row and column; none where there is no arm or no value.
+    values: Vec<Vec<Option<f64>>>,
+}
+
+/// The figure; none unless the sweep has two axes whose combinations are its arms.
+pub fn figure(c: &Comparison) -> Result<Option<Figure>> {
+    let Some(grid) = grid(c) else {
+        return Ok(None);
+    };
+    let title = format!(
+        "mean final {} by {} and {}",
+        metric(c),
+        grid.rows.0,
+        grid.columns.0
+    );
+    let better = match more_is_better(&c.metric) {
+        true => "higher",
+        false => "lower",
+    };
+    let (wide, high) = (grid.columns.1.len() as f64, grid.rows.1.len() as f64);
+    // Names of rows: about 7 pixels a letter, measured when drawn.
+    let names = grid.rows.1.iter().map(|n| n.chars().count()).max();
+    let left = 44.0 + 7.0 * names.unwrap_or(0) as f64;
+    let size = (
+        (left + wide * CELL.0 + 110.0).max(320.0) as u32,
+        (high * CELL.1 + 74.0).max(150.0) as u32,
+    );
+    let svg = svg(&title, size, |root| {
+        cells(root, &grid, left)?;
+        names_of_axes(root, &grid, left)?;
+        scale(root, &grid, left + wide * CELL.0 + 24.0)
+    })?;
+    Ok(Some(Figure {
+        name: "grid",
+        caption: format!("{title}; {better} is better."),
+        svg,
+    }))
+}
+
+/// The arms as a grid; none when there are not two axes, an arm has no place, or two arms have one.
+fn grid(c: &Comparison) -> Option<Grid> {
+    let plan = c.sweep.as_ref()?;
+    let [first, second] = plan.axes.as_slice() else {
+        return None;
+    };
+    let at = |arm: &PlannedArm, axis: &str| -> Option<String> {
+        let i = c.arms.iter().position(|a| a.label == arm.name)?;
+        setting(c, i, arm, axis)
+    };
+    let sides = [first, second].map(|axis| {
+        let mut names: Vec<String> = Vec::new();
+        for value in plan.arms.iter().filter_map(|arm| at(arm, axis)) {
+            if !names.contains(&value) {
+                names.push(value);
+            }
+        }
+        if names.iter().all(|name| name.parse::<f64>().is_ok()) {
+            let value = |n: &String| n.parse().unwrap_or(f64::NAN);
+            names.sort_by(|a, b| f64::total_cmp(&value(a), &value(b)));
+        }
+        names
+    });
+    let fits = |side: &Vec<String>| (2..=SIDE).contains(&side.len());
+    if !sides.iter().all(fits) {
+        return None;
+    }
+    let [rows, columns] = sides;
+    let mut values = vec![vec![None; columns.len()]; rows.len()];
+    let mut taken = vec![vec![false; columns.len()]; rows.len()];
+    for arm in &plan.arms {
+        let i = c.arms.iter().position(|a| a.label == arm.name)?;
+        let row = rows
+            .iter()
+            .position(|r| Some(r) == at(arm, first).as_ref())?;
+        let column = columns
+            .iter()
+            .position(|r| Some(r) == at(arm, second).as_ref())?;
+        if std::mem::replace(&mut taken[row][column], true) {
+            return None;
+        }
+        values[row][column] = c.results[i].last.map(|s| s.mean);
+    }
+    let filled = values.iter().flatten().any(Option::is_some);
+    filled.then(|| Grid {
+        rows: (last_part(first), rows),
+        columns: (last_part(second), columns),
+        values,
+    })
+}
+
+/// What an arm has on an axis: what the plan sets, else what its run was resolved to.
+fn setting(c: &Comparison, i: usize, arm: &PlannedArm, axis: &str) -> Option<String> {
+    let planned = arm
+        .settings
+        .get(axis)
+        .map(|v| v.trim_matches('"').to_string());
+    let resolved = || {
+        let run = &c.runs[*c.arms[i].members.first()?];
+        let kind = format!("{axis}.kind");
+        let found = run.settings.iter().find(|(k, _)| k == axis || *k == kind);
+        found.map(|(_, v)| v.clone())
+    };
+    planned.or_else(resolved).map(|v| shortened(&plain(&v), 20))
+}
+
+/// `norm_placement` of `model.norm_placement`.
+fn last_part(key: &str) -> String {
+    key.rsplit('.').next().unwrap_or(key).to_string()
+}
+
+fn range(grid: &Grid) -> (f64, f64) {
+    let values = || grid.values.iter().flatten().flatten().copied();
+    (
+        values().fold(f64::INFINITY, f64::min),
+        values().fold(f64::NEG_INFINITY, f64::max),
+    )
+}
+
+/// A colour for a share of the range, and the ink that is read on it.
+fn shade(share: f64) -> (RGBColor, RGBColor) {
+    let place = share.clamp(0.0, 1.0) * (VIRIDIS.len() - 1) as f64;
+    let i = (place.floor() as usize).min(VIRIDIS.len() - 2);
+    let (a, b, t) = (VIRIDIS[i], VIRIDIS[i + 1], place - i as f64);
+    let mix = |a: f64, b: f64| (a + t * (b - a)).round() as u8;
+    let color = RGBColor(mix(a.0, b.0), mix(a.1, b.1), mix(a.2, b.2));
+    let ink = if share > 0.55 { INK } else { WHITE };
+    (color, ink)
+}
+
+fn share(value: f64, (low, high): (f64, f64)) -> f64 {
+    if high > low {
+        (value - low) / (high - low)
+    } else {
+        0.5
+    }
+}
+
+const TOP: f64 = 12.0;
+
+fn cells(root: &Area, grid: &Grid, left: f64) -> Result<()> {
+    let range = range(grid);
+    for (r, row) in grid.values.iter().enumerate() {
+        for (k, value) in row.iter().enumerate() {
+            let (x, y) = (left + k as f64 * CELL.0, TOP + r as f64 * CELL.1);
+            let corners = [(px(x), px(y)), (px(x + CELL.0 - 1.0), px(y + CELL.1 - 1.0))];
+            let middle = (px(x + CELL.0 / 2.0), px(y + CELL.1 / 2.0));
+            let centred = Pos::new(HPos::Center, VPos::Center);
+            match value {
+                Some(value) => {
+                    let (color, ink) = shade(share(*value, range));
+                    root.draw(&Rectangle::new(corners, color.filled()))
+                        .map_err(failed)?;
+                    let style = text(12.0, ink).pos(centred);
+                    root.draw(&Text::new(number(*value), middle, style))
+                        .map_err(failed)?;
+                }
+                None => {
+                    root.draw(&Rectangle::new(corners, line(QUIET, 1.0)))
+                        .map_err(failed)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn names_of_axes(root: &Area, grid: &Grid, left: f64) -> Result<()> {
+    let put = |label: &str, (x, y): (f64, f64), pos: HPos, turned: bool| {
+        let style = text(12.0, INK).pos(Pos::new(pos, VPos::Center));
+        let style = match turned {
+            true => style.transform(FontTransform::Rotate270),
+            false => style,
+        };
+        root.draw(&Text::new(label.to_string(), (px(x), px(y)), style))
+            .map_err(failed)
+    };
+    let bottom = TOP + grid.rows.1.len() as f64 * CELL.1;
+    for (r, name) in grid.rows.1.iter().enumerate() {
+        let y = TOP + (r as f64 + 0.5) * CELL.1;
+        put(name, (left - 8.0, y), HPos::Right, false)?;
+    }
+    for (k, name) in grid.columns.1.iter().enumerate() {
+        let x = left + (k as f64 + 0.5) * CELL.0;
+        // A name that is wider than its cell would run into its neighbour.
+        let fits = width(root, name, 12.0)? <= CELL.0 - 4.0;
+        let name = if fits {
+            name.clone()
+        } else {
+            shortened(name, 9)
+        };
+        put(&name, (x, bottom + 14.0), HPos::Center, false)?;
+    }
+    let middle = left + grid.columns.1.len() as f64 * CELL.0 / 2.0;
+    put(
+        &grid.columns.0,
+        (middle, bottom + 38.0),
+        HPos::Center,
+        false,
+    )?;
+    put(
+        &grid.rows.0,
+        (14.0, (TOP + bottom) / 2.0),
+        HPos::Center,
+        true,
+    )
+}
+
+/// The colours by value, at the right.
+fn scale(root: &Area, grid: &Grid, x: f64) -> Result<()> {
+    const STEPS: usize = 48;
+    let range = range(grid);
+    let tall = grid.rows.1.len() as f64 * CELL.1 - 1.0;
+    for i in (0..STEPS).rev() {
+        let share = i as f64 / (STEPS - 1) as f64;
+        let from = TOP + tall * (1.0 - (i + 1) as f64 / STEPS as f64);
+        // Each reaches to the bottom and is covered by the next, so that no seam shows.
+        let corners = [(px(x), px(from)), (px(x + 14.0), px(TOP + tall))];
+        root.draw(&Rectangle::new(corners, shade(share).0.filled()))
+            .map_err(failed)?;
+    }
+    let style = text(12.0, INK).pos(Pos::new(HPos::Left, VPos::Center));
+    for (value, y) in [(range.1, TOP + 6.0), (range.0, TOP + tall - 6.0)] {
+        let label = Text::new(number(value), (px(x + 20.0), px(y)), style.clone());
+        root.draw(&label).map_err(failed)?;
+    }
+    Ok(())
+}

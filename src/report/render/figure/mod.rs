@@ -1,0 +1,105 @@
+//! Figures of a comparison, for papers: SVG, and the same as PNG.
+//!
+//! Every figure is drawn once, with `plotters`; the PNG is its SVG rendered by `resvg`, with the font beside this file, so
+//! that no system font changes a pixel. Colours are those of Okabe and Ito ("Color universal design", 2008), which
+//! people with any common form of colour blindness tell apart; heat maps use viridis.
+
+use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::usvg::{Options, Tree, fontdb};
+
+use crate::error::Result;
+use crate::report::analyse::comparison::Comparison;
+
+mod axis;
+mod canvas;
+pub mod compute;
+mod curves;
+mod grid;
+mod rows;
+
+/// Arms that are drawn in one plot of curves or points; more cannot be told apart.
+const ARMS: usize = 8;
+/// Pixels of a PNG for each of an SVG: sharp in print at the width of a page.
+const SCALE: f32 = 2.0;
+
+/// How figures are drawn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Look {
+    /// Steps on a logarithmic axis.
+    pub log_x: bool,
+    /// Values on a logarithmic axis.
+    pub log_y: bool,
+}
+
+/// A figure.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// Its file's name, without the ending.
+    pub name: &'static str,
+    /// What it shows, in a sentence or two.
+    pub caption: String,
+    /// The figure itself.
+    pub svg: String,
+}
+
+/// All figures that the runs have data for, in the order a reader wants them.
+///
+/// # Errors
+/// A figure that cannot be drawn.
+pub fn figures(c: &Comparison, look: Look) -> Result<Vec<Figure>> {
+    let drawn = [
+        curves::figure(c, look)?,
+        rows::results(c)?,
+        rows::differences(c)?,
+        compute::figure(c, look)?,
+        grid::figure(c)?,
+    ];
+    Ok(drawn.into_iter().flatten().collect())
+}
+
+/// A figure's SVG as PNG, on white.
+///
+/// # Errors
+/// An SVG that is none, or too large a picture.
+pub fn png(svg: &str) -> Result<Vec<u8>> {
+    let mut fonts = fontdb::Database::new();
+    fonts.load_font_data(canvas::FONT.to_vec());
+    fonts.set_sans_serif_family(canvas::FONT_NAME);
+    let options = Options {
+        fontdb: fonts.into(),
+        ..Options::default()
+    };
+    let tree = Tree::from_str(svg, &options).map_err(canvas::failed)?;
+    let size = tree.size().to_int_size();
+    let size = size
+        .scale_by(SCALE)
+        .ok_or_else(|| canvas::failed("too large"))?;
+    let mut pixels = Pixmap::new(size.width(), size.height())
+        .ok_or_else(|| canvas::failed("no room for its pixels"))?;
+    resvg::render(
+        &tree,
+        Transform::from_scale(SCALE, SCALE),
+        &mut pixels.as_mut(),
+    );
+    pixels.encode_png().map_err(canvas::failed)
+}
+
+/// `valid loss`.
+fn metric(c: &Comparison) -> String {
+    format!("{} {}", c.split, c.metric.replace('_', " "))
+}
+
+/// The arms of a plot, in the table's order, and what to say when they are not all.
+fn drawn(c: &Comparison, most: usize) -> (Vec<usize>, String) {
+    let all = c.arms.len();
+    if all <= most {
+        return ((0..all).collect(), String::new());
+    }
+    let mut arms = c.leading(most);
+    if !arms.contains(&0) {
+        arms = c.leading(most - 1);
+        arms.insert(0, 0);
+    }
+    let note = format!(" The first arm and the {} best of {all}.", arms.len() - 1);
+    (arms, note)
+}

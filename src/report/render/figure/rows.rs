@@ -1,0 +1,200 @@
+//! Figures with a row for each arm: final values with their intervals and every seed, and differences from the
+//! first arm as bars.
+//!
+//! Values are dots and not bars, since bars that do not begin at zero mislead; differences do begin there.
+
+use plotters::prelude::*;
+
+use super::axis::Axis;
+use super::canvas::{
+    Area, COLORS, Chart, INK, Mark, QUIET, failed, frame, legend, line, px, svg, width,
+};
+use super::{Figure, drawn, metric};
+use crate::error::Result;
+use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::statistics::contrast::{Contrast, Verdict};
+use crate::report::render::terminal::{plain, shortened};
+
+/// Rows at most: a page's height.
+const ROWS: usize = 40;
+const WIDTH: u32 = 720;
+/// Room for a legend above, in pixels.
+const HEAD: f64 = 34.0;
+/// Columns of an arm's name, at most.
+const NAME: usize = 30;
+
+/// Final values: the mean with its 95 % interval, and every run; none when there are not two.
+pub fn results(c: &Comparison) -> Result<Option<Figure>> {
+    let (arms, note) = drawn(c, ROWS);
+    let finals = |i: usize| -> Vec<f64> {
+        let counted = c.arms[i].counted.iter();
+        counted
+            .filter_map(|&m| Some(c.outcomes[m].last?.1))
+            .collect()
+    };
+    let ends = |i: usize| c.results[i].last.and_then(|s| s.interval);
+    let values = arms.iter().flat_map(|&i| {
+        let ends = ends(i).into_iter().flat_map(|e| [e.low, e.high]);
+        finals(i).into_iter().chain(ends)
+    });
+    let values: Vec<f64> = values.collect();
+    // A single value needs no figure.
+    if values.len() < 2 {
+        return Ok(None);
+    }
+    let title = format!("final {}", metric(c));
+    let x = Axis::fit(&title, values, false, 6, true);
+    let svg = svg(&title, (WIDTH, height(arms.len())), |root| {
+        let chart = framed(root, c, &arms, &x)?;
+        let area = chart.plotting_area();
+        for (row, &i) in arms.iter().enumerate() {
+            let (y, color) = (row as f64, COLORS[row % COLORS.len()]);
+            for value in finals(i) {
+                // Below the interval, where it hides none of them.
+                let dot = Circle::new((value, y + 0.27), px(3.0), color.mix(0.6).filled());
+                area.draw(&dot).map_err(failed)?;
+            }
+            if let Some(ends) = ends(i) {
+                whisker(&chart, (ends.low, ends.high), y, 2.0)?;
+            }
+            if let Some(summary) = c.results[i].last {
+                let dot = Circle::new((summary.mean, y), px(5.0), color.filled());
+                area.draw(&dot).map_err(failed)?;
+            }
+        }
+        Ok(())
+    })?;
+    let seeds = match c.results.iter().any(|r| r.last.is_some_and(|s| s.n > 1)) {
+        true => ": mean over seeds with its 95 % t interval; small dots are runs",
+        false => " of each run",
+    };
+    Ok(Some(Figure {
+        name: "results",
+        caption: format!("{title}{seeds}.{note}"),
+        svg,
+    }))
+}
+
+/// Differences from the first arm with their 95 % intervals; none without a second arm that has one.
+pub fn differences(c: &Comparison) -> Result<Option<Figure>> {
+    let (arms, note) = drawn(c, ROWS + 1);
+    let gap = |i: usize| {
+        let gap = c.results[i].last_gap.as_ref()?;
+        Some((gap, gap.difference?))
+    };
+    let arms: Vec<usize> = arms.into_iter().filter(|&i| gap(i).is_some()).collect();
+    if arms.is_empty() {
+        return Ok(None);
+    }
+    let ends = arms
+        .iter()
+        .filter_map(|&i| gap(i))
+        .flat_map(|(gap, difference)| {
+            let ends = gap.interval().into_iter().flat_map(|e| [e.low, e.high]);
+            [0.0, difference].into_iter().chain(ends)
+        });
+    let baseline = plain(&c.arms[0].label);
+    let title = format!("difference of final {} from {baseline}", metric(c));
+    let x = Axis::fit(&title, ends, false, 6, true);
+    let size = (WIDTH, height(arms.len()) + HEAD as u32);
+    let svg = svg(&title, size, |root| {
+        let (head, body) = root.split_vertically(px(HEAD));
+        legend_row(&head, c, &arms)?;
+        let chart = framed(&body, c, &arms, &x)?;
+        let area = chart.plotting_area();
+        for (row, &i) in arms.iter().enumerate() {
+            let Some((gap, difference)) = gap(i) else {
+                continue;
+            };
+            let y = row as f64;
+            let (from, to) = (difference.min(0.0), difference.max(0.0));
+            let bar = Rectangle::new(
+                [(from, y - 0.28), (to, y + 0.28)],
+                color(gap).mix(0.75).filled(),
+            );
+            area.draw(&bar).map_err(failed)?;
+            if let Some(ends) = gap.interval() {
+                whisker(&chart, (ends.low, ends.high), y, 1.5)?;
+            }
+        }
+        let bottom = arms.len() as f64 - 0.5;
+        let zero = PathElement::new(vec![(0.0, -0.5), (0.0, bottom)], line(INK, 1.0));
+        area.draw(&zero).map_err(failed)
+    })?;
+    Ok(Some(Figure {
+        name: "differences",
+        caption: format!(
+            "{title}, with 95 % t intervals (paired by seed where two seeds pair). Coloured where the corrected p is at most 0.05.{note}"
+        ),
+        svg,
+    }))
+}
+
+/// What a difference means: better, worse, open, or nothing that a test could say.
+const MEANINGS: [(RGBColor, &str); 4] = [
+    (COLORS[0], "better"),
+    (COLORS[1], "worse"),
+    (QUIET, "not settled"),
+    (RGBColor(0xc4, 0xc4, 0xc4), "not tested"),
+];
+
+fn meaning(gap: &Contrast) -> usize {
+    match gap.verdict {
+        Verdict::Better => 0,
+        Verdict::Worse => 1,
+        Verdict::NotSettled { .. } => 2,
+        Verdict::NotTested(_) => 3,
+    }
+}
+
+fn color(gap: &Contrast) -> RGBColor {
+    MEANINGS[meaning(gap)].0
+}
+
+/// The meanings that occur, side by side.
+fn legend_row(area: &Area, c: &Comparison, arms: &[usize]) -> Result<()> {
+    let gaps = || arms.iter().filter_map(|&i| c.results[i].last_gap.as_ref());
+    let found = (0..MEANINGS.len()).filter(|&m| gaps().any(|gap| meaning(gap) == m));
+    for (n, m) in found.enumerate() {
+        let (color, name) = MEANINGS[m];
+        let left = px(220.0 + 124.0 * n as f64);
+        let part = area.clone().shrink((left, 0), (px(122.0), px(HEAD)));
+        legend(&part, &[(color, name.to_string())], Mark::Bar)?;
+    }
+    Ok(())
+}
+
+fn height(rows: usize) -> u32 {
+    70 + 30 * rows as u32
+}
+
+/// A frame with a row for each arm, its names at the left.
+fn framed<'a, 'b>(
+    area: &'a Area<'b>,
+    c: &Comparison,
+    arms: &[usize],
+    x: &Axis,
+) -> Result<Chart<'a, 'b>> {
+    let name = |i: &usize| shortened(&plain(&c.arms[*i].label), NAME);
+    let names: Vec<String> = arms.iter().map(name).collect();
+    let mut left = 40.0f64;
+    for name in &names {
+        left = left.max(width(area, name, 12.0)? + 18.0);
+    }
+    frame(area, x, &Axis::of_rows(names), left)
+}
+
+/// An interval: a line with a small stroke at either end.
+fn whisker(chart: &Chart, (low, high): (f64, f64), y: f64, thick: f64) -> Result<()> {
+    let area = chart.plotting_area();
+    let strokes = [
+        [(low, y), (high, y)],
+        [(low, y - 0.12), (low, y + 0.12)],
+        [(high, y - 0.12), (high, y + 0.12)],
+    ];
+    for stroke in strokes {
+        let stroke = PathElement::new(stroke.to_vec(), line(INK, thick));
+        area.draw(&stroke).map_err(failed)?;
+    }
+    Ok(())
+}

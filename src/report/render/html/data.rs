@@ -1,0 +1,61 @@
+//! The page's data: mean curves of each arm, thinned out so that any number of runs opens at once.
+
+use serde_json::{Map, Value, json};
+
+use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::curves::{Band, curve};
+use crate::report::analyse::metrics::more_is_better;
+use crate::report::render::terminal::plain;
+
+/// Training metrics that have a curve although no evaluation has them.
+const TRAINING: [&str; 3] = ["grad_norm", "lr", "items_per_s"];
+/// Arms that are drawn when the page opens.
+const ON: usize = 8;
+/// Points of all curves together, about 20 bytes each.
+const POINTS: usize = 250_000;
+
+/// What the script draws from.
+pub fn data(c: &Comparison, layers: &Value) -> Value {
+    let arm = |i: usize| {
+        let clock = curve(&c.drawn(i), "train", "elapsed_s", 200);
+        let clock: Vec<Value> = clock
+            .iter()
+            .map(|b| json!([b.step, rounded(b.mean)]))
+            .collect();
+        json!({"id": c.arms[i].id, "label": plain(&c.arms[i].label), "runs": c.arms[i].drawn().len(), "clock": clock})
+    };
+    let arms: Vec<Value> = (0..c.arms.len()).map(arm).collect();
+    json!({"arms": arms, "series": series(c), "layers": layers, "more": more_is_better(&c.metric), "on": c.leading(ON)})
+}
+
+/// `{metric: {split: [points of each arm]}}`, a point `[step, mean, sd, n]`; splits without points are left out.
+pub fn series(c: &Comparison) -> Map<String, Value> {
+    let metrics: Vec<&str> = std::iter::once(c.metric.as_str())
+        .chain(c.metrics.iter().map(String::as_str))
+        .chain(TRAINING)
+        .collect();
+    let limit = (POINTS / (2 * c.arms.len().max(1) * metrics.len())).clamp(16, 400);
+    let point = |b: &Band| json!([b.step, rounded(b.mean), rounded(b.sd), b.n]);
+    let mut series = Map::new();
+    for metric in metrics {
+        let mut splits = Map::new();
+        for split in ["train", "valid", "test"] {
+            let of_arm = |i: usize| curve(&c.drawn(i), split, metric, limit);
+            let arms: Vec<Vec<Value>> = (0..c.arms.len())
+                .map(|i| of_arm(i).iter().map(point).collect())
+                .collect();
+            if arms.iter().any(|points| !points.is_empty()) {
+                splits.insert(split.to_string(), json!(arms));
+            }
+        }
+        if !splits.is_empty() && !series.contains_key(metric) {
+            series.insert(metric.to_string(), Value::Object(splits));
+        }
+    }
+    series
+}
+
+/// Six significant digits: more than a screen shows, and half the bytes.
+pub fn rounded(x: f64) -> f64 {
+    format!("{x:.5e}").parse().unwrap_or(x)
+}

@@ -1,0 +1,212 @@
+//! A comparison as one HTML page that needs nothing else: no request leaves it (a content policy forbids them),
+//! it works from a file, on a phone, by keyboard and in dark mode. The tables stand without scripts.
+//!
+//! The bytes depend on the run folders and the names they were given by, on nothing else.
+
+use std::path::Path;
+
+use super::figure::{self, Figure, Look};
+use super::terminal::plain;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::report::analyse::cells::Cells;
+use crate::report::analyse::comparison::Comparison;
+
+mod data;
+mod layers;
+mod tables;
+
+use data::data;
+use tables::{results, runs, samples, settings};
+
+const STYLE: &str = include_str!("page.css");
+/// The script: helpers, tables and theme first, then what draws.
+const SCRIPTS: [&str; 3] = [
+    include_str!("base.js"),
+    include_str!("curves.js"),
+    include_str!("layers.js"),
+];
+
+/// Writes the page, which a reader never sees half of.
+///
+/// # Errors
+/// A path that names no file, a figure that cannot be drawn, or the disk's.
+pub fn write(c: &Comparison, path: &Path) -> Result<()> {
+    if path.file_name().is_none() {
+        let shown = path.display();
+        return Err(Error::usage(format!("--html: {shown} is no file name")));
+    }
+    if path.is_dir() {
+        return Err(Error::usage(format!(
+            "--html: {} is a folder; name a file, such as {}",
+            path.display(),
+            path.join("compare.html").display()
+        )));
+    }
+    let figures = figure::figures(c, Look::default())?;
+    let text = page(c, &figures, path.parent())?;
+    files::write_result(path, text.as_bytes())
+}
+
+/// The page's text, with links to the runs as they are seen from `folder`.
+///
+/// # Errors
+/// Diagnostics of a run that cannot be read.
+pub fn page(c: &Comparison, figures: &[Figure], folder: Option<&Path>) -> Result<String> {
+    let title = title(c);
+    let layers = layers::data(c)?;
+    let data = data(c, &layers)
+        .to_string()
+        .replace('<', "\\u003c")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029");
+    let body = [
+        header(c, &title),
+        results(c),
+        curves(c),
+        drawn(figures),
+        settings(c),
+        layers::section(&layers),
+        runs(c, folder),
+        samples(c),
+    ]
+    .concat();
+    Ok(format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n\
+         <meta name=\"generator\" content=\"formwork {version}\">\n<link rel=\"icon\" href=\"data:,\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\
+         <footer>Made by <code>formwork</code> from the run folders; this file needs nothing else.</footer>\n</main>\n\
+         <script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{script}</script>\n</body>\n</html>\n",
+        version = env!("CARGO_PKG_VERSION"),
+        title = escape(&title),
+        script = SCRIPTS.concat(),
+    ))
+}
+
+/// Text that is safe as an element's content and in a quoted attribute.
+pub fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in plain(text).chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+fn title(c: &Comparison) -> String {
+    if let Some(plan) = &c.sweep {
+        return plan.name.clone();
+    }
+    let labels: Vec<&str> = c.arms.iter().map(|a| a.label.as_str()).collect();
+    match labels.as_slice() {
+        [one] => one.to_string(),
+        [first, second] => format!("{first} and {second}"),
+        [first, second, third] => format!("{first}, {second} and {third}"),
+        [first, second, rest @ ..] => format!("{first}, {second} and {} more arms", rest.len()),
+        [] => "no runs".into(),
+    }
+}
+
+fn header(c: &Comparison, title: &str) -> String {
+    let differing: Vec<String> = c
+        .differing
+        .iter()
+        .take(8)
+        .map(|d| format!("<code>{}</code>", escape(&d.key)))
+        .collect();
+    let more = if c.differing.len() > 8 {
+        format!(" and {} more", c.differing.len() - 8)
+    } else {
+        String::new()
+    };
+    let differ = if differing.is_empty() {
+        "No setting differs.".into()
+    } else {
+        format!("What differs: {}{more}.", differing.join(", "))
+    };
+    let planned = Cells::of(&c.arms, &c.runs).planned;
+    let (what, arms) = match c.sweep {
+        Some(_) => ("cell", c.arms.len()),
+        None => ("run", c.arms.len()),
+    };
+    let plural = |n: usize| if n == 1 { "" } else { "s" };
+    let stand = match c.sweep {
+        Some(_) => format!(" ({})", Cells::of(&c.arms, &c.runs)),
+        None => String::new(),
+    };
+    let notes: String = c
+        .notes
+        .iter()
+        .map(|n| format!("<li>{}</li>", escape(n)))
+        .collect();
+    let notes = if notes.is_empty() {
+        notes
+    } else {
+        format!("<ul class=\"notes\" aria-label=\"Notes\">{notes}</ul>\n")
+    };
+    format!(
+        "<header><h1>{}</h1>\n<button type=\"button\" id=\"theme\" hidden>theme</button></header>\n\
+         <p class=\"quiet\">{planned} {what}{} in {arms} arm{}{stand}. {differ}</p>\n{notes}",
+        escape(title),
+        plural(planned),
+        plural(arms)
+    )
+}
+
+fn curves(c: &Comparison) -> String {
+    if data::series(c).is_empty() {
+        return "<h2>Curves</h2>\n<p class=\"quiet\">Nothing was measured yet.</p>\n".into();
+    }
+    let check = |id: &str, text: &str, on: bool| {
+        format!(
+            "<label><input type=\"checkbox\" id=\"{id}\"{}>{text}</label>",
+            if on { " checked" } else { "" }
+        )
+    };
+    let mut text =
+        String::from("<h2 id=\"curves\">Curves</h2>\n<div class=\"card\"><div class=\"controls\">");
+    text.push_str("<label>metric <select id=\"metric\"></select></label>");
+    text.push_str("<label>over <select id=\"axis\"><option value=\"step\">steps</option><option value=\"time\">wall time</option></select></label>");
+    text.push_str(&check("valid", "valid", true));
+    text.push_str(&check("train", "train", true));
+    text.push_str("<label>smoothing <input type=\"range\" id=\"smooth\" min=\"0\" max=\"0.98\" step=\"0.02\" value=\"0.8\"></label>");
+    text.push_str(&check("band", "± sd", true));
+    text.push_str(&check("logy", "log y", false));
+    text.push_str(&check("logx", "log x", false));
+    text.push_str(&check("settled", "fit without the start", true));
+    text.push_str(
+        "</div>\n<div class=\"plot\"><svg id=\"chart\" tabindex=\"0\" role=\"img\" aria-label=\"Curves\"></svg><div class=\"tip\" id=\"tip\" hidden></div></div>\n\
+         <div class=\"hidden\" id=\"spoken\" aria-live=\"polite\"></div>\n\
+         <div class=\"legend\" id=\"legend\" role=\"group\" aria-label=\"Arms in the curves\">\
+         <button type=\"button\" id=\"every\">all</button><button type=\"button\" id=\"none\">none</button></div>\n\
+         <noscript><p>The curves need JavaScript; the tables do not.</p></noscript></div>\n",
+    );
+    text
+}
+
+/// The figures that the curves above do not show already.
+fn drawn(figures: &[Figure]) -> String {
+    let mut text = String::new();
+    for figure in figures.iter().filter(|figure| figure.name != "curves") {
+        text.push_str(&format!(
+            "<figure class=\"{}\">{}<figcaption>{}</figcaption></figure>\n",
+            figure.name,
+            figure.svg,
+            escape(&figure.caption)
+        ));
+    }
+    match text.is_empty() {
+        true => text,
+        false => {
+            format!("<h2 id=\"figures\">Figures</h2>\n<div class=\"figures\">\n{text}</div>\n")
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A comparison as one JSON object, for scripts.
+//!
+//! `{"sweep","metric","split","baseline","cells","curve_steps","target","arms":[{"id","label","settings","seeds","cells",
+//! "runs","absent","best","final","metrics","mean_height","steps_to_reach","reached","diverged","items_per_s","elapsed_s",
+//! "difference"}],"differing":[…],"notes":[…]}`; means come as `{"n","mean","sd","median","min","max","standard_error",
+//! "interval"}`, differences from the first arm as `{"mean","pairs","interval","bootstrap","p","p_holm","effect","test",
+//! "verdict"}`, rates as `{"events","n","interval"}`. What is unknown or not a number is null.
+
+use serde_json::{Map, Value, json};
+
+use crate::report::analyse::cells::Cells;
+use crate::report::analyse::comparison::{Comparison, LEVEL};
+use crate::report::analyse::statistics::contrast::Contrast;
+use crate::report::analyse::statistics::rates::Rate;
+
+/// The whole comparison.
+pub fn json(c: &Comparison) -> Value {
+    let differing: Vec<&str> = c.differing.iter().map(|d| d.key.as_str()).collect();
+    json!({
+        "sweep": c.sweep.as_ref().map(|plan| &plan.name),
+        "metric": c.metric,
+        "split": c.split,
+        "baseline": c.arms.first().map(|a| &a.id),
+        "cells": Cells::of(&c.arms, &c.runs),
+        "curve_steps": c.yardstick.range,
+        "target": c.yardstick.target,
+        "arms": (0..c.arms.len()).map(|i| arm(c, i)).collect::<Vec<Value>>(),
+        "differing": differing,
+        "notes": c.notes,
+    })
+}
+
+fn arm(c: &Comparison, i: usize) -> Value {
+    let (arm, results) = (&c.arms[i], &c.results[i]);
+    let settings: Map<String, Value> = c
+        .differing
+        .iter()
+        .map(|d| (d.key.clone(), json!(d.values[i])))
+        .collect();
+    let seeds: Vec<Value> = arm
+        .members
+        .iter()
+        .map(|&m| seed(c.runs[m].seed.as_deref()))
+        .collect();
+    let absent = arm.absent.iter();
+    let absent = absent.map(|a| json!({"seed": a.seed, "state": a.state()}));
+    json!({
+        "id": arm.id,
+        "label": arm.label,
+        "settings": settings,
+        "seeds": seeds,
+        "params": arm.cost.map(|cost| cost.params),
+        "flops_per_item": arm.cost.map(|cost| cost.flops_per_item),
+        "cells": Cells::of([arm], &c.runs),
+        "absent": absent.collect::<Vec<Value>>(),
+        "runs": arm.members.iter().map(|&m| run(c, m)).collect::<Vec<Value>>(),
+        "best": results.best,
+        "best_step": results.best_step,
+        "final": results.last,
+        "metrics": results.metrics,
+        "mean_height": results.learning.area,
+        "steps_to_reach": results.learning.reach,
+        "reached": rate(results.learning.reached),
+        "diverged": rate(results.diverged),
+        "items_per_s": results.items_per_s,
+        "elapsed_s": results.elapsed_s,
+        "difference": {"best": gap(results.best_gap.as_ref()), "final": gap(results.last_gap.as_ref())},
+    })
+}
+
+/// Events of runs, with Wilson's interval.
+fn rate(rate: Rate) -> Value {
+    json!({"events": rate.events, "n": rate.n, "interval": rate.wilson(LEVEL)})
+}
+
+/// A difference with its interval, its test and what follows.
+fn gap(gap: Option<&Contrast>) -> Value {
+    gap.map_or(Value::Null, |g| {
+        json!({
+            "mean": g.difference,
+            "pairs": g.pairs,
+            "interval": g.interval(),
+            "bootstrap": g.bootstrap,
+            "p": g.p,
+            "p_holm": g.p_holm,
+            "effect": g.effect(),
+            "test": g.test,
+            "verdict": g.verdict,
+        })
+    })
+}
+
+fn run(c: &Comparison, m: usize) -> Value {
+    let (run, outcome) = (&c.runs[m], &c.outcomes[m]);
+    let point = |p: Option<(Option<u64>, f64)>| {
+        p.map(|(step, value)| json!({"step": step, "value": value}))
+    };
+    json!({
+        "path": run.title,
+        "name": run.name,
+        "seed": seed(run.seed.as_deref()),
+        "state": run.state(),
+        "step": run.journal.last_step,
+        "steps": run.steps,
+        "best": point(outcome.best),
+        "final": point(outcome.last),
+        "mean_height": c.yardstick.area(run),
+        "steps_to_reach": c.yardstick.reach(run),
+        "metrics": outcome.metrics,
+        "scores": run.scores,
+        "items_per_s": run.items_per_s(),
+        "elapsed_s": run.elapsed_s(),
+    })
+}
+
+/// A seed as the number it is.
+fn seed(seed: Option<&str>) -> Value {
+    match seed {
+        Some(seed) => seed
+            .parse::<i64>()
+            .map_or_else(|_| json!(seed), |n| json!(n)),
+        None => Value::Null,
+    }
+}

@@ -1,0 +1,109 @@
+//! Everything that a paper takes from a comparison, as files: tables in Markdown, LaTeX and CSV, one line for each run,
+//! the whole as JSON, figures as SVG and PNG, and the page.
+//!
+//! The bytes depend on the run folders, their names and the program's version: no time, no order of a hash map.
+
+use std::path::Path;
+
+use rayon::prelude::*;
+
+use super::figure::{self, Look};
+use super::{html, json, sheet, terminal};
+use crate::error::Result;
+use crate::report::analyse::comparison::Comparison;
+
+mod latex;
+mod lines;
+
+/// Files of figures that an earlier report may have left and this one may not have.
+const FIGURES: [&str; 5] = ["curves", "results", "differences", "compute", "grid"];
+
+/// A file of a report.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// Its name in the report's folder.
+    pub name: String,
+    /// What it holds.
+    pub bytes: Vec<u8>,
+}
+
+/// All files of a report that will lie in `folder`.
+///
+/// # Errors
+/// A figure that cannot be drawn; diagnostics of a run that cannot be read.
+pub fn documents(c: &Comparison, look: Look, folder: &Path) -> Result<Vec<Document>> {
+    let figures = figure::figures(c, look)?;
+    let page = html::page(c, &figures, Some(folder))?;
+    let mut documents = vec![
+        document("index.html", page),
+        document("table.md", markdown(c)),
+        document("table.tex", latex::table(c)),
+        document("table.csv", lines::arms(c)?),
+        document("runs.csv", lines::runs(c)?),
+        document("summary.json", format!("{:#}\n", json::json(c))),
+    ];
+    let pictures: Vec<Vec<u8>> = figures
+        .par_iter()
+        .map(|figure| figure::png(&figure.svg))
+        .collect::<Result<_>>()?;
+    for (figure, png) in figures.into_iter().zip(pictures) {
+        documents.push(document(&format!("{}.svg", figure.name), figure.svg));
+        documents.push(Document {
+            name: format!("{}.png", figure.name),
+            bytes: png,
+        });
+    }
+    Ok(documents)
+}
+
+/// Names of files that an earlier report in the same folder may have written and this one does not.
+pub fn superseded(documents: &[Document]) -> Vec<String> {
+    let kinds = FIGURES
+        .iter()
+        .flat_map(|name| [format!("{name}.svg"), format!("{name}.png")]);
+    kinds
+        .filter(|name| documents.iter().all(|d| d.name != *name))
+        .collect()
+}
+
+fn document(name: &str, text: String) -> Document {
+    Document {
+        name: name.into(),
+        bytes: text.into_bytes(),
+    }
+}
+
+/// The table of a paper, with what its numbers are and what to know before trusting them.
+fn markdown(c: &Comparison) -> String {
+    let mut text = terminal::markdown(&sheet::for_paper(c).text(false));
+    text.push_str(&format!("\n{}\n", caption(c)));
+    for note in &c.notes {
+        text.push_str(&format!("\n* {}", terminal::markdown_text(note)));
+    }
+    if !c.notes.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+/// What the numbers of a table are.
+fn caption(c: &Comparison) -> String {
+    let what = format!("{} {}", c.split, c.metric.replace('_', " "));
+    let several = c.results.iter().any(|r| r.last.is_some_and(|s| s.n > 1));
+    let mut text = match several {
+        true => format!("Final {what}, mean ± standard deviation over seeds."),
+        false => format!("Final {what}."),
+    };
+    let gaps = || c.results.iter().filter_map(|r| r.last_gap.as_ref());
+    if gaps().next().is_some() {
+        let baseline = terminal::plain(&c.arms[0].label);
+        text.push_str(&format!(
+            " Δ is the difference from {baseline} with its 95 % t interval, paired by seed where two seeds pair"
+        ));
+        text.push_str(match gaps().any(|gap| gap.p.is_some()) {
+            true => "; p is two-sided and corrected for all tested arms (Holm 1979); the effect is Hedges' g.",
+            false => ".",
+        });
+    }
+    text
+}

@@ -1,0 +1,337 @@
+//! The table of a comparison, once, for the terminal, Markdown and HTML.
+
+use super::terminal::{count, number, shortened};
+use crate::report::analyse::comparison::{Comparison, LEVEL, Results};
+use crate::report::analyse::metrics::SHOWN;
+use crate::report::analyse::statistics::contrast::Contrast;
+use crate::report::analyse::statistics::summary::summarize;
+use crate::report::read::run::Run;
+
+mod cells;
+
+use cells::{
+    bootstrapped, difference, effect, p_cell, rate, seeds, setting, share, share_with_interval,
+    state, steps, summary, time, verdict,
+};
+
+/// Longest name or setting in a terminal cell, in columns.
+const CELL: usize = 28;
+
+/// Differing settings in the table; runs that differ in more are not read column by column.
+pub const SETTINGS: usize = 8;
+
+/// A cell: what is shown and what it sorts by.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    /// Shown text; empty cells show `–`.
+    pub text: String,
+    /// The number behind it, for sorting; text is sorted as text.
+    pub value: Option<f64>,
+}
+
+/// Columns with their titles.
+#[derive(Clone, Debug, Default)]
+pub struct Sheet {
+    /// Title and explanation of each column.
+    pub columns: Vec<(String, String)>,
+    /// One row for each arm.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Sheet {
+    /// Adds a column, unless all its cells are empty.
+    fn add(&mut self, title: impl Into<String>, hint: impl Into<String>, cells: Vec<Cell>) {
+        if cells.iter().all(|c| c.text.is_empty()) {
+            return;
+        }
+        self.columns.push((title.into(), hint.into()));
+        self.rows
+            .iter_mut()
+            .zip(cells)
+            .for_each(|(row, cell)| row.push(cell));
+    }
+
+    /// Whether every cell of a column has a number or nothing.
+    pub fn numeric(&self, column: usize) -> bool {
+        let mut cells = self.rows.iter().map(|row| &row[column]);
+        cells.all(|cell| cell.value.is_some() || cell.text.is_empty())
+    }
+
+    /// Header and cells as text, long names shortened when `short`.
+    pub fn text(&self, short: bool) -> Vec<Vec<String>> {
+        let cell = |text: &str| match (text.is_empty(), short) {
+            (true, _) => "–".to_string(),
+            (false, true) => shortened(text, CELL),
+            (false, false) => text.to_string(),
+        };
+        let header = self
+            .columns
+            .iter()
+            .map(|(title, _)| title.clone())
+            .collect();
+        let rows = self
+            .rows
+            .iter()
+            .map(|row| row.iter().map(|c| cell(&c.text)).collect());
+        std::iter::once(header).chain(rows).collect()
+    }
+}
+
+/// How much a table tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// What fits a terminal: settings, best and final values, the difference of the final ones.
+    Brief,
+    /// What a paper prints: the arms, their final values and the differences.
+    Paper,
+    /// Everything but the settings, for a page that has a table of them.
+    Full,
+}
+
+/// Builds the table: arm, differing settings, progress, results, differences from the first arm, speed.
+pub fn sheet(c: &Comparison) -> Sheet {
+    build(c, Detail::Brief)
+}
+
+/// The table of a paper.
+pub fn for_paper(c: &Comparison) -> Sheet {
+    build(c, Detail::Paper)
+}
+
+/// All columns but the settings.
+pub fn without_settings(c: &Comparison) -> Sheet {
+    build(c, Detail::Full)
+}
+
+/// Whether a setting says what the names of arms do not. Those of a sweep say what its axes set; what follows from it,
+/// such as the other keys of a position scheme, is for the page.
+fn tells(c: &Comparison, key: &str) -> bool {
+    let Some(plan) = &c.sweep else { return true };
+    let varied = |axis: &&String| key == *axis || key.strip_suffix(".kind") == Some(axis);
+    plan.axes.iter().filter(varied).any(|axis| {
+        let named = format!("{}=", axis.rsplit('.').next().unwrap_or(axis));
+        c.arms.iter().any(|arm| !arm.label.contains(&named))
+    })
+}
+
+fn build(c: &Comparison, detail: Detail) -> Sheet {
+    let mut sheet = Sheet {
+        columns: Vec::new(),
+        rows: vec![Vec::new(); c.arms.len()],
+    };
+    let text = |text: &str| Cell {
+        text: text.to_string(),
+        value: None,
+    };
+    let runs = |members: &[usize]| members.iter().map(|&m| &c.runs[m]).collect::<Vec<&Run>>();
+    if detail != Detail::Paper {
+        let marks = c.arms.iter().map(|a| text(&a.id)).collect();
+        sheet.add("", "the arm's mark in the curves", marks);
+    }
+    sheet.add(
+        "arm",
+        "runs that differ only in their seed",
+        c.arms.iter().map(|a| text(&a.label)).collect(),
+    );
+    let telling = c
+        .differing
+        .iter()
+        .filter(|d| detail != Detail::Full && d.key != "train.steps" && tells(c, &d.key));
+    for difference in telling.take(SETTINGS) {
+        let cells = difference
+            .values
+            .iter()
+            .map(|v| setting(v.as_deref()))
+            .collect();
+        sheet.add(&difference.short, &difference.key, cells);
+    }
+    let several = c.arms.iter().any(|a| a.members.len() > 1);
+    if several && detail == Detail::Paper {
+        let cells = c.arms.iter().map(|a| Cell {
+            text: a.counted.len().to_string(),
+            value: Some(a.counted.len() as f64),
+        });
+        sheet.add("n", "runs that count", cells.collect());
+    } else if several {
+        let cells = c.arms.iter().map(|a| seeds(&runs(&a.members))).collect();
+        sheet.add("runs", "number of runs and their seeds", cells);
+    }
+    if detail != Detail::Paper {
+        let cells = c.arms.iter().map(|a| steps(&runs(&a.members)));
+        sheet.add("steps", "optimizer steps done", cells.collect());
+    }
+    values(&mut sheet, c, detail);
+    differences(&mut sheet, c, detail);
+    if detail == Detail::Full {
+        learning(&mut sheet, c);
+    }
+    others(&mut sheet, c);
+    if detail != Detail::Paper {
+        speed(&mut sheet, c);
+    }
+    let states = c.arms.iter().map(|a| state(a, &c.runs));
+    let whole = c.arms.iter().all(|a| a.absent.is_empty());
+    if !whole || c.runs.iter().any(|run| run.state() != "done") {
+        sheet.add("state", "how far the runs came", states.collect());
+    }
+    sheet
+}
+
+/// A cell of each arm.
+fn each(c: &Comparison, cell: impl Fn(&Results) -> Cell) -> Vec<Cell> {
+    c.results.iter().map(cell).collect()
+}
+
+/// Best and final values.
+fn values(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
+    let name = format!("{} {}", c.split, c.metric);
+    let over = "mean ± sd over runs";
+    if detail != Detail::Paper {
+        let best = each(c, |r| summary(r.best.as_ref()));
+        sheet.add(format!("best {name}"), over, best);
+    }
+    if detail == Detail::Full {
+        let at = |step: f64| Cell {
+            text: count(step.round() as u64),
+            value: Some(step),
+        };
+        sheet.add(
+            "at step",
+            "step of the best value, mean over runs",
+            each(c, |r| r.best_step.map(at).unwrap_or_default()),
+        );
+    }
+    sheet.add(
+        format!("final {name}"),
+        over,
+        each(c, |r| summary(r.last.as_ref())),
+    );
+    if detail == Detail::Full && c.results.iter().any(|r| r.last.is_some_and(|s| s.n > 1)) {
+        let median = |r: &Results| {
+            r.last.map_or_else(Cell::default, |s| Cell {
+                text: number(s.median),
+                value: Some(s.median),
+            })
+        };
+        sheet.add("median", "median of the final values", each(c, median));
+    }
+}
+
+/// Differences from the first arm, with what can be said of them.
+fn differences(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
+    type Pick = fn(&Results) -> Option<&Contrast>;
+    let gaps: [(&str, Pick); 2] = [
+        ("best", |r| r.best_gap.as_ref()),
+        ("final", |r| r.last_gap.as_ref()),
+    ];
+    let base = &c.arms[0].id;
+    for (which, pick) in &gaps[usize::from(detail != Detail::Full)..] {
+        let gap = format!(
+            "{which} {} {} minus that of arm {base}, with its t interval: paired where two seeds pair",
+            c.split, c.metric
+        );
+        let p = format!("two-sided t test of Δ {which}, corrected for all tested arms (Holm 1979)");
+        let title = format!("Δ {which} [95 %]");
+        sheet.add(title, gap, each(c, |r| difference(pick(r))));
+        sheet.add("p", p, each(c, |r| p_cell(pick(r))));
+    }
+    let last = |r: &Results| r.last_gap.clone();
+    if detail == Detail::Full {
+        sheet.add(
+            "bootstrap [95 %]",
+            "BCa bootstrap interval of Δ final over paired seeds; too short for few seeds",
+            each(c, |r| bootstrapped(r.last_gap.as_ref())),
+        );
+    }
+    sheet.add(
+        "effect",
+        "Δ final in standard deviations of the differences, corrected for small samples (Hedges' g)",
+        each(c, |r| last(r).and_then(|g| g.effect()).map_or_else(Cell::default, effect)),
+    );
+    sheet.add(
+        "verdict",
+        "by p of Δ final at 0.05; how many seeds would settle what is open, if the effect is the seen one; differences that are all equal are not tested",
+        each(c, |r| last(r).map_or_else(Cell::default, |g| verdict(&g))),
+    );
+}
+
+/// How fast the arms learn, and how often they diverge.
+fn learning(sheet: &mut Sheet, c: &Comparison) {
+    if let Some((low, high)) = c.yardstick.range {
+        let hint = format!(
+            "area under the curve from step {low} to {high}, the steps that all runs have, divided by its width"
+        );
+        sheet.add(
+            "mean height",
+            hint,
+            each(c, |r| summary(r.learning.area.as_ref())),
+        );
+    }
+    if let Some(target) = c.yardstick.target {
+        let title = format!("steps to {}", number(target));
+        let hint = "steps until the value is first reached, over the runs that did";
+        sheet.add(title, hint, each(c, |r| rate(r.learning.reach.as_ref())));
+        sheet.add(
+            "reached",
+            "runs that reached it",
+            each(c, |r| share(r.learning.reached)),
+        );
+    }
+    if c.results.iter().any(|r| r.diverged.events > 0) {
+        sheet.add(
+            "diverged",
+            "runs whose loss stopped being a number, with Wilson's interval",
+            each(c, |r| share_with_interval(r.diverged)),
+        );
+    }
+}
+
+/// Other metrics, scores on other splits.
+fn others(sheet: &mut Sheet, c: &Comparison) {
+    for metric in c.metrics.iter().filter(|m| SHOWN.contains(&m.as_str())) {
+        sheet.add(
+            metric,
+            format!("{} {metric} at the best step", c.split),
+            each(c, |r| summary(r.metrics.get(metric))),
+        );
+    }
+    for (split, metric) in tested(c) {
+        let score = |run: &Run| run.scores.get(split).and_then(|s| s.get(metric)).copied();
+        let of_arm =
+            |members: &[usize]| summarize(members.iter().filter_map(|&m| score(&c.runs[m])), LEVEL);
+        let cells = c
+            .arms
+            .iter()
+            .map(|a| summary(of_arm(&a.counted).as_ref()))
+            .collect();
+        sheet.add(format!("{split} {metric}"), "from scores.json", cells);
+    }
+}
+
+fn speed(sheet: &mut Sheet, c: &Comparison) {
+    sheet.add(
+        "items/s",
+        "tokens or images a second, median over each run",
+        each(c, |r| rate(r.items_per_s.as_ref())),
+    );
+    sheet.add(
+        "time",
+        "wall time, mean over runs",
+        each(c, |r| time(r.elapsed_s.as_ref())),
+    );
+}
+
+/// Scores on other splits than the compared one: (split, metric), the compared metric first.
+fn tested(c: &Comparison) -> Vec<(&str, &str)> {
+    let scores = c
+        .runs
+        .iter()
+        .flat_map(|r| &r.scores)
+        .filter(|(split, _)| *split != c.split);
+    let mut all: Vec<(&str, &str)> = scores
+        .flat_map(|(s, m)| m.keys().map(move |m| (s.as_str(), m.as_str())))
+        .collect();
+    all.sort_by_key(|(split, metric)| (*split, *metric != c.metric, *metric));
+    all.dedup();
+    all
+}

@@ -1,0 +1,177 @@
+//! The cells of a comparison's table: numbers as a reader takes them in, and what they sort by.
+
+use super::Cell;
+use crate::report::analyse::arms::Arm;
+use crate::report::analyse::cells::Cells;
+use crate::report::analyse::comparison::LEVEL;
+use crate::report::analyse::statistics::Interval;
+use crate::report::analyse::statistics::contrast::{Contrast, Reason, Verdict};
+use crate::report::analyse::statistics::rates::Rate;
+use crate::report::analyse::statistics::summary::Summary;
+use crate::report::read::run::Run;
+use crate::report::render::terminal::{count, duration, mean_sd, number, p_value, signed};
+
+/// A setting's value, which may be a number.
+pub fn setting(value: Option<&str>) -> Cell {
+    let text = value.unwrap_or_default();
+    Cell {
+        text: text.to_string(),
+        value: text.parse().ok(),
+    }
+}
+
+/// `3 (1, 2, 3)`: the number of runs and their seeds, or `8 (1 … 8)`.
+pub fn seeds(runs: &[&Run]) -> Cell {
+    let n = runs.len();
+    let seeds: Vec<&str> = runs.iter().filter_map(|r| r.seed.as_deref()).collect();
+    let list = match seeds.as_slice() {
+        [] => String::new(),
+        [first, .., last] if seeds.len() > 5 => format!(" ({first} … {last})"),
+        few => format!(" ({})", few.join(", ")),
+    };
+    Cell {
+        text: format!("{n}{list}"),
+        value: Some(n as f64),
+    }
+}
+
+/// Steps done, `100–200` where runs differ.
+pub fn steps(runs: &[&Run]) -> Cell {
+    let done = || runs.iter().map(|r| r.journal.last_step);
+    let (least, most) = (done().min().unwrap_or(0), done().max().unwrap_or(0));
+    let text = if least == most {
+        count(most)
+    } else {
+        format!("{}–{}", count(least), count(most))
+    };
+    Cell {
+        text,
+        value: Some(most as f64),
+    }
+}
+
+/// The state of a single run, or how the runs of an arm stand.
+pub fn state(arm: &Arm, runs: &[Run]) -> Cell {
+    let states = arm.members.iter().map(|&m| runs[m].state());
+    let open: Vec<String> = states.filter(|s| s != "done").collect();
+    let text = match open.as_slice() {
+        [] if arm.absent.is_empty() => "done".into(),
+        [one] if arm.planned() == 1 => one.clone(),
+        _ => Cells::of([arm], runs).to_string(),
+    };
+    Cell { text, value: None }
+}
+
+/// `mean ± sd`.
+pub fn summary(s: Option<&Summary>) -> Cell {
+    s.map_or_else(Cell::default, |s| Cell {
+        text: mean_sd(s.mean, s.sd),
+        value: Some(s.mean),
+    })
+}
+
+/// A mean by itself.
+pub fn rate(s: Option<&Summary>) -> Cell {
+    s.map_or_else(Cell::default, |s| Cell {
+        text: number(s.mean),
+        value: Some(s.mean),
+    })
+}
+
+/// A mean time.
+pub fn time(s: Option<&Summary>) -> Cell {
+    s.map_or_else(Cell::default, |s| Cell {
+        text: duration(s.mean),
+        value: Some(s.mean),
+    })
+}
+
+/// `-0.051 [-0.169, +0.067]`: the difference and its t interval.
+pub fn difference(gap: Option<&Contrast>) -> Cell {
+    let Some((gap, mean)) = gap.and_then(|g| Some((g, g.difference?))) else {
+        return Cell::default();
+    };
+    Cell {
+        text: gap
+            .interval()
+            .and_then(|i| around(mean, i))
+            .unwrap_or_else(|| signed(mean)),
+        value: Some(mean),
+    }
+}
+
+/// `[-0.169, +0.067]`: the BCa interval of the difference.
+pub fn bootstrapped(gap: Option<&Contrast>) -> Cell {
+    let interval = gap.and_then(|g| Some(g.bootstrap.as_ref()?.bca));
+    interval.map_or_else(Cell::default, |i| Cell {
+        text: bounds(i, places((i.high - i.low) / 2.0)),
+        value: Some(f64::midpoint(i.low, i.high)),
+    })
+}
+
+/// Middle and ends in the decimals that two digits of the interval ask for; none for an interval without a width.
+fn around(middle: f64, interval: Interval) -> Option<String> {
+    let half = (interval.high - interval.low) / 2.0;
+    let places = places(half);
+    (half > 0.0).then(|| format!("{middle:+.places$} {}", bounds(interval, places)))
+}
+
+fn bounds(Interval { low, high }: Interval, places: usize) -> String {
+    format!("[{low:+.places$}, {high:+.places$}]")
+}
+
+/// `3 of 5`, sorted by the share.
+pub fn share(rate: Rate) -> Cell {
+    rate.value().map_or_else(Cell::default, |share| Cell {
+        text: format!("{} of {}", rate.events, rate.n),
+        value: Some(share),
+    })
+}
+
+/// `1 of 5 [4, 62 %]`: a rate with Wilson's interval.
+pub fn share_with_interval(rate: Rate) -> Cell {
+    let percent = |x: f64| (100.0 * x).round();
+    let mut cell = share(rate);
+    if let Some(Interval { low, high }) = rate.wilson(LEVEL) {
+        let interval = format!(" [{}, {} %]", percent(low), percent(high));
+        cell.text.push_str(&interval);
+    }
+    cell
+}
+
+/// An effect size with its sign.
+pub fn effect(g: f64) -> Cell {
+    Cell {
+        text: format!("{g:+.2}"),
+        value: Some(g),
+    }
+}
+
+/// What follows from a test; nothing where values are missing.
+pub fn verdict(gap: &Contrast) -> Cell {
+    let text = match gap.verdict {
+        Verdict::Better => "better".into(),
+        Verdict::Worse => "worse".into(),
+        Verdict::NotSettled { needed: Some(n) } => format!("open: ~{n} seeds"),
+        Verdict::NotSettled { needed: None } => "open: >1000 seeds".into(),
+        Verdict::NotTested(Reason::Identical | Reason::NoSpread) => "not tested".into(),
+        Verdict::NotTested(Reason::NoValues | Reason::TooFewSeeds | Reason::OutOfRange) => {
+            String::new()
+        }
+    };
+    Cell { text, value: None }
+}
+
+/// Decimals that show two significant digits of a positive number, 3 to 8.
+fn places(size: f64) -> usize {
+    (1 - size.log10().floor() as i64).clamp(3, 8) as usize
+}
+
+/// A corrected p value.
+pub fn p_cell(gap: Option<&Contrast>) -> Cell {
+    let p = gap.and_then(|g| g.p_holm);
+    p.map_or_else(Cell::default, |p| Cell {
+        text: p_value(p),
+        value: Some(p),
+    })
+}

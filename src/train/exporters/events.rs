@@ -1,0 +1,186 @@
+//! TensorBoard's event file: scalars `train/loss`, `valid/loss`, `gradient_norm/blocks.0` by step.
+//!
+//! A file is a row of records, as TFRecord has them: the length in 8 bytes, its masked CRC-32C, the data, its masked
+//! CRC-32C. The data of each is a protocol buffer `Event` (tensorflow/core/util/event.proto): wall time, step and one
+//! of: the file's version, the start of a session, a summary of scalars. These few fields are encoded here: the crates
+//! that write event files were last released in 2022, and bring a code generator's output for all of TensorBoard.
+//!
+//! A run that goes on begins a new file from its journals and empties the old one. The new file opens with the start
+//! of a session at step 0, at which a TensorBoard that is running forgets what it read of the old one; that one stays,
+//! empty, until the next time, since a reader that finds its file gone never looks for another. Wall times are those
+//! of an uninterrupted run that is here now.
+
+use super::{Entry, Exporter};
+use crate::error::{Error, Result};
+use crate::train::run_dir;
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What a record says beside its time and step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// The format; the first record of a file.
+    Version,
+    /// A session starts; what was said before of this step and later ones is void.
+    Start,
+    /// Values by tag.
+    Scalars(Vec<(String, f32)>),
+}
+
+/// A record as it stands in the file; `wall_time` in seconds since 1970.
+pub fn record(wall_time: f64, step: u64, what: &What) -> Vec<u8> {
+    let event = event(wall_time, step, what);
+    let length = (event.len() as u64).to_le_bytes();
+    let mut record = length.to_vec();
+    record.extend(masked_crc(&length).to_le_bytes());
+    record.extend(&event);
+    record.extend(masked_crc(&event).to_le_bytes());
+    record
+}
+
+/// A checksum that may itself stand in data that is summed (TFRecord's rule).
+fn masked_crc(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+        .rotate_right(15)
+        .wrapping_add(0xa282_ead8)
+}
+
+/// Numbers of the fields of the messages, and how their values are laid out.
+mod field {
+    /// A number in 7 bits a byte.
+    const VARINT: u64 = 0;
+    /// 8 bytes.
+    const FIXED64: u64 = 1;
+    /// A length and so many bytes.
+    const BYTES: u64 = 2;
+    /// 4 bytes.
+    const FIXED32: u64 = 5;
+
+    pub const EVENT_WALL_TIME: u64 = 1 << 3 | FIXED64;
+    pub const EVENT_STEP: u64 = 2 << 3 | VARINT;
+    pub const EVENT_FILE_VERSION: u64 = 3 << 3 | BYTES;
+    pub const EVENT_SUMMARY: u64 = 5 << 3 | BYTES;
+    pub const EVENT_SESSION_LOG: u64 = 7 << 3 | BYTES;
+    pub const SESSION_LOG_STATUS: u64 = 1 << 3 | VARINT;
+    pub const SUMMARY_VALUE: u64 = 1 << 3 | BYTES;
+    pub const VALUE_TAG: u64 = 1 << 3 | BYTES;
+    pub const VALUE_SIMPLE: u64 = 2 << 3 | FIXED32;
+}
+
+/// `SessionLog.SessionStatus.START`.
+const START: u64 = 1;
+
+fn event(wall_time: f64, step: u64, what: &What) -> Vec<u8> {
+    let mut event = Vec::new();
+    varint(&mut event, field::EVENT_WALL_TIME);
+    event.extend(wall_time.to_le_bytes());
+    if step > 0 {
+        // Protocol buffers leave zeros out.
+        varint(&mut event, field::EVENT_STEP);
+        varint(&mut event, step);
+    }
+    match what {
+        What::Version => bytes(&mut event, field::EVENT_FILE_VERSION, b"brain.Event:2"),
+        What::Start => {
+            let mut log = Vec::new();
+            varint(&mut log, field::SESSION_LOG_STATUS);
+            varint(&mut log, START);
+            bytes(&mut event, field::EVENT_SESSION_LOG, &log);
+        }
+        What::Scalars(values) => {
+            let mut summary = Vec::new();
+            for (tag, value) in values {
+                let mut one = Vec::new();
+                bytes(&mut one, field::VALUE_TAG, tag.as_bytes());
+                varint(&mut one, field::VALUE_SIMPLE);
+                one.extend(value.to_le_bytes());
+                bytes(&mut summary, field::SUMMARY_VALUE, &one);
+            }
+            bytes(&mut event, field::EVENT_SUMMARY, &summary);
+        }
+    }
+    event
+}
+
+fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn bytes(out: &mut Vec<u8>, field: u64, value: &[u8]) {
+    varint(out, field);
+    varint(out, value.len() as u64);
+    out.extend(value);
+}
+
+/// The open file.
+pub(super) struct EventFile {
+    path: PathBuf,
+    file: BufWriter<File>,
+    /// When the training began, had it never been interrupted.
+    began: f64,
+    elapsed_s: f64,
+}
+
+impl EventFile {
+    /// A new file in a run folder, in the place of the one that is there; `elapsed_s` seconds of training lie behind.
+    pub(super) fn create(root: &Path, elapsed_s: f64) -> Result<Self> {
+        for old in run_dir::events_of(root)? {
+            retire(&old)?;
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.unwrap_or_default();
+        let (seconds, nanos) = (now.as_secs(), now.subsec_nanos());
+        // A name that sorts after those of earlier files: TensorBoard reads a folder's files in this order.
+        let path = root.join(format!("{}{seconds:010}.{nanos:09}", run_dir::EVENTS));
+        let file = File::create_new(&path).map_err(Error::io("create", &path))?;
+        let mut events = Self {
+            path,
+            file: BufWriter::new(file),
+            began: now.as_secs_f64() - elapsed_s,
+            elapsed_s: 0.0,
+        };
+        events.put(0, &What::Version)?;
+        events.put(0, &What::Start)?;
+        Ok(events)
+    }
+
+    fn put(&mut self, step: u64, what: &What) -> Result<()> {
+        let record = record(self.began + self.elapsed_s, step, what);
+        let written = self.file.write_all(&record);
+        written.map_err(Error::io("write", &self.path))
+    }
+}
+
+/// Empties a file that a reader may have open; one that is empty already goes.
+fn retire(path: &Path) -> Result<()> {
+    let file = OpenOptions::new().write(true).open(path);
+    let file = file.map_err(Error::io("open", path))?;
+    if file.metadata().map_err(Error::io("read", path))?.len() == 0 {
+        return std::fs::remove_file(path).map_err(Error::io("delete", path));
+    }
+    file.set_len(0).map_err(Error::io("truncate", path))
+}
+
+impl Exporter for EventFile {
+    fn write(&mut self, entry: &Entry) -> Result<()> {
+        // A line without a time, of diagnostics, is as old as the one before it.
+        self.elapsed_s = entry.elapsed_s.unwrap_or(self.elapsed_s);
+        let tag = |name: &String| match &entry.split {
+            Some(split) => format!("{split}/{name}"),
+            None => name.clone(),
+        };
+        let values = entry.values.iter();
+        let scalars = values.map(|(name, value)| (tag(name), *value as f32));
+        self.put(entry.step, &What::Scalars(scalars.collect()))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.flush().map_err(Error::io("write", &self.path))
+    }
+}

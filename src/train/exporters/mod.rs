@@ -1,0 +1,164 @@
+//! Copies of a run's journals in formats that other programs read: a CSV file, a TensorBoard event file.
+//!
+//! A copy is a function of the journals alone. When a run goes on, the journals are cut to its checkpoint and the
+//! copies are made anew from what is left of them; so a copy never shows a step twice, and one that is asked for
+//! late has the whole run.
+
+mod csv;
+pub mod events;
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::path::Path;
+
+/// `[journal]`: which copies a run keeps of what it writes down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct JournalConfig {
+    /// An event file in the run folder, for `tensorboard --logdir`.
+    pub tensorboard: bool,
+    /// `metrics.csv`: step, split, metric and value a row.
+    pub csv: bool,
+}
+
+/// The numbers of one line of a journal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Optimizer steps done.
+    pub step: u64,
+    /// `train`, `valid` or `test`; `None` for diagnostics.
+    pub split: Option<String>,
+    /// Seconds of training until then, where the line says so.
+    pub elapsed_s: Option<f64>,
+    /// Numbers by name; NaN where one was not finite.
+    pub values: Vec<(String, f64)>,
+}
+
+impl Entry {
+    /// The entry of a line of `metrics.jsonl`, or of `diagnostics.jsonl`, whose objects become `norm/part`.
+    ///
+    /// Lines are read back as text also when they were just written: a copy that is made anew then has the very
+    /// same numbers.
+    pub fn of_line(text: &str) -> Option<Self> {
+        let object: Map<String, Value> = serde_json::from_str(text).ok()?;
+        let mut values = Vec::new();
+        for (name, value) in &object {
+            match value {
+                _ if name == "step" => {}
+                Value::Object(parts) => values.extend(
+                    parts
+                        .iter()
+                        .filter_map(|(part, x)| Some((format!("{name}/{part}"), number(x)?))),
+                ),
+                other => values.extend(number(other).map(|x| (name.clone(), x))),
+            }
+        }
+        Some(Self {
+            step: object.get("step")?.as_u64()?,
+            split: object.get("split").and_then(|s| Some(s.as_str()?.into())),
+            elapsed_s: object.get("elapsed_s").and_then(Value::as_f64),
+            values,
+        })
+    }
+}
+
+/// A number of a journal, in which `null` stands for one that is not finite.
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Null => Some(f64::NAN),
+        other => other.as_f64(),
+    }
+}
+
+/// A file that follows the journals.
+trait Exporter: Send {
+    /// Takes an entry; it may stay in memory.
+    fn write(&mut self, entry: &Entry) -> Result<()>;
+    /// Brings what was taken to the file.
+    fn flush(&mut self) -> Result<()>;
+}
+
+/// All copies that a run keeps.
+pub struct Exporters(Vec<Box<dyn Exporter>>);
+
+impl Exporters {
+    /// Makes the copies in the run folder `root` from its journals; `elapsed_s` seconds of training lie behind.
+    ///
+    /// # Errors
+    /// Journals that cannot be read, copies that cannot be written.
+    pub fn open(root: &Path, config: JournalConfig, elapsed_s: f64) -> Result<Self> {
+        let mut all: Vec<Box<dyn Exporter>> = Vec::new();
+        if config.csv {
+            all.push(Box::new(csv::Table::create(root)?));
+        }
+        if config.tensorboard {
+            all.push(Box::new(events::EventFile::create(root, elapsed_s)?));
+        }
+        let mut exporters = Self(all);
+        if !exporters.0.is_empty() {
+            exporters.replay(root)?;
+        }
+        Ok(exporters)
+    }
+
+    /// Follows a line that was just written.
+    ///
+    /// # Errors
+    /// Copies that cannot be written.
+    pub fn follow(&mut self, line: &Value) -> Result<()> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let entry = Entry::of_line(&line.to_string());
+        for exporter in &mut self.0 {
+            if let Some(entry) = &entry {
+                exporter.write(entry)?;
+            }
+            exporter.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Takes what the journals hold already, in the order in which it was written: a step's diagnostics come
+    /// before its metrics.
+    fn replay(&mut self, root: &Path) -> Result<()> {
+        let mut diagnostics = entries(&root.join(super::run_dir::DIAGNOSTICS))?.peekable();
+        for entry in entries(&root.join(super::run_dir::METRICS))? {
+            let entry = entry?;
+            while let Some(earlier) = diagnostics
+                .next_if(|next| next.as_ref().map_or(true, |next| next.step <= entry.step))
+            {
+                self.write(&earlier?)?;
+            }
+            self.write(&entry)?;
+        }
+        for entry in diagnostics {
+            self.write(&entry?)?;
+        }
+        self.0.iter_mut().try_for_each(|exporter| exporter.flush())
+    }
+
+    fn write(&mut self, entry: &Entry) -> Result<()> {
+        self.0
+            .iter_mut()
+            .try_for_each(|exporter| exporter.write(entry))
+    }
+}
+
+/// The entries of a journal; none when there is no such file.
+fn entries(path: &Path) -> Result<Box<dyn Iterator<Item = Result<Entry>>>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Box::new(std::iter::empty())),
+        Err(e) => return Err(Error::io("read", path)(e)),
+    };
+    let path = path.to_path_buf();
+    let lines = BufReader::new(file).lines().filter_map(move |line| {
+        let line = line.map_err(Error::io("read", &path));
+        line.map(|line| Entry::of_line(&line)).transpose()
+    });
+    Ok(Box::new(lines))
+}

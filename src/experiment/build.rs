@@ -172,6 +172,7 @@ pub fn job(
         run,
         state: State::default(),
         last: None,
+        notes: Vec::new(),
         stop,
     }
 }

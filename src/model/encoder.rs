@@ -137,10 +137,7 @@ impl EncoderConfig {
                 None,
                 &init.of("embedding"),
             ),
-            segments: (self.segments > 0).then(|| {
-                init.of("segments")
-                    .matrix(self.segments, d, Role::Embedding)
-            }),
+            segments: (self.segments > 0).then(|| init.of("segments").table(self.segments, d)),
             position: self.position.init(&position, &init.of("position")),
             embedding_norm: self.embedding_norm.then(|| self.norm.init(d, &init)),
             stack: Stack::new(&keys.stack(self.n_layers, alpha), &init.of("stack")),

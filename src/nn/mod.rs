@@ -13,6 +13,7 @@ pub mod init;
 pub mod linear;
 pub mod norm;
 pub mod pass;
+pub mod path;
 pub mod position;
 pub mod probe;
 

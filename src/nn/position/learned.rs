@@ -1,7 +1,7 @@
 //! A learned table of positions, added to the embeddings (Gehring et al. 2017; GPT, BERT).
 
 use super::{Kind, Places, PositionScheme, PositionShape, rows};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::Init;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ impl Learned {
         let first = config.first;
         let max_len = config.max_len.unwrap_or(shape.context + first);
         Self {
-            table: init.matrix(max_len, shape.d_model, Role::Embedding),
+            table: init.table(max_len, shape.d_model),
             max_len,
             first,
         }

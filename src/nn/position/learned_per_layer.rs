@@ -2,7 +2,7 @@
 //! (Al-Rfou et al. 2019, "Character-level language modeling with deeper self-attention", section 2.2).
 
 use super::{Kind, Places, PositionScheme, PositionShape, rows};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::Init;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ impl LearnedPerLayer {
         let max_len = config.max_len.unwrap_or(shape.context);
         Self {
             tables: (0..shape.n_layers)
-                .map(|_| init.matrix(max_len, shape.d_model, Role::Embedding))
+                .map(|_| init.table(max_len, shape.d_model))
                 .collect(),
             max_len,
         }

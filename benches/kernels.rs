@@ -94,7 +94,7 @@ fn main() {
         "linear 384->1536",
         [
             random([8, 256, 384]),
-            random([1, 384, 1536]),
+            random([1, 1536, 384]),
             random([1, 1, 1536]),
         ],
         |[x, w, b]| kernel::linear(x, w.squeeze_dim(0), Some(b.reshape([1536]))),

@@ -176,6 +176,7 @@ pub fn job(
         run,
         state: State::default(),
         last: None,
+        notes: Vec::new(),
         stop,
     }
 }

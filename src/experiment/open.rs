@@ -184,7 +184,8 @@ fn averaged(folder: &Path, count: usize, model: Objective) -> Result<Objective> 
             Ok(Checkpoint::open(place)?.evaluated_weights())
         })
         .collect::<Result<Vec<_>>>()?;
-    Ok(weights::fill(model, mean(&files)?))
+    let mean = mean(&files, &model)?;
+    Ok(weights::fill(model, mean))
 }
 
 fn best(folder: &Path) -> Result<Checkpoint> {

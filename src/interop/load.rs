@@ -6,6 +6,7 @@ use super::weights::{Array, Weights};
 use crate::data::Shape;
 use crate::error::{Error, Fault, Result};
 use crate::model::{Decoder, ModelInputs};
+use crate::nn::path::Path;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +33,7 @@ pub(super) fn decoder(model: &HfModel, device: &Device) -> Result<Decoder> {
     let table = model.table();
     let sources = plan(model, &table, &shapes(&decoder))?;
     let mut loader = Loader {
-        path: Vec::new(),
+        path: Path::default(),
         weights: &model.weights,
         sources,
         last: None,
@@ -48,26 +49,26 @@ pub(super) fn decoder(model: &HfModel, device: &Device) -> Result<Decoder> {
 /// The weights of `decoder` under HF's names.
 pub fn to_hf(decoder: &Decoder, table: &Table) -> BTreeMap<String, Array> {
     struct Values {
-        path: Vec<String>,
+        path: Path,
         found: BTreeMap<String, Array>,
     }
     impl ModuleVisitor for Values {
-        fn enter_module(&mut self, name: &str, _: &str) {
-            self.path.push(name.to_string());
+        fn enter_module(&mut self, name: &str, container: &str) {
+            self.path.enter(name, container);
         }
-        fn exit_module(&mut self, _: &str, _: &str) {
-            self.path.pop();
+        fn exit_module(&mut self, _name: &str, container: &str) {
+            self.path.exit(container);
         }
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             let tensor = param.val();
             let shape = tensor.dims().to_vec();
             let values = tensor.into_data().iter::<f32>().collect();
             self.found
-                .insert(self.path.join("."), Array { shape, values });
+                .insert(self.path.joined(), Array { shape, values });
         }
     }
     let mut visitor = Values {
-        path: Vec::new(),
+        path: Path::default(),
         found: BTreeMap::new(),
     };
     decoder.visit(&mut visitor);
@@ -77,23 +78,23 @@ pub fn to_hf(decoder: &Decoder, table: &Table) -> BTreeMap<String, Array> {
 /// The shape of every parameter, by dotted path, without making one.
 fn shapes(decoder: &Decoder) -> BTreeMap<String, Vec<usize>> {
     struct Shapes {
-        path: Vec<String>,
+        path: Path,
         found: BTreeMap<String, Vec<usize>>,
     }
     impl ModuleVisitor for Shapes {
-        fn enter_module(&mut self, name: &str, _: &str) {
-            self.path.push(name.to_string());
+        fn enter_module(&mut self, name: &str, container: &str) {
+            self.path.enter(name, container);
         }
-        fn exit_module(&mut self, _: &str, _: &str) {
-            self.path.pop();
+        fn exit_module(&mut self, _name: &str, container: &str) {
+            self.path.exit(container);
         }
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             self.found
-                .insert(self.path.join("."), param.lazy_shape().to_vec());
+                .insert(self.path.joined(), param.lazy_shape().to_vec());
         }
     }
     let mut visitor = Shapes {
-        path: Vec::new(),
+        path: Path::default(),
         found: BTreeMap::new(),
     };
     decoder.visit(&mut visitor);
@@ -167,7 +168,7 @@ fn find<'a>(weights: &'a Weights, prefix: &str, name: &'a str) -> Option<(&'a st
 
 /// Replaces every parameter by the part of an HF tensor that belongs to it.
 struct Loader<'a> {
-    path: Vec<String>,
+    path: Path,
     weights: &'a Weights,
     sources: BTreeMap<String, Source<'a>>,
     /// The tensor read last: a fused one serves three parameters in a row.
@@ -177,7 +178,7 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     fn array(&mut self) -> Result<Option<Array>> {
-        let Some(source) = self.sources.get(&self.path.join(".")) else {
+        let Some(source) = self.sources.get(&self.path.joined()) else {
             return Ok(None);
         };
         let theirs = match self.last.take().filter(|(name, _)| *name == source.name) {
@@ -191,12 +192,12 @@ impl Loader<'_> {
 }
 
 impl ModuleMapper for Loader<'_> {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.path.push(name.to_string());
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.pop();
+    fn exit_module(&mut self, _name: &str, container: &str) {
+        self.path.exit(container);
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {

@@ -1,7 +1,7 @@
 //! Tables between HF names and ours, used in both directions.
 //!
 //! A rule ties one HF tensor to one of our parameters, or to three when HF stores queries, keys and values
-//! in one matrix. A family writes its table once; import selects columns with it, export puts them back.
+//! in one matrix. A family writes its table once; import selects rows with it, export puts them back.
 
 use super::weights::Array;
 use std::collections::BTreeMap;
@@ -24,20 +24,20 @@ pub struct Fused {
 }
 
 impl Fused {
-    /// The columns of the fused matrix that are queries (part 0), keys (1) or values (2), in our order.
-    fn columns(self, part: usize) -> Vec<usize> {
+    /// The rows of the fused matrix `[out, in]` that are queries (part 0), keys (1) or values (2), in our order.
+    fn rows(self, part: usize) -> Vec<usize> {
         let (first, heads) = match part {
             0 => (0, self.query),
             1 => (self.query, self.key_value),
             _ => (self.query + self.key_value, self.key_value),
         };
         let per_group = self.query + 2 * self.key_value;
-        let mut columns = Vec::with_capacity(self.groups * heads * self.d_head);
+        let mut rows = Vec::with_capacity(self.groups * heads * self.d_head);
         for group in 0..self.groups {
             let from = (group * per_group + first) * self.d_head;
-            columns.extend(from..from + heads * self.d_head);
+            rows.extend(from..from + heads * self.d_head);
         }
-        columns
+        rows
     }
 }
 
@@ -48,7 +48,7 @@ pub struct Rule {
     pub theirs: String,
     /// Our dotted paths: one, or query, key and value of a fused matrix.
     pub ours: Vec<String>,
-    /// Whether HF stores matrices as `[out, in]`; ours are `[in, out]`.
+    /// Whether HF stores matrices as `[in, out]`; ours are `[out, in]`.
     transposed: bool,
     fused: Option<Fused>,
 }
@@ -57,8 +57,8 @@ impl Rule {
     /// The shape that HF's tensor must have for our parameters of these shapes.
     pub fn their_shape(&self, ours: &[&[usize]]) -> Vec<usize> {
         let mut shape = ours[0].to_vec();
-        if let Some(last) = shape.last_mut() {
-            *last = ours.iter().filter_map(|s| s.last()).sum();
+        if let Some(rows) = shape.first_mut() {
+            *rows = ours.iter().filter_map(|s| s.first()).sum();
         }
         if self.transposed {
             shape.reverse();
@@ -72,16 +72,12 @@ impl Rule {
         let Some(fused) = self.fused else {
             return whole;
         };
-        let width = whole.shape.last().copied().unwrap_or(1);
-        let columns = fused.columns(part);
-        let values = whole
-            .values
-            .chunks(width)
-            .flat_map(|row| columns.iter().map(|&c| row[c]))
-            .collect();
-        let mut shape = whole.shape;
-        if let Some(last) = shape.last_mut() {
-            *last = columns.len();
+        let (mut shape, rows) = (whole.shape, fused.rows(part));
+        let width: usize = shape.iter().skip(1).product();
+        let row = |row: &usize| &whole.values[row * width..(row + 1) * width];
+        let values = rows.iter().flat_map(row).copied().collect();
+        if let Some(first) = shape.first_mut() {
+            *first = rows.len();
         }
         Array { shape, values }
     }
@@ -91,24 +87,17 @@ impl Rule {
         let Some(fused) = self.fused else {
             return self.turn(ours[0]);
         };
-        let widths: Vec<usize> = (0..ours.len()).map(|p| fused.columns(p).len()).collect();
-        let width: usize = widths.iter().sum();
-        let rows = ours[0].values.len() / widths[0].max(1);
-        let mut values = vec![0.0; rows * width];
+        let mut shape = ours[0].shape.clone();
+        let width: usize = shape.iter().skip(1).product();
+        let mut values = vec![0.0; ours.iter().map(|array| array.values.len()).sum()];
         for (part, array) in ours.iter().enumerate() {
-            let columns = fused.columns(part);
-            for (row, from) in values
-                .chunks_mut(width)
-                .zip(array.values.chunks(columns.len()))
-            {
-                for (&column, &value) in columns.iter().zip(from) {
-                    row[column] = value;
-                }
+            let rows = fused.rows(part).into_iter();
+            for (row, from) in rows.zip(array.values.chunks(width.max(1))) {
+                values[row * width..(row + 1) * width].copy_from_slice(from);
             }
         }
-        let mut shape = ours[0].shape.clone();
-        if let Some(last) = shape.last_mut() {
-            *last = width;
+        if let Some(first) = shape.first_mut() {
+            *first = ours.iter().filter_map(|array| array.shape.first()).sum();
         }
         self.turn(&Array { shape, values })
     }
@@ -134,9 +123,9 @@ impl Rule {
 /// Which way round HF stores the matrices of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// `torch.nn.Linear`: `[out, in]`.
+    /// `torch.nn.Linear`: `[out, in]`, as ours.
     OutIn,
-    /// GPT-2's `Conv1D`: `[in, out]`, as ours.
+    /// GPT-2's `Conv1D`: `[in, out]`.
     InOut,
 }
 
@@ -170,7 +159,7 @@ impl Table {
         });
     }
 
-    /// A norm: `weight` is our γ, `bias` our β. `ours` ends in the norm's kind.
+    /// A norm: `weight` is our γ, `bias` our β.
     pub fn norm(&mut self, theirs: &str, ours: &str) {
         self.same(format!("{theirs}.weight"), format!("{ours}.gamma"));
         self.same(format!("{theirs}.bias"), format!("{ours}.beta"));
@@ -182,7 +171,7 @@ impl Table {
             self.rules.push(Rule {
                 theirs: format!("{theirs}.{kind}"),
                 ours: vec![format!("{ours}.{kind}")],
-                transposed: stored == Stored::OutIn,
+                transposed: stored == Stored::InOut,
                 fused: None,
             });
         }
@@ -196,7 +185,7 @@ impl Table {
                 ours: ["query", "key", "value"]
                     .map(|part| format!("{ours}.{part}.{kind}"))
                     .to_vec(),
-                transposed: stored == Stored::OutIn,
+                transposed: stored == Stored::InOut,
                 fused: Some(fused),
             });
         }
@@ -224,9 +213,9 @@ impl Table {
 mod tests {
     use super::*;
 
-    /// Two groups of (2 query heads, 1 key, 1 value) of width 1, over two rows.
+    /// Two groups of (2 query heads, 1 key, 1 value) of width 1, over two inputs.
     #[test]
-    fn fused_columns_there_and_back() {
+    fn fused_rows_there_and_back() {
         let mut table = Table::new("");
         let fused = Fused {
             groups: 2,
@@ -241,17 +230,17 @@ mod tests {
             values: (0..16).map(|x| x as f32).collect(),
         };
         let parts: Vec<Array> = (0..3).map(|p| rule.import(&theirs, p)).collect();
-        assert_eq!(parts[0].values, [0., 1., 4., 5., 8., 9., 12., 13.]);
-        assert_eq!(parts[1].values, [2., 6., 10., 14.]);
+        assert_eq!(parts[0].values, [0., 8., 1., 9., 4., 12., 5., 13.]);
+        assert_eq!(parts[1].values, [2., 10., 6., 14.]);
         assert_eq!(parts[2].shape, [2, 2]);
         assert_eq!(rule.export(&parts.iter().collect::<Vec<_>>()), theirs);
-        assert_eq!(rule.their_shape(&[&[2, 4], &[2, 2], &[2, 2]]), [2, 8]);
+        assert_eq!(rule.their_shape(&[&[4, 2], &[2, 2], &[2, 2]]), [2, 8]);
     }
 
     #[test]
-    fn linear_layers_are_transposed() {
+    fn gpt2s_matrices_are_transposed() {
         let mut table = Table::new("");
-        table.linear("fc", "up", Stored::OutIn);
+        table.linear("fc", "up", Stored::InOut);
         let theirs = Array {
             shape: vec![2, 3],
             values: vec![1., 2., 3., 4., 5., 6.],

@@ -16,21 +16,16 @@ use super::{
 };
 use crate::rng::Purpose;
 
-/// `x·weight + bias`.
+/// `x·weightᵀ + bias`.
 pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
     let [batch, seq, d_in] = x.dims();
-    let d_out = weight.dims()[1];
-    let y = x.reshape([batch * seq, d_in]).matmul(weight);
+    let d_out = weight.dims()[0];
+    let y = x.reshape([batch * seq, d_in]).matmul(weight.transpose());
     let y = match bias {
         Some(bias) => y + bias.unsqueeze(),
         None => y,
     };
     y.reshape([batch, seq, d_out])
-}
-
-/// `x·weightᵀ`.
-pub fn linear_transposed(x: Tensor<3>, weight: Tensor<2>) -> Tensor<3> {
-    linear(x, weight.transpose(), None)
 }
 
 /// `x + y`.
@@ -256,11 +251,7 @@ pub fn head_loss(
     targets: Tensor<1, Int>,
     label_smoothing: f64,
 ) -> HeadLoss {
-    let weight = match head.transposed {
-        true => head.weight.transpose(),
-        false => head.weight,
-    };
-    let logits = hidden.matmul(weight);
+    let logits = hidden.matmul(head.weight.transpose());
     let logits = match head.bias {
         Some(bias) => logits + bias.unsqueeze(),
         None => logits,

@@ -40,12 +40,10 @@ pub fn cross_entropy_sum(
 /// What turns hidden states into scores of a vocabulary.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// `[d, vocab]`, or `[vocab, d]` when it is the table of embeddings.
+    /// `[vocab, d]`: a matrix of its own, or the table of embeddings.
     pub weight: Tensor<2>,
     /// Added to the scores, `[vocab]`.
     pub bias: Option<Tensor<1>>,
-    /// The weight is `[vocab, d]`.
-    pub transposed: bool,
 }
 
 /// A loss over a vocabulary and what it was right about.
@@ -73,7 +71,7 @@ pub fn head_loss(
             head.weight.into_dispatch(),
             maybe(head.bias),
             targets.into_dispatch(),
-            (label_smoothing, head.transposed),
+            label_smoothing,
         );
         let out = Tensor::<1>::from_dispatch(out);
         return HeadLoss {

@@ -54,22 +54,13 @@ fn first<T, const N: usize>(all: impl IntoIterator<Item = Option<T>>) -> [Option
 pub(super) struct Linear<B: Backend> {
     pub(super) x: FloatTensor<B>,
     pub(super) weight: FloatTensor<B>,
-    pub(super) transposed: bool,
 }
 
 impl<B: KernelOps + BackwardOps, const N: usize> Derivative<B, N> for Linear<B> {
     fn gradients(self, grad: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N] {
         let bias = (N > 2 && wanted[N - 1]).then(|| B::bias_gradient(grad.clone()));
-        let weight = wanted[1].then(|| {
-            let (left, right) = (self.x, grad.clone());
-            let (left, right) = if self.transposed {
-                (right, left)
-            } else {
-                (left, right)
-            };
-            B::weight_gradient(left, right)
-        });
-        let x = wanted[0].then(|| B::affine(grad, self.weight, Maybe::None, !self.transposed));
+        let weight = wanted[1].then(|| B::weight_gradient(self.x, grad.clone()));
+        let x = wanted[0].then(|| B::input_gradient(grad, self.weight));
         first([x, weight, bias])
     }
 }

@@ -120,7 +120,9 @@ pub struct HeadLossSaved<B: Backend> {
 
 /// The fused operations that a backend provides to itself: the backward half, which is never dispatched.
 pub trait BackwardOps: Backend {
-    /// `xᵀ·grad` over all positions: `[.., d_in]` and `[.., d_out]` to `[d_in, d_out]`.
+    /// `grad·weight`, the gradient of a linear map's input: `[.., d_out]` and `[d_out, d_in]` to `[.., d_in]`.
+    fn input_gradient(grad: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// `gradᵀ·x` over all positions: `[.., d_in]` and `[.., d_out]` to `[d_out, d_in]`.
     fn weight_gradient(x: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self>;
     /// Sum over all but the last dimension.
     fn bias_gradient(grad: FloatTensor<Self>) -> FloatTensor<Self>;
@@ -173,14 +175,13 @@ pub trait BackwardOps: Backend {
         targets: IntTensor<Self>,
         label_smoothing: f64,
     ) -> [FloatTensor<Self>; 2];
-    /// [`KernelOps::head_loss`] with the gradients of its sum; `settings` are label smoothing and whether the
-    /// weight is transposed.
+    /// [`KernelOps::head_loss`] with the gradients of its sum.
     fn head_loss_saving(
         hidden: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         bias: Maybe<Self>,
         targets: IntTensor<Self>,
-        settings: (f64, bool),
+        label_smoothing: f64,
     ) -> HeadLossSaved<Self>;
     /// `x·factor` with the first element of `factor`.
     fn scaled(x: FloatTensor<Self>, factor: FloatTensor<Self>) -> FloatTensor<Self>;
@@ -209,12 +210,11 @@ pub trait BackwardOps: Backend {
 /// The fused operations.
 #[backend_extension(Flex, Autodiff)]
 pub trait KernelOps: Backend {
-    /// `x·weight + bias`, or `x·weightᵀ + bias`.
+    /// `x·weightᵀ + bias`.
     fn affine(
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         #[extension_type] bias: Maybe<Self>,
-        transposed: bool,
     ) -> FloatTensor<Self>;
 
     /// `x + y`, of one shape.
@@ -280,14 +280,14 @@ pub trait KernelOps: Backend {
     /// Rows of a table.
     fn rows(weight: FloatTensor<Self>, ids: IntTensor<Self>) -> FloatTensor<Self>;
 
-    /// Summed cross-entropy of the scores `hidden·weight + bias`, then a flag for every position whose target has
-    /// the highest score: `[1 + positions]`. `settings` are label smoothing and whether the weight is transposed.
+    /// Summed cross-entropy of the scores `hidden·weightᵀ + bias`, then a flag for every position whose target has
+    /// the highest score: `[1 + positions]`.
     fn head_loss(
         hidden: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         #[extension_type] bias: Maybe<Self>,
         targets: IntTensor<Self>,
-        settings: (f64, bool),
+        label_smoothing: f64,
     ) -> FloatTensor<Self>;
 
     /// 2-D convolution.

@@ -53,7 +53,6 @@ impl<B: KernelOps + BackwardOps, S: CheckpointStrategy> KernelOps for Autodiff<B
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         bias: Maybe<Self>,
-        transposed: bool,
     ) -> FloatTensor<Self> {
         let (x_node, weight_node) = (x.node(), weight.node());
         let (x, weight) = (x.into_primitive(), weight.into_primitive());
@@ -61,9 +60,8 @@ impl<B: KernelOps + BackwardOps, S: CheckpointStrategy> KernelOps for Autodiff<B
             let saved = track.then(|| Linear {
                 x: x.clone(),
                 weight: weight.clone(),
-                transposed,
             });
-            (B::affine(x, weight, bias, transposed), saved)
+            (B::affine(x, weight, bias), saved)
         };
         match bias {
             Maybe::None => track::<B, S, _, _>([x_node, weight_node], |on| run(Maybe::None, on)),
@@ -268,16 +266,19 @@ impl<B: KernelOps + BackwardOps, S: CheckpointStrategy> KernelOps for Autodiff<B
         weight: FloatTensor<Self>,
         bias: Maybe<Self>,
         targets: IntTensor<Self>,
-        settings: (f64, bool),
+        label_smoothing: f64,
     ) -> FloatTensor<Self> {
         let (hidden_node, weight_node) = (hidden.node(), weight.node());
         let (hidden, weight) = (hidden.into_primitive(), weight.into_primitive());
         let run = |bias: Maybe<B>, on: bool| {
             if on {
-                let saved = B::head_loss_saving(hidden, weight, bias, targets, settings);
+                let saved = B::head_loss_saving(hidden, weight, bias, targets, label_smoothing);
                 (saved.out.clone(), Some(HeadLoss(saved)))
             } else {
-                (B::head_loss(hidden, weight, bias, targets, settings), None)
+                (
+                    B::head_loss(hidden, weight, bias, targets, label_smoothing),
+                    None,
+                )
             }
         };
         match bias {

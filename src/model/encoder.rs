@@ -111,10 +111,7 @@ impl EncoderConfig {
         let vocab = inputs.shape.vocab_size;
         Encoder {
             embedding: Embedding::new(vocab, d, scale, None, &init.of("embedding")),
-            segments: (self.segments > 0).then(|| {
-                init.of("segments")
-                    .matrix(self.segments, d, Role::Embedding)
-            }),
+            segments: (self.segments > 0).then(|| init.of("segments").table(self.segments, d)),
             position: config.position.init(&position, &init.of("position")),
             embedding_norm: self.embedding_norm.then(|| config.norm.init(d, &init)),
             stack: Stack::new(&shape, &init.of("stack")),

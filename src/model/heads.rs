@@ -84,16 +84,9 @@ impl MlmHead {
     /// Hidden states `[1, n, d_model]` of some positions → scores `[n, vocab]`.
     pub fn forward(&self, hidden: Tensor<3>, encoder: &Encoder) -> Tensor<2> {
         let (x, head) = (self.transformed(hidden), self.head(encoder));
-        let scores = match head.transposed {
-            true => kernel::linear_transposed(x, head.weight),
-            false => kernel::linear(x, head.weight, head.bias.clone()),
-        };
+        let scores = kernel::linear(x, head.weight, head.bias);
         let [_, n, vocab] = scores.dims();
-        let scores = scores.reshape([n, vocab]);
-        match head.bias.filter(|_| head.transposed) {
-            Some(bias) => scores + bias.unsqueeze(),
-            None => scores,
-        }
+        scores.reshape([n, vocab])
     }
 
     /// The loss of the scores of positions `[1, n, d_model]` against their targets `[n]`.

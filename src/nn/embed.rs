@@ -1,6 +1,6 @@
 //! Token embeddings: a table of vectors, optionally scaled and normalised.
 
-use super::init::{Init, Role};
+use super::init::Init;
 use super::norm::{Norm, NormConfig};
 use crate::kernel;
 use burn::module::{Module, Param};
@@ -26,7 +26,7 @@ impl Embedding {
         init: &Init,
     ) -> Self {
         Self {
-            weight: init.matrix(vocab, d_model, Role::Embedding),
+            weight: init.table(vocab, d_model),
             norm: norm.map(|n| n.init(d_model, init)),
             scale,
         }
@@ -47,12 +47,11 @@ impl Embedding {
         kernel::Head {
             weight: self.weight.val(),
             bias: None,
-            transposed: true,
         }
     }
 
     /// The tied product onto the vocabulary: `[batch, seq, d_model]` → `[batch, seq, vocab]`.
     pub fn logits(&self, x: Tensor<3>) -> Tensor<3> {
-        kernel::linear_transposed(x, self.weight.val())
+        kernel::linear(x, self.weight.val(), None)
     }
 }

@@ -175,11 +175,22 @@ impl<'a> Init<'a> {
         self.device
     }
 
-    /// A matrix `[d_in, d_out]`; embeddings are `[entries, d]`.
-    pub fn matrix(&self, d_in: usize, d_out: usize, role: Role) -> Param<Tensor<2>> {
+    /// A table of vectors, `[entries, d]`.
+    pub fn table(&self, entries: usize, d: usize) -> Param<Tensor<2>> {
+        let draw = self.draw(entries, d, Role::Embedding);
+        let stream = self.stream();
+        self.lazy([entries, d], move |n| draw.fill(stream.clone(), n))
+    }
+
+    /// The weight of a linear map, `[d_out, d_in]`. Numbers are drawn input after input.
+    pub fn linear(&self, d_in: usize, d_out: usize, role: Role) -> Param<Tensor<2>> {
         let draw = self.draw(d_in, d_out, role);
         let stream = self.stream();
-        self.lazy([d_in, d_out], move |n| draw.fill(stream.clone(), n))
+        self.lazy([d_out, d_in], move |n| {
+            let drawn = draw.fill(stream.clone(), n);
+            let of_output = |o: usize| drawn.iter().skip(o).step_by(d_out).copied();
+            (0..d_out).flat_map(of_output).collect()
+        })
     }
 
     /// A vector of `len` equal values (gains and biases).

@@ -1,14 +1,16 @@
-//! The affine map y = xW + b, with W `[d_in, d_out]`.
+//! The affine map y = xWᵀ + b, with W `[d_out, d_in]`, as PyTorch stores it.
 
 use super::init::{Init, Role};
+use super::path::Path;
 use crate::kernel;
-use burn::module::{Module, ModuleMapper, Param};
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::Tensor;
+use std::collections::BTreeSet;
 
 /// An affine map of the last dimension.
 #[derive(Module, Debug)]
 pub struct Linear {
-    /// `[d_in, d_out]`.
+    /// `[d_out, d_in]`.
     pub weight: Param<Tensor<2>>,
     /// `[d_out]`.
     pub bias: Option<Param<Tensor<1>>>,
@@ -18,7 +20,7 @@ impl Linear {
     /// A map from `d_in` to `d_out`.
     pub fn new(d_in: usize, d_out: usize, bias: bool, role: Role, init: &Init) -> Self {
         Self {
-            weight: init.matrix(d_in, d_out, role),
+            weight: init.linear(d_in, d_out, role),
             bias: bias.then(|| init.vector(d_out, 0.0)),
         }
     }
@@ -28,13 +30,46 @@ impl Linear {
         kernel::Head {
             weight: self.weight.val(),
             bias: self.bias.as_ref().map(Param::val),
-            transposed: false,
         }
     }
 
     /// `[batch, seq, d_in]` → `[batch, seq, d_out]`.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         kernel::linear(x, self.weight.val(), self.bias.as_ref().map(Param::val))
+    }
+}
+
+/// What Burn's traversals call the fields of a [`Linear`].
+const CONTAINER: &str = "Struct:Linear";
+
+/// The paths of the weights of a module's linear maps.
+pub fn weights<M: Module>(module: &M) -> BTreeSet<String> {
+    let mut linear = Weights::default();
+    module.visit(&mut linear);
+    linear.found
+}
+
+#[derive(Default)]
+struct Weights {
+    path: Path,
+    within: bool,
+    found: BTreeSet<String>,
+}
+
+impl ModuleVisitor for Weights {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+        self.within = container == CONTAINER;
+    }
+
+    fn exit_module(&mut self, _name: &str, container: &str) {
+        self.path.exit(container);
+    }
+
+    fn visit_float<const D: usize>(&mut self, _: &Param<Tensor<D>>) {
+        if self.within && D == 2 {
+            self.found.insert(self.path.joined());
+        }
     }
 }
 
@@ -51,7 +86,7 @@ struct Stored {
 
 impl ModuleMapper for Stored {
     fn enter_module(&mut self, _: &str, container: &str) {
-        self.affine = container == "Struct:Linear";
+        self.affine = container == CONTAINER;
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {

@@ -14,6 +14,7 @@ pub mod layer;
 pub mod linear;
 pub mod norm;
 pub mod pass;
+pub mod path;
 pub mod position;
 pub mod probe;
 pub mod state;

@@ -154,11 +154,8 @@ impl Before {
 
 /// The part that a parameter belongs to, from its path: a block, or what stands first outside of blocks.
 pub fn part(path: &str) -> String {
-    // Names of enum variants say what a part is, not where it stands; `model`, `stack` and `network` only hold others.
-    let holds = |name: &&str| {
-        let variant = name.starts_with(|c: char| c.is_ascii_uppercase());
-        !variant && !matches!(*name, "model" | "stack" | "network")
-    };
+    // These only hold others.
+    let holds = |name: &&str| !matches!(*name, "model" | "stack" | "network");
     let names: Vec<&str> = path.split('.').filter(holds).collect();
     let inside = usize::from(matches!(names.first(), Some(&("encoder" | "decoder"))));
     let depth = match names.get(inside) {
@@ -234,48 +231,33 @@ mod tests {
     fn parts_are_blocks_and_what_stands_outside() {
         for (path, wanted) in [
             ("model.embedding.weight", "embedding"),
-            ("model.embedding.norm.Layer.gamma", "embedding"),
-            ("model.position.Learned.table", "position"),
-            (
-                "model.stack.blocks.11.attention.MultiHead.query.weight",
-                "blocks.11",
-            ),
-            ("model.stack.final_norm.Layer.gamma", "final_norm"),
+            ("model.embedding.norm.gamma", "embedding"),
+            ("model.position.table", "position"),
+            ("model.stack.blocks.11.attention.query.weight", "blocks.11"),
+            ("model.stack.final_norm.gamma", "final_norm"),
             ("model.head.weight", "head"),
             ("head.transform.weight", "head"),
             ("pair_head.bias", "pair_head"),
             (
-                "model.encoder.stack.blocks.0.feed_forward.Dense.up.weight",
+                "model.encoder.stack.blocks.0.feed_forward.up.weight",
                 "encoder.blocks.0",
             ),
-            (
-                "model.decoder.position.RelativeBias.table",
-                "decoder.position",
-            ),
-            (
-                "model.decoder.stack.final_norm.Rms.gamma",
-                "decoder.final_norm",
-            ),
+            ("model.decoder.position.table", "decoder.position"),
+            ("model.decoder.stack.final_norm.gamma", "decoder.final_norm"),
             ("model.source_embedding.weight", "source_embedding"),
-            ("model.Vision.stem.Patches.projection.weight", "stem"),
-            ("model.Vision.class_token", "class_token"),
+            ("model.stem.projection.weight", "stem"),
+            ("model.class_token", "class_token"),
+            ("model.stack.blocks.2.attention.key.bias", "blocks.2"),
+            ("model.stem.convolution.weight", "stem"),
             (
-                "model.Vision.stack.blocks.2.attention.MultiHead.key.bias",
-                "blocks.2",
-            ),
-            ("model.Resnet.stem.convolution.weight", "stem"),
-            (
-                "model.Resnet.stages.1.blocks.0.layers.0.norm.Batch.gamma",
+                "model.stages.1.blocks.0.layers.0.norm.gamma",
                 "stages.1.blocks.0",
             ),
             (
-                "model.Vision.stem.Resnet.network.stages.1.blocks.0.layers.0.norm.gamma",
+                "model.stem.network.stages.1.blocks.0.layers.0.norm.gamma",
                 "stem.stages.1.blocks.0",
             ),
-            (
-                "model.Vision.stem.Resnet.network.stem.norm.Group.gamma",
-                "stem",
-            ),
+            ("model.stem.network.stem.norm.gamma", "stem"),
         ] {
             assert_eq!(part(path), wanted, "{path}");
         }

@@ -46,6 +46,8 @@ pub struct Job<M: Task> {
     pub state: State,
     /// Scores of the last evaluation.
     pub last: Option<Scores>,
+    /// What the journal is to say where the run goes on.
+    pub notes: Vec<String>,
     /// Raised when the run is to save and end.
     pub stop: Stop,
 }

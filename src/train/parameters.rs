@@ -1,4 +1,4 @@
-//! The parameters of a module by their dotted paths: `stack.blocks.0.attention.MultiHead.query.weight`.
+//! The parameters of a module by their dotted paths: `stack.blocks.0.attention.query.weight`.
 //!
 //! A path is what files, groups and messages call a parameter. Optimizer states are keyed by
 //! `ParamId`, which Burn draws at random; [`name_parameters`] derives the ids from the paths, so that
@@ -6,7 +6,8 @@
 
 use crate::kernel;
 use crate::nn::channel_norm;
-use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param, ParamId};
+use crate::nn::path::Path;
+use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param, ParamGroup, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::{Bool, Int, Tensor};
 use sha2::{Digest, Sha256};
@@ -14,8 +15,10 @@ use sha2::{Digest, Sha256};
 /// What a parameter is, without its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Names of the fields from the root, joined by dots.
+    /// Where it stands in the model ([`crate::nn::path`]).
     pub path: String,
+    /// The same with the names of enum variants, which patterns of old runs may mean.
+    pub old_path: String,
     /// The key of its gradient and of its optimizer state.
     pub id: ParamId,
     /// Lengths of its dimensions.
@@ -31,6 +34,20 @@ pub fn list<M: Module>(model: &M) -> Vec<Parameter> {
         !name.is_some_and(channel_norm::is_state)
     });
     all
+}
+
+/// For each parameter, whether the pattern is found in its path. A pattern that is found in none may be that of a run
+/// whose paths had the names of enum variants, and is looked for in those.
+pub fn matching(pattern: &ParamGroup, parameters: &[Parameter]) -> Vec<bool> {
+    let hits = |path: fn(&Parameter) -> &str| -> Vec<bool> {
+        let all = parameters.iter();
+        all.map(|p| pattern.matches(&p.id, Some(path(p)))).collect()
+    };
+    let found = hits(|p| &p.path);
+    match found.contains(&true) {
+        true => found,
+        false => hits(|p| &p.old_path),
+    }
 }
 
 /// What a checkpoint holds of a model: the float parameters, and what norms keep, in the order of the fields.
@@ -144,24 +161,6 @@ pub fn id_of(path: &str) -> ParamId {
     ParamId::from(u64::from_le_bytes(first))
 }
 
-/// Where a traversal stands.
-#[derive(Default)]
-pub(crate) struct Path(Vec<String>);
-
-impl Path {
-    pub(crate) fn enter(&mut self, name: &str) {
-        self.0.push(name.to_string());
-    }
-
-    pub(crate) fn exit(&mut self) {
-        self.0.pop();
-    }
-
-    pub(crate) fn joined(&self) -> String {
-        self.0.join(".")
-    }
-}
-
 #[derive(Default)]
 struct Lister {
     path: Path,
@@ -169,17 +168,18 @@ struct Lister {
 }
 
 impl ModuleVisitor for Lister {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.exit();
+    fn exit_module(&mut self, _name: &str, container: &str) {
+        self.path.exit(container);
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         self.found.push(Parameter {
             path: self.path.joined(),
+            old_path: self.path.with_variants(),
             id: param.id,
             shape: param.lazy_shape().to_vec(),
         });
@@ -192,12 +192,12 @@ struct Namer {
 }
 
 impl ModuleMapper for Namer {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.exit();
+    fn exit_module(&mut self, _name: &str, container: &str) {
+        self.path.exit(container);
     }
 
     fn map_float<const D: usize>(&mut self, mut param: Param<Tensor<D>>) -> Param<Tensor<D>> {

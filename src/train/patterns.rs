@@ -1,6 +1,6 @@
 //! Regular expressions over the paths of parameters, as the keys of `[init]` give them.
 
-use super::parameters;
+use super::parameters::{self, Parameter};
 use crate::error::{Error, Result};
 use burn::module::ParamGroup;
 
@@ -33,21 +33,42 @@ impl<'a> Patterns<'a> {
             .any(|(_, group)| group.matches(&id, Some(path)))
     }
 
+    /// Whether each parameter is found by one of them.
+    ///
+    /// # Errors
+    /// One that is found in no path.
+    pub(super) fn matching(&self, all: &[Parameter]) -> Result<Vec<bool>> {
+        let mut found = vec![false; all.len()];
+        for (pattern, group) in &self.groups {
+            let hits = parameters::matching(group, all);
+            if !hits.contains(&true) {
+                return Err(self.not_found(pattern, all.iter().map(|p| p.path.as_str())));
+            }
+            found
+                .iter_mut()
+                .zip(hits)
+                .for_each(|(found, hit)| *found |= hit);
+        }
+        Ok(found)
+    }
+
     /// An error when one of them is found in no path.
     pub(super) fn all_found<'p>(&self, paths: impl Iterator<Item = &'p str> + Clone) -> Result<()> {
         for (pattern, group) in &self.groups {
-            let found = paths
-                .clone()
-                .any(|path| group.matches(&parameters::id_of(path), Some(path)));
-            if !found {
-                let some: Vec<String> = paths.clone().take(3).map(|p| format!("`{p}`")).collect();
-                return Err(Error::usage(format!(
-                    "[init] {}: `{pattern}` matches no parameter; they are named like {}",
-                    self.key,
-                    some.join(", ")
-                )));
+            let hit = |path: &str| group.matches(&parameters::id_of(path), Some(path));
+            if !paths.clone().any(hit) {
+                return Err(self.not_found(pattern, paths));
             }
         }
         Ok(())
+    }
+
+    fn not_found<'p>(&self, pattern: &str, paths: impl Iterator<Item = &'p str>) -> Error {
+        let some: Vec<String> = paths.take(3).map(|p| format!("`{p}`")).collect();
+        Error::usage(format!(
+            "[init] {}: `{pattern}` matches no parameter; they are named like {}",
+            self.key,
+            some.join(", ")
+        ))
     }
 }

@@ -53,6 +53,11 @@ pub fn diverged(step: u64, samples: &[u64]) -> Value {
     json!({ "step": step, "split": "train", "loss": null, "diverged": true, "samples": samples })
 }
 
+/// A line that says in words what changed after a step.
+pub fn note(step: u64, text: &str) -> Value {
+    json!({ "step": step, "split": "note", "note": text })
+}
+
 /// A line about a step that was left out.
 pub fn skipped(step: u64, loss: f64, samples: &[u64]) -> Value {
     json!({ "step": step, "split": "train", "loss": loss, "skipped": true, "samples": samples })

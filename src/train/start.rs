@@ -109,7 +109,7 @@ impl StartConfig {
         resample: Resample,
         moved: bool,
     ) -> Result<(M, Transferred)> {
-        let mut stored = weights::read(file)?;
+        let mut stored = weights::read(file, &model)?;
         let wanted = parameters::with_state(&model);
         let (new, skip) = (
             Patterns::new("new", &self.new)?,
@@ -208,12 +208,9 @@ impl StartConfig {
         }
         let patterns = Patterns::new("freeze", &self.freeze)?;
         let all = parameters::list(&model);
-        patterns.all_found(all.iter().map(|p| p.path.as_str()))?;
-        let held: Vec<_> = all
-            .iter()
-            .filter(|p| patterns.match_path(&p.path))
-            .map(|p| p.id)
-            .collect();
+        let found = patterns.matching(&all)?;
+        let held = all.iter().zip(found).filter(|(_, found)| *found);
+        let held: Vec<_> = held.map(|(p, _)| p.id).collect();
         if held.len() == all.len() {
             return Err(Error::usage(
                 "[init] freeze matches every parameter: nothing is left to learn",
@@ -288,18 +285,12 @@ mod tests {
     fn layers_count_from_the_heads() {
         let depth = |path| depth_from_end(path, 4);
         assert_eq!(depth("head.weight"), 0);
-        assert_eq!(depth("model.stack.final_norm.Layer.gamma"), 0);
-        assert_eq!(
-            depth("model.stack.blocks.3.attention.MultiHead.query.weight"),
-            1
-        );
-        assert_eq!(
-            depth("model.stack.blocks.0.feed_forward.Dense.up.weight"),
-            4
-        );
+        assert_eq!(depth("model.stack.final_norm.gamma"), 0);
+        assert_eq!(depth("model.stack.blocks.3.attention.query.weight"), 1);
+        assert_eq!(depth("model.stack.blocks.0.feed_forward.up.weight"), 4);
         assert_eq!(depth("model.embedding.weight"), 5);
         assert_eq!(
-            depth("model.Vision.stem.Resnet.network.stages.0.blocks.1.first.weight"),
+            depth("model.stem.network.stages.0.blocks.1.first.weight"),
             5
         );
     }

@@ -9,9 +9,8 @@ wrong step changes later gradients. The learning rate changes with the step. Wei
 matrices only. Kept are the parameters after steps 1, 2, 5 and 20.
 
 AdamW, Adam, SGD, Adafactor and Muon are torch.optim's, in float32. Muon's Newton-Schulz iteration runs
-in bfloat16 there; it is given float32 here, by replacing that one dtype, and its matrices are transposed
-on the way in and out, because ours are [d_in, d_out]. Adafactor gets eps1 = 1e-15: the paper's 1e-30
-would be squared to 0. Lion and LAMB follow their papers in numpy, in float64.
+in bfloat16 there; it is given float32 here, by replacing that one dtype. Adafactor gets eps1 = 1e-15: the
+paper's 1e-30 would be squared to 0. Lion and LAMB follow their papers in numpy, in float64.
 """
 import math
 import pathlib
@@ -39,23 +38,22 @@ def gradient(name, step, p):
     return 0.5 * (p - TARGET[name]) + NOISE[name][step]
 
 
-def with_torch(base, make, transpose=False):
+def with_torch(base, make):
     """make(parameters with decay, parameters without) -> optimizers."""
-    turn = (lambda a: a.T) if transpose else (lambda a: a)
-    p = {n: torch.nn.Parameter(torch.tensor(turn(START[n]).copy())) for n in SHAPES}
+    p = {n: torch.nn.Parameter(torch.tensor(START[n])) for n in SHAPES}
     optimizers = make([p["wide"], p["tall"]], [p["bias"]])
     kept = {}
     for step in range(STEPS):
         for name in SHAPES:
-            now = turn(p[name].detach().numpy())
-            p[name].grad = torch.tensor(turn(gradient(name, step, now)).copy())
+            now = p[name].detach().numpy()
+            p[name].grad = torch.tensor(gradient(name, step, now))
         for optimizer in optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate(group.get("base", base), step)
             optimizer.step()
         if step + 1 in KEPT:
             for name in SHAPES:
-                kept[f"{name}.{step + 1}"] = turn(p[name].detach().numpy()).copy()
+                kept[f"{name}.{step + 1}"] = p[name].detach().numpy().copy()
     return kept
 
 
@@ -135,8 +133,8 @@ def main():
         "sgd_nesterov": with_torch(5e-2, grouped(torch.optim.SGD, 0.0, momentum=0.9, nesterov=True)),
         "sgd_plain": with_torch(1e-1, grouped(torch.optim.SGD, 0.0)),
         "adafactor": with_torch(1e-1, grouped(torch.optim.Adafactor, 0.1, eps=(1e-15, 1e-3))),
-        "muon": with_torch(2e-2, muon("original", 0.1), transpose=True),
-        "muon_rms": with_torch(2e-2, muon("match_rms_adamw", 0.1), transpose=True),
+        "muon": with_torch(2e-2, muon("original", 0.1)),
+        "muon_rms": with_torch(2e-2, muon("match_rms_adamw", 0.1)),
         "lion": with_numpy(1e-2, lion),
         "lamb": with_numpy(1e-2, lamb),
     }

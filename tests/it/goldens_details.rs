@@ -139,22 +139,22 @@ fn gemma2_table(config: &DecoderConfig) -> Table {
             ("pre_feedforward_layernorm", "feed_forward_residual.norm"),
             ("post_feedforward_layernorm", "feed_forward_residual.after"),
         ] {
-            table.norm(&format!("{theirs}.{name}"), &format!("{ours}.{path}.Rms"));
+            table.norm(&format!("{theirs}.{name}"), &format!("{ours}.{path}"));
         }
         for (name, path) in [
-            ("self_attn.q_proj", "attention.MultiHead.query"),
-            ("self_attn.k_proj", "attention.MultiHead.key"),
-            ("self_attn.v_proj", "attention.MultiHead.value"),
-            ("self_attn.o_proj", "attention.MultiHead.output"),
-            ("mlp.gate_proj", "feed_forward.Gated.gate"),
-            ("mlp.up_proj", "feed_forward.Gated.up"),
-            ("mlp.down_proj", "feed_forward.Gated.down"),
+            ("self_attn.q_proj", "attention.query"),
+            ("self_attn.k_proj", "attention.key"),
+            ("self_attn.v_proj", "attention.value"),
+            ("self_attn.o_proj", "attention.output"),
+            ("mlp.gate_proj", "feed_forward.gate"),
+            ("mlp.up_proj", "feed_forward.up"),
+            ("mlp.down_proj", "feed_forward.down"),
         ] {
             let path = format!("{ours}.{path}");
             table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
         }
     }
-    table.norm("model.norm", "stack.final_norm.Rms");
+    table.norm("model.norm", "stack.final_norm");
     table
 }
 

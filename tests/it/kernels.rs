@@ -117,7 +117,7 @@ fn linear_maps() {
         [4, 96, 128, 96],
     ] {
         let x = random([b, s, i], 3);
-        let w = random([1, i, o], 4) / (i as f64).sqrt();
+        let w = random([1, o, i], 4) / (i as f64).sqrt();
         let bias = random([1, 1, o], 5);
         same(
             "linear",
@@ -127,26 +127,27 @@ fn linear_maps() {
         );
         same(
             "linear of a view",
-            [x.clone().swap_dims(0, 1), w.clone()],
+            [x.clone().swap_dims(0, 1), w],
             |[x, w]| kernel::linear(x.swap_dims(0, 1), w.squeeze_dim(0), None),
             |[x, w]| composed::linear(x.swap_dims(0, 1), w.squeeze_dim(0), None),
         );
+        // The gradient of a transposed weight is that of the weight, transposed.
         same(
-            "linear_transposed",
-            [x, w.swap_dims(1, 2)],
-            |[x, w]| kernel::linear_transposed(x, w.squeeze_dim(0)),
-            |[x, w]| composed::linear_transposed(x, w.squeeze_dim(0)),
+            "linear with a weight that lies by columns",
+            [x, random([1, i, o], 4)],
+            |[x, w]| kernel::linear(x, w.squeeze_dim::<2>(0).transpose(), None),
+            |[x, w]| composed::linear(x, w.squeeze_dim::<2>(0).transpose(), None),
         );
     }
     let (x, y) = (random([3, 5, 7], 1), random([3, 5, 7], 2));
     same("add", [x, y], |[x, y]| kernel::add(x, y), |[x, y]| x + y);
 }
 
-/// In panels, by columns where those do not fit, and of any strides: the same map.
+/// In panels, by rows where those do not fit, and of any strides: the same map.
 #[test]
 fn a_stored_weight_gives_the_same_map() {
     for (d_in, d_out) in [(7, 64), (24, 48), (33, 16), (20, 65), (1, 32), (40, 3)] {
-        let weight = random([d_in, d_out, 1], 3).squeeze_dim::<2>(2);
+        let weight = random([d_out, d_in, 1], 3).squeeze_dim::<2>(2);
         let bias = random([d_out, 1, 1], 4).reshape([d_out]);
         for (batch, seq) in [(1, 1), (3, 1), (2, 9), (5, 40)] {
             let x = random([batch, seq, d_in], 5);

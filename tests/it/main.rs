@@ -32,6 +32,7 @@ mod kinds;
 mod limits;
 mod memory;
 mod names;
+mod old_runs;
 mod optim;
 mod optim_faults;
 mod oracle;

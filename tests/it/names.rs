@@ -14,10 +14,7 @@ fn linears(table: &mut Table, theirs: &str, ours: &str, pairs: Pairs) {
 
 fn norms(table: &mut Table, theirs: &str, ours: &str, pairs: Pairs) {
     for (name, path) in pairs {
-        table.norm(
-            &format!("{theirs}.{name}"),
-            &format!("{ours}.{path}.norm.Layer"),
-        );
+        table.norm(&format!("{theirs}.{name}"), &format!("{ours}.{path}.norm"));
     }
 }
 
@@ -27,25 +24,22 @@ fn bert_body(body: &str, layers: usize) -> Table {
     let embeddings = format!("{body}.embeddings");
     for (name, path) in [
         ("word_embeddings", "model.embedding.weight"),
-        ("position_embeddings", "model.position.Learned.table"),
+        ("position_embeddings", "model.position.table"),
         ("token_type_embeddings", "model.segments"),
     ] {
         table.same(format!("{embeddings}.{name}.weight"), path);
     }
-    table.norm(
-        &format!("{embeddings}.LayerNorm"),
-        "model.embedding_norm.Layer",
-    );
+    table.norm(&format!("{embeddings}.LayerNorm"), "model.embedding_norm");
     for layer in 0..layers {
         let theirs = format!("{body}.encoder.layer.{layer}");
         let ours = format!("model.stack.blocks.{layer}");
         let both = [
-            ("attention.self.query", "attention.MultiHead.query"),
-            ("attention.self.key", "attention.MultiHead.key"),
-            ("attention.self.value", "attention.MultiHead.value"),
-            ("attention.output.dense", "attention.MultiHead.output"),
-            ("intermediate.dense", "feed_forward.Dense.up"),
-            ("output.dense", "feed_forward.Dense.down"),
+            ("attention.self.query", "attention.query"),
+            ("attention.self.key", "attention.key"),
+            ("attention.self.value", "attention.value"),
+            ("attention.output.dense", "attention.output"),
+            ("intermediate.dense", "feed_forward.up"),
+            ("output.dense", "feed_forward.down"),
         ];
         linears(&mut table, &theirs, &ours, &both);
         let both = [
@@ -67,7 +61,7 @@ pub fn bert(layers: usize) -> Table {
         "head.transform",
         Stored::OutIn,
     );
-    table.norm(&format!("{transform}.LayerNorm"), "head.norm.Layer");
+    table.norm(&format!("{transform}.LayerNorm"), "head.norm");
     table.same("cls.predictions.bias", "head.bias");
     table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
     table
@@ -77,7 +71,7 @@ pub fn bert(layers: usize) -> Table {
 pub fn roberta(layers: usize) -> Table {
     let mut table = bert_body("roberta", layers);
     table.linear("lm_head.dense", "head.transform", Stored::OutIn);
-    table.norm("lm_head.layer_norm", "head.norm.Layer");
+    table.norm("lm_head.layer_norm", "head.norm");
     table.same("lm_head.bias", "head.bias");
     table
 }
@@ -100,15 +94,15 @@ pub fn transformer(root: &str, layers: usize, heads: usize, d_model: usize) -> T
             let theirs = format!("{theirs}.layers.{layer}");
             let ours = format!("{stack}.blocks.{layer}");
             let both = [
-                ("linear1", "feed_forward.Dense.up"),
-                ("linear2", "feed_forward.Dense.down"),
+                ("linear1", "feed_forward.up"),
+                ("linear2", "feed_forward.down"),
             ];
             linears(&mut table, &theirs, &ours, &both);
             let attentions: Pairs = match side {
-                "encoder" => &[("self_attn", "attention.MultiHead")],
+                "encoder" => &[("self_attn", "attention")],
                 _ => &[
-                    ("self_attn", "attention.MultiHead"),
-                    ("multihead_attn", "cross.attention.MultiHead"),
+                    ("self_attn", "attention"),
+                    ("multihead_attn", "cross.attention"),
                 ],
             };
             for (name, path) in attentions {
@@ -129,10 +123,7 @@ pub fn transformer(root: &str, layers: usize, heads: usize, d_model: usize) -> T
             };
             norms(&mut table, &theirs, &ours, residuals);
         }
-        table.norm(
-            &format!("{theirs}.norm"),
-            &format!("{stack}.final_norm.Layer"),
-        );
+        table.norm(&format!("{theirs}.norm"), &format!("{stack}.final_norm"));
     }
     for rule in &mut table.rules {
         rule.theirs = rule.theirs.replace("in_proj.", "in_proj_");
@@ -148,19 +139,16 @@ pub fn marian_or_bart(layers: usize) -> Table {
         let theirs = format!("model.{side}");
         table.same(
             format!("{theirs}.embed_positions.weight"),
-            format!("{side}.position.Learned.table"),
+            format!("{side}.position.table"),
         );
         table.norm(
             &format!("{theirs}.layernorm_embedding"),
-            &format!("{side}.embedding_norm.Layer"),
+            &format!("{side}.embedding_norm"),
         );
         for layer in 0..layers {
             let theirs = format!("{theirs}.layers.{layer}");
             let ours = format!("{side}.stack.blocks.{layer}");
-            let both = [
-                ("fc1", "feed_forward.Dense.up"),
-                ("fc2", "feed_forward.Dense.down"),
-            ];
+            let both = [("fc1", "feed_forward.up"), ("fc2", "feed_forward.down")];
             linears(&mut table, &theirs, &ours, &both);
             let attentions: Pairs = match side {
                 "encoder" => &[("self_attn", "attention")],
@@ -176,7 +164,7 @@ pub fn marian_or_bart(layers: usize) -> Table {
                     ("v_proj", "value"),
                     ("out_proj", "output"),
                 ];
-                let path = format!("{ours}.{path}.MultiHead");
+                let path = format!("{ours}.{path}");
                 linears(&mut table, &format!("{theirs}.{name}"), &path, &both);
             }
             let both = [
@@ -197,11 +185,11 @@ pub fn t5(layers: usize) -> Table {
     for side in ["encoder", "decoder"] {
         table.same(
             format!("{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"),
-            format!("{side}.position.RelativeBias.table"),
+            format!("{side}.position.table"),
         );
         table.norm(
             &format!("{side}.final_layer_norm"),
-            &format!("{side}.stack.final_norm.Rms"),
+            &format!("{side}.stack.final_norm"),
         );
         let parts: Pairs = match side {
             "encoder" => &[
@@ -220,16 +208,16 @@ pub fn t5(layers: usize) -> Table {
                 let theirs = format!("{side}.block.{layer}.layer.{number}");
                 let (path, residual, both): (_, _, Pairs) = match *part {
                     "feed_forward" => (
-                        "feed_forward.Dense",
+                        "feed_forward",
                         "feed_forward_residual",
                         &[("wi", "up"), ("wo", "down")],
                     ),
-                    "cross" => ("cross.attention.MultiHead", "cross.residual", T5_ATTENTION),
-                    _ => ("attention.MultiHead", "attention_residual", T5_ATTENTION),
+                    "cross" => ("cross.attention", "cross.residual", T5_ATTENTION),
+                    _ => ("attention", "attention_residual", T5_ATTENTION),
                 };
                 let path = format!("{ours}.{path}");
                 linears(&mut table, &format!("{theirs}.{name}"), &path, both);
-                let norm = format!("{ours}.{residual}.norm.Rms");
+                let norm = format!("{ours}.{residual}.norm");
                 table.norm(&format!("{theirs}.layer_norm"), &norm);
             }
         }

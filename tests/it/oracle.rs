@@ -2,8 +2,9 @@
 
 use burn::tensor::Tensor;
 use formwork::interop::weights::Array;
+use formwork::train::checkpoint::VERSION;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -98,13 +99,31 @@ pub fn hf_folder(config: &str, weights: &BTreeMap<String, Array>) -> TempDir {
 }
 
 pub fn write_safetensors(path: &Path, tensors: &BTreeMap<String, Array>) {
+    write(path, tensors, None);
+}
+
+/// The same as formwork writes its weights.
+pub fn write_weights(path: &Path, tensors: &BTreeMap<String, Array>) {
+    let metadata = [
+        ("format", "formwork".into()),
+        ("version", VERSION.to_string()),
+    ];
+    let metadata = metadata.map(|(key, value)| (key.to_string(), value));
+    write(path, tensors, Some(metadata.into()));
+}
+
+fn write(
+    path: &Path,
+    tensors: &BTreeMap<String, Array>,
+    metadata: Option<HashMap<String, String>>,
+) {
     let little = |a: &Array| -> Vec<u8> { a.values.iter().flat_map(|x| x.to_le_bytes()).collect() };
     let bytes: Vec<Vec<u8>> = tensors.values().map(little).collect();
     let views = tensors.iter().zip(&bytes).map(|((name, array), bytes)| {
         let view = TensorView::new(Dtype::F32, array.shape.clone(), bytes).unwrap();
         (name.as_str(), view)
     });
-    safetensors::serialize_to_file(views, None, path).unwrap();
+    safetensors::serialize_to_file(views, metadata, path).unwrap();
 }
 
 /// max |ours − theirs| over max |theirs|.

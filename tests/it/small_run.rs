@@ -112,10 +112,7 @@ impl Run {
 
     pub fn hashes(&self) -> [String; 2] {
         let average = self.ema.as_ref().unwrap().model();
-        [
-            weights_hash(&self.net).unwrap(),
-            weights_hash(average).unwrap(),
-        ]
+        [weights_hash(&self.net), weights_hash(average)]
     }
 }
 

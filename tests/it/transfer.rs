@@ -6,6 +6,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Tensor, TensorData};
 use formwork::interop::rename::Table;
 use formwork::interop::weights::Array;
+use formwork::nn::path::Path;
 use std::collections::BTreeMap;
 
 /// Arrays by our dotted paths.
@@ -20,20 +21,20 @@ fn array<const D: usize>(tensor: Tensor<D>) -> Array {
 
 /// What a traversal of the parameters takes of each of them.
 struct Collect<'a> {
-    path: Vec<String>,
+    path: Path,
     gradients: Option<&'a GradientsParams>,
     found: Arrays,
 }
 
 impl ModuleVisitor for Collect<'_> {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.path.push(name.to_string());
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
     }
-    fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.pop();
+    fn exit_module(&mut self, _name: &str, container: &str) {
+        self.path.exit(container);
     }
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let path = self.path.join(".");
+        let path = self.path.joined();
         let tensor = match self.gradients {
             None => param.val(),
             Some(gradients) => {
@@ -47,7 +48,7 @@ impl ModuleVisitor for Collect<'_> {
 
 fn collect<M: Module>(module: &M, gradients: Option<&GradientsParams>) -> Arrays {
     let mut visitor = Collect {
-        path: Vec::new(),
+        path: Path::default(),
         gradients,
         found: BTreeMap::new(),
     };
@@ -66,19 +67,19 @@ pub fn gradients_of<M: Module>(module: &M, gradients: &GradientsParams) -> Array
 }
 
 struct Put<'a> {
-    path: Vec<String>,
+    path: Path,
     arrays: &'a Arrays,
 }
 
 impl ModuleMapper for Put<'_> {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.path.push(name.to_string());
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
     }
-    fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.pop();
+    fn exit_module(&mut self, _name: &str, container: &str) {
+        self.path.exit(container);
     }
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let path = self.path.join(".");
+        let path = self.path.joined();
         let array = self.arrays.get(&path);
         let array = array.unwrap_or_else(|| panic!("nothing is given for {path}"));
         let (id, old, mapper) = param.consume();
@@ -92,7 +93,7 @@ impl ModuleMapper for Put<'_> {
 /// The module with these parameters, all of them used.
 pub fn put<M: Module>(module: M, arrays: &Arrays) -> M {
     let module = module.map(&mut Put {
-        path: Vec::new(),
+        path: Path::default(),
         arrays,
     });
     let known = values_of(&module);

@@ -8,7 +8,7 @@ mod statistics;
 mod trajectory;
 
 use crate::batches;
-use crate::oracle::{values, write_safetensors};
+use crate::oracle::{values, write_weights};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use formwork::data::Shape;
@@ -16,6 +16,7 @@ use formwork::data::batch::{Batch, Content, ImageBatch};
 use formwork::interop::weights::Array;
 use formwork::model::{ModelConfig, ModelInputs, VisionConfig};
 use formwork::nn::channel_norm::is_state;
+use formwork::nn::path::Path;
 use formwork::task::{ImageClassification, ImageClassificationConfig};
 use formwork::train::checkpoint::load_weights;
 use formwork::train::parameters::{materialised, name_parameters};
@@ -75,29 +76,29 @@ fn tensor<const D: usize>(array: &Array, device: &Device) -> Tensor<D> {
 /// The module with these weights, all of them.
 fn with_weights<M: Module>(module: M, weights: &BTreeMap<String, Array>) -> M {
     let file = tempfile::NamedTempFile::new().unwrap();
-    write_safetensors(file.path(), weights);
+    write_weights(file.path(), weights);
     load_weights(module, file.path()).unwrap()
 }
 
 /// Values by dotted path; gradients in their place when there are any, without what has none by right.
 struct Collect<'a> {
-    path: Vec<String>,
+    path: Path,
     gradients: Option<&'a Gradients>,
     found: BTreeMap<String, Array>,
 }
 
 impl ModuleVisitor for Collect<'_> {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.path.push(name.to_string());
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
     }
-    fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.pop();
+    fn exit_module(&mut self, _name: &str, container: &str) {
+        self.path.exit(container);
     }
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let path = self.path.join(".");
+        let path = self.path.joined();
         let value = match self.gradients {
             None => param.val(),
-            Some(_) if self.path.last().is_some_and(|name| is_state(name)) => return,
+            Some(_) if self.path.names().last().is_some_and(|name| is_state(name)) => return,
             Some(gradients) => param
                 .val()
                 .grad(gradients)
@@ -111,7 +112,7 @@ impl ModuleVisitor for Collect<'_> {
 
 fn collect<M: Module>(module: &M, gradients: Option<&Gradients>) -> BTreeMap<String, Array> {
     let mut visitor = Collect {
-        path: Vec::new(),
+        path: Path::default(),
         gradients,
         found: BTreeMap::new(),
     };
@@ -119,16 +120,13 @@ fn collect<M: Module>(module: &M, gradients: Option<&Gradients>) -> BTreeMap<Str
     visitor.found
 }
 
-/// The transpose of a matrix, or of a kernel seen as one.
-fn transposed(array: Array) -> Array {
+/// A kernel as the matrix of a linear map of patches; a matrix as it is.
+fn matrix(array: Array) -> Array {
     let outputs = array.shape[0];
     let inputs = array.values.len() / outputs;
-    let values = (0..inputs * outputs)
-        .map(|at| array.values[at % outputs * inputs + at / outputs])
-        .collect();
     Array {
-        shape: vec![inputs, outputs],
-        values,
+        shape: vec![outputs, inputs],
+        ..array
     }
 }
 
@@ -140,9 +138,9 @@ fn vit(name: &str, array: Array) -> (String, Array) {
         values: array.values.clone(),
     };
     match kind {
-        "cls_token" => return ("model.Vision.class_token".into(), flat(&array.shape[2..])),
+        "cls_token" => return ("model.class_token".into(), flat(&array.shape[2..])),
         "position_embeddings" => {
-            let path = "model.Vision.position.Learned.table";
+            let path = "model.position.table";
             return (path.into(), flat(&array.shape[1..]));
         }
         _ => {}
@@ -150,22 +148,20 @@ fn vit(name: &str, array: Array) -> (String, Array) {
     let norm = module.contains("layernorm");
     let module = match module {
         "classifier" => "head".to_string(),
-        "vit.layernorm" => "model.Vision.stack.final_norm.Layer".into(),
-        "vit.embeddings.patch_embeddings.projection" => {
-            "model.Vision.stem.Patches.projection".into()
-        }
+        "vit.layernorm" => "model.stack.final_norm".into(),
+        "vit.embeddings.patch_embeddings.projection" => "model.stem.projection".into(),
         _ => {
             let layer = module.strip_prefix("vit.encoder.layer.").unwrap();
             let (number, part) = layer.split_once('.').unwrap();
             let part = match part {
-                "attention.output.dense" => "attention.MultiHead.output".into(),
-                "intermediate.dense" => "feed_forward.Dense.up".into(),
-                "output.dense" => "feed_forward.Dense.down".into(),
-                "layernorm_before" => "attention_residual.norm.Layer".into(),
-                "layernorm_after" => "feed_forward_residual.norm.Layer".into(),
-                _ => part.replace("attention.attention", "attention.MultiHead"),
+                "attention.output.dense" => "attention.output".into(),
+                "intermediate.dense" => "feed_forward.up".into(),
+                "output.dense" => "feed_forward.down".into(),
+                "layernorm_before" => "attention_residual.norm".into(),
+                "layernorm_after" => "feed_forward_residual.norm".into(),
+                _ => part.replace("attention.attention", "attention"),
             };
-            format!("model.Vision.stack.blocks.{number}.{part}")
+            format!("model.stack.blocks.{number}.{part}")
         }
     };
     let kind = match (norm, kind) {
@@ -173,7 +169,9 @@ fn vit(name: &str, array: Array) -> (String, Array) {
         (true, _) => "beta",
         (false, kind) => kind,
     };
-    let matrix = array.shape.len() > 1;
-    let array = if matrix { transposed(array) } else { array };
+    let array = match array.shape.len() {
+        1 => array,
+        _ => matrix(array),
+    };
     (format!("{module}.{kind}"), array)
 }

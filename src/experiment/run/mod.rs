@@ -258,6 +258,7 @@ fn restored(found: &Checkpoint, model: Objective, job: &mut Job<Objective>) -> R
         job.ema = Some(found.load_ema(decay, &model)?);
     }
     job.state = found.state().clone();
+    job.notes.extend(found.notes());
     if job.state.step > job.config.steps {
         return Err(Error::usage(format!(
             "train.steps = {} lies before the run's newest checkpoint, step {}; steps can be added to a run, not \

@@ -57,11 +57,11 @@ fn table(config: &DecoderConfig) -> Table {
     let mut table = Table::new("transformer.");
     table.same("transformer.word_embeddings.weight", "embedding.weight");
     let norm = "transformer.word_embeddings_layernorm";
-    table.norm(norm, "embedding.norm.Layer");
+    table.norm(norm, "embedding.norm");
     let fused = fused_by_group(config);
     for layer in 0..config.n_layers() {
         let theirs = format!("transformer.h.{layer}");
-        let ours = block(layer, "Layer", "Dense");
+        let ours = block(layer);
         let (attention, mlp) = (ours.attention, ours.feed_forward);
         table.norm(&format!("{theirs}.input_layernorm"), &ours.attention_norm);
         let norm = format!("{theirs}.post_attention_layernorm");
@@ -76,7 +76,7 @@ fn table(config: &DecoderConfig) -> Table {
             table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
         }
     }
-    table.norm("transformer.ln_f", "stack.final_norm.Layer");
+    table.norm("transformer.ln_f", "stack.final_norm");
     table.linear("lm_head", "head", Stored::OutIn);
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");

@@ -93,7 +93,7 @@ fn table(config: &DecoderConfig) -> Table {
     let fused = fused_by_group(config);
     for layer in 0..config.n_layers() {
         let theirs = format!("transformer.h.{layer}");
-        let ours = block(layer, "Layer", "Dense");
+        let ours = block(layer);
         let (attention, mlp) = (ours.attention, ours.feed_forward);
         let first = match config.stack.shared_parallel_norm {
             Some(false) => "ln_attn",
@@ -113,7 +113,7 @@ fn table(config: &DecoderConfig) -> Table {
             table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
         }
     }
-    table.norm("transformer.ln_f", "stack.final_norm.Layer");
+    table.norm("transformer.ln_f", "stack.final_norm");
     table.linear("lm_head", "head", Stored::OutIn);
     table.ignored = vec![
         "rotary_emb.inv_freq",

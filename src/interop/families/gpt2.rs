@@ -75,9 +75,9 @@ pub(super) fn read_gpt(
 fn table(config: &DecoderConfig) -> Table {
     let mut table = Table::new("transformer.");
     table.same("transformer.wte.weight", "embedding.weight");
-    table.same("transformer.wpe.weight", "position.Learned.table");
+    table.same("transformer.wpe.weight", "position.table");
     add_blocks(&mut table, config);
-    table.norm("transformer.ln_f", "stack.final_norm.Layer");
+    table.norm("transformer.ln_f", "stack.final_norm");
     table.linear("lm_head", "head", Stored::OutIn);
     table.ignored = vec![".attn.bias", ".attn.masked_bias"];
     if config.tie_embeddings {
@@ -91,7 +91,7 @@ pub(super) fn add_blocks(table: &mut Table, config: &DecoderConfig) {
     let fused = fused_in_thirds(config);
     for layer in 0..config.n_layers() {
         let theirs = format!("transformer.h.{layer}");
-        let ours = block(layer, "Layer", "Dense");
+        let ours = block(layer);
         let (attention, mlp) = (ours.attention, ours.feed_forward);
         table.norm(&format!("{theirs}.ln_1"), &ours.attention_norm);
         let c_attn = format!("{theirs}.attn.c_attn");

@@ -69,7 +69,7 @@ fn table(config: &DecoderConfig) -> Table {
     let fused = fused_by_group(config);
     for layer in 0..config.n_layers() {
         let theirs = format!("gpt_neox.layers.{layer}");
-        let ours = block(layer, "Layer", "Dense");
+        let ours = block(layer);
         let (attention, mlp) = (ours.attention, ours.feed_forward);
         table.norm(&format!("{theirs}.input_layernorm"), &ours.attention_norm);
         let second = match config.stack.norm_placement {
@@ -90,7 +90,7 @@ fn table(config: &DecoderConfig) -> Table {
             table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
         }
     }
-    table.norm("gpt_neox.final_layer_norm", "stack.final_norm.Layer");
+    table.norm("gpt_neox.final_layer_norm", "stack.final_norm");
     table.linear("embed_out", "head", Stored::OutIn);
     table.ignored = vec![
         ".attention.bias",

@@ -76,7 +76,7 @@ fn table(config: &DecoderConfig) -> Table {
     table.same("transformer.wte.weight", "embedding.weight");
     for layer in 0..config.n_layers() {
         let theirs = format!("transformer.h.{layer}");
-        let ours = block(layer, "Layer", "Dense");
+        let ours = block(layer);
         let (attention, mlp) = (ours.attention, ours.feed_forward);
         table.norm(&format!("{theirs}.ln_1"), &ours.attention_norm);
         for (name, path) in [
@@ -90,7 +90,7 @@ fn table(config: &DecoderConfig) -> Table {
             table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
         }
     }
-    table.norm("transformer.ln_f", "stack.final_norm.Layer");
+    table.norm("transformer.ln_f", "stack.final_norm");
     table.linear("lm_head", "head", Stored::OutIn);
     table.ignored = vec![".attn.bias", ".attn.masked_bias"];
     table

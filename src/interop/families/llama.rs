@@ -60,14 +60,14 @@ pub(super) fn table(config: &DecoderConfig) -> Table {
     table.same("model.embed_tokens.weight", "embedding.weight");
     for layer in 0..config.n_layers() {
         let theirs = format!("model.layers.{layer}");
-        let ours = block(layer, "Rms", "Gated");
+        let ours = block(layer);
         let (attention, mlp) = (ours.attention, ours.feed_forward);
         table.norm(&format!("{theirs}.input_layernorm"), &ours.attention_norm);
         let norm = format!("{theirs}.post_attention_layernorm");
         table.norm(&norm, &ours.feed_forward_norm);
         for (name, norm) in [("q_norm", "query_norm"), ("k_norm", "key_norm")] {
             let theirs = format!("{theirs}.self_attn.{name}");
-            table.norm(&theirs, &format!("{attention}.{norm}.Rms"));
+            table.norm(&theirs, &format!("{attention}.{norm}"));
         }
         for (name, path) in [
             ("self_attn.q_proj", format!("{attention}.query")),
@@ -81,7 +81,7 @@ pub(super) fn table(config: &DecoderConfig) -> Table {
             table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
         }
     }
-    table.norm("model.norm", "stack.final_norm.Rms");
+    table.norm("model.norm", "stack.final_norm");
     table.linear("lm_head", "head", Stored::OutIn);
     table.ignored = vec!["rotary_emb.inv_freq"];
     if config.tie_embeddings {

@@ -60,7 +60,7 @@ pub const FAMILIES: &[Family] = &[
     t5_stack::FAMILY,
 ];
 
-/// Our paths of the parts of block `layer`, down to the kind that a family uses.
+/// Our paths of the parts of a block.
 struct BlockPaths {
     attention: String,
     /// Around attention, or around both layers when parallel.
@@ -70,15 +70,15 @@ struct BlockPaths {
     parallel_norm: String,
 }
 
-/// The paths of block `layer` with a norm and a feed-forward layer of these kinds.
-fn block(layer: usize, norm: &str, feed_forward: &str) -> BlockPaths {
+/// The paths of block `layer`.
+fn block(layer: usize) -> BlockPaths {
     let block = format!("stack.blocks.{layer}");
     BlockPaths {
-        attention: format!("{block}.attention.MultiHead"),
-        attention_norm: format!("{block}.attention_residual.norm.{norm}"),
-        feed_forward: format!("{block}.feed_forward.{feed_forward}"),
-        feed_forward_norm: format!("{block}.feed_forward_residual.norm.{norm}"),
-        parallel_norm: format!("{block}.parallel_norm.{norm}"),
+        attention: format!("{block}.attention"),
+        attention_norm: format!("{block}.attention_residual.norm"),
+        feed_forward: format!("{block}.feed_forward"),
+        feed_forward_norm: format!("{block}.feed_forward_residual.norm"),
+        parallel_norm: format!("{block}.parallel_norm"),
     }
 }
 

@@ -92,7 +92,7 @@ fn table(config: &DecoderConfig) -> Table {
     let fused = fused_in_thirds(config);
     for layer in 0..config.n_layers() {
         let theirs = format!("transformer.blocks.{layer}");
-        let ours = block(layer, "Layer", "Dense");
+        let ours = block(layer);
         let (attention, mlp) = (ours.attention, ours.feed_forward);
         table.norm(&format!("{theirs}.norm_1"), &ours.attention_norm);
         table.norm(&format!("{theirs}.norm_2"), &ours.feed_forward_norm);
@@ -106,7 +106,7 @@ fn table(config: &DecoderConfig) -> Table {
             table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
         }
     }
-    table.norm("transformer.norm_f", "stack.final_norm.Layer");
+    table.norm("transformer.norm_f", "stack.final_norm");
     table.linear("lm_head", "head", Stored::OutIn);
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");

@@ -32,10 +32,7 @@ fn read(hf: &HfConfig) -> HfShape {
 fn table(config: &DecoderConfig) -> Table {
     let mut table = Table::new("transformer.");
     table.same("transformer.tokens_embed.weight", "embedding.weight");
-    table.same(
-        "transformer.positions_embed.weight",
-        "position.Learned.table",
-    );
+    table.same("transformer.positions_embed.weight", "position.table");
     add_blocks(&mut table, config);
     table.ignored = vec![".attn.bias", "lm_head.weight", "position_ids"];
     table

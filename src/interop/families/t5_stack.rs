@@ -87,20 +87,17 @@ fn table(config: &DecoderConfig) -> Table {
     table.same("embed_tokens.weight", "embedding.weight");
     table.same(
         "block.0.layer.0.SelfAttention.relative_attention_bias.weight",
-        "position.RelativeBias.table",
+        "position.table",
     );
     for layer in 0..config.n_layers() {
         // Layer 1 of a decoder's block is its cross-attention.
         let attention = format!("block.{layer}.layer.0");
         let mlp = format!("block.{layer}.layer.2");
-        let (kind, names) = match &config.stack.feed_forward {
-            FeedForwardConfig::Dense(_) => ("Dense", [("wi", "up"), ("wo", "down")].as_slice()),
-            FeedForwardConfig::Gated(_) => (
-                "Gated",
-                [("wi_0", "gate"), ("wi_1", "up"), ("wo", "down")].as_slice(),
-            ),
+        let names = match &config.stack.feed_forward {
+            FeedForwardConfig::Dense(_) => [("wi", "up"), ("wo", "down")].as_slice(),
+            FeedForwardConfig::Gated(_) => &[("wi_0", "gate"), ("wi_1", "up"), ("wo", "down")],
         };
-        let ours = block(layer, "Rms", kind);
+        let ours = block(layer);
         table.norm(&format!("{attention}.layer_norm"), &ours.attention_norm);
         table.norm(&format!("{mlp}.layer_norm"), &ours.feed_forward_norm);
         for (name, part) in [
@@ -119,7 +116,7 @@ fn table(config: &DecoderConfig) -> Table {
             table.linear(&name, &path, Stored::OutIn);
         }
     }
-    table.norm("final_layer_norm", "stack.final_norm.Rms");
+    table.norm("final_layer_norm", "stack.final_norm");
     table.linear("lm_head", "head", Stored::OutIn);
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");

@@ -23,8 +23,6 @@ pub struct Problem {
     hidden: FlexTensor,
     weight: FlexTensor,
     bias: Option<FlexTensor>,
-    /// The weight is `[vocab, d]`.
-    transposed: bool,
     targets: Vec<i64>,
     smoothing: f64,
 }
@@ -44,19 +42,18 @@ struct Gradients {
 }
 
 impl Problem {
-    /// hidden `[positions, d]`, weight `[d, vocab]` or `[vocab, d]`, bias `[vocab]`, targets `[positions]`.
+    /// hidden `[positions, d]`, weight `[vocab, d]`, bias `[vocab]`, targets `[positions]`.
     pub fn new(
         hidden: FlexTensor,
         weight: FlexTensor,
         bias: Option<FlexTensor>,
         targets: FlexTensor,
-        (smoothing, transposed): (f64, bool),
+        smoothing: f64,
     ) -> Self {
         Self {
             hidden: contiguous(hidden),
             weight: contiguous(weight),
             bias: bias.map(contiguous),
-            transposed,
             targets: integers(targets),
             smoothing,
         }
@@ -65,12 +62,7 @@ impl Problem {
     /// Positions, width and vocabulary.
     fn sizes(&self) -> [usize; 3] {
         let [positions, d] = dims(&self.hidden);
-        let [rows, columns] = dims(&self.weight);
-        let (inner, vocab) = if self.transposed {
-            (columns, rows)
-        } else {
-            (rows, columns)
-        };
+        let [vocab, inner] = dims(&self.weight);
         assert_eq!(inner, d, "the head's width is that of the hidden states");
         assert_eq!(self.targets.len(), positions, "one target per position");
         [positions, d, vocab]
@@ -78,12 +70,7 @@ impl Problem {
 
     /// The head as `[d, vocab]`.
     fn head(&self) -> Matrix<'_> {
-        let weight = Matrix::rows(slice(&self.weight), dims(&self.weight));
-        if self.transposed {
-            weight.transposed()
-        } else {
-            weight
-        }
+        Matrix::rows(slice(&self.weight), dims(&self.weight)).transposed()
     }
 
     fn scored(&self, d: usize) -> Rows<'_> {
@@ -141,11 +128,7 @@ impl Problem {
         let rows = &mut to.hidden[first * d..(first + n) * d];
         product(rows, scores, self.head().transposed(), Put::REPLACE);
         let into = if first == 0 { Put::REPLACE } else { Put::ADD };
-        if self.transposed {
-            product(&mut to.weight, scores.transposed(), hidden, into);
-        } else {
-            product(&mut to.weight, hidden.transposed(), scores, into);
-        }
+        product(&mut to.weight, scores.transposed(), hidden, into);
         if let Some(bias) = &mut to.bias {
             map_in_place(super::linear::Sum, bias, [&sum_of_rows(scores.data, vocab)]);
         }

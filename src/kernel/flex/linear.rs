@@ -49,27 +49,25 @@ fn matrix(x: &FlexTensor) -> Matrix<'_> {
     }
 }
 
-/// `x·weight + bias`, or `x·weightᵀ + bias`.
-pub fn forward(
-    x: FlexTensor,
-    weight: FlexTensor,
-    bias: Option<FlexTensor>,
-    transposed: bool,
-) -> FlexTensor {
+/// `out`, row after row, in the shape of `x` with another last dimension.
+fn shaped(out: Vec<f32>, x: &FlexTensor, last: usize) -> FlexTensor {
+    let mut shape = x.layout().shape().clone();
+    let rank = shape.num_dims();
+    shape[rank - 1] = last;
+    tensor(out, shape)
+}
+
+/// `x·weightᵀ + bias`.
+pub fn forward(x: FlexTensor, weight: FlexTensor, bias: Option<FlexTensor>) -> FlexTensor {
     let (x, weight) = (contiguous(x), dense(weight));
     let left = Matrix::rows(slice(&x), as_rows(&x));
-    let right = matrix(&weight);
-    let right = if transposed {
-        right.transposed()
-    } else {
-        right
-    };
+    let right = matrix(&weight).transposed();
     let bias = bias.map(contiguous);
     let bias = bias.as_ref().map(slice);
     // Any other shape that does not fit is refused by the product.
-    let in_panels = !transposed && right.shape[0] != left.shape[1] && right.shape[1] == PANEL;
+    let in_panels = left.shape[1] > 0 && right.shape[0] == left.shape[1] * PANEL;
     let d_out = match in_panels {
-        true => right.shape[0] / left.shape[1] * PANEL,
+        true => right.shape[1] * PANEL,
         false => right.shape[1],
     };
     let mut out = output(left.shape[0] * d_out);
@@ -78,17 +76,25 @@ pub fn forward(
         None => product(&mut out, left, right, Put::REPLACE),
         Some(bias) => product_on(&mut out, left, right, bias),
     }
-    let mut shape = x.layout().shape().clone();
-    let rank = shape.num_dims();
-    shape[rank - 1] = d_out;
-    tensor(out, shape)
+    shaped(out, &x, d_out)
 }
 
-/// `xᵀ·grad` over all positions.
+/// `grad·weight`.
+pub fn input_gradient(grad: FlexTensor, weight: FlexTensor) -> FlexTensor {
+    let (grad, weight) = (contiguous(grad), dense(weight));
+    let left = Matrix::rows(slice(&grad), as_rows(&grad));
+    let right = matrix(&weight);
+    let d_in = right.shape[1];
+    let mut out = output(left.shape[0] * d_in);
+    product(&mut out, left, right, Put::REPLACE);
+    shaped(out, &grad, d_in)
+}
+
+/// `gradᵀ·x` over all positions.
 pub fn weight_gradient(x: FlexTensor, grad: FlexTensor) -> FlexTensor {
     let (x, grad) = (contiguous(x), contiguous(grad));
-    let left = Matrix::rows(slice(&x), as_rows(&x)).transposed();
-    let right = Matrix::rows(slice(&grad), as_rows(&grad));
+    let left = Matrix::rows(slice(&grad), as_rows(&grad)).transposed();
+    let right = Matrix::rows(slice(&x), as_rows(&x));
     let shape = [left.shape[0], right.shape[1]];
     let mut out = output(shape[0] * shape[1]);
     product(&mut out, left, right, Put::REPLACE);

@@ -35,15 +35,8 @@ use attention::Problem;
 use head_loss::Problem as HeadProblem;
 
 impl KernelOps for Flex {
-    fn affine(
-        x: FlexTensor,
-        weight: FlexTensor,
-        bias: Maybe<Self>,
-        transposed: bool,
-    ) -> FlexTensor {
-        timed("linear", || {
-            linear::forward(x, weight, bias.into_option(), transposed)
-        })
+    fn affine(x: FlexTensor, weight: FlexTensor, bias: Maybe<Self>) -> FlexTensor {
+        timed("linear", || linear::forward(x, weight, bias.into_option()))
     }
 
     fn residual_add(x: FlexTensor, y: FlexTensor) -> FlexTensor {
@@ -130,11 +123,17 @@ impl KernelOps for Flex {
         weight: FlexTensor,
         bias: Maybe<Self>,
         targets: IntTensor<Self>,
-        settings: (f64, bool),
+        label_smoothing: f64,
     ) -> FlexTensor {
         timed("head and loss", || {
             let bias = bias.into_option();
-            head_loss::forward(&HeadProblem::new(hidden, weight, bias, targets, settings))
+            head_loss::forward(&HeadProblem::new(
+                hidden,
+                weight,
+                bias,
+                targets,
+                label_smoothing,
+            ))
         })
     }
 
@@ -144,6 +143,12 @@ impl KernelOps for Flex {
 }
 
 impl BackwardOps for Flex {
+    fn input_gradient(grad: FlexTensor, weight: FlexTensor) -> FlexTensor {
+        timed("linear: input's gradient", || {
+            linear::input_gradient(grad, weight)
+        })
+    }
+
     fn weight_gradient(x: FlexTensor, grad: FlexTensor) -> FlexTensor {
         timed("linear: weights' gradient", || {
             linear::weight_gradient(x, grad)
@@ -250,11 +255,17 @@ impl BackwardOps for Flex {
         weight: FlexTensor,
         bias: Maybe<Self>,
         targets: IntTensor<Self>,
-        settings: (f64, bool),
+        label_smoothing: f64,
     ) -> HeadLossSaved<Self> {
         timed("head and loss", || {
             let bias = bias.into_option();
-            head_loss::saving(&HeadProblem::new(hidden, weight, bias, targets, settings))
+            head_loss::saving(&HeadProblem::new(
+                hidden,
+                weight,
+                bias,
+                targets,
+                label_smoothing,
+            ))
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Kind, Places, PositionScheme, PositionShape, rows, table_faults};
 use crate::faults::TableFaults;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::Init;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ impl Learned {
         let first = config.first;
         let max_len = config.max_len.unwrap_or(shape.context + first);
         Self {
-            table: init.matrix(max_len, shape.d_model, Role::Embedding),
+            table: init.table(max_len, shape.d_model),
             max_len,
             first,
         }

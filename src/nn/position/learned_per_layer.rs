@@ -3,7 +3,7 @@
 
 use super::{Kind, Places, PositionScheme, PositionShape, rows, table_faults};
 use crate::faults::TableFaults;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::Init;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ impl LearnedPerLayer {
         let max_len = config.max_len.unwrap_or(shape.context);
         Self {
             tables: (0..shape.n_layers)
-                .map(|_| init.matrix(max_len, shape.d_model, Role::Embedding))
+                .map(|_| init.table(max_len, shape.d_model))
                 .collect(),
             max_len,
         }

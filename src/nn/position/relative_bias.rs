@@ -7,7 +7,7 @@
 use super::{Kind, PositionScheme, PositionShape, Prepared, Span};
 use crate::faults::{LONGEST, TableFaults, WIDEST};
 use crate::kernel;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::Init;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ impl RelativeBias {
     /// The scheme for a model of this shape.
     pub fn new(config: &RelativeBiasConfig, shape: &PositionShape, init: &Init) -> Self {
         Self {
-            table: init.matrix(config.buckets, shape.n_heads, Role::Embedding),
+            table: init.table(config.buckets, shape.n_heads),
             buckets: config.buckets,
             max_distance: config.max_distance,
             causal: shape.causal,

@@ -2,16 +2,19 @@
 
 use super::weights::read;
 use crate::error::{Error, Result};
+use burn::module::Module;
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The mean of the weights of several files of one model, in double precision; integers are those of the first.
+/// The mean of the weights of several files of `model`, in double precision; integers are those of the first.
 ///
 /// # Errors
 /// Files that cannot be read, and files of different models.
-pub fn mean(paths: &[PathBuf]) -> Result<BTreeMap<String, TensorData>> {
-    let mut files = paths.iter().map(|path| read(path).map(|all| (path, all)));
+pub fn mean<M: Module>(paths: &[PathBuf], model: &M) -> Result<BTreeMap<String, TensorData>> {
+    let mut files = paths
+        .iter()
+        .map(|path| read(path, model).map(|all| (path, all)));
     let Some(first) = files.next() else {
         return Err(Error::run("there is no checkpoint to average"));
     };

@@ -8,6 +8,8 @@
 //! renamed. Only then do `latest` and `best` move, and only then are older ones deleted. Whatever
 //! interrupts that, a whole checkpoint remains.
 
+mod format;
+mod legacy;
 pub mod mean;
 mod moments;
 mod state;
@@ -20,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
+pub use format::VERSION;
 pub use state::{Best, State, Window};
 use std::path::{Path, PathBuf};
 pub use weights::{load as load_weights, save as save_weights, weights_hash};
@@ -75,7 +78,7 @@ pub fn save<M: Module>(run: &RunDir, parts: &Parts<M>, keep_last: usize) -> Resu
 fn write<M: Module>(folder: &Path, parts: &Parts<M>) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
     weights::save(parts.model, &folder.join(MODEL))?;
-    moments::save(parts.optimizer, &folder.join(OPTIMIZER))?;
+    moments::save(parts.optimizer, parts.model, &folder.join(OPTIMIZER))?;
     write_json(&folder.join(STATE), parts.state)?;
     let mut names = vec![MODEL, OPTIMIZER, STATE];
     if let Some(ema) = parts.ema {
@@ -160,13 +163,14 @@ pub struct Checkpoint {
     folder: PathBuf,
     manifest: Manifest,
     state: State,
+    version: u32,
 }
 
 impl Checkpoint {
     /// Opens a checkpoint's folder (or a link to one) and verifies every file of it.
     ///
     /// # Errors
-    /// With the file and what is wrong with it.
+    /// With the file and what is wrong with it; a version that is newer than this program.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
         if !folder.is_dir() {
@@ -186,10 +190,12 @@ impl Checkpoint {
         let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
         let state = serde_json::from_slice(&text)
             .map_err(|e| damaged(&folder, &format!("state.json cannot be read: {e}")))?;
+        let version = format::version(&folder.join(MODEL))?;
         Ok(Self {
             folder,
             manifest,
             state,
+            version,
         })
     }
 
@@ -201,6 +207,19 @@ impl Checkpoint {
     /// Step and bookkeeping.
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// The version of the format that it was written in; [`VERSION`] is today's.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// What the journal of a run that goes on from here is to say: how it differs from the run that was left.
+    pub fn notes(&self) -> Vec<String> {
+        match self.version {
+            1 => legacy::NOTES.map(String::from).to_vec(),
+            _ => Vec::new(),
+        }
     }
 
     /// Whether it has averaged weights.
@@ -252,7 +271,7 @@ impl Checkpoint {
         optimizer: ModuleOptimizer,
         model: &M,
     ) -> Result<ModuleOptimizer> {
-        moments::load(optimizer, model, &self.folder.join(OPTIMIZER))
+        moments::load(optimizer, model, &self.folder.join(OPTIMIZER), self.version)
     }
 }
 

@@ -4,8 +4,10 @@
 //! equal states are equal bytes. States belong to parameter ids: load the weights first, into a model
 //! whose ids come from its paths.
 
+use super::legacy;
 use crate::error::{Error, Result};
-use crate::train::parameters;
+use crate::nn::linear;
+use crate::train::parameters::{self, Parameter};
 use burn::module::Module;
 use burn::optim::{ModuleOptimizer, OptimizerRecord};
 use burn::tensor::Bytes;
@@ -13,20 +15,26 @@ use burn_pack::{Reader, Writer};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Writes the state of an optimizer.
+/// Writes the state of the optimizer of a model.
 ///
 /// # Errors
 /// When the disk refuses.
-pub fn save(optimizer: &ModuleOptimizer, path: &Path) -> Result<()> {
-    sorted(optimizer)
+pub fn save<M: Module>(optimizer: &ModuleOptimizer, model: &M, path: &Path) -> Result<()> {
+    sorted(optimizer, model)
         .and_then(|writer| writer.write_to_file(path).map_err(|e| e.to_string()))
         .map_err(|e| Error::run(format!("cannot write {}: {e}", path.display())))
 }
 
-fn sorted(optimizer: &ModuleOptimizer) -> Result<Writer, String> {
+fn sorted<M: Module>(optimizer: &ModuleOptimizer, model: &M) -> Result<Writer, String> {
     let bytes = optimizer.into_bytes().map_err(|e| e.to_string())?;
     let reader = Reader::from_bytes(bytes).map_err(|e| e.to_string())?;
-    let (scalars, metadata) = (reader.scalars().clone(), reader.metadata().clone());
+    let (scalars, mut metadata) = (reader.scalars().clone(), reader.metadata().clone());
+    // Burn's paths name the variants of enums, ours do not.
+    for Parameter { id, path, .. } in parameters::list(model) {
+        if let Some(burns) = metadata.get_mut(&id.val().to_string()) {
+            *burns = path;
+        }
+    }
     // The reader hands tensors out by rising name.
     let mut writer = Writer::new(reader.into_tensors().map_err(|e| e.to_string())?);
     for (name, value) in &metadata {
@@ -38,7 +46,7 @@ fn sorted(optimizer: &ModuleOptimizer) -> Result<Writer, String> {
     Ok(writer)
 }
 
-/// Puts a file's state into an optimizer that was built for `model`.
+/// Puts a file's state, of a checkpoint of this version, into an optimizer that was built for `model`.
 ///
 /// # Errors
 /// When the file cannot be read, or holds the state of another model or another kind of optimizer.
@@ -46,10 +54,15 @@ pub fn load<M: Module>(
     optimizer: ModuleOptimizer,
     model: &M,
     path: &Path,
+    version: u32,
 ) -> Result<ModuleOptimizer> {
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
     let refuse = |what: String| Error::run(format!("{}: {what}", path.display()));
-    let bytes = Bytes::from_bytes_vec(bytes);
+    let bytes = match version {
+        1 => legacy::moments(Bytes::from_bytes_vec(bytes), &linear::weights(model))
+            .map_err(refuse)?,
+        _ => Bytes::from_bytes_vec(bytes),
+    };
     let record = OptimizerRecord::from_bytes(bytes.clone())
         .map_err(|e| refuse(format!("not an optimizer's state: {e}")))?;
     let reader = Reader::from_bytes(bytes).map_err(|e| refuse(e.to_string()))?;

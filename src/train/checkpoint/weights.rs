@@ -1,17 +1,17 @@
 //! Weights as safetensors, keyed by dotted parameter path: a file that any tool of the field opens.
 //!
-//! Tensors are written sorted by number format and path, so equal weights are equal bytes. Reading
-//! compares names, shapes and number formats exactly and lists everything that differs.
+//! Reading compares names, shapes and number formats exactly and lists everything that differs; [`format`](super::format)
+//! says how the files are laid out.
 
+use super::format::{self, Weights};
 use crate::digest::hex;
 use crate::error::{Error, Result};
-use crate::train::parameters::Path as Dotted;
+use crate::nn::linear;
+use crate::nn::path::Path as Dotted;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Int, Tensor, TensorData};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView, View};
 use sha2::{Digest, Sha256};
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Differences that a message lists before it only counts them.
@@ -22,21 +22,7 @@ const LISTED: usize = 8;
 /// # Errors
 /// When the disk refuses, and for number formats that the file format lacks (quantised weights).
 pub fn save<M: Module>(model: &M, path: &Path) -> Result<()> {
-    let tensors = collect(model)?;
-    safetensors::serialize_to_file(tensors, None, path)
-        .map_err(|e| Error::run(format!("cannot write {}: {e}", path.display())))?;
-    as_readable_as_its_folder(path);
-    Ok(())
-}
-
-/// The library writes what its user alone may read. Where modes cannot be set the weights are there all the same.
-fn as_readable_as_its_folder(path: &Path) {
-    #[cfg(unix)]
-    if let Some(Ok(folder)) = path.parent().map(std::fs::metadata) {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = folder.permissions().mode() & 0o666 | 0o600;
-        let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
-    }
+    format::write(collect(model), path)
 }
 
 /// Puts a file's weights into a module of the same parameters.
@@ -46,117 +32,65 @@ fn as_readable_as_its_folder(path: &Path) {
 /// unused, or of another shape or number format is named.
 pub fn load<M: Module>(model: M, path: &Path) -> Result<M> {
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
-    let file = SafeTensors::deserialize(&bytes)
-        .map_err(|e| Error::run(format!("{} is not a safetensors file: {e}", path.display())))?;
+    let file = Weights::open(&bytes, path, || linear::weights(&model))?;
     let mut checker = Checker {
         path: Dotted::default(),
-        unused: file.iter().collect(),
+        file: &file,
+        unused: file.paths().collect(),
         faults: Vec::new(),
     };
     model.visit(&mut checker);
     let mut faults = checker.faults;
-    faults.extend(
-        checker
-            .unused
-            .keys()
-            .map(|name| format!("`{name}` is in the file but not in the model")),
-    );
+    let unused = checker.unused.into_iter();
+    faults.extend(unused.map(|name| format!("`{name}` is in the file but not in the model")));
     if !faults.is_empty() {
         return Err(misfit(path, &faults));
     }
     Ok(model.map(&mut Filler {
         path: Dotted::default(),
-        file: Stored::File(file),
+        values: |path: &str| file.tensor(path),
     }))
 }
 
-/// Every tensor of a file by its path.
+/// Every tensor of a file by its path, as `model` has it; the file may be another model's.
 ///
 /// # Errors
 /// When the file cannot be read or is not safetensors.
-pub fn read(path: &Path) -> Result<BTreeMap<String, TensorData>> {
+pub fn read<M: Module>(path: &Path, model: &M) -> Result<BTreeMap<String, TensorData>> {
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
-    let file = SafeTensors::deserialize(&bytes)
-        .map_err(|e| Error::run(format!("{} is not a safetensors file: {e}", path.display())))?;
-    let filler = Filler {
-        path: Dotted::default(),
-        file: Stored::File(file),
-    };
-    let Stored::File(file) = &filler.file else {
-        return Ok(BTreeMap::new());
-    };
-    let names = file.names().into_iter();
-    Ok(names
-        .filter_map(|name| Some((name.to_string(), filler.tensor(name)?)))
+    let file = Weights::open(&bytes, path, || linear::weights(model))?;
+    let paths = file.paths();
+    Ok(paths
+        .filter_map(|path| Some((path.to_string(), file.tensor(path)?)))
         .collect())
 }
 
 /// Puts weights into a module by their paths; parameters without one stay as they are. Shapes must fit.
-pub fn fill<M: Module>(model: M, weights: BTreeMap<String, TensorData>) -> M {
+pub fn fill<M: Module>(model: M, mut weights: BTreeMap<String, TensorData>) -> M {
     model.map(&mut Filler {
         path: Dotted::default(),
-        file: Stored::Values(weights),
+        values: |path: &str| weights.remove(path),
     })
 }
 
 /// SHA-256 over the parameters in the order of their paths: path, number format, shape and bytes of each.
-///
-/// # Errors
-/// For number formats that have no name in safetensors.
-pub fn weights_hash<M: Module>(model: &M) -> Result<String> {
-    let mut tensors = collect(model)?;
+pub fn weights_hash<M: Module>(model: &M) -> String {
+    let mut tensors = collect(model);
     tensors.sort_by(|(a, _), (b, _)| a.cmp(b));
     let mut hash = Sha256::new();
-    for (path, values) in &tensors {
-        let head = format!("{path}\n{:?}{:?}\n", values.dtype, values.shape);
+    for (path, data) in &tensors {
+        let head = format!("{path}\n{:?}{:?}\n", data.dtype(), data.shape().to_vec());
         hash.update(head.as_bytes());
-        hash.update(values.data.as_bytes());
+        hash.update(data.as_bytes());
     }
-    Ok(hex(&hash.finalize()))
+    hex(&hash.finalize())
 }
 
-/// One parameter on the way to a file.
-struct Values {
-    dtype: Dtype,
-    shape: Vec<usize>,
-    data: TensorData,
-}
-
-impl View for Values {
-    fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(self.data.as_bytes())
-    }
-
-    fn data_len(&self) -> usize {
-        self.data.as_bytes().len()
-    }
-}
-
-fn collect<M: Module>(model: &M) -> Result<Vec<(String, Values)>> {
+/// The parameters by their paths.
+fn collect<M: Module>(model: &M) -> Vec<(String, TensorData)> {
     let mut collector = Collector::default();
     model.visit(&mut collector);
-    collector
-        .found
-        .into_iter()
-        .map(|(path, data)| {
-            let dtype = stored(data.dtype()).ok_or_else(|| {
-                Error::run(format!(
-                    "parameter `{path}` has the number format {:?}, which safetensors lacks",
-                    data.dtype()
-                ))
-            })?;
-            let shape = data.shape().to_vec();
-            Ok((path, Values { dtype, shape, data }))
-        })
-        .collect()
+    collector.found
 }
 
 #[derive(Default)]
@@ -166,12 +100,12 @@ struct Collector {
 }
 
 impl ModuleVisitor for Collector {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.exit();
+    fn exit_module(&mut self, _name: &str, container: &str) {
+        self.path.exit(container);
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
@@ -188,39 +122,44 @@ impl ModuleVisitor for Collector {
 /// Holds what a module expects against what a file has.
 struct Checker<'a> {
     path: Dotted,
-    unused: BTreeMap<&'a str, TensorView<'a>>,
+    file: &'a Weights<'a>,
+    unused: BTreeSet<&'a str>,
     faults: Vec<String>,
 }
 
 impl Checker<'_> {
     fn expect(&mut self, shape: &[usize], dtype: DType) {
         let path = self.path.joined();
-        let Some(found) = self.unused.remove(path.as_str()) else {
+        self.unused.remove(path.as_str());
+        let Some((found, format)) = self.file.info(&path) else {
             self.faults.push(format!("`{path}` is missing"));
             return;
         };
-        if found.shape() != shape {
+        if found != shape {
             self.faults.push(format!(
-                "`{path}` has the shape {:?}, the model wants {shape:?}",
-                found.shape()
+                "`{path}` has the shape {found:?}, the model wants {shape:?}"
             ));
         }
-        if Some(found.dtype()) != stored(dtype) {
+        let wanted = match dtype {
+            DType::Flex32 => DType::F32,
+            other => other,
+        };
+        if format != Some(wanted) {
+            let format = format.map_or("another".into(), |format| format!("{format:?}"));
             self.faults.push(format!(
-                "`{path}` has the number format {:?}, the model wants {dtype:?}",
-                found.dtype()
+                "`{path}` has the number format {format}, the model wants {dtype:?}"
             ));
         }
     }
 }
 
 impl ModuleVisitor for Checker<'_> {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.exit();
+    fn exit_module(&mut self, _name: &str, container: &str) {
+        self.path.exit(container);
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
@@ -238,46 +177,25 @@ impl ModuleVisitor for Checker<'_> {
     }
 }
 
-/// Replaces parameters by those of a file, which was found to fit.
-struct Filler<'a> {
+/// Replaces parameters by those that are given for their paths, which were found to fit.
+struct Filler<F> {
     path: Dotted,
-    file: Stored<'a>,
+    values: F,
 }
 
-/// Where weights come from.
-enum Stored<'a> {
-    File(SafeTensors<'a>),
-    Values(BTreeMap<String, TensorData>),
-}
-
-impl Filler<'_> {
-    fn take(&self) -> Option<TensorData> {
-        self.tensor(&self.path.joined())
-    }
-
-    fn tensor(&self, name: &str) -> Option<TensorData> {
-        let file = match &self.file {
-            Stored::File(file) => file,
-            Stored::Values(values) => return values.get(name).cloned(),
-        };
-        let found = file.tensor(name).ok()?;
-        let dtype = computed(found.dtype())?;
-        let bytes = found.data().to_vec();
-        Some(TensorData::from_bytes_vec(
-            bytes,
-            found.shape().to_vec(),
-            dtype,
-        ))
+impl<F: FnMut(&str) -> Option<TensorData>> Filler<F> {
+    fn take(&mut self) -> Option<TensorData> {
+        (self.values)(&self.path.joined())
     }
 }
 
-impl ModuleMapper for Filler<'_> {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
+impl<F: FnMut(&str) -> Option<TensorData>> ModuleMapper for Filler<F> {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.exit();
+    fn exit_module(&mut self, _name: &str, container: &str) {
+        self.path.exit(container);
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
@@ -304,43 +222,4 @@ fn misfit(path: &Path, faults: &[String]) -> Error {
         text.push_str(&format!("; and {} more", faults.len() - LISTED));
     }
     Error::run(text)
-}
-
-/// The file's name of a number format.
-fn stored(dtype: DType) -> Option<Dtype> {
-    Some(match dtype {
-        DType::F64 => Dtype::F64,
-        DType::F32 | DType::Flex32 => Dtype::F32,
-        DType::F16 => Dtype::F16,
-        DType::BF16 => Dtype::BF16,
-        DType::I64 => Dtype::I64,
-        DType::I32 => Dtype::I32,
-        DType::I16 => Dtype::I16,
-        DType::I8 => Dtype::I8,
-        DType::U64 => Dtype::U64,
-        DType::U32 => Dtype::U32,
-        DType::U16 => Dtype::U16,
-        DType::U8 => Dtype::U8,
-        DType::Bool(_) | DType::QFloat(_) => return None,
-    })
-}
-
-/// Burn's name of a number format of a file.
-fn computed(dtype: Dtype) -> Option<DType> {
-    Some(match dtype {
-        Dtype::F64 => DType::F64,
-        Dtype::F32 => DType::F32,
-        Dtype::F16 => DType::F16,
-        Dtype::BF16 => DType::BF16,
-        Dtype::I64 => DType::I64,
-        Dtype::I32 => DType::I32,
-        Dtype::I16 => DType::I16,
-        Dtype::I8 => DType::I8,
-        Dtype::U64 => DType::U64,
-        Dtype::U32 => DType::U32,
-        Dtype::U16 => DType::U16,
-        Dtype::U8 => DType::U8,
-        // Formats without a counterpart; `Dtype` may grow.
-        _ => return None,
-    })
 }

@@ -4,7 +4,7 @@
 //! then change learning rate and decay of the parameters whose path they match.
 
 use crate::error::{Error, Result, nearest};
-use crate::train::parameters::Parameter;
+use crate::train::parameters::{self, Parameter};
 use burn::module::{ParamGroup, ParamId};
 use serde::{Deserialize, Serialize};
 
@@ -138,10 +138,7 @@ fn matching(pattern: &str, parameters: &[Parameter]) -> Result<Vec<bool>> {
             "[optimizer] `{pattern}` is not a regular expression (https://docs.rs/regex has the syntax)"
         ))
     })?;
-    let hits: Vec<bool> = parameters
-        .iter()
-        .map(|p| group.matches(&p.id, Some(&p.path)))
-        .collect();
+    let hits = parameters::matching(&group, parameters);
     if hits.contains(&true) {
         return Ok(hits);
     }

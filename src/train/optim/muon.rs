@@ -8,7 +8,7 @@
 //! 2.0315; s is √max(1, d_out/d_in), or 0.2·√max(d_out, d_in) to match AdamW's step (Liu et al. 2025,
 //! "Muon is scalable for LLM training"). Matrices of the blocks are updated so; embeddings, the head,
 //! gains and biases by AdamW. PyTorch's `torch.optim.Muon` computes NS₅ in bfloat16; here it is in single
-//! precision. Our matrices are `[d_in, d_out]`, the transpose of PyTorch's, and s accounts for that.
+//! precision.
 
 use super::adam::Adam;
 use super::groups::{Common, Decay, GroupConfig};
@@ -82,7 +82,7 @@ pub enum AdjustLr {
 }
 
 impl AdjustLr {
-    fn factor(self, d_in: usize, d_out: usize) -> f64 {
+    fn factor(self, [d_out, d_in]: [usize; 2]) -> f64 {
         let (d_in, d_out) = (d_in as f64, d_out as f64);
         match self {
             Self::Original => (d_out / d_in).max(1.0).sqrt(),
@@ -177,7 +177,7 @@ impl Optimizer for Muon {
             buffer.clone()
         };
         let shape = tensor.dims();
-        let step = lr * self.adjust_lr.factor(shape[0], shape[1]);
+        let step = lr * self.adjust_lr.factor([shape[0], shape[1]]);
         let tensor =
             tensor * (1.0 - lr * self.weight_decay) - orthogonalised(update, self.ns_steps) * step;
         (like(tensor, dtype), Some(MuonState { buffer }))

@@ -69,6 +69,13 @@ impl<M: Task> Steps<M> {
         let job = &self.job;
         let diagnosed = job.diagnostics.is_some();
         let mut journals = Journals::open(&job.run, &job.state, diagnosed, job.journal)?;
+        for note in job
+            .notes
+            .iter()
+            .filter(|_| job.state.step < job.config.steps)
+        {
+            journals.append(&record::note(job.state.step, note))?;
+        }
         let mut stop = match self.job.state.evaluation_due {
             true => {
                 let (round, length) = (self.round(), self.round_length());

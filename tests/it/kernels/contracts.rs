@@ -223,7 +223,7 @@ fn same_bits_for_any_number_of_threads() {
 fn empty_tensors() {
     let x = || Tensor::<3>::zeros([0, 3, 4], &device());
     let vector = Tensor::<1>::ones([4], &device());
-    let weight = Tensor::<2>::ones([4, 5], &device());
+    let weight = Tensor::<2>::ones([5, 4], &device());
     let bias = Tensor::<1>::ones([5], &device());
     assert_eq!(kernel::activate(x(), Activation::Silu).dims(), [0, 3, 4]);
     assert_eq!(kernel::dropout(x(), drop_key(0.5)).dims(), [0, 3, 4]);

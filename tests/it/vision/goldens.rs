@@ -87,7 +87,7 @@ fn a_vit_is_hf_s() {
 
 #[test]
 fn a_vit_at_a_higher_resolution_is_hf_s() {
-    const TABLE: &str = "model.Vision.position.Learned.table";
+    const TABLE: &str = "model.position.table";
     let oracle = Oracle::open("vit_resized");
     let mut weights = ours(&Oracle::open("vit"), "weight.");
     let device = Device::flex().autodiff();

@@ -29,11 +29,6 @@ fn ours(name: &str, array: Array, conv1: &str, prefix: &str) -> (String, Array) 
     let mut parts: Vec<&str> = name.split('.').collect();
     let kind = parts.pop().unwrap();
     if parts == ["fc"] {
-        let array = if kind == "weight" {
-            super::transposed(array)
-        } else {
-            array
-        };
         return (format!("head.{kind}"), array);
     }
     let mut path = String::new();
@@ -55,9 +50,9 @@ fn ours(name: &str, array: Array, conv1: &str, prefix: &str) -> (String, Array) 
     };
     let kind = match (norm, kind) {
         (false, _) => "convolution.weight".into(),
-        (true, "weight") => "norm.Batch.gamma".into(),
-        (true, "bias") => "norm.Batch.beta".into(),
-        (true, running) => format!("norm.Batch.{running}"),
+        (true, "weight") => "norm.gamma".into(),
+        (true, "bias") => "norm.beta".into(),
+        (true, running) => format!("norm.{running}"),
     };
     (format!("{path}{layer}.{kind}"), array)
 }
@@ -143,7 +138,7 @@ fn case(name: &'static str) -> Case<'static> {
         name,
         oracle: Oracle::open("resnet"),
         conv1: if block { "layers.0" } else { "stem" },
-        prefix: if name == "net" { "model.Resnet." } else { "" },
+        prefix: if name == "net" { "model." } else { "" },
     }
 }
 

@@ -3,7 +3,7 @@
 use super::collect;
 use super::contracts::{resnet, sample, task, trained};
 use crate::binary::{failure, output};
-use crate::oracle::{difference, write_safetensors};
+use crate::oracle::{difference, write_weights};
 use burn::module::Module;
 use burn::train::{InferenceStep, TrainStep};
 use formwork::data::Content;
@@ -54,7 +54,7 @@ fn another_run_s_statistics_are_taken_with_its_weights() {
     let once = trained(task(&config), &[sample(4, 2)]);
     let weights = collect(&once, None);
     let file = tempfile::NamedTempFile::new().unwrap();
-    write_safetensors(file.path(), &weights);
+    write_weights(file.path(), &weights);
     let start = StartConfig::default();
     let (begun, done) = start
         .transfer(task(&config), file.path(), &|_, _| None, false)
@@ -68,7 +68,7 @@ fn what_is_new_begins_anew_though_it_is_there() {
     let config = resnet("basic", json!({ "kind": "batch" }));
     let weights = collect(&trained(task(&config), &[sample(4, 2)]), None);
     let file = tempfile::NamedTempFile::new().unwrap();
-    write_safetensors(file.path(), &weights);
+    write_weights(file.path(), &weights);
     let start = StartConfig {
         new: vec!["^head".into()],
         ..StartConfig::default()

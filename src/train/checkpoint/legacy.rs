@@ -1,0 +1,136 @@
+//! Checkpoints of version 1, as formwork wrote them up to commit e1903db, read as those of today.
+//!
+//! The one place that knows the difference:
+//!
+//! * names of enum variants stood in paths (`attention.MultiHead.query.weight`); they are the segments that begin with
+//!   an upper-case letter, and go;
+//! * the weights of linear maps were `[d_in, d_out]`. Which parameters those are is the model's to say, not the path's;
+//! * states of optimizers go with their parameters: their ids are hashes of the paths, moments have the shape of their
+//!   parameter, and Adafactor's second moments of rows and of columns change places.
+
+use crate::train::parameters::id_of;
+use burn::tensor::{Bytes, TensorData};
+use burn_pack::{Reader, Tensor, Writer};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What goes on otherwise where a run of version 1 goes on, for its journal. Everything that changed with version 2 stands
+/// here.
+pub(super) const NOTES: [&str; 1] = [
+    "the checkpoint is of version 1: linear weights are transposed, names of variants leave the paths of parameters, and \
+     checkpoints from here on are of version 2; sums may differ in their last bits",
+];
+
+/// What Adafactor calls its second moments of a matrix's rows and of its columns.
+const ROWS: &str = "second_moment";
+const COLUMNS: &str = "column_second_moment";
+
+/// Today's path of a parameter of version 1.
+pub(super) fn path(old: &str) -> String {
+    let field = |name: &&str| !name.starts_with(|c: char| c.is_ascii_uppercase());
+    old.split('.').filter(field).collect::<Vec<_>>().join(".")
+}
+
+/// A matrix with rows and columns exchanged; anything else as it is.
+pub(super) fn transposed(data: TensorData) -> TensorData {
+    let &[rows, columns] = data.shape().as_slice() else {
+        return data;
+    };
+    let (dtype, from) = (data.dtype(), data.as_bytes());
+    let size = from.len() / (rows * columns).max(1);
+    let mut bytes = Vec::with_capacity(from.len());
+    for column in 0..columns {
+        for row in 0..rows {
+            bytes.extend_from_slice(&from[(row * columns + column) * size..][..size]);
+        }
+    }
+    TensorData::from_bytes_vec(bytes, vec![columns, rows], dtype)
+}
+
+/// The state of an optimizer as today's would have written it; `linear` are the paths of the weights of linear maps.
+///
+/// # Errors
+/// A file that cannot be read, or has a state without the path of its parameter.
+pub(super) fn moments(bytes: Bytes, linear: &BTreeSet<String>) -> Result<Bytes, String> {
+    let reader = Reader::from_bytes(bytes).map_err(|e| e.to_string())?;
+    let paths: BTreeMap<String, String> = reader
+        .metadata()
+        .iter()
+        .map(|(id, old)| (id.clone(), path(old)))
+        .collect();
+    let factored: BTreeSet<String> = reader
+        .tensor_names()
+        .iter()
+        .filter_map(|name| {
+            Some(
+                name.strip_suffix(COLUMNS)?
+                    .trim_end_matches('.')
+                    .to_string(),
+            )
+        })
+        .collect();
+    // The path that a state of the name `id.leaf` belongs to, the id, and the leaf.
+    let owner = |name: &str| {
+        let (id, leaf) = name.split_once('.').unwrap_or((name, ""));
+        let path = paths
+            .get(id)
+            .ok_or_else(|| format!("`{name}` has no path"))?;
+        Ok::<_, String>((path, id.to_string(), leaf.to_string()))
+    };
+    let scalars = reader.scalars().clone();
+    let mut tensors = Vec::new();
+    for tensor in reader.into_tensors().map_err(|e| e.to_string())? {
+        let (name, dtype, shape, _, bytes) = tensor.into_parts().map_err(|e| e.to_string())?;
+        let (path, id, leaf) = owner(&name)?;
+        let mut data = TensorData::from_bytes(bytes, shape, dtype);
+        let mut leaf = leaf.as_str();
+        if linear.contains(path) {
+            data = transposed(data);
+            leaf = match leaf {
+                ROWS if factored.contains(&id) => COLUMNS,
+                COLUMNS => ROWS,
+                other => other,
+            };
+        }
+        let id = id_of(path).val();
+        let shape = data.shape().clone();
+        tensors.push(Tensor::new(
+            format!("{id}.{leaf}"),
+            dtype,
+            shape,
+            Some(id),
+            data.into_bytes(),
+        ));
+    }
+    let mut writer = Writer::new(tensors);
+    for path in paths.values() {
+        writer = writer.with_metadata(&id_of(path).val().to_string(), path);
+    }
+    for (name, value) in scalars {
+        let (path, _, leaf) = owner(&name)?;
+        writer = writer.with_scalar(&format!("{}.{leaf}", id_of(path).val()), value);
+    }
+    writer.into_bytes().map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variants_leave_the_paths() {
+        assert_eq!(
+            path("model.Vision.stem.Resnet.network.stages.1.blocks.0.layers.0.norm.Batch.gamma"),
+            "model.stem.network.stages.1.blocks.0.layers.0.norm.gamma"
+        );
+        assert_eq!(path("head.weight"), "head.weight");
+    }
+
+    #[test]
+    fn matrices_are_turned() {
+        let data = TensorData::new(vec![1_f32, 2., 3., 4., 5., 6.], [2, 3]);
+        let turned = TensorData::new(vec![1_f32, 4., 2., 5., 3., 6.], [3, 2]);
+        assert_eq!(transposed(data), turned);
+        let vector = TensorData::new(vec![1_f32, 2.], [2]);
+        assert_eq!(transposed(vector.clone()), vector);
+    }
+}

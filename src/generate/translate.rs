@@ -11,7 +11,7 @@ use crate::model::decoder::{DecoderCache, DecoderInput};
 use crate::model::encoder_decoder::{EncoderDecoderCache, Source};
 use crate::model::{Decoder, EncoderDecoder};
 use crate::nn::pass::Pass;
-use crate::task::{Objective, PrefixLm, prefix_lm};
+use crate::task::{Objective, PrefixLm};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -202,7 +202,7 @@ impl<'a> Translator<'a> {
                 let mut cache = task.model.cache();
                 let mut input = DecoderInput::new(ids);
                 if task.sees_whole_source() {
-                    input.blocked = Some(prefix_lm::prefix_mask(&lengths, cols, &self.device));
+                    input.visible.prefix = Some(lengths.as_slice().into());
                 }
                 // Only what it leaves in the cache is of use.
                 drop(task.model.forward(input, Some(&mut cache), &pass));

@@ -6,7 +6,7 @@
 use super::{Keys, ModelInputs, keys};
 use crate::kernel;
 use crate::nn::Kind;
-use crate::nn::attention::{self, AttentionConfig, Mask};
+use crate::nn::attention::{AttentionConfig, Visibility};
 use crate::nn::embed::Embedding;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::init::{Init, InitConfig, Role};
@@ -205,17 +205,13 @@ impl Encoder {
             keys: seq,
             offset: 0,
         };
-        let mask = Mask {
-            causal: false,
-            blocked: input
-                .lengths
-                .map(|lengths| attention::padding(&lengths, seq, seq, &device)),
-        };
+        let lengths = input.lengths.as_deref();
+        let visible = lengths.map(Visibility::of_lengths).unwrap_or_default();
         let context = StackContext {
             scheme,
             places: &places,
             prepared: &scheme.prepare(span, &device),
-            mask: &mask,
+            visible: &visible,
             cache: None,
             memory: None,
             pass,

@@ -7,7 +7,7 @@ pub use super::source::{EncoderDecoderCache, Source};
 use super::{Keys, ModelInputs, keys};
 use crate::model::heads::VocabularyHead;
 use crate::nn::Kind;
-use crate::nn::attention::{self, AttentionConfig, Mask};
+use crate::nn::attention::{AttentionConfig, Visibility};
 use crate::nn::embed::Embedding;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::init::{Init, InitConfig, Role};
@@ -225,16 +225,10 @@ impl EncoderDecoder {
 
     /// Reads source ids `[batch, source]` whose rows have these lengths.
     pub fn encode(&self, ids: Tensor<2, Int>, lengths: Option<Vec<usize>>, pass: &Pass) -> Source {
-        let [_, seq] = ids.dims();
         let embedding = self.source_embedding.as_ref().unwrap_or(&self.embedding);
-        let mask = Mask {
-            causal: false,
-            blocked: lengths
-                .as_ref()
-                .map(|lengths| attention::padding(lengths, seq, seq, &ids.device())),
-        };
+        let visible = visible(lengths.as_deref());
         let states = pass.within("encoder", || {
-            self.run(&self.encoder, embedding, ids, &mask, None, None, pass)
+            self.run(&self.encoder, embedding, ids, &visible, None, None, pass)
         });
         Source { states, lengths }
     }
@@ -248,27 +242,15 @@ impl EncoderDecoder {
         cache: Option<&mut EncoderDecoderCache>,
         pass: &Pass,
     ) -> Tensor<3> {
-        let [_, seq] = ids.dims();
-        let [_, keys, _] = source.states.dims();
-        let visible = Mask {
-            causal: false,
-            blocked: source
-                .lengths
-                .as_ref()
-                .map(|lengths| attention::padding(lengths, seq, keys, &ids.device())),
-        };
         let memory = Memory {
             states: &source.states,
-            mask: &visible,
+            visible: &visible(source.lengths.as_deref()),
         };
-        let mask = Mask {
-            causal: true,
-            blocked: None,
-        };
+        let causal = Visibility::causal();
         let embedding = &self.embedding;
         let (decoder, memory) = (&self.decoder, Some(memory));
         pass.within("decoder", || {
-            self.run(decoder, embedding, ids, &mask, memory, cache, pass)
+            self.run(decoder, embedding, ids, &causal, memory, cache, pass)
         })
     }
 
@@ -281,7 +263,7 @@ impl EncoderDecoder {
         side: &Side,
         embedding: &Embedding,
         ids: Tensor<2, Int>,
-        mask: &Mask,
+        visible: &Visibility,
         memory: Option<Memory>,
         cache: Option<&mut EncoderDecoderCache>,
         pass: &Pass,
@@ -305,7 +287,7 @@ impl EncoderDecoder {
             scheme,
             places: &places,
             prepared: &scheme.prepare(span, &device),
-            mask,
+            visible,
             cache: cache.map(|cache| cache.layers.as_mut_slice()),
             memory,
             pass,
@@ -326,4 +308,9 @@ impl EncoderDecoder {
             factor: self.head_factor,
         }
     }
+}
+
+/// Every token of a row sees those of this many that the row has.
+fn visible(lengths: Option<&[usize]>) -> Visibility {
+    lengths.map(Visibility::of_lengths).unwrap_or_default()
 }

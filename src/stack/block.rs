@@ -3,12 +3,13 @@
 
 use super::residual::{Joining, NormPlacement, Residual};
 use super::{Memory, StackShape};
-use crate::nn::attention::{Attention, Context, LayerCache, Mask};
+use crate::nn::attention::{Attention, Context, LayerCache, Visibility};
 use crate::nn::feed_forward::FeedForward;
 use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::Prepared;
+use crate::nn::position::none::NoPosition;
+use crate::nn::position::{PositionScheme, Prepared};
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
 
@@ -57,10 +58,14 @@ impl BlockCache {
 
 /// What a block gets beside its input.
 pub struct BlockContext<'a> {
+    /// Number of the block in its stack.
+    pub layer: usize,
+    /// How the model knows where a token stands.
+    pub position: &'a dyn PositionScheme,
     /// Rotation and biases of this pass.
     pub prepared: &'a Prepared,
-    /// Visibility of the block's own positions.
-    pub mask: &'a Mask,
+    /// Which of the block's own positions a query sees.
+    pub visible: &'a Visibility,
     /// What cross-attention looks at.
     pub memory: Option<Memory<'a>>,
     /// Keys and values, in decoding.
@@ -119,13 +124,16 @@ impl Block {
             None => (None, None),
         };
         let own = Context {
+            layer: context.layer,
+            position: context.position,
             prepared: context.prepared,
-            mask: context.mask,
+            visible: context.visible,
             cache: own_cache,
             pass,
         };
         let attend = |x: Tensor<3>| self.attention.layer().forward(x, None, own);
-        let look = |x: Tensor<3>| self.look(x, context.memory, memory_cache, pass);
+        let (layer, memory) = (context.layer, context.memory);
+        let look = |x: Tensor<3>| self.look(x, layer, memory, memory_cache, pass);
         let feed_forward = self.feed_forward.layer();
         match &self.feed_forward_residual {
             Some(residual) => {
@@ -154,6 +162,7 @@ impl Block {
     fn look(
         &self,
         x: Tensor<3>,
+        layer: usize,
         memory: Option<Memory>,
         cache: Option<&mut LayerCache>,
         pass: &Pass,
@@ -162,8 +171,10 @@ impl Block {
             unreachable!("a block with cross-attention is given a memory")
         };
         let context = Context {
+            layer,
+            position: &NoPosition {},
             prepared: &Prepared::default(),
-            mask: memory.mask,
+            visible: memory.visible,
             cache,
             pass,
         };

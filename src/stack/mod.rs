@@ -3,7 +3,7 @@
 pub mod block;
 pub mod residual;
 
-use crate::nn::attention::{AttentionConfig, Mask};
+use crate::nn::attention::{AttentionConfig, Visibility};
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::init::Init;
 use crate::nn::norm::{Norm, NormConfig};
@@ -78,8 +78,8 @@ pub struct StackContext<'a> {
     pub places: &'a Places,
     /// Rotation and biases of this pass.
     pub prepared: &'a Prepared,
-    /// Visibility.
-    pub mask: &'a Mask,
+    /// Which of the stack's own positions a query sees.
+    pub visible: &'a Visibility,
     /// One cache for each layer, in decoding.
     pub cache: Option<&'a mut [BlockCache]>,
     /// What cross-attention looks at, in a decoder of an encoder-decoder.
@@ -93,8 +93,8 @@ pub struct StackContext<'a> {
 pub struct Memory<'a> {
     /// `[batch, source, d_model]`.
     pub states: &'a Tensor<3>,
-    /// Which of them a query may see.
-    pub mask: &'a Mask,
+    /// Which of them a query sees.
+    pub visible: &'a Visibility,
 }
 
 impl Stack {
@@ -117,8 +117,10 @@ impl Stack {
             x = context.scheme.embed_layer(x, layer, context.places);
             let pass = context.pass;
             let context = BlockContext {
+                layer,
+                position: context.scheme,
                 prepared: context.prepared,
-                mask: context.mask,
+                visible: context.visible,
                 memory: context.memory,
                 cache: caches.as_mut().and_then(Iterator::next),
                 pass,

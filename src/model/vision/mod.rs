@@ -8,7 +8,7 @@ mod stem;
 
 use super::{Keys, ModelInputs};
 use crate::nn::Kind;
-use crate::nn::attention::{AttentionConfig, Mask};
+use crate::nn::attention::{AttentionConfig, Visibility};
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::init::{Init, InitConfig};
 use crate::nn::norm::NormConfig;
@@ -211,7 +211,7 @@ impl Vision {
             scheme,
             places: &places,
             prepared: &scheme.prepare(span, &device),
-            mask: &Mask::default(),
+            visible: &Visibility::default(),
             memory: None,
             cache: None,
             pass,

@@ -10,9 +10,10 @@ pub mod multi_head;
 use super::Kind;
 use super::init::Init;
 use super::pass::Pass;
-use super::position::Prepared;
+use super::position::{PositionScheme, Prepared};
+pub use crate::kernel::Visibility;
 use burn::module::Module;
-use burn::tensor::{Bool, Device, Tensor, TensorData};
+use burn::tensor::Tensor;
 pub use cache::LayerCache;
 use multi_head::{MultiHead, MultiHeadConfig};
 use serde::{Deserialize, Serialize};
@@ -57,33 +58,16 @@ impl AttentionConfig {
     }
 }
 
-/// Which keys a query may see.
-#[derive(Clone, Debug, Default)]
-pub struct Mask {
-    /// Whether keys after the query are hidden.
-    pub causal: bool,
-    /// True where a query may not see a key, `[batch or 1, 1, queries, keys]`: padding, other documents.
-    pub blocked: Option<Tensor<4, Bool>>,
-}
-
-/// True where a key is filling, `[batch, 1, queries, keys]`: beyond the `lengths` of the rows.
-pub fn padding(lengths: &[usize], queries: usize, keys: usize, device: &Device) -> Tensor<4, Bool> {
-    let rows = lengths.len();
-    let hidden: Vec<bool> = lengths
-        .iter()
-        .flat_map(|length| (0..keys).map(move |key| key >= *length))
-        .collect();
-    let rows_and_keys =
-        Tensor::<4, Bool>::from_data(TensorData::new(hidden, [rows, 1, 1, keys]), device);
-    rows_and_keys.expand([rows, 1, queries, keys])
-}
-
 /// What a layer's attention gets beside its input.
 pub struct Context<'a> {
+    /// Number of the layer in its stack.
+    pub layer: usize,
+    /// How the model knows where a token stands.
+    pub position: &'a dyn PositionScheme,
     /// Rotation and biases of this pass.
     pub prepared: &'a Prepared,
-    /// Visibility.
-    pub mask: &'a Mask,
+    /// Which keys a query sees.
+    pub visible: &'a Visibility,
     /// Keys and values of earlier tokens, in decoding.
     pub cache: Option<&'a mut LayerCache>,
     /// Dropout's draws.

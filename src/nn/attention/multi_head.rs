@@ -7,11 +7,11 @@
 
 use super::entropy::{self, Weighing};
 use super::{AttentionLayer, Context, Kind};
-use crate::kernel::{self, AttentionMask, AttentionOptions};
+use crate::kernel::{self, AttentionOptions, Relations};
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{NoNormConfig, Norm, NormConfig};
-use crate::nn::position::Rotation;
+use crate::nn::position::{Compared, Rotation, Span};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -181,27 +181,39 @@ impl AttentionLayer for MultiHead {
                 }
             }
         };
-        let mask = AttentionMask {
-            causal: context.mask.causal,
+        let span = Span {
+            queries,
+            keys: k.dims()[2],
             offset,
-            blocked: context.mask.blocked.clone(),
+        };
+        let compared = Compared {
+            layer: context.layer,
+            query: &q,
+            key: &k,
+            span,
+            scale: self.scale,
+        };
+        let (position, shared) = (context.position, context.prepared.score_bias.clone());
+        let relations = Relations {
+            visible: context.visible.clone(),
+            offset,
+            bias: position.score_bias(&compared, shared),
+            values: position.values(context.layer, span, &q.device()),
         };
         let options = AttentionOptions {
             scale: self.scale,
             softcap: self.softcap,
             dropout: context.pass.key(self.dropout),
         };
-        let bias = context.prepared.score_bias.clone();
         let weighing = Weighing {
             q: &q,
             k: &k,
-            bias: bias.as_ref(),
-            mask: &mask,
+            relations: &relations,
             options,
             crossed,
         };
         entropy::read(context.pass, &weighing);
-        let y = kernel::attention(q, k, v, bias, mask, options);
+        let y = kernel::attention(q, k, v, relations, options);
         let y = y.swap_dims(1, 2);
         self.output
             .forward(y.reshape([batch, queries, self.n_heads * self.d_head]))

@@ -7,9 +7,9 @@
 
 use std::time::Instant;
 
-use burn::tensor::{Bool, Device, Distribution, Int, Tensor, TensorData};
+use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
 use formwork::kernel::{
-    self, Activation, AdamwArgs, AttentionMask, AttentionOptions, DropKey, composed,
+    self, Activation, AdamwArgs, AttentionOptions, DropKey, Relations, Visibility, composed,
 };
 use formwork::rng::{Purpose, Stream};
 
@@ -166,10 +166,12 @@ fn main() {
         ("attention 12x4x64x32 causal", [12, 64, 4, 32], true, None),
         ("attention 1x4x2048x64", [1, 2048, 4, 64], false, None),
     ] {
-        let mask = AttentionMask {
-            causal,
-            offset: 0,
-            blocked: None::<Tensor<4, Bool>>,
+        let relations = Relations {
+            visible: Visibility {
+                causal,
+                ..Visibility::default()
+            },
+            ..Relations::default()
         };
         let options = AttentionOptions {
             scale: 0.125,
@@ -180,8 +182,8 @@ fn main() {
         row(
             name,
             [random(dims), random(dims), random(dims)],
-            |[q, k, v]| kernel::attention(turn(q), turn(k), turn(v), None, mask.clone(), options),
-            |[q, k, v]| composed::attention(turn(q), turn(k), turn(v), None, mask.clone(), options),
+            |[q, k, v]| kernel::attention(turn(q), turn(k), turn(v), relations.clone(), options),
+            |[q, k, v]| composed::attention(turn(q), turn(k), turn(v), relations.clone(), options),
         );
     }
     optimizer();

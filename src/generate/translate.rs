@@ -13,7 +13,7 @@ use crate::model::{Decoder, EncoderDecoder};
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::ModelState;
-use crate::task::{Objective, PrefixLm, prefix_lm};
+use crate::task::{Objective, PrefixLm};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -204,7 +204,7 @@ impl<'a> Translator<'a> {
                 let mut state = task.model.empty_state(StateUse::Decoding);
                 let mut input = DecoderInput::new(ids);
                 if task.sees_whole_source() {
-                    input.blocked = Some(prefix_lm::prefix_mask(&lengths, cols, &self.device));
+                    input.visible.prefix = Some(lengths.as_slice().into());
                 }
                 // Only what it leaves in the state is of use.
                 drop(task.model.forward(input, Some(&mut state), &pass));

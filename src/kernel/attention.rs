@@ -1,29 +1,43 @@
-//! Softmax attention: `softmax(softcap(scale·q·kᵀ) + bias, masked)·v` (Vaswani et al. 2017), with key-value
+//! Softmax attention: `softmax(softcap(scale·q·kᵀ) + bias, hidden)·v` (Vaswani et al. 2017), with key-value
 //! heads shared by groups of query heads (Ainslie et al. 2023) and dropout on the weights.
 //!
 //! The flex kernel works on tiles and keeps one log-sum-exp per query (Dao et al. 2022, arXiv:2205.14135):
-//! memory grows with the length, not with its square, apart from what `bias` and `blocked` hold themselves.
+//! memory grows with the length, not with its square, apart from what a bias of single scores holds itself.
 
 #[cfg(feature = "flex")]
 use burn::backend::Dispatch;
-use burn::tensor::{Bool, Tensor};
+use burn::tensor::Tensor;
 
-use super::{DropKey, composed};
+use super::{DropKey, ScoreBias, Span, Visibility, composed};
 #[cfg(feature = "flex")]
 use super::{
-    extension::{AttentionSettings, KernelOps, MaybeMask, maybe},
+    extension::{AttentionSettings, KernelOps, Maybe},
     has_kernels,
 };
 
-/// Which pairs of query and key may attend.
+/// How queries and keys stand to each other, apart from what they hold.
 #[derive(Clone, Debug, Default)]
-pub struct AttentionMask {
-    /// Query `i` sits at position `offset + i`; keys start at 0; keys after the query are blocked.
-    pub causal: bool,
-    /// Position of the first query, used by `causal` only.
+pub struct Relations {
+    /// Which keys a query sees.
+    pub visible: Visibility,
+    /// Position of the first query; keys start at 0.
     pub offset: usize,
-    /// `[B or 1, 1, Q, K]`; true may not attend.
-    pub blocked: Option<Tensor<4, Bool>>,
+    /// Added to the scores.
+    pub bias: ScoreBias,
+    /// Added to the values, by distance: the value of key j is that of number `j + Q − 1 − i` more for query i
+    /// (Shaw et al. 2018, equation 3), `[1 or H, Q + K − 1, D]`. With it all weights are in memory, on every device.
+    pub values: Option<Tensor<3>>,
+}
+
+impl Relations {
+    /// The span of these queries `[B, H, Q, D]` and keys `[B, H_kv, K, D]`.
+    pub(super) fn span(&self, q: &Tensor<4>, k: &Tensor<4>) -> Span {
+        Span {
+            queries: q.dims()[2],
+            keys: k.dims()[2],
+            offset: self.offset,
+        }
+    }
 }
 
 /// How scores become weights.
@@ -37,63 +51,71 @@ pub struct AttentionOptions {
     pub dropout: Option<DropKey>,
 }
 
-/// Attention of q `[B, H, Q, D]` over k and v `[B, H_kv, K, D]` (H_kv divides H), plus `bias`
-/// `[1 or B, H, Q, K]` after scale and soft cap; every float argument may be differentiated. The result is
-/// `[B, H, Q, D]`; a query with nothing to attend to gives zeros.
+/// Attention of q `[B, H, Q, D]` over k and v `[B, H_kv, K, D]` (H_kv divides H); every float argument may be
+/// differentiated. The result is `[B, H, Q, D]`; a query that sees nothing gives zeros.
 pub fn attention(
     q: Tensor<4>,
     k: Tensor<4>,
     v: Tensor<4>,
-    bias: Option<Tensor<4>>,
-    mask: AttentionMask,
+    relations: Relations,
     options: AttentionOptions,
 ) -> Tensor<4> {
     assert_eq!(v.dims(), k.dims(), "values of attention");
-    require_shapes(&q, &k, bias.as_ref(), &mask);
+    require_shapes(&q, &k, &relations);
     #[cfg(feature = "flex")]
-    if has_kernels(&q) {
-        return fused(q, k, v, bias, mask, options);
+    if has_kernels(&q) && relations.values.is_none() {
+        return fused(q, k, v, relations, options);
     }
-    composed::attention(q, k, v, bias, mask, options)
+    composed::attention(q, k, v, relations, options)
 }
 
-/// Entropy −Σ w ln w of the weights w of each query before dropout, in nats, `[B, H, Q]`; 0 for a query with
-/// nothing to attend to. It is for looking at a few queries: all of their weights are in memory.
+/// Some queries of one row.
+#[derive(Clone, Copy, Debug)]
+pub struct Chosen<'a> {
+    /// Row of the batch.
+    pub row: usize,
+    /// Queries, counted from the first of the pass.
+    pub queries: &'a [usize],
+}
+
+/// Entropy −Σ w ln w of the weights w of chosen queries before dropout, in nats, `[H, chosen]`; 0 for a query that
+/// sees nothing. All of their weights are in memory.
 pub fn attention_entropy(
     q: Tensor<4>,
     k: Tensor<4>,
-    bias: Option<Tensor<4>>,
-    mask: AttentionMask,
+    relations: &Relations,
     options: AttentionOptions,
-) -> Tensor<3> {
-    require_shapes(&q, &k, bias.as_ref(), &mask);
-    composed::attention_entropy(q, k, bias, mask, options)
+    chosen: Chosen,
+) -> Tensor<2> {
+    require_shapes(&q, &k, relations);
+    composed::attention_entropy(q, k, relations, options, chosen)
 }
 
-fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, bias: Option<&Tensor<4>>, mask: &AttentionMask) {
+fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, relations: &Relations) {
     let ([batch, heads, n_q, d_head], [_, kv_heads, n_k, _]) = (q.dims(), k.dims());
-    assert_eq!(
-        k.dims(),
-        [batch, kv_heads, n_k, d_head],
-        "keys of attention"
-    );
+    let keys = [batch, kv_heads, n_k, d_head];
+    assert_eq!(k.dims(), keys, "keys of attention");
     assert_eq!(heads % kv_heads, 0, "key-value heads divide the heads");
-    if let Some(bias) = bias {
-        let dims = bias.dims();
-        assert!(
-            dims[0] == 1 || dims[0] == batch,
-            "batch of attention's bias"
-        );
-        assert_eq!(dims[1..], [heads, n_q, n_k], "bias of attention");
+    let distances = relations.span(q, k).distances();
+    match &relations.bias {
+        ScoreBias::None => {}
+        ScoreBias::ByDistance(bias) => {
+            assert_eq!(bias.dims(), [heads, distances], "bias of attention");
+        }
+        ScoreBias::Dense(bias) => {
+            let dims = bias.dims();
+            let rows = dims[0] == 1 || dims[0] == batch;
+            assert!(rows && dims[1..] == [heads, n_q, n_k], "bias of attention");
+        }
     }
-    if let Some(blocked) = &mask.blocked {
-        let dims = blocked.dims();
-        assert!(
-            dims[0] == 1 || dims[0] == batch,
-            "batch of attention's mask"
-        );
-        assert_eq!(dims[1..], [1, n_q, n_k], "mask of attention");
+    if let Some(values) = &relations.values {
+        let dims = values.dims();
+        let of_heads = dims[0] == 1 || dims[0] == heads;
+        let fit = of_heads && dims[1..] == [distances, d_head];
+        assert!(fit, "values by distance of attention");
     }
+    let fits = relations.visible.fits([batch, heads], n_k);
+    assert!(fits, "visibility of attention");
 }
 
 #[cfg(feature = "flex")]
@@ -101,28 +123,21 @@ fn fused(
     q: Tensor<4>,
     k: Tensor<4>,
     v: Tensor<4>,
-    bias: Option<Tensor<4>>,
-    mask: AttentionMask,
+    relations: Relations,
     options: AttentionOptions,
 ) -> Tensor<4> {
-    let blocked = match mask.blocked {
-        Some(blocked) => MaybeMask::Some(blocked.into_dispatch()),
-        None => MaybeMask::None,
-    };
     let settings = AttentionSettings {
-        causal: mask.causal,
-        offset: mask.offset,
+        visible: relations.visible,
+        offset: relations.offset,
         scale: options.scale,
         softcap: options.softcap,
         dropout: options.dropout.filter(|key| key.p > 0.0),
     };
+    let bias = match relations.bias {
+        ScoreBias::None => Maybe::None,
+        ScoreBias::ByDistance(bias) => Maybe::Some(bias.into_dispatch()),
+        ScoreBias::Dense(bias) => Maybe::Some(bias.into_dispatch()),
+    };
     let (q, k, v) = (q.into_dispatch(), k.into_dispatch(), v.into_dispatch());
-    Tensor::from_dispatch(Dispatch::fused_attention(
-        q,
-        k,
-        v,
-        maybe(bias),
-        blocked,
-        settings,
-    ))
+    Tensor::from_dispatch(Dispatch::fused_attention(q, k, v, bias, settings))
 }

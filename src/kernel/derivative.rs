@@ -129,8 +129,9 @@ impl<B: BackwardOps> Derivative<B, 2> for Gated<B> {
 pub(super) struct Attention<B: Backend>(pub(super) AttentionSaved<B>, pub(super) AttentionSettings);
 
 impl<B: BackwardOps, const N: usize> Derivative<B, N> for Attention<B> {
-    fn gradients(self, grad: FloatTensor<B>, _: [bool; N]) -> [Option<FloatTensor<B>>; N] {
-        let d = B::attention_backward(self.0, grad, self.1);
+    fn gradients(self, grad: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N] {
+        let bias = wanted.get(3).copied().unwrap_or_default();
+        let d = B::attention_backward(self.0, grad, self.1, bias);
         first([Some(d.q), Some(d.k), Some(d.v), d.bias])
     }
 }

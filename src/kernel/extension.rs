@@ -6,12 +6,12 @@
 
 use burn::backend::{
     Backend, Dispatch, ExtensionType, backend_extension,
-    tensor::{BoolTensor, FloatTensor, IntTensor},
+    tensor::{FloatTensor, IntTensor},
 };
 
 use burn::tensor::Tensor;
 
-use super::{Activation, ConvolutionSettings, DropKey};
+use super::{Activation, ConvolutionSettings, DropKey, Visibility};
 
 /// A float tensor that may be absent.
 #[derive(Clone, Debug, ExtensionType)]
@@ -19,15 +19,6 @@ pub enum Maybe<B: Backend> {
     /// There is one.
     Some(FloatTensor<B>),
     /// There is none.
-    None,
-}
-
-/// A mask that may be absent.
-#[derive(Clone, Debug, ExtensionType)]
-pub enum MaybeMask<B: Backend> {
-    /// True may not attend.
-    Some(BoolTensor<B>),
-    /// Nothing is blocked by a tensor.
     None,
 }
 
@@ -59,10 +50,10 @@ pub struct NormSettings {
 }
 
 /// Attention's settings that are not tensors.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct AttentionSettings {
-    /// Keys after the query are blocked.
-    pub causal: bool,
+    /// Which keys a query sees.
+    pub visible: Visibility,
     /// Position of the first query.
     pub offset: usize,
     /// Factor of the scores.
@@ -82,10 +73,8 @@ pub struct AttentionSaved<B: Backend> {
     pub k: FloatTensor<B>,
     /// Values.
     pub v: FloatTensor<B>,
-    /// Additive bias.
+    /// Added to the scores: by distance when it has two dimensions, to each score when it has four.
     pub bias: Maybe<B>,
-    /// Blocked pairs.
-    pub blocked: MaybeMask<B>,
     /// The result.
     pub out: FloatTensor<B>,
     /// Log of the sum of the exponentials of each query's scores, `[B, H, Q]`.
@@ -101,7 +90,7 @@ pub struct AttentionGradients<B: Backend> {
     pub k: FloatTensor<B>,
     /// Of the values.
     pub v: FloatTensor<B>,
-    /// Of the bias, when there is one.
+    /// Of the bias, when it is wanted.
     pub bias: Option<FloatTensor<B>>,
 }
 
@@ -160,14 +149,14 @@ pub trait BackwardOps: Backend {
         k: FloatTensor<Self>,
         v: FloatTensor<Self>,
         bias: Maybe<Self>,
-        blocked: MaybeMask<Self>,
         settings: AttentionSettings,
     ) -> AttentionSaved<Self>;
-    /// Gradients of attention.
+    /// Gradients of attention, of its bias when that is wanted.
     fn attention_backward(
         saved: AttentionSaved<Self>,
         grad: FloatTensor<Self>,
         settings: AttentionSettings,
+        bias: bool,
     ) -> AttentionGradients<Self>;
     /// The loss, and its gradient over the logits' buffer.
     fn cross_entropy_saving(
@@ -248,13 +237,12 @@ pub trait KernelOps: Backend {
         activation: Activation,
     ) -> FloatTensor<Self>;
 
-    /// Softmax attention.
+    /// Softmax attention; a bias of two dimensions is one by distance.
     fn fused_attention(
         q: FloatTensor<Self>,
         k: FloatTensor<Self>,
         v: FloatTensor<Self>,
         #[extension_type] bias: Maybe<Self>,
-        #[extension_type] blocked: MaybeMask<Self>,
         settings: AttentionSettings,
     ) -> FloatTensor<Self>;
 

@@ -24,11 +24,13 @@ mod norm;
 mod optim;
 pub mod profile;
 mod rotary;
+mod score_bias;
 #[cfg(feature = "flex")]
 mod tracked;
+mod visibility;
 
 pub use activation::{Activation, activate, gated};
-pub use attention::{AttentionMask, AttentionOptions, attention, attention_entropy};
+pub use attention::{AttentionOptions, Chosen, Relations, attention, attention_entropy};
 pub use composed::full;
 pub use convolution::{ConvolutionSettings, convolution};
 pub use cross_entropy::{
@@ -40,6 +42,8 @@ pub use linear::{PANEL, add, linear, stored};
 pub use norm::{layer_norm, layer_norm_of_sum, rms_norm, rms_norm_of_sum};
 pub use optim::{AdamwArgs, adamw_step, scale, squared_distance, sum_of_squares};
 pub use rotary::rotary;
+pub use score_bias::{ScoreBias, by_pair};
+pub use visibility::{Documents, Query, Span, Visibility, Window};
 
 /// A tensor's value without what its gradient needs: what is measured beside the training, not part of it.
 pub fn untracked<const D: usize>(x: burn::tensor::Tensor<D>) -> burn::tensor::Tensor<D> {

@@ -15,7 +15,7 @@ use super::derivative::{
     Activated, Add, Attention, Convolved, CrossEntropy, Derivative, Dropped, Gated, HeadLoss,
     Linear, Norm, NormOfSum, Rotated, Rows, Step,
 };
-use super::extension::{AttentionSettings, BackwardOps, KernelOps, Maybe, MaybeMask, NormSettings};
+use super::extension::{AttentionSettings, BackwardOps, KernelOps, Maybe, NormSettings};
 use super::{Activation, ConvolutionSettings, DropKey};
 
 /// Registers an operation. `run(true)` gives the output and what the derivative needs; `run(false)` may leave
@@ -182,22 +182,16 @@ impl<B: KernelOps + BackwardOps, S: CheckpointStrategy> KernelOps for Autodiff<B
         k: FloatTensor<Self>,
         v: FloatTensor<Self>,
         bias: Maybe<Self>,
-        blocked: MaybeMask<Self>,
         settings: AttentionSettings,
     ) -> FloatTensor<Self> {
         let (q_node, k_node, v_node) = (q.node(), k.node(), v.node());
         let run = |on: bool, bias: Maybe<B>| {
             let (q, k, v) = (q.into_primitive(), k.into_primitive(), v.into_primitive());
-            let blocked = match blocked {
-                MaybeMask::Some(blocked) => MaybeMask::Some(blocked),
-                MaybeMask::None => MaybeMask::None,
-            };
             if on {
-                let saved = B::attention_saving(q, k, v, bias, blocked, settings);
+                let saved = B::attention_saving(q, k, v, bias, settings.clone());
                 (saved.out.clone(), Some(Attention(saved, settings)))
             } else {
-                let out = B::fused_attention(q, k, v, bias, blocked, settings);
-                (out, None)
+                (B::fused_attention(q, k, v, bias, settings), None)
             }
         };
         match bias {

@@ -6,7 +6,7 @@
 use super::{ModelInputs, replaced};
 use crate::model::heads::VocabularyHead;
 use crate::nn::Kind;
-use crate::nn::attention::Mask;
+use crate::nn::attention::Visibility;
 use crate::nn::embed::Embedding;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
@@ -16,7 +16,7 @@ use crate::nn::state::StateUse;
 use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, ModelState, Stack, StackConfig, StackContext, StackShape};
 use burn::module::Module;
-use burn::tensor::{Bool, Int, Tensor};
+use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -136,23 +136,19 @@ pub struct Decoder {
 pub struct DecoderInput {
     /// Token ids `[batch, seq]`.
     pub ids: Tensor<2, Int>,
-    /// The document that each token belongs to `[batch, seq]`, when documents may not see each other.
-    pub documents: Option<Tensor<2, Int>>,
-    /// Position of each token in its document `[batch, seq]`, together with `documents`.
+    /// Position of each token in its document `[batch, seq]`, where rows hold several documents.
     pub positions: Option<Tensor<2, Int>>,
-    /// True where a query may not see a key `[batch, 1, seq, keys]`: then this alone decides, and nothing is
-    /// causal.
-    pub blocked: Option<Tensor<4, Bool>>,
+    /// Which tokens see each other.
+    pub visible: Visibility,
 }
 
 impl DecoderInput {
-    /// Tokens of one document in each row.
+    /// Tokens of one document in each row, which see those before them.
     pub fn new(ids: Tensor<2, Int>) -> Self {
         Self {
             ids,
-            documents: None,
             positions: None,
-            blocked: None,
+            visible: Visibility::causal(),
         }
     }
 }
@@ -187,12 +183,6 @@ impl Decoder {
             keys: offset + seq,
             offset,
         };
-        let visible = Mask {
-            causal: input.blocked.is_none(),
-            blocked: input
-                .blocked
-                .or_else(|| input.documents.map(across_documents)),
-        };
         let x = position.embed(self.embedding.forward(input.ids), &places);
         let x = pass.dropout(x, "embedding", self.dropout);
         let state = state.map(|state| {
@@ -203,7 +193,7 @@ impl Decoder {
             position,
             places: &places,
             span,
-            visible: &visible,
+            visible: &input.visible,
             memory: None,
             state,
             pass,
@@ -224,13 +214,4 @@ impl Decoder {
             factor: self.head_factor,
         }
     }
-}
-
-/// True where query and key belong to different documents, `[batch, 1, seq, seq]`.
-fn across_documents(documents: Tensor<2, Int>) -> Tensor<4, Bool> {
-    let [batch, seq] = documents.dims();
-    let rows = documents.clone().reshape([batch, 1, seq, 1]);
-    let columns = documents.reshape([batch, 1, 1, seq]);
-    rows.expand([batch, 1, seq, seq])
-        .not_equal(columns.expand([batch, 1, seq, seq]))
 }

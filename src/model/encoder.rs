@@ -6,7 +6,7 @@
 use super::{ModelInputs, replaced};
 use crate::kernel;
 use crate::nn::Kind;
-use crate::nn::attention::{self, Mask};
+use crate::nn::attention::Visibility;
 use crate::nn::embed::Embedding;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
@@ -156,7 +156,6 @@ impl Encoder {
     /// Hidden states `[batch, seq, d_model]` after the last norm.
     pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let [batch, seq] = input.ids.dims();
-        let device = input.ids.device();
         let position = self.position.scheme();
         let places = Places {
             offset: 0,
@@ -176,12 +175,8 @@ impl Encoder {
             keys: seq,
             offset: 0,
         };
-        let visible = Mask {
-            causal: false,
-            blocked: input
-                .lengths
-                .map(|lengths| attention::padding(&lengths, seq, seq, &device)),
-        };
+        let lengths = input.lengths.as_deref();
+        let visible = lengths.map(Visibility::of_lengths).unwrap_or_default();
         let context = StackContext {
             position,
             places: &places,

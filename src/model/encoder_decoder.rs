@@ -7,7 +7,7 @@ pub use super::source::Source;
 use super::{ModelInputs, replaced};
 use crate::model::heads::VocabularyHead;
 use crate::nn::Kind;
-use crate::nn::attention::{self, AttentionConfig, Mask};
+use crate::nn::attention::{AttentionConfig, Visibility};
 use crate::nn::embed::Embedding;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
@@ -205,7 +205,7 @@ impl Side {
         &self,
         x: Tensor<3>,
         dropout: f64,
-        visible: &Mask,
+        visible: &Visibility,
         memory: Option<Memory>,
         state: Option<&mut ModelState>,
         pass: &Pass,
@@ -254,14 +254,8 @@ impl EncoderDecoder {
 
     /// Reads source ids `[batch, source]` whose rows have these lengths.
     pub fn encode(&self, ids: Tensor<2, Int>, lengths: Option<Vec<usize>>, pass: &Pass) -> Source {
-        let [_, seq] = ids.dims();
         let embedding = self.source_embedding.as_ref().unwrap_or(&self.embedding);
-        let visible = Mask {
-            causal: false,
-            blocked: lengths
-                .as_ref()
-                .map(|lengths| attention::padding(lengths, seq, seq, &ids.device())),
-        };
+        let visible = visible(lengths.as_deref());
         let x = embedding.forward(ids);
         let states = pass.within("encoder", || {
             self.encoder
@@ -279,23 +273,11 @@ impl EncoderDecoder {
         state: Option<&mut ModelState>,
         pass: &Pass,
     ) -> Tensor<3> {
-        let [_, seq] = ids.dims();
-        let [_, keys, _] = source.states.dims();
-        let of_source = Mask {
-            causal: false,
-            blocked: source
-                .lengths
-                .as_ref()
-                .map(|lengths| attention::padding(lengths, seq, keys, &ids.device())),
-        };
         let memory = Memory {
             states: &source.states,
-            visible: &of_source,
+            visible: &visible(source.lengths.as_deref()),
         };
-        let visible = Mask {
-            causal: true,
-            blocked: None,
-        };
+        let visible = Visibility::causal();
         let x = self.embedding.forward(ids);
         pass.within("decoder", || {
             self.decoder
@@ -316,4 +298,9 @@ impl EncoderDecoder {
             factor: self.head_factor,
         }
     }
+}
+
+/// Every token of a row sees those of this many that the row has.
+fn visible(lengths: Option<&[usize]>) -> Visibility {
+    lengths.map(Visibility::of_lengths).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! What a block wraps in a residual connection: attention, feed-forward layers, recurrent mixers.
 
-use super::attention::Mask;
+use super::attention::Visibility;
 use super::pass::Pass;
 use super::position::{PositionScheme, Prepared, Span};
 use super::state::{LayerState, StateUse};
@@ -24,7 +24,7 @@ pub struct LayerContext<'a> {
     /// Positions of the queries and keys of this pass.
     pub span: Span,
     /// Which keys a query may see.
-    pub visible: &'a Mask,
+    pub visible: &'a Visibility,
     /// The position scheme, for what depends on queries, keys and layer.
     pub position: &'a dyn PositionScheme,
     /// Rotation and biases, which all layers of this pass share.

@@ -5,14 +5,14 @@ use super::config::BlockConfig;
 use super::residual::{NormPlacement, Residual, ResidualConfig};
 use super::state::BlockState;
 use super::{Memory, StackShape};
-use crate::nn::attention::{Attention, Mask};
+use crate::nn::attention::{Attention, Visibility};
 use crate::nn::feed_forward::FeedForward;
 use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::none::NoPosition;
-use crate::nn::position::{PositionScheme, Prepared, Span};
+use crate::nn::position::{PositionScheme, Prepared, ScoreBias, Span};
 use crate::nn::state::StateUse;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -50,7 +50,7 @@ pub struct BlockContext<'a> {
     /// Positions of the queries and keys of this pass.
     pub span: Span,
     /// Which of the block's own positions a query may see.
-    pub visible: &'a Mask,
+    pub visible: &'a Visibility,
     /// The position scheme.
     pub position: &'a dyn PositionScheme,
     /// Rotation and biases of this pass.
@@ -209,5 +209,5 @@ impl Block {
 /// Cross-attention neither rotates nor biases.
 static NOTHING_PREPARED: Prepared = Prepared {
     rotation: None,
-    score_bias: None,
+    score_bias: ScoreBias::None,
 };

@@ -5,7 +5,7 @@ pub mod config;
 pub mod residual;
 pub mod state;
 
-use crate::nn::attention::Mask;
+use crate::nn::attention::Visibility;
 use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
@@ -69,7 +69,7 @@ pub struct StackContext<'a> {
     /// Positions of the queries and keys of this pass.
     pub span: Span,
     /// Which of the stack's own positions a query may see.
-    pub visible: &'a Mask,
+    pub visible: &'a Visibility,
     /// What the blocks kept from the last call, one entry for each.
     pub state: Option<&'a mut [BlockState]>,
     /// What cross-attention looks at, in a decoder of an encoder-decoder.
@@ -84,7 +84,7 @@ pub struct Memory<'a> {
     /// `[batch, source, d_model]`.
     pub states: &'a Tensor<3>,
     /// Which of them a query may see.
-    pub visible: &'a Mask,
+    pub visible: &'a Visibility,
 }
 
 impl Stack {

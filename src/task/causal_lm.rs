@@ -6,10 +6,11 @@
 use super::output::{StepOutput, Sum};
 use super::{Task, host};
 use crate::data::batch::{Batch, TextBatch};
-use crate::kernel::HeadLoss;
+use crate::kernel::{Documents, HeadLoss};
 use crate::model::Decoder;
 use crate::model::decoder::DecoderInput;
 use crate::nn::Kind;
+use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use burn::module::Module;
@@ -79,8 +80,13 @@ pub(super) fn input(texts: &TextBatch, device: &Device) -> DecoderInput {
             .documents
             .as_ref()
             .map(|d| matrix(&positions(d, texts.cols))),
-        documents: texts.documents.as_deref().map(matrix),
-        blocked: None,
+        visible: Visibility {
+            documents: texts
+                .documents
+                .as_ref()
+                .map(|d| Documents::new(d, texts.cols)),
+            ..Visibility::causal()
+        },
     }
 }
 

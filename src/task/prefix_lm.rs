@@ -2,7 +2,7 @@
 //! (Liu et al. 2018, section 4.2.3; the prefix language model of Raffel et al. 2019, section 3.2.1).
 //!
 //! The mark that ends the source and the one that begins the target stand between them. With
-//! `bidirectional_source` positions of the source see all of it (the prefix mask); otherwise the mask is causal.
+//! `bidirectional_source` every position sees the whole source; otherwise each sees itself and those before it.
 
 use super::output::{StepOutput, Sum};
 use super::{Task, TranslationConfig, host, translation};
@@ -13,7 +13,7 @@ use crate::model::decoder::DecoderInput;
 use crate::model::{Decoder, DecoderConfig, ModelInputs};
 use crate::nn::pass::Pass;
 use burn::module::Module;
-use burn::tensor::{Bool, Device, Tensor, TensorData};
+use burn::tensor::Device;
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
 
 /// A decoder that goes on after a source.
@@ -60,7 +60,7 @@ impl PrefixLm {
     fn loss(&self, pairs: &PairBatch, joined: &Joined, device: &Device, pass: &Pass) -> HeadLoss {
         let mut input = DecoderInput::new(host::matrix(&joined.inputs, joined.cols, device));
         if self.bidirectional_source {
-            input.blocked = Some(prefix_mask(&pairs.source_lengths, joined.cols, device));
+            input.visible.prefix = Some(pairs.source_lengths.as_slice().into());
         }
         let hidden = self.model.forward(input, None, pass);
         let targets = host::vector(&joined.targets, device);
@@ -73,20 +73,6 @@ impl PrefixLm {
     fn device(&self) -> Device {
         self.model.embedding.weight.val().device()
     }
-}
-
-/// What a query may not see, `[rows, 1, cols, cols]`: later positions, but for those of its source.
-pub fn prefix_mask(sources: &[usize], cols: usize, device: &Device) -> Tensor<4, Bool> {
-    let mut blocked = Vec::with_capacity(sources.len() * cols * cols);
-    for source in sources {
-        for query in 0..cols {
-            blocked.extend((0..cols).map(|key| key > query && key >= *source));
-        }
-    }
-    Tensor::from_data(
-        TensorData::new(blocked, [sources.len(), 1, cols, cols]),
-        device,
-    )
 }
 
 /// Each row's source and target next to each other, filled up on the right: to the longest source and the longest

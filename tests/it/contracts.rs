@@ -7,6 +7,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn::train::{InferenceStep, TrainStep};
 use formwork::data::{Batch, Content, NOT_SCORED, Shape};
+use formwork::kernel::{Documents, Visibility};
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{Decoder, DecoderConfig, ModelInputs};
 use formwork::nn::pass::Pass;
@@ -157,9 +158,11 @@ fn packed_documents_equal_documents_alone() {
             &model,
             DecoderInput {
                 ids: ids(&values, 1),
-                documents: Some(ids(&documents, 1)),
                 positions: Some(ids(&positions, 1)),
-                blocked: None,
+                visible: Visibility {
+                    documents: Some(Documents::new(&documents, SEQ)),
+                    ..Visibility::causal()
+                },
             },
         );
         near(&packed[..5 * VOCAB], &plain(&model, first, 1), &name);

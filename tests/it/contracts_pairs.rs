@@ -5,8 +5,9 @@ use crate::contracts::{ids, near};
 use crate::kinds;
 use crate::transfer::{put, values_of};
 use burn::module::Module;
-use burn::tensor::{Bool, Device, Int, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 use formwork::data::Shape;
+use formwork::kernel::{Span, Visibility};
 use formwork::model::encoder::EncoderInput;
 use formwork::model::encoder_decoder::Source;
 use formwork::model::{Encoder, EncoderConfig, EncoderDecoder, EncoderDecoderConfig, ModelInputs};
@@ -15,7 +16,6 @@ use formwork::nn::pass::Pass;
 use formwork::nn::state::StateUse;
 use formwork::stack::NormPlacement;
 use formwork::stack::StackConfig;
-use formwork::task::prefix_lm::prefix_mask;
 
 const VOCAB: usize = 17;
 const WIDTH: usize = 16;
@@ -303,7 +303,11 @@ fn deepnorm_acts_in_both_stacks() {
 
 #[test]
 fn a_prefix_is_seen_from_everywhere_and_the_rest_from_behind() {
-    let mask: Tensor<4, Bool> = prefix_mask(&[2, 0, 3], 4, &Device::flex());
+    let visible = Visibility {
+        prefix: Some([2, 0, 3].into()),
+        ..Visibility::causal()
+    };
+    let mask = visible.dense([3, 1], Span::of(4), &Device::flex()).unwrap();
     assert_eq!(mask.dims(), [3, 1, 4, 4]);
     let blocked: Vec<bool> = mask.into_data().iter::<bool>().collect();
     let table = [

@@ -233,13 +233,7 @@ fn prefix_lm_scores_the_target_alone() {
             let ids = TensorData::new(read, [1, n + m]);
             let mut input = DecoderInput::new(Tensor::<2, Int>::from_data(ids, &device));
             if bidirectional_source {
-                let later = |place: usize| {
-                    let (query, key) = (place / (n + m), place % (n + m));
-                    key > query && (key >= n || query >= n)
-                };
-                let blocked = (0..(n + m) * (n + m)).map(later).collect();
-                let blocked = TensorData::new::<bool, _>(blocked, [1, 1, n + m, n + m]);
-                input.blocked = Some(Tensor::from_data(blocked, &device));
+                input.visible.prefix = Some([n].into());
             }
             let hidden = task.model.forward(input, None, &Pass::evaluation());
             let logits = task.model.logits(hidden);

@@ -11,7 +11,7 @@ use formwork::nn::position::alibi::{Alibi, AlibiConfig};
 use formwork::nn::position::relative_bias::{RelativeBias, RelativeBiasConfig};
 use formwork::nn::position::rotary::{Pairing, Rotary, RotaryConfig};
 use formwork::nn::position::sinusoidal::{Layout, table};
-use formwork::nn::position::{PositionScheme, PositionShape, Span};
+use formwork::nn::position::{PositionScheme, PositionShape, ScoreBias, Span};
 use formwork::stack::StackConfig;
 use formwork::task::{CausalLm, CausalLmConfig};
 use formwork::train::{gradients, optim, parameters};
@@ -30,7 +30,7 @@ fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().iter::<f32>().collect()
 }
 
-/// A bias at queries 5.. of 8 keys equals the same rows of the whole square, and each diagonal is constant.
+/// The biases of queries 5.. of 8 keys are those of the same distances among all queries.
 #[test]
 fn biases_depend_on_distance_alone() {
     let device = Device::flex();
@@ -39,31 +39,33 @@ fn biases_depend_on_distance_alone() {
     let bias = RelativeBias::new(&RelativeBiasConfig::default(), &SHAPE, &init);
     let schemes: [&dyn PositionScheme; 2] = [&alibi, &bias];
     for scheme in schemes {
-        let square = |queries, offset| {
+        let of = |queries, offset| {
             let span = Span {
                 queries,
                 keys: 8,
                 offset,
             };
-            values(scheme.prepare(span, &device).score_bias.unwrap())
-        };
-        let (whole, part) = (square(8, 0), square(3, 5));
-        for head in 0..4 {
-            for i in 0..3 {
-                for j in 0..8 {
-                    assert_eq!(
-                        part[(head * 3 + i) * 8 + j],
-                        whole[(head * 8 + 5 + i) * 8 + j]
-                    );
-                }
+            match scheme.prepare(span, &device).score_bias {
+                ScoreBias::ByDistance(bias) => (span, values(bias)),
+                other => panic!("{other:?} goes by distance"),
             }
-            for i in 1..8 {
-                for j in 1..=i {
-                    let at = |i: usize, j: usize| whole[(head * 8 + i) * 8 + j];
-                    assert_eq!(at(i, j), at(i - 1, j - 1));
-                }
+        };
+        let ((whole, all), (part, some)) = (of(8, 0), of(3, 5));
+        for head in 0..4 {
+            for diagonal in 0..part.distances() {
+                let distance = part.distance(diagonal);
+                let same = (0..whole.distances()).find(|d| whole.distance(*d) == distance);
+                let Some(same) = same else { continue };
+                let at = |diagonal, span: Span| head * span.distances() + diagonal;
+                assert_eq!(some[at(diagonal, part)], all[at(same, whole)]);
             }
         }
+        let last = [part.distance(0), part.distance(part.distances() - 1)];
+        assert_eq!(
+            last,
+            [-7, 2],
+            "of the last query's first key, of the first query's last"
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::output;
 use super::median_ms;
 use crate::device::{Backend, DeviceName};
 use crate::error::{Error, Result};
-use crate::kernel::{AttentionMask, AttentionOptions, attention};
+use crate::kernel::{AttentionOptions, Relations, Visibility, attention};
 use crate::rng::{Purpose, Stream};
 use crate::train::bench::peak_rss_mb;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -120,16 +120,20 @@ fn times(args: &AttentionArgs, kv_heads: usize, length: usize, device: &Device) 
         random(kv_heads, 2),
     ];
     let attend = |[q, k, v]: [Tensor<4>; 3]| {
-        let mask = AttentionMask {
+        let visible = Visibility {
             causal: !args.bidirectional,
-            ..AttentionMask::default()
+            ..Visibility::default()
+        };
+        let relations = Relations {
+            visible,
+            ..Relations::default()
         };
         let options = AttentionOptions {
             scale: (args.head_width as f64).powf(-0.5),
             softcap: None,
             dropout: None,
         };
-        attention(q, k, v, None, mask, options)
+        attention(q, k, v, relations, options)
     };
     let plain = inputs.clone().map(Tensor::inner);
     let forward = median_ms(args.rounds, || {

@@ -11,7 +11,7 @@ use crate::error::{Error, Fault, Result, nearest, suggestion};
 use crate::model::preset;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tree::{self, Layers, Node, Table, Value};
+use tree::{Layers, Node, Table, Value};
 
 /// Files that extend each other make a chain no longer than this.
 const MAX_EXTENDS: usize = 16;

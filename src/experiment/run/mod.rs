@@ -4,7 +4,6 @@ pub(super) mod changes;
 pub(super) mod files;
 pub(super) mod observer;
 
-use self::{changes, files};
 use super::{Experiment, Loaded, assemble, open, resolved_toml, transfer};
 use crate::data::{Data, Places, Tokenizers};
 use crate::error::{Error, Result};

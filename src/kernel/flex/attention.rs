@@ -5,24 +5,30 @@
 //! disjoint parts, so nothing depends on the number of threads. Results and gradients lie in memory as
 //! `[B, S, H, D]` and are handed out as `[B, H, S, D]` views.
 
+use std::ops::Range;
+
 use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
 
+use super::attention_bias::Bias;
 use super::attention_one;
 use super::attention_rows::{SoftmaxRow, soft_cap};
 use super::buffer::{Shared, contiguous, dims, output, slice, tensor};
 use super::dropout::Factors;
-use super::linear::Sum;
 use super::product::{Matrix, Packed, Put, product};
-use super::simd::{map_in_place, run};
+use super::simd::run;
 use super::threads;
-use crate::kernel::extension::{AttentionSettings, Maybe, MaybeMask};
+use crate::kernel::Query;
+use crate::kernel::extension::{AttentionSettings, Maybe};
 
 /// Queries of a tile.
 pub const TILE: usize = 64;
 
 /// Most keys of a chunk: scores of a tile fill 64 KiB.
 pub const CHUNK: usize = 256;
+
+/// Keys begin at a multiple of this, where a panel of their copy does.
+const PANEL: usize = 64;
 
 /// Multiply-adds of the scores up to which one thread makes everything.
 pub const FEW: usize = 48 * 48 * 48;
@@ -72,8 +78,8 @@ pub struct Problem {
     pub k: Heads,
     /// Values.
     pub v: Heads,
-    bias: Option<FlexTensor>,
-    blocked: Option<FlexTensor>,
+    /// Added to the scores.
+    pub bias: Bias,
     /// The rest.
     pub settings: AttentionSettings,
 }
@@ -93,21 +99,12 @@ pub struct Place {
 
 impl Problem {
     /// Gathers the inputs.
-    pub fn new(
-        [q, k, v]: [FlexTensor; 3],
-        bias: Maybe<Flex>,
-        blocked: MaybeMask<Flex>,
-        settings: AttentionSettings,
-    ) -> Self {
+    pub fn new([q, k, v]: [FlexTensor; 3], bias: Maybe<Flex>, settings: AttentionSettings) -> Self {
         Self {
             q: Heads::new(q),
             k: Heads::new(k),
             v: Heads::new(v),
-            bias: bias.into_option().map(contiguous),
-            blocked: match blocked {
-                MaybeMask::Some(blocked) => Some(contiguous(blocked)),
-                MaybeMask::None => None,
-            },
+            bias: Bias::new(bias),
             settings,
         }
     }
@@ -117,20 +114,26 @@ impl Problem {
         head / (self.q.dims[1] / self.k.dims[1])
     }
 
-    /// Number of keys that query `i` may see as far as causality goes.
-    pub fn seen(&self, i: usize) -> usize {
-        let keys = self.k.dims[2];
-        if self.settings.causal {
-            keys.min(self.settings.offset + i + 1)
-        } else {
-            keys
-        }
+    /// The keys of which a tile of queries of a row and head sees some, from the start of a panel on.
+    pub fn seen(&self, place: [usize; 2], [first, len]: [usize; 2]) -> Range<usize> {
+        let AttentionSettings {
+            visible, offset, ..
+        } = &self.settings;
+        let positions = offset + first..offset + first + len;
+        let hull = visible.hull(place, positions, self.k.dims[2]);
+        hull.start / PANEL * PANEL..hull.end
     }
 
-    /// The chunks of keys that a tile of queries sees something of.
-    pub fn chunks(&self, [first, len]: [usize; 2]) -> impl Iterator<Item = [usize; 2]> + use<> {
-        let seen = self.seen(first + len - 1);
-        (0..seen.div_ceil(CHUNK)).map(move |c| [c * CHUNK, CHUNK.min(seen - c * CHUNK)])
+    /// These keys in chunks.
+    pub fn chunks(
+        &self,
+        place: [usize; 2],
+        queries: [usize; 2],
+    ) -> impl Iterator<Item = [usize; 2]> + use<> {
+        let seen = self.seen(place, queries);
+        seen.clone()
+            .step_by(CHUNK)
+            .map(move |from| [from, CHUNK.min(seen.end - from)])
     }
 
     /// Raw scores of a place into `scores`, then bounded, biased and masked; `keys` are all keys of its head, where
@@ -171,24 +174,18 @@ impl Problem {
         row: &mut [f32],
         slope: Option<&mut [f32]>,
     ) {
-        let ([_, heads, n_q, _], n_k, n) = (self.q.dims, self.k.dims[2], row.len());
         if let Some(cap) = self.settings.softcap {
             soft_cap(row, cap as f32, slope);
         }
-        if let Some(bias) = &self.bias {
-            let b = if dims::<4>(bias)[0] == 1 { 0 } else { batch };
-            let at = ((b * heads + head) * n_q + query) * n_k + from;
-            map_in_place(Sum, row, [&slice(bias)[at..at + n]]);
-        }
-        if let Some(blocked) = &self.blocked {
-            let b = if dims::<4>(blocked)[0] == 1 { 0 } else { batch };
-            let at = (b * n_q + query) * n_k + from;
-            let blocked = &blocked.bytes()[at..at + n];
-            let each = row.iter_mut().zip(blocked);
-            each.for_each(|(s, &b)| *s = if b != 0 { f32::NEG_INFINITY } else { *s });
-        }
-        let seen = self.seen(query).saturating_sub(from).min(n);
-        row[seen..].fill(f32::NEG_INFINITY);
+        let sizes = [self.q.dims[2], self.k.dims[2]];
+        self.bias.add([batch, head, query], sizes, from, row);
+        let query = Query {
+            row: batch,
+            head,
+            position: self.settings.offset + query,
+        };
+        let visible = &self.settings.visible;
+        visible.hide(query, sizes[1], from, row, f32::NEG_INFINITY);
     }
 
     /// The dropout factors of a place.
@@ -302,7 +299,7 @@ fn forward_tile(
     let widest = CHUNK.min(problem.k.dims[2]);
     let mut scores = output(len * widest);
     let mut factors = output(if problem.drops() { len * widest } else { 0 });
-    for keys in problem.chunks(queries) {
+    for keys in problem.chunks([batch, head], queries) {
         let place = Place {
             batch,
             head,

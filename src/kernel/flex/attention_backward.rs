@@ -26,7 +26,6 @@ struct Pass<'a> {
     d_k: Shared,
     d_v: Shared,
     d_bias: Option<Shared>,
-    shared_bias: bool,
 }
 
 /// Buffers of one piece of work.
@@ -38,24 +37,25 @@ struct Scratch {
     d_q: Vec<f32>,
     d_k: Vec<f32>,
     d_v: Vec<f32>,
+    diagonals: Vec<f32>,
     /// Keys and values of the head, which every tile multiplies with.
     packed: [Packed; 2],
 }
 
-/// Gradients of the queries, keys, values and, given its first dimension, of the bias.
+/// Gradients of the queries, keys, values and, when it is wanted, of the bias.
 pub fn backward(
     problem: &Problem,
     out: FlexTensor,
     lse: FlexTensor,
     grad: FlexTensor,
-    bias_rows: Option<usize>,
+    wants_bias: bool,
 ) -> AttentionGradients<Flex> {
     let ([batch, heads, n_q, d_head], n_k) = (problem.q.dims, problem.k.dims[2]);
     let mut d_q = output(batch * n_q * heads * d_head);
     let mut d_k = output(batch * n_k * heads * d_head);
     let mut d_v = output(batch * n_k * heads * d_head);
-    let mut d_bias = bias_rows.map(|rows| vec![0.0; rows * heads * n_q * n_k]);
-    let shared_bias = bias_rows == Some(1) && batch > 1;
+    let mut d_bias = wants_bias.then(|| problem.bias.sums(batch));
+    let shared_bias = wants_bias && problem.bias.is_shared(batch);
     let pass = Pass {
         problem,
         out: Heads::new(out),
@@ -65,7 +65,6 @@ pub fn backward(
         d_k: Shared::new(&mut d_k),
         d_v: Shared::new(&mut d_v),
         d_bias: d_bias.as_deref_mut().map(Shared::new),
-        shared_bias,
     };
     let small = n_q * n_k * d_head * heads * batch <= 32 * 32 * 32;
     let each = |piece: usize| {
@@ -97,9 +96,7 @@ pub fn backward(
         q: view(d_q, n_q),
         k: grouped(d_k),
         v: grouped(d_v),
-        bias: d_bias
-            .zip(bias_rows)
-            .map(|(d, rows)| tensor(d, [rows, heads, n_q, n_k])),
+        bias: d_bias.and_then(|sums| problem.bias.gradient(sums)),
     }
 }
 
@@ -133,6 +130,7 @@ impl Pass<'_> {
             d_q: vec![0.0; TILE.min(n_q) * d_head],
             d_k: vec![0.0; n_k * d_head],
             d_v: vec![0.0; n_k * d_head],
+            diagonals: Vec::new(),
             packed,
         };
         for first in (0..n_q).step_by(TILE) {
@@ -167,7 +165,7 @@ impl Pass<'_> {
             })
             .collect();
         scratch.d_q[..len * d_head].fill(0.0);
-        for keys in self.problem.chunks(queries) {
+        for keys in self.problem.chunks([batch, head], queries) {
             let place = Place {
                 batch,
                 head,
@@ -216,13 +214,12 @@ impl Pass<'_> {
                 factors,
                 delta: delta[i],
             });
-            if let Some(d_bias) = &self.d_bias {
-                let row = if self.shared_bias { 0 } else { batch };
-                let at = ((row * heads + head) * n_q + first + i) * n_k + from;
-                // SAFETY: this row of the bias belongs to (batch, head), or to the head when the batch
-                // shares it; either way to this piece of work alone.
-                map_in_place(Sum, unsafe { d_bias.row(at, n) }, [&*d]);
-            }
+        }
+        if let Some(sums) = &self.d_bias {
+            let diagonals = &mut scratch.diagonals;
+            problem
+                .bias
+                .add_gradient(sums, place, [n_q, n_k], d_scores, diagonals);
         }
         if capped {
             let each = d_scores.iter_mut().zip(&scratch.slope);

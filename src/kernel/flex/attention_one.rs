@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::attention::{FEW, Problem, settled};
+use super::attention::{FEW, Heads, Problem, settled};
 use super::attention_rows::SoftmaxRow;
 use super::buffer::Shared;
 use super::product::{Matrix, step1, step4};
@@ -26,7 +26,7 @@ const LINE: usize = 16;
 /// The results `[B, 1, H, D]` and log-sum-exps `[B, H, 1]` of a problem of one query that drops no weights.
 pub fn forward(problem: &Problem, out: &Shared, lse: &Shared) {
     let [batch, heads, _, d_head] = problem.q.dims;
-    let keys = problem.seen(0);
+    let keys = problem.k.dims[2];
     let pieces = batch * heads;
     let work = |range: Range<usize>| {
         let mut scores = vec![0.0; keys];
@@ -47,16 +47,20 @@ pub fn forward(problem: &Problem, out: &Shared, lse: &Shared) {
 }
 
 /// One query of one head: its result into `out`; returns the log-sum-exp.
-fn one_head(problem: &Problem, piece: usize, scores: &mut [f32], out: &mut [f32]) -> f32 {
+fn one_head<'a>(problem: &'a Problem, piece: usize, scores: &mut [f32], out: &mut [f32]) -> f32 {
     let [batch, heads, _, _] = problem.q.dims;
     let place = |piece: usize| [piece / heads, piece % heads];
-    let keys = |piece: usize| {
+    let of = |x: &'a Heads, piece: usize| {
         let [row, head] = place(piece);
-        problem.k.rows(row, problem.kv_head(head), 0, scores.len())
+        let seen = problem.seen([row, head], [0, 1]);
+        x.rows(row, problem.kv_head(head), seen.start, seen.len())
     };
     let [row, head] = place(piece);
-    let values = problem.v.rows(row, problem.kv_head(head), 0, scores.len());
-    let (these, next) = (keys(piece), keys((piece + 1).min(batch * heads - 1)));
+    let seen = problem.seen([row, head], [0, 1]);
+    let scores = &mut scores[..seen.len()];
+    let values = of(&problem.v, piece);
+    let next = of(&problem.k, (piece + 1).min(batch * heads - 1));
+    let these = of(&problem.k, piece);
     run(Scores {
         query: &problem.q.rows(row, head, 0, 1).data[..out.len()],
         keys: Stream {
@@ -66,7 +70,7 @@ fn one_head(problem: &Problem, piece: usize, scores: &mut [f32], out: &mut [f32]
         scale: problem.settings.scale as f32,
         scores,
     });
-    problem.bounded([row, head, 0], 0, scores, None);
+    problem.bounded([row, head, 0], seen.start, scores, None);
     let mut state = (f32::NEG_INFINITY, 0.0);
     run(SoftmaxRow {
         row: scores,

@@ -5,6 +5,7 @@
 pub mod activation;
 pub mod attention;
 pub mod attention_backward;
+pub mod attention_bias;
 pub mod attention_one;
 pub mod attention_rows;
 pub mod buffer;
@@ -27,7 +28,7 @@ use burn_flex::{Flex, FlexTensor};
 
 use super::extension::{
     AttentionGradients, AttentionSaved, AttentionSettings, BackwardOps, HeadLossSaved, KernelOps,
-    Maybe, MaybeMask, NormSettings,
+    Maybe, NormSettings,
 };
 use super::profile::timed;
 use super::{Activation, ConvolutionSettings, DropKey};
@@ -79,11 +80,10 @@ impl KernelOps for Flex {
         k: FlexTensor,
         v: FlexTensor,
         bias: Maybe<Self>,
-        blocked: MaybeMask<Self>,
         settings: AttentionSettings,
     ) -> FlexTensor {
         timed("attention", || {
-            let [out, _] = attention::forward(&Problem::new([q, k, v], bias, blocked, settings));
+            let [out, _] = attention::forward(&Problem::new([q, k, v], bias, settings));
             out
         })
     }
@@ -205,19 +205,17 @@ impl BackwardOps for Flex {
         k: FlexTensor,
         v: FlexTensor,
         bias: Maybe<Self>,
-        blocked: MaybeMask<Self>,
         settings: AttentionSettings,
     ) -> AttentionSaved<Self> {
         timed("attention", || {
             let inputs = [q.clone(), k.clone(), v.clone()];
-            let problem = Problem::new(inputs, bias.clone(), blocked.clone(), settings);
+            let problem = Problem::new(inputs, bias.clone(), settings);
             let [out, lse] = attention::forward(&problem);
             AttentionSaved {
                 q,
                 k,
                 v,
                 bias,
-                blocked,
                 out,
                 lse,
             }
@@ -228,15 +226,12 @@ impl BackwardOps for Flex {
         saved: AttentionSaved<Self>,
         grad: FloatTensor<Self>,
         settings: AttentionSettings,
+        bias: bool,
     ) -> AttentionGradients<Self> {
         timed("attention, backward", || {
             let inputs = [saved.q, saved.k, saved.v];
-            let bias_rows = match &saved.bias {
-                Maybe::Some(bias) => Some(bias.layout().shape()[0]),
-                Maybe::None => None,
-            };
-            let problem = Problem::new(inputs, saved.bias, saved.blocked, settings);
-            attention_backward::backward(&problem, saved.out, saved.lse, grad, bias_rows)
+            let problem = Problem::new(inputs, saved.bias, settings);
+            attention_backward::backward(&problem, saved.out, saved.lse, grad, bias)
         })
     }
 

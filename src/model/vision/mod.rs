@@ -8,7 +8,7 @@ mod stem;
 
 use super::{ModelInputs, replaced};
 use crate::nn::Kind;
-use crate::nn::attention::Mask;
+use crate::nn::attention::Visibility;
 use crate::nn::init::Init;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Grid, Places, Position, PositionShape, Span};
@@ -162,7 +162,7 @@ impl Vision {
             position,
             places: &places,
             span,
-            visible: &Mask::default(),
+            visible: &Visibility::default(),
             memory: None,
             state: None,
             pass,

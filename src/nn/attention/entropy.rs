@@ -4,10 +4,10 @@
 //! It is read in one row of the batch, for at most [`QUERIES`] queries spread evenly over it, and written down as
 //! the mean over heads and queries. Queries that fill the row up are left out: they may not see themselves.
 
-use crate::kernel::{self, AttentionMask, AttentionOptions};
+use crate::kernel::{self, AttentionOptions, Chosen, Query, Relations};
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
-use burn::tensor::{Bool, Int, Tensor, TensorData};
+use burn::tensor::Tensor;
 
 /// Queries that are looked at.
 pub const QUERIES: usize = 128;
@@ -18,10 +18,8 @@ pub(super) struct Weighing<'a> {
     pub q: &'a Tensor<4>,
     /// `[batch, kv heads, keys, d_head]`.
     pub k: &'a Tensor<4>,
-    /// Added to the scores.
-    pub bias: Option<&'a Tensor<4>>,
-    /// Visibility.
-    pub mask: &'a AttentionMask,
+    /// What they see of each other.
+    pub relations: &'a Relations,
     /// Scale and soft cap.
     pub options: AttentionOptions,
     /// Whether the keys are a memory's.
@@ -40,52 +38,45 @@ pub(super) fn read(pass: &Pass, weighing: &Weighing) {
 impl Weighing<'_> {
     /// The mean over heads and chosen queries of a row.
     fn entropy(&self, Sample { row, length, .. }: Sample) -> f64 {
-        let ([_, _, queries, _], keys) = (self.q.dims(), self.k.dims()[2]);
-        let device = self.q.device().without_autodiff();
-        let chosen = spread(length.unwrap_or(queries).clamp(1, queries));
-        let places: Vec<i32> = chosen.iter().map(|q| *q as i32).collect();
-        let places = TensorData::new(places, [chosen.len()]);
-        let places = Tensor::<1, Int>::from_data(places, &device);
-        let of_row = |x: &Tensor<4>| {
-            let row = if x.dims()[0] == 1 { 0 } else { row };
-            kernel::untracked(x.clone()).narrow(0, row, 1)
+        let [_, _, queries, _] = self.q.dims();
+        let queries = &spread(length.unwrap_or(queries).clamp(1, queries));
+        let relations = Relations {
+            bias: self.relations.bias.untracked(),
+            values: None,
+            ..self.relations.clone()
         };
-        let blocked = self.blocked(row, &chosen);
-        let counted: Vec<bool> = chosen
-            .iter()
-            .zip(blocked.chunks(keys))
-            .map(|(query, blocked)| self.crossed || !blocked[self.mask.offset + query])
-            .collect();
-        let blocked = TensorData::new(blocked, [1, 1, chosen.len(), keys]);
-        let mask = AttentionMask {
-            causal: false,
-            offset: 0,
-            blocked: Some(Tensor::<4, Bool>::from_data(blocked, &device)),
-        };
-        let q = of_row(self.q).select(2, places.clone());
-        let bias = self.bias.map(|bias| of_row(bias).select(2, places));
-        let entropy = kernel::attention_entropy(q, of_row(self.k), bias, mask, self.options);
+        let (q, k) = (self.q.clone(), self.k.clone());
+        let (q, k) = (kernel::untracked(q), kernel::untracked(k));
+        let chosen = Chosen { row, queries };
+        let entropy = kernel::attention_entropy(q, k, &relations, self.options, chosen);
         let entropy = entropy.into_data();
+        let counted = self.counted(row, queries);
         let of_heads = entropy.iter::<f32>().zip(counted.iter().cycle());
         let of_counted = of_heads.filter(|(_, counts)| **counts);
         let entropies: Vec<f64> = of_counted.map(|(x, _)| f64::from(x)).collect();
         entropies.iter().sum::<f64>() / entropies.len() as f64
     }
 
-    /// What each chosen query of the row may not see, `[chosen, keys]`.
-    fn blocked(&self, row: usize, chosen: &[usize]) -> Vec<bool> {
+    /// Whether each of the queries is no padding: it sees itself, or looks at a memory.
+    fn counted(&self, row: usize, queries: &[usize]) -> Vec<bool> {
+        let Relations {
+            visible, offset, ..
+        } = self.relations;
         let keys = self.k.dims()[2];
-        let given: Option<Vec<bool>> = self.mask.blocked.as_ref().map(|blocked| {
-            let row = if blocked.dims()[0] == 1 { 0 } else { row };
-            let row = blocked.clone().narrow(0, row, 1);
-            row.into_data().iter::<bool>().collect()
-        });
-        let pair = |query: usize, key: usize| {
-            let later = self.mask.causal && key > self.mask.offset + query;
-            later || given.as_ref().is_some_and(|all| all[query * keys + key])
+        let sees_itself = |query: &usize| {
+            let position = offset + query;
+            let query = Query {
+                row,
+                head: 0,
+                position,
+            };
+            let mut hidden = [false];
+            visible.hide(query, keys, position, &mut hidden, true);
+            !hidden[0]
         };
-        let pairs = chosen.iter().flat_map(|q| (0..keys).map(move |k| (*q, k)));
-        pairs.map(|(query, key)| pair(query, key)).collect()
+        let each = queries.iter();
+        each.map(|query| self.crossed || sees_itself(query))
+            .collect()
     }
 }
 

@@ -11,8 +11,8 @@ use super::Kind;
 use super::init::Init;
 use super::layer::Layer;
 use crate::faults::TableFaults;
+pub use crate::kernel::Visibility;
 use burn::module::Module;
-use burn::tensor::{Bool, Device, Tensor, TensorData};
 pub use cache::LayerCache;
 use multi_head::{MultiHead, MultiHeadConfig};
 use serde::{Deserialize, Serialize};
@@ -69,27 +69,6 @@ impl AttentionConfig {
             Self::MultiHead(c) => c.d_head(d_model),
         }
     }
-}
-
-/// Which keys a query may see.
-#[derive(Clone, Debug, Default)]
-pub struct Mask {
-    /// Whether keys after the query are hidden.
-    pub causal: bool,
-    /// True where a query may not see a key, `[batch or 1, 1, queries, keys]`: padding, other documents.
-    pub blocked: Option<Tensor<4, Bool>>,
-}
-
-/// True where a key is filling, `[batch, 1, queries, keys]`: beyond the `lengths` of the rows.
-pub fn padding(lengths: &[usize], queries: usize, keys: usize, device: &Device) -> Tensor<4, Bool> {
-    let rows = lengths.len();
-    let hidden: Vec<bool> = lengths
-        .iter()
-        .flat_map(|length| (0..keys).map(move |key| key >= *length))
-        .collect();
-    let rows_and_keys =
-        Tensor::<4, Bool>::from_data(TensorData::new(hidden, [rows, 1, 1, keys]), device);
-    rows_and_keys.expand([rows, 1, queries, keys])
 }
 
 /// An attention with its parameters.

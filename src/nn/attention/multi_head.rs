@@ -8,12 +8,12 @@
 use super::entropy::{self, Weighing};
 use super::{Kind, LayerCache};
 use crate::faults::{TableFaults, WIDEST};
-use crate::kernel::{self, AttentionMask, AttentionOptions};
+use crate::kernel::{self, AttentionOptions, Relations};
 use crate::nn::init::{Init, Role};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{NoNormConfig, Norm, NormConfig};
-use crate::nn::position::Rotation;
+use crate::nn::position::{Compared, Rotation, Span};
 use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -234,27 +234,39 @@ impl Layer for MultiHead {
                 }
             }
         };
-        let mask = AttentionMask {
-            causal: cx.visible.causal,
+        let span = Span {
+            queries,
+            keys: k.dims()[2],
             offset,
-            blocked: cx.visible.blocked.clone(),
+        };
+        let compared = Compared {
+            layer: cx.layer,
+            query: &q,
+            key: &k,
+            span,
+            scale: self.scale,
+        };
+        let (position, shared) = (cx.position, cx.prepared.score_bias.clone());
+        let relations = Relations {
+            visible: cx.visible.clone(),
+            offset,
+            bias: position.score_bias(&compared, shared),
+            values: position.values(cx.layer, span, &q.device()),
         };
         let options = AttentionOptions {
             scale: self.scale,
             softcap: self.softcap,
             dropout: cx.pass.key("weights", self.dropout),
         };
-        let bias = cx.prepared.score_bias.clone();
         let weighing = Weighing {
             q: &q,
             k: &k,
-            bias: bias.as_ref(),
-            mask: &mask,
+            relations: &relations,
             options,
             crossed,
         };
         entropy::read(cx.pass, &weighing);
-        let y = kernel::attention(q, k, v, bias, mask, options);
+        let y = kernel::attention(q, k, v, relations, options);
         let y = y.swap_dims(1, 2);
         self.output
             .forward(y.reshape([batch, queries, self.n_heads * self.d_head]))

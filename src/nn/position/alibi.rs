@@ -3,7 +3,7 @@
 //! Slopes are the geometric sequence 2^(−max/h), 2^(−2max/h) …; a number of heads h that is not a power of
 //! two takes the sequence of the power below, then every second term of the one above (released code).
 
-use super::{Kind, PositionScheme, PositionShape, Prepared, Span};
+use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::faults::TableFaults;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -87,29 +87,23 @@ pub fn slopes(n_heads: usize, max_exponent: f64) -> Vec<f64> {
 impl PositionScheme for Alibi {
     fn prepare(&self, span: Span, device: &Device) -> Prepared {
         let heads = self.slopes.len();
-        let mut bias = Vec::with_capacity(heads * span.queries * span.keys);
-        // A head's rows are pieces of one row of distances: query i takes it from the last query's place back.
-        let last = span.offset + span.queries.saturating_sub(1);
-        for slope in &self.slopes {
-            let row: Vec<f32> = (0..span.keys + span.queries)
-                .map(|j| -(slope * last.abs_diff(j) as f64) as f32)
-                .collect();
-            for i in 0..span.queries {
-                let from = span.queries - 1 - i;
-                bias.extend_from_slice(&row[from..from + span.keys]);
-            }
-        }
-        let data = TensorData::new(bias, [1, heads, span.queries, span.keys]);
+        let distances = span.distances();
+        let biases = self.slopes.iter().flat_map(|slope| {
+            (0..distances).map(move |diagonal| {
+                -(slope * span.distance(diagonal).unsigned_abs() as f64) as f32
+            })
+        });
+        let data = TensorData::new(biases.collect::<Vec<f32>>(), [heads, distances]);
         Prepared {
             rotation: None,
-            score_bias: Some(Tensor::from_data(data, device)),
+            score_bias: ScoreBias::ByDistance(Tensor::from_data(data, device)),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Alibi, Device, PositionScheme, Span, slopes};
+    use super::{Alibi, Device, PositionScheme, ScoreBias, Span, slopes};
 
     #[test]
     fn every_score_is_lowered_by_its_distance() {
@@ -122,13 +116,17 @@ mod tests {
                 keys,
                 offset,
             };
-            let bias = scheme.prepare(span, &Device::flex()).score_bias.unwrap();
+            let ScoreBias::ByDistance(bias) = scheme.prepare(span, &Device::flex()).score_bias
+            else {
+                panic!("linear biases go by distance")
+            };
             let bias: Vec<f32> = bias.into_data().iter::<f32>().collect();
-            for (at, value) in bias.iter().enumerate() {
-                let (j, i) = (at % keys, at / keys % queries);
-                let slope = scheme.slopes[at / (keys * queries)];
-                let distance = (offset + i).abs_diff(j) as f64;
-                assert_eq!(f64::from(*value), -slope * distance, "{span:?} {i} {j}");
+            for (head, slope) in scheme.slopes.iter().enumerate() {
+                for (i, j) in (0..queries).flat_map(|i| (0..keys).map(move |j| (i, j))) {
+                    let at = head * (queries + keys - 1) + j + queries - 1 - i;
+                    let distance = (offset + i).abs_diff(j) as f64;
+                    assert_eq!(f64::from(bias[at]), -slope * distance, "{span:?} {i} {j}");
+                }
             }
         }
     }

@@ -1,8 +1,9 @@
 //! Position schemes: how a model knows where a token stands.
 //!
-//! A scheme enters at up to three places: added to the embeddings (once, or before every layer), rotating
-//! queries and keys, and biasing attention scores. What depends on the span of positions alone is prepared
-//! once a forward pass ([`Prepared`]) and shared by all layers.
+//! A scheme enters at up to four places: added to the embeddings (once, or before every layer), rotating queries
+//! and keys, added to attention's scores, and added to its values. What depends on the span of positions alone is
+//! prepared once a forward pass ([`Prepared`]) and shared by all layers; what depends on a layer, its queries and keys
+//! is asked for in every layer ([`PositionScheme::score_bias`]).
 
 pub mod alibi;
 pub mod learned;
@@ -17,6 +18,7 @@ pub mod sinusoidal_2d;
 use super::Kind;
 use super::init::Init;
 use crate::faults::{LONGEST, TableFaults};
+pub use crate::kernel::{ScoreBias, Span};
 use alibi::{Alibi, AlibiConfig};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
@@ -203,24 +205,13 @@ pub struct Places {
     pub ids: Option<Tensor<2, Int>>,
 }
 
-/// The queries and keys of one forward pass: query i stands at `offset + i`, key j at `j`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// Number of queries.
-    pub queries: usize,
-    /// Number of keys.
-    pub keys: usize,
-    /// Position of the first query.
-    pub offset: usize,
-}
-
 /// What all layers of one forward pass share.
 #[derive(Clone, Debug, Default)]
 pub struct Prepared {
     /// Rotation of queries and keys.
     pub rotation: Option<Rotation>,
-    /// Added to the scores, `[1, heads, queries, keys]`.
-    pub score_bias: Option<Tensor<4>>,
+    /// Added to the scores of every layer.
+    pub score_bias: ScoreBias,
 }
 
 /// Tables of a rotation: cosines and sines `[queries, rotated/2]` at the queries' positions.
@@ -232,6 +223,21 @@ pub struct Rotation {
     pub sin: Tensor<2>,
     /// Whether neighbours (2i, 2i+1) make a pair, or (i, i + rotated/2).
     pub interleaved: bool,
+}
+
+/// What the attention of a layer compares.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared<'a> {
+    /// Number of the layer in its stack.
+    pub layer: usize,
+    /// Queries after their rotation, `[batch, heads, queries, d_head]`.
+    pub query: &'a Tensor<4>,
+    /// Keys after their rotation, `[batch, kv heads, keys, d_head]`.
+    pub key: &'a Tensor<4>,
+    /// Where they stand.
+    pub span: Span,
+    /// Factor of their products.
+    pub scale: f64,
 }
 
 /// What a position scheme may do; each default does nothing.
@@ -249,6 +255,19 @@ pub trait PositionScheme {
     /// Computes what the layers of one pass share.
     fn prepare(&self, _span: Span, _device: &Device) -> Prepared {
         Prepared::default()
+    }
+
+    /// What is added to the scores of a layer, from what is added in all of them. Shaw et al. 2018, Transformer-XL (Dai
+    /// et al. 2019) and DeBERTa (He et al. 2021) add products of queries or keys with vectors of distances:
+    /// [`kernel::by_pair`](crate::kernel::by_pair) turns those into products of pairs.
+    fn score_bias(&self, _: &Compared, shared: ScoreBias) -> ScoreBias {
+        shared
+    }
+
+    /// What is added to the values of a layer, by distance, `[1 or heads, queries + keys − 1, d_head]`
+    /// ([`kernel::Relations`](crate::kernel::Relations)).
+    fn values(&self, _layer: usize, _span: Span, _device: &Device) -> Option<Tensor<3>> {
+        None
     }
 
     /// The longest input that the scheme can place, when it has a limit.

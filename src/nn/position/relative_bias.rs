@@ -4,7 +4,7 @@
 //! Half of the buckets hold one distance each; the others grow logarithmically up to `max_distance`. A
 //! bidirectional model spends half of them on each direction.
 
-use super::{Kind, PositionScheme, PositionShape, Prepared, Span};
+use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::faults::{LONGEST, TableFaults, WIDEST};
 use crate::kernel;
 use crate::nn::init::Init;
@@ -96,21 +96,16 @@ pub fn bucket(relative: i64, buckets: usize, max_distance: usize, causal: bool) 
 
 impl PositionScheme for RelativeBias {
     fn prepare(&self, span: Span, device: &Device) -> Prepared {
-        let ids: Vec<i32> = (0..span.queries)
-            .flat_map(|i| {
-                let at = (span.offset + i) as i64;
-                (0..span.keys as i64).map(move |j| j - at)
-            })
-            .map(|relative| bucket(relative, self.buckets, self.max_distance, self.causal) as i32)
+        let distances = span.distances();
+        let of = |relative| bucket(relative, self.buckets, self.max_distance, self.causal) as i32;
+        let ids: Vec<i32> = (0..distances)
+            .map(|diagonal| of(span.distance(diagonal)))
             .collect();
-        let ids: Tensor<2, Int> =
-            Tensor::from_data(TensorData::new(ids, [span.queries, span.keys]), device);
-        let bias = kernel::embedding(self.table.val(), ids)
-            .permute([2, 0, 1])
-            .unsqueeze_dim(0);
+        let ids: Tensor<2, Int> = Tensor::from_data(TensorData::new(ids, [1, distances]), device);
+        let bias = kernel::embedding(self.table.val(), ids).squeeze_dim::<2>(0);
         Prepared {
             rotation: None,
-            score_bias: Some(bias),
+            score_bias: ScoreBias::ByDistance(bias.transpose()),
         }
     }
 }

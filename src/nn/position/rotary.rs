@@ -292,7 +292,7 @@ impl PositionScheme for Rotary {
                 sin: table(sin),
                 interleaved: self.interleaved,
             }),
-            score_bias: None,
+            ..Prepared::default()
         }
     }
 }

@@ -3,7 +3,8 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::kernel::{
-    self, Activation, AdamwArgs, AttentionMask, AttentionOptions, DropKey, composed,
+    self, Activation, AdamwArgs, AttentionOptions, DropKey, Relations, ScoreBias, Visibility,
+    composed,
 };
 
 use super::{KINDS, bits, close, device, drop_key, random, same, tokens, values};
@@ -62,21 +63,15 @@ fn numeric_gradients() {
         softcap: Some(3.0),
         dropout: Some(drop_key(0.2)),
     };
-    let mask = AttentionMask {
-        causal: true,
-        offset: 1,
-        blocked: None,
-    };
     let f = |x: Tensor<4>| {
         let part = |i| x.clone().narrow(0, i, 1);
-        let y = kernel::attention(
-            part(0),
-            part(1),
-            part(2),
-            Some(part(3).narrow(3, 0, 3)),
-            mask.clone(),
-            options,
-        );
+        let relations = Relations {
+            visible: Visibility::causal(),
+            offset: 1,
+            bias: ScoreBias::Dense(part(3)),
+            values: None,
+        };
+        let y = kernel::attention(part(0), part(1), part(2), relations, options);
         let y = y.reshape([2, 3, 3]);
         let y = kernel::gated(y.clone(), y.clone(), Activation::Gelu) + y;
         let y = kernel::rms_norm(y, None, 1e-2);
@@ -125,7 +120,8 @@ fn not_a_number_comes_through() {
         dropout: None,
     };
     let ones = Tensor::<4>::ones([1, 2, 3, 4], &device());
-    let y = kernel::attention(heads, ones.clone(), ones, None, Default::default(), options);
+    let all = Relations::default();
+    let y = kernel::attention(heads, ones.clone(), ones, all, options);
     let y = values(&y);
     assert!(y[4..8].iter().all(|v| v.is_nan()) && !y[8].is_nan());
     let targets = Tensor::<1, Int>::from_data([0i64, 1, 2, 3, 0, 1], &device());
@@ -185,8 +181,10 @@ fn all_bits(threads: usize) -> Vec<Vec<u32>> {
         let terms = [x.clone(), y];
         let y = kernel::layer_norm_of_sum(terms, 0.7, b.clone(), Some(b.clone()), 1e-5);
         let heads = y.reshape([4, 130, 6, 32]).swap_dims(1, 2);
-        let mask = AttentionMask {
-            causal: true,
+        let distances = b.clone().reshape([6, 32]).repeat_dim(1, 9);
+        let relations = Relations {
+            visible: Visibility::causal(),
+            bias: ScoreBias::ByDistance(distances.narrow(1, 0, 259)),
             ..Default::default()
         };
         let options = AttentionOptions {
@@ -194,7 +192,7 @@ fn all_bits(threads: usize) -> Vec<Vec<u32>> {
             softcap: None,
             dropout: Some(drop_key(0.1)),
         };
-        let y = kernel::attention(heads.clone(), heads.clone(), heads, None, mask, options);
+        let y = kernel::attention(heads.clone(), heads.clone(), heads, relations, options);
         let y = y.swap_dims(1, 2).reshape([4 * 130, 192]);
         let targets = TensorData::new(tokens(520, 192, 5), [520]);
         let targets = Tensor::<1, Int>::from_data(targets, &device());

@@ -6,15 +6,13 @@
 
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
-use burn::tensor::{
-    Bool, DType, Device, FloatDType, Int, Tensor, TensorData, activation as burn_activation,
-};
+use burn::tensor::{DType, FloatDType, Int, Tensor, TensorData, activation as burn_activation};
 
-use super::{
-    Activation, AdamwArgs, AttentionMask, AttentionOptions, ConvolutionSettings, DropKey, Head,
-    HeadLoss,
-};
+use super::{Activation, AdamwArgs, ConvolutionSettings, DropKey, Head, HeadLoss};
 use crate::rng::Purpose;
+
+mod attention;
+pub use attention::{attention, attention_entropy};
 
 /// `x·weightᵀ + bias`.
 pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
@@ -82,100 +80,6 @@ pub fn activate(x: Tensor<3>, activation: Activation) -> Tensor<3> {
 /// `activation(gate) · up`.
 pub fn gated(gate: Tensor<3>, up: Tensor<3>, activation: Activation) -> Tensor<3> {
     activate(gate, activation) * up
-}
-
-/// Softmax attention with all scores in memory.
-pub fn attention(
-    q: Tensor<4>,
-    k: Tensor<4>,
-    v: Tensor<4>,
-    bias: Option<Tensor<4>>,
-    mask: AttentionMask,
-    options: AttentionOptions,
-) -> Tensor<4> {
-    let v = repeat_heads(v, q.dims()[1]);
-    let weights = attention_weights(q, k, bias, &mask, &options);
-    let weights = match options.dropout {
-        Some(key) => drop_elements(weights, key),
-        None => weights,
-    };
-    weights.matmul(v)
-}
-
-/// The weights of attention before dropout, `[B, H, Q, K]`.
-fn attention_weights(
-    q: Tensor<4>,
-    k: Tensor<4>,
-    bias: Option<Tensor<4>>,
-    mask: &AttentionMask,
-    options: &AttentionOptions,
-) -> Tensor<4> {
-    let ([batch, heads, n_q, _], n_k) = (q.dims(), k.dims()[2]);
-    let device = q.device();
-    let k = repeat_heads(k, heads);
-    let mut scores = q.matmul(k.transpose()) * options.scale;
-    if let Some(cap) = options.softcap {
-        scores = (scores / cap).tanh() * cap;
-    }
-    if let Some(bias) = bias {
-        scores = scores + bias;
-    }
-    match blocked_pairs(mask, [n_q, n_k], &device) {
-        None => burn_activation::softmax(scores, 3),
-        Some(blocked) => {
-            // Filled twice: a finite value before softmax keeps fully blocked rows free of NaN, the zero
-            // after it makes them (and their gradients) zero.
-            let blocked = blocked.expand([batch, heads, n_q, n_k]);
-            burn_activation::softmax(scores.mask_fill(blocked.clone(), -1e30), 3)
-                .mask_fill(blocked, 0.0)
-        }
-    }
-}
-
-/// Entropy of each query's weights in nats; a weight of 0 adds nothing.
-pub fn attention_entropy(
-    q: Tensor<4>,
-    k: Tensor<4>,
-    bias: Option<Tensor<4>>,
-    mask: AttentionMask,
-    options: AttentionOptions,
-) -> Tensor<3> {
-    let [batch, heads, n_q, _] = q.dims();
-    let weights = attention_weights(q, k, bias, &mask, &options).cast(FloatDType::F32);
-    // The smallest normal number stands for weights below it, whose share is nothing anyhow.
-    let logs = weights.clone().clamp_min(f32::MIN_POSITIVE).log();
-    let entropy = (weights * logs).sum_dim(3) * -1.0;
-    entropy.reshape([batch, heads, n_q])
-}
-
-/// Each key-value head once for every query head that reads it.
-fn repeat_heads(x: Tensor<4>, heads: usize) -> Tensor<4> {
-    let [batch, kv_heads, seq, d_head] = x.dims();
-    if kv_heads == heads {
-        return x;
-    }
-    let group = heads / kv_heads;
-    x.reshape([batch, kv_heads, 1, seq, d_head])
-        .expand([batch, kv_heads, group, seq, d_head])
-        .reshape([batch, heads, seq, d_head])
-}
-
-/// The pairs that may not attend, `[B or 1, 1, Q, K]`, when there are any.
-fn blocked_pairs(
-    mask: &AttentionMask,
-    [n_q, n_k]: [usize; 2],
-    device: &Device,
-) -> Option<Tensor<4, Bool>> {
-    let future = mask.causal.then(|| {
-        let rows = Tensor::<1, Int>::arange(0..n_q as i64, device).reshape([1, 1, n_q, 1]);
-        let columns = Tensor::<1, Int>::arange(0..n_k as i64, device).reshape([1, 1, 1, n_k]);
-        let last = (rows + mask.offset as i64).expand([1, 1, n_q, n_k]);
-        columns.expand([1, 1, n_q, n_k]).greater(last)
-    });
-    match (future, mask.blocked.clone()) {
-        (Some(future), Some(blocked)) => Some(blocked.bool_or(future)),
-        (future, blocked) => future.or(blocked),
-    }
 }
 
 /// Dropout of single elements.

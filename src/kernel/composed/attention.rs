@@ -1,0 +1,133 @@
+//! Softmax attention with all scores in memory.
+
+use burn::tensor::{Bool, Device, FloatDType, Int, Tensor, TensorData, activation};
+
+use super::drop_elements;
+use crate::kernel::score_bias::by_distance;
+use crate::kernel::{AttentionOptions, Chosen, Relations, ScoreBias, Span};
+
+/// Softmax attention.
+pub fn attention(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    relations: Relations,
+    options: AttentionOptions,
+) -> Tensor<4> {
+    let [rows, heads, _, _] = q.dims();
+    let span = relations.span(&q, &k);
+    let v = repeat_heads(v, heads);
+    let hidden = relations.visible.dense([rows, heads], span, &q.device());
+    let bias = relations.bias.dense(span);
+    let weights = attention_weights(q, k, bias, hidden, &options);
+    let weights = match options.dropout {
+        Some(key) => drop_elements(weights, key),
+        None => weights,
+    };
+    match relations.values {
+        Some(values) => {
+            let values = values.unsqueeze_dim(0);
+            by_distance(weights.clone(), span).matmul(values) + weights.matmul(v)
+        }
+        None => weights.matmul(v),
+    }
+}
+
+/// The weights of attention before dropout, `[B, H, Q, K]`; `hidden` is true where a query does not see a key.
+fn attention_weights(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    bias: Option<Tensor<4>>,
+    hidden: Option<Tensor<4, Bool>>,
+    options: &AttentionOptions,
+) -> Tensor<4> {
+    let ([batch, heads, n_q, _], n_k) = (q.dims(), k.dims()[2]);
+    let k = repeat_heads(k, heads);
+    let mut scores = q.matmul(k.transpose()) * options.scale;
+    if let Some(cap) = options.softcap {
+        scores = (scores / cap).tanh() * cap;
+    }
+    if let Some(bias) = bias {
+        scores = scores + bias;
+    }
+    match hidden {
+        None => activation::softmax(scores, 3),
+        Some(hidden) => {
+            // Filled twice: a finite value before softmax keeps rows that see nothing free of NaN, the zero after it
+            // makes them (and their gradients) zero.
+            let hidden = hidden.expand([batch, heads, n_q, n_k]);
+            activation::softmax(scores.mask_fill(hidden.clone(), -1e30), 3).mask_fill(hidden, 0.0)
+        }
+    }
+}
+
+/// Entropy in nats of the weights of chosen queries, `[H, chosen]`; a weight of 0 adds nothing.
+pub fn attention_entropy(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    relations: &Relations,
+    options: AttentionOptions,
+    chosen: Chosen,
+) -> Tensor<2> {
+    let Chosen { row, queries } = chosen;
+    let (heads, span) = (q.dims()[1], relations.span(&q, &k));
+    let device = q.device();
+    let places: Vec<i32> = queries.iter().map(|q| *q as i32).collect();
+    let places = TensorData::new(places, [queries.len()]);
+    let places = Tensor::<1, Int>::from_data(places, &device);
+    let bias = chosen_bias(&relations.bias, chosen, span);
+    let hidden = hidden(relations, chosen, heads, span, &device);
+    let q = q.narrow(0, row, 1).select(2, places);
+    let k = k.narrow(0, row, 1);
+    let weights = attention_weights(q, k, bias, Some(hidden), &options).cast(FloatDType::F32);
+    // The smallest normal number stands for weights below it, whose share is nothing anyhow.
+    let logs = weights.clone().clamp_min(f32::MIN_POSITIVE).log();
+    let entropy = (weights * logs).sum_dim(3) * -1.0;
+    entropy.reshape([heads, queries.len()])
+}
+
+/// What chosen queries do not see, `[1, H, chosen, K]`.
+fn hidden(
+    relations: &Relations,
+    Chosen { row, queries }: Chosen,
+    heads: usize,
+    span: Span,
+    device: &Device,
+) -> Tensor<4, Bool> {
+    let of_head = |head| relations.visible.hidden([row, head], queries, span);
+    let hidden: Vec<bool> = (0..heads).flat_map(of_head).collect();
+    let data = TensorData::new(hidden, [1, heads, queries.len(), span.keys]);
+    Tensor::from_data(data, device)
+}
+
+/// What is added to the scores of chosen queries, `[1, H, chosen, K]`.
+fn chosen_bias(bias: &ScoreBias, Chosen { row, queries }: Chosen, span: Span) -> Option<Tensor<4>> {
+    let rows: Vec<Tensor<4>> = match bias {
+        ScoreBias::None => return None,
+        ScoreBias::ByDistance(bias) => {
+            let of_query = |i: &usize| bias.clone().narrow(1, span.queries - 1 - i, span.keys);
+            let heads = bias.dims()[0];
+            let each = queries.iter().map(of_query);
+            each.map(|x| x.reshape([1, heads, 1, span.keys])).collect()
+        }
+        ScoreBias::Dense(bias) => {
+            let row = if bias.dims()[0] == 1 { 0 } else { row };
+            let bias = bias.clone().narrow(0, row, 1);
+            let each = queries.iter();
+            each.map(|i| bias.clone().narrow(2, *i, 1)).collect()
+        }
+    };
+    Some(Tensor::cat(rows, 2))
+}
+
+/// Each key-value head once for every query head that reads it.
+fn repeat_heads(x: Tensor<4>, heads: usize) -> Tensor<4> {
+    let [batch, kv_heads, seq, d_head] = x.dims();
+    if kv_heads == heads {
+        return x;
+    }
+    let group = heads / kv_heads;
+    x.reshape([batch, kv_heads, 1, seq, d_head])
+        .expand([batch, kv_heads, group, seq, d_head])
+        .reshape([batch, heads, seq, d_head])
+}

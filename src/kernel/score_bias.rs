@@ -1,0 +1,91 @@
+//! What positions add to the scores of attention.
+
+use burn::tensor::Tensor;
+
+use super::Span;
+
+/// Added to the scores after scale and soft cap.
+#[derive(Clone, Debug, Default)]
+pub enum ScoreBias {
+    /// Nothing.
+    #[default]
+    None,
+    /// A number for each query head and distance, `[H, Q + K − 1]`: number `j + Q − 1 − i` is added to the score of
+    /// query i and key j ([`Span::distances`]).
+    ByDistance(Tensor<2>),
+    /// A number for each score, `[1 or B, H, Q, K]`: for biases that depend on queries and keys themselves.
+    Dense(Tensor<4>),
+}
+
+impl ScoreBias {
+    /// The bias without the first `dropped` of the keys.
+    pub fn without_first(&self, dropped: usize) -> Self {
+        match self {
+            Self::None => Self::None,
+            // A key's number counts from the first key.
+            Self::ByDistance(bias) => {
+                let kept = bias.dims()[1] - dropped;
+                Self::ByDistance(bias.clone().narrow(1, dropped, kept))
+            }
+            Self::Dense(bias) => {
+                let kept = bias.dims()[3] - dropped;
+                Self::Dense(bias.clone().narrow(3, dropped, kept))
+            }
+        }
+    }
+
+    /// The bias without what its gradient needs.
+    pub fn untracked(&self) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::ByDistance(bias) => Self::ByDistance(super::untracked(bias.clone())),
+            Self::Dense(bias) => Self::Dense(super::untracked(bias.clone())),
+        }
+    }
+
+    /// With all scores in memory, `[1 or B, H, Q, K]`.
+    pub(super) fn dense(&self, span: Span) -> Option<Tensor<4>> {
+        match self {
+            Self::None => None,
+            Self::ByDistance(bias) => {
+                let [heads, distances] = bias.dims();
+                let rows = bias.clone().reshape([1, heads, 1, distances]);
+                let rows = rows.expand([1, heads, span.queries, distances]);
+                Some(by_pair(rows, span))
+            }
+            Self::Dense(bias) => Some(bias.clone()),
+        }
+    }
+}
+
+/// Numbers of queries and distances `[B, H, Q, Q + K − 1]` as those of queries and keys `[B, H, Q, K]`: the relative
+/// shift of Dai et al. 2019 (Transformer-XL, appendix B).
+pub fn by_pair(x: Tensor<4>, span: Span) -> Tensor<4> {
+    let Span { queries, keys, .. } = span;
+    let [batch, heads, _, distances] = x.dims();
+    assert_eq!(distances, span.distances(), "a number for each distance");
+    if queries < 2 {
+        return x;
+    }
+    // Read as rows that are one shorter, from number Q − 1 on, each row begins one number earlier than the last.
+    let all = x.reshape([batch, heads, queries * distances]);
+    let rows = all.narrow(2, queries - 1, queries * (distances - 1));
+    let rows = rows.reshape([batch, heads, queries, distances - 1]);
+    rows.narrow(3, 0, keys)
+}
+
+/// Numbers of queries and keys `[B, H, Q, K]` as those of queries and distances `[B, H, Q, Q + K − 1]`, zeros where a
+/// distance has no key: the opposite of [`by_pair`].
+pub fn by_distance(x: Tensor<4>, span: Span) -> Tensor<4> {
+    let Span { queries, keys, .. } = span;
+    let [batch, heads, _, _] = x.dims();
+    let zeros = |dims: [usize; 4]| Tensor::<4>::zeros(dims, &x.device());
+    // Read as rows that are one longer, each row begins one number later than the last.
+    let before = zeros([batch, heads, queries, queries]);
+    let rows = Tensor::cat(vec![before, x.clone()], 3);
+    let width = queries + keys;
+    let rows = rows.reshape([batch, heads, 1, queries * width]);
+    let rows = Tensor::cat(vec![rows, zeros([batch, heads, 1, queries])], 3);
+    let rows = rows.reshape([batch, heads, queries, width + 1]);
+    rows.narrow(3, 1, span.distances())
+}

@@ -2,7 +2,7 @@
 
 use crate::data::loader::Batch;
 use crate::kernel;
-use crate::task::{StepOutput, Task};
+use crate::task::{StepOutput, Trained};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::Tensor;
@@ -20,13 +20,13 @@ pub struct Gradient {
 
 /// Runs all micro-batches of a step and adds their gradients. Each loss is divided by the scored positions
 /// of the whole step, so the sum is the gradient of the one big batch.
-pub fn accumulate<M: Task>(model: &M, batches: Vec<Batch>) -> Gradient {
+pub fn accumulate<M: Trained>(model: &M, batches: Vec<Batch>) -> Gradient {
     let mut output = StepOutput::default();
     let mut sum = GradientsAccumulator::new();
     let mut only = None;
     let several = batches.len() > 1;
     for batch in batches {
-        let step = TrainStep::step(model, batch);
+        let step = TrainStep::step(model, batch.into());
         output.add(&step.item);
         if several {
             sum.accumulate(model, step.grads);

@@ -75,7 +75,7 @@ fn wrong(args: &ClassifyArgs, opened: &Opened, what: &str) -> Error {
 }
 
 fn image(args: &ClassifyArgs, opened: &Opened, file: &Path) -> Result<Tensor<2>> {
-    let Some(model) = opened.model.image_classifier() else {
+    let Some(model) = opened.model.networks().image_classifier else {
         return Err(wrong(args, opened, "images"));
     };
     let ImageItem { pixels, shape, .. } = read_image(file, &opened.shape)?;
@@ -94,8 +94,10 @@ fn sentence(
     text: &str,
     pair: Option<&str>,
 ) -> Result<Tensor<2>> {
-    let (Some(model), Some(tokenizer)) = (opened.model.text_classifier(), &opened.tokenizers.text)
-    else {
+    let (Some(model), Some(tokenizer)) = (
+        opened.model.networks().text_classifier,
+        &opened.tokenizers.text,
+    ) else {
         return Err(wrong(args, opened, "texts"));
     };
     let item = opened.experiment.data.read_text(text, pair, tokenizer)?;

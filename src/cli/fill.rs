@@ -74,7 +74,9 @@ pub fn run(args: FillArgs) -> Result<()> {
 }
 
 fn candidates(args: &FillArgs, opened: &Opened) -> Result<Vec<Vec<Candidate>>> {
-    let (Some(model), Some(tokenizer)) = (opened.model.masked_lm(), &opened.tokenizers.text) else {
+    let (Some(model), Some(tokenizer)) =
+        (opened.model.networks().masked_lm, &opened.tokenizers.text)
+    else {
         return Err(Error::usage(format!(
             "{} was trained for {}, which guesses no masked tokens",
             args.run.display(),

@@ -70,7 +70,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         )));
     };
     let model = stored_for_decoding(opened.model);
-    let Some(decoder) = model.language_model() else {
+    let Some(decoder) = model.networks().language_model else {
         return Err(Error::usage(format!(
             "{} was trained for {}, which continues no text",
             args.run.display(),

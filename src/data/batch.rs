@@ -130,8 +130,12 @@ pub struct Batch {
     pub first_row: usize,
     /// What is scored: targets of texts, or images and texts with a class.
     pub scored: usize,
+    /// Tokens of its texts, of pairs on both sides, without what fills rows up; of images, the images.
+    pub tokens: usize,
     /// What is scored in the whole step: what the sum of losses is divided by.
     pub step_scored: usize,
+    /// Tokens of the whole step.
+    pub step_tokens: usize,
     /// Examples of the whole step.
     pub step_rows: usize,
     /// Steps before this one; in an evaluation, batches before this one.
@@ -152,6 +156,18 @@ impl Content {
             Self::Text(c) if c.targets.is_empty() => c.labels.as_ref().map_or(0, Vec::len),
             Self::Text(c) => count(&c.targets),
             Self::Pairs(c) => count(&c.targets),
+            Self::Images(c) => c.labels.len(),
+        }
+    }
+
+    /// Tokens that are read, of pairs on both sides, without what fills rows up; of images, the images.
+    pub fn tokens(&self) -> usize {
+        match self {
+            Self::Text(c) => match &c.lengths {
+                Some(lengths) => lengths.iter().sum(),
+                None => c.inputs.len(),
+            },
+            Self::Pairs(c) => c.source_lengths.iter().chain(&c.target_lengths).sum(),
             Self::Images(c) => c.labels.len(),
         }
     }

@@ -32,8 +32,10 @@ pub fn step_batches(
     let taken = order.step(source, step);
     let mut batches = gather(source, &taken, micro_batch_size.max(1), step)?;
     let scored = batches.iter().map(|b| b.scored).sum();
+    let tokens = batches.iter().map(|b| b.tokens).sum();
     for batch in &mut batches {
         batch.step_scored = scored;
+        batch.step_tokens = tokens;
         batch.step_rows = taken.len();
         batch.last = false;
     }
@@ -54,13 +56,15 @@ fn gather(source: &dyn Source, taken: &[Taken], rows: usize, step: u64) -> Resul
     Ok(parts
         .map(|(part, (items, taken))| {
             let content = collate(items, widths);
-            let scored = content.scored();
+            let (scored, tokens) = (content.scored(), content.tokens());
             Batch {
                 samples: taken.iter().map(|t| t.sample).collect(),
                 rows: items.len(),
                 first_row: part * rows,
                 scored,
+                tokens,
                 step_scored: scored,
+                step_tokens: tokens,
                 step_rows: items.len(),
                 step,
                 last: true,

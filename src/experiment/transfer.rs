@@ -63,7 +63,7 @@ fn same_vocabulary(
     .map(|(theirs, own)| theirs.is_some() && theirs != own);
     let all = parameters::with_state(model);
     let two = all.iter().any(|p| p.path.starts_with(SOURCE_TABLE));
-    let words = matches!(model, Objective::MaskedLm(_));
+    let words = model.networks().masked_lm.is_some();
     let foreign = all.iter().map(|p| p.path.as_str()).filter(|path| {
         let of_source = path.starts_with(SOURCE_TABLE) || !two && path.starts_with(TABLE);
         let of_target = path.starts_with(TABLE)

@@ -13,7 +13,7 @@ use crate::model::{Decoder, EncoderDecoder};
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::ModelState;
-use crate::task::{Objective, PrefixLm};
+use crate::task::{Objective, TextToText};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -28,14 +28,9 @@ pub struct Written {
     pub score: f64,
 }
 
-enum Network<'a> {
-    EncoderDecoder(&'a EncoderDecoder),
-    Prefix(&'a PrefixLm),
-}
-
 /// Writes texts with a model in evaluation mode.
 pub struct Translator<'a> {
-    network: Network<'a>,
+    network: TextToText<'a>,
     tokenizers: &'a Tokenizers,
     batch_size: usize,
     /// Tokens of the longest source.
@@ -54,20 +49,12 @@ impl<'a> Translator<'a> {
         config: &DecodeConfig,
         longest: usize,
     ) -> Option<Self> {
-        let (network, device) = match model {
-            Objective::Translation(task) => (
-                Network::EncoderDecoder(&task.model),
-                task.model.embedding.weight.val().device(),
-            ),
-            Objective::PrefixLm(task) => (
-                Network::Prefix(task),
-                task.model.embedding.weight.val().device(),
-            ),
-            Objective::CausalLm(_)
-            | Objective::MaskedLm(_)
-            | Objective::TextClassification(_)
-            | Objective::ImageClassification(_) => return None,
+        let network = model.networks().text_to_text?;
+        let embedding = match network {
+            TextToText::EncoderDecoder(model) => &model.embedding,
+            TextToText::Prefix(task) => &task.model.embedding,
         };
+        let device = embedding.weight.val().device();
         Some(Self {
             network,
             tokenizers,
@@ -162,8 +149,8 @@ impl<'a> Translator<'a> {
     fn room(&self, source: usize, config: &BeamConfig) -> usize {
         // The mark that begins a target has a place too.
         let limit = match self.network {
-            Network::EncoderDecoder(model) => model.max_len().map(|n| n.saturating_sub(1)),
-            Network::Prefix(task) => task.model.max_len().map(|n| n.saturating_sub(source + 1)),
+            TextToText::EncoderDecoder(model) => model.max_len().map(|n| n.saturating_sub(1)),
+            TextToText::Prefix(task) => task.model.max_len().map(|n| n.saturating_sub(source + 1)),
         };
         let wanted = config.max_len(source);
         limit.map_or(wanted, |limit| wanted.min(limit)).max(1)
@@ -172,8 +159,8 @@ impl<'a> Translator<'a> {
     /// Runs of sources, short ones first, that are decoded together.
     fn batches<'b>(&self, ids: &'b [(usize, Vec<u32>)]) -> Vec<&'b [(usize, Vec<u32>)]> {
         match self.network {
-            Network::EncoderDecoder(_) => ids.chunks(self.batch_size).collect(),
-            Network::Prefix(_) => ids
+            TextToText::EncoderDecoder(_) => ids.chunks(self.batch_size).collect(),
+            TextToText::Prefix(_) => ids
                 .chunk_by(|a, b| a.1.len() == b.1.len())
                 .flat_map(|alike| alike.chunks(self.batch_size))
                 .collect(),
@@ -192,7 +179,7 @@ impl<'a> Translator<'a> {
         let ids: Tensor<2, Int> = Tensor::from_data(ids, &self.device);
         let pass = Pass::evaluation();
         match self.network {
-            Network::EncoderDecoder(model) => {
+            TextToText::EncoderDecoder(model) => {
                 let uneven = lengths.iter().any(|n| *n < cols);
                 Box::new(Pair {
                     source: model.encode(ids, uneven.then_some(lengths), &pass),
@@ -200,7 +187,7 @@ impl<'a> Translator<'a> {
                     model,
                 })
             }
-            Network::Prefix(task) => {
+            TextToText::Prefix(task) => {
                 let mut state = task.model.empty_state(StateUse::Decoding);
                 let mut input = DecoderInput::new(ids);
                 if task.sees_whole_source() {

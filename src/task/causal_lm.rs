@@ -1,10 +1,6 @@
 //! Next-token prediction: −log p(x_{t+1} | x_{≤t}), summed over scored positions.
-//!
-//! A micro-batch divides its sum by the scored positions of the whole optimizer step, so that accumulated
-//! gradients equal those of one big batch however the positions are spread.
 
-use super::output::{StepOutput, Sum};
-use super::{Task, host};
+use super::{Networks, Scored, Sum, Task, host};
 use crate::data::batch::{Batch, TextBatch};
 use crate::kernel::{Documents, HeadLoss};
 use crate::model::Decoder;
@@ -12,10 +8,8 @@ use crate::model::decoder::DecoderInput;
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
 use burn::module::Module;
 use burn::tensor::Device;
-use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -105,43 +99,30 @@ fn positions(documents: &[i32], cols: usize) -> Vec<i32> {
     positions
 }
 
-impl TrainStep for CausalLm {
-    type Input = Batch;
-    type Output = StepOutput;
-
-    fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
-        let (device, texts) = (self.device(), host::texts(&batch));
-        let pass = host::training_pass(&batch, self.seed, Sample::default());
-        let sum = self.loss(texts, &device, &pass).sum;
-        let output = StepOutput {
-            loss: Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64),
-            items: texts.inputs.len() as u64,
-            ..StepOutput::default()
-        };
-        let loss = sum / batch.step_scored.max(1) as f64;
-        host::trained(self, loss, &pass, output)
-    }
-}
-
-impl InferenceStep for CausalLm {
-    type Input = Batch;
-    type Output = StepOutput;
-
-    fn step(&self, batch: Batch) -> StepOutput {
-        let (device, texts) = (self.device(), host::texts(&batch));
-        let loss = self.loss(texts, &device, &Pass::evaluation());
-        let mut output = StepOutput {
-            items: texts.inputs.len() as u64,
-            ..StepOutput::default()
-        };
-        if self.exact_match {
-            let hits: Vec<f32> = loss.right.into_data().iter::<f32>().collect();
-            let (tokens, rows) = right(&hits, texts);
-            output.metrics.insert("accuracy", tokens);
-            output.metrics.insert("exact_match", rows);
+impl Task for CausalLm {
+    fn score(&self, batch: &Batch, pass: &Pass) -> Scored {
+        let (device, texts) = (self.device(), host::texts(batch));
+        let loss = self.loss(texts, &device, pass);
+        let scored = Scored::new(loss.sum, texts.inputs.len() as u64);
+        if pass.trains() || !self.exact_match {
+            return scored;
         }
-        output.loss = Sum::new(host::scalar(loss.sum), batch.scored as f64);
-        output
+        let hits: Vec<f32> = loss.right.into_data().iter::<f32>().collect();
+        let (tokens, rows) = right(&hits, texts);
+        scored
+            .with_metric("accuracy", tokens)
+            .with_metric("exact_match", rows)
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            language_model: Some(&self.model),
+            ..Networks::default()
+        }
     }
 }
 
@@ -160,5 +141,3 @@ fn right(hits: &[f32], texts: &TextBatch) -> (Sum, Sum) {
     }
     (tokens, rows)
 }
-
-impl Task for CausalLm {}

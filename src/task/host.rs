@@ -1,14 +1,12 @@
 //! From batches of the host to tensors, and from tensors to numbers: what every task does alike.
 
-use super::output::{StepOutput, Sum};
+use super::Sum;
 use crate::data::batch::{Batch, Content, ImageBatch, PairBatch, TextBatch};
 use crate::evaluate::classification::Confusion;
-use crate::kernel::{HeadLoss, profile};
-use crate::nn::pass::{Draws, Pass};
+use crate::kernel::HeadLoss;
+use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
-use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use burn::train::TrainOutput;
 use std::cmp::Reverse;
 
 /// Ids `[rows, cols]`.
@@ -28,11 +26,6 @@ pub(super) fn smoothing(training: f64, pass: &Pass) -> f64 {
         true => training,
         false => 0.0,
     }
-}
-
-/// The value of a sum.
-pub(super) fn scalar(x: Tensor<1>) -> f64 {
-    f64::from(x.into_scalar::<f32>())
 }
 
 /// How many of the scored positions a head was right about; those with a target below 0 are not scored.
@@ -84,31 +77,6 @@ pub(super) fn mean(
     (hidden * weights).sum_dim(1).reshape([rows, d])
 }
 
-/// What a training step gives: the gradients of its loss, and what is written down of it.
-pub(super) fn trained<M: Module>(
-    model: &M,
-    loss: Tensor<1>,
-    pass: &Pass,
-    mut output: StepOutput,
-) -> TrainOutput<StepOutput> {
-    output.readings = pass.readings();
-    let gradients = profile::timed(profile::BACKWARD, || loss.backward());
-    TrainOutput::new(model, gradients, output)
-}
-
-/// A training pass with the draws of a batch's rows, watched when the batch says so: attention at `sample`.
-pub(super) fn training_pass(batch: &Batch, seed: u64, sample: Sample) -> Pass {
-    let pass = Pass::training(Draws {
-        seed,
-        step: batch.step,
-        first_row: batch.first_row as u64,
-    });
-    match batch.watch {
-        Some(wanted) => pass.watched(wanted, sample),
-        None => pass,
-    }
-}
-
 /// The longest row: attention is looked at there, up to its length, since causal masks do not tell text from what
 /// fills rows up.
 pub(super) fn longest(lengths: impl Iterator<Item = usize>) -> Sample {
@@ -137,14 +105,6 @@ pub(super) fn pairs(batch: &Batch) -> &PairBatch {
     match &batch.content {
         Content::Pairs(content) => content,
         Content::Text(_) | Content::Images(_) => unreachable!("{CHECKED}"),
-    }
-}
-
-/// Tokens of some texts, without what fills rows up.
-pub(super) fn tokens(texts: &TextBatch) -> u64 {
-    match &texts.lengths {
-        Some(lengths) => lengths.iter().map(|n| *n as u64).sum(),
-        None => texts.inputs.len() as u64,
     }
 }
 

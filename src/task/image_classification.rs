@@ -4,8 +4,7 @@
 //! were mixed (mixup, Zhang et al. 2018; cutmix, Yun et al. 2019), each has its share of the loss:
 //! λ·CE(first) + (1 − λ)·CE(other). Validation losses are without label smoothing.
 
-use super::output::{StepOutput, Sum};
-use super::{Task, host};
+use super::{Networks, Scored, Sum, Task, host};
 use crate::data::batch::{Batch, ImageBatch};
 use crate::error::{Error, Result};
 use crate::kernel;
@@ -14,10 +13,8 @@ use crate::nn::Kind;
 use crate::nn::init::{Init, InitConfig, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
-use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -128,31 +125,13 @@ fn shares(labels: &[i32], mixed: &[(i32, f32)], classes: usize, smoothing: f64) 
     shares
 }
 
-impl TrainStep for ImageClassification {
-    type Input = Batch;
-    type Output = StepOutput;
-
-    fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
-        let images = host::images(&batch);
-        let pass = host::training_pass(&batch, self.seed, Sample::default());
-        let sum = self.loss(self.logits(images, &pass), images);
-        let output = StepOutput {
-            loss: Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64),
-            items: batch.rows as u64,
-            ..StepOutput::default()
-        };
-        let loss = sum / batch.step_scored.max(1) as f64;
-        host::trained(self, loss, &pass, output)
-    }
-}
-
-impl InferenceStep for ImageClassification {
-    type Input = Batch;
-    type Output = StepOutput;
-
-    fn step(&self, batch: Batch) -> StepOutput {
-        let images = host::images(&batch);
-        let logits = self.logits(images, &Pass::evaluation());
+impl Task for ImageClassification {
+    fn score(&self, batch: &Batch, pass: &Pass) -> Scored {
+        let images = host::images(batch);
+        let logits = self.logits(images, pass);
+        if pass.trains() {
+            return Scored::new(self.loss(logits, images), batch.rows as u64);
+        }
         let [_, classes] = logits.dims();
         let values: Vec<f32> = logits.clone().into_data().iter::<f32>().collect();
         let ranks: Vec<usize> = values
@@ -164,19 +143,28 @@ impl InferenceStep for ImageClassification {
             let hits = ranks.iter().filter(|rank| **rank < places).count();
             Sum::new(hits as f64, ranks.len() as f64)
         };
-        let mut output = StepOutput {
-            items: batch.rows as u64,
-            ..StepOutput::default()
-        };
-        output.metrics.insert("accuracy", within(1));
-        if classes > 5 {
-            output.metrics.insert("top5_accuracy", within(5));
-        }
-        output.confusion = Some(host::confusion(&logits, &images.labels));
+        let confusion = host::confusion(&logits, &images.labels);
         let labels = host::vector(&images.labels, &logits.device());
         let sum = kernel::cross_entropy_sum(logits, labels, 0.0);
-        output.loss = Sum::new(host::scalar(sum), batch.scored as f64);
-        output
+        let mut scored = Scored::new(sum, batch.rows as u64).with_metric("accuracy", within(1));
+        if classes > 5 {
+            scored = scored.with_metric("top5_accuracy", within(5));
+        }
+        Scored {
+            confusion: Some(confusion),
+            ..scored
+        }
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            image_classifier: Some(self),
+            ..Networks::default()
+        }
     }
 }
 
@@ -186,8 +174,6 @@ fn rank(logits: &[f32], label: usize) -> usize {
     let above = |(class, x): (usize, &f32)| *x > own || class < label && *x == own || x.is_nan();
     logits.iter().enumerate().filter(|&c| above(c)).count()
 }
-
-impl Task for ImageClassification {}
 
 #[cfg(test)]
 mod tests {

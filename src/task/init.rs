@@ -1,8 +1,9 @@
 //! From an experiment's `[task]` and `[model]` to what is trained.
 
 use super::{
-    CausalLm, ImageClassification, MaskedLm, Objective, PrefixLm, TaskConfig, TextClassification,
-    Translation, causal_lm, image_classification, masked_lm, text_classification, translation,
+    AnyTask, CausalLm, ImageClassification, MaskedLm, Objective, PrefixLm, TaskConfig,
+    TextClassification, Translation, causal_lm, image_classification, masked_lm,
+    text_classification, translation,
 };
 use crate::data::{Gives, View};
 use crate::error::{Error, Result};
@@ -63,24 +64,24 @@ impl TaskConfig {
         exact: bool,
     ) -> Result<Objective> {
         let seed = inputs.seed;
-        Ok(match (self, model) {
+        Ok(Objective(match (self, model) {
             (Self::CausalLm(c), ModelConfig::Decoder(m)) => {
-                Objective::CausalLm(CausalLm::new(m.init(inputs), c, seed, exact))
+                AnyTask::CausalLm(CausalLm::new(m.init(inputs), c, seed, exact))
             }
             (Self::MaskedLm(c), ModelConfig::Encoder(m)) => {
-                Objective::MaskedLm(MaskedLm::new(m, c, inputs))
+                AnyTask::MaskedLm(MaskedLm::new(m, c, inputs))
             }
             (Self::Translation(c), ModelConfig::EncoderDecoder(m)) => {
-                Objective::Translation(Translation::new(m.init(inputs), c, seed))
+                AnyTask::Translation(Translation::new(m.init(inputs), c, seed))
             }
             (Self::Translation(c), ModelConfig::Decoder(m)) => {
-                Objective::PrefixLm(PrefixLm::new(m, c, inputs))
+                AnyTask::PrefixLm(PrefixLm::new(m, c, inputs))
             }
             (Self::TextClassification(c), ModelConfig::Encoder(m)) => {
-                Objective::TextClassification(TextClassification::new(m, c, inputs))
+                AnyTask::TextClassification(TextClassification::new(m, c, inputs))
             }
             (Self::ImageClassification(c), ModelConfig::Vision(_) | ModelConfig::Resnet(_)) => {
-                Objective::ImageClassification(ImageClassification::new(model, c, inputs)?)
+                AnyTask::ImageClassification(ImageClassification::new(model, c, inputs)?)
             }
             (task, model) => {
                 return Err(Error::usage(format!(
@@ -90,6 +91,6 @@ impl TaskConfig {
                     task.models().join(" and ")
                 )));
             }
-        })
+        }))
     }
 }

@@ -4,8 +4,7 @@
 //! Only scored positions pay for the product onto the vocabulary. The loss that is written down is that of the
 //! masked tokens; that of the pairs, the mean over rows, is added to it for the gradient and written beside it.
 
-use super::output::{StepOutput, Sum};
-use super::{Task, host};
+use super::{Networks, Over, Scored, Task, Term, host};
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::masked::masking::{MaskedView, MaskingConfig, Pairs};
 use crate::kernel::{self, HeadLoss};
@@ -16,10 +15,8 @@ use crate::nn::Kind;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
-use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -108,40 +105,6 @@ impl MaskedLm {
             pairs,
         }
     }
-
-    /// The two sums of losses, and what is written down of them.
-    fn losses(&self, batch: &Batch, pass: &Pass) -> (Tensor<1>, Option<Tensor<1>>, StepOutput) {
-        let texts = host::texts(batch);
-        let device = self.model.embedding.weight.val().device();
-        let scores = self.scores(texts, &device, pass);
-        let (_, targets) = scored(texts);
-        let mut output = StepOutput {
-            items: host::tokens(texts),
-            ..StepOutput::default()
-        };
-        output
-            .metrics
-            .insert("mlm_accuracy", host::right(&scores.tokens, &targets));
-        let tokens = scores.tokens.sum;
-        output.loss = Sum::new(host::scalar(tokens.clone().detach()), batch.scored as f64);
-        let pairs = scores
-            .pairs
-            .zip(texts.labels.as_ref())
-            .map(|(scores, labels)| {
-                let (loss, accuracy) = match self.pairs {
-                    Pairs::SentenceOrder => ("sop_loss", "sop_accuracy"),
-                    Pairs::NextSentence | Pairs::None => ("nsp_loss", "nsp_accuracy"),
-                };
-                output.metrics.insert(accuracy, host::hits(&scores, labels));
-                let sum = kernel::cross_entropy_sum(scores, host::vector(labels, &device), 0.0);
-                let value = host::scalar(sum.clone().detach());
-                output
-                    .metrics
-                    .insert(loss, Sum::new(value, batch.rows as f64));
-                sum
-            });
-        (tokens, pairs, output)
-    }
 }
 
 /// Hidden states `[1, n, d_model]` at some positions of `[rows, cols, d_model]`, each counted through all rows.
@@ -175,28 +138,39 @@ fn scored(texts: &TextBatch) -> (Vec<i32>, Vec<i32>) {
     }
 }
 
-impl TrainStep for MaskedLm {
-    type Input = Batch;
-    type Output = StepOutput;
+impl Task for MaskedLm {
+    fn score(&self, batch: &Batch, pass: &Pass) -> Scored {
+        let texts = host::texts(batch);
+        let device = self.model.embedding.weight.val().device();
+        let scores = self.scores(texts, &device, pass);
+        let (_, targets) = scored(texts);
+        let accuracy = host::right(&scores.tokens, &targets);
+        let scored = Scored::new(scores.tokens.sum, batch.tokens as u64)
+            .with_metric("mlm_accuracy", accuracy);
+        let (Some(scores), Some(labels)) = (scores.pairs, texts.labels.as_ref()) else {
+            return scored;
+        };
+        let (loss, accuracy) = match self.pairs {
+            Pairs::SentenceOrder => ("sop_loss", "sop_accuracy"),
+            Pairs::NextSentence | Pairs::None => ("nsp_loss", "nsp_accuracy"),
+        };
+        let hits = host::hits(&scores, labels);
+        let term = Term {
+            sum: kernel::cross_entropy_sum(scores, host::vector(labels, &device), 0.0),
+            over: Over::Rows,
+            coefficient: 1.0,
+        };
+        scored.with_metric(accuracy, hits).with_term(loss, term)
+    }
 
-    fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
-        let pass = host::training_pass(&batch, self.seed, Sample::default());
-        let (tokens, pairs, output) = self.losses(&batch, &pass);
-        let mut loss = tokens / batch.step_scored.max(1) as f64;
-        if let Some(pairs) = pairs {
-            loss = loss + pairs / batch.step_rows.max(1) as f64;
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            masked_lm: Some(self),
+            ..Networks::default()
         }
-        host::trained(self, loss, &pass, output)
     }
 }
-
-impl InferenceStep for MaskedLm {
-    type Input = Batch;
-    type Output = StepOutput;
-
-    fn step(&self, batch: Batch) -> StepOutput {
-        self.losses(&batch, &Pass::evaluation()).2
-    }
-}
-
-impl Task for MaskedLm {}

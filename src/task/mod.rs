@@ -1,5 +1,6 @@
 //! A model and a batch make a loss: burn-train's steps live here and only here.
 
+mod any;
 pub mod causal_lm;
 mod host;
 pub mod image_classification;
@@ -8,18 +9,23 @@ pub mod masked_lm;
 pub mod objective;
 pub mod output;
 pub mod prefix_lm;
+pub mod scored;
 pub mod text_classification;
 pub mod translation;
 
 use crate::data::loader::Batch;
+use crate::model::{Decoder, EncoderDecoder};
 use crate::nn::Kind;
-use burn::train::{InferenceStep, LearnerModel, TrainStep};
+use crate::nn::pass::Pass;
+use crate::nn::probe::Sample;
+pub use any::AnyTask;
 pub use causal_lm::{CausalLm, CausalLmConfig};
 pub use image_classification::{ImageClassification, ImageClassificationConfig};
 pub use masked_lm::{MaskedLm, MaskedLmConfig};
-pub use objective::Objective;
+pub use objective::{Objective, StepInput, Trained};
 pub use output::{StepOutput, Sum};
 pub use prefix_lm::PrefixLm;
+pub use scored::{Over, Scored, Term};
 use serde::{Deserialize, Serialize};
 pub use text_classification::{TextClassification, TextClassificationConfig};
 pub use translation::{Translation, TranslationConfig};
@@ -49,10 +55,46 @@ pub enum TaskConfig {
     ImageClassification(ImageClassificationConfig),
 }
 
-/// What the step loop trains: a burn-train model whose steps take batches and give sums.
-pub trait Task:
-    LearnerModel
-    + TrainStep<Input = Batch, Output = StepOutput>
-    + InferenceStep<Input = Batch, Output = StepOutput>
-{
+/// Networks with what they are trained for. [`Objective`] turns it into a model of burn-train.
+pub trait Task {
+    /// The losses of a batch and what is measured beside them: the one forward of training and evaluation. It neither
+    /// divides a sum nor runs a backward pass; [`Objective`] does, for every task alike.
+    fn score(&self, batch: &Batch, pass: &Pass) -> Scored;
+
+    /// The seed of the random draws of its training passes.
+    fn seed(&self) -> u64;
+
+    /// Where diagnostics look at attention in a batch.
+    fn sample(&self, _batch: &Batch) -> Sample {
+        Sample::default()
+    }
+
+    /// Its networks by what they are used for once they are trained.
+    fn networks(&self) -> Networks<'_> {
+        Networks::default()
+    }
+}
+
+/// What a trained task can be used for; a command asks for the entry that it needs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Networks<'a> {
+    /// Continues texts.
+    pub language_model: Option<&'a Decoder>,
+    /// Guesses masked tokens.
+    pub masked_lm: Option<&'a MaskedLm>,
+    /// Writes texts for texts.
+    pub text_to_text: Option<TextToText<'a>>,
+    /// Tells the classes of texts.
+    pub text_classifier: Option<&'a TextClassification>,
+    /// Tells the classes of images.
+    pub image_classifier: Option<&'a ImageClassification>,
+}
+
+/// A network that writes texts for texts.
+#[derive(Clone, Copy, Debug)]
+pub enum TextToText<'a> {
+    /// An encoder reads the source, a decoder writes the target.
+    EncoderDecoder(&'a EncoderDecoder),
+    /// A decoder goes on after the source.
+    Prefix(&'a PrefixLm),
 }

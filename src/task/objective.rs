@@ -1,170 +1,136 @@
-//! Whatever an experiment trains, as one type: burn-train and the step loop are compiled once for it.
+//! A task as burn-train trains it: the one place that divides losses, runs the backward pass and reads scalars.
 //!
-//! It stands aside in everything: parameters have the paths of the task itself, so that weights are found by the
-//! same names whatever the objective.
+//! It stands aside in everything else: parameters have the paths of the task itself.
 
-use super::{
-    CausalLm, ImageClassification, MaskedLm, PrefixLm, StepOutput, Task, TextClassification,
-    Translation,
-};
+use super::{Networks, Scored, StepOutput, Task};
 use crate::data::batch::Batch;
-use crate::model::Decoder;
+use crate::kernel::profile;
+use crate::nn::pass::{Draws, Pass};
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
 use burn::tensor::Device;
-use burn::train::{InferenceStep, TrainOutput, TrainStep};
+use burn::train::{InferenceStep, LearnerModel, TrainOutput, TrainStep};
 use std::fmt;
+use std::ops::Deref;
 
-/// A network with what it is trained for.
+/// A task as burn-train trains it; one of the tasks of `[task]` where none is named.
 #[derive(Clone, Debug)]
-pub enum Objective {
-    /// Next-token prediction.
-    CausalLm(CausalLm),
-    /// Masked tokens.
-    MaskedLm(MaskedLm),
-    /// Text to text with an encoder-decoder.
-    Translation(Translation),
-    /// Text to text with a decoder.
-    PrefixLm(PrefixLm),
-    /// Classes of texts.
-    TextClassification(TextClassification),
-    /// Classes of images.
-    ImageClassification(ImageClassification),
+pub struct Objective<T = super::AnyTask>(pub T);
+
+/// What one step reads.
+#[derive(Clone, Debug)]
+pub struct StepInput {
+    /// The rows.
+    pub batch: Batch,
 }
 
-/// The same call on whichever task it is.
-macro_rules! each {
-    ($objective:expr, $task:ident => $call:expr) => {
-        match $objective {
-            Objective::CausalLm($task) => $call,
-            Objective::MaskedLm($task) => $call,
-            Objective::Translation($task) => $call,
-            Objective::PrefixLm($task) => $call,
-            Objective::TextClassification($task) => $call,
-            Objective::ImageClassification($task) => $call,
-        }
-    };
+impl From<Batch> for StepInput {
+    fn from(batch: Batch) -> Self {
+        Self { batch }
+    }
 }
 
-/// The same call, its result an objective again.
-macro_rules! mapped {
-    ($objective:expr, $task:ident => $call:expr) => {
-        match $objective {
-            Objective::CausalLm($task) => Objective::CausalLm($call),
-            Objective::MaskedLm($task) => Objective::MaskedLm($call),
-            Objective::Translation($task) => Objective::Translation($call),
-            Objective::PrefixLm($task) => Objective::PrefixLm($call),
-            Objective::TextClassification($task) => Objective::TextClassification($call),
-            Objective::ImageClassification($task) => Objective::ImageClassification($call),
-        }
-    };
+/// What the step loop trains: burn-train's model whose steps read a [`StepInput`] and give a [`StepOutput`].
+pub trait Trained:
+    LearnerModel
+    + TrainStep<Input = StepInput, Output = StepOutput>
+    + InferenceStep<Input = StepInput, Output = StepOutput>
+{
 }
 
-impl Objective {
-    /// The network that continues texts, when it is one.
-    pub fn language_model(&self) -> Option<&Decoder> {
-        match self {
-            Self::CausalLm(task) => Some(&task.model),
-            Self::MaskedLm(_)
-            | Self::Translation(_)
-            | Self::PrefixLm(_)
-            | Self::TextClassification(_)
-            | Self::ImageClassification(_) => None,
-        }
+impl<T: Task + Module + fmt::Display + 'static> Trained for Objective<T> {}
+
+impl<T: Task> Objective<T> {
+    /// Its networks by what they are used for once they are trained.
+    pub fn networks(&self) -> Networks<'_> {
+        self.0.networks()
     }
 
-    /// The network that tells the classes of images, when it is one.
-    pub fn image_classifier(&self) -> Option<&ImageClassification> {
-        match self {
-            Self::ImageClassification(task) => Some(task),
-            Self::CausalLm(_)
-            | Self::MaskedLm(_)
-            | Self::Translation(_)
-            | Self::PrefixLm(_)
-            | Self::TextClassification(_) => None,
-        }
-    }
-
-    /// The network that guesses masked tokens, when it is one.
-    pub fn masked_lm(&self) -> Option<&MaskedLm> {
-        match self {
-            Self::MaskedLm(task) => Some(task),
-            Self::CausalLm(_)
-            | Self::ImageClassification(_)
-            | Self::Translation(_)
-            | Self::PrefixLm(_)
-            | Self::TextClassification(_) => None,
-        }
-    }
-
-    /// The network that tells the classes of texts, when it is one.
-    pub fn text_classifier(&self) -> Option<&TextClassification> {
-        match self {
-            Self::TextClassification(task) => Some(task),
-            Self::CausalLm(_)
-            | Self::MaskedLm(_)
-            | Self::Translation(_)
-            | Self::PrefixLm(_)
-            | Self::ImageClassification(_) => None,
+    /// The pass that trains on a batch: its draws are those of the batch's rows, and it is watched when the batch says
+    /// so.
+    fn training_pass(&self, batch: &Batch) -> Pass {
+        let pass = Pass::training(Draws {
+            seed: self.0.seed(),
+            step: batch.step,
+            first_row: batch.first_row as u64,
+        });
+        match batch.watch {
+            Some(wanted) => pass.watched(wanted, self.0.sample(batch)),
+            None => pass,
         }
     }
 }
 
-impl Module for Objective {
+impl<T: Task + Module> TrainStep for Objective<T> {
+    type Input = StepInput;
+    type Output = StepOutput;
+
+    fn step(&self, input: StepInput) -> TrainOutput<StepOutput> {
+        let batch = input.batch;
+        let pass = self.training_pass(&batch);
+        let scored: Scored = self.0.score(&batch, &pass);
+        let loss = scored.differentiated(&batch);
+        let mut output = scored.read(&batch);
+        output.readings = pass.readings();
+        let gradients = profile::timed(profile::BACKWARD, || loss.backward());
+        TrainOutput::new(self, gradients, output)
+    }
+}
+
+impl<T: Task> InferenceStep for Objective<T> {
+    type Input = StepInput;
+    type Output = StepOutput;
+
+    fn step(&self, input: StepInput) -> StepOutput {
+        let batch = input.batch;
+        let scored = self.0.score(&batch, &Pass::evaluation());
+        scored.read(&batch)
+    }
+}
+
+impl<T> Deref for Objective<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Module> Module for Objective<T> {
     fn collect_devices(&self, devices: Devices) -> Devices {
-        each!(self, task => task.collect_devices(devices))
+        self.0.collect_devices(devices)
     }
 
     fn fork(self, device: &Device) -> Self {
-        mapped!(self, task => task.fork(device))
+        Self(self.0.fork(device))
     }
 
     fn to_device(self, device: &Device) -> Self {
-        mapped!(self, task => task.to_device(device))
+        Self(self.0.to_device(device))
     }
 
     fn train(self) -> Self {
-        mapped!(self, task => task.train())
+        Self(self.0.train())
     }
 
     fn valid(&self) -> Self {
-        mapped!(self, task => task.valid())
+        Self(self.0.valid())
     }
 
     fn materialize(self) -> Self {
-        mapped!(self, task => task.materialize())
+        Self(self.0.materialize())
     }
 
     fn visit<Visitor: ModuleVisitor>(&self, visitor: &mut Visitor) {
-        each!(self, task => task.visit(visitor));
+        self.0.visit(visitor);
     }
 
     fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
-        mapped!(self, task => task.map(mapper))
+        Self(self.0.map(mapper))
     }
 }
 
-impl fmt::Display for Objective {
+impl<T: fmt::Display> fmt::Display for Objective<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        each!(self, task => fmt::Display::fmt(task, f))
+        fmt::Display::fmt(&self.0, f)
     }
 }
-
-impl TrainStep for Objective {
-    type Input = Batch;
-    type Output = StepOutput;
-
-    fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
-        each!(self, task => TrainStep::step(task, batch))
-    }
-}
-
-impl InferenceStep for Objective {
-    type Input = Batch;
-    type Output = StepOutput;
-
-    fn step(&self, batch: Batch) -> StepOutput {
-        each!(self, task => InferenceStep::step(task, batch))
-    }
-}
-
-impl Task for Objective {}

@@ -4,17 +4,16 @@
 //! The mark that ends the source and the one that begins the target stand between them. With
 //! `bidirectional_source` every position sees the whole source; otherwise each sees itself and those before it.
 
-use super::output::{StepOutput, Sum};
-use super::{Task, TranslationConfig, host, translation};
+use super::{Networks, Scored, Task, TextToText, TranslationConfig, host};
 use crate::data::batch::{Batch, PairBatch};
 use crate::data::{NOT_SCORED, Shape};
 use crate::kernel::HeadLoss;
 use crate::model::decoder::DecoderInput;
 use crate::model::{Decoder, DecoderConfig, ModelInputs};
 use crate::nn::pass::Pass;
+use crate::nn::probe::Sample;
 use burn::module::Module;
 use burn::tensor::Device;
-use burn::train::{InferenceStep, TrainOutput, TrainStep};
 
 /// A decoder that goes on after a source.
 #[derive(Module, Debug)]
@@ -106,45 +105,31 @@ fn joined(pairs: &PairBatch) -> Joined {
     joined
 }
 
-impl TrainStep for PrefixLm {
-    type Input = Batch;
-    type Output = StepOutput;
-
-    fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
-        let (pairs, device) = (host::pairs(&batch), self.device());
+impl Task for PrefixLm {
+    fn score(&self, batch: &Batch, pass: &Pass) -> Scored {
+        let (pairs, device) = (host::pairs(batch), self.device());
         let joined = joined(pairs);
+        let loss = self.loss(pairs, &joined, &device, pass);
+        let accuracy = (!pass.trains()).then(|| host::right(&loss, &joined.targets));
+        let mut scored = Scored::new(loss.sum, batch.tokens as u64);
+        scored.metrics.extend(accuracy.map(|sum| ("accuracy", sum)));
+        scored
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn sample(&self, batch: &Batch) -> Sample {
+        let pairs = host::pairs(batch);
         let lengths = pairs.source_lengths.iter().zip(&pairs.target_lengths);
-        let sample = host::longest(lengths.map(|(source, target)| source + target));
-        let pass = host::training_pass(&batch, self.seed, sample);
-        let sum = self.loss(pairs, &joined, &device, &pass).sum;
-        let output = StepOutput {
-            loss: Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64),
-            items: translation::tokens(pairs),
-            ..StepOutput::default()
-        };
-        let loss = sum / batch.step_scored.max(1) as f64;
-        host::trained(self, loss, &pass, output)
+        host::longest(lengths.map(|(source, target)| source + target))
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            text_to_text: Some(TextToText::Prefix(self)),
+            ..Networks::default()
+        }
     }
 }
-
-impl InferenceStep for PrefixLm {
-    type Input = Batch;
-    type Output = StepOutput;
-
-    fn step(&self, batch: Batch) -> StepOutput {
-        let (pairs, device) = (host::pairs(&batch), self.device());
-        let joined = joined(pairs);
-        let loss = self.loss(pairs, &joined, &device, &Pass::evaluation());
-        let mut output = StepOutput {
-            items: translation::tokens(pairs),
-            ..StepOutput::default()
-        };
-        output
-            .metrics
-            .insert("accuracy", host::right(&loss, &joined.targets));
-        output.loss = Sum::new(host::scalar(loss.sum), batch.scored as f64);
-        output
-    }
-}
-
-impl Task for PrefixLm {}

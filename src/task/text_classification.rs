@@ -1,7 +1,6 @@
 //! Classes of whole texts, or of pairs of them, from an encoder's first position (Devlin et al. 2018, section 4).
 
-use super::output::{StepOutput, Sum};
-use super::{Task, host};
+use super::{Networks, Scored, Task, host};
 use crate::data::batch::{Batch, TextBatch};
 use crate::kernel;
 use crate::model::encoder::{Encoder, EncoderConfig};
@@ -10,10 +9,8 @@ use crate::nn::Kind;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
-use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -97,55 +94,35 @@ impl TextClassification {
     pub fn device(&self) -> Device {
         self.model.embedding.weight.val().device()
     }
-
-    fn output(&self, batch: &Batch, texts: &TextBatch, scores: &Tensor<2>) -> StepOutput {
-        let mut output = StepOutput {
-            items: host::tokens(texts),
-            ..StepOutput::default()
-        };
-        let labels = labels(texts);
-        output
-            .metrics
-            .insert("accuracy", host::hits(scores, labels));
-        output.loss.weight = batch.scored as f64;
-        output
-    }
 }
 
 fn labels(texts: &TextBatch) -> &[i32] {
     texts.labels.as_deref().unwrap_or_default()
 }
 
-impl TrainStep for TextClassification {
-    type Input = Batch;
-    type Output = StepOutput;
+impl Task for TextClassification {
+    fn score(&self, batch: &Batch, pass: &Pass) -> Scored {
+        let (texts, device) = (host::texts(batch), self.device());
+        let labels = labels(texts);
+        let scores = self.scores(texts, &device, pass);
+        let hits = host::hits(&scores, labels);
+        let confusion = (!pass.trains()).then(|| host::confusion(&scores, labels));
+        let smoothing = host::smoothing(self.label_smoothing, pass);
+        let sum = kernel::cross_entropy_sum(scores, host::vector(labels, &device), smoothing);
+        Scored {
+            confusion,
+            ..Scored::new(sum, batch.tokens as u64).with_metric("accuracy", hits)
+        }
+    }
 
-    fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
-        let (texts, device) = (host::texts(&batch), self.device());
-        let pass = host::training_pass(&batch, self.seed, Sample::default());
-        let scores = self.scores(texts, &device, &pass);
-        let mut output = self.output(&batch, texts, &scores);
-        let targets = host::vector(labels(texts), &device);
-        let sum = kernel::cross_entropy_sum(scores, targets, self.label_smoothing);
-        output.loss = Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64);
-        let loss = sum / batch.step_scored.max(1) as f64;
-        host::trained(self, loss, &pass, output)
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            text_classifier: Some(self),
+            ..Networks::default()
+        }
     }
 }
-
-impl InferenceStep for TextClassification {
-    type Input = Batch;
-    type Output = StepOutput;
-
-    fn step(&self, batch: Batch) -> StepOutput {
-        let (texts, device) = (host::texts(&batch), self.device());
-        let scores = self.scores(texts, &device, &Pass::evaluation());
-        let mut output = self.output(&batch, texts, &scores);
-        output.confusion = Some(host::confusion(&scores, labels(texts)));
-        let sum = kernel::cross_entropy_sum(scores, host::vector(labels(texts), &device), 0.0);
-        output.loss = Sum::new(host::scalar(sum), batch.scored as f64);
-        output
-    }
-}
-
-impl Task for TextClassification {}

@@ -1,8 +1,7 @@
 //! Translation, summarisation, any text to text with an encoder-decoder: −log p(y_t | y_{<t}, x), with label
 //! smoothing (Vaswani et al. 2017, section 5.4).
 
-use super::output::{StepOutput, Sum};
-use super::{Task, host};
+use super::{Networks, Scored, Task, TextToText, host};
 use crate::data::batch::{Batch, PairBatch};
 use crate::kernel::HeadLoss;
 use crate::model::EncoderDecoder;
@@ -11,7 +10,6 @@ use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use burn::module::Module;
 use burn::tensor::Device;
-use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -69,55 +67,33 @@ impl Translation {
     }
 }
 
-/// Tokens of a batch, both sides, without what fills rows up.
-pub(super) fn tokens(pairs: &PairBatch) -> u64 {
-    let lengths = pairs.source_lengths.iter().chain(&pairs.target_lengths);
-    lengths.map(|n| *n as u64).sum()
-}
-
-impl TrainStep for Translation {
-    type Input = Batch;
-    type Output = StepOutput;
-
-    fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
-        let pairs = host::pairs(&batch);
+impl Task for Translation {
+    fn score(&self, batch: &Batch, pass: &Pass) -> Scored {
+        let pairs = host::pairs(batch);
         let device = self.model.embedding.weight.val().device();
-        let longest = host::longest(pairs.target_lengths.iter().copied());
+        let loss = self.loss(pairs, &device, pass);
+        let accuracy = (!pass.trains()).then(|| host::right(&loss, &pairs.targets));
+        let mut scored = Scored::new(loss.sum, batch.tokens as u64);
+        scored.metrics.extend(accuracy.map(|sum| ("accuracy", sum)));
+        scored
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn sample(&self, batch: &Batch) -> Sample {
         // The encoder's mask tells itself what fills sources up.
-        let sample = Sample {
+        Sample {
             within: "decoder",
-            ..longest
-        };
-        let pass = host::training_pass(&batch, self.seed, sample);
-        let sum = self.loss(pairs, &device, &pass).sum;
-        let output = StepOutput {
-            loss: Sum::new(host::scalar(sum.clone().detach()), batch.scored as f64),
-            items: tokens(pairs),
-            ..StepOutput::default()
-        };
-        let loss = sum / batch.step_scored.max(1) as f64;
-        host::trained(self, loss, &pass, output)
+            ..host::longest(host::pairs(batch).target_lengths.iter().copied())
+        }
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            text_to_text: Some(TextToText::EncoderDecoder(&self.model)),
+            ..Networks::default()
+        }
     }
 }
-
-impl InferenceStep for Translation {
-    type Input = Batch;
-    type Output = StepOutput;
-
-    fn step(&self, batch: Batch) -> StepOutput {
-        let pairs = host::pairs(&batch);
-        let device = self.model.embedding.weight.val().device();
-        let loss = self.loss(pairs, &device, &Pass::evaluation());
-        let mut output = StepOutput {
-            items: tokens(pairs),
-            ..StepOutput::default()
-        };
-        output
-            .metrics
-            .insert("accuracy", host::right(&loss, &pairs.targets));
-        output.loss = Sum::new(host::scalar(loss.sum), batch.scored as f64);
-        output
-    }
-}
-
-impl Task for Translation {}

@@ -7,7 +7,7 @@ use super::{gradients, optim, parameters};
 use crate::data::{Source, loader};
 use crate::error::{Error, Result};
 use crate::kernel::profile::{self, Spent};
-use crate::task::Task;
+use crate::task::Trained;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -112,7 +112,7 @@ impl Parts {
 /// # Errors
 /// No step to time, a number of steps that cannot be counted, an optimizer's group that fits no parameter, and
 /// data that cannot be read.
-pub fn measure<M: Task>(
+pub fn measure<M: Trained>(
     mut model: M,
     bench: &Bench,
     warmup: usize,

@@ -5,7 +5,7 @@ use crate::data::loader::{self, Batch};
 use crate::error::{Error, Result};
 use crate::evaluate::classification::Confusion;
 use crate::evaluate::direction::higher_is_better;
-use crate::task::{StepOutput, Task};
+use crate::task::{StepOutput, Trained};
 use burn::train::InferenceStep;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,11 +85,11 @@ impl Pass {
     ///
     /// # Errors
     /// Items that cannot be read.
-    pub fn step<M: Task>(&mut self, model: &M) -> Result<Option<StepOutput>> {
+    pub fn step<M: Trained>(&mut self, model: &M) -> Result<Option<StepOutput>> {
         let Some(batch) = self.batches.next() else {
             return Ok(None);
         };
-        let output = InferenceStep::step(model, batch?);
+        let output = InferenceStep::step(model, batch?.into());
         self.total.add(&output);
         Ok(Some(output))
     }
@@ -117,7 +117,7 @@ impl Pass {
 ///
 /// # Errors
 /// Items that cannot be read, and a split without a scored position.
-pub fn evaluate<M: Task>(model: &M, split: &Split, batch_size: usize) -> Result<Scores> {
+pub fn evaluate<M: Trained>(model: &M, split: &Split, batch_size: usize) -> Result<Scores> {
     let mut pass = Pass::new(split, batch_size);
     while pass.step(model)?.is_some() {}
     pass.scores()

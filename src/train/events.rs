@@ -3,14 +3,14 @@
 //! A round is the stretch between two evaluations; the dashboard calls it an epoch.
 
 use super::view;
-use crate::task::{StepOutput, Task};
+use crate::task::{StepOutput, Trained};
 use burn::train::{
     EventProcessorTraining, Interrupter, LearnerEvent, SupervisedTrainingEventProcessor,
     TrainingItem,
 };
 
 /// Sends events to burn-train's metrics and renderer.
-pub struct Events<M: Task> {
+pub struct Events<M: Trained> {
     processor: SupervisedTrainingEventProcessor<M>,
     interrupter: Interrupter,
 }
@@ -24,7 +24,7 @@ pub struct Part {
     pub of: u64,
 }
 
-impl<M: Task> Events<M> {
+impl<M: Trained> Events<M> {
     /// Events for one run.
     pub fn new(processor: SupervisedTrainingEventProcessor<M>, interrupter: Interrupter) -> Self {
         Self {

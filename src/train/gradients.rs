@@ -1,10 +1,15 @@
 //! Gradients of a whole model: summed over micro-batches, measured, clipped.
+//!
+//! The micro-batches of a step are summed as a binary tree: the sum of n of them is that of the first ⌈n/2⌉ plus that
+//! of the last ⌊n/2⌋. Its shape depends on n alone, so that 2, 4 or 8 processes which each take an equal share of the
+//! micro-batches hold whole subtrees and could give the same bits together. No more than log₂ n + 1 gradients are in
+//! memory at once, and rounding errors grow with log₂ n instead of n (Higham 1993, section 4).
 
 use crate::data::loader::Batch;
 use crate::kernel;
-use crate::task::{StepOutput, Task};
+use crate::task::{StepOutput, Trained};
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::optim::{GradientsAccumulator, GradientsParams};
+use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::TrainStep;
 
@@ -20,26 +25,50 @@ pub struct Gradient {
 
 /// Runs all micro-batches of a step and adds their gradients. Each loss is divided by the scored positions
 /// of the whole step, so the sum is the gradient of the one big batch.
-pub fn accumulate<M: Task>(model: &M, batches: Vec<Batch>) -> Gradient {
-    let mut output = StepOutput::default();
-    let mut sum = GradientsAccumulator::new();
-    let mut only = None;
-    let several = batches.len() > 1;
-    for batch in batches {
-        let step = TrainStep::step(model, batch);
-        output.add(&step.item);
-        if several {
-            sum.accumulate(model, step.grads);
-        } else {
-            only = Some(step.grads);
-        }
-    }
-    let gradients = only.unwrap_or_else(|| sum.grads());
+pub fn accumulate<M: Trained>(model: &M, batches: Vec<Batch>) -> Gradient {
+    let count = batches.len();
+    let mut parts = batches.into_iter().map(|batch| {
+        let step = TrainStep::step(model, batch.into());
+        (step.grads, step.item)
+    });
+    let sum = tree_sum(
+        &mut parts,
+        count,
+        &|(mut gradients, mut output), (more, item)| {
+            output.add(&item);
+            add(model, &mut gradients, more);
+            (gradients, output)
+        },
+    );
+    let (gradients, output) =
+        sum.unwrap_or_else(|| (GradientsParams::new(), StepOutput::default()));
     Gradient {
         norm: global_norm(model, &gradients),
         gradients,
         output,
     }
+}
+
+/// The next `count` parts, summed as a binary tree; they are taken in their order. `None` when there is none.
+pub fn tree_sum<T>(
+    parts: &mut impl Iterator<Item = T>,
+    count: usize,
+    add: &impl Fn(T, T) -> T,
+) -> Option<T> {
+    if count <= 1 {
+        return parts.next().filter(|_| count == 1);
+    }
+    let first = tree_sum(parts, count.div_ceil(2), add);
+    let last = tree_sum(parts, count / 2, add);
+    match (first, last) {
+        (Some(first), Some(last)) => Some(add(first, last)),
+        (first, last) => first.or(last),
+    }
+}
+
+/// Adds the gradients of `more`.
+fn add<M: Module>(model: &M, gradients: &mut GradientsParams, more: GradientsParams) {
+    model.visit(&mut Add { gradients, more });
 }
 
 impl Gradient {
@@ -67,6 +96,24 @@ pub fn scale<M: Module>(model: &M, gradients: &mut GradientsParams, factor: f64)
     model.visit(&mut Scale { gradients, factor });
 }
 
+struct Add<'a> {
+    gradients: &'a mut GradientsParams,
+    more: GradientsParams,
+}
+
+impl ModuleVisitor for Add<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let Some(more) = self.more.remove::<D>(param.id) else {
+            return;
+        };
+        let sum = match self.gradients.remove::<D>(param.id) {
+            Some(gradient) => gradient + more,
+            None => more,
+        };
+        self.gradients.register::<D>(param.id, sum);
+    }
+}
+
 struct Norm<'a> {
     gradients: &'a GradientsParams,
     squares: f64,
@@ -90,6 +137,53 @@ impl ModuleVisitor for Scale<'_> {
         if let Some(gradient) = self.gradients.remove::<D>(param.id) {
             self.gradients
                 .register::<D>(param.id, kernel::scale(gradient, self.factor));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tree_sum;
+
+    fn shape(names: &str) -> String {
+        let mut parts = names.chars().map(String::from);
+        let sum = tree_sum(&mut parts, names.len(), &|a, b| format!("({a}{b})"));
+        sum.unwrap_or_default()
+    }
+
+    #[test]
+    fn sums_are_binary_trees_over_the_parts_in_their_order() {
+        for (names, wanted) in [
+            ("", ""),
+            ("a", "a"),
+            ("ab", "(ab)"),
+            ("abc", "((ab)c)"),
+            ("abcd", "((ab)(cd))"),
+            ("abcdef", "(((ab)c)((de)f))"),
+            ("abcdefgh", "(((ab)(cd))((ef)(gh)))"),
+        ] {
+            assert_eq!(shape(names), wanted);
+        }
+    }
+
+    #[test]
+    fn equal_shares_are_whole_subtrees() {
+        let names = "abcdefghijklmnopqrstuvwx";
+        for count in [2usize, 4, 6, 8, 12, 16, 20, 24] {
+            for processes in [2usize, 4] {
+                if !count.is_multiple_of(processes) {
+                    continue;
+                }
+                let share = count / processes;
+                let sums = (0..processes).map(|p| shape(&names[p * share..(p + 1) * share]));
+                let mut sums = sums.collect::<Vec<String>>().into_iter();
+                let joined = tree_sum(&mut sums, processes, &|a, b| format!("({a}{b})"));
+                assert_eq!(
+                    joined,
+                    Some(shape(&names[..count])),
+                    "{count} in {processes}"
+                );
+            }
         }
     }
 }

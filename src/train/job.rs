@@ -11,13 +11,13 @@ use super::schedule::ScheduleConfig;
 use super::signal::Stop;
 use crate::data::Source;
 use crate::error::Result;
-use crate::task::Task;
+use crate::task::Trained;
 use burn::optim::ModuleOptimizer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Everything a run needs beside its model.
-pub struct Job<M: Task> {
+pub struct Job<M: Trained> {
     /// `[train]`.
     pub config: TrainConfig,
     /// `[diagnostics]`, when something is to be measured.

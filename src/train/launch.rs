@@ -3,10 +3,12 @@
 use super::job::{Job, Observer, Outcome};
 use super::strategy::StepStrategy;
 use super::view::{NoFiles, Silent, StepMetric, View};
-use crate::data::burn_adapters::{EvalLoader, TrainLoader};
 use crate::error::Result;
-use crate::task::Task;
+use crate::task::{StepInput, Trained};
+use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
+use burn::data::dataset::DatasetError;
 use burn::optim::SgdConfig;
+use burn::tensor::Device;
 use burn::train::{Learner, SupervisedTraining, TrainingStrategy};
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ use std::sync::Arc;
 /// # Errors
 /// [`Error::Interrupted`](crate::error::Error::Interrupted) when it was asked to stop and is saved; divergence;
 /// files that cannot be read or written.
-pub fn run<M: Task>(
+pub fn run<M: Trained>(
     model: M,
     job: Job<M>,
     observer: Box<dyn Observer<M>>,
@@ -23,27 +25,12 @@ pub fn run<M: Task>(
     label: &str,
 ) -> Result<Outcome> {
     let folder = job.run.root().to_path_buf();
-    let loader = Arc::new(TrainLoader {
-        source: job.train.clone(),
-        seed: job.seed,
-        size: job.config.size(),
-        micro_batch_size: job.config.micro_batch_size(),
-        from_step: job.state.step,
-        to_step: job.config.steps,
-    });
-    let valid = Arc::new(EvalLoader {
-        source: match &job.valid {
-            Some(valid) => valid.source.clone(),
-            None => job.train.clone(),
-        },
-        batch_size: job.config.eval_batch_size(),
-    });
     let rounds = match job.config.eval_every {
         Some(every) => job.config.steps.div_ceil(every.max(1)),
         None => 1,
     };
     let strategy = Arc::new(StepStrategy::new(job, observer));
-    let training = SupervisedTraining::<M>::new(folder, loader, valid)
+    let training = SupervisedTraining::<M>::new(folder, Arc::new(NoLoader), Arc::new(NoLoader))
         .with_metric_logger(NoFiles)
         .with_application_logger(None)
         .num_epochs(rounds as usize)
@@ -68,10 +55,48 @@ pub fn run<M: Task>(
         View::Interactive => training,
         View::Plain => training.renderer(Box::new(Silent)),
     };
-    // The strategy owns optimizer and schedule, whose state it saves; the learner's own stay idle.
+    // A learner cannot be made without an optimizer and keeps it private; the strategy steps and saves the job's.
     let learner = Learner::new(model, SgdConfig::new().init(), 0.0);
     let result = training.launch(learner);
     let outcome = strategy.outcome();
     drop(result);
     outcome
+}
+
+/// A loader of nothing. burn-train's constructor wants one for each split and hands them to the strategy, which takes
+/// the batches of a step from the job instead: a loader of Burn's begins at its first batch only.
+struct NoLoader;
+
+impl DataLoader<StepInput> for NoLoader {
+    fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<StepInput> + 'a> {
+        Box::new(Nothing)
+    }
+
+    fn num_items(&self) -> usize {
+        0
+    }
+
+    fn to_device(&self, _device: &Device) -> Arc<dyn DataLoader<StepInput>> {
+        Arc::new(Self)
+    }
+
+    fn slice(&self, _start: usize, _end: usize) -> Arc<dyn DataLoader<StepInput>> {
+        Arc::new(Self)
+    }
+}
+
+struct Nothing;
+
+impl Iterator for Nothing {
+    type Item = std::result::Result<StepInput, DatasetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        None
+    }
+}
+
+impl DataLoaderIterator<StepInput> for Nothing {
+    fn progress(&self) -> Progress {
+        Progress::new(0, 0, None)
+    }
 }

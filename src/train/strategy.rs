@@ -9,7 +9,7 @@ use super::events::Events;
 use super::job::{Job, Observer, Outcome};
 use super::steps::Steps;
 use crate::error::{Error, Result};
-use crate::task::Task;
+use crate::task::Trained;
 use burn::train::{
     Learner, SupervisedLearningStrategy, SupervisedTrainingEventProcessor, TrainLoader,
     TrainingComponents, ValidLoader,
@@ -20,12 +20,12 @@ use std::sync::Mutex;
 type Order<M> = (Job<M>, Box<dyn Observer<M>>);
 
 /// Carries a job into burn-train and its outcome out of it.
-pub struct StepStrategy<M: Task> {
+pub struct StepStrategy<M: Trained> {
     job: Mutex<Option<Order<M>>>,
     outcome: Mutex<Option<Result<Outcome>>>,
 }
 
-impl<M: Task> StepStrategy<M> {
+impl<M: Trained> StepStrategy<M> {
     /// A strategy for one job.
     pub fn new(job: Job<M>, observer: Box<dyn Observer<M>>) -> Self {
         Self {
@@ -47,7 +47,7 @@ fn take<T>(slot: &Mutex<Option<T>>) -> Option<T> {
     slot.lock().unwrap_or_else(|e| e.into_inner()).take()
 }
 
-impl<M: Task> SupervisedLearningStrategy<M> for StepStrategy<M> {
+impl<M: Trained> SupervisedLearningStrategy<M> for StepStrategy<M> {
     fn fit(
         &self,
         components: TrainingComponents<M>,

@@ -6,14 +6,16 @@ use std::ops::Range;
 
 /// A batch, a step of its own.
 pub fn of(content: Content, rows: usize) -> Batch {
-    let scored = content.scored();
+    let (scored, tokens) = (content.scored(), content.tokens());
     Batch {
         content,
         samples: (0..rows as u64).collect(),
         rows,
         first_row: 0,
         scored,
+        tokens,
         step_scored: scored,
+        step_tokens: tokens,
         step_rows: rows,
         step: 0,
         last: true,
@@ -36,10 +38,12 @@ pub fn of_texts(inputs: &[i32], targets: &[i32], rows: usize) -> Batch {
 /// These micro-batches as one step.
 pub fn in_one_step(mut micros: Vec<Batch>, step: usize) -> Vec<Batch> {
     let scored = micros.iter().map(|batch| batch.scored).sum();
+    let tokens = micros.iter().map(|batch| batch.tokens).sum();
     let rows = micros.iter().map(|batch| batch.rows).sum();
     let (mut first_row, last) = (0, micros.len() - 1);
     for (number, batch) in micros.iter_mut().enumerate() {
         (batch.step_scored, batch.step_rows) = (scored, rows);
+        batch.step_tokens = tokens;
         (batch.first_row, batch.step) = (first_row, step as u64);
         batch.last = number == last;
         first_row += batch.rows;

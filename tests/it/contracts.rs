@@ -12,7 +12,7 @@ use formwork::model::decoder::DecoderInput;
 use formwork::model::{Decoder, DecoderConfig, ModelInputs};
 use formwork::nn::pass::Pass;
 use formwork::nn::state::StateUse;
-use formwork::task::{CausalLm, CausalLmConfig};
+use formwork::task::{CausalLm, CausalLmConfig, Objective};
 use formwork::train::{gradients, optim, parameters};
 
 const VOCAB: usize = 17;
@@ -26,14 +26,10 @@ fn build(config: &DecoderConfig, device: &Device) -> Decoder {
     })
 }
 
-fn task(config: &DecoderConfig) -> CausalLm {
-    let device = Device::flex().autodiff();
-    let task = CausalLm::new(
-        build(config, &device),
-        &CausalLmConfig::default(),
-        11,
-        false,
-    );
+fn task(config: &DecoderConfig) -> Objective<CausalLm> {
+    let model = build(config, &Device::flex().autodiff());
+    let config = CausalLmConfig::default();
+    let task = Objective(CausalLm::new(model, &config, 11, false));
     parameters::materialised(parameters::name_parameters(task))
 }
 
@@ -84,7 +80,7 @@ fn batch(inputs: &[i32], rows: usize, first_row: usize, step_scored: usize) -> B
 fn fresh_models_guess_uniformly() {
     for (name, config) in all() {
         let task = task(&config);
-        let output = InferenceStep::step(&task.valid(), batch(&sample(4, 1), 4, 0, 1));
+        let output = InferenceStep::step(&task.valid(), batch(&sample(4, 1), 4, 0, 1).into());
         let uniform = (VOCAB as f64).ln();
         let loss = output.loss.mean();
         assert!(
@@ -180,7 +176,7 @@ fn packed_documents_equal_documents_alone() {
 fn every_parameter_gets_a_gradient() {
     for (name, config) in all() {
         let task = task(&config);
-        let step = TrainStep::step(&task, batch(&sample(3, 4), 3, 0, 26));
+        let step = TrainStep::step(&task, batch(&sample(3, 4), 3, 0, 26).into());
         for parameter in parameters::list(&task) {
             let norm = gradient_norm(&step.grads, &parameter);
             let zero_by_symmetry = parameter.path.ends_with("key.bias");
@@ -219,7 +215,7 @@ impl ModuleVisitor for Values {
     }
 }
 
-fn values(task: &CausalLm) -> Vec<Vec<f32>> {
+fn values(task: &Objective<CausalLm>) -> Vec<Vec<f32>> {
     let mut values = Values::default();
     task.visit(&mut values);
     values.0
@@ -294,15 +290,15 @@ fn dropout_draws_by_step_and_rests_in_evaluation() {
     let still = task(&config);
     config.stack.dropout = 0.5;
     let drops = task(&config);
-    let loss = |step: u64, task: &CausalLm| {
+    let loss = |step: u64, task: &Objective<CausalLm>| {
         let mut batch = batch(&sample(2, 8), 2, 0, 17);
         batch.step = step;
-        TrainStep::step(task, batch).item.loss.sum
+        TrainStep::step(task, batch.into()).item.loss.sum
     };
     assert_eq!(loss(1, &drops), loss(1, &drops));
     assert_ne!(loss(1, &drops), loss(2, &drops));
-    let evaluated = |task: &CausalLm| {
-        InferenceStep::step(&task.valid(), batch(&sample(2, 8), 2, 0, 17))
+    let evaluated = |task: &Objective<CausalLm>| {
+        InferenceStep::step(&task.valid(), batch(&sample(2, 8), 2, 0, 17).into())
             .loss
             .sum
     };

@@ -115,11 +115,12 @@ fn dropout_and_drop_path_draw_by_step_and_rest_in_evaluation() {
             let task = case.build();
             let loss = |step: usize| {
                 let batch = in_one_step(vec![case.batch()], step).remove(0);
-                TrainStep::step(&task, batch).item.loss.sum
+                TrainStep::step(&task, batch.into()).item.loss.sum
             };
             assert_eq!(loss(1), loss(1), "{}", case.name);
             assert_ne!(loss(1), loss(2), "{}", case.name);
-            let evaluated = |task: Objective| InferenceStep::step(&task.valid(), case.batch());
+            let evaluated =
+                |task: Objective| InferenceStep::step(&task.valid(), case.batch().into());
             assert_eq!(
                 evaluated(task.clone()),
                 evaluated(still.build()),
@@ -221,8 +222,8 @@ fn prefix_lm_scores_the_target_alone() {
             seed: 5,
             device: &device,
         };
-        let task = PrefixLm::new(&DecoderConfig::default(), &config, &inputs);
-        let output = InferenceStep::step(&task, batches::of(Content::Pairs(pairs()), 4));
+        let task = Objective(PrefixLm::new(&DecoderConfig::default(), &config, &inputs));
+        let output = InferenceStep::step(&task, batches::of(Content::Pairs(pairs()), 4).into());
         let mut sum = 0.0;
         for row in 0..4 {
             let pairs = pairs();

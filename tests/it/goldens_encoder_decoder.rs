@@ -26,7 +26,7 @@ use formwork::nn::position::relative_bias::RelativeBiasConfig;
 use formwork::nn::position::sinusoidal::{self, Layout, SinusoidalConfig};
 use formwork::stack::NormPlacement;
 use formwork::stack::StackConfig;
-use formwork::task::{Translation, TranslationConfig};
+use formwork::task::{Objective, Translation, TranslationConfig};
 
 const VOCAB: usize = 47;
 const WIDTH: usize = 24;
@@ -161,15 +161,15 @@ fn translated(oracle: &Oracle, model: EncoderDecoder, pairs: PairBatch, smoothin
         label_smoothing: smoothing,
         ..TranslationConfig::default()
     };
-    let task = Translation::new(model, &config, 0);
+    let task = Objective(Translation::new(model, &config, 0));
     let rows = pairs.target_lengths.len();
     let batch = batches::of(Content::Pairs(pairs), rows);
-    let output = TrainStep::step(&task, batch.clone()).item;
+    let output = TrainStep::step(&task, batch.clone().into()).item;
     let expected = oracle.array("loss_mean").values;
     assert!(difference(&[output.loss.mean() as f32], &expected) < 1e-6);
     assert_eq!(output.items, 11 + 8 + 5 + 6 + 9 + 4);
     // Evaluations are without smoothing.
-    let plain = InferenceStep::step(&task, batch).loss.mean();
+    let plain = InferenceStep::step(&task, batch.into()).loss.mean();
     assert!((plain - output.loss.mean()).abs() > 5e-4);
 }
 

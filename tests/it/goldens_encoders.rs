@@ -24,7 +24,7 @@ use formwork::nn::position::PositionConfig;
 use formwork::nn::position::learned::LearnedConfig;
 use formwork::stack::NormPlacement;
 use formwork::stack::StackConfig;
-use formwork::task::{MaskedLm, MaskedLmConfig};
+use formwork::task::{MaskedLm, MaskedLmConfig, Objective};
 
 /// The encoder of both oracles, and of the trajectory.
 pub fn config(positions: LearnedConfig, segments: usize, eps: f64, pooler: bool) -> EncoderConfig {
@@ -50,7 +50,12 @@ pub fn config(positions: LearnedConfig, segments: usize, eps: f64, pooler: bool)
 }
 
 /// An untrained model of the oracles' sizes.
-pub fn task(config: &EncoderConfig, pairs: Pairs, vocab: usize, device: &Device) -> MaskedLm {
+pub fn task(
+    config: &EncoderConfig,
+    pairs: Pairs,
+    vocab: usize,
+    device: &Device,
+) -> Objective<MaskedLm> {
     let inputs = ModelInputs {
         shape: &Shape::of_text(16, vocab),
         seed: 0,
@@ -60,7 +65,7 @@ pub fn task(config: &EncoderConfig, pairs: Pairs, vocab: usize, device: &Device)
         pairs,
         ..MaskedLmConfig::default()
     };
-    MaskedLm::new(config, &masked_lm, &inputs)
+    Objective(MaskedLm::new(config, &masked_lm, &inputs))
 }
 
 fn texts(oracle: &Oracle) -> TextBatch {
@@ -119,7 +124,7 @@ fn check(name: &str, config: &EncoderConfig, pairs: Pairs, table: &Table) {
     }
 
     let batch: Batch = batches::of(Content::Text(texts), rows.len());
-    let step = TrainStep::step(&task, batch);
+    let step = TrainStep::step(&task, batch.into());
     let loss = step.item.loss.mean() as f32;
     match step.item.metrics.get("nsp_loss") {
         Some(pairs) => {

@@ -13,7 +13,7 @@ use formwork::nn::position::rotary::{Pairing, Rotary, RotaryConfig};
 use formwork::nn::position::sinusoidal::{Layout, table};
 use formwork::nn::position::{PositionScheme, PositionShape, ScoreBias, Span};
 use formwork::stack::StackConfig;
-use formwork::task::{CausalLm, CausalLmConfig};
+use formwork::task::{CausalLm, CausalLmConfig, Objective};
 use formwork::train::{gradients, optim, parameters};
 
 const SHAPE: PositionShape = PositionShape {
@@ -121,14 +121,15 @@ fn sinusoidal_tables() {
     near(3, 4, 100.0, &[0.14, -0.99, 0.30, 0.96], 2);
 }
 
-fn task(config: &DecoderConfig) -> CausalLm {
+fn task(config: &DecoderConfig) -> Objective<CausalLm> {
     let device = Device::flex().autodiff();
     let model = config.init(&ModelInputs {
         shape: &Shape::of_text(6, 11),
         seed: 2,
         device: &device,
     });
-    let task = CausalLm::new(model, &CausalLmConfig::default(), 1, false);
+    let config = CausalLmConfig::default();
+    let task = Objective(CausalLm::new(model, &config, 1, false));
     parameters::materialised(parameters::name_parameters(task))
 }
 
@@ -182,7 +183,7 @@ fn gradient(gradients: &GradientsParams, parameter: &parameters::Parameter) -> V
 fn gradients_equal_numeric_ones() {
     let task = task(&small());
     let device = Device::flex().autodiff();
-    let step = TrainStep::step(&task, batch());
+    let step = TrainStep::step(&task, batch().into());
     for parameter in parameters::list(&task) {
         let analytic = gradient(&step.grads, &parameter);
         for at in [0, analytic.len() / 2, analytic.len() - 1] {
@@ -194,7 +195,7 @@ fn gradients_equal_numeric_ones() {
                     by,
                     device: &device,
                 });
-                TrainStep::step(&moved, batch()).item.loss.mean()
+                TrainStep::step(&moved, batch().into()).item.loss.mean()
             };
             // Weights start near 0.02: a longer step leaves the straight part of the norms.
             let h = 2e-3;

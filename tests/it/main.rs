@@ -31,6 +31,7 @@ mod kernels;
 mod kinds;
 mod limits;
 mod memory;
+mod micro_batches;
 mod names;
 mod old_runs;
 mod optim;

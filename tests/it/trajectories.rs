@@ -14,7 +14,7 @@ use formwork::data::batch::{Content, PairBatch, TextBatch};
 use formwork::data::masked::masking::Pairs;
 use formwork::nn::position::learned::LearnedConfig;
 use formwork::stack::NormPlacement;
-use formwork::task::{Translation, TranslationConfig};
+use formwork::task::{Objective, Translation, TranslationConfig};
 use formwork::train::optim::{AdamwConfig, OptimizerConfig};
 use formwork::train::schedule::{DecayConfig, NoamConfig, ScheduleConfig};
 
@@ -101,7 +101,11 @@ fn label_smoothed_translation() {
         ..TranslationConfig::default()
     };
     let model = encoder_decoder::model(&config, 24, &device);
-    let task = import(Translation::new(model, &smoothed, 0), &table, &start);
+    let task = import(
+        Objective(Translation::new(model, &smoothed, 0)),
+        &table,
+        &start,
+    );
     let read = |name: &str| Steps::of(&oracle, name);
     let (source, mask) = (read("input_ids"), read("attention_mask"));
     let (inputs, targets) = (read("decoder_input_ids"), read("labels"));

@@ -10,7 +10,7 @@ use crate::transfer::Arrays;
 use burn::tensor::Device;
 use formwork::data::Batch;
 use formwork::interop::{read_hf, to_hf};
-use formwork::task::{CausalLm, CausalLmConfig, StepOutput, Task};
+use formwork::task::{CausalLm, CausalLmConfig, Objective, StepOutput, Trained};
 use formwork::train::gradients::accumulate;
 use formwork::train::optim::{self, AdamwConfig, GroupConfig, OptimizerConfig};
 use formwork::train::parameters::name_parameters;
@@ -49,7 +49,7 @@ impl Steps {
 pub type Curve<'a> = (&'a str, fn(&StepOutput) -> f64);
 
 /// Trains as an oracle did, and holds every loss, norm and rate against its curves. The trained model.
-pub fn follow<M: Task>(
+pub fn follow<M: Trained>(
     model: M,
     oracle: &Oracle,
     recipe: &Recipe,
@@ -155,7 +155,8 @@ fn fifty_steps_are_pytorch_s() {
     let dir = hf_folder(&oracle.config(), &start);
     let hf = read_hf(dir.path()).unwrap();
     let decoder = hf.decoder(&device).unwrap();
-    let task = CausalLm::new(decoder, &CausalLmConfig::default(), 0, false);
+    let config = CausalLmConfig::default();
+    let task = Objective(CausalLm::new(decoder, &config, 0, false));
     let inputs = Steps::of(&oracle, "inputs");
     let targets = Steps::of(&oracle, "targets");
     let rows = inputs.shape[2];

@@ -17,7 +17,7 @@ use formwork::interop::weights::Array;
 use formwork::model::{ModelConfig, ModelInputs, VisionConfig};
 use formwork::nn::channel_norm::is_state;
 use formwork::nn::path::Path;
-use formwork::task::{ImageClassification, ImageClassificationConfig};
+use formwork::task::{ImageClassification, ImageClassificationConfig, Objective};
 use formwork::train::checkpoint::load_weights;
 use formwork::train::parameters::{materialised, name_parameters};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ fn classifier(
     config: &ImageClassificationConfig,
     image: [usize; 3],
     classes: usize,
-) -> ImageClassification {
+) -> Objective<ImageClassification> {
     let shape = Shape {
         image: Some(image),
         classes: (0..classes).map(|c| c.to_string()).collect(),
@@ -39,7 +39,7 @@ fn classifier(
         seed: 5,
         device: &Device::flex().autodiff(),
     };
-    let task = ImageClassification::new(model, config, &inputs).unwrap();
+    let task = Objective(ImageClassification::new(model, config, &inputs).unwrap());
     materialised(name_parameters(task))
 }
 

@@ -67,7 +67,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     let experiment = &loaded.experiment;
     let device = assemble::device(experiment, false)?;
     let model = stored_for_decoding(assemble::objective(experiment, &data.shape, &device)?);
-    let Some(decoder) = model.language_model() else {
+    let Some(decoder) = model.networks().language_model else {
         return Err(Error::usage(format!(
             "{} is of the task {}, which continues no text",
             args.file.display(),

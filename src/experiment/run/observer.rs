@@ -50,7 +50,7 @@ impl Observer<Objective> for Follower {
             &self.experiment.train.sample,
             &self.tokenizers.text,
             &mut self.samples,
-            model.language_model(),
+            model.networks().language_model,
         ) else {
             return Ok(());
         };

@@ -3,7 +3,7 @@
 use super::Steps;
 use crate::error::{Error, Result};
 use crate::kernel;
-use crate::task::Task;
+use crate::task::Trained;
 use crate::train::checkpoint;
 use crate::train::config::OnDivergence;
 use crate::train::gradients::Gradient;
@@ -15,7 +15,7 @@ use burn::tensor::Tensor;
 /// Steps left out one after another before a run that skips them gives up.
 const MAX_SKIPPED: u64 = 20;
 
-impl<M: Task> Steps<M> {
+impl<M: Trained> Steps<M> {
     /// Why this step must not be taken, if it must not.
     pub(super) fn divergence(&self, loss: f64, norm: f64) -> Option<String> {
         if !loss.is_finite() {

@@ -6,7 +6,7 @@
 
 use super::Steps;
 use crate::error::Result;
-use crate::task::Task;
+use crate::task::Trained;
 use crate::train::checkpoint::Best;
 use crate::train::evaluation::{Pass, Scores, Split};
 use crate::train::events::Part;
@@ -20,7 +20,7 @@ struct Scored {
     compared: f64,
 }
 
-impl<M: Task> Steps<M> {
+impl<M: Trained> Steps<M> {
     /// Makes the evaluation that is due, writes its line, and says whether it is the best so far. `None` when a
     /// request to stop broke it off: it stays due, and nothing of it is kept.
     pub(super) fn evaluate(

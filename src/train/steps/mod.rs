@@ -12,12 +12,12 @@ use super::journals::Journals;
 use super::{parameters, record};
 use crate::data::loader::{self, Batch};
 use crate::error::{Error, Result};
-use crate::task::Task;
+use crate::task::Trained;
 use crate::task::output::Shown;
 use std::time::Instant;
 
 /// A run in progress.
-pub struct Steps<M: Task> {
+pub struct Steps<M: Trained> {
     model: Option<M>,
     job: Job<M>,
     observer: Box<dyn Observer<M>>,
@@ -35,7 +35,7 @@ struct Timed {
     items: u64,
 }
 
-impl<M: Task> Steps<M> {
+impl<M: Trained> Steps<M> {
     fn model(&self) -> &M {
         match &self.model {
             Some(model) => model,

@@ -6,7 +6,7 @@ use crate::transfer::gradients_of;
 use crate::vision::contracts::examples;
 use formwork::data::batch::Batch;
 use formwork::nn::probe::{Readings, Wanted};
-use formwork::task::{Objective, Task};
+use formwork::task::{Objective, Trained};
 use formwork::train::diagnostics::{Before, Diagnosis, DiagnosticsConfig};
 use formwork::train::gradients::accumulate;
 use formwork::train::optim::{self, OptimizerConfig};
@@ -82,7 +82,7 @@ fn attention_that_looks_at_all_keys_alike_has_the_entropy_of_their_number() {
 }
 
 /// Everything that is measured of a step.
-fn diagnosed<M: Task>(task: M, mut batch: Batch) -> Diagnosis {
+fn diagnosed<M: Trained>(task: M, mut batch: Batch) -> Diagnosis {
     let config = DiagnosticsConfig::default();
     let mut batches = vec![batch.clone()];
     config.ask(&mut batches);

@@ -9,7 +9,7 @@ use formwork::model::ModelConfig;
 use formwork::nn::channel_norm::is_state;
 use formwork::nn::pass::Pass;
 use formwork::nn::position;
-use formwork::task::{ImageClassification, ImageClassificationConfig};
+use formwork::task::{ImageClassification, ImageClassificationConfig, Objective};
 use formwork::train::{gradients, optim, parameters};
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ fn all() -> Vec<(String, ModelConfig, Mixes)> {
     all
 }
 
-pub fn task(config: &ModelConfig) -> ImageClassification {
+pub fn task(config: &ModelConfig) -> Objective<ImageClassification> {
     classifier(
         config,
         &ImageClassificationConfig::default(),
@@ -85,7 +85,7 @@ pub fn task(config: &ModelConfig) -> ImageClassification {
 }
 
 /// One network of each sort, with a batch.
-pub fn examples() -> Vec<(String, ImageClassification, Batch)> {
+pub fn examples() -> Vec<(String, Objective<ImageClassification>, Batch)> {
     let group = json!({ "kind": "group", "groups": 4 });
     let networks = [
         ("vision", vision(json!({}))),
@@ -125,7 +125,7 @@ fn part(batch: &Batch, rows: std::ops::Range<usize>) -> Batch {
     }
 }
 
-fn logits(task: &ImageClassification, batch: &Batch) -> Vec<f32> {
+fn logits(task: &Objective<ImageClassification>, batch: &Batch) -> Vec<f32> {
     let Content::Images(content) = &batch.content else {
         unreachable!()
     };
@@ -133,7 +133,10 @@ fn logits(task: &ImageClassification, batch: &Batch) -> Vec<f32> {
     logits.into_data().iter::<f32>().collect()
 }
 
-pub fn trained(task: ImageClassification, batches: &[Batch]) -> ImageClassification {
+pub fn trained(
+    task: Objective<ImageClassification>,
+    batches: &[Batch],
+) -> Objective<ImageClassification> {
     let config = json!({ "kind": "sgd", "lr": 0.1, "momentum": 0.0 });
     let config: optim::OptimizerConfig = serde_json::from_value(config).unwrap();
     let mut optimizer = optim::build(&config, &task).unwrap();
@@ -148,7 +151,7 @@ fn fresh_models_guess_uniformly_and_rows_are_apart() {
     for (name, config, _) in all() {
         let task = task(&config).valid();
         let batch = sample(4, 1);
-        let loss = InferenceStep::step(&task, batch.clone()).loss.mean();
+        let loss = InferenceStep::step(&task, batch.clone().into()).loss.mean();
         let uniform = (CLASSES as f64).ln();
         assert!((loss / uniform - 1.0).abs() < 0.05, "{name}: {loss}");
         let whole = logits(&task, &batch);
@@ -162,7 +165,7 @@ fn fresh_models_guess_uniformly_and_rows_are_apart() {
 fn every_parameter_gets_a_gradient_and_moves_alike_each_time() {
     for (name, config, _) in all() {
         let before = task(&config);
-        let step = TrainStep::step(&before, sample(3, 4));
+        let step = TrainStep::step(&before, sample(3, 4).into());
         drop(step);
         let moved = || trained(task(&config), &[sample(3, 4)]);
         let (old, new) = (collect(&task(&config), None), collect(&moved(), None));
@@ -204,12 +207,12 @@ fn dropout_and_drop_path_rest_in_evaluation() {
         logits(&still.valid(), &sample(2, 8)),
         logits(&drops.valid(), &sample(2, 8))
     );
-    let loss = |task: &ImageClassification, step: u64| {
+    let loss = |task: &Objective<ImageClassification>, step: u64| {
         let batch = Batch {
             step,
             ..sample(2, 8)
         };
-        TrainStep::step(task, batch).item.loss.sum
+        TrainStep::step(task, batch.into()).item.loss.sum
     };
     assert_eq!(loss(&drops, 1), loss(&drops, 1));
     assert_ne!(loss(&drops, 1), loss(&drops, 2));
@@ -253,7 +256,7 @@ fn mixed_images_share_their_loss() {
             if let Content::Images(content) = &mut batch.content {
                 (content.labels, content.mixed) = (labels.to_vec(), mixed);
             }
-            TrainStep::step(&task, batch).item.loss.sum
+            TrainStep::step(&task, batch.into()).item.loss.sum
         };
         let (first, other) = ([1, 2, 3], [4, 2, 0]);
         let mixed = other.iter().map(|label| (*label, 0.3)).collect();
@@ -266,7 +269,7 @@ fn mixed_images_share_their_loss() {
 #[test]
 fn metrics_of_classes() {
     let task = task(&vision(json!({}))).valid();
-    let output = InferenceStep::step(&task, sample(6, 1));
+    let output = InferenceStep::step(&task, sample(6, 1).into());
     assert_eq!((output.items, output.loss.weight), (6, 6.0));
     let (top1, top5) = (output.metrics["accuracy"], output.metrics["top5_accuracy"]);
     assert!(top1.sum <= top5.sum && top5.sum <= 6.0 && top1.weight == 6.0);
@@ -280,7 +283,7 @@ fn metrics_of_classes() {
     if let Content::Images(content) = &mut batch.content {
         content.labels.iter_mut().for_each(|label| *label %= 5);
     }
-    let output = InferenceStep::step(&few.valid(), batch);
+    let output = InferenceStep::step(&few.valid(), batch.into());
     assert!(!output.metrics.contains_key("top5_accuracy"));
 }
 

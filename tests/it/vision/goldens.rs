@@ -12,7 +12,7 @@ use formwork::model::{ImageModel, Vision};
 use formwork::nn::pass::Pass;
 use formwork::nn::position::Position;
 use formwork::nn::position::resample::resample_grid;
-use formwork::task::{ImageClassification, ImageClassificationConfig};
+use formwork::task::{ImageClassification, ImageClassificationConfig, Objective};
 use std::collections::BTreeMap;
 
 const IMAGE: [usize; 3] = [3, 12, 12];
@@ -24,7 +24,7 @@ fn ours(oracle: &Oracle, prefix: &str) -> BTreeMap<String, Array> {
     theirs.into_iter().map(|(name, a)| vit(&name, a)).collect()
 }
 
-fn network(task: &ImageClassification) -> &Vision {
+fn network(task: &Objective<ImageClassification>) -> &Vision {
     match &task.model {
         ImageModel::Vision(network) => network,
         ImageModel::Resnet(_) => unreachable!(),
@@ -32,7 +32,7 @@ fn network(task: &ImageClassification) -> &Vision {
 }
 
 /// Hidden states, logits and loss against an oracle; gives the loss.
-fn forward(name: &str, task: &ImageClassification, oracle: &Oracle) -> Tensor<1> {
+fn forward(name: &str, task: &Objective<ImageClassification>, oracle: &Oracle) -> Tensor<1> {
     let device = Device::flex().autodiff();
     let pixels = oracle.array("pixel_values");
     let shape = [pixels.shape[1], pixels.shape[2], pixels.shape[3]];
@@ -68,7 +68,7 @@ fn compare(name: &str, found: &BTreeMap<String, Array>, wanted: &BTreeMap<String
     }
 }
 
-fn loaded(size: [usize; 3], weights: &BTreeMap<String, Array>) -> ImageClassification {
+fn loaded(size: [usize; 3], weights: &BTreeMap<String, Array>) -> Objective<ImageClassification> {
     let config = ImageClassificationConfig::default();
     with_weights(classifier(&tiny_vit(4), &config, size, CLASSES), weights)
 }
@@ -104,7 +104,7 @@ fn a_vit_at_a_higher_resolution_is_hf_s() {
     };
     weights.insert(TABLE.into(), array);
     let mut task = loaded([3, 20, 20], &weights);
-    let ImageModel::Vision(vision) = &mut task.model else {
+    let ImageModel::Vision(vision) = &mut task.0.model else {
         unreachable!()
     };
     let Position::Learned(learned) = &mut vision.position else {
@@ -115,7 +115,7 @@ fn a_vit_at_a_higher_resolution_is_hf_s() {
     let gradient = table.grad(&gradients).unwrap();
     let found = {
         let mut with_leaf = task.clone();
-        let ImageModel::Vision(vision) = &mut with_leaf.model else {
+        let ImageModel::Vision(vision) = &mut with_leaf.0.model else {
             unreachable!()
         };
         let Position::Learned(learned) = &mut vision.position else {

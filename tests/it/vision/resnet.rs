@@ -12,7 +12,7 @@ use formwork::model::resnet::{BlockShape, Blocks, ResidualBlock, Resnet, StemSiz
 use formwork::model::{ImageModel, ModelConfig, ResnetConfig};
 use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::pass::{Draws, Pass};
-use formwork::task::{ImageClassification, ImageClassificationConfig};
+use formwork::task::{ImageClassification, ImageClassificationConfig, Objective};
 use formwork::train::parameters::name_parameters;
 use std::collections::BTreeMap;
 
@@ -171,7 +171,11 @@ fn blocks_are_torchvision_s() {
     }
 }
 
-fn network(config: &ResnetConfig, image: [usize; 3], classes: usize) -> ImageClassification {
+fn network(
+    config: &ResnetConfig,
+    image: [usize; 3],
+    classes: usize,
+) -> Objective<ImageClassification> {
     let model = ModelConfig::Resnet(config.clone());
     classifier(
         &model,
@@ -181,8 +185,8 @@ fn network(config: &ResnetConfig, image: [usize; 3], classes: usize) -> ImageCla
     )
 }
 
-fn body(task: ImageClassification) -> Resnet {
-    match task.model {
+fn body(task: Objective<ImageClassification>) -> Resnet {
+    match task.0.model {
         ImageModel::Resnet(network) => network,
         ImageModel::Vision(_) => unreachable!(),
     }
@@ -213,7 +217,7 @@ fn a_network_is_torchvision_s() {
     let case = case("net");
     let (_, labels) = case.oracle.integers("net.labels");
     let task = network(&config, [3, 8, 8], 5);
-    case.check(task, |task: &ImageClassification, x, pass| {
+    case.check(task, |task: &Objective<ImageClassification>, x, pass| {
         let features = task.model.pooled(x, pass);
         let logits = formwork::model::heads::classes(&task.head, features);
         let labels_there = Tensor::from_data(&labels[..], &logits.device());

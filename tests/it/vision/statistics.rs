@@ -20,7 +20,7 @@ fn evaluation_and_averages_leave_running_statistics_alone() {
     let ema = Ema::new(0.5, &fresh);
     let once = trained(fresh.clone(), &[sample(4, 2)]);
     let before = collect(&once, None);
-    InferenceStep::step(&once.valid(), sample(3, 1));
+    InferenceStep::step(&once.valid(), sample(3, 1).into());
     assert!(before == collect(&once, None));
     let ema = ema.update(&once);
     let averaged = collect(ema.model(), None);
@@ -101,7 +101,7 @@ fn statistics_that_are_not_finite_are_not_kept() {
     if let Content::Images(content) = &mut batch.content {
         content.pixels[3] = f32::NAN;
     }
-    let loss = TrainStep::step(&task, batch).item.loss.mean();
+    let loss = TrainStep::step(&task, batch.into()).item.loss.mean();
     assert!(loss.is_nan());
     for (path, array) in collect(&task, None) {
         assert!(array.values.iter().all(|x| x.is_finite()), "{path}");
@@ -113,7 +113,7 @@ fn statistics_can_be_put_back() {
     let config = resnet("basic", json!({ "kind": "batch" }));
     let task = task(&config);
     let (before, states) = (collect(&task, None), parameters::states(&task));
-    TrainStep::step(&task, sample(4, 2));
+    TrainStep::step(&task, sample(4, 2).into());
     assert!(before != collect(&task, None));
     assert!(before == collect(&parameters::with_states(task, states), None));
 }

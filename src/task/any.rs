@@ -1,0 +1,123 @@
+//! The tasks of `[task]` as one type: burn-train and the step loop are compiled once for it.
+//!
+//! Its parameters have the paths of the task itself, so that weights are found by the same names whichever it is.
+
+use super::{
+    CausalLm, ImageClassification, MaskedLm, Networks, PrefixLm, Scored, Task, TextClassification,
+    Translation,
+};
+use crate::data::batch::Batch;
+use crate::nn::pass::Pass;
+use crate::nn::probe::Sample;
+use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
+use burn::tensor::Device;
+use std::fmt;
+
+/// One of the tasks.
+#[derive(Clone, Debug)]
+pub enum AnyTask {
+    /// Next-token prediction.
+    CausalLm(CausalLm),
+    /// Masked tokens.
+    MaskedLm(MaskedLm),
+    /// Text to text with an encoder-decoder.
+    Translation(Translation),
+    /// Text to text with a decoder.
+    PrefixLm(PrefixLm),
+    /// Classes of texts.
+    TextClassification(TextClassification),
+    /// Classes of images.
+    ImageClassification(ImageClassification),
+}
+
+/// The same call on whichever task it is.
+macro_rules! each {
+    ($any:expr, $task:ident => $call:expr) => {
+        match $any {
+            AnyTask::CausalLm($task) => $call,
+            AnyTask::MaskedLm($task) => $call,
+            AnyTask::Translation($task) => $call,
+            AnyTask::PrefixLm($task) => $call,
+            AnyTask::TextClassification($task) => $call,
+            AnyTask::ImageClassification($task) => $call,
+        }
+    };
+}
+
+/// The same call, its result one of the tasks again.
+macro_rules! mapped {
+    ($any:expr, $task:ident => $call:expr) => {
+        match $any {
+            AnyTask::CausalLm($task) => AnyTask::CausalLm($call),
+            AnyTask::MaskedLm($task) => AnyTask::MaskedLm($call),
+            AnyTask::Translation($task) => AnyTask::Translation($call),
+            AnyTask::PrefixLm($task) => AnyTask::PrefixLm($call),
+            AnyTask::TextClassification($task) => AnyTask::TextClassification($call),
+            AnyTask::ImageClassification($task) => AnyTask::ImageClassification($call),
+        }
+    };
+}
+
+impl AnyTask {
+    fn task(&self) -> &dyn Task {
+        each!(self, task => task)
+    }
+}
+
+impl Task for AnyTask {
+    fn score(&self, batch: &Batch, pass: &Pass) -> Scored {
+        self.task().score(batch, pass)
+    }
+
+    fn seed(&self) -> u64 {
+        self.task().seed()
+    }
+
+    fn sample(&self, batch: &Batch) -> Sample {
+        self.task().sample(batch)
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        self.task().networks()
+    }
+}
+
+impl Module for AnyTask {
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        each!(self, task => task.collect_devices(devices))
+    }
+
+    fn fork(self, device: &Device) -> Self {
+        mapped!(self, task => task.fork(device))
+    }
+
+    fn to_device(self, device: &Device) -> Self {
+        mapped!(self, task => task.to_device(device))
+    }
+
+    fn train(self) -> Self {
+        mapped!(self, task => task.train())
+    }
+
+    fn valid(&self) -> Self {
+        mapped!(self, task => task.valid())
+    }
+
+    fn materialize(self) -> Self {
+        mapped!(self, task => task.materialize())
+    }
+
+    fn visit<Visitor: ModuleVisitor>(&self, visitor: &mut Visitor) {
+        each!(self, task => task.visit(visitor));
+    }
+
+    fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
+        mapped!(self, task => task.map(mapper))
+    }
+}
+
+impl fmt::Display for AnyTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        each!(self, task => fmt::Display::fmt(task, f))
+    }
+}

@@ -1,0 +1,131 @@
+//! What a task's one scoring function gives: sums of losses that can still be differentiated, and what is measured
+//! beside them.
+//!
+//! The loss of an optimizer step is Σ_t c_t · S_t / W_t over its terms t, where S_t is the sum over the step and W_t
+//! how many values were added in the whole step. A micro-batch divides its own sum by the W_t of the step, so that
+//! gradients added over micro-batches equal those of one big batch however its values are spread.
+
+use super::output::{StepOutput, Sum};
+use crate::data::batch::Batch;
+use crate::evaluate::classification::Confusion;
+use burn::tensor::Tensor;
+use std::collections::BTreeMap;
+
+/// What the sum of a term is divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Scored positions, or rows with a class.
+    Scored,
+    /// Rows.
+    Rows,
+    /// Tokens that are read, without what fills rows up.
+    Tokens,
+}
+
+impl Over {
+    /// So many values are in this micro-batch.
+    pub fn of_batch(self, batch: &Batch) -> usize {
+        match self {
+            Self::Scored => batch.scored,
+            Self::Rows => batch.rows,
+            Self::Tokens => batch.tokens,
+        }
+    }
+
+    /// So many values are in the whole step.
+    pub fn of_step(self, batch: &Batch) -> usize {
+        match self {
+            Self::Scored => batch.step_scored,
+            Self::Rows => batch.step_rows,
+            Self::Tokens => batch.step_tokens,
+        }
+    }
+}
+
+/// A part of the loss.
+#[derive(Clone, Debug)]
+pub struct Term {
+    /// Sum of the losses in nats, `[1]`.
+    pub sum: Tensor<1>,
+    /// What it is divided by.
+    pub over: Over,
+    /// Its factor in the loss that is differentiated; it is written down without it.
+    pub coefficient: f64,
+}
+
+/// What a batch scores.
+#[derive(Clone, Debug)]
+pub struct Scored {
+    /// The term that is reported as the loss.
+    pub loss: Term,
+    /// Further terms, each by the name of its metric.
+    pub more: Vec<(&'static str, Term)>,
+    /// Items that were read (tokens for text).
+    pub items: u64,
+    /// Further metrics by their usual names.
+    pub metrics: BTreeMap<&'static str, Sum>,
+    /// How often each class was taken for each, in an evaluation of classes.
+    pub confusion: Option<Confusion>,
+}
+
+impl Scored {
+    /// A sum of losses over the scored positions of a batch in which so many items were read.
+    pub fn new(sum: Tensor<1>, items: u64) -> Self {
+        Self {
+            loss: Term {
+                sum,
+                over: Over::Scored,
+                coefficient: 1.0,
+            },
+            more: Vec::new(),
+            items,
+            metrics: BTreeMap::new(),
+            confusion: None,
+        }
+    }
+
+    /// The same with a further part of the loss.
+    #[must_use]
+    pub fn with_term(mut self, name: &'static str, term: Term) -> Self {
+        self.more.push((name, term));
+        self
+    }
+
+    /// The same with a metric.
+    #[must_use]
+    pub fn with_metric(mut self, name: &'static str, sum: Sum) -> Self {
+        self.metrics.insert(name, sum);
+        self
+    }
+
+    /// What the backward pass of this micro-batch starts from, `[1]`: every term over its weight in the whole step.
+    pub(super) fn differentiated(&self, batch: &Batch) -> Tensor<1> {
+        let share = |term: &Term| {
+            let mean = term.sum.clone() / term.over.of_step(batch).max(1) as f64;
+            // No operation for the usual factor.
+            match term.coefficient == 1.0 {
+                true => mean,
+                false => mean * term.coefficient,
+            }
+        };
+        let further = self.more.iter().map(|(_, term)| share(term));
+        further.fold(share(&self.loss), |loss, term| loss + term)
+    }
+
+    /// The numbers that are written down.
+    pub(super) fn read(self, batch: &Batch) -> StepOutput {
+        let read = |term: Term| {
+            let sum = f64::from(term.sum.detach().into_scalar::<f32>());
+            Sum::new(sum, term.over.of_batch(batch) as f64)
+        };
+        let mut metrics = self.metrics;
+        metrics.extend(self.more.into_iter().map(|(name, term)| (name, read(term))));
+        StepOutput {
+            loss: read(self.loss),
+            items: self.items,
+            metrics,
+            confusion: self.confusion,
+            ..StepOutput::default()
+        }
+    }
+}

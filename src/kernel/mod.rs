@@ -23,6 +23,7 @@ mod linear;
 mod norm;
 mod optim;
 pub mod profile;
+mod recurrent;
 mod rotary;
 mod score_bias;
 #[cfg(feature = "flex")]
@@ -41,6 +42,7 @@ pub use embedding::embedding;
 pub use linear::{PANEL, add, linear, stored};
 pub use norm::{layer_norm, layer_norm_of_sum, rms_norm, rms_norm_of_sum};
 pub use optim::{AdamwArgs, adamw_step, scale, squared_distance, sum_of_squares};
+pub use recurrent::{Cell, Recurrence, RecurrenceSettings, Sequences, recurrent, zero_state};
 pub use rotary::rotary;
 pub use score_bias::{ScoreBias, by_pair};
 pub use visibility::{Documents, Query, Span, Visibility, Window};

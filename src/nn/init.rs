@@ -198,6 +198,15 @@ impl<'a> Init<'a> {
         self.lazy([len], move |n| vec![value; n])
     }
 
+    /// A vector of `len` values, each a function of its place.
+    pub fn values(
+        &self,
+        len: usize,
+        value: impl Fn(usize) -> f32 + Send + Sync + 'static,
+    ) -> Param<Tensor<1>> {
+        self.lazy([len], move |n| (0..n).map(&value).collect())
+    }
+
     /// The kernel of a convolution, `[outputs, inputs, rows, columns]`, whatever the scheme: normal with variance
     /// 2/(outputs·rows·columns) (He et al. 2015, equation 14).
     pub fn kernel(&self, shape: [usize; 4]) -> Param<Tensor<4>> {

@@ -5,6 +5,7 @@ mod attention;
 mod contracts;
 mod convolution;
 mod head_loss;
+mod recurrent;
 mod visibility;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};

@@ -38,6 +38,7 @@ mod optim;
 mod optim_faults;
 mod oracle;
 mod presets;
+mod recurrent;
 mod report;
 mod resume;
 mod run_dir;

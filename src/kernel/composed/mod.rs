@@ -8,6 +8,7 @@ use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{DType, FloatDType, Int, Tensor, TensorData, activation as burn_activation};
 
+pub use super::recurrent::composed as recurrent;
 use super::{Activation, AdamwArgs, ConvolutionSettings, DropKey, Head, HeadLoss};
 use crate::rng::Purpose;
 

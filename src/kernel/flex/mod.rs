@@ -19,6 +19,10 @@ pub mod math;
 pub mod norm;
 pub mod optim;
 pub mod product;
+pub mod recurrent;
+pub mod recurrent_backward;
+pub mod recurrent_cells;
+pub mod recurrent_forward;
 pub mod rotary;
 pub mod simd;
 pub mod threads;
@@ -31,6 +35,7 @@ use super::extension::{
     Maybe, NormSettings,
 };
 use super::profile::timed;
+use super::recurrent::{RecurrenceGradients, RecurrenceSaved, RecurrenceSettings};
 use super::{Activation, ConvolutionSettings, DropKey};
 use attention::Problem;
 use head_loss::Problem as HeadProblem;
@@ -139,6 +144,16 @@ impl KernelOps for Flex {
 
     fn convolved(x: FlexTensor, weight: FlexTensor, settings: ConvolutionSettings) -> FlexTensor {
         timed("convolution", || convolution::forward(x, weight, settings))
+    }
+
+    fn recurrence(
+        inputs: FlexTensor,
+        weight: FlexTensor,
+        h: FlexTensor,
+        extra: Maybe<Self>,
+        settings: RecurrenceSettings,
+    ) -> FlexTensor {
+        Self::recurrence_saving(inputs, weight, h, extra, &settings).out
     }
 }
 
@@ -300,6 +315,28 @@ impl BackwardOps for Flex {
     ) -> FlexTensor {
         timed("convolution: weights' gradient", || {
             convolution::weight_gradient(x, grad, weight, settings)
+        })
+    }
+
+    fn recurrence_saving(
+        inputs: FlexTensor,
+        weight: FlexTensor,
+        h: FlexTensor,
+        extra: Maybe<Self>,
+        settings: &RecurrenceSettings,
+    ) -> RecurrenceSaved<Self> {
+        timed("recurrence", || {
+            recurrent_forward::forward(inputs, weight, h, extra, settings)
+        })
+    }
+
+    fn recurrence_backward(
+        saved: RecurrenceSaved<Self>,
+        grad: FlexTensor,
+        settings: &RecurrenceSettings,
+    ) -> RecurrenceGradients<Self> {
+        timed("recurrence, backward", || {
+            recurrent_backward::backward(saved, grad, settings)
         })
     }
 }

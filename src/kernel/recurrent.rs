@@ -1,0 +1,331 @@
+//! Recurrent cells over whole sequences: Elman 1990, GRU (Cho et al. 2014, arXiv:1406.1078, in the form that torch and
+//! cuDNN compute), LSTM (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000).
+//!
+//! The caller makes the products with the inputs of all positions at once, biases included; `a` is their part of a gate:
+//!
+//! | cell | step |
+//! |---|---|
+//! | Elman | h' = tanh(a + W h) |
+//! | GRU | r = σ(a_r + W_r h), z = σ(a_z + W_z h), n = tanh(a_n + r⊙(W_n h + b)), h' = (1 − z)⊙n + z⊙h |
+//! | LSTM | i, f, o = σ(a + W h), g = tanh(a_g + W_g h), c' = f⊙c + i⊙g, h' = o⊙tanh(c') |
+//!
+//! Gates lie side by side in torch's order: r z n, and i f g o.
+
+use std::sync::Arc;
+
+#[cfg(feature = "flex")]
+use burn::backend::{Backend, Dispatch, tensor::FloatTensor};
+use burn::tensor::activation::sigmoid;
+use burn::tensor::{Device, Tensor, TensorData};
+
+#[cfg(feature = "flex")]
+use super::{
+    extension::{KernelOps, Maybe, maybe},
+    has_kernels,
+};
+
+/// Which cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// One tanh.
+    Elman,
+    /// Gated recurrent unit.
+    Gru,
+    /// Long short-term memory.
+    Lstm,
+}
+
+impl Cell {
+    /// Gates: how many times wider than the state the products are.
+    pub fn gates(self) -> usize {
+        match self {
+            Self::Elman => 1,
+            Self::Gru => 3,
+            Self::Lstm => 4,
+        }
+    }
+
+    /// Vectors of its state: h, and c of an LSTM.
+    pub fn states(self) -> usize {
+        match self {
+            Self::Elman | Self::Gru => 1,
+            Self::Lstm => 2,
+        }
+    }
+}
+
+/// Where sequences begin and end within the rows of a batch.
+#[derive(Clone, Debug, Default)]
+pub struct Sequences {
+    /// `[batch·seq]`, true where a sequence begins: the state before it is zero, and nothing earlier in the row is seen.
+    pub begins: Option<Arc<[bool]>>,
+    /// Positions of each row; at those beyond, the state stays as it is.
+    pub lengths: Option<Arc<[usize]>>,
+}
+
+/// What happens at a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The state goes on.
+    Next,
+    /// It goes on from zero.
+    Begin,
+    /// It stays as it is.
+    Hold,
+}
+
+impl Sequences {
+    /// The step of a position.
+    #[inline]
+    pub fn step(&self, row: usize, seq: usize, at: usize) -> Step {
+        if self.lengths.as_ref().is_some_and(|len| at >= len[row]) {
+            Step::Hold
+        } else if self.begins.as_ref().is_some_and(|b| b[row * seq + at]) {
+            Step::Begin
+        } else {
+            Step::Next
+        }
+    }
+
+    fn require(&self, batch: usize, seq: usize) {
+        if let Some(begins) = &self.begins {
+            assert_eq!(begins.len(), batch * seq, "one flag a position");
+        }
+        if let Some(lengths) = &self.lengths {
+            assert_eq!(lengths.len(), batch, "one length a row");
+        }
+    }
+}
+
+/// What a recurrence is made of beside its tensors.
+#[derive(Clone, Debug)]
+pub struct RecurrenceSettings {
+    /// Which cell.
+    pub cell: Cell,
+    /// Where sequences begin and end.
+    pub sequences: Sequences,
+    /// Whether an LSTM's last c follows the outputs.
+    pub last: bool,
+}
+
+/// What a recurrence's backward pass needs from its forward pass.
+#[cfg(feature = "flex")]
+#[derive(Clone, Debug)]
+pub struct RecurrenceSaved<B: Backend> {
+    /// The result.
+    pub out: FloatTensor<B>,
+    /// Gates, `[batch, seq, gates·d]`.
+    pub gates: FloatTensor<B>,
+    /// An LSTM's c, a GRU's W_n h + b, `[batch, seq, d]`.
+    pub inner: Maybe<B>,
+    /// Weights onto the state.
+    pub weight: FloatTensor<B>,
+    /// The first h.
+    pub h: FloatTensor<B>,
+    /// An LSTM's first c, a GRU's bias.
+    pub extra: Maybe<B>,
+}
+
+/// The gradients of a recurrence's float arguments.
+#[cfg(feature = "flex")]
+#[derive(Debug)]
+pub struct RecurrenceGradients<B: Backend> {
+    /// Of the inputs' part of the gates.
+    pub inputs: FloatTensor<B>,
+    /// Of the weights.
+    pub weight: FloatTensor<B>,
+    /// Of the first h.
+    pub h: FloatTensor<B>,
+    /// Of the first c or of the bias, when there is one.
+    pub extra: Option<FloatTensor<B>>,
+}
+
+/// The tensors of a recurrence over `[batch, seq]` positions with states of width d.
+#[derive(Clone, Debug)]
+pub struct Recurrence {
+    /// The inputs' part of each gate with all biases but `hidden_bias`, `[batch, seq, gates·d]`.
+    pub inputs: Tensor<3>,
+    /// Onto the state before, `[gates·d, d]`.
+    pub weight: Tensor<2>,
+    /// GRU's b, inside the product with r, `[d]`.
+    pub hidden_bias: Option<Tensor<1>>,
+    /// The first state, each `[batch, d]`: h, and c of an LSTM.
+    pub state: Vec<Tensor<2>>,
+}
+
+/// A state of zeros for `batch` rows.
+pub fn zero_state(cell: Cell, batch: usize, d: usize, device: &Device) -> Vec<Tensor<2>> {
+    let zero = || Tensor::zeros([batch, d], device);
+    (0..cell.states()).map(|_| zero()).collect()
+}
+
+/// The states h of all positions `[batch, seq, d]`, and, if `last` is wanted, the state after the last position.
+///
+/// Beyond a row's length h is repeated, so that the state after the last position is the one after the row's last.
+pub fn recurrent(
+    recurrence: Recurrence,
+    cell: Cell,
+    sequences: &Sequences,
+    last: bool,
+) -> (Tensor<3>, Vec<Tensor<2>>) {
+    let [batch, seq, width] = recurrence.inputs.dims();
+    let [rows, d] = recurrence.weight.dims();
+    assert_eq!(
+        [width, rows],
+        [cell.gates() * d; 2],
+        "gates of a recurrence"
+    );
+    assert_eq!(
+        recurrence.state.len(),
+        cell.states(),
+        "state of a recurrence"
+    );
+    for state in &recurrence.state {
+        assert_eq!(state.dims(), [batch, d], "state of a recurrence");
+    }
+    assert!(
+        recurrence.hidden_bias.is_none() || cell == Cell::Gru,
+        "a bias inside a product is GRU's"
+    );
+    sequences.require(batch, seq);
+    if seq == 0 {
+        let none = Tensor::zeros([batch, 0, d], &recurrence.inputs.device());
+        return (none, recurrence.state);
+    }
+    #[cfg(feature = "flex")]
+    if has_kernels(&recurrence.inputs) {
+        return fused(recurrence, cell, sequences, last);
+    }
+    let (y, state) = composed(recurrence, cell, sequences);
+    (y, if last { state } else { Vec::new() })
+}
+
+#[cfg(feature = "flex")]
+fn fused(
+    recurrence: Recurrence,
+    cell: Cell,
+    sequences: &Sequences,
+    last: bool,
+) -> (Tensor<3>, Vec<Tensor<2>>) {
+    let [batch, seq, _] = recurrence.inputs.dims();
+    let d = recurrence.weight.dims()[1];
+    let mut state = recurrence.state.into_iter();
+    let (Some(h), c) = (state.next(), state.next()) else {
+        unreachable!("a cell has a state");
+    };
+    let settings = RecurrenceSettings {
+        cell,
+        sequences: sequences.clone(),
+        last: last && c.is_some(),
+    };
+    let packed = settings.last;
+    let extra = match c {
+        Some(c) => maybe(Some(c)),
+        None => maybe(recurrence.hidden_bias),
+    };
+    let (inputs, weight) = (recurrence.inputs, recurrence.weight);
+    let out = Dispatch::recurrence(
+        inputs.into_dispatch(),
+        weight.into_dispatch(),
+        h.into_dispatch(),
+        extra,
+        settings,
+    );
+    let out = Tensor::<2>::from_dispatch(out);
+    let positions = batch * seq;
+    let y = match packed {
+        true => out.clone().slice([0..positions, 0..d]),
+        false => out.clone(),
+    };
+    let y = y.reshape([batch, seq, d]);
+    if !last {
+        return (y, Vec::new());
+    }
+    let last = [0..batch, seq - 1..seq, 0..d];
+    let mut state = vec![y.clone().slice(last).reshape([batch, d])];
+    if packed {
+        state.push(out.slice([positions..positions + batch, 0..d]));
+    }
+    (y, state)
+}
+
+/// [`recurrent`] from plain tensor operations, position by position, with the last state.
+pub fn composed(
+    recurrence: Recurrence,
+    cell: Cell,
+    sequences: &Sequences,
+) -> (Tensor<3>, Vec<Tensor<2>>) {
+    let [batch, seq, width] = recurrence.inputs.dims();
+    let device = recurrence.inputs.device();
+    let weight = recurrence.weight.transpose();
+    let bias = recurrence.hidden_bias.map(Tensor::unsqueeze::<2>);
+    let mut state = recurrence.state;
+    let mut outputs = Vec::with_capacity(seq);
+    for at in 0..seq {
+        let steps: Vec<Step> = (0..batch).map(|row| sequences.step(row, seq, at)).collect();
+        if steps.contains(&Step::Begin) {
+            let kept = column(&steps, |step| step != Step::Begin, &device);
+            state = each(state, |state| state * kept.clone());
+        }
+        let inputs = recurrence.inputs.clone();
+        let inputs = inputs.slice([0..batch, at..at + 1, 0..width]);
+        let inputs = inputs.reshape([batch, width]);
+        let hidden = state[0].clone().matmul(weight.clone());
+        let next = step(cell, inputs, hidden, bias.clone(), &state);
+        state = match steps.contains(&Step::Hold) {
+            false => next,
+            true => {
+                let held = column(&steps, |step| step == Step::Hold, &device);
+                let pairs = state.into_iter().zip(next);
+                let mixed = |(old, new): (Tensor<2>, Tensor<2>)| {
+                    old * held.clone() + new * (-held.clone() + 1.0)
+                };
+                pairs.map(mixed).collect()
+            }
+        };
+        outputs.push(state[0].clone().unsqueeze_dim::<3>(1));
+    }
+    (Tensor::cat(outputs, 1), state)
+}
+
+/// The state after one step.
+fn step(
+    cell: Cell,
+    inputs: Tensor<2>,
+    hidden: Tensor<2>,
+    bias: Option<Tensor<2>>,
+    state: &[Tensor<2>],
+) -> Vec<Tensor<2>> {
+    let gates = cell.gates();
+    let parts = |x: Tensor<2>| x.chunk(gates, 1);
+    match cell {
+        Cell::Elman => vec![(inputs + hidden).tanh()],
+        Cell::Gru => {
+            let (a, b) = (parts(inputs), parts(hidden));
+            let r = sigmoid(a[0].clone() + b[0].clone());
+            let z = sigmoid(a[1].clone() + b[1].clone());
+            let inner = match bias {
+                Some(bias) => b[2].clone() + bias,
+                None => b[2].clone(),
+            };
+            let n = (a[2].clone() + r * inner).tanh();
+            vec![n.clone() + z * (state[0].clone() - n)]
+        }
+        Cell::Lstm => {
+            let a = parts(inputs + hidden);
+            let [i, f, o] = [0, 1, 3].map(|gate| sigmoid(a[gate].clone()));
+            let c = f * state[1].clone() + i * a[2].clone().tanh();
+            vec![o * c.clone().tanh(), c]
+        }
+    }
+}
+
+fn each(state: Vec<Tensor<2>>, f: impl Fn(Tensor<2>) -> Tensor<2>) -> Vec<Tensor<2>> {
+    state.into_iter().map(f).collect()
+}
+
+/// 1 in the rows whose step is so, `[batch, 1]`.
+fn column(steps: &[Step], is: impl Fn(Step) -> bool, device: &Device) -> Tensor<2> {
+    let flags: Vec<f32> = steps.iter().map(|step| f32::from(is(*step))).collect();
+    Tensor::from_data(TensorData::new(flags, [steps.len(), 1]), device)
+}

@@ -1,0 +1,94 @@
+//! Additive attention: weights softmax_k(v·tanh(W q + U k)) over a memory (Bahdanau et al. 2015, arXiv:1409.0473,
+//! section A.1.2), for a decoder that looks at its source once a step.
+
+use crate::kernel;
+use crate::nn::init::{Init, Role};
+use burn::module::{Module, Param};
+use burn::tensor::activation::softmax;
+use burn::tensor::{Bool, Device, Tensor, TensorData};
+
+/// v·tanh(W q + U k), softmax over k, and the mean of the memory that it weighs.
+#[derive(Module, Debug)]
+pub struct AdditiveAttention {
+    /// W, `[d, d_query]`.
+    pub query: Param<Tensor<2>>,
+    /// U, `[d, d_memory]`.
+    pub key: Param<Tensor<2>>,
+    /// v, `[d]`.
+    pub score: Param<Tensor<2>>,
+}
+
+/// A memory with what all queries need of it.
+#[derive(Clone, Debug)]
+pub struct AttendedMemory {
+    /// `[batch, keys, d_memory]`.
+    pub states: Tensor<3>,
+    /// U k, `[batch, keys, d]`.
+    keys: Tensor<3>,
+    /// True where a key is padding, `[batch, keys]`.
+    padding: Option<Tensor<2, Bool>>,
+}
+
+impl AdditiveAttention {
+    /// From queries of `d_query` elements to a memory of `d_memory`, compared in `d` dimensions.
+    pub fn new([d_query, d_memory, d]: [usize; 3], init: &Init) -> Self {
+        Self {
+            query: init.linear(d_query, d, Role::Inner),
+            key: init.linear(d_memory, d, Role::Inner),
+            score: init.linear(d, 1, Role::Inner),
+        }
+    }
+
+    /// A memory `[batch, keys, d_memory]` whose rows have these lengths, ready for queries.
+    pub fn memory(&self, states: Tensor<3>, lengths: Option<&[usize]>) -> AttendedMemory {
+        let [_, keys, _] = states.dims();
+        let device = states.device();
+        AttendedMemory {
+            keys: kernel::linear(states.clone(), self.key.val(), None),
+            padding: lengths.map(|lengths| padding(lengths, keys, &device)),
+            states,
+        }
+    }
+
+    /// What each query `[batch, d_query]` sees of the memory, `[batch, d_memory]`. Of a row without keys it is zero.
+    pub fn forward(&self, query: Tensor<2>, memory: &AttendedMemory) -> Tensor<2> {
+        let [batch, keys, d_memory] = memory.states.dims();
+        let query = query.unsqueeze_dim::<3>(1);
+        let query = kernel::linear(query, self.query.val(), None);
+        let inner = (memory.keys.clone() + query).tanh();
+        let scores = kernel::linear(inner, self.score.val(), None);
+        let scores = scores.reshape([batch, keys]);
+        let weights = match &memory.padding {
+            None => softmax(scores, 1),
+            Some(padding) => {
+                let scores = scores.mask_fill(padding.clone(), f32::MIN);
+                softmax(scores, 1).mask_fill(padding.clone(), 0.0)
+            }
+        };
+        let seen = weights.unsqueeze_dim::<3>(1).matmul(memory.states.clone());
+        seen.reshape([batch, d_memory])
+    }
+}
+
+impl AttendedMemory {
+    /// The same memory for other rows: row i becomes that of `rows[i]`.
+    pub fn select(&self, rows: &Tensor<1, burn::tensor::Int>) -> Self {
+        Self {
+            states: self.states.clone().select(0, rows.clone()),
+            keys: self.keys.clone().select(0, rows.clone()),
+            padding: self
+                .padding
+                .as_ref()
+                .map(|x| x.clone().int().select(0, rows.clone()).equal_elem(1)),
+        }
+    }
+}
+
+/// True where a key is padding.
+fn padding(lengths: &[usize], keys: usize, device: &Device) -> Tensor<2, Bool> {
+    let flags: Vec<bool> = lengths
+        .iter()
+        .flat_map(|length| (0..keys).map(move |key| key >= *length))
+        .collect();
+    Tensor::from_data(TensorData::new(flags, [lengths.len(), keys]), device)
+}

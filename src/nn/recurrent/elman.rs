@@ -1,0 +1,54 @@
+//! Elman's simple recurrent network: h' = tanh(W x + b + U h + c) (Elman 1990, Finding structure in time).
+
+use super::{Cell, Gates, Kind, RecurrentLayer};
+use crate::nn::init::Init;
+use burn::module::Module;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "elman",
+    summary: "simple recurrent network: one tanh of input and state before",
+    source: "Elman 1990",
+    example: "{ kind = \"elman\", bias = true }",
+};
+
+/// The knobs of an Elman layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ElmanConfig {
+    /// Whether both maps have biases.
+    pub bias: bool,
+}
+
+impl Default for ElmanConfig {
+    fn default() -> Self {
+        Self { bias: true }
+    }
+}
+
+/// h' = tanh(W x + b + U h + c).
+#[derive(Module, Debug)]
+pub struct Elman {
+    /// Its maps, of one gate.
+    pub gates: Gates,
+}
+
+impl Elman {
+    /// The layer from vectors of `d_in` elements to states of `d`.
+    pub fn new(config: &ElmanConfig, d_in: usize, d: usize, init: &Init) -> Self {
+        Self {
+            gates: Gates::new([d_in, d], Cell::Elman, config.bias, init),
+        }
+    }
+}
+
+impl RecurrentLayer for Elman {
+    fn cell(&self) -> Cell {
+        Cell::Elman
+    }
+
+    fn gates(&self) -> &Gates {
+        &self.gates
+    }
+}

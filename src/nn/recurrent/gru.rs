@@ -1,0 +1,55 @@
+//! The gated recurrent unit (Cho et al. 2014, arXiv:1406.1078), with the reset gate after the product, as cuDNN and
+//! torch compute it: r, z = σ(W x + b + U h + c), n = tanh(W x + b + r⊙(U h + c)), h' = (1 − z)⊙n + z⊙h.
+
+use super::{Cell, Gates, Kind, RecurrentLayer};
+use crate::nn::init::Init;
+use burn::module::Module;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "gru",
+    summary: "gated recurrent unit: a reset and an update gate",
+    source: "Cho et al. 2014; torch's nn.GRU",
+    example: "{ kind = \"gru\", bias = true }",
+};
+
+/// The knobs of a GRU layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GruConfig {
+    /// Whether both maps have biases.
+    pub bias: bool,
+}
+
+impl Default for GruConfig {
+    fn default() -> Self {
+        Self { bias: true }
+    }
+}
+
+/// A gated recurrent unit; its gates are r, z, n.
+#[derive(Module, Debug)]
+pub struct Gru {
+    /// Its maps.
+    pub gates: Gates,
+}
+
+impl Gru {
+    /// The layer from vectors of `d_in` elements to states of `d`.
+    pub fn new(config: &GruConfig, d_in: usize, d: usize, init: &Init) -> Self {
+        Self {
+            gates: Gates::new([d_in, d], Cell::Gru, config.bias, init),
+        }
+    }
+}
+
+impl RecurrentLayer for Gru {
+    fn cell(&self) -> Cell {
+        Cell::Gru
+    }
+
+    fn gates(&self) -> &Gates {
+        &self.gates
+    }
+}

@@ -1,0 +1,191 @@
+//! Recurrent cells: a state that is carried from one position to the next.
+//!
+//! The state is a value that the caller owns: h `[batch, d]`, and for an LSTM c of the same shape. Parameters are torch's,
+//! with both of its biases, so that weights of `nn.RNN`, `nn.GRU` and `nn.LSTM` can be taken as they are.
+
+pub mod additive;
+pub mod elman;
+pub mod gru;
+pub mod lstm;
+
+use super::Kind;
+use super::init::{Init, Role};
+use crate::kernel;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+pub use additive::AdditiveAttention;
+pub use elman::{Elman, ElmanConfig};
+pub use gru::{Gru, GruConfig};
+pub use kernel::{Cell, Sequences};
+pub use lstm::{Lstm, LstmConfig};
+
+/// The kinds of `cell`.
+pub const KINDS: &[Kind] = &[elman::KIND, gru::KIND, lstm::KIND];
+
+/// Which cell a recurrent layer has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RecurrentConfig {
+    /// h' = tanh(W x + U h + b).
+    Elman(ElmanConfig),
+    /// Gated recurrent unit.
+    Gru(GruConfig),
+    /// Long short-term memory.
+    Lstm(LstmConfig),
+}
+
+impl Default for RecurrentConfig {
+    fn default() -> Self {
+        Self::Lstm(LstmConfig::default())
+    }
+}
+
+impl RecurrentConfig {
+    /// The layer from vectors of `d_in` elements to states of `d`.
+    pub fn init(&self, d_in: usize, d: usize, init: &Init) -> Recurrent {
+        match self {
+            Self::Elman(c) => Recurrent::Elman(Elman::new(c, d_in, d, init)),
+            Self::Gru(c) => Recurrent::Gru(Gru::new(c, d_in, d, init)),
+            Self::Lstm(c) => Recurrent::Lstm(Lstm::new(c, d_in, d, init)),
+        }
+    }
+
+    /// The value of the key `kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Elman(_) => elman::KIND.kind,
+            Self::Gru(_) => gru::KIND.kind,
+            Self::Lstm(_) => lstm::KIND.kind,
+        }
+    }
+
+    /// The cell that computes it.
+    pub fn cell(&self) -> Cell {
+        match self {
+            Self::Elman(_) => Cell::Elman,
+            Self::Gru(_) => Cell::Gru,
+            Self::Lstm(_) => Cell::Lstm,
+        }
+    }
+}
+
+/// A recurrent layer with its parameters.
+#[derive(Module, Debug)]
+pub enum Recurrent {
+    /// h' = tanh(W x + U h + b).
+    Elman(Elman),
+    /// Gated recurrent unit.
+    Gru(Gru),
+    /// Long short-term memory.
+    Lstm(Lstm),
+}
+
+impl Recurrent {
+    /// The layer that acts.
+    pub fn layer(&self) -> &dyn RecurrentLayer {
+        match self {
+            Self::Elman(layer) => layer,
+            Self::Gru(layer) => layer,
+            Self::Lstm(layer) => layer,
+        }
+    }
+}
+
+/// A recurrent layer: its parameters, and how they make a recurrence.
+pub trait RecurrentLayer {
+    /// Which cell it is.
+    fn cell(&self) -> Cell;
+
+    /// Its parameters.
+    fn gates(&self) -> &Gates;
+
+    /// The states h of all positions of `x` `[batch, seq, d_in]` as `[batch, seq, d]`, from `state` on, or from zero.
+    fn forward(
+        &self,
+        x: Tensor<3>,
+        state: Option<&[Tensor<2>]>,
+        sequences: &Sequences,
+    ) -> Tensor<3> {
+        self.run(x, state, sequences, false).0
+    }
+
+    /// The same with the state after the last position, through which gradients pass.
+    fn forward_with_state(
+        &self,
+        x: Tensor<3>,
+        state: Option<&[Tensor<2>]>,
+        sequences: &Sequences,
+    ) -> (Tensor<3>, Vec<Tensor<2>>) {
+        self.run(x, state, sequences, true)
+    }
+
+    /// Either of them.
+    fn run(
+        &self,
+        x: Tensor<3>,
+        state: Option<&[Tensor<2>]>,
+        sequences: &Sequences,
+        last: bool,
+    ) -> (Tensor<3>, Vec<Tensor<2>>) {
+        let ([batch, _, _], device) = (x.dims(), x.device());
+        let (cell, gates) = (self.cell(), self.gates());
+        let [_, d] = gates.hidden.dims();
+        let state = match state {
+            Some(state) => state.to_vec(),
+            None => kernel::zero_state(cell, batch, d, &device),
+        };
+        let (bias, hidden_bias) = gates.biases(cell);
+        let recurrence = kernel::Recurrence {
+            inputs: kernel::linear(x, gates.input.val(), bias),
+            weight: gates.hidden.val(),
+            hidden_bias,
+            state,
+        };
+        kernel::recurrent(recurrence, cell, sequences, last)
+    }
+}
+
+/// The two maps of a recurrent layer onto its gates, from the input and from the state before.
+#[derive(Module, Debug)]
+pub struct Gates {
+    /// `[gates·d, d_in]`, torch's `weight_ih`.
+    pub input: Param<Tensor<2>>,
+    /// `[gates·d, d]`, torch's `weight_hh`.
+    pub hidden: Param<Tensor<2>>,
+    /// `[gates·d]`, torch's `bias_ih`.
+    pub input_bias: Option<Param<Tensor<1>>>,
+    /// `[gates·d]`, torch's `bias_hh`.
+    pub hidden_bias: Option<Param<Tensor<1>>>,
+}
+
+impl Gates {
+    fn new([d_in, d]: [usize; 2], cell: Cell, bias: bool, init: &Init) -> Self {
+        let width = cell.gates() * d;
+        let vector = || bias.then(|| init.vector(width, 0.0));
+        Self {
+            input: init.linear(d_in, width, Role::Inner),
+            hidden: init.linear(d, width, Role::Inner),
+            input_bias: vector(),
+            hidden_bias: vector(),
+        }
+    }
+
+    /// What is added to the products with the inputs, and GRU's part that r multiplies.
+    fn biases(&self, cell: Cell) -> (Option<Tensor<1>>, Option<Tensor<1>>) {
+        let (Some(input), Some(hidden)) = (&self.input_bias, &self.hidden_bias) else {
+            return (None, None);
+        };
+        let (input, hidden) = (input.val(), hidden.val());
+        if cell != Cell::Gru {
+            return (Some(input + hidden), None);
+        }
+        let [width] = hidden.dims();
+        let d = width / cell.gates();
+        let part = |x: &Tensor<1>, from: usize, to: usize| x.clone().slice([from * d..to * d]);
+        let outer = part(&input, 0, 2) + part(&hidden, 0, 2);
+        let outer = Tensor::cat(vec![outer, part(&input, 2, 3)], 0);
+        (Some(outer), Some(part(&hidden, 2, 3)))
+    }
+}

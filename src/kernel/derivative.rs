@@ -46,7 +46,7 @@ impl<B: Backend, const N: usize, D: Derivative<B, N>> Backward<B, N> for Step<D>
 }
 
 /// The first `N` of the gradients.
-fn first<T, const N: usize>(all: impl IntoIterator<Item = Option<T>>) -> [Option<T>; N] {
+pub(super) fn first<T, const N: usize>(all: impl IntoIterator<Item = Option<T>>) -> [Option<T>; N] {
     let mut all = all.into_iter();
     std::array::from_fn(|_| all.next().flatten())
 }

@@ -19,6 +19,7 @@ mod embedding;
 pub mod extension;
 #[cfg(feature = "flex")]
 pub mod flex;
+pub mod grouped;
 mod linear;
 mod norm;
 mod optim;

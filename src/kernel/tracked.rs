@@ -21,7 +21,7 @@ use super::{Activation, ConvolutionSettings, DropKey};
 
 /// Registers an operation. `run(true)` gives the output and what the derivative needs; `run(false)` may leave
 /// that out, since no input is tracked.
-fn track<B, S, D, const N: usize>(
+pub(super) fn track<B, S, D, const N: usize>(
     nodes: [NodeGuard; N],
     run: impl FnOnce(bool) -> (FloatTensor<B>, Option<D>),
 ) -> FloatTensor<Autodiff<B, S>>

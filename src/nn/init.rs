@@ -207,6 +207,26 @@ impl<'a> Init<'a> {
         self.lazy([len], move |n| (0..n).map(&value).collect())
     }
 
+    /// A matrix from `d_in` to `d_out` for each of `count` experts, `[count, d_out, d_in]`.
+    pub fn matrices(
+        &self,
+        count: usize,
+        [d_in, d_out]: [usize; 2],
+        role: Role,
+    ) -> Param<Tensor<3>> {
+        let draw = self.draw(d_in, d_out, role);
+        let streams: Vec<Stream> = (0..count).map(|_| self.stream()).collect();
+        self.lazy([count, d_out, d_in], move |_| {
+            let draws = streams.iter().map(|s| draw.fill(s.clone(), d_in * d_out));
+            draws.collect::<Vec<_>>().concat()
+        })
+    }
+
+    /// A vector of `len` equal values for each of `count` experts.
+    pub fn vectors(&self, count: usize, len: usize, value: f32) -> Param<Tensor<2>> {
+        self.lazy([count, len], move |n| vec![value; n])
+    }
+
     /// The kernel of a convolution, `[outputs, inputs, rows, columns]`, whatever the scheme: normal with variance
     /// 2/(outputs·rows·columns) (He et al. 2015, equation 14).
     pub fn kernel(&self, shape: [usize; 4]) -> Param<Tensor<4>> {

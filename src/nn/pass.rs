@@ -10,7 +10,7 @@ use super::probe::{Probe, Readings, Sample, Wanted};
 use crate::kernel::{self, DropKey};
 use crate::rng::part;
 use burn::tensor::Tensor;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 
 /// One forward pass through a model.
@@ -20,6 +20,18 @@ pub struct Pass {
     /// The part of the network at work, as [`part`] folds its path.
     part: Cell<u64>,
     probe: Option<Probe>,
+    losses: RefCell<Vec<AddedLoss>>,
+}
+
+/// A loss that a layer adds to the task's: the balance of experts, say.
+#[derive(Clone, Debug)]
+pub struct AddedLoss {
+    /// Its name in journals; layers that add the same one share it.
+    pub name: &'static str,
+    /// Its mean over what it is measured on, tokens or heads.
+    pub mean: Tensor<1>,
+    /// The training loss grows by this times the mean; 0 where it is measured only.
+    pub coefficient: f64,
 }
 
 /// The coordinates of the random draws of a training pass.
@@ -40,6 +52,7 @@ impl Pass {
             draws: None,
             part: Cell::new(0),
             probe: None,
+            losses: RefCell::default(),
         }
     }
 
@@ -49,6 +62,7 @@ impl Pass {
             draws: Some(draws),
             part: Cell::new(0),
             probe: None,
+            losses: RefCell::default(),
         }
     }
 
@@ -71,6 +85,24 @@ impl Pass {
     /// What was read of it.
     pub fn readings(&self) -> Option<Readings> {
         self.probe.as_ref().map(Probe::readings)
+    }
+
+    /// Adds `coefficient·mean` to the training loss and has the mean shown under this name.
+    ///
+    /// In training the task multiplies it by the share of the step's tokens (or images) that are this micro-batch's, so
+    /// that the sum over micro-batches is a weighted mean of their means: that of the whole batch where the mean is one
+    /// over tokens.
+    pub fn add_loss(&self, name: &'static str, mean: Tensor<1>, coefficient: f64) {
+        self.losses.borrow_mut().push(AddedLoss {
+            name,
+            mean,
+            coefficient,
+        });
+    }
+
+    /// What layers have added so far, in the order of the computation.
+    pub fn losses(&self) -> Vec<AddedLoss> {
+        self.losses.borrow().clone()
     }
 
     /// Does the work of a part of a network, `encoder` say: dropout draws and readings belong to it.

@@ -4,6 +4,7 @@
 mod attention;
 mod contracts;
 mod convolution;
+mod grouped;
 mod head_loss;
 mod recurrent;
 mod visibility;

@@ -17,6 +17,7 @@ mod contracts_pairs;
 mod contracts_tasks;
 mod data;
 mod diagnostics;
+mod experts;
 mod generation;
 mod going_on;
 mod goldens;

@@ -13,6 +13,7 @@ pub mod convolution;
 pub mod cross_entropy;
 pub mod dropout;
 pub mod embedding;
+pub mod grouped;
 pub mod head_loss;
 pub mod linear;
 pub mod math;

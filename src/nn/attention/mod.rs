@@ -4,6 +4,7 @@
 //! for training, evaluation and decoding.
 
 pub mod cache;
+pub mod diversity;
 pub mod entropy;
 pub mod multi_head;
 

@@ -2,6 +2,7 @@
 
 pub mod dense;
 pub mod gated;
+pub mod moe;
 
 use super::Kind;
 use super::init::Init;

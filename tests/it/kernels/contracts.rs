@@ -2,6 +2,7 @@
 //! tensors, and the same bits for any number of threads.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use formwork::kernel::grouped::{Groups, combine, gather, grouped_linear};
 use formwork::kernel::{
     self, Activation, AdamwArgs, AttentionOptions, DropKey, Relations, ScoreBias, Visibility,
     composed,
@@ -163,6 +164,16 @@ fn optimizer_steps() {
     );
 }
 
+/// Two of three groups for each row, their products with one matrix and its multiples added.
+fn grouped(x: Tensor<2>, w: Tensor<2>) -> Tensor<2> {
+    let chosen: Vec<_> = (0..1040).map(|i| Some(i * i % 7 % 3)).collect();
+    let groups = Groups::new(&chosen, 2, 3);
+    let weight = Tensor::stack(vec![w.clone(), w.clone() * 0.5, w * 0.25], 0);
+    let rows = gather(x, &groups);
+    let y = grouped_linear(rows, weight, None, &groups);
+    combine(y, random([520, 2], 6), &groups)
+}
+
 /// Everything at once, as bits, on a pool of a given size.
 fn all_bits(threads: usize) -> Vec<Vec<u32>> {
     let pool = rayon::ThreadPoolBuilder::new()
@@ -194,6 +205,7 @@ fn all_bits(threads: usize) -> Vec<Vec<u32>> {
         };
         let y = kernel::attention(heads.clone(), heads.clone(), heads, relations, options);
         let y = y.swap_dims(1, 2).reshape([4 * 130, 192]);
+        let y = grouped(y, w.clone());
         let targets = TensorData::new(tokens(520, 192, 5), [520]);
         let targets = Tensor::<1, Int>::from_data(targets, &device());
         let loss = kernel::cross_entropy_sum(y, targets, 0.1);

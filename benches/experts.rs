@@ -1,0 +1,146 @@
+//! The training step of a mixture of experts beside that of one expert as a dense or gated layer: forward and backward,
+//! without and with the optimizer's step. Prints milliseconds and the quotient; 8 experts of which a token uses 2 do twice the
+//! arithmetic.
+//!
+//! run: cargo bench --bench experts
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::time::Instant;
+
+use burn::module::Module;
+use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer};
+use burn::tensor::{Device, Distribution, Tensor};
+use formwork::nn::feed_forward::moe::{ExpertConfig, Moe, MoeConfig};
+use formwork::nn::feed_forward::{
+    Activation, Dense, DenseConfig, FeedForwardLayer, Gated, GatedConfig,
+};
+use formwork::nn::init::{Init, InitConfig};
+use formwork::nn::pass::{Draws, Pass};
+
+/// As the binary has it: large buffers stay mapped.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Median milliseconds of two functions in turn.
+fn medians(mut a: impl FnMut(), mut b: impl FnMut()) -> [f64; 2] {
+    let rounds = 15;
+    let mut times = [Vec::new(), Vec::new()];
+    let mut timed = |f: &mut dyn FnMut()| {
+        let start = Instant::now();
+        f();
+        start.elapsed().as_secs_f64() * 1e3
+    };
+    for round in 0..rounds + 2 {
+        let both = [timed(&mut a), timed(&mut b)];
+        if round >= 2 {
+            times[0].push(both[0]);
+            times[1].push(both[1]);
+        }
+    }
+    times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[rounds / 2]
+    })
+}
+
+/// One forward and backward pass: gradients of the input and of all parameters.
+fn step<M: Module>(
+    layer: &M,
+    x: &Tensor<3>,
+    f: impl Fn(&M, Tensor<3>) -> Tensor<3>,
+) -> GradientsParams {
+    let y = f(layer, x.clone().detach().require_grad());
+    let seed = y.clone().detach();
+    GradientsParams::from_grads((y * seed).sum().backward(), layer)
+}
+
+/// A layer with its optimizer: one step.
+fn stepped<M: Module>(
+    state: &mut Option<(M, ModuleOptimizer)>,
+    x: &Tensor<3>,
+    f: impl Fn(&M, Tensor<3>) -> Tensor<3>,
+) {
+    if let Some((layer, mut optimizer)) = state.take() {
+        let gradients = step(&layer, x, f);
+        let layer = optimizer.step(1e-5.into(), layer, gradients);
+        *state = Some((layer, optimizer));
+    }
+}
+
+fn compare<M: Module>(
+    name: &str,
+    dense: M,
+    f: impl Fn(&M, Tensor<3>) -> Tensor<3>,
+    moe: Moe,
+    x: &Tensor<3>,
+) {
+    let g = |moe: &Moe, x: Tensor<3>| {
+        let pass = Pass::training(Draws {
+            seed: 1,
+            step: 0,
+            first_row: 0,
+        });
+        let y = moe.forward(x, None, &pass);
+        let losses = pass.losses().into_iter();
+        losses.fold(y, |y, loss| {
+            y + (loss.mean * loss.coefficient).reshape([1, 1, 1])
+        })
+    };
+    let [a, b] = medians(|| drop(step(&dense, x, &f)), || drop(step(&moe, x, g)));
+    let optimizer = || AdamWConfig::new().init();
+    let mut dense = Some((dense, optimizer()));
+    let mut moe = Some((moe, optimizer()));
+    let [c, d] = medians(|| stepped(&mut dense, x, &f), || stepped(&mut moe, x, g));
+    println!(
+        "{name:<36}{a:>9.1}{b:>9.1}{:>7.2}{c:>9.1}{d:>9.1}{:>7.2}",
+        b / a,
+        d / c
+    );
+}
+
+fn main() {
+    let device = Device::flex().autodiff();
+    println!(
+        "{:<36}{:>25}{:>25}",
+        "ms: dense, 8 experts top 2, quotient", "step", "with Burn's AdamW"
+    );
+    for [batch, seq, d_model] in [[8, 128, 128], [8, 256, 256], [16, 128, 512], [4, 512, 512]] {
+        let init = Init::new(&device, 1, &InitConfig::default(), 1, 1.0);
+        let x = Tensor::random(
+            [batch, seq, d_model],
+            Distribution::Normal(0.0, 1.0),
+            &device,
+        );
+        let mixture = |expert: ExpertConfig| {
+            Moe::new(
+                &MoeConfig {
+                    expert,
+                    ..MoeConfig::default()
+                },
+                d_model,
+                &init,
+            )
+        };
+        let shape = format!("[{batch}, {seq}, {d_model}]");
+        let config = DenseConfig {
+            activation: Activation::Gelu,
+            ..DenseConfig::default()
+        };
+        compare(
+            &format!("dense {shape}"),
+            Dense::new(&config, d_model, &init),
+            |layer, x| layer.forward(x),
+            mixture(ExpertConfig::Dense(config.clone())),
+            &x,
+        );
+        let config = GatedConfig::default();
+        compare(
+            &format!("gated {shape}"),
+            Gated::new(&config, d_model, &init),
+            |layer, x| layer.forward(x),
+            mixture(ExpertConfig::Gated(config.clone())),
+            &x,
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! Rows sorted by group: copied there, multiplied by each group's matrix, added up again.
+//!
+//! Groups are multiplied one after another, each on all threads; a product is cut by its size alone, and a token's
+//! rows are added in the order of its choices, so that all bits are the same for any number of threads.
+
+use burn_flex::{Flex, FlexTensor};
+use pulp::{Simd, WithSimd};
+
+use super::buffer::{PIECE, contiguous, dims, in_pieces, output, slice, tensor};
+use super::linear::sum_of_rows;
+use super::product::{Matrix, Put, product, product_on};
+use super::simd::{Elementwise, Vector, map, map_in_place, row_sum, run};
+use super::threads;
+use crate::kernel::extension::Maybe;
+use crate::kernel::grouped::Groups;
+use crate::kernel::grouped::extension::{GroupedBackwardOps, GroupedOps};
+use crate::kernel::profile::timed;
+
+impl GroupedOps for Flex {
+    fn gathered(x: FlexTensor, groups: Groups) -> FlexTensor {
+        timed("groups: gathering", || gather(x, &groups))
+    }
+
+    fn grouped_affine(
+        x: FlexTensor,
+        weight: FlexTensor,
+        bias: Maybe<Self>,
+        groups: Groups,
+    ) -> FlexTensor {
+        timed("groups: linear", || {
+            forward(x, weight, bias.into_option(), &groups)
+        })
+    }
+
+    fn combined(y: FlexTensor, weights: Maybe<Self>, groups: Groups) -> FlexTensor {
+        timed("groups: sums", || {
+            combine(y, weights.into_option(), &groups)
+        })
+    }
+}
+
+impl GroupedBackwardOps for Flex {
+    fn grouped_input_gradient(grad: FlexTensor, weight: FlexTensor, groups: &Groups) -> FlexTensor {
+        timed("groups: input's gradient", || {
+            input_gradient(grad, weight, groups)
+        })
+    }
+
+    fn grouped_weight_gradient(x: FlexTensor, grad: FlexTensor, groups: &Groups) -> FlexTensor {
+        timed("groups: weights' gradient", || {
+            weight_gradient(x, grad, groups)
+        })
+    }
+
+    fn grouped_bias_gradient(grad: FlexTensor, groups: &Groups) -> FlexTensor {
+        timed("groups: bias's gradient", || bias_gradient(grad, groups))
+    }
+
+    fn combined_backward(
+        y: FlexTensor,
+        weights: FlexTensor,
+        grad: FlexTensor,
+        groups: &Groups,
+    ) -> [FlexTensor; 2] {
+        timed("groups: sums, backward", || {
+            combine_backward(y, weights, grad, groups)
+        })
+    }
+}
+
+/// The rows of a group as a matrix.
+fn rows_of<'a>(x: &'a FlexTensor, groups: &Groups, group: usize) -> Matrix<'a> {
+    let ([_, width], rows) = (dims(x), groups.of(group));
+    let numbers = &slice(x)[rows.start * width..rows.end * width];
+    Matrix::rows(numbers, [rows.len(), width])
+}
+
+/// Calls `work(group, rows of the output)` for every group that has rows of `width` numbers; the output.
+fn each_group(
+    groups: &Groups,
+    width: usize,
+    mut work: impl FnMut(usize, &mut [f32]),
+) -> FlexTensor {
+    let mut out = output(groups.rows() * width);
+    for group in 0..groups.len() {
+        let rows = groups.of(group);
+        if !rows.is_empty() {
+            work(group, &mut out[rows.start * width..rows.end * width]);
+        }
+    }
+    tensor(out, [groups.rows(), width])
+}
+
+/// `x·weightᵀ + bias`, group by group.
+fn forward(
+    x: FlexTensor,
+    weight: FlexTensor,
+    bias: Option<FlexTensor>,
+    groups: &Groups,
+) -> FlexTensor {
+    let (x, weight, bias) = (contiguous(x), contiguous(weight), bias.map(contiguous));
+    let [_, d_out, d_in] = dims(&weight);
+    each_group(groups, d_out, |group, out| {
+        let left = rows_of(&x, groups, group);
+        let numbers = &slice(&weight)[group * d_out * d_in..][..d_out * d_in];
+        let right = Matrix::rows(numbers, [d_out, d_in]).transposed();
+        match &bias {
+            None => product(out, left, right, Put::REPLACE),
+            Some(bias) => product_on(out, left, right, &slice(bias)[group * d_out..][..d_out]),
+        }
+    })
+}
+
+/// `grad·weight`, group by group.
+fn input_gradient(grad: FlexTensor, weight: FlexTensor, groups: &Groups) -> FlexTensor {
+    let (grad, weight) = (contiguous(grad), contiguous(weight));
+    let [_, d_out, d_in] = dims(&weight);
+    each_group(groups, d_in, |group, out| {
+        let numbers = &slice(&weight)[group * d_out * d_in..][..d_out * d_in];
+        let right = Matrix::rows(numbers, [d_out, d_in]);
+        product(out, rows_of(&grad, groups, group), right, Put::REPLACE);
+    })
+}
+
+/// `gradᵀ·x`, group by group; zeros where a group has no rows.
+fn weight_gradient(x: FlexTensor, grad: FlexTensor, groups: &Groups) -> FlexTensor {
+    let (x, grad) = (contiguous(x), contiguous(grad));
+    let ([_, d_in], [_, d_out]) = (dims(&x), dims(&grad));
+    let mut out = output(groups.len() * d_out * d_in);
+    let size = (d_out * d_in).max(1);
+    for (group, out) in out.chunks_exact_mut(size).enumerate() {
+        let left = rows_of(&grad, groups, group).transposed();
+        product(out, left, rows_of(&x, groups, group), Put::REPLACE);
+    }
+    tensor(out, [groups.len(), d_out, d_in])
+}
+
+/// The sum of each group's rows.
+fn bias_gradient(grad: FlexTensor, groups: &Groups) -> FlexTensor {
+    let grad = contiguous(grad);
+    let [_, width] = dims(&grad);
+    let sums = (0..groups.len()).flat_map(|group| {
+        let rows = groups.of(group);
+        sum_of_rows(&slice(&grad)[rows.start * width..rows.end * width], width)
+    });
+    tensor(sums.collect::<Vec<f32>>(), [groups.len(), width])
+}
+
+/// Tokens' vectors as rows.
+fn gather(x: FlexTensor, groups: &Groups) -> FlexTensor {
+    let x = contiguous(x);
+    let [_, width] = dims(&x);
+    let (mut out, step) = (output(groups.rows() * width), width.max(1));
+    in_pieces(&mut out, rows_of_a_piece(width) * step, |first, piece| {
+        for (row, out) in (first / step..).zip(piece.chunks_exact_mut(step)) {
+            out.copy_from_slice(&slice(&x)[groups.token(row) * width..][..width]);
+        }
+    });
+    tensor(out, [groups.rows(), width])
+}
+
+/// `x·weight`.
+#[derive(Clone, Copy)]
+struct Times(f32);
+
+impl Elementwise<1> for Times {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, [x]: [Vector<S>; 1]) -> Vector<S> {
+        x * self.0
+    }
+}
+
+/// `sum + x·weight`.
+#[derive(Clone, Copy)]
+struct PlusTimes(f32);
+
+impl Elementwise<2> for PlusTimes {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, [sum, x]: [Vector<S>; 2]) -> Vector<S> {
+        x.mul_add(x.same(self.0), sum)
+    }
+}
+
+/// The sum of each token's rows, each times its weight.
+fn combine(y: FlexTensor, weights: Option<FlexTensor>, groups: &Groups) -> FlexTensor {
+    let (y, weights) = (contiguous(y), weights.map(contiguous));
+    let ([_, width], choices) = (dims(&y), groups.choices());
+    let (mut out, step) = (output(groups.tokens() * width), width.max(1));
+    in_pieces(&mut out, rows_of_a_piece(width) * step, |first, piece| {
+        for (token, out) in (first / step..).zip(piece.chunks_exact_mut(step)) {
+            let mut empty = true;
+            for (choice, row) in groups.of_token(token).iter().enumerate() {
+                let Some(row) = row else { continue };
+                let weight = match &weights {
+                    Some(weights) => slice(weights)[token * choices + choice],
+                    None => 1.0,
+                };
+                let y = &slice(&y)[row * width..][..width];
+                match std::mem::take(&mut empty) {
+                    true => map(Times(weight), [y], out),
+                    false => map_in_place(PlusTimes(weight), out, [y]),
+                }
+            }
+            if empty {
+                out.fill(0.0);
+            }
+        }
+    });
+    tensor(out, [groups.tokens(), width])
+}
+
+/// Gradients of the rows, and of their weights: the products of rows with what comes back to their tokens.
+fn combine_backward(
+    y: FlexTensor,
+    weights: FlexTensor,
+    grad: FlexTensor,
+    groups: &Groups,
+) -> [FlexTensor; 2] {
+    let (y, weights, grad) = (contiguous(y), contiguous(weights), contiguous(grad));
+    let ([_, width], rows, step) = (dims(&y), groups.rows(), dims::<2>(&y)[1].max(1));
+    let (mut of_y, mut of_rows) = (output(rows * width), vec![0.0; rows]);
+    let piece = rows_of_a_piece(width);
+    let pieces = of_y.chunks_mut(piece * step).zip(of_rows.chunks_mut(piece));
+    threads::for_each(pieces.enumerate(), |(i, (of_y, of_rows))| {
+        let rows = (i * piece..).zip(of_y.chunks_exact_mut(step).zip(of_rows));
+        for (row, (of_y, of_row)) in rows {
+            let grad = &slice(&grad)[groups.token(row) * width..][..width];
+            let weight = slice(&weights)[groups.choice_of_rows()[row]];
+            map(Times(weight), [grad], of_y);
+            *of_row = dot(grad, &slice(&y)[row * width..][..width]);
+        }
+    });
+    let mut of_weights = vec![0.0; groups.tokens() * groups.choices()];
+    for (choice, of_row) in groups.choice_of_rows().iter().zip(&of_rows) {
+        of_weights[*choice] = *of_row;
+    }
+    let shape = [groups.tokens(), groups.choices()];
+    [tensor(of_y, [rows, width]), tensor(of_weights, shape)]
+}
+
+/// The product of two rows.
+fn dot(x: &[f32], y: &[f32]) -> f32 {
+    struct Kernel<'a>([&'a [f32]; 2]);
+    impl WithSimd for Kernel<'_> {
+        type Output = f32;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) -> f32 {
+            row_sum(simd, self.0, |[x, y]| x * y)
+        }
+    }
+    run(Kernel([x, y]))
+}
+
+/// Rows that one task takes.
+fn rows_of_a_piece(width: usize) -> usize {
+    (PIECE / width.max(1)).max(1)
+}

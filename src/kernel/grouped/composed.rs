@@ -1,0 +1,62 @@
+//! The grouped operations from plain tensor operations: for devices without kernels, and the oracle of the kernels.
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+use super::Groups;
+
+/// Places in a tensor.
+fn places(at: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, Int> {
+    let at: Vec<i32> = at.map(|at| at as i32).collect();
+    let count = at.len();
+    Tensor::from_data(TensorData::new(at, [count]), device)
+}
+
+/// The vectors of tokens as rows, sorted by group.
+pub fn gather(x: Tensor<2>, groups: &Groups) -> Tensor<2> {
+    let tokens = (0..groups.rows()).map(|row| groups.token(row));
+    let tokens = places(tokens, &x.device());
+    x.select(0, tokens)
+}
+
+/// `x·weightᵀ + bias` with each group's own.
+pub fn grouped_linear(
+    x: Tensor<2>,
+    weight: Tensor<3>,
+    bias: Option<Tensor<2>>,
+    groups: &Groups,
+) -> Tensor<2> {
+    let [_, d_out, d_in] = weight.dims();
+    let with_rows = (0..groups.len()).filter(|group| !groups.of(*group).is_empty());
+    let products = with_rows.map(|group| {
+        let rows = groups.of(group);
+        let matrix = weight.clone().narrow(0, group, 1).reshape([d_out, d_in]);
+        let y = x.clone().narrow(0, rows.start, rows.len());
+        let y = y.matmul(matrix.transpose());
+        match &bias {
+            Some(bias) => y + bias.clone().narrow(0, group, 1),
+            None => y,
+        }
+    });
+    Tensor::cat(products.collect(), 0)
+}
+
+/// The sum of each token's rows, each times its weight.
+pub fn combine(y: Tensor<2>, weights: Tensor<2>, groups: &Groups) -> Tensor<2> {
+    let ([_, d], device) = (y.dims(), y.device());
+    let (tokens, choices) = (groups.tokens(), groups.choices());
+    let weights = weights.reshape([tokens * choices, 1]);
+    let of_rows = places(groups.choice_of_rows().iter().copied(), &device);
+    let rows = y * weights.select(0, of_rows);
+    // One row of zeros stands for the choices that have none.
+    let zero = Tensor::<2>::zeros([1, d], (&device, rows.dtype()));
+    let rows = Tensor::cat(vec![rows, zero], 0);
+    let places = places(
+        (0..tokens).flat_map(|token| {
+            let of_token = groups.of_token(token).iter();
+            of_token.map(|row| row.unwrap_or(groups.rows()))
+        }),
+        &device,
+    );
+    let chosen = rows.select(0, places).reshape([tokens, choices, d]);
+    chosen.sum_dim(1).reshape([tokens, d])
+}

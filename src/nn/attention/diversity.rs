@@ -1,0 +1,37 @@
+//! How alike heads are: the disagreement of heads on outputs (Li et al. 2018, equation 9) with its sign turned, so that a
+//! coefficient above 0 drives heads apart.
+//!
+//! At a position it is the mean of the cosines of all pairs of heads' outputs, each with itself included:
+//! (1/H²)·Σ_i Σ_j cos(o_i, o_j) = |(1/H)·Σ_i o_i/|o_i||². The loss is its mean over positions that are not padding: 1
+//! where all heads agree, 1/H where they are orthogonal.
+
+use burn::tensor::{Bool, Tensor, TensorData};
+
+/// Under a root: a head whose output is zero has a gradient of zero.
+const TINY: f64 = 1e-12;
+
+/// The mean cosine of heads `[batch, heads, positions, d_head]`, of the first `lengths` positions of each row when they
+/// are given; `None` without a position.
+pub fn similarity(heads: Tensor<4>, lengths: Option<&[usize]>) -> Option<Tensor<1>> {
+    let [batch, _, seq, _] = heads.dims();
+    let length = |row: usize| lengths.map_or(seq, |lengths| lengths[row].min(seq));
+    let count: usize = (0..batch).map(length).sum();
+    if count == 0 {
+        return None;
+    }
+    let sizes = (heads.clone().square().sum_dim(3) + TINY).sqrt();
+    let mean = (heads / sizes).mean_dim(1);
+    let cosines = mean.square().sum_dim(3).reshape([batch, seq]);
+    let cosines = match count == batch * seq {
+        true => cosines,
+        false => {
+            let padding: Vec<bool> = (0..batch)
+                .flat_map(|row| (0..seq).map(move |at| at >= length(row)))
+                .collect();
+            let padding = TensorData::new(padding, [batch, seq]);
+            let padding = Tensor::<2, Bool>::from_data(padding, &cosines.device());
+            cosines.mask_fill(padding, 0.0)
+        }
+    };
+    Some(cosines.sum() / count as f64)
+}

@@ -1,0 +1,153 @@
+//! Which tokens go to which experts: the choice, and the capacity of experts.
+
+use burn::tensor::{Int, Tensor, TensorData};
+
+/// The `top_k` likeliest experts of every token, the likeliest first; of two that are equally likely, the one with the
+/// lower number.
+pub(super) fn choose(probabilities: &[f32], n_experts: usize, top_k: usize) -> Vec<usize> {
+    let mut chosen = Vec::with_capacity(probabilities.len() / n_experts * top_k);
+    let mut experts: Vec<usize> = Vec::with_capacity(n_experts);
+    for likely in probabilities.chunks_exact(n_experts) {
+        experts.clear();
+        experts.extend(0..n_experts);
+        // Stable: equal ones stay in their order.
+        experts.sort_by(|a, b| likely[*b].total_cmp(&likely[*a]));
+        chosen.extend_from_slice(&experts[..top_k]);
+    }
+    chosen
+}
+
+/// The tokens of a batch, row after row, padding among them.
+pub(super) struct Tokens<'a> {
+    rows: usize,
+    cols: usize,
+    lengths: Option<&'a [usize]>,
+}
+
+impl<'a> Tokens<'a> {
+    /// Rows of `cols` positions, of which the first `lengths` are tokens; all of them when there are no lengths.
+    pub(super) fn new([rows, cols]: [usize; 2], lengths: Option<&'a [usize]>) -> Self {
+        let lengths = lengths.filter(|lengths| lengths.iter().any(|length| *length < cols));
+        Self {
+            rows,
+            cols,
+            lengths,
+        }
+    }
+
+    /// Tokens of a row.
+    fn length(&self, row: usize) -> usize {
+        self.lengths
+            .map_or(self.cols, |lengths| lengths[row].min(self.cols))
+    }
+
+    /// The positions that are tokens, counted over all rows.
+    fn positions(&self) -> impl Iterator<Item = usize> {
+        (0..self.rows).flat_map(|row| row * self.cols..row * self.cols + self.length(row))
+    }
+
+    /// What belongs to tokens, of a matrix with a line for every position.
+    pub(super) fn of(&self, x: &Tensor<2>) -> Tensor<2> {
+        if self.lengths.is_none() {
+            return x.clone();
+        }
+        let positions: Vec<i32> = self.positions().map(|at| at as i32).collect();
+        let count = positions.len();
+        let positions = TensorData::new(positions, [count]);
+        x.clone()
+            .select(0, Tensor::<1, Int>::from_data(positions, &x.device()))
+    }
+
+    /// How often each expert is chosen, by the number of tokens; `None` when there is no token.
+    pub(super) fn shares(
+        &self,
+        chosen: &[usize],
+        [n_experts, top_k]: [usize; 2],
+    ) -> Option<Vec<f32>> {
+        let (mut counts, mut tokens) = (vec![0_u32; n_experts], 0_u32);
+        for position in self.positions() {
+            tokens += 1;
+            for expert in &chosen[position * top_k..][..top_k] {
+                counts[*expert] += 1;
+            }
+        }
+        let share = |count: &u32| (f64::from(*count) / f64::from(tokens)) as f32;
+        (tokens > 0).then(|| counts.iter().map(share).collect())
+    }
+
+    /// The expert of each choice, `None` where it is full and at padding. Choices are taken row by row, by position,
+    /// then by rank: what is taken does not depend on later positions, nor on other rows.
+    pub(super) fn taken(
+        &self,
+        chosen: &[usize],
+        [n_experts, top_k]: [usize; 2],
+        capacity_factor: Option<f64>,
+    ) -> Vec<Option<usize>> {
+        let mut taken = vec![None; chosen.len()];
+        for row in 0..self.rows {
+            let length = self.length(row);
+            let mut room = vec![capacity(capacity_factor, length * top_k, n_experts); n_experts];
+            let first = row * self.cols * top_k;
+            let choices = first..first + length * top_k;
+            for (taken, expert) in taken[choices.clone()].iter_mut().zip(&chosen[choices]) {
+                if room[*expert] > 0 {
+                    room[*expert] -= 1;
+                    *taken = Some(*expert);
+                }
+            }
+        }
+        taken
+    }
+}
+
+/// Choices that an expert takes of a row's; any number without a factor.
+fn capacity(factor: Option<f64>, choices: usize, n_experts: usize) -> usize {
+    factor.map_or(usize::MAX, |factor| {
+        (factor * choices as f64 / n_experts as f64).ceil() as usize
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_likeliest_are_chosen_and_of_equals_the_first() {
+        let likely = [
+            0.1, 0.4, 0.3, 0.2, 0.25, 0.25, 0.25, 0.25, 0.2, 0.2, 0.5, 0.1,
+        ];
+        assert_eq!(choose(&likely, 4, 2), [1, 2, 0, 1, 2, 0]);
+        assert_eq!(choose(&likely, 4, 1), [1, 0, 2]);
+        let broken = [f32::NAN, 0.5, 0.5];
+        assert_eq!(choose(&broken, 3, 3), [0, 1, 2]);
+    }
+
+    #[test]
+    fn shares_leave_padding_out() {
+        let chosen = [0, 1, 0, 1, 2, 2];
+        let shares =
+            |lengths: Option<&[usize]>| Tokens::new([2, 3], lengths).shares(&chosen, [4, 1]);
+        let third = 1.0 / 3.0;
+        assert_eq!(shares(None), Some(vec![third, third, third, 0.0]));
+        assert_eq!(
+            shares(Some(&[2, 1])),
+            Some(vec![third, 2.0 * third, 0.0, 0.0])
+        );
+        assert_eq!(shares(Some(&[0, 0])), None);
+    }
+
+    #[test]
+    fn full_experts_pass_over_later_tokens_of_their_row() {
+        let chosen = [0, 0, 0, 1, 0, 0, 1, 0];
+        let tokens = Tokens::new([2, 4], None);
+        let all = tokens.taken(&chosen, [2, 1], None);
+        assert!(all.iter().zip(&chosen).all(|(taken, e)| *taken == Some(*e)));
+        // ⌈1.0·4/2⌉ = 2 of a row.
+        let taken = tokens.taken(&chosen, [2, 1], Some(1.0));
+        let (zero, one) = (Some(0), Some(1));
+        assert_eq!(taken, [zero, zero, None, one, zero, zero, one, None]);
+        // The capacity follows the row's tokens: ⌈1.0·2/2⌉ = 1.
+        let taken = Tokens::new([2, 4], Some(&[2, 4])).taken(&chosen, [2, 1], Some(1.0));
+        assert_eq!(taken[..4], [zero, None, None, None]);
+    }
+}

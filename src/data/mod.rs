@@ -7,6 +7,7 @@
 pub mod arithmetic;
 pub mod batch;
 pub mod cache;
+mod collate;
 mod config;
 pub mod copy;
 mod corpus;

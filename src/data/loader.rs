@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use super::Source;
 pub use super::batch::Batch;
-use super::batch::{Widths, collate};
+use super::collate::{Widths, collate};
 pub use super::order::{BatchSize, Order, Taken};
 use crate::error::{Error, Result};
 

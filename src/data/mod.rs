@@ -7,6 +7,7 @@
 pub mod batch;
 pub mod burn_adapters;
 pub mod catalog;
+mod collate;
 mod config;
 pub mod files;
 pub mod images;

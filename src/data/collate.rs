@@ -1,0 +1,169 @@
+//! Several examples side by side, as one rectangle.
+//!
+//! Rows that differ in length are filled up on the right; what fills them is hidden from attention (`lengths`) and never
+//! scored ([`NOT_SCORED`]). The micro-batches of a step are filled to one width, so that cutting a step differently
+//! changes nothing.
+
+use super::NOT_SCORED;
+use super::batch::{Content, ImageBatch, Item, PairBatch, PairItem, TextBatch, TextItem};
+
+/// The lengths that the rows of a step are filled up to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Widths {
+    source: usize,
+    target: usize,
+}
+
+impl Widths {
+    /// Those of the longest examples.
+    pub(super) fn of(items: &[Item]) -> Self {
+        let mut widths = Self::default();
+        for item in items {
+            let (source, target) = match item {
+                Item::Text(item) => (item.inputs.len(), 0),
+                Item::Pair(item) => (item.source.len(), item.target.len().saturating_sub(1)),
+                Item::Image(_) => (0, 0),
+            };
+            widths.source = widths.source.max(source);
+            widths.target = widths.target.max(target);
+        }
+        widths
+    }
+}
+
+/// Examples side by side.
+pub(super) fn collate(items: &[Item], widths: Widths) -> Content {
+    match items.first() {
+        Some(Item::Pair(_)) => Content::Pairs(pairs(items, widths)),
+        Some(Item::Image(_)) => Content::Images(images(items)),
+        Some(Item::Text(_)) | None => Content::Text(texts(items, widths.source)),
+    }
+}
+
+const ONE_KIND: &str = "a source gives one kind of example";
+
+fn texts(items: &[Item], cols: usize) -> TextBatch {
+    let items = || {
+        items.iter().map(|item| match item {
+            Item::Text(item) => item,
+            Item::Pair(_) | Item::Image(_) => unreachable!("{ONE_KIND}"),
+        })
+    };
+    let all = |part: &dyn Fn(&TextItem) -> Option<Vec<i32>>, filling: i32| {
+        let rows = items().map(part).collect::<Option<Vec<_>>>()?;
+        Some(rectangle(rows.iter().map(Vec::as_slice), cols, filling))
+    };
+    let lengths: Vec<usize> = items().map(|item| item.inputs.len()).collect();
+    TextBatch {
+        inputs: rectangle(items().map(|i| i.inputs.as_slice()), cols, 0),
+        targets: if items().all(|i| i.targets.is_empty()) {
+            Vec::new()
+        } else {
+            rectangle(items().map(|i| i.targets.as_slice()), cols, NOT_SCORED)
+        },
+        documents: all(&|item| item.documents.clone(), -1),
+        segments: all(&|item| item.segments.clone(), 0),
+        labels: items().map(|item| item.label).collect(),
+        lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
+        cols,
+    }
+}
+
+fn pairs(items: &[Item], widths: Widths) -> PairBatch {
+    let items = || {
+        items.iter().map(|item| match item {
+            Item::Pair(item) => item,
+            Item::Text(_) | Item::Image(_) => unreachable!("{ONE_KIND}"),
+        })
+    };
+    let read = |item: &PairItem| item.target.len().saturating_sub(1);
+    PairBatch {
+        source: rectangle(items().map(|i| i.source.as_slice()), widths.source, 0),
+        source_lengths: items().map(|i| i.source.len()).collect(),
+        source_cols: widths.source,
+        inputs: rectangle(items().map(|i| &i.target[..read(i)]), widths.target, 0),
+        targets: rectangle(
+            items().map(|i| i.target.get(1..).unwrap_or_default()),
+            widths.target,
+            NOT_SCORED,
+        ),
+        target_lengths: items().map(read).collect(),
+        target_cols: widths.target,
+    }
+}
+
+fn images(items: &[Item]) -> ImageBatch {
+    let mut batch = ImageBatch::default();
+    let mut mixed = Vec::new();
+    for item in items {
+        let Item::Image(item) = item else {
+            unreachable!("{ONE_KIND}")
+        };
+        batch.shape = item.shape;
+        batch.pixels.extend_from_slice(&item.pixels);
+        batch.labels.push(item.label);
+        mixed.push(item.mixed.unwrap_or((item.label, 1.0)));
+    }
+    let any = mixed.iter().any(|(_, share)| *share < 1.0);
+    batch.mixed = any.then_some(mixed);
+    batch
+}
+
+/// Rows of different lengths, filled up on the right.
+fn rectangle<'a>(rows: impl Iterator<Item = &'a [i32]>, cols: usize, filling: i32) -> Vec<i32> {
+    let mut all = Vec::new();
+    for (number, row) in rows.enumerate() {
+        all.extend_from_slice(row);
+        all.resize((number + 1) * cols, filling);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_filled_on_the_right_and_the_filling_is_not_scored() {
+        let pair = |source: &[i32], target: &[i32]| {
+            Item::Pair(PairItem {
+                source: source.to_vec(),
+                target: target.to_vec(),
+            })
+        };
+        let items = [
+            pair(&[5, 6, 2], &[1, 7, 2]),
+            pair(&[5, 2], &[1, 7, 8, 9, 2]),
+        ];
+        let Content::Pairs(c) = collate(&items, Widths::of(&items)) else {
+            panic!("pairs");
+        };
+        assert_eq!(c.source, [5, 6, 2, 5, 2, 0]);
+        assert_eq!(
+            (c.source_lengths, c.target_lengths),
+            (vec![3, 2], vec![2, 4])
+        );
+        assert_eq!(c.inputs, [1, 7, 0, 0, 1, 7, 8, 9]);
+        let skip = NOT_SCORED;
+        assert_eq!(c.targets, [7, 2, skip, skip, 7, 8, 9, 2]);
+    }
+
+    #[test]
+    fn classes_count_where_no_token_is_scored() {
+        let text = |n: usize, label| {
+            Item::Text(TextItem {
+                inputs: vec![3; n],
+                label: Some(label),
+                ..TextItem::default()
+            })
+        };
+        let items = [text(2, 0), text(3, 1)];
+        let content = collate(&items, Widths::of(&items));
+        assert_eq!(content.scored(), 2);
+        let Content::Text(c) = content else {
+            panic!("texts");
+        };
+        assert_eq!((c.cols, c.lengths), (3, Some(vec![2, 3])));
+        assert_eq!(c.labels, Some(vec![0, 1]));
+    }
+}

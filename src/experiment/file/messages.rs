@@ -33,7 +33,11 @@ pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) 
 }
 
 /// A fault at the place that an origin names.
-pub(super) fn placed(file: &Path, origin: Option<&Origin>, message: String) -> Fault {
+pub(in crate::experiment) fn placed(
+    file: &Path,
+    origin: Option<&Origin>,
+    message: String,
+) -> Fault {
     let message = one_line(&message);
     match origin {
         Some(Origin::File { path, line }) => Fault::at(path, *line, message),

@@ -5,7 +5,7 @@ use crate::ablation::ledger::put_whole;
 use crate::ablation::planner::{Prepared, Sweep};
 use crate::ablation::slurm::SCRIPT;
 use crate::error::{Error, Result};
-use crate::experiment::{self, Experiment, Loaded, resolved_toml, run};
+use crate::experiment::{self, Experiment, Loaded, resolved_toml};
 use crate::report::read::sweep::{CELLS, LEDGER, PLAN, PlannedArm, SweepFolder, SweepPlan};
 use std::collections::BTreeMap;
 use std::fs;
@@ -109,7 +109,7 @@ fn foreign(folder: &Path) -> Result<()> {
 
 /// An arm without what its cells have of their own: name and seed. Paths mean the same from anywhere.
 fn essence(arm: &Loaded) -> Result<Experiment> {
-    let mut experiment = run::anchored(&arm.experiment, &run::places(arm))?;
+    let mut experiment = arm.experiment.anchored(&arm.places())?;
     experiment.name = String::new();
     experiment.seed = 0;
     Ok(experiment)
@@ -195,7 +195,7 @@ fn folders(sweep: &Sweep, before: &Before) -> Result<Vec<String>> {
 
 /// An arm's experiment as its folder holds it.
 fn arm_toml(arm: &Prepared, folder: &str) -> Result<String> {
-    let mut experiment = run::anchored(&arm.loaded.experiment, &run::places(&arm.loaded))?;
+    let mut experiment = arm.loaded.experiment.anchored(&arm.loaded.places())?;
     experiment.name = folder.into();
     Ok(resolved_toml(&experiment))
 }

@@ -7,7 +7,7 @@ use crate::ablation::matching::{self, Cost, WIDTH};
 use crate::data::Data;
 use crate::error::{Error, Fault, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
-use crate::experiment::{self, Loaded, Origin, assemble, cost, run};
+use crate::experiment::{self, Loaded, Origin, assemble, cost};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -208,7 +208,7 @@ impl Costs {
         );
         let data = match self.0.take() {
             Some((known, data)) if known == key => data,
-            _ => assemble::data_to_train_on(e, &run::places(loaded))?,
+            _ => assemble::data_to_train_on(e, &loaded.places())?,
         };
         Ok(&self.0.insert((key, data)).1)
     }
@@ -232,7 +232,7 @@ impl Costs {
 /// # Errors
 /// What a run of the arm would end with.
 pub fn step_ms(arm: &Prepared) -> Result<f64> {
-    let data = assemble::data_to_train_on(&arm.loaded.experiment, &run::places(&arm.loaded))?;
+    let data = assemble::data_to_train_on(&arm.loaded.experiment, &arm.loaded.places())?;
     cost::step_ms(&arm.loaded.experiment, &data)
 }
 

@@ -5,7 +5,8 @@ use crate::data::{self, Gives, Texts};
 use crate::error::{Error, Result};
 use crate::experiment::assemble;
 use crate::experiment::measure::measured;
-use crate::experiment::open::{self, Opened, Which};
+use crate::experiment::open::{self, Opened};
+use crate::experiment::saved::{self, Which};
 use crate::generate::Translator;
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::check_width;
@@ -88,7 +89,7 @@ pub fn run(args: EvalArgs) -> Result<()> {
         return shown;
     }
     // The figures are out; a run folder that cannot be written to does not take them back.
-    if let Err(error) = open::write_scores(&args.run, name, opened.step, &scores) {
+    if let Err(error) = saved::write_scores(&args.run, name, opened.step, &scores) {
         output::note(format!("the scores were not kept: {error}"));
     }
     shown
@@ -140,7 +141,7 @@ fn show(
         let mut object = serde_json::Map::new();
         object.insert("run".into(), args.run.display().to_string().into());
         object.insert("split".into(), split.into());
-        object.extend(open::scores_json(step, scores));
+        object.extend(saved::scores_json(step, scores));
         if let Some(confusion) = scores.confusion.as_ref().filter(|_| args.confusion) {
             let n = confusion.names().len();
             let row = |truth| -> Vec<u64> { (0..n).map(|p| confusion.count(truth, p)).collect() };

@@ -3,7 +3,8 @@
 use super::output;
 use crate::data::batch::TextBatch;
 use crate::error::{Error, Result};
-use crate::experiment::open::{self, Opened, Which};
+use crate::experiment::open::{self, Opened};
+use crate::experiment::saved::Which;
 use crate::tokenizer::Tokenizer;
 use burn::tensor::{Device, activation};
 use clap::Args;

@@ -2,7 +2,8 @@
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::open::{self, Which};
+use crate::experiment::open;
+use crate::experiment::saved::Which;
 use crate::generate::decode::MOST;
 use crate::generate::{Generator, Sampling, Stops, TextStream};
 use crate::nn::linear::stored_for_decoding;

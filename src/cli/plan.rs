@@ -2,7 +2,7 @@
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::{self, assemble, cost, run};
+use crate::experiment::{self, assemble, cost};
 use crate::report::plan::{Moments, Plan, Question, plan};
 use crate::report::render::terminal::{duration, number};
 use crate::train::machine;
@@ -74,7 +74,7 @@ fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Prob
     let loaded = experiment::load(file, &args.sets)?;
     experiment::check(&loaded)?;
     let experiment = &loaded.experiment;
-    let data = assemble::data_to_train_on(experiment, &run::places(&loaded))?;
+    let data = assemble::data_to_train_on(experiment, &loaded.places())?;
     let plan = cost::plan(experiment, &data.shape)?;
     // Bytes that the system can still give; unlimited where it does not tell.
     let available = machine::bytes("/proc/meminfo", "MemAvailable").unwrap_or(u64::MAX);

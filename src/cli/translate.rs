@@ -2,7 +2,8 @@
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::open::{self, Which};
+use crate::experiment::open;
+use crate::experiment::saved::Which;
 use crate::files;
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::check_width;

@@ -1,14 +1,17 @@
-//! From a checked experiment to the things that run: device, data, model, optimizer, job.
+//! From a checked experiment to what runs: the one place where device, data, model, weights and job come together.
+//!
+//! [`model`] builds the network and puts its weights in, whatever they are taken from ([`Weights`]); [`training`]
+//! adds the optimizer, the average and the counters that belong to these weights. A new run, a resumed one and a run
+//! that is opened for use differ in the [`Weights`] alone.
 
 use super::{Experiment, transfer};
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::model::{ItemOf, ModelConfig, ModelInputs};
-use crate::nn::position::Grid;
-use crate::nn::position::resample::resample_grid;
+use crate::model::{ItemOf, ModelInputs};
 use crate::task::Objective;
-use crate::train::checkpoint::State;
+use crate::train::checkpoint::mean::mean;
+use crate::train::checkpoint::{Checkpoint, State, weights};
 use crate::train::config::Dtype;
 use crate::train::ema::Ema;
 use crate::train::evaluation::Split;
@@ -18,8 +21,10 @@ use crate::train::parameters;
 use crate::train::run_dir::RunDir;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::signal::Stop;
+use crate::train::start::Transferred;
 use burn::optim::ModuleOptimizer;
-use burn::tensor::{Device, FloatDType, IntDType, Tensor, TensorData};
+use burn::tensor::{Device, FloatDType, IntDType};
+use std::path::PathBuf;
 
 /// Opens the device of `[train]`, for training or (without gradients) for use. Weights and activations take
 /// the format of `train.dtype`, which is settled for the whole process by the first tensor.
@@ -58,7 +63,7 @@ pub fn data(experiment: &Experiment, places: &Places, saved: &Tokenizers) -> Res
     data::prepare(&experiment.data, &request).map_err(Error::before_running)
 }
 
-/// [`data`] for a new run, with the tokenizer of the run that it begins from when it names none.
+/// [`data`] for a new run, with the tokenizer of the run in `[init] from` when the experiment names none.
 ///
 /// # Errors
 /// Those of [`data`], and no run where `[init]` says.
@@ -87,50 +92,163 @@ pub fn objective(experiment: &Experiment, shape: &Shape, device: &Device) -> Res
         .frozen(parameters::name_parameters(objective))
 }
 
-/// How the experiment's model cuts images of a size into patches; `None` when it reads no patches.
-pub fn grid(experiment: &Experiment, image: Option<[usize; 3]>) -> Option<Grid> {
-    match (&experiment.model, image) {
-        (ModelConfig::Vision(c), Some([_, height, width])) => Some(c.grid(height, width)),
-        _ => None,
-    }
+/// Where the weights of a model are taken from.
+pub enum Weights<'a> {
+    /// The seed, or the run in `[init] from`.
+    Initial {
+        /// Where that run is looked for.
+        places: &'a Places,
+        /// The run's own tokenizers, which decide whether tables of tokens fit.
+        tokenizers: &'a Tokenizers,
+    },
+    /// A checkpoint, to train on.
+    Trained(&'a Checkpoint),
+    /// A checkpoint, to use: the averaged weights when it holds any.
+    Evaluated(&'a Checkpoint),
+    /// The mean of the weights of several files.
+    Mean(&'a [PathBuf]),
 }
 
-/// A table of positions for another number of them: of the patches of images of the first size for those of the
-/// second by their two sides, of a text along it. `None` when it is no such table.
-pub fn resampled(
+/// The network with its weights; for weights of another run also a report of what was taken.
+///
+/// # Errors
+/// A model that cannot learn the task; weights that are missing, damaged or another model's; what
+/// [`transfer::weights`] returns.
+pub fn model(
     experiment: &Experiment,
-    images: [Option<[usize; 3]>; 2],
-    data: &TensorData,
-    shape: &[usize],
-) -> Option<TensorData> {
-    let (&[from, width], &[to, d]) = (&data.shape().to_vec()[..], shape) else {
-        return None;
-    };
-    if width != d || from == 0 {
-        return None;
-    }
-    let table: Vec<f32> = data.iter::<f32>().collect();
-    let values = match images.map(|image| grid(experiment, image)) {
-        [Some(theirs), Some(ours)] => {
-            if theirs.positions() != from || ours.positions() != to {
-                return None;
-            }
-            let data = TensorData::new(table, [from, d]);
-            let table = Tensor::<2>::from_data(data, &Device::default());
-            let sides = |grid: Grid| [grid.rows, grid.cols];
-            let table = resample_grid(table, sides(theirs), sides(ours), ours.class_token);
-            table.into_data().iter::<f32>().collect()
+    shape: &Shape,
+    device: &Device,
+    weights: &Weights,
+) -> Result<(Objective, Option<Transferred>)> {
+    let model = objective(experiment, shape, device)?;
+    Ok(match weights {
+        Weights::Initial { places, tokenizers } => {
+            let (model, taken) = transfer::weights(experiment, places, shape, tokenizers, model)?;
+            (parameters::materialised(model), taken)
         }
-        _ => transfer::stretched(&table, from, to, d),
+        Weights::Trained(checkpoint) => (checkpoint.load_model(model)?, None),
+        Weights::Evaluated(checkpoint) => (checkpoint.load_evaluated(model)?, None),
+        Weights::Mean(files) => {
+            let mean = mean(files, &model)?;
+            (weights::fill(model, mean), None)
+        }
+    })
+}
+
+/// A model and what its training keeps beside it.
+pub struct Training {
+    /// The network with its objective.
+    pub model: Objective,
+    /// What was taken from another run, when `[init]` names one.
+    pub transferred: Option<Transferred>,
+    optimizer: ModuleOptimizer,
+    average: Option<Ema<Objective>>,
+    state: State,
+    /// What the journal is to say before the next step.
+    notes: Vec<String>,
+}
+
+/// The model of a run that trains, with its optimizer, averaged weights and counters: those of a checkpoint for
+/// [`Weights::Trained`], else those of step 0.
+///
+/// # Errors
+/// Those of [`model`]; a group of `[optimizer]` that matches no parameter; a checkpoint without the average that
+/// `train.ema` asks for, or beyond the last step of `[train]`.
+pub fn training(
+    experiment: &Experiment,
+    shape: &Shape,
+    device: &Device,
+    weights: &Weights,
+) -> Result<Training> {
+    let (model, transferred) = self::model(experiment, shape, device, weights)?;
+    let optimizer = optimizer(experiment, &model)?;
+    let decay = experiment.train.ema;
+    let (optimizer, average, state, notes) = match weights {
+        Weights::Trained(checkpoint) => {
+            require_continuable(experiment, checkpoint)?;
+            let average = decay.map(|decay| checkpoint.load_ema(decay, &model));
+            (
+                checkpoint.load_optimizer(optimizer, &model)?,
+                average.transpose()?,
+                checkpoint.state().clone(),
+                checkpoint.notes(),
+            )
+        }
+        Weights::Initial { .. } | Weights::Evaluated(_) | Weights::Mean(_) => {
+            let average = decay.map(|decay| Ema::new(decay, &model));
+            (optimizer, average, State::default(), Vec::new())
+        }
     };
-    Some(TensorData::new(values, [to, d]).convert_dtype(data.dtype()))
+    Ok(Training {
+        model,
+        transferred,
+        optimizer,
+        average,
+        state,
+        notes,
+    })
+}
+
+/// An error when `[train]` asks for what the checkpoint cannot continue.
+fn require_continuable(experiment: &Experiment, checkpoint: &Checkpoint) -> Result<()> {
+    let config = &experiment.train;
+    if let (Some(decay), false) = (config.ema, checkpoint.has_ema()) {
+        return Err(Error::usage(format!(
+            "train.ema = {decay:?} cannot be switched on when a run is resumed: {} holds no averaged weights; leave it \
+             out",
+            checkpoint.folder().display()
+        )));
+    }
+    let step = checkpoint.state().step;
+    if step > config.steps {
+        return Err(Error::usage(format!(
+            "train.steps = {} lies before the run's newest checkpoint, step {step}; steps can be added to a run, not \
+             taken back",
+            config.steps
+        )));
+    }
+    Ok(())
+}
+
+impl Training {
+    /// The model, and the job that trains it on `data` in the folder of `run`.
+    pub fn job(
+        self,
+        experiment: &Experiment,
+        data: &Data,
+        run: RunDir,
+        stop: Stop,
+    ) -> (Objective, Job<Objective>) {
+        let job = Job {
+            config: experiment.train.clone(),
+            diagnostics: experiment.diagnostics,
+            journal: experiment.journal,
+            seed: experiment.seed,
+            optimizer: self.optimizer,
+            base_lr: experiment.optimizer.lr(),
+            schedule: schedule(experiment),
+            unit: match experiment.model.item() {
+                ItemOf::Token | ItemOf::Pair => "tokens",
+                ItemOf::Image => "images",
+            },
+            ema: self.average,
+            train: data.train.clone(),
+            valid: data.valid.clone().map(|source| Split {
+                source,
+                bytes_per_token: data.bytes_per_token.valid,
+            }),
+            run,
+            state: self.state,
+            last: None,
+            notes: self.notes,
+            stop,
+        };
+        (self.model, job)
+    }
 }
 
 /// The optimizer, with the learning rates of `[init]`.
-///
-/// # Errors
-/// A group of `[optimizer]` that matches no parameter.
-pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
+fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
     let transformer = experiment.model.transformer();
     let stacks = transformer.iter().flat_map(|t| t.depths());
     let layers = stacks.map(|depth| depth.blocks()).max().unwrap_or(0);
@@ -141,42 +259,4 @@ pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOpt
 /// The schedule, as the model's width makes it.
 pub fn schedule(experiment: &Experiment) -> ScheduleConfig {
     experiment.schedule.for_width(experiment.model.d_model())
-}
-
-/// A fresh job: step 0, initial weights, empty optimizer.
-///
-/// # Errors
-/// A group of `[optimizer]` that matches no parameter.
-pub fn job(
-    experiment: &Experiment,
-    data: &Data,
-    model: &Objective,
-    optimizer: ModuleOptimizer,
-    run: RunDir,
-    stop: Stop,
-) -> Job<Objective> {
-    Job {
-        config: experiment.train.clone(),
-        diagnostics: experiment.diagnostics,
-        journal: experiment.journal,
-        seed: experiment.seed,
-        optimizer,
-        base_lr: experiment.optimizer.lr(),
-        schedule: schedule(experiment),
-        unit: match experiment.model.item() {
-            ItemOf::Token | ItemOf::Pair => "tokens",
-            ItemOf::Image => "images",
-        },
-        ema: experiment.train.ema.map(|decay| Ema::new(decay, model)),
-        train: data.train.clone(),
-        valid: data.valid.clone().map(|source| Split {
-            source,
-            bytes_per_token: data.bytes_per_token.valid,
-        }),
-        run,
-        state: State::default(),
-        last: None,
-        notes: Vec::new(),
-        stop,
-    }
 }

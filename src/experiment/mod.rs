@@ -11,9 +11,11 @@ mod file;
 pub mod measure;
 pub mod open;
 pub mod run;
+pub mod saved;
 pub mod transfer;
 
-use crate::data::DataConfig;
+use crate::data::{DataConfig, Places};
+use crate::error::Result;
 use crate::generate::DecodeConfig;
 use crate::model::ModelConfig;
 pub use crate::model::preset::parse_preset;
@@ -26,7 +28,7 @@ use crate::train::optim::OptimizerConfig;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::start::StartConfig;
 pub use check::check;
-pub use file::show::{annotated_toml, inline, resolved_toml};
+pub use file::{annotated_toml, inline, resolved_toml};
 pub use file::{load, load_text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -93,6 +95,22 @@ fn is_default_journal(journal: &JournalConfig) -> bool {
 /// nanoGPT's seed.
 fn default_seed() -> u64 {
     1337
+}
+
+impl Experiment {
+    /// The same with paths that mean the same from any folder, since a run is resumed from anywhere.
+    ///
+    /// # Errors
+    /// A tokenizer's file that cannot be named from elsewhere.
+    pub fn anchored(&self, places: &Places) -> Result<Self> {
+        let mut experiment = self.clone();
+        experiment.data = experiment.data.with_paths(|p| places.anchored(p));
+        experiment.init.from = self.init.from.as_deref().map(|from| places.anchored(from));
+        if let Some(tokenizer) = &self.tokenizer {
+            experiment.tokenizer = Some(tokenizer.with_path(|p| Ok(places.anchored(p)))?);
+        }
+        Ok(experiment)
+    }
 }
 
 /// What a metric must be; every key that is there must hold.
@@ -172,6 +190,11 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Where the experiment's data is looked for.
+    pub fn places(&self) -> Places {
+        Places::new(self.path.parent())
+    }
+
     /// Where the value of a dotted key comes from.
     pub fn origin(&self, key: &str) -> &Origin {
         self.origins.get(key).unwrap_or(&Origin::Default)

@@ -1,24 +1,17 @@
-//! A run that is there: opened for evaluation and generation, its scores written down.
+//! A run opened for use: evaluation, generation, classification.
 
-use super::{Experiment, assemble, run};
+use super::assemble::{self, Weights};
+use super::saved::{self, Which};
+use super::{Experiment, check, file};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
-use crate::files;
 use crate::task::Objective;
 use crate::task::TaskConfig;
-use crate::tokenizer::Tokenizer;
-use crate::train::checkpoint::mean::mean;
-use crate::train::checkpoint::{self, Checkpoint, Search, weights};
-use crate::train::evaluation::Scores;
 use crate::train::run_dir;
 use burn::module::Module;
-use serde_json::{Map, Value};
-use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
-use std::str::FromStr;
 
-/// A run that is opened for use: evaluation, generation.
+/// A run that is opened for use.
 pub struct Opened {
     /// What was trained.
     pub experiment: Experiment,
@@ -32,38 +25,6 @@ pub struct Opened {
     pub shape: Shape,
     /// The checkpoint's step.
     pub step: u64,
-}
-
-/// A checkpoint of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Which {
-    /// That of the best evaluation; the newest whole one when no evaluation was made.
-    #[default]
-    Best,
-    /// The newest whole one.
-    Latest,
-    /// That of a step.
-    Step(u64),
-    /// The mean of the weights of the newest ones, so many of them (Vaswani et al. 2017, section 6.1).
-    Average(usize),
-}
-
-impl FromStr for Which {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "best" => Ok(Self::Best),
-            "latest" => Ok(Self::Latest),
-            number => match number.strip_prefix("average:") {
-                Some(count) => count.parse().ok().filter(|n| *n > 0).map(Self::Average),
-                None => number.parse().ok().map(Self::Step),
-            }
-            .ok_or_else(|| {
-                "give `best`, `latest`, the number of a step, or `average:5` for the mean of the newest 5".into()
-            }),
-        }
-    }
 }
 
 /// Opens a checkpoint of a run for use.
@@ -113,26 +74,30 @@ fn opened(
     let device = device.map(|d| format!("train.device={d}"));
     let window = context.map(|n| format!("data.context={n}"));
     let sets: Vec<String> = device.into_iter().chain(window).collect();
-    let loaded = super::load(&folder.join(run_dir::RESOLVED), &sets)?;
-    super::check::check_without_files(&loaded)?;
-    let tokenizers = tokenizers(folder)?;
+    let loaded = file::load(&folder.join(run_dir::RESOLVED), &sets)?;
+    check::check_without_files(&loaded)?;
+    let tokenizers = saved::tokenizers(folder)?;
     if tokenizers.text.is_none() && loaded.experiment.data.set().is_text() {
         return Err(Error::run(format!(
-            "{} is missing: without it nobody knows what the model's tokens stand for",
+            "{} is missing: it holds the text of each of the model's tokens",
             folder.join(run_dir::TOKENIZER).display()
         )));
     }
-    let mut shape = shape(folder)?;
+    let mut shape = saved::shape(folder)?;
     shape.context = context.unwrap_or(shape.context);
-    let checkpoint = chosen(folder, which)?;
-    let places = run::places(&loaded);
+    let checkpoint = saved::chosen(folder, which)?;
+    let newest = match which {
+        Which::Average(count) => saved::newest_weights(folder, count)?,
+        Which::Best | Which::Latest | Which::Step(_) => Vec::new(),
+    };
+    let weights = match which {
+        Which::Average(_) => Weights::Mean(&newest),
+        Which::Best | Which::Latest | Which::Step(_) => Weights::Evaluated(&checkpoint),
+    };
+    let places = loaded.places();
     let experiment = loaded.experiment;
     let device = assemble::device(&experiment, false)?;
-    let model = assemble::objective(&experiment, &shape, &device)?;
-    let model = match which {
-        Which::Average(count) => averaged(folder, count, model)?,
-        Which::Best | Which::Latest | Which::Step(_) => checkpoint.load_evaluated(model)?,
-    };
+    let (model, _) = assemble::model(&experiment, &shape, &device, &weights)?;
     Ok(Opened {
         model: model.valid(),
         experiment,
@@ -143,140 +108,6 @@ fn opened(
     })
 }
 
-pub(super) fn chosen(folder: &Path, which: Which) -> Result<Checkpoint> {
-    match which {
-        Which::Best => best(folder),
-        Which::Latest | Which::Average(_) => newest(folder),
-        Which::Step(step) => {
-            let place = run_dir::steps_of(folder).join(checkpoint::name(step));
-            if place.is_dir() {
-                return Checkpoint::open(place);
-            }
-            let there: Vec<String> = checkpoint::steps(folder)
-                .iter()
-                .map(u64::to_string)
-                .collect();
-            Err(Error::usage(format!(
-                "{} has no checkpoint of step {step}; there are: {}",
-                folder.display(),
-                there.join(", ")
-            )))
-        }
-    }
-}
-
-/// The model with the mean of the weights of the newest `count` checkpoints, each found whole.
-fn averaged(folder: &Path, count: usize, model: Objective) -> Result<Objective> {
-    let steps = checkpoint::steps(folder);
-    if steps.len() < count {
-        return Err(Error::usage(format!(
-            "{} has {} checkpoints, too few for a mean of {count}; train with [train] keep_last = {count}",
-            folder.display(),
-            steps.len()
-        )));
-    }
-    let mut newest = steps;
-    newest.sort_unstable();
-    let files = newest[newest.len() - count..]
-        .iter()
-        .map(|step| {
-            let place = run_dir::steps_of(folder).join(checkpoint::name(*step));
-            Ok(Checkpoint::open(place)?.evaluated_weights())
-        })
-        .collect::<Result<Vec<_>>>()?;
-    let mean = mean(&files, &model)?;
-    Ok(weights::fill(model, mean))
-}
-
-fn best(folder: &Path) -> Result<Checkpoint> {
-    let best = folder.join(checkpoint::BEST);
-    // A link that leads nowhere is damage, not a run without evaluations.
-    if best.symlink_metadata().is_err() {
-        return newest(folder);
-    }
-    Checkpoint::open(best).map_err(|error| instead(error, &checkpoint::newest_whole(folder)))
-}
-
-/// The newest checkpoint; what is asked about is never another one in silence.
-fn newest(folder: &Path) -> Result<Checkpoint> {
-    let mut search = checkpoint::newest_whole(folder);
-    if !search.refused.is_empty() {
-        let refused = search.refused.swap_remove(0);
-        return Err(instead(refused, &search));
-    }
-    search.found.ok_or_else(|| {
-        let shown = folder.display();
-        Error::run(format!("{shown} has no checkpoint yet"))
-    })
-}
-
-/// The error with the newest whole checkpoint, which may be asked for by its step.
-fn instead(error: Error, search: &Search) -> Error {
-    match &search.found {
-        Some(whole) => {
-            let step = whole.state().step;
-            Error::run(format!(
-                "{error}; the newest whole checkpoint is that of step {step}: --checkpoint {step}"
-            ))
-        }
-        None => error,
-    }
-}
-
-/// Adds a split's scores, made at `step`, to scores.json; several processes may do that at once.
-///
-/// # Errors
-/// A scores.json that cannot be locked or read, which is left as it is, or not be written.
-pub fn write_scores(folder: &Path, split: &str, step: u64, scores: &Scores) -> Result<()> {
-    // Held to the end: of two that add to the same file, one would write it without the other's split.
-    let _lock = run_dir::changing_scores(folder)?;
-    let path = folder.join(run_dir::SCORES);
-    let mut all: Map<String, Value> = match fs::read(&path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| {
-            Error::run(format!("{} is damaged ({e}); move it away", path.display()))
-        })?,
-        Err(e) if e.kind() == ErrorKind::NotFound => Map::new(),
-        Err(e) => return Err(Error::io("read", &path)(e)),
-    };
-    all.insert(split.into(), scores_json(step, scores).into());
-    let text = format!("{:#}\n", Value::Object(all));
-    files::write(&path, text.as_bytes())
-}
-
-/// Scores as one JSON object.
-pub fn scores_json(step: u64, scores: &Scores) -> Map<String, Value> {
-    let mut object = Map::new();
-    object.insert("step".into(), step.into());
-    object.insert("loss".into(), scores.loss.into());
-    for (name, value) in &scores.metrics {
-        object.insert(name.clone(), (*value).into());
-    }
-    object
-}
-
-/// The run's own tokenizers, as far as it has any.
-///
-/// # Errors
-/// A file that is no tokenizer.
-pub fn tokenizers(folder: &Path) -> Result<Tokenizers> {
-    let load = |name: &str| {
-        let path = folder.join(name);
-        path.is_file().then(|| Tokenizer::load(&path)).transpose()
-    };
-    Ok(Tokenizers {
-        text: load(run_dir::TOKENIZER)?,
-        target: load(run_dir::TARGET_TOKENIZER)?,
-    })
-}
-
-/// What the run's model knows of its data.
-pub(super) fn shape(folder: &Path) -> Result<Shape> {
-    let path = folder.join(run_dir::DATA);
-    let text = fs::read(&path).map_err(Error::io("read", &path))?;
-    serde_json::from_slice(&text)
-        .map_err(|e| Error::run(format!("{} is damaged: {e}", path.display())))
-}
-
 /// A command that puts a finished run to use.
 pub fn suggested_use(experiment: &Experiment, run: impl std::fmt::Display) -> Option<String> {
     let prompt = match &experiment.train.sample {
@@ -284,7 +115,7 @@ pub fn suggested_use(experiment: &Experiment, run: impl std::fmt::Display) -> Op
         Some(_) | None => experiment.data.set().prompt(),
     };
     // A text that the run's tokenizer cannot read is no suggestion.
-    let known = tokenizers(Path::new(&run.to_string()))
+    let known = saved::tokenizers(Path::new(&run.to_string()))
         .ok()
         .and_then(|t| t.text);
     let readable = |text: &String| known.as_ref().is_none_or(|t| t.encode(text).is_ok());

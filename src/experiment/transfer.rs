@@ -1,14 +1,17 @@
-//! A run that begins from another one: its weights, and its tokenizer when the experiment has none of its own.
+//! `[init] from`: the weights of another run, and its tokenizer when the experiment has none of its own.
 
-use super::open::{self, Which};
-use super::{Experiment, assemble};
-use crate::data::{Data, Places, Shape, Tokenizers};
+use super::Experiment;
+use super::saved::{self, Which};
+use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
+use crate::model::ModelConfig;
+use crate::nn::position::Grid;
+use crate::nn::position::resample::resample_grid;
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
 use crate::train::start::Transferred;
 use crate::train::{parameters, run_dir};
-use burn::tensor::TensorData;
+use burn::tensor::{Device, Tensor, TensorData};
 use std::path::{Path, PathBuf};
 
 /// The paths of what is made of tokens: a row or a column for each.
@@ -39,7 +42,7 @@ pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf
 /// No run where `[init]` says, or a damaged tokenizer of it.
 pub fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers> {
     match folder(experiment, places)? {
-        Some(folder) if experiment.tokenizer.is_none() => open::tokenizers(&folder),
+        Some(folder) if experiment.tokenizer.is_none() => saved::tokenizers(&folder),
         Some(_) | None => Ok(Tokenizers::default()),
     }
 }
@@ -51,7 +54,7 @@ fn same_vocabulary(
     own: &Tokenizers,
     model: &Objective,
 ) -> Result<()> {
-    let theirs = open::tokenizers(folder)?;
+    let theirs = saved::tokenizers(folder)?;
     let print = |t: &Option<Tokenizer>| t.as_ref().map(Tokenizer::fingerprint);
     let [reads, writes] = [
         (print(&theirs.text), print(&own.text)),
@@ -91,14 +94,14 @@ fn same_vocabulary(
 pub fn weights(
     experiment: &Experiment,
     places: &Places,
-    data: &Data,
+    shape: &Shape,
+    tokenizers: &Tokenizers,
     model: Objective,
 ) -> Result<(Objective, Option<Transferred>)> {
     let Some(folder) = folder(experiment, places)? else {
         return Ok((model, None));
     };
-    same_vocabulary(experiment, &folder, &data.tokenizers, &model)?;
-    let shape = &data.shape;
+    same_vocabulary(experiment, &folder, tokenizers, &model)?;
     let which = experiment.init.checkpoint.as_deref().unwrap_or("best");
     let which: Which = which
         .parse()
@@ -108,14 +111,13 @@ pub fn weights(
             "[init] checkpoint: a run begins from one checkpoint: best, latest or the number of a step",
         ));
     }
-    let checkpoint = open::chosen(&folder, which).map_err(as_key)?;
+    let checkpoint = saved::chosen(&folder, which).map_err(as_key)?;
     let file = checkpoint.evaluated_weights();
-    let theirs = open::shape(&folder)?;
+    let theirs = saved::shape(&folder)?;
     let resample = |data: &TensorData, wanted: &[usize]| {
-        assemble::resampled(experiment, [theirs.image, shape.image], data, wanted)
+        resampled(experiment, [theirs.image, shape.image], data, wanted)
     };
-    let grid = |shape: &Shape| assemble::grid(experiment, shape.image);
-    let moved = grid(&theirs) != grid(shape);
+    let moved = grid(experiment, theirs.image) != grid(experiment, shape.image);
     let (model, done) = experiment.init.transfer(model, &file, &resample, moved)?;
     // A frozen parameter stays frozen with its new values.
     Ok((experiment.init.frozen(model)?, Some(done)))
@@ -132,8 +134,47 @@ fn as_key(error: Error) -> Error {
     }
 }
 
+/// How the experiment's model cuts images of a size into patches; `None` when it reads no patches.
+fn grid(experiment: &Experiment, image: Option<[usize; 3]>) -> Option<Grid> {
+    match (&experiment.model, image) {
+        (ModelConfig::Vision(c), Some([_, height, width])) => Some(c.grid(height, width)),
+        _ => None,
+    }
+}
+
+/// A table of positions for another number of them: of the patches of images of the first size for those of the
+/// second by their two sides, of a text along it. `None` when it is no such table.
+fn resampled(
+    experiment: &Experiment,
+    images: [Option<[usize; 3]>; 2],
+    data: &TensorData,
+    shape: &[usize],
+) -> Option<TensorData> {
+    let (&[from, width], &[to, d]) = (&data.shape().to_vec()[..], shape) else {
+        return None;
+    };
+    if width != d || from == 0 {
+        return None;
+    }
+    let table: Vec<f32> = data.iter::<f32>().collect();
+    let values = match images.map(|image| grid(experiment, image)) {
+        [Some(theirs), Some(ours)] => {
+            if theirs.positions() != from || ours.positions() != to {
+                return None;
+            }
+            let data = TensorData::new(table, [from, d]);
+            let table = Tensor::<2>::from_data(data, &Device::default());
+            let sides = |grid: Grid| [grid.rows, grid.cols];
+            let table = resample_grid(table, sides(theirs), sides(ours), ours.class_token);
+            table.into_data().iter::<f32>().collect()
+        }
+        _ => stretched(&table, from, to, d),
+    };
+    Some(TensorData::new(values, [to, d]).convert_dtype(data.dtype()))
+}
+
 /// A table of positions `[from, d]` with another number of rows, each between its two nearest ones.
-pub(super) fn stretched(table: &[f32], from: usize, to: usize, d: usize) -> Vec<f32> {
+fn stretched(table: &[f32], from: usize, to: usize, d: usize) -> Vec<f32> {
     let place = |row: usize| match to {
         0 | 1 => 0.0,
         _ => row as f64 * (from - 1) as f64 / (to - 1) as f64,
@@ -154,7 +195,7 @@ pub(super) fn stretched(table: &[f32], from: usize, to: usize, d: usize) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use crate::experiment::transfer::stretched;
+    use super::stretched;
 
     #[test]
     fn a_stretched_table_keeps_its_ends() {

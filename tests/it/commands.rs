@@ -265,7 +265,7 @@ fn every_shipped_experiment_is_right_and_planned_as_it_is_built() {
         output(&["check", &shown]);
         let plan = json(&output(&["plan", &shown, "--no-probe", "--json"]));
         let device = burn::tensor::Device::flex();
-        let places = formwork::experiment::run::places(&loaded);
+        let places = loaded.places();
         let data =
             formwork::experiment::assemble::data(&loaded.experiment, &places, &Default::default())
                 .unwrap();

@@ -1,6 +1,6 @@
 //! Run folders, their lock, journals and signals.
 
-use formwork::experiment::open::write_scores;
+use formwork::experiment::saved::write_scores;
 use formwork::files;
 use formwork::train::evaluation::Scores;
 use formwork::train::journal::{self, Journal};

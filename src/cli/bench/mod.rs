@@ -7,7 +7,7 @@ mod train;
 use super::output;
 use crate::data::Data;
 use crate::error::Result;
-use crate::experiment::{self, Loaded, assemble, run as runs};
+use crate::experiment::{self, Loaded, assemble};
 use crate::report::render::table::table;
 use crate::report::render::terminal::number;
 use crate::train::bench::KernelTime;
@@ -51,7 +51,7 @@ fn opened(file: &Path, sets: &[String], device: Option<&str>) -> Result<(Loaded,
     sets.extend(device.map(|device| format!("train.device={device}")));
     let loaded = experiment::load(file, &sets)?;
     experiment::check(&loaded)?;
-    let data = assemble::data_to_train_on(&loaded.experiment, &runs::places(&loaded))?;
+    let data = assemble::data_to_train_on(&loaded.experiment, &loaded.places())?;
     Ok((loaded, data))
 }
 

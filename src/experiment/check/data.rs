@@ -1,7 +1,7 @@
 //! The sense of `[data]` and `[tokenizer]`, and whether their files are there.
 
 use super::{For, Sense};
-use crate::data::{DataConfig, Places};
+use crate::data::DataConfig;
 use crate::error::Error;
 use crate::experiment::transfer;
 use crate::faults::LONGEST;
@@ -44,7 +44,7 @@ pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
         paths(sense, data, tokenizer);
     }
     if what == For::Beginning {
-        let places = Places::new(sense.loaded.path.parent());
+        let places = sense.loaded.places();
         if let Err(error) = transfer::folder(experiment, &places) {
             let message = error.to_string();
             sense.fault(
@@ -57,7 +57,7 @@ pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
 }
 
 fn paths(sense: &mut Sense, data: &DataConfig, tokenizer: Option<&TokenizerConfig>) {
-    let places = Places::new(sense.loaded.path.parent());
+    let places = sense.loaded.places();
     let files = data.set().paths();
     let mut wanted: Vec<(String, &Path)> = files
         .into_iter()

@@ -2,13 +2,14 @@
 //! fault of form.
 
 pub(super) mod messages;
-pub(super) mod read;
-pub(super) mod show;
-pub(super) mod tree;
+mod read;
+mod show;
+mod tree;
 
 use super::{Experiment, Loaded, Origin};
 use crate::error::{Error, Fault, Result, nearest, suggestion};
 use crate::model::preset;
+pub use show::{annotated_toml, inline, resolved_toml};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tree::{Layers, Node, Table, Value};

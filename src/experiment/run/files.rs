@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use super::Options;
+use super::options::Options;
 use crate::data::Places;
 use crate::data::catalog::fingerprint::{self, Fingerprint};
 use crate::error::{Error, Result};

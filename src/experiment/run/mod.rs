@@ -1,24 +1,27 @@
-//! A run from its first file to its last: new, fresh, resumed, or opened for use.
+//! A run from its first file to its last: new, fresh or resumed.
 
-pub(super) mod changes;
-pub(super) mod files;
-pub(super) mod observer;
+mod changes;
+mod files;
+mod observer;
+mod options;
 
-use super::{Experiment, Loaded, assemble, open, resolved_toml, transfer};
+use super::assemble::{self, Weights};
+use super::{Experiment, Loaded, check, file, resolved_toml, saved, transfer};
 use crate::data::{Data, Places, Tokenizers};
 use crate::error::{Error, Result};
 use crate::task::Objective;
-use crate::train::checkpoint::{self, Checkpoint};
-use crate::train::job::{Job, Outcome, Report};
+use crate::train;
+use crate::train::checkpoint;
+use crate::train::job::{Job, Outcome};
 use crate::train::journal::Journal;
 use crate::train::machine::Machine;
 use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::signal::Stop;
-use crate::train::{self, parameters, view::View};
-use observer::Follower;
+use observer::RunObserver;
+pub use options::{OnReport, OnSample, Options};
 use std::path::{Path, PathBuf};
 
-/// Where `train` puts a run that was not told otherwise.
+/// The folder of a run for which none is given.
 pub fn default_folder(name: &str) -> PathBuf {
     Path::new("checkpoints").join(name)
 }
@@ -30,41 +33,8 @@ pub enum Start {
     New,
     /// Deletes it.
     Fresh,
-    /// Goes on with it.
+    /// Resumes it.
     ResumeOrNew,
-}
-
-/// Told of a line of the journal.
-pub type OnReport = Box<dyn FnMut(&Report) + Send>;
-
-/// Told of a step and the text that was generated after it.
-pub type OnSample = Box<dyn FnMut(u64, &str) + Send>;
-
-/// How a run is followed.
-pub struct Options {
-    /// Dashboard or lines.
-    pub view: View,
-    /// Told of every line of the journal.
-    pub report: OnReport,
-    /// Told of every sample.
-    pub sample: OnSample,
-    /// Told of what a person should know beside the results.
-    pub notice: fn(&str),
-    /// Goes on with a run though the files of its data are other ones by now.
-    pub other_data: bool,
-}
-
-impl Options {
-    /// Says nothing.
-    pub fn quiet() -> Self {
-        Self {
-            view: View::Plain,
-            report: Box::new(|_| {}),
-            sample: Box::new(|_, _| {}),
-            notice: |_| {},
-            other_data: false,
-        }
-    }
 }
 
 /// Trains a checked experiment in `folder`.
@@ -79,16 +49,16 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
             loaded.path.display()
         )));
     }
+    let places = loaded.places();
     let existing = match start {
         Start::ResumeOrNew if run_dir::is_run(folder) => {
-            return go_on(&loaded.experiment, &places(loaded), folder, options);
+            return resume_in(&loaded.experiment, &places, folder, options);
         }
         Start::New | Start::ResumeOrNew => Existing::Refuse,
         Start::Fresh => Existing::Replace,
     };
     let experiment = &loaded.experiment;
     let device = assemble::device(experiment, true)?;
-    let places = places(loaded);
     let from = transfer::folder(experiment, &places)?.and_then(|from| from.canonicalize().ok());
     if from.is_some() && from == folder.canonicalize().ok() {
         return Err(Error::usage(
@@ -98,9 +68,11 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     let data = assemble::data_to_train_on(experiment, &places)?;
     require_prompt(experiment, &data.tokenizers)?;
     let stop = Stop::on_signals()?;
-    let model = assemble::objective(experiment, &data.shape, &device)?;
-    let optimizer = assemble::optimizer(experiment, &model)?;
-    let (model, taken) = transfer::weights(experiment, &places, &data, model)?;
+    let weights = Weights::Initial {
+        places: &places,
+        tokenizers: &data.tokenizers,
+    };
+    let training = assemble::training(experiment, &data.shape, &device, &weights)?;
     let run = RunDir::create(folder, existing)?;
     files::keep(&run, experiment, &places)?;
     describe(&run, loaded, &data)?;
@@ -110,11 +82,10 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
             data.left_out
         ));
     }
-    if let (Some(taken), Some(from)) = (taken, &experiment.init.from) {
+    if let (Some(taken), Some(from)) = (&training.transferred, &experiment.init.from) {
         (options.notice)(&format!("from {}: {taken}", from.display()));
     }
-    let model = parameters::materialised(model);
-    let job = assemble::job(experiment, &data, &model, optimizer, run, stop);
+    let (model, job) = training.job(experiment, &data, run, stop);
     launch(experiment, &data, model, job, options)
 }
 
@@ -154,50 +125,32 @@ fn describe(run: &RunDir, loaded: &Loaded, data: &Data) -> Result<()> {
         }
     }
     run.write(run_dir::EXPERIMENT, loaded.source.as_bytes())?;
-    let resolved = resolved_toml(&anchored(experiment, &places(loaded))?);
+    let resolved = resolved_toml(&experiment.anchored(&loaded.places())?);
     run.write(run_dir::RESOLVED, resolved.as_bytes())
 }
 
-/// The experiment with paths that mean the same from any folder, since a run is resumed from anywhere.
-///
-/// # Errors
-/// A tokenizer's file that cannot be named from elsewhere.
-pub fn anchored(experiment: &Experiment, places: &Places) -> Result<Experiment> {
-    let mut experiment = experiment.clone();
-    experiment.data = experiment.data.with_paths(|p| places.anchored(p));
-    experiment.init.from = experiment
-        .init
-        .from
-        .as_deref()
-        .map(|from| places.anchored(from));
-    if let Some(tokenizer) = &experiment.tokenizer {
-        experiment.tokenizer = Some(tokenizer.with_path(|p| Ok(places.anchored(p)))?);
-    }
-    Ok(experiment)
-}
-
-/// Goes on with the run in `folder` from its newest whole checkpoint. Changed keys are kept in the run.
+/// Resumes the run in `folder` from its newest whole checkpoint. Changed keys are kept in the run.
 ///
 /// # Errors
 /// A folder without a run, or without a whole checkpoint among those it has; a change that would make it another
 /// run; what [`train::run`] returns.
 pub fn resume(folder: &Path, sets: &[String], options: Options) -> Result<Outcome> {
     run_dir::require_run(folder)?;
-    let loaded = super::load(&folder.join(run_dir::RESOLVED), sets)?;
-    super::check::check_to_go_on(&loaded)?;
-    go_on(&loaded.experiment, &places(&loaded), folder, options)
+    let loaded = file::load(&folder.join(run_dir::RESOLVED), sets)?;
+    check::check_to_go_on(&loaded)?;
+    resume_in(&loaded.experiment, &loaded.places(), folder, options)
 }
 
-fn go_on(
+fn resume_in(
     experiment: &Experiment,
     places: &Places,
     folder: &Path,
     options: Options,
 ) -> Result<Outcome> {
     let run = RunDir::open(folder)?;
-    let stored = super::load(&folder.join(run_dir::RESOLVED), &[])?;
-    let asked = anchored(experiment, places)?;
-    let stored = anchored(&stored.experiment, &self::places(&stored))?;
+    let stored = file::load(&folder.join(run_dir::RESOLVED), &[])?;
+    let asked = experiment.anchored(places)?;
+    let stored = stored.experiment.anchored(&stored.places())?;
     let search = checkpoint::newest_whole(folder);
     let begun = search.found.is_some();
     let changed = changes::between(&stored, &asked, folder, begun)?;
@@ -205,31 +158,27 @@ fn go_on(
     for refused in &search.refused {
         (options.notice)(&format!("passed over: {refused}"));
     }
+    if !begun && !search.refused.is_empty() {
+        return Err(none_left(folder));
+    }
     files::same(&run, experiment, places, &options)?;
-    let saved = open::tokenizers(folder)?;
+    let saved = saved::tokenizers(folder)?;
     let data = assemble::data(experiment, places, &saved)?;
     require_prompt(experiment, &data.tokenizers)?;
     let stop = Stop::on_signals()?;
     let device = assemble::device(experiment, true)?;
-    let model = assemble::objective(experiment, &data.shape, &device)?;
-    let optimizer = assemble::optimizer(experiment, &model)?;
-    let model = match &search.found {
-        Some(_) => model,
-        None if search.refused.is_empty() => {
-            let (model, _) = transfer::weights(experiment, places, &data, model)?;
-            parameters::materialised(model)
-        }
-        None => return Err(none_left(folder)),
+    let weights = match &search.found {
+        Some(found) => Weights::Trained(found),
+        None => Weights::Initial {
+            places,
+            tokenizers: &data.tokenizers,
+        },
     };
-    let mut job = assemble::job(experiment, &data, &model, optimizer, run, stop);
-    let model = match search.found {
-        Some(found) => restored(&found, model, &mut job)?,
-        None => model,
-    };
+    let training = assemble::training(experiment, &data.shape, &device, &weights)?;
     if changed {
-        let resolved = resolved_toml(&asked);
-        job.run.write(run_dir::RESOLVED, resolved.as_bytes())?;
+        run.write(run_dir::RESOLVED, resolved_toml(&asked).as_bytes())?;
     }
+    let (model, job) = training.job(experiment, &data, run, stop);
     launch(experiment, &data, model, job, options)
 }
 
@@ -241,31 +190,6 @@ fn none_left(folder: &Path) -> Error {
         folder.join(run_dir::RESOLVED).display(),
         folder.display()
     ))
-}
-
-/// Weights, moments, average and bookkeeping of a checkpoint.
-fn restored(found: &Checkpoint, model: Objective, job: &mut Job<Objective>) -> Result<Objective> {
-    let model = found.load_model(model)?;
-    job.optimizer = found.load_optimizer(job.optimizer.clone(), &model)?;
-    if let (Some(decay), false) = (job.config.ema, found.has_ema()) {
-        return Err(Error::usage(format!(
-            "train.ema = {decay:?} cannot be switched on when a run goes on: {} holds no averaged weights; leave it out",
-            found.folder().display()
-        )));
-    }
-    if let Some(decay) = job.config.ema {
-        job.ema = Some(found.load_ema(decay, &model)?);
-    }
-    job.state = found.state().clone();
-    job.notes.extend(found.notes());
-    if job.state.step > job.config.steps {
-        return Err(Error::usage(format!(
-            "train.steps = {} lies before the run's newest checkpoint, step {}; steps can be added to a run, not \
-             taken back",
-            job.config.steps, job.state.step
-        )));
-    }
-    Ok(model)
 }
 
 fn launch(
@@ -283,7 +207,7 @@ fn launch(
     let samples = (experiment.train.sample.is_some() || kept)
         .then(|| Journal::open(path, job.state.samples_bytes))
         .transpose()?;
-    let observer = Follower {
+    let observer = RunObserver {
         options,
         experiment: experiment.clone(),
         tokenizers: data.tokenizers.clone(),
@@ -294,14 +218,9 @@ fn launch(
     let outcome = train::run(model, job, Box::new(observer), view, &experiment.name)?;
     if let Some(scores) = &outcome.last {
         // The run is done all the same.
-        if let Err(error) = open::write_scores(&folder, "valid", outcome.step, scores) {
+        if let Err(error) = saved::write_scores(&folder, "valid", outcome.step, scores) {
             notice(&format!("the scores were not kept: {error}"));
         }
     }
     Ok(outcome)
-}
-
-/// Where an experiment's data is looked for.
-pub fn places(loaded: &Loaded) -> Places {
-    Places::new(loaded.path.parent())
 }

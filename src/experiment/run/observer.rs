@@ -1,7 +1,7 @@
 //! What happens beside a run's steps: reports are passed on, texts are continued or written for sources, and what
 //! was written is measured.
 
-use super::Options;
+use super::options::Options;
 use crate::data::{Texts, Tokenizers};
 use crate::error::Result;
 use crate::experiment::Experiment;
@@ -13,8 +13,8 @@ use crate::train::journal::Journal;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Follows a run.
-pub(super) struct Follower {
+/// The observer of a run of an experiment.
+pub(super) struct RunObserver {
     pub options: Options,
     pub experiment: Experiment,
     pub tokenizers: Tokenizers,
@@ -24,7 +24,7 @@ pub(super) struct Follower {
     pub samples: Option<Journal>,
 }
 
-impl Observer<Objective> for Follower {
+impl Observer<Objective> for RunObserver {
     fn report(&mut self, report: &Report) {
         (self.options.report)(report);
     }

@@ -1,7 +1,7 @@
 //! What a sweep plans and budgets by is what its runs count: of pairs, the tokens of both sides.
 
 use crate::binary::{output, shipped};
-use formwork::experiment::{assemble, cost, load, run};
+use formwork::experiment::{assemble, cost, load};
 use serde_json::Value;
 
 const SMALL: [&str; 4] = [
@@ -26,7 +26,7 @@ fn items(sets: &[&str]) -> (f64, f64) {
     arguments.extend(sets.iter().flat_map(|set| ["--set", set.as_str()]));
     output(&arguments);
     let loaded = load(&file, &sets).unwrap();
-    let data = assemble::data_to_train_on(&loaded.experiment, &run::places(&loaded)).unwrap();
+    let data = assemble::data_to_train_on(&loaded.experiment, &loaded.places()).unwrap();
     let planned = cost::items_per_step(&loaded.experiment, &data.shape);
     let journal = std::fs::read_to_string(root.join("metrics.jsonl")).unwrap();
     let counted = journal.lines().rev().find_map(|line| {

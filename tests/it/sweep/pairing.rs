@@ -2,13 +2,13 @@
 
 use crate::binary::shipped;
 use crate::transfer::{Arrays, values_of};
-use formwork::experiment::{self, assemble, run};
+use formwork::experiment::{self, assemble};
 
 /// The initial weights of the smoke test's model with some keys changed.
 fn weights(sets: &[&str]) -> Arrays {
     let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
     let loaded = experiment::load(&shipped("experiments/smoke/tiny.toml"), &sets).unwrap();
-    let data = assemble::data_to_train_on(&loaded.experiment, &run::places(&loaded)).unwrap();
+    let data = assemble::data_to_train_on(&loaded.experiment, &loaded.places()).unwrap();
     let device = assemble::device(&loaded.experiment, false).unwrap();
     values_of(&assemble::objective(&loaded.experiment, &data.shape, &device).unwrap())
 }

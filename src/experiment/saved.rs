@@ -1,0 +1,187 @@
+//! What the folder of a run holds: its checkpoints by name, its tokenizers, the shape of its data, its scores.
+
+use crate::data::{Shape, Tokenizers};
+use crate::error::{Error, Result};
+use crate::files;
+use crate::tokenizer::Tokenizer;
+use crate::train::checkpoint::{self, Checkpoint, Search};
+use crate::train::evaluation::Scores;
+use crate::train::run_dir;
+use serde_json::{Map, Value};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// A checkpoint of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Which {
+    /// That of the best evaluation; the newest whole one when no evaluation was made.
+    #[default]
+    Best,
+    /// The newest whole one.
+    Latest,
+    /// That of a step.
+    Step(u64),
+    /// The mean of the weights of the newest ones, so many of them (Vaswani et al. 2017, section 6.1).
+    Average(usize),
+}
+
+impl FromStr for Which {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "best" => Ok(Self::Best),
+            "latest" => Ok(Self::Latest),
+            number => match number.strip_prefix("average:") {
+                Some(count) => count.parse().ok().filter(|n| *n > 0).map(Self::Average),
+                None => number.parse().ok().map(Self::Step),
+            }
+            .ok_or_else(|| {
+                "give `best`, `latest`, the number of a step, or `average:5` for the mean of the newest 5".into()
+            }),
+        }
+    }
+}
+
+/// The checkpoint that `which` names; the newest one for an average.
+///
+/// # Errors
+/// No such checkpoint, or a damaged one; the message names the newest whole one.
+pub fn chosen(folder: &Path, which: Which) -> Result<Checkpoint> {
+    match which {
+        Which::Best => best(folder),
+        Which::Latest | Which::Average(_) => newest(folder),
+        Which::Step(step) => {
+            let place = run_dir::steps_of(folder).join(checkpoint::name(step));
+            if place.is_dir() {
+                return Checkpoint::open(place);
+            }
+            let there: Vec<String> = checkpoint::steps(folder)
+                .iter()
+                .map(u64::to_string)
+                .collect();
+            Err(Error::usage(format!(
+                "{} has no checkpoint of step {step}; there are: {}",
+                folder.display(),
+                there.join(", ")
+            )))
+        }
+    }
+}
+
+/// The files of weights of the newest `count` checkpoints, each found whole.
+///
+/// # Errors
+/// Fewer checkpoints than that, or a damaged one.
+pub fn newest_weights(folder: &Path, count: usize) -> Result<Vec<PathBuf>> {
+    let mut steps = checkpoint::steps(folder);
+    if steps.len() < count {
+        return Err(Error::usage(format!(
+            "{} has {} checkpoints, too few for a mean of {count}; train with [train] keep_last = {count}",
+            folder.display(),
+            steps.len()
+        )));
+    }
+    steps.sort_unstable();
+    let newest = steps[steps.len() - count..].iter();
+    newest
+        .map(|step| {
+            let place = run_dir::steps_of(folder).join(checkpoint::name(*step));
+            Ok(Checkpoint::open(place)?.evaluated_weights())
+        })
+        .collect()
+}
+
+fn best(folder: &Path) -> Result<Checkpoint> {
+    let best = folder.join(checkpoint::BEST);
+    // A link that leads nowhere is damage, not a run without evaluations.
+    if best.symlink_metadata().is_err() {
+        return newest(folder);
+    }
+    Checkpoint::open(best).map_err(|error| instead(error, &checkpoint::newest_whole(folder)))
+}
+
+/// The newest checkpoint. When it is damaged that is an error: an older one is never taken in its place in silence.
+fn newest(folder: &Path) -> Result<Checkpoint> {
+    let mut search = checkpoint::newest_whole(folder);
+    if !search.refused.is_empty() {
+        let refused = search.refused.swap_remove(0);
+        return Err(instead(refused, &search));
+    }
+    search.found.ok_or_else(|| {
+        let shown = folder.display();
+        Error::run(format!("{shown} has no checkpoint yet"))
+    })
+}
+
+/// The error with the newest whole checkpoint, which may be asked for by its step.
+fn instead(error: Error, search: &Search) -> Error {
+    match &search.found {
+        Some(whole) => {
+            let step = whole.state().step;
+            Error::run(format!(
+                "{error}; the newest whole checkpoint is that of step {step}: --checkpoint {step}"
+            ))
+        }
+        None => error,
+    }
+}
+
+/// Adds a split's scores, made at `step`, to scores.json; several processes may do that at once.
+///
+/// # Errors
+/// A scores.json that cannot be locked or read, which is left as it is, or not be written.
+pub fn write_scores(folder: &Path, split: &str, step: u64, scores: &Scores) -> Result<()> {
+    // Held to the end: of two that add to the same file, one would write it without the other's split.
+    let _lock = run_dir::changing_scores(folder)?;
+    let path = folder.join(run_dir::SCORES);
+    let mut all: Map<String, Value> = match fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| {
+            Error::run(format!("{} is damaged ({e}); move it away", path.display()))
+        })?,
+        Err(e) if e.kind() == ErrorKind::NotFound => Map::new(),
+        Err(e) => return Err(Error::io("read", &path)(e)),
+    };
+    all.insert(split.into(), scores_json(step, scores).into());
+    let text = format!("{:#}\n", Value::Object(all));
+    files::write(&path, text.as_bytes())
+}
+
+/// Scores as one JSON object.
+pub fn scores_json(step: u64, scores: &Scores) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert("step".into(), step.into());
+    object.insert("loss".into(), scores.loss.into());
+    for (name, value) in &scores.metrics {
+        object.insert(name.clone(), (*value).into());
+    }
+    object
+}
+
+/// The run's own tokenizers, as far as it has any.
+///
+/// # Errors
+/// A file that is no tokenizer.
+pub fn tokenizers(folder: &Path) -> Result<Tokenizers> {
+    let load = |name: &str| {
+        let path = folder.join(name);
+        path.is_file().then(|| Tokenizer::load(&path)).transpose()
+    };
+    Ok(Tokenizers {
+        text: load(run_dir::TOKENIZER)?,
+        target: load(run_dir::TARGET_TOKENIZER)?,
+    })
+}
+
+/// The shape of the data that the run's model was built for.
+///
+/// # Errors
+/// A file that is missing or damaged.
+pub fn shape(folder: &Path) -> Result<Shape> {
+    let path = folder.join(run_dir::DATA);
+    let text = fs::read(&path).map_err(Error::io("read", &path))?;
+    serde_json::from_slice(&text)
+        .map_err(|e| Error::run(format!("{} is damaged: {e}", path.display())))
+}

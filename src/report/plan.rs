@@ -2,13 +2,12 @@
 //!
 //! Nothing is allocated: a model's parameters are drawn when they are first used. A training step costs
 //! 6 FLOPs for each weight that multiplies an item (two for the forward product, four for the backward ones)
-//! and 12·layers·heads·d_head·context for the attention products, without a discount for the causal mask
-//! (Chowdhery et al. 2022, PaLM, appendix B). A convolution's weights multiply once for each place of its result.
+//! and 12·layers·heads·d_head·keys for the attention products, where a position sees so many keys at most: all
+//! positions or those of a window, without a discount for the causal mask (Chowdhery et al. 2022, PaLM, appendix B). A convolution's weights multiply once for each place of its result.
 
 use crate::data::{Gives, Shape};
 use crate::error::Result;
 use crate::model::{ItemOf, ModelConfig, ModelInputs};
-use crate::nn::attention::AttentionConfig;
 use crate::nn::channel_norm;
 use crate::task::TaskConfig;
 use burn::module::{Module, ModuleVisitor, Param};
@@ -121,12 +120,26 @@ fn flops(question: &Question, count: &Count) -> f64 {
     }
     let tokens = row(question) as f64;
     let width = keys.attention.n_heads() * keys.attention.d_head(keys.d_model);
-    let mut layers: usize = keys.n_layers.iter().flatten().map(|(_, n)| n).sum();
-    if let (ItemOf::Pair, Some((_, decoder))) = (question.model.item(), keys.n_layers[1]) {
-        // Each layer that writes looks at the source too.
-        layers += decoder;
-    }
-    let products = (layers * width) as f64 * tokens;
+    let [encoder, decoder] = match (question.model.item(), keys.n_layers) {
+        (ItemOf::Pair, [encoder, decoder]) => {
+            [encoder, decoder].map(|layers| layers.map_or(0, |(_, n)| n))
+        }
+        (_, layers) => {
+            let layers = layers.iter().flatten().map(|(_, n)| n).sum();
+            match question.model {
+                ModelConfig::Decoder(_) => [0, layers],
+                _ => [layers, 0],
+            }
+        }
+    };
+    // Each layer of an encoder-decoder that writes looks at the source too.
+    let crossed = match question.model.item() {
+        ItemOf::Pair => decoder,
+        ItemOf::Token | ItemOf::Image => 0,
+    };
+    let seen = |causal| keys.attention.keys(row(question), causal) as f64;
+    let pairs = encoder as f64 * seen(false) + decoder as f64 * seen(true);
+    let products = width as f64 * (pairs + crossed as f64 * tokens);
     let token = 6.0 * count.matrices as f64 + 12.0 * products;
     match question.model.item() {
         ItemOf::Token => token + 6.0 * head,
@@ -170,7 +183,7 @@ fn activations(question: &Question) -> u128 {
     };
     // Each factor is below 2²⁴ or a tensor's length; their products pass 2⁶⁴ and may pass 2¹²⁸.
     let tokens = question.micro_batch_size as u128 * row(question) as u128;
-    let AttentionConfig::MultiHead(attention) = keys.attention;
+    let attention = keys.attention.heads();
     let d_head = attention.d_head(keys.d_model) as u128;
     let heads = 2 * (attention.n_heads as u128 + attention.n_kv_heads() as u128);
     let inner = 2 * keys.feed_forward.d_ff(keys.d_model) as u128;

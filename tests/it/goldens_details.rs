@@ -59,7 +59,9 @@ fn goldens_see_their_details() {
         alibi.scaled = !alibi.scaled;
     };
     let other_scale: Change = |c| {
-        let AttentionConfig::MultiHead(attention) = &mut c.attention;
+        let AttentionConfig::MultiHead(attention) = &mut c.attention else {
+            panic!("GPT-2 has multi-head attention")
+        };
         attention.scale = None;
     };
     let other_eps: Change = |c| match &mut c.norm {

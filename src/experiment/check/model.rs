@@ -3,7 +3,6 @@
 use super::{Sense, images, position};
 use crate::data::masking::Pairs;
 use crate::model::{EncoderConfig, EncoderDecoderConfig, Keys, ModelConfig};
-use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::init::InitConfig;
@@ -123,9 +122,10 @@ fn transformer(sense: &mut Sense, c: &Keys, context: Option<usize>) {
         }
         InitConfig::TruncatedNormal(i) => sense.positive("model.init.std", i.std),
     }
-    let heads = match c.attention {
-        AttentionConfig::MultiHead(a) => multi_head(sense, a, width.then_some(c.d_model)),
-    };
+    for (key, rule) in c.attention.faults() {
+        sense.fault(&[&format!("model.attention.{key}")], rule);
+    }
+    let heads = multi_head(sense, &c.attention.heads(), width.then_some(c.d_model));
     position::check(sense, c.position, heads, context);
     if let PositionConfig::Sinusoidal2d(_) = c.position {
         images::grid_positions(sense, c.d_model);

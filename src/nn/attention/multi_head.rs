@@ -7,7 +7,7 @@
 
 use super::entropy::{self, Weighing};
 use super::{AttentionLayer, Context, Kind};
-use crate::kernel::{self, AttentionOptions, Relations};
+use crate::kernel::{self, AttentionOptions, Relations, Visibility, Window};
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{NoNormConfig, Norm, NormConfig};
@@ -99,6 +99,8 @@ pub struct MultiHead {
     scale: f64,
     softcap: Option<f64>,
     dropout: f64,
+    #[module(skip)]
+    window: Option<Window>,
 }
 
 impl MultiHead {
@@ -121,6 +123,15 @@ impl MultiHead {
             scale: config.scale.unwrap_or(1.0 / (d_head as f64).sqrt()),
             softcap: config.softcap,
             dropout,
+            window: None,
+        }
+    }
+
+    /// The same attention to the keys of a window.
+    pub fn within(self, window: Window) -> Self {
+        Self {
+            window: Some(window),
+            ..self
         }
     }
 
@@ -145,6 +156,17 @@ impl MultiHead {
     }
 }
 
+impl MultiHead {
+    /// Which keys a query sees: of the model's, those in the window; a memory is seen as the model says.
+    fn visible(&self, of_model: &Visibility, crossed: bool) -> Visibility {
+        let mut visible = of_model.clone();
+        if let (Some(window), false) = (&self.window, crossed) {
+            visible.window = Some(window.clone());
+        }
+        visible
+    }
+}
+
 /// Queries and keys turned by their positions.
 fn rotated(q: Tensor<4>, k: Tensor<4>, rotation: Option<&Rotation>) -> (Tensor<4>, Tensor<4>) {
     match rotation {
@@ -162,7 +184,7 @@ impl AttentionLayer for MultiHead {
         let crossed = memory.is_some();
         let source = memory.unwrap_or_else(|| x.clone());
         let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
-        let mut offset = 0;
+        let (mut offset, mut dropped) = (0, 0);
         let (q, k, v) = match context.cache {
             Some(cache) if crossed => {
                 let (k, v) = cache.kept(|| self.keys_and_values(source));
@@ -174,7 +196,9 @@ impl AttentionLayer for MultiHead {
                 match cache {
                     Some(cache) => {
                         offset = cache.len();
-                        let (k, v) = cache.append(k, v);
+                        let reach = self.window.as_ref().map(Window::reach);
+                        let (k, v) = cache.append(k, v, reach);
+                        dropped = offset + queries - k.dims()[2];
                         (q, k, v)
                     }
                     None => (q, k, v),
@@ -184,7 +208,7 @@ impl AttentionLayer for MultiHead {
         let span = Span {
             queries,
             keys: k.dims()[2],
-            offset,
+            offset: offset - dropped,
         };
         let compared = Compared {
             layer: context.layer,
@@ -193,12 +217,14 @@ impl AttentionLayer for MultiHead {
             span,
             scale: self.scale,
         };
-        let (position, shared) = (context.position, context.prepared.score_bias.clone());
+        let shared = context.prepared.score_bias.without_first(dropped);
         let relations = Relations {
-            visible: context.visible.clone(),
-            offset,
-            bias: position.score_bias(&compared, shared),
-            values: position.values(context.layer, span, &q.device()),
+            visible: self
+                .visible(context.visible, crossed)
+                .without_first(dropped),
+            offset: span.offset,
+            bias: context.position.score_bias(&compared, shared),
+            values: context.position.values(context.layer, span, &q.device()),
         };
         let options = AttentionOptions {
             scale: self.scale,

@@ -12,10 +12,9 @@ use burn::module::Module;
 use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Distribution, Tensor};
 use formwork::nn::feed_forward::moe::{ExpertConfig, Moe, MoeConfig};
-use formwork::nn::feed_forward::{
-    Activation, Dense, DenseConfig, FeedForwardLayer, Gated, GatedConfig,
-};
+use formwork::nn::feed_forward::{Activation, Dense, DenseConfig, Gated, GatedConfig};
 use formwork::nn::init::{Init, InitConfig};
+use formwork::nn::layer::{Layer, LayerContext};
 use formwork::nn::pass::{Draws, Pass};
 
 /// As the binary has it: large buffers stay mapped.
@@ -26,7 +25,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn medians(mut a: impl FnMut(), mut b: impl FnMut()) -> [f64; 2] {
     let rounds = 15;
     let mut times = [Vec::new(), Vec::new()];
-    let mut timed = |f: &mut dyn FnMut()| {
+    let timed = |f: &mut dyn FnMut()| {
         let start = Instant::now();
         f();
         start.elapsed().as_secs_f64() * 1e3
@@ -55,6 +54,13 @@ fn step<M: Module>(
     GradientsParams::from_grads((y * seed).sum().backward(), layer)
 }
 
+/// A layer by itself.
+fn alone<L: Layer>(layer: &L, x: Tensor<3>) -> Tensor<3> {
+    let pass = Pass::evaluation();
+    let length = x.dims()[1];
+    layer.forward(x, &mut LayerContext::alone(length, &pass))
+}
+
 /// A layer with its optimizer: one step.
 fn stepped<M: Module>(
     state: &mut Option<(M, ModuleOptimizer)>,
@@ -63,7 +69,7 @@ fn stepped<M: Module>(
 ) {
     if let Some((layer, mut optimizer)) = state.take() {
         let gradients = step(&layer, x, f);
-        let layer = optimizer.step(1e-5.into(), layer, gradients);
+        let layer = optimizer.step(1e-5, layer, gradients);
         *state = Some((layer, optimizer));
     }
 }
@@ -129,16 +135,16 @@ fn main() {
         };
         compare(
             &format!("dense {shape}"),
-            Dense::new(&config, d_model, &init),
-            |layer, x| layer.forward(x),
+            Dense::new(&config, d_model, 0.0, &init),
+            alone,
             mixture(ExpertConfig::Dense(config.clone())),
             &x,
         );
         let config = GatedConfig::default();
         compare(
             &format!("gated {shape}"),
-            Gated::new(&config, d_model, &init),
-            |layer, x| layer.forward(x),
+            Gated::new(&config, d_model, 0.0, &init),
+            alone,
             mixture(ExpertConfig::Gated(config.clone())),
             &x,
         );

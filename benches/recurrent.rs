@@ -65,7 +65,10 @@ fn steps(kind: &str, shown: bool) {
     }
     let mut times = times.split_off(WARMUP);
     times.sort_by(f64::total_cmp);
-    println!("{{\"cell\":\"{kind}\",\"step_ms_median\":{:.2}}}", times[STEPS / 2]);
+    println!(
+        "{{\"cell\":\"{kind}\",\"step_ms_median\":{:.2}}}",
+        times[STEPS / 2]
+    );
 }
 
 fn main() {

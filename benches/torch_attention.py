@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """PyTorch's scaled_dot_product_attention on the shapes of `formwork bench attention`: forward, and forward with
-backward, medians in milliseconds.
+backward, medians in milliseconds. Formwork's figures hold the small projections of a layer too.
 
     python3 benches/torch_attention.py [--context 1024,2048,4096] [--batch 1] [--heads 8] [--head-width 64] [--rounds 5]
 
@@ -46,12 +46,13 @@ def main():
             q.grad = k.grad = v.grad = None
             scaled_dot_product_attention(q, k, v, is_causal=not a.bidirectional).sum().backward()
 
+        alone = median_ms(a.rounds, forward)
         print(json.dumps({
-            "case": "attention",
+            "kind": "multi_head",
             "engine": f"torch {torch.__version__}",
             "context": context,
-            "forward_ms_median": round(median_ms(a.rounds, forward), 2),
-            "forward_backward_ms_median": round(median_ms(a.rounds, both), 2),
+            "forward_ms": round(alone, 2),
+            "backward_ms": round(median_ms(a.rounds, both) - alone, 2),
         }))
 
 

@@ -12,7 +12,6 @@ pub mod weights;
 
 use crate::error::{Error, Fault, Result, suggestion};
 use crate::model::{Decoder, DecoderConfig};
-use crate::nn::attention::AttentionConfig;
 use crate::nn::position::PositionConfig;
 use burn::tensor::Device;
 use families::{FAMILIES, Family, HfShape};
@@ -101,7 +100,7 @@ pub fn read_config(file: &Path, value: Value) -> Result<(Family, HfShape)> {
 
 /// What a network cannot be built with: heads that do not divide what they split, an odd rotation.
 fn check_heads(hf: &HfConfig, config: &DecoderConfig) {
-    let AttentionConfig::MultiHead(attention) = &config.stack.attention;
+    let attention = config.stack.attention.heads();
     let (heads, kv_heads) = (attention.n_heads, attention.n_kv_heads());
     if !heads.is_multiple_of(kv_heads) {
         hf.fault(format!(

@@ -21,6 +21,7 @@ impl ScoreBias {
     /// The bias without the first `dropped` of the keys.
     pub fn without_first(&self, dropped: usize) -> Self {
         match self {
+            _ if dropped == 0 => self.clone(),
             Self::None => Self::None,
             // A key's number counts from the first key.
             Self::ByDistance(bias) => {

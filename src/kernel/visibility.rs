@@ -179,6 +179,15 @@ pub struct Query {
 }
 
 impl Visibility {
+    /// Every query sees every key.
+    pub const ALL: Self = Self {
+        causal: false,
+        lengths: None,
+        documents: None,
+        prefix: None,
+        window: None,
+    };
+
     /// Every query sees itself and the keys before it.
     pub fn causal() -> Self {
         Self {

@@ -74,6 +74,7 @@ impl DecoderConfig {
     pub fn depth(&self) -> Depth<'_> {
         Depth {
             key: "n_layers",
+            causal: true,
             n_layers: self.n_layers,
             groups_key: "layers",
             groups: &self.layers,
@@ -97,7 +98,7 @@ impl DecoderConfig {
             depth,
             alpha,
         };
-        let position = config.position_shape(&depth, inputs.shape.context, true);
+        let position = config.position_shape(&depth, inputs.shape.context);
         let root = (d_model as f64).sqrt();
         let norm = self.embedding_norm.then_some(&config.norm);
         let scale = if self.embedding_scale { root } else { 1.0 };

@@ -80,6 +80,7 @@ impl EncoderConfig {
     pub fn depth(&self) -> Depth<'_> {
         Depth {
             key: "n_layers",
+            causal: false,
             n_layers: self.n_layers,
             groups_key: "layers",
             groups: &self.layers,
@@ -98,7 +99,7 @@ impl EncoderConfig {
         let (d, blocks) = (config.d_model, depth.blocks());
         let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
         let init = Init::new(inputs.device, inputs.seed, &config.init, 2 * blocks, beta);
-        let position = config.position_shape(&depth, inputs.shape.context, false);
+        let position = config.position_shape(&depth, inputs.shape.context);
         let shape = StackShape {
             config,
             depth,

@@ -96,6 +96,7 @@ impl EncoderDecoderConfig {
     pub fn encoder_depth(&self) -> Depth<'_> {
         Depth {
             key: "n_encoder_layers",
+            causal: false,
             n_layers: self.n_encoder_layers,
             groups_key: "encoder_layers",
             groups: &self.encoder_layers,
@@ -107,6 +108,7 @@ impl EncoderDecoderConfig {
     pub fn decoder_depth(&self) -> Depth<'_> {
         Depth {
             key: "n_decoder_layers",
+            causal: true,
             n_layers: self.n_decoder_layers,
             groups_key: "decoder_layers",
             groups: &self.decoder_layers,
@@ -129,8 +131,8 @@ impl EncoderDecoderConfig {
         let embedding =
             |name: &str, vocab: usize| Embedding::new(vocab, d, scale, None, &model.of(name));
         let source_vocab = shape.source_vocab_size.unwrap_or(shape.vocab_size);
-        let side = |depth: Depth, alpha: f64, causal: bool, init: Init| {
-            let position = config.position_shape(&depth, shape.context, causal);
+        let side = |depth: Depth, alpha: f64, init: Init| {
+            let position = config.position_shape(&depth, shape.context);
             let stack = StackShape {
                 config,
                 depth,
@@ -149,13 +151,11 @@ impl EncoderDecoderConfig {
             encoder: side(
                 reads,
                 encoder.0,
-                false,
                 model.of("encoder").scaled(2 * n, encoder.1),
             ),
             decoder: side(
                 writes,
                 decoder.0,
-                true,
                 model.of("decoder").scaled(3 * m, decoder.1),
             ),
             head: (!self.tie_embeddings).then(|| {

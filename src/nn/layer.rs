@@ -2,7 +2,8 @@
 
 use super::attention::Visibility;
 use super::pass::Pass;
-use super::position::{PositionScheme, Prepared, Span};
+use super::position::none::NoPosition;
+use super::position::{PositionScheme, Prepared, ScoreBias, Span};
 use super::state::{LayerState, StateUse};
 use burn::tensor::Tensor;
 
@@ -35,4 +36,32 @@ pub struct LayerContext<'a> {
     pub state: Option<&'a mut LayerState>,
     /// Draws of dropout, added losses, readings.
     pub pass: &'a Pass,
+}
+
+/// Every position sees every other one.
+static ALL: Visibility = Visibility::ALL;
+/// Nothing is rotated, no score biased.
+static NOTHING: Prepared = Prepared {
+    rotation: None,
+    score_bias: ScoreBias::None,
+};
+
+impl<'a> LayerContext<'a> {
+    /// The context of a layer outside of a stack: `length` positions that have no order and all see each other.
+    pub fn alone(length: usize, pass: &'a Pass) -> Self {
+        Self {
+            layer: 0,
+            span: Span {
+                queries: length,
+                keys: length,
+                offset: 0,
+            },
+            visible: &ALL,
+            position: &NoPosition {},
+            prepared: &NOTHING,
+            memory: None,
+            state: None,
+            pass,
+        }
+    }
 }

@@ -2,12 +2,13 @@
 //!
 //! Nothing is allocated: a model's parameters are drawn when they are first used. A training step costs
 //! 6 FLOPs for each weight that multiplies an item (two for the forward product, four for the backward ones)
-//! and 12·layers·heads·d_head·context for the attention products, without a discount for the causal mask
-//! (Chowdhery et al. 2022, PaLM, appendix B). A convolution's weights multiply once for each place of its result.
+//! and 12·layers·heads·d_head·keys for the attention products, where a position sees so many keys at most: all
+//! positions or those of a window, without a discount for the causal mask (Chowdhery et al. 2022, PaLM, appendix B). A convolution's weights multiply once for each place of its result.
 
 use crate::data::{Gives, Shape};
 use crate::error::Result;
 use crate::model::{ItemOf, ModelConfig, ModelInputs};
+use crate::nn::attention::AttentionConfig;
 use crate::nn::channel_norm;
 use crate::task::TaskConfig;
 use burn::module::{Module, ModuleVisitor, Param};
@@ -120,13 +121,16 @@ fn flops(question: &Question, count: &Count) -> f64 {
         head += shape.vocab_size as f64 * d_model as f64;
     }
     let tokens = row(question) as f64;
-    // Each layer that writes looks at the source too.
-    let attentions = model
-        .blocks()
-        .flat_map(|b| [b.attention, b.cross])
-        .flatten();
-    let width: usize = attentions.map(|a| a.n_heads() * a.d_head(d_model)).sum();
-    let products = width as f64 * tokens;
+    let width = |c: &AttentionConfig| c.n_heads() * c.d_head(d_model);
+    let mut products = 0.0;
+    for depth in model.depths() {
+        for block in model.stack.blocks(&depth) {
+            let own = |a| width(a) as f64 * a.keys(row(question), depth.causal) as f64;
+            // A layer that writes looks at the whole source too.
+            let crossed = block.cross.map_or(0.0, |a| width(a) as f64 * tokens);
+            products += block.attention.map_or(0.0, own) + crossed;
+        }
+    }
     let token = 6.0 * count.matrices as f64 + 12.0 * products;
     match question.model.item() {
         ItemOf::Token => token + 6.0 * head,

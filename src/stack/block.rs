@@ -11,8 +11,7 @@ use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::none::NoPosition;
-use crate::nn::position::{PositionScheme, Prepared, ScoreBias, Span};
+use crate::nn::position::{PositionScheme, Prepared, Span};
 use crate::nn::state::StateUse;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -156,19 +155,12 @@ impl Block {
             let Some(memory) = memory else {
                 unreachable!("a block with cross-attention is given a memory")
             };
-            let cx = LayerContext {
-                layer,
-                span: Span {
-                    keys: memory.states.dims()[1],
-                    ..span
-                },
-                visible: memory.visible,
-                position: &NoPosition {},
-                prepared: &NOTHING_PREPARED,
-                memory: Some(memory.states),
-                state: cross_state,
-                pass,
-            };
+            let mut cx = LayerContext::alone(memory.states.dims()[1], pass);
+            cx.layer = layer;
+            cx.span.queries = span.queries;
+            cx.visible = memory.visible;
+            cx.memory = Some(memory.states);
+            cx.state = cross_state;
             (cross, cx)
         });
         if self.is_parallel() {
@@ -205,9 +197,3 @@ impl Block {
         self.attention_residual.placement() == NormPlacement::Parallel
     }
 }
-
-/// Cross-attention neither rotates nor biases.
-static NOTHING_PREPARED: Prepared = Prepared {
-    rotation: None,
-    score_bias: ScoreBias::None,
-};

@@ -119,6 +119,8 @@ pub struct BlockConfig<'a> {
 pub struct Depth<'a> {
     /// The key of the number of blocks.
     pub key: &'static str,
+    /// Whether a query sees earlier positions alone.
+    pub causal: bool,
     /// Its value: all blocks; a multiple of those of the groups, which then follow each other again and again.
     pub n_layers: Option<usize>,
     /// The key of the groups.
@@ -196,7 +198,7 @@ impl StackConfig {
     }
 
     /// The shape that a position scheme is built from, for texts of `context` tokens.
-    pub fn position_shape(&self, depth: &Depth, context: usize, causal: bool) -> PositionShape {
+    pub fn position_shape(&self, depth: &Depth, context: usize) -> PositionShape {
         let attention = self.attention_of(depth);
         PositionShape {
             d_model: self.d_model,
@@ -204,7 +206,7 @@ impl StackConfig {
             d_head: attention.d_head(self.d_model),
             n_layers: depth.blocks(),
             context,
-            causal,
+            causal: depth.causal,
             grid: None,
         }
     }
@@ -235,6 +237,7 @@ mod tests {
         let groups = [group(2, 8), group(1, 4)];
         let depth = |n_layers| Depth {
             key: "n_layers",
+            causal: true,
             n_layers,
             groups_key: "layers",
             groups: &groups,

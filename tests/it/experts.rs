@@ -6,10 +6,9 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use formwork::nn::attention::diversity;
 use formwork::nn::feed_forward::moe::{ExpertConfig, ExpertLinear, Experts, Moe, MoeConfig};
-use formwork::nn::feed_forward::{
-    Activation, Dense, DenseConfig, FeedForwardLayer, Gated, GatedConfig,
-};
+use formwork::nn::feed_forward::{Activation, Dense, DenseConfig, Gated, GatedConfig};
 use formwork::nn::init::{Init, InitConfig};
+use formwork::nn::layer::{Layer, LayerContext};
 use formwork::nn::linear::Linear;
 use formwork::nn::pass::{Draws, Pass};
 
@@ -175,7 +174,7 @@ fn evaluation_passes_over_no_token() {
 /// A linear layer's weights as those of the only expert.
 fn copied(from: &Linear, to: &mut ExpertLinear) {
     let weight = from.weight.val();
-    to.weight = parameter(weight.transpose().unsqueeze());
+    to.weight = parameter(weight.unsqueeze());
     to.bias = from
         .bias
         .as_ref()
@@ -186,13 +185,14 @@ fn copied(from: &Linear, to: &mut ExpertLinear) {
 fn one_expert_is_the_dense_layer() {
     let device = device();
     let init = Init::new(&device, 3, &InitConfig::default(), 1, 1.0);
-    let dense = Dense::new(&DenseConfig::default(), D_MODEL, &init);
+    let dense = Dense::new(&DenseConfig::default(), D_MODEL, 0.0, &init);
     let gated = Gated::new(
         &GatedConfig {
             bias: true,
             ..GatedConfig::default()
         },
         D_MODEL,
+        0.0,
         &init,
     );
     let one = |expert: ExpertConfig| MoeConfig {
@@ -218,9 +218,12 @@ fn one_expert_is_the_dense_layer() {
         let gradients = y.clone().square().sum().backward();
         (values(y), values(x.grad(&gradients).unwrap()))
     };
-    let same = |moe: &Moe, plain: &dyn FeedForwardLayer| {
+    let same = |moe: &Moe, plain: &dyn Layer| {
         let (y, dx) = run(&|x| moe.forward(x, None, &training()));
-        let (want, dx_want) = run(&|x| plain.forward(x));
+        let (want, dx_want) = run(&|x| {
+            let length = x.dims()[1];
+            plain.forward(x, &mut LayerContext::alone(length, &training()))
+        });
         assert!(difference(&y, &want) < 1e-6);
         assert!(difference(&dx, &dx_want) < 1e-6);
     };

@@ -60,7 +60,9 @@ fn goldens_see_their_details() {
         alibi.scaled = !alibi.scaled;
     };
     let other_scale: Change = |c| {
-        let AttentionConfig::MultiHead(attention) = &mut c.stack.attention;
+        let AttentionConfig::MultiHead(attention) = &mut c.stack.attention else {
+            panic!("GPT-2 has multi-head attention")
+        };
         attention.scale = None;
     };
     let other_eps: Change = |c| match &mut c.stack.norm {

@@ -2,6 +2,7 @@
 //! inputs.
 
 mod attention;
+mod attention_goldens;
 mod contracts;
 mod convolution;
 mod grouped;

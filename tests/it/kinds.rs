@@ -3,6 +3,7 @@
 use formwork::model::{DecoderConfig, EncoderConfig, EncoderDecoderConfig};
 use formwork::nn::attention::AttentionConfig;
 use formwork::nn::attention::multi_head::MultiHeadConfig;
+use formwork::nn::attention::sliding_window::SlidingWindowConfig;
 use formwork::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig, GatedConfig};
 use formwork::nn::norm::{NoNormConfig, NormConfig, RmsNormConfig};
 use formwork::nn::position::{self, PositionConfig};
@@ -84,6 +85,20 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
             a.d_head = Some(6);
         });
     });
+    for kind in ["none", "alibi", "relative_bias", "rotary"] {
+        for dilation in [None, Some(vec![1, 2, 1, 3])] {
+            add(&format!("windows of 3, {dilation:?}, {kind}"), &|c| {
+                c.stack.position = position(kind);
+                c.stack.attention = AttentionConfig::SlidingWindow(SlidingWindowConfig {
+                    n_heads: 4,
+                    n_kv_heads: Some(2),
+                    window: 3,
+                    dilation: dilation.clone(),
+                    ..SlidingWindowConfig::default()
+                });
+            });
+        }
+    }
     add("untied, scaled", &|c| {
         c.tie_embeddings = false;
         c.embedding_scale = true;

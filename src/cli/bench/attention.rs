@@ -1,14 +1,23 @@
-//! `formwork bench attention`: time and memory of attention by the length of the text.
+//! `formwork bench attention`: time and memory of a layer of attention by the length of the text.
+//!
+//! The layer reads and gives vectors of one head's width, so that its projections weigh little beside attention itself.
+//! Each length has a process of its own, since the peak of a process never falls.
 
 use super::super::output;
 use super::median_ms;
 use crate::device::{Backend, DeviceName};
 use crate::error::{Error, Result};
-use crate::kernel::{AttentionOptions, Relations, Visibility, attention};
+use crate::faults::Faults;
+use crate::nn::attention::{Attention, AttentionConfig, Visibility};
+use crate::nn::init::{Init, InitConfig};
+use crate::nn::layer::LayerContext;
+use crate::nn::pass::Pass;
 use crate::rng::{Purpose, Stream};
 use crate::train::bench::peak_rss_mb;
 use burn::tensor::{Device, Tensor, TensorData};
 use clap::Args;
+use serde_json::{Value, json};
+use std::process::{Command, Stdio};
 
 /// Numbers of the queries at most: 1 GiB, and there are about ten tensors as large, gradients among them.
 const MOST_NUMBERS: u128 = 1 << 28;
@@ -18,6 +27,12 @@ const MOST_SCORES: u128 = 1 << 32;
 /// `formwork bench attention`.
 #[derive(Debug, Args)]
 pub struct AttentionArgs {
+    /// Kind of attention: `formwork list attention` names them.
+    #[arg(long, default_value = "multi_head")]
+    kind: String,
+    /// Another key of this kind: `--set window=256`; repeatable.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
     /// Positions; several lengths are measured one after the other, the shortest first.
     #[arg(long, default_value = "1024,2048,4096", value_delimiter = ',')]
     context: Vec<usize>,
@@ -50,20 +65,114 @@ pub struct AttentionArgs {
 /// Runs `formwork bench attention`.
 ///
 /// # Errors
-/// A flag out of range, a device that cannot be opened.
+/// A flag out of range, a kind or key that is not known, a device that cannot be opened.
 pub fn run(args: AttentionArgs) -> Result<()> {
     let kv_heads = args.kv_heads.unwrap_or(args.heads);
     let name = args.device.parse::<DeviceName>()?;
     check_sizes(&args, kv_heads, name.backend)?;
-    let device = name.open()?.autodiff();
+    let config = config(&args)?;
     let mut lengths = args.context.clone();
     lengths.sort_unstable();
-    for length in lengths {
-        let before = peak_rss_mb();
-        let [forward, both] = times(&args, kv_heads, length, &device);
-        show(&args, length, [forward, both, peak_rss_mb() - before])?;
+    lengths.dedup();
+    if let [length] = lengths[..] {
+        let measured = measured(&args, &config, length, &name.open()?.autodiff());
+        return show(&args, &measured);
     }
-    Ok(())
+    let mut all = Vec::new();
+    for length in lengths {
+        let measured = in_child(&args, length)?;
+        show(&args, &measured)?;
+        all.push(measured);
+    }
+    let exponents = json!({
+        "kind": args.kind,
+        "engine": args.device,
+        "exponent_time": exponent(&all, |m| number(m, "forward_ms") + number(m, "backward_ms")),
+        "exponent_memory": exponent(&all, |m| number(m, "peak_mb")),
+    });
+    show_exponents(&args, &exponents)
+}
+
+/// The attention that the flags describe.
+fn config(args: &AttentionArgs) -> Result<AttentionConfig> {
+    let mut keys = serde_json::Map::new();
+    keys.insert("kind".into(), json!(args.kind));
+    keys.insert("n_heads".into(), json!(args.heads));
+    keys.insert("d_head".into(), json!(args.head_width));
+    if let Some(kv_heads) = args.kv_heads {
+        keys.insert("n_kv_heads".into(), json!(kv_heads));
+    }
+    for set in &args.sets {
+        let Some((key, value)) = set.split_once('=') else {
+            return Err(Error::usage(format!(
+                "--set {set} has no value; write --set KEY=VALUE"
+            )));
+        };
+        let value: Value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+        keys.insert(key.trim().into(), value);
+    }
+    let config: AttentionConfig = serde_json::from_value(Value::Object(keys))
+        .map_err(|e| Error::usage(format!("--kind {}: {e}", args.kind)))?;
+    let mut faults = Faults::default();
+    config.faults(None, &mut faults.of("kind"));
+    match faults.found.first() {
+        Some((_, rule)) => Err(Error::usage(format!("--kind {}: {rule}", args.kind))),
+        None => Ok(config),
+    }
+}
+
+/// The measures of one length, from a process of its own.
+fn in_child(args: &AttentionArgs, length: usize) -> Result<Value> {
+    let program = std::env::current_exe().map_err(Error::io("find", "this program"))?;
+    let mut command = Command::new(&program);
+    command.args(["bench", "attention", "--json", "--kind", &args.kind]);
+    for set in &args.sets {
+        command.args(["--set", set]);
+    }
+    let numbers = [
+        ("--context", Some(length)),
+        ("--batch", Some(args.batch)),
+        ("--heads", Some(args.heads)),
+        ("--kv-heads", args.kv_heads),
+        ("--head-width", Some(args.head_width)),
+        ("--rounds", Some(args.rounds)),
+    ];
+    for (flag, number) in numbers {
+        if let Some(number) = number {
+            command.args([flag, &number.to_string()]);
+        }
+    }
+    if args.bidirectional {
+        command.arg("--bidirectional");
+    }
+    command
+        .args(["--device", &args.device])
+        .stderr(Stdio::inherit());
+    let done = command.output().map_err(Error::io("run", &program))?;
+    match serde_json::from_slice(&done.stdout) {
+        Ok(measured) if done.status.success() => Ok(measured),
+        _ => Err(Error::run(format!(
+            "{length} positions could not be measured"
+        ))),
+    }
+}
+
+fn number(measured: &Value, key: &str) -> f64 {
+    measured[key].as_f64().unwrap_or_default()
+}
+
+/// The slope of the line through the logarithms of lengths and measures, by least squares; none when a measure is 0.
+fn exponent(all: &[Value], measure: impl Fn(&Value) -> f64) -> Option<f64> {
+    let points: Vec<[f64; 2]> = all
+        .iter()
+        .map(|m| [number(m, "context").ln(), measure(m).ln()])
+        .collect();
+    let count = points.len() as f64;
+    let mean = |i: usize| points.iter().map(|p| p[i]).sum::<f64>() / count;
+    let [x, y] = [mean(0), mean(1)];
+    let moment = |i: usize, m: f64| -> f64 { points.iter().map(|p| (p[0] - x) * (p[i] - m)).sum() };
+    let slope = moment(1, y) / moment(0, x);
+    slope.is_finite().then_some(slope)
 }
 
 /// An error for sizes that make no attention, or none that a machine could hold.
@@ -104,65 +213,84 @@ fn check_sizes(args: &AttentionArgs, kv_heads: usize, backend: Backend) -> Resul
     Ok(())
 }
 
-/// Milliseconds of the forward pass, and of forward and backward.
-fn times(args: &AttentionArgs, kv_heads: usize, length: usize, device: &Device) -> [f64; 2] {
-    let random = |heads: usize, number: u64| {
-        let mut stream = Stream::new(number, Purpose::Init, (0, 0, 0));
-        let shape = [args.batch, heads, length, args.head_width];
-        let values: Vec<f32> = (0..shape.iter().product())
-            .map(|_| stream.normal())
-            .collect();
-        Tensor::<4>::from_data(TensorData::new(values, shape), device)
+/// Time and memory of one length.
+fn measured(
+    args: &AttentionArgs,
+    config: &AttentionConfig,
+    length: usize,
+    device: &Device,
+) -> Value {
+    let width = args.head_width;
+    let mut stream = Stream::new(0, Purpose::Init, (0, 0, 0));
+    let values: Vec<f32> = (0..args.batch * length * width)
+        .map(|_| stream.normal())
+        .collect();
+    let input = TensorData::new(values, [args.batch, length, width]);
+    let input = Tensor::<3>::from_data(input, device);
+    let init = Init::new(device, 0, &InitConfig::default(), 1, 1.0);
+    let attention = config.init(width, 0.0, &init);
+    let visible = Visibility {
+        causal: !args.bidirectional,
+        ..Visibility::default()
     };
-    let inputs = [
-        random(args.heads, 0),
-        random(kv_heads, 1),
-        random(kv_heads, 2),
-    ];
-    let attend = |[q, k, v]: [Tensor<4>; 3]| {
-        let visible = Visibility {
-            causal: !args.bidirectional,
-            ..Visibility::default()
-        };
-        let relations = Relations {
-            visible,
-            ..Relations::default()
-        };
-        let options = AttentionOptions {
-            scale: (args.head_width as f64).powf(-0.5),
-            softcap: None,
-            dropout: None,
-        };
-        attention(q, k, v, relations, options)
-    };
-    let plain = inputs.clone().map(Tensor::inner);
+    // What parameters and kernels need once is not counted.
+    let few = input.clone().narrow(1, 0, length.min(64));
+    drop(attend(&attention, few, &visible).into_data());
+    let before = peak_rss_mb();
+    let plain = input.clone().inner();
+    let valid = burn::module::Module::valid(&attention);
     let forward = median_ms(args.rounds, || {
-        let _ = attend(plain.clone()).into_data();
+        drop(attend(&valid, plain.clone(), &visible).into_data());
     });
     let both = median_ms(args.rounds, || {
-        let leaves = inputs.clone().map(|x| x.detach().require_grad());
-        let out = attend(leaves.clone());
-        let grads = out.sum().backward();
-        for leaf in leaves {
-            let _ = leaf.grad(&grads).map(Tensor::into_data);
-        }
+        let leaf = input.clone().detach().require_grad();
+        let grads = attend(&attention, leaf.clone(), &visible).sum().backward();
+        drop(leaf.grad(&grads).map(Tensor::into_data));
     });
-    [forward, both]
+    json!({
+        "kind": args.kind,
+        "engine": args.device,
+        "context": length,
+        "forward_ms": forward,
+        "backward_ms": (both - forward).max(0.0),
+        "peak_mb": peak_rss_mb() - before,
+    })
 }
 
-fn show(args: &AttentionArgs, length: usize, [forward, both, memory]: [f64; 3]) -> Result<()> {
+fn attend(attention: &Attention, x: Tensor<3>, visible: &Visibility) -> Tensor<3> {
+    let [_, length, _] = x.dims();
+    let pass = Pass::evaluation();
+    let mut cx = LayerContext {
+        visible,
+        ..LayerContext::alone(length, &pass)
+    };
+    attention.layer().forward(x, &mut cx)
+}
+
+fn show(args: &AttentionArgs, measured: &Value) -> Result<()> {
     if args.json {
-        let object = serde_json::json!({
-            "case": "attention",
-            "engine": args.device,
-            "context": length,
-            "forward_ms_median": forward,
-            "forward_backward_ms_median": both,
-            "peak_rss_growth_mb": memory,
-        });
-        return output::line(object.to_string());
+        return output::line(measured.to_string());
     }
     output::line(format!(
-        "{length} positions: forward {forward:.1} ms, forward and backward {both:.1} ms, {memory:.0} MB more at the peak"
+        "{} positions: forward {:.1} ms, backward {:.1} ms, {:.0} MB more at the peak",
+        measured["context"],
+        number(measured, "forward_ms"),
+        number(measured, "backward_ms"),
+        number(measured, "peak_mb"),
+    ))
+}
+
+fn show_exponents(args: &AttentionArgs, exponents: &Value) -> Result<()> {
+    if args.json {
+        return output::line(exponents.to_string());
+    }
+    let shown = |key: &str| match exponents[key].as_f64() {
+        Some(exponent) => format!("{exponent:.2}"),
+        None => "?".to_string(),
+    };
+    output::line(format!(
+        "time grows with the length to the power of {}, memory to that of {}",
+        shown("exponent_time"),
+        shown("exponent_memory"),
     ))
 }

@@ -25,7 +25,9 @@ fn read(hf: &HfConfig) -> HfShape {
     let scaled = hf.flag("scale_attn_weights", true);
     let activation = hf.activation("activation_function", "gelu_new");
     let mut shape = read_gpt(hf, NormPlacement::Pre, activation);
-    let AttentionConfig::MultiHead(attention) = &mut shape.config.stack.attention;
+    let AttentionConfig::MultiHead(attention) = &mut shape.config.stack.attention else {
+        unreachable!("the family it builds on has multi-head attention")
+    };
     attention.scale = (!scaled).then_some(1.0);
     shape.config.tie_embeddings = hf.flag("tie_word_embeddings", true);
     shape

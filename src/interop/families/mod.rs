@@ -16,7 +16,6 @@ pub mod t5_stack;
 use super::hf_config::HfConfig;
 use super::rename::{Fused, Table};
 use crate::model::DecoderConfig;
-use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::norm::{LayerNormConfig, NormConfig, RmsNormConfig};
 
@@ -93,9 +92,8 @@ fn rms_norm(eps: f64) -> NormConfig {
 }
 
 /// The attention's knobs.
-fn multi_head(config: &DecoderConfig) -> &MultiHeadConfig {
-    let AttentionConfig::MultiHead(attention) = &config.stack.attention;
-    attention
+fn multi_head(config: &DecoderConfig) -> MultiHeadConfig {
+    config.stack.attention.heads()
 }
 
 /// All queries, then all keys, then all values.

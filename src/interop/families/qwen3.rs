@@ -16,7 +16,9 @@ pub const FAMILY: Family = Family {
 fn read(hf: &HfConfig) -> HfShape {
     hf.only("use_sliding_window", false);
     let mut shape = llama::read(hf);
-    let AttentionConfig::MultiHead(attention) = &mut shape.config.stack.attention;
+    let AttentionConfig::MultiHead(attention) = &mut shape.config.stack.attention else {
+        unreachable!("the family it builds on has multi-head attention")
+    };
     attention.qk_norm = shape.config.stack.norm.clone();
     attention.d_head = Some(hf.count(&["head_dim"], 128));
     shape

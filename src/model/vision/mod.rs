@@ -75,6 +75,7 @@ impl VisionConfig {
     pub fn depth(&self) -> Depth<'_> {
         Depth {
             key: "n_layers",
+            causal: false,
             n_layers: self.n_layers,
             groups_key: "layers",
             groups: &self.layers,
@@ -107,7 +108,7 @@ impl VisionConfig {
         let grid = self.grid(height, width);
         let position = PositionShape {
             grid: Some(grid),
-            ..config.position_shape(&depth, grid.positions(), false)
+            ..config.position_shape(&depth, grid.positions())
         };
         Vision {
             stem: self.stem.build(channels, d_model, &init.of("stem")),

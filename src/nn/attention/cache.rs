@@ -1,25 +1,29 @@
 //! Keys and values of the tokens that were already decoded.
 //!
 //! Room is taken in steps that double, so that appending a token costs O(1) amortised and most appends write
-//! in place; whoever knows how many tokens will come reserves room for them.
+//! in place; a caller that knows how many tokens will come reserves room for them. Where later queries see the newest
+//! tokens alone, the older ones are given up: room for twice as many as they see is enough for any text.
 
 use burn::tensor::{Int, Tensor};
+use std::ops::Range;
 
 /// One layer's keys and values, `[batch, kv heads, length, d_head]`.
 #[derive(Clone, Debug, Default)]
 pub struct LayerCache {
     stored: Option<(Tensor<4>, Tensor<4>)>,
     len: usize,
+    /// Position of the first token that is stored.
+    first: usize,
     reserved: usize,
 }
 
 impl LayerCache {
-    /// Tokens stored.
+    /// Tokens read, those given up included.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is stored yet.
+    /// Whether nothing was read yet.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -47,39 +51,114 @@ impl LayerCache {
         }
     }
 
-    /// Appends the keys and values of new tokens and returns those of all tokens.
-    pub fn append(&mut self, key: Tensor<4>, value: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
+    /// Appends the keys and values of new tokens; returns those of the `reach` tokens before them (of all when `None`)
+    /// and of the new ones. No later query may ask for more.
+    pub fn append(
+        &mut self,
+        key: Tensor<4>,
+        value: Tensor<4>,
+        reach: Option<usize>,
+    ) -> (Tensor<4>, Tensor<4>) {
         let [batch, heads, new, d] = key.dims();
-        let len = self.len + new;
-        let room = len.next_power_of_two().max(16);
-        let room = if self.reserved < len {
-            room
-        } else {
-            self.reserved
+        let (before, len) = (self.len, self.len + new);
+        // The first position that the first new query sees, and the first that a later query sees.
+        let since = |at: usize| reach.map_or(0, |reach| at.saturating_sub(reach));
+        let (seen, later) = (since(before), since(len));
+        let all = |slots: Range<usize>| [0..batch, 0..heads, slots, 0..d];
+        let old = all(seen - self.first.min(seen)..before - self.first);
+        let stored = self.stored.take();
+        self.len = len;
+        if later >= before {
+            // Later queries see new tokens alone.
+            let tail = |x: &Tensor<4>| x.clone().slice(all(later - before..new));
+            let room = self.room(len - later, reach);
+            let (keys, values) = (tail(&key), tail(&value));
+            self.stored = Some((grown(keys, room), grown(values, room)));
+            self.first = later;
+            let behind = |x: Tensor<4>, new| Tensor::cat(vec![x.slice(old.clone()), new], 2);
+            return match stored {
+                Some((keys, values)) if seen < before => (behind(keys, key), behind(values, value)),
+                _ => (key, value),
+            };
+        }
+        let Some((mut keys, mut values)) = stored else {
+            unreachable!("earlier tokens are stored")
         };
-        let (keys, values) = match self.stored.take() {
-            Some((keys, values)) if keys.dims()[2] >= len => (keys, values),
-            Some((keys, values)) => (grown(keys, self.len, room), grown(values, self.len, room)),
-            None => {
-                let empty = || Tensor::zeros([batch, heads, room, d], &key.device());
-                (empty(), empty())
-            }
-        };
-        let place = [0..batch, 0..heads, self.len..len, 0..d];
+        if keys.dims()[2] < len - self.first {
+            let room = self.room(len - seen, reach);
+            keys = grown(keys.slice(old.clone()), room);
+            values = grown(values.slice(old), room);
+            self.first = seen;
+        }
+        let place = all(before - self.first..len - self.first);
         let keys = keys.slice_assign(place.clone(), key);
         let values = values.slice_assign(place, value);
-        let all = [0..batch, 0..heads, 0..len, 0..d];
-        let result = (keys.clone().slice(all.clone()), values.clone().slice(all));
+        let result = all(seen - self.first..len - self.first);
+        let result = (
+            keys.clone().slice(result.clone()),
+            values.clone().slice(result),
+        );
         self.stored = Some((keys, values));
-        self.len = len;
         result
+    }
+
+    /// Room to take for tokens of which `needed` are stored at once.
+    fn room(&self, needed: usize, reach: Option<usize>) -> usize {
+        let doubled = match self.reserved < self.len {
+            true => needed.next_power_of_two().max(16),
+            false => self.reserved,
+        };
+        match reach.map(|reach| (reach, 2 * reach + 16)) {
+            None => doubled,
+            Some((reach, most)) if needed > reach => most.max(needed),
+            Some((_, most)) => doubled.min(most),
+        }
     }
 }
 
-/// A copy of `x` with room for `room` positions, of which the first `used` are kept.
-fn grown(x: Tensor<4>, used: usize, room: usize) -> Tensor<4> {
-    let [batch, heads, _, d] = x.dims();
+/// A copy of `x` with room for `room` positions.
+fn grown(x: Tensor<4>, room: usize) -> Tensor<4> {
+    let [batch, heads, used, d] = x.dims();
     let room = Tensor::zeros([batch, heads, room, d], &x.device());
-    let place = [0..batch, 0..heads, 0..used, 0..d];
-    room.slice_assign(place.clone(), x.slice(place))
+    room.slice_assign([0..batch, 0..heads, 0..used, 0..d], x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LayerCache;
+    use burn::tensor::{Device, Tensor, TensorData};
+
+    /// Tokens that are their own positions.
+    fn tokens(from: usize, len: usize) -> Tensor<4> {
+        let numbers: Vec<f32> = (from..from + len).map(|x| x as f32).collect();
+        Tensor::from_data(TensorData::new(numbers, [1, 1, len, 1]), &Device::flex())
+    }
+
+    #[test]
+    fn a_query_gets_the_tokens_that_it_reaches_and_memory_stays_the_same() {
+        for (reach, first) in [
+            (None, 5),
+            (Some(4), 1),
+            (Some(4), 3),
+            (Some(4), 50),
+            (Some(0), 2),
+        ] {
+            let mut cache = LayerCache::default();
+            let mut most = 0;
+            for new in [first].into_iter().chain([1; 40]).chain([3, 7, 1, 2]) {
+                let before = cache.len();
+                let (new_keys, new_values) = (tokens(before, new), tokens(before, new));
+                let (keys, values) = cache.append(new_keys, new_values, reach);
+                let from = reach.map_or(0, |reach: usize| before.saturating_sub(reach));
+                let wanted: Vec<f32> = (from..before + new).map(|x| x as f32).collect();
+                for x in [keys, values] {
+                    assert_eq!(x.into_data().iter::<f32>().collect::<Vec<_>>(), wanted);
+                }
+                assert_eq!(cache.len(), before + new);
+                let (stored, _) = cache.stored.as_ref().unwrap();
+                most = most.max(stored.dims()[2]);
+            }
+            assert!(reach.is_none_or(|reach| most <= 2 * reach + 16), "{most}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ pub mod cache;
 pub mod diversity;
 pub mod entropy;
 pub mod multi_head;
+pub mod sliding_window;
 
 use super::Kind;
 use super::init::Init;
@@ -17,9 +18,10 @@ use burn::module::Module;
 pub use cache::LayerCache;
 use multi_head::{MultiHead, MultiHeadConfig};
 use serde::{Deserialize, Serialize};
+use sliding_window::SlidingWindowConfig;
 
 /// The kinds of `[model] attention`.
-pub const KINDS: &[Kind] = &[multi_head::KIND];
+pub const KINDS: &[Kind] = &[multi_head::KIND, sliding_window::KIND];
 
 /// Which attention a model uses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +29,8 @@ pub const KINDS: &[Kind] = &[multi_head::KIND];
 pub enum AttentionConfig {
     /// Scaled dot products over all positions: multi-head, grouped-query, multi-query.
     MultiHead(MultiHeadConfig),
+    /// Scaled dot products over a position's neighbours.
+    SlidingWindow(SlidingWindowConfig),
 }
 
 impl Default for AttentionConfig {
@@ -40,6 +44,23 @@ impl AttentionConfig {
     pub fn init(&self, d_model: usize, dropout: f64, init: &Init) -> Attention {
         match self {
             Self::MultiHead(c) => Attention::MultiHead(MultiHead::new(c, d_model, dropout, init)),
+            Self::SlidingWindow(c) => Attention::SlidingWindow(c.init(d_model, dropout, init)),
+        }
+    }
+
+    /// The heads with their projections, whichever keys they see.
+    pub fn heads(&self) -> MultiHeadConfig {
+        match self {
+            Self::MultiHead(c) => c.clone(),
+            Self::SlidingWindow(c) => c.heads(),
+        }
+    }
+
+    /// Most keys that a query of `tokens` positions sees.
+    pub fn keys(&self, tokens: usize, causal: bool) -> usize {
+        match self {
+            Self::MultiHead(_) => tokens,
+            Self::SlidingWindow(c) => c.keys(tokens, causal),
         }
     }
 
@@ -47,28 +68,23 @@ impl AttentionConfig {
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
         match self {
             Self::MultiHead(c) => c.faults(d_model, at),
+            Self::SlidingWindow(c) => c.faults(d_model, at),
         }
     }
 
     /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
     pub fn kept(&self, d_model: usize) -> u128 {
-        match self {
-            Self::MultiHead(c) => c.kept(d_model),
-        }
+        self.heads().kept(d_model)
     }
 
     /// Query heads.
     pub fn n_heads(&self) -> usize {
-        match self {
-            Self::MultiHead(c) => c.n_heads,
-        }
+        self.heads().n_heads
     }
 
     /// Width of a head in a model of width `d_model`.
     pub fn d_head(&self, d_model: usize) -> usize {
-        match self {
-            Self::MultiHead(c) => c.d_head(d_model),
-        }
+        self.heads().d_head(d_model)
     }
 }
 
@@ -77,13 +93,15 @@ impl AttentionConfig {
 pub enum Attention {
     /// Scaled dot products over all positions.
     MultiHead(MultiHead),
+    /// Scaled dot products over a position's neighbours.
+    SlidingWindow(MultiHead),
 }
 
 impl Attention {
     /// The layer that acts: within a sequence, or from a sequence to the memory of its context.
     pub fn layer(&self) -> &dyn Layer {
         match self {
-            Self::MultiHead(layer) => layer,
+            Self::MultiHead(layer) | Self::SlidingWindow(layer) => layer,
         }
     }
 }

@@ -8,7 +8,7 @@
 use super::entropy::{self, Weighing};
 use super::{Kind, LayerCache};
 use crate::faults::{TableFaults, WIDEST};
-use crate::kernel::{self, AttentionOptions, Relations};
+use crate::kernel::{self, AttentionOptions, Relations, Visibility, Window};
 use crate::nn::init::{Init, Role};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
@@ -146,6 +146,8 @@ pub struct MultiHead {
     scale: f64,
     softcap: Option<f64>,
     dropout: f64,
+    #[module(skip)]
+    window: Option<Window>,
 }
 
 impl MultiHead {
@@ -168,6 +170,15 @@ impl MultiHead {
             scale: config.scale.unwrap_or(1.0 / (d_head as f64).sqrt()),
             softcap: config.softcap,
             dropout,
+            window: None,
+        }
+    }
+
+    /// The same attention to the keys of a window.
+    pub fn within(self, window: Window) -> Self {
+        Self {
+            window: Some(window),
+            ..self
         }
     }
 
@@ -192,6 +203,17 @@ impl MultiHead {
     }
 }
 
+impl MultiHead {
+    /// Which keys a query sees: of the model's, those in the window; a memory is seen as the model says.
+    fn visible(&self, of_model: &Visibility, crossed: bool) -> Visibility {
+        let mut visible = of_model.clone();
+        if let (Some(window), false) = (&self.window, crossed) {
+            visible.window = Some(window.clone());
+        }
+        visible
+    }
+}
+
 /// Queries and keys turned by their positions.
 fn rotated(q: Tensor<4>, k: Tensor<4>, rotation: Option<&Rotation>) -> (Tensor<4>, Tensor<4>) {
     match rotation {
@@ -209,7 +231,7 @@ impl Layer for MultiHead {
         let crossed = cx.memory.is_some();
         let source = cx.memory.cloned().unwrap_or_else(|| x.clone());
         let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
-        let mut offset = 0;
+        let (mut offset, mut dropped) = (0, 0);
         let cache = match cx.state.as_deref_mut() {
             Some(LayerState::KeyValue(cache)) => Some(cache),
             Some(LayerState::None | LayerState::Segment(_) | LayerState::Recurrent(_)) | None => {
@@ -227,7 +249,9 @@ impl Layer for MultiHead {
                 match cache {
                     Some(cache) => {
                         offset = cache.len();
-                        let (k, v) = cache.append(k, v);
+                        let reach = self.window.as_ref().map(Window::reach);
+                        let (k, v) = cache.append(k, v, reach);
+                        dropped = offset + queries - k.dims()[2];
                         (q, k, v)
                     }
                     None => (q, k, v),
@@ -237,7 +261,7 @@ impl Layer for MultiHead {
         let span = Span {
             queries,
             keys: k.dims()[2],
-            offset,
+            offset: offset - dropped,
         };
         let compared = Compared {
             layer: cx.layer,
@@ -246,12 +270,12 @@ impl Layer for MultiHead {
             span,
             scale: self.scale,
         };
-        let (position, shared) = (cx.position, cx.prepared.score_bias.clone());
+        let shared = cx.prepared.score_bias.without_first(dropped);
         let relations = Relations {
-            visible: cx.visible.clone(),
-            offset,
-            bias: position.score_bias(&compared, shared),
-            values: position.values(cx.layer, span, &q.device()),
+            visible: self.visible(cx.visible, crossed).without_first(dropped),
+            offset: span.offset,
+            bias: cx.position.score_bias(&compared, shared),
+            values: cx.position.values(cx.layer, span, &q.device()),
         };
         let options = AttentionOptions {
             scale: self.scale,

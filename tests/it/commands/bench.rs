@@ -49,25 +49,31 @@ fn training_steps_and_where_their_time_goes() {
 
 #[test]
 fn attention_by_the_length_of_the_text() {
-    let shown = output(&[
-        "bench",
-        "attention",
-        "--context",
-        "32,16",
-        "--heads",
-        "4",
-        "--kv-heads",
-        "2",
-        "--rounds",
-        "1",
-        "--json",
-    ]);
-    let lines: Vec<Value> = shown.lines().map(json).collect();
-    assert_eq!(lines.len(), 2, "{shown}");
-    for (line, context) in lines.iter().zip([16, 32]) {
-        assert_eq!(line["context"], context);
-        positive(line, &["forward_ms_median", "forward_backward_ms_median"]);
+    let sizes = ["--context", "64,32", "--heads", "4", "--kv-heads", "2"];
+    let sizes = [&["bench", "attention"], &sizes[..], &["--rounds", "1"]].concat();
+    let window = ["--kind", "sliding_window", "--set", "window=8"];
+    for (kind, more) in [("multi_head", &[][..]), ("sliding_window", &window)] {
+        let shown = output(&[&sizes[..], more, &["--json"]].concat());
+        let lines: Vec<Value> = shown.lines().map(json).collect();
+        assert_eq!(lines.len(), 3, "{shown}");
+        for (line, context) in lines.iter().zip([32, 64]) {
+            assert_eq!(
+                (&line["kind"], &line["context"]),
+                (&kind.into(), &context.into())
+            );
+            positive(line, &["forward_ms"]);
+            assert!(line["backward_ms"].is_number() && line["peak_mb"].is_number());
+        }
+        assert!(lines[2]["exponent_time"].is_number(), "{shown}");
+        assert!(lines[2].get("exponent_memory").is_some(), "{shown}");
     }
+    let refused = |more: &[&str]| failure(&[&["bench", "attention"], more].concat());
+    let (status, said) = refused(&["--kind", "windows"]);
+    assert!(status == 2 && said.contains("sliding_window"), "{said}");
+    let (status, said) = refused(&["--kind", "sliding_window", "--set", "window=0"]);
+    assert!(status == 2 && said.contains("window = 0"), "{said}");
+    let (status, said) = refused(&["--set", "window=8"]);
+    assert!(status == 2 && said.contains("window"), "{said}");
     let wrong = ["--heads", "4", "--kv-heads", "3"];
     let (status, said) = failure(&[&["bench", "attention"], &wrong[..]].concat());
     assert!(status == 2 && said.contains("--kv-heads 3"), "{said}");

@@ -1,0 +1,147 @@
+//! Sliding-window attention: a query at position i sees the keys at i ± m·dilation for 0 ≤ m < window, before it alone
+//! in a causal model and on both sides in a bidirectional one (Beltagy et al. 2020, Longformer, section 3.1; Child et
+//! al. 2019; Jiang et al. 2023, Mistral 7B, section 2, whose count of keys `window` is).
+//!
+//! Everything but the window is multi-head attention. Tiles outside of the window are never computed, so time and
+//! memory grow with the length; in decoding a layer keeps the keys that a later query may see, and no others.
+//! Cross-attention of an encoder-decoder sees the whole source: the source's positions are not the target's.
+
+use super::Kind;
+use super::multi_head::{MultiHead, MultiHeadConfig};
+use crate::faults::{TableFaults, WIDEST};
+use crate::kernel::Window;
+use crate::nn::init::Init;
+use crate::nn::norm::NormConfig;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "sliding_window",
+    summary: "each position sees its neighbours alone, a dilation for each head; time and memory linear in the length",
+    source: "Beltagy et al. 2020, section 3.1; Jiang et al. 2023, section 2",
+    example: "{ kind = \"sliding_window\", n_heads = 4, window = 256, dilation = [1, 1, 1, 2] }",
+};
+
+/// The knobs of sliding-window attention: those of multi-head attention, the window and its dilation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SlidingWindowConfig {
+    /// Query heads.
+    pub n_heads: usize,
+    /// Key and value heads, a divisor of `n_heads`; `n_heads` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_kv_heads: Option<usize>,
+    /// Width of a head; d_model / n_heads when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d_head: Option<usize>,
+    /// Whether queries, keys and values have biases.
+    pub bias: bool,
+    /// Whether the output has a bias; as `bias` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_bias: Option<bool>,
+    /// Norm on each head's queries and keys.
+    pub qk_norm: NormConfig,
+    /// Scores become c·tanh(score/c).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub softcap: Option<f64>,
+    /// Factor on the scores; 1/√d_head when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+    /// Keys that a query sees on one side, its own position included.
+    pub window: usize,
+    /// Distance between neighbouring keys of the window, for each head; 1 everywhere when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dilation: Option<Vec<usize>>,
+}
+
+impl Default for SlidingWindowConfig {
+    fn default() -> Self {
+        let MultiHeadConfig {
+            n_heads,
+            n_kv_heads,
+            d_head,
+            bias,
+            out_bias,
+            qk_norm,
+            softcap,
+            scale,
+        } = MultiHeadConfig::default();
+        Self {
+            n_heads,
+            n_kv_heads,
+            d_head,
+            bias,
+            out_bias,
+            qk_norm,
+            softcap,
+            scale,
+            window: 256,
+            dilation: None,
+        }
+    }
+}
+
+impl SlidingWindowConfig {
+    /// The same attention over all positions.
+    pub fn heads(&self) -> MultiHeadConfig {
+        MultiHeadConfig {
+            n_heads: self.n_heads,
+            n_kv_heads: self.n_kv_heads,
+            d_head: self.d_head,
+            bias: self.bias,
+            out_bias: self.out_bias,
+            qk_norm: self.qk_norm.clone(),
+            softcap: self.softcap,
+            scale: self.scale,
+        }
+    }
+
+    /// The keys around a query; a causal model does not see those after it.
+    fn window(&self) -> Window {
+        Window {
+            before: self.window - 1,
+            after: self.window - 1,
+            dilation: self.dilation.clone().unwrap_or_default().into(),
+        }
+    }
+
+    /// Most keys that a query of `tokens` positions sees.
+    pub fn keys(&self, tokens: usize, causal: bool) -> usize {
+        let sides = if causal { 1 } else { 2 };
+        let others = sides * self.window.saturating_sub(1);
+        tokens.min(others.saturating_add(1))
+    }
+
+    /// Attention over vectors of `d_model` elements, with dropout on its weights.
+    pub fn init(&self, d_model: usize, dropout: f64, init: &Init) -> MultiHead {
+        MultiHead::new(&self.heads(), d_model, dropout, init).within(self.window())
+    }
+
+    /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
+    pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        at.count("window", self.window, WIDEST);
+        if let Some(dilation) = &self.dilation {
+            self.dilation_faults(dilation, at);
+        }
+        self.heads().faults(d_model, at)
+    }
+
+    fn dilation_faults(&self, dilation: &[usize], at: &mut TableFaults) {
+        let mut fault = |rule: String| at.fault(&["dilation"], rule);
+        if let Some(wrong) = dilation.iter().find(|step| !(1..=WIDEST).contains(*step)) {
+            fault(format!(
+                "dilation = {wrong} of a head is not between 1 and {WIDEST}"
+            ));
+        }
+        if dilation.len() != self.n_heads {
+            let (given, heads) = (dilation.len(), self.n_heads);
+            fault(format!(
+                "dilation has {given} numbers; it takes one for each of n_heads = {heads}"
+            ));
+        } else if self.window == 1 {
+            fault("dilation has no effect: window = 1 is the position itself; leave it out".into());
+        } else if dilation.iter().all(|step| *step == 1) {
+            fault("dilation has no effect: 1 is what heads have without it; leave it out".into());
+        }
+    }
+}

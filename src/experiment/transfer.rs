@@ -7,17 +7,14 @@ use crate::error::{Error, Result};
 use crate::model::ModelConfig;
 use crate::nn::position::Grid;
 use crate::nn::position::resample::resample_grid;
+use crate::nn::role::Place;
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
+use crate::train::parameters::{self, Parameter};
+use crate::train::run_dir;
 use crate::train::start::Transferred;
-use crate::train::{parameters, run_dir};
 use burn::tensor::{Device, Tensor, TensorData};
 use std::path::{Path, PathBuf};
-
-/// The paths of what is made of tokens: a row or a column for each.
-const TABLE: &str = "model.embedding.weight";
-const SOURCE_TABLE: &str = "model.source_embedding.weight";
-const HEAD: &str = "model.head.";
 
 /// The folder of the run that `[init]` names.
 ///
@@ -65,15 +62,17 @@ fn same_vocabulary(
     ]
     .map(|(theirs, own)| theirs.is_some() && theirs != own);
     let all = parameters::with_state(model);
-    let two = all.iter().any(|p| p.path.starts_with(SOURCE_TABLE));
-    let words = model.networks().masked_lm.is_some();
-    let foreign = all.iter().map(|p| p.path.as_str()).filter(|path| {
-        let of_source = path.starts_with(SOURCE_TABLE) || !two && path.starts_with(TABLE);
-        let of_target = path.starts_with(TABLE)
-            || path.starts_with(HEAD)
-            || words && (*path == "head.bias" || path.starts_with("head.product"));
-        reads && of_source || writes && of_target
+    let of_source = |p: &&Parameter| p.role.place == Some(Place::SourceTokens);
+    let one = !all.iter().any(|p| of_source(&p));
+    let foreign = all.iter().filter(|p| p.role.is_of_tokens()).filter(|p| {
+        // With one vocabulary the table of what is written is also the table of what is read.
+        match p.role.place {
+            Some(Place::SourceTokens) => reads,
+            Some(Place::Tokens) => writes || one && reads,
+            _ => writes,
+        }
     });
+    let foreign = foreign.map(|p| p.path.as_str());
     let foreign = experiment.init.taken(foreign)?;
     if foreign.is_empty() {
         return Ok(());

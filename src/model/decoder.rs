@@ -12,6 +12,7 @@ use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Places, Position, Span};
+use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::StateUse;
 use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, ModelState, Stack, StackConfig, StackContext, StackShape};
@@ -116,6 +117,16 @@ impl DecoderConfig {
         }
     }
 }
+
+/// What the parameters of [`Decoder`] are.
+pub const ROLES: Roles = Roles::new(
+    "Decoder",
+    &[
+        ("embedding", Says::Stands(Place::Tokens)),
+        ("position", Says::Stands(Place::Position)),
+        ("head", Says::Stands(Place::TokenHead)),
+    ],
+);
 
 /// A decoder-only language model.
 #[derive(Module, Debug)]

@@ -13,6 +13,7 @@ use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Places, Position, Span};
+use crate::nn::role::{Place, Roles, Says, TABLE};
 use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackShape};
 use burn::module::{Module, Param};
@@ -123,6 +124,19 @@ impl EncoderConfig {
         }
     }
 }
+
+/// What the parameters of [`Encoder`] are.
+pub const ROLES: Roles = Roles::new(
+    "Encoder",
+    &[
+        ("embedding", Says::Stands(Place::Tokens)),
+        ("position", Says::Stands(Place::Position)),
+        ("embedding_norm", Says::Stands(Place::Input)),
+        ("segments", TABLE),
+        ("segments", Says::Stands(Place::Input)),
+        ("pooler", Says::Stands(Place::Head)),
+    ],
+);
 
 /// A bidirectional encoder.
 #[derive(Module, Debug)]

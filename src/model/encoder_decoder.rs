@@ -14,6 +14,7 @@ use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Places, Position, Span};
+use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::StateUse;
 use crate::one_table::one_table;
 use crate::stack::{
@@ -171,6 +172,16 @@ impl EncoderDecoderConfig {
     }
 }
 
+/// What the parameters of [`EncoderDecoder`] are.
+pub const ROLES: Roles = Roles::new(
+    "EncoderDecoder",
+    &[
+        ("embedding", Says::Stands(Place::Tokens)),
+        ("source_embedding", Says::Stands(Place::SourceTokens)),
+        ("head", Says::Stands(Place::TokenHead)),
+    ],
+);
+
 /// An encoder-decoder.
 #[derive(Module, Debug)]
 pub struct EncoderDecoder {
@@ -187,6 +198,15 @@ pub struct EncoderDecoder {
     dropout: f64,
     head_factor: f64,
 }
+
+/// What the parameters of [`Side`] are.
+pub const SIDE_ROLES: Roles = Roles::new(
+    "Side",
+    &[
+        ("position", Says::Stands(Place::Position)),
+        ("embedding_norm", Says::Stands(Place::Input)),
+    ],
+);
 
 /// One of the two stacks with what comes before it.
 #[derive(Module, Debug)]

@@ -6,6 +6,7 @@ use crate::nn::embed::Embedding;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
+use crate::nn::role::{BIAS, Place, Roles, Says};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 
@@ -53,6 +54,18 @@ impl VocabularyHead<'_> {
         }
     }
 }
+
+/// What the parameters of [`MlmHead`] are.
+pub const ROLES: Roles = Roles::new(
+    "MlmHead",
+    &[
+        ("transform", Says::Stands(Place::Head)),
+        ("norm", Says::Stands(Place::Head)),
+        ("product", Says::Stands(Place::TokenHead)),
+        ("bias", Says::Stands(Place::TokenHead)),
+        ("bias", BIAS),
+    ],
+);
 
 /// Scores of the vocabulary for single positions: dense, GELU, norm, product (Devlin et al. 2018, released code).
 #[derive(Module, Debug)]

@@ -12,6 +12,7 @@ pub mod vision;
 
 use crate::data::Shape;
 use crate::nn::Kind;
+use crate::nn::role::Roles;
 use crate::stack::{BlockConfig, Depth, LayerGroup, StackConfig};
 use burn::module::{Module, ModuleVisitor};
 use burn::tensor::Device;
@@ -31,6 +32,19 @@ pub const KINDS: &[Kind] = &[
     encoder_decoder::KIND,
     vision::KIND,
     resnet::KIND,
+];
+
+/// Where the parameters of the networks stand.
+pub const ROLES: &[Roles] = &[
+    decoder::ROLES,
+    encoder::ROLES,
+    encoder_decoder::ROLES,
+    encoder_decoder::SIDE_ROLES,
+    heads::ROLES,
+    resnet::ROLES,
+    vision::ROLES,
+    crate::stack::ROLES,
+    crate::stack::block::ROLES,
 ];
 
 /// Which network an experiment trains.

@@ -9,7 +9,9 @@
 use super::Kind;
 use super::init::Init;
 use super::pass::Pass;
+use crate::faults::{TableFaults, WIDEST};
 use crate::kernel;
+use crate::nn::role::{NORM, Roles, STATE};
 use burn::module::{Module, Param, RunningState};
 use burn::tensor::Tensor;
 use burn::tensor::module::batch_norm_train;
@@ -39,6 +41,37 @@ pub enum ChannelNormConfig {
     Batch(BatchNormConfig),
     /// Group norm.
     Group(GroupNormConfig),
+}
+
+impl ChannelNormConfig {
+    /// Faults of its keys, in a network whose first planes are `width`, when that is sound.
+    pub fn faults(&self, width: Option<usize>, at: &mut TableFaults) {
+        match self {
+            Self::Batch(norm) => {
+                at.positive("eps", norm.eps);
+                if !(norm.momentum > 0.0 && norm.momentum <= 1.0) {
+                    let rule = format!(
+                        "momentum = {:?} must be above 0 and at most 1",
+                        norm.momentum
+                    );
+                    at.fault(&["momentum"], rule);
+                }
+            }
+            Self::Group(norm) => {
+                at.positive("eps", norm.eps);
+                let groups = at.count("groups", norm.groups, WIDEST);
+                if let Some(width) = width.filter(|w| groups && !w.is_multiple_of(norm.groups)) {
+                    let rule = format!(
+                        "width = {width} is not a multiple of [{}] groups = {}",
+                        at.table(),
+                        norm.groups
+                    );
+                    let network = at.table().trim_end_matches(".norm").to_string();
+                    at.fault(&[&format!("{network}.width"), "groups"], rule);
+                }
+            }
+        }
+    }
 }
 
 impl Default for ChannelNormConfig {
@@ -128,6 +161,17 @@ impl ChannelNorm {
     }
 }
 
+/// What the parameters of [`BatchNorm`] are.
+pub const ROLES: Roles = Roles::new(
+    "BatchNorm",
+    &[
+        ("gamma", NORM),
+        ("beta", NORM),
+        ("running_mean", STATE),
+        ("running_var", STATE),
+    ],
+);
+
 /// γ, β and the running averages of a batch norm.
 #[derive(Module, Debug)]
 pub struct BatchNorm {
@@ -183,6 +227,9 @@ impl BatchNorm {
 pub fn is_state(name: &str) -> bool {
     matches!(name, "running_mean" | "running_var")
 }
+
+/// What the parameters of [`GroupNorm`] are.
+pub const GROUPNORM_ROLES: Roles = Roles::new("GroupNorm", &[("gamma", NORM), ("beta", NORM)]);
 
 /// γ and β of a group norm.
 #[derive(Module, Debug)]

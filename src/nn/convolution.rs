@@ -7,6 +7,7 @@
 
 use super::init::Init;
 use crate::kernel::{self, ConvolutionSettings};
+use crate::nn::role::{Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
@@ -37,6 +38,9 @@ impl ConvolutionShape {
         self.inputs * self.outputs * self.size * self.size
     }
 }
+
+/// What the parameters of [`Convolution`] are.
+pub const ROLES: Roles = Roles::new("Convolution", &[("weight", WEIGHT)]);
 
 /// A convolution over the planes of an image.
 #[derive(Module, Debug)]

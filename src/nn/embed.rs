@@ -3,8 +3,12 @@
 use super::init::Init;
 use super::norm::{Norm, NormConfig};
 use crate::kernel;
+use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
+
+/// What the parameters of [`Embedding`] are.
+pub const ROLES: Roles = Roles::new("Embedding", &[("weight", TABLE)]);
 
 /// The table of token vectors and what happens to them on the way in.
 #[derive(Module, Debug)]

@@ -3,9 +3,13 @@
 use super::init::{Init, Role};
 use super::path::Path;
 use crate::kernel;
+use crate::nn::role::{BIAS, Roles, WEIGHT};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use std::collections::BTreeSet;
+
+/// What the parameters of [`Linear`] are.
+pub const ROLES: Roles = Roles::new("Linear", &[("weight", WEIGHT), ("bias", BIAS)]);
 
 /// An affine map of the last dimension.
 #[derive(Module, Debug)]

@@ -18,6 +18,25 @@ pub mod path;
 pub mod position;
 pub mod probe;
 pub mod recurrent;
+pub mod role;
 pub mod state;
 
 pub use crate::kind::Kind;
+use role::Roles;
+
+/// What the parameters of the parts are.
+pub const ROLES: &[Roles] = &[
+    channel_norm::ROLES,
+    channel_norm::GROUPNORM_ROLES,
+    convolution::ROLES,
+    embed::ROLES,
+    feed_forward::moe::experts::ROLES,
+    linear::ROLES,
+    norm::ROLES,
+    norm::RMSNORM_ROLES,
+    position::learned::ROLES,
+    position::learned_per_layer::ROLES,
+    position::relative_bias::ROLES,
+    recurrent::ROLES,
+    recurrent::additive::ROLES,
+];

@@ -6,6 +6,7 @@ use super::Kind;
 use super::init::Init;
 use crate::faults::TableFaults;
 use crate::kernel;
+use crate::nn::role::{NORM, Roles};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -98,6 +99,11 @@ impl NormConfig {
         }
     }
 
+    /// Whether vectors stay as they are.
+    pub fn is_none(&self) -> bool {
+        matches!(self, Self::None(_))
+    }
+
     /// A norm over vectors of `d` elements.
     pub fn init(&self, d: usize, init: &Init) -> Norm {
         match self {
@@ -156,6 +162,9 @@ pub fn scaled(x: Tensor<3>, factor: f64) -> Tensor<3> {
     if factor == 1.0 { x } else { x * factor }
 }
 
+/// What the parameters of [`LayerNorm`] are.
+pub const ROLES: Roles = Roles::new("LayerNorm", &[("gamma", NORM), ("beta", NORM)]);
+
 /// γ and β of a layer norm.
 #[derive(Module, Debug)]
 pub struct LayerNorm {
@@ -165,6 +174,9 @@ pub struct LayerNorm {
     pub beta: Option<Param<Tensor<1>>>,
     eps: f64,
 }
+
+/// What the parameters of [`RmsNorm`] are.
+pub const RMSNORM_ROLES: Roles = Roles::new("RmsNorm", &[("gamma", NORM)]);
 
 /// γ of an RMS norm.
 #[derive(Module, Debug)]

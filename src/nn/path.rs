@@ -4,10 +4,14 @@
 //! which kind of part it is: `stack.blocks.0.attention.query.weight`, whatever the attention. In Burn's traversals the
 //! container of a variant's name is `Enum:` and the name of the enum.
 
+use super::role::{Role, Roles};
+
 /// Where a traversal of a module stands.
 #[derive(Clone, Debug, Default)]
 pub struct Path {
     fields: Vec<String>,
+    /// What holds each of them.
+    holders: Vec<String>,
     /// With the names of variants among them.
     all: Vec<String>,
 }
@@ -18,6 +22,7 @@ impl Path {
         self.all.push(name.to_string());
         if !is_enum(container) {
             self.fields.push(name.to_string());
+            self.holders.push(container.to_string());
         }
     }
 
@@ -26,6 +31,7 @@ impl Path {
         self.all.pop();
         if !is_enum(container) {
             self.fields.pop();
+            self.holders.pop();
         }
     }
 
@@ -37,6 +43,13 @@ impl Path {
     /// The path with the names of variants in it: what checkpoints of version 1 called the parameter.
     pub fn with_variants(&self) -> String {
         self.all.join(".")
+    }
+
+    /// What the parameter that is visited is, by these declarations.
+    pub fn role(&self, roles: &[&'static [Roles]]) -> Role {
+        let fields = self.fields.iter().map(String::as_str);
+        let holders = self.holders.iter().map(String::as_str);
+        Role::of(fields.zip(holders), roles)
     }
 
     /// The names from the root.

@@ -9,8 +9,9 @@ use crate::data::{Gives, Shape};
 use crate::error::Result;
 use crate::model::{ItemOf, ModelConfig, ModelInputs};
 use crate::nn::attention::AttentionConfig;
-use crate::nn::channel_norm;
-use crate::task::TaskConfig;
+use crate::nn::path::Path;
+use crate::nn::role::{ParameterKind, Place, Role};
+use crate::task::{ROLES, TaskConfig};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use std::collections::BTreeMap;
@@ -188,7 +189,7 @@ fn activations(question: &Question) -> u128 {
 /// Parameters by part, and those in matrices that multiply every token.
 #[derive(Default)]
 struct Count {
-    path: Vec<String>,
+    path: Path,
     parts: BTreeMap<&'static str, usize>,
     matrices: usize,
     /// Those of them in the blocks.
@@ -197,40 +198,29 @@ struct Count {
     head: usize,
 }
 
-impl Count {
-    fn part(&self) -> &'static str {
-        let has = |name: &str| self.path.iter().any(|p| p == name);
-        if has("position") {
-            "position"
-        } else if self.path.iter().any(|p| p.contains("norm")) {
-            "norm"
-        } else if has("embedding") || has("class_token") {
-            "embedding"
-        } else if has("stem") {
-            "stem"
-        } else if has("stages") {
-            "stages"
-        } else if has("attention") {
-            "attention"
-        } else if has("feed_forward") {
-            "feed_forward"
-        } else {
-            "head"
-        }
+/// The part of a plan that a parameter of this role is counted in.
+fn part(role: Role) -> &'static str {
+    match (role.place, role.kind) {
+        (Some(Place::Position), _) => "position",
+        (_, Some(ParameterKind::Norm)) => "norm",
+        (_, Some(ParameterKind::Table)) => "embedding",
+        (Some(Place::Tokens | Place::SourceTokens), _) => "embedding",
+        (Some(Place::Input), _) => "stem",
+        (Some(Place::Blocks), _) => "stages",
+        (Some(Place::Mixer), _) => "attention",
+        (Some(Place::FeedForward), _) => "feed_forward",
+        (Some(Place::Head | Place::TokenHead) | None, _) => "head",
     }
 }
 
 impl ModuleVisitor for Count {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if self
-            .path
-            .last()
-            .is_some_and(|name| channel_norm::is_state(name))
-        {
+        let role = self.path.role(&ROLES);
+        if role.kind == Some(ParameterKind::State) {
             return;
         }
         let values = param.lazy_shape().num_elements();
-        let part = self.part();
+        let part = part(role);
         let count = self.parts.entry(part).or_default();
         *count = count.saturating_add(values);
         if D != 2 {
@@ -248,12 +238,12 @@ impl ModuleVisitor for Count {
         }
     }
 
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.push(name.to_string());
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.pop();
+    fn exit_module(&mut self, _name: &str, container: &str) {
+        self.path.exit(container);
     }
 }
 

@@ -12,9 +12,20 @@ use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{PositionScheme, Prepared, Span};
+use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::StateUse;
 use burn::module::Module;
 use burn::tensor::Tensor;
+
+/// Where the parameters of a [`Block`] stand.
+pub const ROLES: Roles = Roles::new(
+    "Block",
+    &[
+        ("attention", Says::Stands(Place::Mixer)),
+        ("cross", Says::Stands(Place::Mixer)),
+        ("feed_forward", Says::Stands(Place::FeedForward)),
+    ],
+);
 
 /// A block of a stack.
 #[derive(Module, Debug)]

@@ -10,6 +10,7 @@ use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Places, PositionScheme, Prepared, Span};
+use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::StateUse;
 use block::{Block, BlockContext};
 use burn::module::Module;
@@ -50,6 +51,15 @@ impl Dropout {
         self.path * layer as f64 / (n_layers.max(2) - 1) as f64
     }
 }
+
+/// What the parameters of [`Stack`] are.
+pub const ROLES: Roles = Roles::new(
+    "Stack",
+    &[
+        ("blocks", Says::Stands(Place::Blocks)),
+        ("final_norm", Says::Stands(Place::Head)),
+    ],
+);
 
 /// Blocks in a row.
 #[derive(Module, Debug)]

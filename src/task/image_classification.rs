@@ -13,6 +13,7 @@ use crate::nn::Kind;
 use crate::nn::init::{Init, InitConfig, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
+use crate::nn::role::{Place, Roles, Says};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,12 @@ pub struct ImageClassificationConfig {
     /// Share of the probability that is spread over all classes (Szegedy et al. 2016).
     pub label_smoothing: f64,
 }
+
+/// What the parameters of [`ImageClassification`] are.
+pub const ROLES: Roles = Roles::new(
+    "ImageClassification",
+    &[("head", Says::Stands(Place::Head))],
+);
 
 /// A network for images with its classifier.
 #[derive(Module, Debug)]

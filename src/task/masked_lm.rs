@@ -15,6 +15,7 @@ use crate::nn::Kind;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
+use crate::nn::role::{Place, Roles, Says};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,9 @@ impl MaskedLmConfig {
         }
     }
 }
+
+/// What the parameters of [`MaskedLm`] are.
+pub const ROLES: Roles = Roles::new("MaskedLm", &[("pair_head", Says::Stands(Place::Head))]);
 
 /// An encoder with its objective.
 #[derive(Module, Debug)]

@@ -18,6 +18,7 @@ use crate::model::{Decoder, EncoderDecoder};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
+use crate::nn::role::Roles;
 pub use any::AnyTask;
 pub use causal_lm::{CausalLm, CausalLmConfig};
 pub use image_classification::{ImageClassification, ImageClassificationConfig};
@@ -29,6 +30,17 @@ pub use scored::{Over, Scored, Term};
 use serde::{Deserialize, Serialize};
 pub use text_classification::{TextClassification, TextClassificationConfig};
 pub use translation::{Translation, TranslationConfig};
+
+/// What the parameters of all tasks, networks and parts are, by the modules that hold them.
+pub const ROLES: [&[Roles]; 3] = [
+    crate::nn::ROLES,
+    crate::model::ROLES,
+    &[
+        image_classification::ROLES,
+        masked_lm::ROLES,
+        text_classification::ROLES,
+    ],
+];
 
 /// The kinds of `[task]`.
 pub const KINDS: &[Kind] = &[

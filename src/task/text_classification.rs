@@ -9,6 +9,7 @@ use crate::nn::Kind;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
+use crate::nn::role::{Place, Roles, Says};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,9 @@ pub enum Pooling {
     /// The mean of its positions.
     Mean,
 }
+
+/// What the parameters of [`TextClassification`] are.
+pub const ROLES: Roles = Roles::new("TextClassification", &[("head", Says::Stands(Place::Head))]);
 
 /// An encoder with classes of texts.
 #[derive(Module, Debug)]

@@ -7,6 +7,8 @@
 use crate::kernel;
 use crate::nn::channel_norm;
 use crate::nn::path::Path;
+use crate::nn::role::{ParameterKind, Role};
+use crate::task::ROLES;
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param, ParamGroup, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::{Bool, Int, Tensor};
@@ -23,16 +25,15 @@ pub struct Parameter {
     pub id: ParamId,
     /// Lengths of its dimensions.
     pub shape: Vec<usize>,
+    /// What it is and where it stands.
+    pub role: Role,
 }
 
 /// The float parameters in the order of the module's fields, without what a norm keeps but no optimizer moves.
 /// Values that are not drawn yet stay so.
 pub fn list<M: Module>(model: &M) -> Vec<Parameter> {
     let mut all = with_state(model);
-    all.retain(|parameter| {
-        let name = parameter.path.rsplit('.').next();
-        !name.is_some_and(channel_norm::is_state)
-    });
+    all.retain(|parameter| parameter.role.kind != Some(ParameterKind::State));
     all
 }
 
@@ -182,6 +183,7 @@ impl ModuleVisitor for Lister {
             old_path: self.path.with_variants(),
             id: param.id,
             shape: param.lazy_shape().to_vec(),
+            role: self.path.role(&ROLES),
         });
     }
 }

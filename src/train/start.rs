@@ -8,6 +8,7 @@ use super::optim::LrScale;
 use super::parameters::{self, Parameter};
 use super::patterns::Patterns;
 use crate::error::{Error, Result};
+use crate::nn::role::{Place, Role};
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
 use serde::{Deserialize, Serialize};
@@ -120,7 +121,9 @@ impl StartConfig {
         resampled.all_found(wanted.iter().map(|p| p.path.as_str()))?;
         skip.all_found(stored.keys().map(String::as_str))?;
         let placed = |p: &Parameter| {
-            p.path.contains("position") && !new.match_path(&p.path) && !skip.match_path(&p.path)
+            p.role.place == Some(Place::Position)
+                && !new.match_path(&p.path)
+                && !skip.match_path(&p.path)
         };
         if moved && self.resample.is_empty() && wanted.iter().any(placed) {
             return Err(Error::usage(
@@ -222,25 +225,18 @@ impl StartConfig {
     /// The learning rate of each parameter, relative to that of the schedule.
     pub fn lr_scale(&self, layers: usize) -> Option<LrScale<'static>> {
         let decay = self.layer_lr_decay?;
-        Some(Box::new(move |path: &str| {
-            decay.powi(depth_from_end(path, layers))
+        Some(Box::new(move |role: Role| {
+            decay.powi(depth_from_end(role, layers))
         }))
     }
 }
 
 /// Layers between a parameter and the heads: 0 for these and the last norm, 1 for the last block … and one more
 /// than blocks for what comes before them.
-fn depth_from_end(path: &str, layers: usize) -> i32 {
-    let stem = path.contains("stem.") || path.contains("stages.");
-    let block = path.split_once("stack.blocks.").filter(|_| !stem);
-    let block = block.and_then(|(_, rest)| {
-        let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        number.parse::<usize>().ok()
-    });
-    let before = ["embedding", "position", "segments", "stem", "class_token"];
-    let depth = match block {
+fn depth_from_end(role: Role, layers: usize) -> i32 {
+    let depth = match role.block {
+        _ if role.is_input() => layers + 1,
         Some(block) => layers.saturating_sub(block),
-        None if stem || before.iter().any(|part| path.contains(part)) => layers + 1,
         None => 0,
     };
     i32::try_from(depth).unwrap_or(i32::MAX)
@@ -279,19 +275,23 @@ impl std::fmt::Display for Transferred {
 
 #[cfg(test)]
 mod tests {
-    use super::depth_from_end;
+    use super::*;
 
     #[test]
     fn layers_count_from_the_heads() {
-        let depth = |path| depth_from_end(path, 4);
-        assert_eq!(depth("head.weight"), 0);
-        assert_eq!(depth("model.stack.final_norm.gamma"), 0);
-        assert_eq!(depth("model.stack.blocks.3.attention.query.weight"), 1);
-        assert_eq!(depth("model.stack.blocks.0.feed_forward.up.weight"), 4);
-        assert_eq!(depth("model.embedding.weight"), 5);
-        assert_eq!(
-            depth("model.stem.network.stages.0.blocks.1.first.weight"),
-            5
-        );
+        let depth = |place, block| {
+            let role = Role {
+                place,
+                block,
+                ..Role::default()
+            };
+            depth_from_end(role, 4)
+        };
+        assert_eq!(depth(Some(Place::Head), None), 0);
+        assert_eq!(depth(Some(Place::Blocks), Some(3)), 1);
+        assert_eq!(depth(Some(Place::Blocks), Some(0)), 4);
+        for before in [Place::Tokens, Place::Input, Place::Position] {
+            assert_eq!(depth(Some(before), None), 5);
+        }
     }
 }

@@ -6,7 +6,19 @@ use std::path::{Path, PathBuf};
 
 /// The floor of each room; a file uses rooms on floors below its own, or its own room.
 const FLOORS: &[(u32, &[&str])] = &[
-    (0, &["error", "rng", "device", "digest", "files", "kind"]),
+    (
+        0,
+        &[
+            "error",
+            "rng",
+            "device",
+            "digest",
+            "files",
+            "faults",
+            "kind",
+            "one_table",
+        ],
+    ),
     (1, &["kernel", "tokenizer", "evaluate"]),
     (2, &["nn"]),
     (3, &["stack", "data"]),
@@ -166,6 +178,42 @@ fn what_is_absent_stays_absent() {
         forbid("cross_entropy", own == "kernel" || own == "task");
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// The families of `nn` and the one folder, or file, that may name their variants.
+const FAMILIES: &[(&str, &str)] = &[
+    ("AttentionConfig", "src/nn/attention"),
+    ("FeedForwardConfig", "src/nn/feed_forward"),
+    ("PositionConfig", "src/nn/position"),
+    ("RecurrentConfig", "src/nn/recurrent"),
+    ("ScalingConfig", "src/nn/position"),
+    ("NormConfig", "src/nn/norm.rs"),
+    ("ChannelNormConfig", "src/nn/channel_norm.rs"),
+    ("InitConfig", "src/nn/init.rs"),
+    ("OptimizerConfig", "src/train/optim"),
+];
+
+/// A variant's facts live with the variant: only its family, and the tables of Hugging Face, name it.
+#[test]
+fn no_variant_is_named_outside_its_family() {
+    for path in sources(&root().join("src")) {
+        let text = fs::read_to_string(&path).unwrap();
+        let shown = path.strip_prefix(root()).unwrap().display().to_string();
+        for (family, home) in FAMILIES {
+            if shown.starts_with(home) || shown.starts_with("src/interop") {
+                continue;
+            }
+            let named = library_part(&text)
+                .match_indices(&format!("{family}::"))
+                .any(|(at, _)| {
+                    let before = text[..at].chars().next_back();
+                    let own = before.is_none_or(|c| !c.is_alphanumeric() && c != '_');
+                    let variant = text[at + family.len() + 2..].chars().next();
+                    own && variant.is_some_and(char::is_uppercase)
+                });
+            assert!(!named, "{shown} names a variant of {family}");
+        }
+    }
 }
 
 #[test]

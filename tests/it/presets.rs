@@ -1,8 +1,12 @@
 //! Named models have their published numbers of parameters, without one of them being allocated.
 
-use burn::tensor::Device;
+use burn::module::{ModuleVisitor, Param};
+use burn::tensor::{Device, Tensor};
+use formwork::model::ModelInputs;
 use formwork::model::preset::{names, parse_preset};
+use formwork::nn::path::Path;
 use formwork::report::plan::{Moments, Question, plan};
+use formwork::task::ROLES;
 
 /// As published, or as the reference implementation counts (tied matrices once). Falcon-7B is counted with the
 /// product onto the vocabulary beside the embeddings, as its published files store it.
@@ -144,4 +148,43 @@ fn published_counts() {
 fn a_name_that_is_not_known_gets_the_nearest() {
     let error = parse_preset("gpt-2").unwrap_err().to_string();
     assert_eq!(error, "there is no preset `gpt-2`; did you mean `gpt2`?");
+}
+
+/// Where parameters stand and what they are is declared by the modules that hold them.
+#[test]
+fn every_parameter_of_every_preset_has_a_role() {
+    struct Roles {
+        path: Path,
+        without: Vec<String>,
+    }
+    impl ModuleVisitor for Roles {
+        fn enter_module(&mut self, name: &str, container: &str) {
+            self.path.enter(name, container);
+        }
+
+        fn exit_module(&mut self, _name: &str, container: &str) {
+            self.path.exit(container);
+        }
+
+        fn visit_float<const D: usize>(&mut self, _: &Param<Tensor<D>>) {
+            let role = self.path.role(&ROLES);
+            if role.kind.is_none() || role.place.is_none() {
+                self.without.push(self.path.joined());
+            }
+        }
+    }
+    for name in names() {
+        let preset = parse_preset(name).unwrap();
+        let inputs = ModelInputs {
+            shape: &preset.shape(),
+            seed: 0,
+            device: &Device::default(),
+        };
+        let mut roles = Roles {
+            path: Path::default(),
+            without: Vec::new(),
+        };
+        preset.model.visit(&inputs, &mut roles);
+        assert!(roles.without.is_empty(), "{name}: {:?}", roles.without);
+    }
 }

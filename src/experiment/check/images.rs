@@ -4,7 +4,6 @@ use super::Sense;
 use super::model::WIDEST;
 use crate::model::vision::{PatchesConfig, StemConfig};
 use crate::model::{ModelConfig, ResnetConfig, VisionConfig};
-use crate::nn::channel_norm::ChannelNormConfig;
 
 /// Stages of a residual network: the last of them has a 256th of a side.
 const MOST_STAGES: usize = 8;
@@ -55,29 +54,8 @@ pub(super) fn resnet(sense: &mut Sense, table: &str, c: &ResnetConfig) {
     }
     let widest = MOST_PLANES >> c.stages.len().clamp(1, MOST_STAGES).saturating_sub(1);
     let width = sense.count(&key("width"), c.width, widest);
-    match &c.norm {
-        ChannelNormConfig::Batch(norm) => {
-            sense.positive(&key("norm.eps"), norm.eps);
-            if !(norm.momentum > 0.0 && norm.momentum <= 1.0) {
-                let rule = format!(
-                    "momentum = {:?} must be above 0 and at most 1",
-                    norm.momentum
-                );
-                sense.fault(&[&key("norm.momentum")], rule);
-            }
-        }
-        ChannelNormConfig::Group(norm) => {
-            sense.positive(&key("norm.eps"), norm.eps);
-            let groups = sense.count(&key("norm.groups"), norm.groups, WIDEST);
-            if stages && width && groups && !c.width.is_multiple_of(norm.groups) {
-                let rule = format!(
-                    "width = {} is not a multiple of [{table}.norm] groups = {}",
-                    c.width, norm.groups
-                );
-                sense.fault(&[&key("width"), &key("norm.groups")], rule);
-            }
-        }
-    }
+    let width = (stages && width).then_some(c.width);
+    sense.told(&key("norm"), |at| c.norm.faults(width, at));
 }
 
 /// Faults of positions on a grid.

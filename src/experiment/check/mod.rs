@@ -150,11 +150,6 @@ impl Sense<'_> {
         }
     }
 
-    /// A number above 0.
-    fn positive(&mut self, key: &str, value: f64) {
-        self.told("", |at| at.positive(key, value));
-    }
-
     /// A probability below 1.
     fn probability(&mut self, key: &str, value: f64) {
         self.told("", |at| at.probability(key, value));

@@ -4,7 +4,6 @@ use super::{Sense, images, layers};
 use crate::data::masked::masking::Pairs;
 pub(super) use crate::faults::WIDEST;
 use crate::model::{EncoderConfig, EncoderDecoderConfig, ModelConfig, Transformer};
-use crate::nn::norm::NormConfig;
 use crate::stack::{Depth, NormPlacement};
 use crate::task::TaskConfig;
 use crate::task::text_classification::Pooling;
@@ -122,7 +121,7 @@ fn placement(sense: &mut Sense, model: &Transformer) {
         NormPlacement::Sandwich => Some("sandwich"),
         NormPlacement::Deepnorm => Some("deepnorm"),
     };
-    if let NormConfig::None(_) = &c.norm {
+    if c.norm.is_none() {
         if let Some(name) = placed {
             sense.fault(
                 &["model.norm_placement", "model.norm.kind"],

@@ -15,6 +15,7 @@ use crate::nn::channel_norm::ChannelNorm;
 use crate::nn::convolution::{Convolution, ConvolutionShape};
 use crate::nn::init::{Init, InitConfig};
 use crate::nn::pass::Pass;
+use crate::nn::role::{Place, Roles, Says};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::module::max_pool2d;
@@ -67,6 +68,15 @@ impl ResnetConfig {
         }
     }
 }
+
+/// What the parameters of [`Resnet`] are.
+pub const ROLES: Roles = Roles::new(
+    "Resnet",
+    &[
+        ("stem", Says::Stands(Place::Input)),
+        ("stages", Says::Stands(Place::Blocks)),
+    ],
+);
 
 /// A residual network without a classifier.
 #[derive(Module, Debug)]

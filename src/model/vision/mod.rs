@@ -12,6 +12,7 @@ use crate::nn::attention::Visibility;
 use crate::nn::init::Init;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Grid, Places, Position, PositionShape, Span};
+use crate::nn::role::{Place, Roles, Says, TABLE};
 use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackShape};
 use burn::module::{Module, Param};
@@ -119,6 +120,17 @@ impl VisionConfig {
         }
     }
 }
+
+/// What the parameters of [`Vision`] are.
+pub const ROLES: Roles = Roles::new(
+    "Vision",
+    &[
+        ("class_token", TABLE),
+        ("class_token", Says::Stands(Place::Input)),
+        ("stem", Says::Stands(Place::Input)),
+        ("position", Says::Stands(Place::Position)),
+    ],
+);
 
 /// A vision transformer without a classifier.
 #[derive(Module, Debug)]

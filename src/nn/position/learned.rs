@@ -3,6 +3,7 @@
 use super::{Kind, Places, PositionScheme, PositionShape, rows, table_faults};
 use crate::faults::TableFaults;
 use crate::nn::init::Init;
+use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,9 @@ impl LearnedConfig {
         table_faults(self.max_len, self.first, context, at);
     }
 }
+
+/// What the parameters of [`Learned`] are.
+pub const ROLES: Roles = Roles::new("Learned", &[("table", TABLE)]);
 
 /// Adds the table's rows.
 #[derive(Module, Debug)]

@@ -4,6 +4,7 @@
 use super::{Kind, Places, PositionScheme, PositionShape, rows, table_faults};
 use crate::faults::TableFaults;
 use crate::nn::init::Init;
+use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,9 @@ impl LearnedPerLayerConfig {
         table_faults(self.max_len, 0, context, at);
     }
 }
+
+/// What the parameters of [`LearnedPerLayer`] are.
+pub const ROLES: Roles = Roles::new("LearnedPerLayer", &[("tables", TABLE)]);
 
 /// Adds the rows of the layer's table.
 #[derive(Module, Debug)]

@@ -8,6 +8,7 @@ use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::faults::{LONGEST, TableFaults, WIDEST};
 use crate::kernel;
 use crate::nn::init::Init;
+use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,9 @@ impl RelativeBiasConfig {
         }
     }
 }
+
+/// What the parameters of [`RelativeBias`] are.
+pub const ROLES: Roles = Roles::new("RelativeBias", &[("table", TABLE)]);
 
 /// Biases scores by bucketed distance.
 #[derive(Module, Debug)]

@@ -3,9 +3,16 @@
 
 use crate::kernel;
 use crate::nn::init::{Init, Role};
+use crate::nn::role::{Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
+
+/// What the parameters of [`AdditiveAttention`] are.
+pub const ROLES: Roles = Roles::new(
+    "AdditiveAttention",
+    &[("query", WEIGHT), ("key", WEIGHT), ("score", WEIGHT)],
+);
 
 /// v·tanh(W q + U k), softmax over k, and the mean of the memory that it weighs.
 #[derive(Module, Debug)]

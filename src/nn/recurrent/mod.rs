@@ -11,6 +11,7 @@ pub mod lstm;
 use super::Kind;
 use super::init::{Init, Role};
 use crate::kernel;
+use crate::nn::role::{BIAS, Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -146,6 +147,17 @@ pub trait RecurrentLayer {
         kernel::recurrent(recurrence, cell, sequences, last)
     }
 }
+
+/// What the parameters of [`Gates`] are.
+pub const ROLES: Roles = Roles::new(
+    "Gates",
+    &[
+        ("input", WEIGHT),
+        ("hidden", WEIGHT),
+        ("input_bias", BIAS),
+        ("hidden_bias", BIAS),
+    ],
+);
 
 /// The two maps of a recurrent layer onto its gates, from the input and from the state before.
 #[derive(Module, Debug)]

@@ -4,6 +4,7 @@
 //! then change learning rate and decay of the parameters whose path they match.
 
 use crate::error::{Error, Result, nearest};
+use crate::nn::role::Role;
 use crate::train::parameters::{self, Parameter};
 use burn::module::{ParamGroup, ParamId};
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,8 @@ pub struct Cluster {
     pub ids: Vec<ParamId>,
     /// Their paths, in the same order.
     pub paths: Vec<String>,
+    /// What they are, in the same order.
+    pub roles: Vec<Role>,
 }
 
 /// What all optimizers have in common.
@@ -99,11 +102,13 @@ pub(super) fn resolve(common: Common, parameters: &[Parameter]) -> Result<Vec<Cl
                 settings,
                 ids: Vec::new(),
                 paths: Vec::new(),
+                roles: Vec::new(),
             });
             clusters.len() - 1
         });
         clusters[at].ids.push(parameter.id);
         clusters[at].paths.push(parameter.path.clone());
+        clusters[at].roles.push(parameter.role);
     }
     Ok(clusters)
 }
@@ -112,18 +117,21 @@ pub(super) fn resolve(common: Common, parameters: &[Parameter]) -> Result<Vec<Cl
 pub(super) fn scaled(clusters: Vec<Cluster>, scale: super::LrScale) -> Vec<Cluster> {
     let mut scaled: Vec<Cluster> = Vec::new();
     for cluster in clusters {
-        for (id, path) in cluster.ids.into_iter().zip(cluster.paths) {
+        let paths = cluster.paths.into_iter().zip(cluster.roles);
+        for (id, (path, role)) in cluster.ids.into_iter().zip(paths) {
             let mut settings = cluster.settings;
-            settings.lr_scale *= scale(&path);
+            settings.lr_scale *= scale(role);
             match scaled.iter_mut().find(|c| c.settings == settings) {
                 Some(cluster) => {
                     cluster.ids.push(id);
                     cluster.paths.push(path);
+                    cluster.roles.push(role);
                 }
                 None => scaled.push(Cluster {
                     settings,
                     ids: vec![id],
                     paths: vec![path],
+                    roles: vec![role],
                 }),
             }
         }

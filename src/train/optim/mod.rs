@@ -15,6 +15,7 @@ mod state;
 use super::parameters::{self, Parameter};
 use crate::error::{Error, Result};
 use crate::nn::Kind;
+use crate::nn::role::Role;
 pub use adafactor::AdafactorConfig;
 pub use adam::{AdamConfig, AdamwConfig};
 use burn::module::{Module, ParamGroup};
@@ -101,6 +102,18 @@ pub const KINDS: &[Kind] = &[
 ];
 
 impl OptimizerConfig {
+    /// Values that it keeps for each number of a matrix of a block, and of any other parameter.
+    pub fn moments(&self) -> (usize, usize) {
+        match self {
+            Self::Adamw(_) | Self::Adam(_) | Self::Lamb(_) => (2, 2),
+            Self::Sgd(c) if c.momentum == 0.0 => (0, 0),
+            Self::Sgd(_) | Self::Lion(_) => (1, 1),
+            Self::Muon(_) => (1, 2),
+            // Rows and columns instead of whole matrices.
+            Self::Adafactor(_) => (0, 0),
+        }
+    }
+
     /// The learning rate that the schedule multiplies.
     pub fn lr(&self) -> f64 {
         match self {
@@ -207,7 +220,7 @@ pub fn build<M: Module>(config: &OptimizerConfig, model: &M) -> Result<ModuleOpt
 }
 
 /// The learning rate of a parameter by its path, relative to that of the schedule.
-pub type LrScale<'a> = Box<dyn Fn(&str) -> f64 + 'a>;
+pub type LrScale<'a> = Box<dyn Fn(Role) -> f64 + 'a>;
 
 /// [`build`] with a further factor on the learning rate of each parameter.
 ///

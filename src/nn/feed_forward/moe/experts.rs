@@ -7,8 +7,12 @@ use crate::kernel::{
     grouped::{Groups, grouped_linear},
 };
 use crate::nn::init::{Init, Role};
+use crate::nn::role::{BIAS, Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+
+/// What the parameters of [`ExpertLinear`] are.
+pub const ROLES: Roles = Roles::new("ExpertLinear", &[("weight", WEIGHT), ("bias", BIAS)]);
 
 /// Affine maps, one an expert.
 #[derive(Module, Debug)]

@@ -12,7 +12,7 @@
 //! the mean of the squared log-sum-exp of the router's scores (Zoph et al. 2022, ST-MoE, equation 5). Each layer adds its
 //! own. Padding is no token here: it is not routed, gets zeros, and no loss counts it.
 
-mod experts;
+pub mod experts;
 mod route;
 
 use super::super::Kind;

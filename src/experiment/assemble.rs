@@ -145,7 +145,7 @@ pub struct Training {
     average: Option<Ema<Objective>>,
     state: State,
     /// What the journal is to say before the next step.
-    notes: Vec<String>,
+    note: Option<&'static str>,
 }
 
 /// The model of a run that trains, with its optimizer, averaged weights and counters: those of a checkpoint for
@@ -163,7 +163,7 @@ pub fn training(
     let (model, transferred) = self::model(experiment, shape, device, weights)?;
     let optimizer = optimizer(experiment, &model)?;
     let decay = experiment.train.ema;
-    let (optimizer, average, state, notes) = match weights {
+    let (optimizer, average, state, note) = match weights {
         Weights::Trained(checkpoint) => {
             require_continuable(experiment, checkpoint)?;
             let average = decay.map(|decay| checkpoint.load_ema(decay, &model));
@@ -171,12 +171,12 @@ pub fn training(
                 checkpoint.load_optimizer(optimizer, &model)?,
                 average.transpose()?,
                 checkpoint.state().clone(),
-                checkpoint.notes(),
+                checkpoint.note(),
             )
         }
         Weights::Initial { .. } | Weights::Evaluated(_) | Weights::Mean(_) => {
             let average = decay.map(|decay| Ema::new(decay, &model));
-            (optimizer, average, State::default(), Vec::new())
+            (optimizer, average, State::default(), None)
         }
     };
     Ok(Training {
@@ -185,7 +185,7 @@ pub fn training(
         optimizer,
         average,
         state,
-        notes,
+        note,
     })
 }
 
@@ -240,7 +240,7 @@ impl Training {
             run,
             state: self.state,
             last: None,
-            notes: self.notes,
+            note: self.note,
             stop,
         };
         (self.model, job)

@@ -47,7 +47,7 @@ pub struct Job<M: Trained> {
     /// Scores of the last evaluation.
     pub last: Option<Scores>,
     /// What the journal is to say where the run goes on.
-    pub notes: Vec<String>,
+    pub note: Option<&'static str>,
     /// Raised when the run is to save and end.
     pub stop: Stop,
 }

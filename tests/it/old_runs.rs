@@ -3,13 +3,17 @@
 //! formwork went on with them.
 
 use crate::binary::{failure, output, shipped};
+use crate::kinds;
 use crate::small_run::{self, Run, folder};
-use burn::tensor::Bytes;
+use burn::tensor::{Bytes, Device};
 use burn_pack::{Reader, Tensor, Writer};
+use formwork::data::Shape;
+use formwork::model::ModelInputs;
 use formwork::train::checkpoint::{Checkpoint, VERSION, load_weights};
-use formwork::train::manifest;
+use formwork::train::{manifest, parameters};
 use safetensors::SafeTensors;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -172,6 +176,23 @@ fn other_moments_would_be_seen() {
             println!("{name}, lost {lost}: off by {off:.1e}");
             assert!(off > 20.0 * NEAR, "{name}, lost {lost}: {off:e}");
         }
+    }
+}
+
+/// Without the names of variants no two parameters of a model have one path.
+#[test]
+fn no_two_parameters_have_one_path() {
+    for (name, config) in kinds::all() {
+        let model = config.init(&ModelInputs {
+            shape: &Shape::of_text(16, 17),
+            seed: 5,
+            device: &Device::flex(),
+        });
+        let all = parameters::with_state(&model);
+        let paths: BTreeSet<&str> = all.iter().map(|p| p.path.as_str()).collect();
+        assert_eq!(paths.len(), all.len(), "{name}");
+        let variants = |path: &&str| path.contains(|c: char| c.is_ascii_uppercase());
+        assert_eq!(paths.into_iter().find(variants), None, "{name}");
     }
 }
 

@@ -13,12 +13,10 @@ use burn::tensor::{Bytes, TensorData};
 use burn_pack::{Reader, Tensor, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What goes on otherwise where a run of version 1 goes on, for its journal. Everything that changed with version 2 stands
-/// here.
-pub(super) const NOTES: [&str; 1] = [
-    "the checkpoint is of version 1: linear weights are transposed, names of variants leave the paths of parameters, and \
-     checkpoints from here on are of version 2; sums may differ in their last bits",
-];
+/// What the journal of a run of version 1 says where it goes on: everything that is otherwise from there.
+pub(super) const NOTE: &str = "goes on from a checkpoint of version 1: linear weights are transposed, names of variants \
+    leave the paths of parameters, and checkpoints from here on are of version 2; dropout draws other numbers, since they \
+    are keyed by the part of the model, and sums of micro-batches and of products may differ in their last bits";
 
 /// What Adafactor calls its second moments of a matrix's rows and of its columns.
 const ROWS: &str = "second_moment";

@@ -215,11 +215,8 @@ impl Checkpoint {
     }
 
     /// What the journal of a run that goes on from here is to say: how it differs from the run that was left.
-    pub fn notes(&self) -> Vec<String> {
-        match self.version {
-            1 => legacy::NOTES.map(String::from).to_vec(),
-            _ => Vec::new(),
-        }
+    pub fn note(&self) -> Option<&'static str> {
+        (self.version == 1).then_some(legacy::NOTE)
     }
 
     /// Whether it has averaged weights.

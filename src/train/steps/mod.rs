@@ -69,11 +69,7 @@ impl<M: Trained> Steps<M> {
         let job = &self.job;
         let diagnosed = job.diagnostics.is_some();
         let mut journals = Journals::open(&job.run, &job.state, diagnosed, job.journal)?;
-        for note in job
-            .notes
-            .iter()
-            .filter(|_| job.state.step < job.config.steps)
-        {
+        if let Some(note) = job.note.filter(|_| job.state.step < job.config.steps) {
             journals.append(&record::note(job.state.step, note))?;
         }
         let mut stop = match self.job.state.evaluation_due {

@@ -44,6 +44,7 @@ mod report;
 mod resume;
 mod run_dir;
 mod schedule;
+mod sliding_window;
 mod small_run;
 mod statistics;
 mod sweep;

@@ -87,7 +87,7 @@ pub(super) fn all(sense: &mut Sense, model: &Transformer, d_model: Option<usize>
                 attention(sense, format!("{table}.attention"), c);
             }
             if let Some(c) = &group.cross {
-                sense.told(&format!("{table}.cross"), |at| c.faults(d_model, at));
+                sense.told(&format!("{table}.cross"), |at| c.faults_across(d_model, at));
             }
             if let Some(c) = &group.feed_forward {
                 sense.told(&format!("{table}.feed_forward"), |at| c.faults(at));
@@ -95,7 +95,7 @@ pub(super) fn all(sense: &mut Sense, model: &Transformer, d_model: Option<usize>
         }
         own |= depth.groups.is_empty();
         if let Some(cross) = depth.cross.filter(|c| **c != model.stack.attention) {
-            sense.told("model.cross", |at| cross.faults(d_model, at));
+            sense.told("model.cross", |at| cross.faults_across(d_model, at));
         }
     }
     if own {

@@ -28,6 +28,12 @@ impl LayerCache {
         self.len == 0
     }
 
+    /// Tokens that there is room for.
+    pub fn room(&self) -> usize {
+        let stored = self.stored.as_ref();
+        stored.map_or(0, |(keys, _)| keys.dims()[2])
+    }
+
     /// The next growth makes room for so many tokens in all at least.
     pub fn reserve(&mut self, tokens: usize) {
         self.reserved = tokens;
@@ -71,7 +77,7 @@ impl LayerCache {
         if later >= before {
             // Later queries see new tokens alone.
             let tail = |x: &Tensor<4>| x.clone().slice(all(later - before..new));
-            let room = self.room(len - later, reach);
+            let room = self.new_room(len - later, reach);
             let (keys, values) = (tail(&key), tail(&value));
             self.stored = Some((grown(keys, room), grown(values, room)));
             self.first = later;
@@ -85,7 +91,7 @@ impl LayerCache {
             unreachable!("earlier tokens are stored")
         };
         if keys.dims()[2] < len - self.first {
-            let room = self.room(len - seen, reach);
+            let room = self.new_room(len - seen, reach);
             keys = grown(keys.slice(old.clone()), room);
             values = grown(values.slice(old), room);
             self.first = seen;
@@ -103,7 +109,7 @@ impl LayerCache {
     }
 
     /// Room to take for tokens of which `needed` are stored at once.
-    fn room(&self, needed: usize, reach: Option<usize>) -> usize {
+    fn new_room(&self, needed: usize, reach: Option<usize>) -> usize {
         let doubled = match self.reserved < self.len {
             true => needed.next_power_of_two().max(16),
             false => self.reserved,
@@ -155,8 +161,7 @@ mod tests {
                     assert_eq!(x.into_data().iter::<f32>().collect::<Vec<_>>(), wanted);
                 }
                 assert_eq!(cache.len(), before + new);
-                let (stored, _) = cache.stored.as_ref().unwrap();
-                most = most.max(stored.dims()[2]);
+                most = most.max(cache.room());
             }
             assert!(reach.is_none_or(|reach| most <= 2 * reach + 16), "{most}");
         }

@@ -72,6 +72,14 @@ impl AttentionConfig {
         }
     }
 
+    /// Faults of its keys where it is cross-attention's.
+    pub fn faults_across(&self, d_model: Option<usize>, at: &mut TableFaults) {
+        if let Self::SlidingWindow(c) = self {
+            c.faults_across(at);
+        }
+        self.faults(d_model, at);
+    }
+
     /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
     pub fn kept(&self, d_model: usize) -> u128 {
         self.heads().kept(d_model)

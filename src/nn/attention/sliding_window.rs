@@ -8,7 +8,7 @@
 
 use super::Kind;
 use super::multi_head::{MultiHead, MultiHeadConfig};
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::Window;
 use crate::nn::init::Init;
 use crate::nn::norm::NormConfig;
@@ -99,8 +99,8 @@ impl SlidingWindowConfig {
     /// The keys around a query; a causal model does not see those after it.
     fn window(&self) -> Window {
         Window {
-            before: self.window - 1,
-            after: self.window - 1,
+            before: self.window.saturating_sub(1),
+            after: self.window.saturating_sub(1),
             dilation: self.dilation.clone().unwrap_or_default().into(),
         }
     }
@@ -119,7 +119,7 @@ impl SlidingWindowConfig {
 
     /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        at.count("window", self.window, WIDEST);
+        at.count("window", self.window, LONGEST);
         if let Some(dilation) = &self.dilation {
             self.dilation_faults(dilation, at);
         }
@@ -127,21 +127,28 @@ impl SlidingWindowConfig {
     }
 
     fn dilation_faults(&self, dilation: &[usize], at: &mut TableFaults) {
-        let mut fault = |rule: String| at.fault(&["dilation"], rule);
-        if let Some(wrong) = dilation.iter().find(|step| !(1..=WIDEST).contains(*step)) {
-            fault(format!(
-                "dilation = {wrong} of a head is not between 1 and {WIDEST}"
-            ));
+        if let Some(step) = dilation.iter().find(|step| !(1..=LONGEST).contains(*step)) {
+            let rule = format!("dilation = {step} of a head is not between 1 and {LONGEST}");
+            at.fault(&["dilation"], rule);
         }
         if dilation.len() != self.n_heads {
             let (given, heads) = (dilation.len(), self.n_heads);
-            fault(format!(
-                "dilation has {given} numbers; it takes one for each of n_heads = {heads}"
-            ));
+            let rule =
+                format!("dilation has {given} numbers; it takes one for each of n_heads = {heads}");
+            at.fault(&["dilation", "n_heads"], rule);
         } else if self.window == 1 {
-            fault("dilation has no effect: window = 1 is the position itself; leave it out".into());
+            let rule =
+                "dilation has no effect: window = 1 is the position itself; leave dilation out";
+            at.fault(&["dilation", "window"], rule);
         } else if dilation.iter().all(|step| *step == 1) {
-            fault("dilation has no effect: 1 is what heads have without it; leave it out".into());
+            let rule = "dilation has no effect: heads have 1 without it; leave it out";
+            at.fault(&["dilation"], rule);
         }
+    }
+
+    /// Faults of its place when it is cross-attention's.
+    pub fn faults_across(&self, at: &mut TableFaults) {
+        let rule = "sliding_window has no effect in cross-attention, which sees the whole source; use multi_head";
+        at.fault(&["kind"], rule);
     }
 }

@@ -4,10 +4,9 @@ use super::{Experiment, assemble};
 use crate::data::{Data, Shape};
 use crate::error::Result;
 use crate::model::ItemOf;
-use crate::report::plan::{self, Moments, Plan, Question};
+use crate::plan::{self, ModelCost, Question};
 use crate::train::bench::{Bench, Measure, measure};
 use crate::train::config::Dtype;
-use crate::train::optim::OptimizerConfig;
 use burn::tensor::Device;
 
 /// Steps that warm up, and steps that are timed, of a short measurement.
@@ -17,13 +16,13 @@ const PROBE: (usize, usize) = (2, 3);
 ///
 /// # Errors
 /// A model that cannot learn the task.
-pub fn plan(experiment: &Experiment, shape: &Shape) -> Result<Plan> {
+pub fn plan(experiment: &Experiment, shape: &Shape) -> Result<ModelCost> {
     let question = Question {
         model: &experiment.model,
         task: Some(&experiment.task),
         shape,
         micro_batch_size: rows(experiment, shape.context),
-        moments: moments(&experiment.optimizer),
+        moments: experiment.optimizer.moments(),
         ema: experiment.train.ema.is_some(),
         value_bytes: match experiment.train.dtype {
             Dtype::F32 => 4,
@@ -86,17 +85,4 @@ fn rows(experiment: &Experiment, context: usize) -> usize {
         (None, Some(tokens)) => tokens.div_ceil(context.max(1)),
         (Some(_), _) | (None, None) => config.micro_batch_size(),
     }
-}
-
-/// Values that an optimizer keeps for each parameter.
-fn moments(optimizer: &OptimizerConfig) -> Moments {
-    let (matrices, others) = match optimizer {
-        OptimizerConfig::Adamw(_) | OptimizerConfig::Adam(_) | OptimizerConfig::Lamb(_) => (2, 2),
-        OptimizerConfig::Sgd(c) if c.momentum == 0.0 => (0, 0),
-        OptimizerConfig::Sgd(_) | OptimizerConfig::Lion(_) => (1, 1),
-        OptimizerConfig::Muon(_) => (1, 2),
-        // Rows and columns instead of whole matrices.
-        OptimizerConfig::Adafactor(_) => (0, 0),
-    };
-    Moments { matrices, others }
 }

@@ -6,14 +6,26 @@ use std::path::{Path, PathBuf};
 
 /// The floor of each room; a file uses rooms on floors below its own, or its own room.
 const FLOORS: &[(u32, &[&str])] = &[
-    (0, &["error", "rng", "device", "digest", "files", "kind"]),
+    (
+        0,
+        &[
+            "error",
+            "rng",
+            "device",
+            "digest",
+            "files",
+            "kind",
+            "faults",
+            "one_table",
+        ],
+    ),
     (1, &["kernel", "tokenizer", "evaluate"]),
     (2, &["nn"]),
     (3, &["stack", "data"]),
     (4, &["model"]),
     (5, &["task"]),
     (6, &["train", "generate", "interop"]),
-    (7, &[]),
+    (7, &["plan"]),
     (8, &["report", "inspect"]),
     (9, &["experiment"]),
     (10, &["ablation"]),

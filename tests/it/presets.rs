@@ -2,7 +2,8 @@
 
 use burn::tensor::Device;
 use formwork::model::preset::{names, parse_preset};
-use formwork::report::plan::{Moments, Question, plan};
+use formwork::plan::{Question, plan};
+use formwork::train::optim::Moments;
 
 /// As published, or as the reference implementation counts (tied matrices once). Falcon-7B is counted with the
 /// product onto the vocabulary beside the embeddings, as its published files store it.

@@ -11,6 +11,7 @@ use crate::model::{ItemOf, ModelConfig, ModelInputs};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::channel_norm;
 use crate::task::TaskConfig;
+use crate::train::optim::Moments;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use std::collections::BTreeMap;
@@ -34,18 +35,9 @@ pub struct Question<'a> {
     pub value_bytes: usize,
 }
 
-/// Values that an optimizer keeps for each parameter (Adam: 2 and 2).
-#[derive(Clone, Copy, Debug)]
-pub struct Moments {
-    /// Of the matrices of the blocks.
-    pub matrices: usize,
-    /// Of every other parameter.
-    pub others: usize,
-}
-
-/// The cost of a model.
+/// What a model costs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct ModelCost {
     /// Parameters in all.
     pub params: usize,
     /// Parameters by part.
@@ -58,7 +50,7 @@ pub struct Plan {
     pub memory_bytes: BTreeMap<&'static str, u64>,
 }
 
-impl Plan {
+impl ModelCost {
     /// Bytes in all.
     pub fn memory(&self) -> u64 {
         let parts = self.memory_bytes.values();
@@ -70,7 +62,7 @@ impl Plan {
 ///
 /// # Errors
 /// A model that cannot learn the task.
-pub fn plan(question: &Question, device: &Device) -> Result<Plan> {
+pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     let inputs = ModelInputs {
         shape: question.shape,
         seed: 0,
@@ -96,7 +88,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<Plan> {
     if question.ema {
         memory_bytes.insert("average", bytes(weights));
     }
-    Ok(Plan {
+    Ok(ModelCost {
         params,
         flops_per_item: flops(question, &count),
         parts: count.parts,
@@ -269,11 +261,15 @@ mod tests {
         bidirectional_source: false,
     });
 
-    fn planned(config: DecoderConfig, context: usize, change: impl Fn(&mut Question)) -> Plan {
+    fn planned(config: DecoderConfig, context: usize, change: impl Fn(&mut Question)) -> ModelCost {
         planned_model(&ModelConfig::Decoder(config), context, change)
     }
 
-    fn planned_model(model: &ModelConfig, context: usize, change: impl Fn(&mut Question)) -> Plan {
+    fn planned_model(
+        model: &ModelConfig,
+        context: usize,
+        change: impl Fn(&mut Question),
+    ) -> ModelCost {
         let mut question = Question {
             model,
             task: None,

@@ -5,7 +5,7 @@ use crate::ablation::ledger::cells;
 use crate::ablation::planner::{self, Sweep};
 use crate::ablation::runner::Event;
 use crate::ablation::{cell, slurm};
-use crate::cli::compare::{style, view};
+use crate::cli::compare::{unicode, view};
 use crate::cli::output;
 use crate::error::{Error, Result};
 use crate::report::analyse::comparison::compare;
@@ -170,7 +170,7 @@ pub(super) fn finish(sweep: &SweepFolder) -> Result<()> {
         .and_then(|selection| compare(selection, &Default::default()));
     match compared {
         Ok(comparison) if done > 0 => {
-            output::part(format!("\n{}\n", view(&comparison, &style(), None)))?;
+            output::part(format!("\n{}\n", view(&comparison, unicode(), None)))?;
         }
         Ok(_) => {}
         // What failed is said below all the same.

@@ -11,7 +11,6 @@ pub fn add(window: &mut Window, step: &StepOutput, grad_norm: f64) {
     window.steps += 1;
     window.loss += step.loss.sum;
     window.weight += step.loss.weight;
-    window.items += step.items;
     window.grad_norm += grad_norm;
 }
 

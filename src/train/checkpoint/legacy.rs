@@ -6,8 +6,10 @@
 //!   an upper-case letter, and go;
 //! * the weights of linear maps were `[d_in, d_out]`. Which parameters those are is the model's to say, not the path's;
 //! * states of optimizers go with their parameters: their ids are hashes of the paths, moments have the shape of their
-//!   parameter, and Adafactor's second moments of rows and of columns change places.
+//!   parameter, and Adafactor's second moments of rows and of columns change places;
+//! * `state.json` counted items in its window.
 
+use super::State;
 use crate::train::parameters::id_of;
 use burn::tensor::{Bytes, TensorData};
 use burn_pack::{Reader, Tensor, Writer};
@@ -28,6 +30,18 @@ const COLUMNS: &str = "column_second_moment";
 pub(super) fn path(old: &str) -> String {
     let field = |name: &&str| !name.starts_with(|c: char| c.is_ascii_uppercase());
     old.split('.').filter(field).collect::<Vec<_>>().join(".")
+}
+
+/// The bookkeeping of version 1, whose window also counted items; nothing read that count.
+///
+/// # Errors
+/// A text that is no state.
+pub(super) fn state(text: &[u8]) -> serde_json::Result<State> {
+    let mut state: serde_json::Value = serde_json::from_slice(text)?;
+    if let Some(window) = state.get_mut("window").and_then(|w| w.as_object_mut()) {
+        window.remove("items");
+    }
+    serde_json::from_value(state)
 }
 
 /// A matrix with rows and columns exchanged; anything else as it is.

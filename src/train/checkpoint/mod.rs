@@ -188,9 +188,13 @@ impl Checkpoint {
         }
         let path = folder.join(STATE);
         let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
-        let state = serde_json::from_slice(&text)
-            .map_err(|e| damaged(&folder, &format!("state.json cannot be read: {e}")))?;
         let version = format::version(&folder.join(MODEL))?;
+        let state = match version {
+            1 => legacy::state(&text),
+            _ => serde_json::from_slice(&text),
+        };
+        let state =
+            state.map_err(|e| damaged(&folder, &format!("state.json cannot be read: {e}")))?;
         Ok(Self {
             folder,
             manifest,

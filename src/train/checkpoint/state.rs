@@ -71,8 +71,6 @@ pub struct Window {
     /// Σ weight: scored tokens.
     #[serde(with = "exact")]
     pub weight: f64,
-    /// Tokens or images.
-    pub items: u64,
     /// Σ norm of the gradient.
     #[serde(with = "exact")]
     pub grad_norm: f64,

@@ -3,7 +3,7 @@
 //! Any number of these loops may work on one folder; what they share is the ledger. A cell that fails does not stop
 //! the others; a cell whose process was killed goes on from its checkpoint, unless it comes no further.
 
-use crate::ablation::cell::{Cell, Outcome};
+use crate::ablation::cell::{Cell, CellExit};
 use crate::ablation::ledger::{Ledger, Standing, cells};
 use crate::error::{Error, Result};
 use crate::report::read::sweep::{EndState, Ending, SweepFolder};
@@ -209,12 +209,12 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn settle(&mut self, cell: Cell, outcome: Outcome) -> Result<()> {
+    fn settle(&mut self, cell: Cell, outcome: CellExit) -> Result<()> {
         let name = cell.claim.cell.clone();
         match outcome {
-            Outcome::Ended(ending) => self.end(cell, ending)?,
-            Outcome::Stopped => self.ledger.free(cell.claim)?,
-            Outcome::Killed(why) => {
+            CellExit::Ended(ending) => self.end(cell, ending)?,
+            CellExit::Stopped => self.ledger.free(cell.claim)?,
+            CellExit::Killed(why) => {
                 (self.observe)(Event::Killed(&name, &why));
                 let step = checkpoint::steps(&cell.run).last().copied();
                 let deaths = self.deaths.entry(name.clone()).or_default();

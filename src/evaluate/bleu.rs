@@ -13,7 +13,7 @@
 //! segmentation (sacreBLEU's `zh`, `ja-mecab`, `ko-mecab`, `spm`) is not here; `char` serves them.
 
 use super::ngrams::{Counts, clipped, ngrams, total};
-use super::words::{trim_end, words};
+use super::whitespace::{trim_end, words};
 use super::{References, case, mteval, yes_no};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -9,7 +9,7 @@
 //! references a segment counts against the one with the best F-score.
 
 use super::ngrams::{clipped, ngrams, total};
-use super::words::{is_space, words};
+use super::whitespace::{is_space, words};
 use super::{References, case, yes_no};
 use std::fmt;
 use std::hash::Hash;

@@ -21,7 +21,7 @@ use crate::train::parameters;
 use crate::train::run_dir::RunDir;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::signal::Stop;
-use crate::train::start::Transferred;
+use crate::train::transfer::Transferred;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, FloatDType, IntDType};
 use std::path::PathBuf;

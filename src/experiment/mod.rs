@@ -26,7 +26,7 @@ use crate::train::diagnostics::DiagnosticsConfig;
 use crate::train::exporters::JournalConfig;
 use crate::train::optim::OptimizerConfig;
 use crate::train::schedule::ScheduleConfig;
-use crate::train::start::StartConfig;
+use crate::train::transfer::TransferConfig;
 pub use check::check;
 pub use file::{annotated_toml, inline, resolved_toml};
 pub use file::{load, load_text};
@@ -51,7 +51,7 @@ pub struct Experiment {
     pub tokenizer: Option<TokenizerConfig>,
     /// The run that weights begin from, and what of them is held fast.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub init: StartConfig,
+    pub init: TransferConfig,
     /// What the model learns from.
     pub data: DataConfig,
     /// What it learns to do.
@@ -80,8 +80,8 @@ pub struct Experiment {
     pub ablation: Option<ablation::AblationConfig>,
 }
 
-fn is_default(init: &StartConfig) -> bool {
-    *init == StartConfig::default()
+fn is_default(init: &TransferConfig) -> bool {
+    *init == TransferConfig::default()
 }
 
 fn is_default_decode(decode: &DecodeConfig) -> bool {

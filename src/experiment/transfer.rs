@@ -9,7 +9,7 @@ use crate::nn::position::Grid;
 use crate::nn::position::resample::resample_grid;
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
-use crate::train::start::Transferred;
+use crate::train::transfer::Transferred;
 use crate::train::{parameters, run_dir};
 use burn::tensor::{Device, Tensor, TensorData};
 use std::path::{Path, PathBuf};

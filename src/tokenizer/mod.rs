@@ -20,8 +20,8 @@ mod pretrained;
 mod spelling;
 mod unigram;
 mod vocabulary;
+mod word_counts;
 mod wordpiece;
-mod words;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -23,7 +23,7 @@ use crate::rng::{Purpose, Stream};
 const SHORT: f32 = 0.1;
 
 /// How pairs are made.
-pub(super) struct Plan {
+pub(super) struct Pairing {
     /// What the labels say.
     pub(super) pairs: Pairs,
     /// Tokens of both segments at most.
@@ -46,7 +46,7 @@ pub(super) struct Pair {
     pub(super) label: i32,
 }
 
-impl Plan {
+impl Pairing {
     /// The chunks of all documents, in order.
     ///
     /// # Errors

@@ -5,11 +5,11 @@
 use crate::error::{Error, Result};
 use crate::report::analyse::arms::{Absent, Arm};
 use crate::report::analyse::cells::Cells;
-use crate::report::analyse::comparison::{Comparison, LEVEL};
-use crate::report::analyse::statistics::Interval;
+use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::statistics::contrast::{Contrast, Verdict};
 use crate::report::analyse::statistics::rates::Rate;
 use crate::report::analyse::statistics::summary::Summary;
+use crate::report::analyse::statistics::{Interval, LEVEL};
 use crate::report::render::figure::compute::flops;
 
 /// A line: (column, field). All lines of a file name the same columns.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// `[init]`: another run to begin from, and what is held fast or slowed down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct StartConfig {
+pub struct TransferConfig {
     /// The folder of the run to begin from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
@@ -59,7 +59,7 @@ pub struct Transferred {
 /// Makes a table of positions `[from, d]` one of another shape; `None` when it cannot.
 pub type Resample<'a> = &'a dyn Fn(&TensorData, &[usize]) -> Option<TensorData>;
 
-impl StartConfig {
+impl TransferConfig {
     /// Faults of the keys by themselves.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
@@ -279,7 +279,7 @@ impl std::fmt::Display for Transferred {
 
 #[cfg(test)]
 mod tests {
-    use super::depth_from_end;
+    use crate::train::transfer::depth_from_end;
 
     #[test]
     fn layers_count_from_the_heads() {

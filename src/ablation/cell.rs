@@ -1,7 +1,7 @@
-//! One cell's process: `formwork train` on the arm's experiment with the cell's seed, told to go on where a run is.
+//! One cell's process: `formwork train` on the arm's experiment with the cell's seed, with `--resume`.
 //!
 //! The process's standard input is a pipe that the sweep holds open. When it closes, because the sweep stops or was
-//! killed, the process saves and ends: nothing goes on training for nobody. Its output goes to a file beside its run.
+//! killed, the process saves and exits: a child never outlives its sweep. Its output goes to a file beside its run.
 
 use crate::ablation::folders::ARM;
 use crate::ablation::ledger::Claim;
@@ -30,12 +30,12 @@ pub struct Cell {
     child: Option<Child>,
 }
 
-/// What became of a cell's process.
+/// How a cell's process ended.
 #[derive(Debug)]
 pub enum CellExit {
     /// It has ended the cell, one way or another.
     Ended(Ending),
-    /// It was killed by something else than its own error: the cell goes on from its checkpoint.
+    /// It was killed from outside: the cell is resumed from its checkpoint.
     Killed(String),
     /// It was asked to stop and has saved.
     Stopped,
@@ -147,7 +147,7 @@ impl Cell {
                 };
                 let reason = reason(&self.log, self.log_from, code);
                 if reason.starts_with(&run_dir::in_use(&self.run)) {
-                    // A process of before is not gone yet: the cell is somebody's, and goes on.
+                    // An earlier process still holds the run's folder: the cell is tried again.
                     return CellExit::Stopped;
                 }
                 ending(state, reason)

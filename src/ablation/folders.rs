@@ -17,7 +17,7 @@ pub const ARM: &str = "arm.toml";
 /// Held while a plan is settled.
 const LOCK: &str = "planning.lock";
 
-/// Waits until nobody else settles the plan of a sweep's folder; the others wait as long as the result lives. Two sweeps
+/// Locks the planning of a sweep's folder for as long as the result lives; other processes wait. Two sweeps
 /// that begin together would otherwise both measure how many steps a budget of time allows.
 ///
 /// # Errors
@@ -200,7 +200,7 @@ fn arm_toml(arm: &Prepared, folder: &str) -> Result<String> {
     Ok(resolved_toml(&experiment))
 }
 
-/// Why an arm cannot go on under its name.
+/// The error for an arm whose runs were made with other settings.
 fn changed(arm: &Prepared, was: &Experiment, now: &Experiment) -> Error {
     let (was, now) = (resolved_toml(was), resolved_toml(now));
     let differs = was.lines().find(|line| !now.lines().any(|l| l == *line));

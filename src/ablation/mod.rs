@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A cell's run is an ordinary run folder: it resumes from its own checkpoints, so that a sweep that was killed
-//! ends with the numbers of one that was not. The folder alone is enough to go on with a sweep.
+//! ends with the numbers of one that was not. The folder alone is enough to resume a sweep.
 
 pub mod arms;
 pub mod cell;

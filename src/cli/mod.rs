@@ -61,7 +61,7 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Write the tables, figures and the page of a paper from a sweep or from runs.
     Report(report::ReportArgs),
-    /// Train an ablation: every arm with every seed; goes on with what is missing.
+    /// Train an ablation: every arm with every seed; resumes a sweep that is there.
     Sweep(sweep::SweepArgs),
     /// Public data sets: list, show, pull.
     Data(data::DataArgs),

@@ -30,7 +30,7 @@ pub struct Opened {
 /// Opens a checkpoint of a run for use.
 ///
 /// # Errors
-/// No run in the folder, an experiment of no sense, no such checkpoint or a damaged one, a missing tokenizer, a
+/// No run in the folder, faults of its experiment, no such checkpoint or a damaged one, a missing tokenizer, a
 /// device that cannot be opened.
 pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
     opened(folder, which, device, None)

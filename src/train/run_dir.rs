@@ -3,7 +3,7 @@
 //! ```text
 //! experiment.toml resolved.toml tokenizer.json data.json files.json machine.json   written before the first step
 //! metrics.jsonl samples.jsonl diagnostics.jsonl                appended
-//! metrics.csv events.out.tfevents.*                            copies, made anew when a run goes on
+//! metrics.csv events.out.tfevents.*                            copies, made anew when a run is resumed
 //! steps/NNNNNNNN/ best latest                                  checkpoints
 //! scores.json report/                                          made afterwards
 //! run.lock scores.lock                                         held while a process trains here, or changes the scores
@@ -191,7 +191,7 @@ const DESCRIPTION: [&str; 7] = [
     RESOLVED,
 ];
 
-/// Whether a file is written under another name and then renamed by who holds the run, and by nobody else.
+/// Whether a file is written under another name and then renamed by the process that holds the run, and by no other.
 pub(super) fn is_written_aside(name: &str) -> bool {
     DESCRIPTION.contains(&name) || ["latest", "best"].contains(&name)
 }
@@ -214,7 +214,7 @@ pub fn changing_scores(root: &Path) -> Result<File> {
         }
         Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path)(e)),
     }
-    // What dead ones left. Should it have to stay, it is in nobody's way.
+    // Files that dead processes left. When they cannot be deleted, they do no harm.
     let _ = files::delete_leftovers(root, |file| file == SCORES);
     Ok(file)
 }

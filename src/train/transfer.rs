@@ -1,4 +1,4 @@
-//! Where a run's weights begin: at another run's, in part or whole; and which of them stay as they are.
+//! `[init]`: weights taken from another run, in part or whole, and parameters that are frozen.
 //!
 //! Every parameter of the model must be in the other run's file, in its shape, unless `new` names it; every
 //! parameter of the file must be taken, unless `new` or `skip` names it. Nothing is passed over in silence.
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// `[init]`: another run to begin from, and what is held fast or slowed down.
+/// `[init]`: another run to begin from, frozen parameters, learning rates by depth.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransferConfig {
@@ -198,7 +198,7 @@ impl TransferConfig {
             .collect())
     }
 
-    /// The module with the parameters that do not learn held fast.
+    /// The module with the parameters of `freeze` frozen.
     ///
     /// # Errors
     /// A pattern that is no regular expression, or found in no parameter.

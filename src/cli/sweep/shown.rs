@@ -52,8 +52,8 @@ pub(super) fn follow(sweep: &SweepFolder, event: &Event) {
         Event::Killed(cell, why) => format!("{cell}: its process was killed ({why})"),
         Event::Lost(cell) => format!("{cell}: taken over by another process"),
         Event::Blocked(cell, lock) => format!(
-            "{cell}: waiting for whoever holds {}; a machine that died lets go of it over NFS after the server's lease, \
-             over NFSv3 when it is back: delete the file once it is surely dead",
+            "{cell}: waiting for the process that holds {}; a machine that died releases it over NFS after the server's \
+             lease, over NFSv3 when it is back: delete the file once it is surely dead",
             lock.display()
         ),
         Event::Waiting(n) => format!("waiting for {} of other processes", so_many(*n)),
@@ -173,7 +173,7 @@ pub(super) fn finish(sweep: &SweepFolder) -> Result<()> {
             output::part(format!("\n{}\n", view(&comparison, unicode(), None)))?;
         }
         Ok(_) => {}
-        // What failed is said below all the same.
+        // Failed cells are listed below in either case.
         Err(error) => output::note(format!("there is no table: {error}")),
     }
     output::line(format!("next: formwork report {path}"))?;

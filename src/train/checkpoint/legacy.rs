@@ -15,8 +15,7 @@ use burn::tensor::{Bytes, TensorData};
 use burn_pack::{Reader, Tensor, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What goes on otherwise where a run of version 1 goes on, for its journal. Everything that changed with version 2 stands
-/// here.
+/// Differences of a run that is resumed from version 1, for its journal: everything that changed with version 2.
 pub(super) const NOTES: [&str; 1] = [
     "the checkpoint is of version 1: linear weights are transposed, names of variants leave the paths of parameters, and \
      checkpoints from here on are of version 2; sums may differ in their last bits",

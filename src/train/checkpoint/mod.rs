@@ -49,8 +49,8 @@ pub struct Parts<'a, M> {
 }
 
 /// Writes the checkpoint of `state.step`, moves the links, and deletes all but the newest `keep_last` and
-/// the best. A checkpoint of that step that is there already is replaced; those of later steps belong to
-/// a past that was given up, and go.
+/// the best. A checkpoint of that step that is there already is replaced; those of later steps, which a run
+/// resumed at an earlier step has left behind, are deleted.
 ///
 /// # Errors
 /// When the disk refuses. What was there before is then untouched.
@@ -218,7 +218,7 @@ impl Checkpoint {
         self.version
     }
 
-    /// What the journal of a run that goes on from here is to say: how it differs from the run that was left.
+    /// Notes for the journal of a run that is resumed from here: the differences of its steps from the steps before.
     pub fn notes(&self) -> Vec<String> {
         match self.version {
             1 => legacy::NOTES.map(String::from).to_vec(),

@@ -16,7 +16,7 @@ use crate::report::render::terminal::{plain, shortened};
 pub const FONT: &[u8] = include_bytes!("sans.ttf");
 /// The name in the font file.
 pub const FONT_NAME: &str = "Formwork Sans";
-/// Fonts of the same widths, for whoever shows the SVG.
+/// Fonts of the same widths, for programs that show the SVG.
 const FAMILY: &str = "Liberation Sans, Arial, Helvetica, sans-serif";
 /// Units of a drawing in a pixel: plotters draws at whole units only.
 const FINE: u32 = 16;

@@ -1,4 +1,4 @@
-//! What a model costs before it is trained: parameters by part, FLOPs by item, memory by part.
+//! The cost of a model before it is trained: parameters by part, FLOPs by item, memory by part.
 //!
 //! Nothing is allocated: a model's parameters are drawn when they are first used. A training step costs
 //! 6 FLOPs for each weight that multiplies an item (two for the forward product, four for the backward ones)
@@ -16,18 +16,18 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use std::collections::BTreeMap;
 
-/// What is planned.
+/// The model that is planned, and how it will be trained.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The network.
     pub model: &'a ModelConfig,
-    /// What it is to learn, whose heads are then counted; the network alone when absent.
+    /// The task, whose heads are then counted; the network alone when absent.
     pub task: Option<&'a TaskConfig>,
     /// Vocabulary, longest input, image size.
     pub shape: &'a Shape,
     /// Items that are in memory at once.
     pub micro_batch_size: usize,
-    /// What the optimizer keeps, in 32-bit floats.
+    /// The values that the optimizer keeps, in 32-bit floats.
     pub moments: Moments,
     /// Whether averaged weights are kept.
     pub ema: bool,
@@ -35,7 +35,7 @@ pub struct Question<'a> {
     pub value_bytes: usize,
 }
 
-/// What a model costs.
+/// The cost of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelCost {
     /// Parameters in all.
@@ -44,7 +44,7 @@ pub struct ModelCost {
     pub parts: BTreeMap<&'static str, usize>,
     /// FLOPs of a training step for each item.
     pub flops_per_item: f64,
-    /// What an item is: `token` or `image`.
+    /// The unit of an item: `token` or `image`.
     pub item: &'static str,
     /// Bytes by part; activations are an estimate.
     pub memory_bytes: BTreeMap<&'static str, u64>,

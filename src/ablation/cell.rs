@@ -114,7 +114,7 @@ impl Cell {
         }
     }
 
-    /// What became of the process; none while it runs.
+    /// How the process ended; none while it runs.
     ///
     /// # Errors
     /// A process that cannot be asked.
@@ -187,7 +187,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::time::Duration;
 
-    /// What becomes of a cell whose process failed with this error.
+    /// The exit of a cell whose process failed with this error.
     fn failed(folder: &Path, run: &Path, error: &str) -> CellExit {
         let log = folder.join("seed-1.log");
         fs::write(&log, format!("step 1\nerror: {error}\n")).unwrap();

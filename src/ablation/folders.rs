@@ -34,12 +34,12 @@ pub fn planning(folder: &Path) -> Result<fs::File> {
     Ok(file)
 }
 
-/// What a sweep's folder holds already.
+/// The content of a sweep's folder before planning.
 #[derive(Clone, Debug, Default)]
 pub struct Before {
     /// The plan.
     pub plan: Option<SweepPlan>,
-    /// What the arms are by their folders, arms that are not in the plan any more included.
+    /// The arms by their folders, those that have left the plan included.
     arms: BTreeMap<String, Experiment>,
 }
 

@@ -29,7 +29,7 @@ pub struct Ledger {
     watch: Watch,
 }
 
-/// What the files of a cell say.
+/// The number of claims on a cell that its files show, how many were given back, and whether it has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Marks {
     claimed: u32,

@@ -3,7 +3,7 @@
 
 use crate::experiment::ablation::{AblationConfig, BudgetConfig, Matched};
 
-/// What an arm costs.
+/// The cost of an arm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// `train.steps` of its experiment.

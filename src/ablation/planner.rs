@@ -14,11 +14,11 @@ use std::path::Path;
 /// An arm, ready to be put into a sweep's folder.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it sets, by dotted key, as TOML.
+    /// Its settings by dotted key, as TOML.
     pub settings: BTreeMap<String, String>,
-    /// What it costs, its steps included.
+    /// Its cost and its steps.
     pub cost: Cost,
     /// Its experiment, without a seed of its own.
     pub loaded: Loaded,
@@ -27,7 +27,7 @@ pub struct Prepared {
 /// A sweep before it has a folder.
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    /// What is varied, and how often.
+    /// The settings that are varied, and the seeds.
     pub config: AblationConfig,
     /// `name` of the experiment.
     pub name: String,
@@ -230,7 +230,7 @@ impl Costs {
 /// Times a few steps of an arm, in milliseconds.
 ///
 /// # Errors
-/// What a run of the arm would end with.
+/// The error that a run of the arm would end with.
 pub fn step_ms(arm: &Prepared) -> Result<f64> {
     let data = assemble::data_to_train_on(&arm.loaded.experiment, &arm.loaded.places())?;
     cost::step_ms(&arm.loaded.experiment, &data)

@@ -96,7 +96,7 @@ pub trait DataSet {
     /// All faults of its own keys, each with its remedy.
     fn faults(&self) -> Vec<String>;
 
-    /// What its examples are.
+    /// The form of its examples.
     fn gives(&self) -> Gives {
         Gives::Text
     }

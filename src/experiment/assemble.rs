@@ -139,12 +139,12 @@ pub fn model(
 pub struct Training {
     /// The network with its objective.
     pub model: Objective,
-    /// What was taken from another run, when `[init]` names one.
+    /// The parameters taken from another run, when `[init]` names one.
     pub transferred: Option<Transferred>,
     optimizer: ModuleOptimizer,
     average: Option<Ema<Objective>>,
     state: State,
-    /// What the journal is to say before the next step.
+    /// Notes for the journal, written before the next step.
     notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What an experiment costs before it is trained: parameters, FLOPs, memory, the time of a step.
+//! The cost of an experiment before it is trained: parameters, FLOPs, memory, the time of a step.
 
 use super::{Experiment, assemble};
 use crate::data::{Data, Shape};

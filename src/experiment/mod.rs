@@ -72,10 +72,10 @@ pub struct Experiment {
     /// How a text is written for another one, and how that is measured.
     #[serde(default, skip_serializing_if = "is_default_decode")]
     pub decode: DecodeConfig,
-    /// What `verify` holds the result against, by metric.
+    /// Bounds that `verify` holds results against, by metric.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expect: BTreeMap<String, Expect>,
-    /// What a sweep varies; the experiment is then its base.
+    /// The settings that a sweep varies; the experiment is then its base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ablation: Option<ablation::AblationConfig>,
 }

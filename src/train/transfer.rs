@@ -43,7 +43,7 @@ pub struct TransferConfig {
     pub layer_lr_decay: Option<f64>,
 }
 
-/// What became of the parameters.
+/// The parameters by what was done with them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transferred {
     /// Taken from the other run.

@@ -18,7 +18,7 @@ use crate::data::{DataConfig, Places};
 use crate::digest;
 use crate::error::{Error, Result};
 
-/// What a path of `[data]` held.
+/// The content of a path of `[data]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     /// The key that names it.

@@ -13,7 +13,7 @@ use super::search_path::either;
 use crate::error::{Error, Result};
 use crate::files;
 
-/// What became of a file.
+/// The result of fetching a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileStatus {
     /// It was there already, and right.
@@ -46,7 +46,7 @@ pub fn pull(
         .collect()
 }
 
-/// What [`pull`] reports.
+/// Progress of [`pull`].
 pub enum Event<'a> {
     /// Bytes of a download so far.
     Progress(u64),

@@ -35,7 +35,7 @@ pub(in crate::data) fn context_fault(context: usize, pairs: Pairs) -> Option<Str
     })
 }
 
-/// What the examples of all splits share.
+/// The settings that the examples of all splits share.
 pub(in crate::data) struct Reading<'a> {
     pub(in crate::data) view: &'a MaskedView,
     pub(in crate::data) tokenizer: &'a Tokenizer,

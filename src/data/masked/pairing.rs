@@ -24,7 +24,7 @@ const SHORT: f32 = 0.1;
 
 /// How pairs are made.
 pub(super) struct Pairing {
-    /// What the labels say.
+    /// The meaning of the labels.
     pub(super) pairs: Pairs,
     /// Tokens of both segments at most.
     pub(super) most: usize,

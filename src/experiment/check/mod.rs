@@ -34,7 +34,7 @@ pub fn check_to_go_on(loaded: &Loaded) -> Result<()> {
     run(loaded, For::GoingOn)
 }
 
-/// What an experiment is checked for.
+/// The use that an experiment is checked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
     Beginning,

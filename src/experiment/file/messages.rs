@@ -177,7 +177,7 @@ fn missing(root: &Node, path: &[String], key: &str) -> String {
     }
 }
 
-/// What serde wants, in a person's words.
+/// The type that serde wants, in plain words.
 fn wish(wanted: &str) -> String {
     match wanted {
         "usize" | "u64" | "u32" => "a whole number, 0 or more".into(),

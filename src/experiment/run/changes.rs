@@ -20,7 +20,7 @@ const FIXED: &[&str] = &[
     "optimizer.kind",
 ];
 
-/// What the first weights are made of, which a run without a checkpoint has yet to take.
+/// The keys of the first weights; a run without a checkpoint has not taken these weights yet.
 const BEGINNING: &[&str] = &[
     "init.from",
     "init.checkpoint",

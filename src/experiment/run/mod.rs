@@ -26,7 +26,7 @@ pub fn default_folder(name: &str) -> PathBuf {
     Path::new("checkpoints").join(name)
 }
 
-/// What `train` does about a run folder that exists.
+/// The treatment of a run folder that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// Refuses it.

@@ -21,7 +21,7 @@ use crate::report::read::journal::Point;
 use crate::report::read::run::Run;
 use crate::report::read::sweep::SweepPlan;
 
-/// What to compare.
+/// Options of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The metric of the columns "best" and "final", of the differences and of the curves; the sweep's, or `loss`,
@@ -46,9 +46,9 @@ pub struct Comparison {
     pub outcomes: Vec<RunResult>,
     /// Runs grouped by their settings, or by the sweep's plan.
     pub arms: Vec<Arm>,
-    /// What each arm reached.
+    /// Results of each arm.
     pub results: Vec<ArmResults>,
-    /// What learning is measured by.
+    /// The steps and the value that learning is measured by.
     pub yardstick: Yardstick,
     /// The settings in which arms differ.
     pub differing: Vec<Difference>,
@@ -56,7 +56,7 @@ pub struct Comparison {
     pub metrics: Vec<String>,
     /// The sweep that was compared.
     pub sweep: Option<SweepPlan>,
-    /// What a reader should know before trusting the numbers.
+    /// Warnings about the numbers.
     pub notes: Vec<String>,
 }
 

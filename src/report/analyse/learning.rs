@@ -13,7 +13,7 @@ use super::statistics::summary::{Summary, summarize};
 use super::statistics::{Direction, LEVEL};
 use crate::report::read::run::Run;
 
-/// What the learning of all arms is measured by.
+/// The steps and the value that the learning of all arms is measured by.
 #[derive(Clone, Debug)]
 pub struct Yardstick {
     split: &'static str,

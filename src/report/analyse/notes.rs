@@ -1,4 +1,4 @@
-//! What a reader should know before trusting a comparison's numbers.
+//! Warnings about a comparison's numbers.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use super::statistics::rates::compare_rates;
 use super::statistics::{Interval, LEVEL, p_value};
 use crate::report::read::run::Run;
 
-/// What `machine.json` says that makes speeds incomparable.
+/// Keys of `machine.json` that make speeds incomparable when they differ.
 const MACHINE: [&str; 3] = ["cpu", "cores", "device"];
-/// What it says of the program.
+/// Its keys about the program.
 const PROGRAM: [&str; 2] = ["version", "commit"];
 
 /// Runs that are named as not done, at most; a page and a table of runs have them all.

@@ -18,7 +18,7 @@ pub struct RunResult {
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// What an arm reached over its seeds.
+/// The results of an arm over its seeds.
 #[derive(Clone, Debug)]
 pub struct ArmResults {
     /// Best value.

@@ -82,9 +82,9 @@ impl Sheet {
 /// How much a table tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// What fits a terminal: settings, best and final values, the difference of the final ones.
+    /// The columns for a terminal: settings, best and final values, the difference of the final ones.
     Brief,
-    /// What a paper prints: the arms, their final values and the differences.
+    /// The columns for a paper: the arms, their final values and the differences.
     Paper,
     /// Everything but the settings, for a page that has a table of them.
     Full,

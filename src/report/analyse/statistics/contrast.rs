@@ -33,7 +33,7 @@ pub const MOST_SEEDS: usize = 1000;
 /// Bootstrap resamples of more than ten differences, as many as scipy and R's `boot` users take.
 const RESAMPLES: usize = 10_000;
 
-/// What counts as a finding.
+/// The error rate and the direction of a finding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Criteria {
     /// The chance of any false verdict over all arms, in (0, 1); intervals are at 1 - alpha.
@@ -71,7 +71,7 @@ pub struct Contrast {
     pub p: Option<f64>,
     /// The p value after Holm's correction over all tested arms.
     pub p_holm: Option<f64>,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
@@ -95,7 +95,7 @@ impl Contrast {
     }
 }
 
-/// What can be said of an arm.
+/// The verdict on an arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {

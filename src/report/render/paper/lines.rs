@@ -1,6 +1,6 @@
 //! `table.csv`, a line for each arm, and `runs.csv`, a line for each run: every number as it was computed, for scripts.
 //!
-//! What is unknown or not a number is an empty field.
+//! An unknown number, or one that is not finite, is an empty field.
 
 use crate::error::{Error, Result};
 use crate::report::analyse::arms::{Absent, Arm};

@@ -146,7 +146,7 @@ pub fn effect(g: f64) -> Cell {
     }
 }
 
-/// What follows from a test; nothing where values are missing.
+/// The verdict of a test; empty where values are missing.
 pub fn verdict(gap: &Contrast) -> Cell {
     let text = match gap.verdict {
         Verdict::Better => "better".into(),

@@ -152,7 +152,7 @@ impl Node {
         let text = match &self.value {
             Value::Table(_) => "a table".into(),
             Value::Array(_) => "a list".into(),
-            Value::String(s) => super::show::basic(s),
+            Value::String(s) => super::escape::basic(s),
             Value::Integer(i) => i.to_string(),
             Value::Float(f) => toml::Value::Float(*f).to_string(),
             Value::Boolean(b) => b.to_string(),

@@ -2,7 +2,7 @@
 //! that they have, whatever they are called since another axis was added.
 
 use crate::ablation::ledger::put_whole;
-use crate::ablation::planner::{Prepared, Sweep};
+use crate::ablation::prepared::{Prepared, Sweep};
 use crate::ablation::slurm::SCRIPT;
 use crate::error::{Error, Result};
 use crate::experiment::{self, Experiment, Loaded, resolved_toml};

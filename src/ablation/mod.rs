@@ -19,5 +19,6 @@ pub mod ledger;
 pub mod liveness;
 pub mod matching;
 pub mod planner;
+pub mod prepared;
 pub mod runner;
 pub mod slurm;

@@ -4,6 +4,7 @@
 use crate::ablation::arms::{Arm, arms};
 use crate::ablation::folders::Before;
 use crate::ablation::matching::{self, Cost, WIDTH};
+use crate::ablation::prepared::{Prepared, Sweep};
 use crate::data::Data;
 use crate::error::{Error, Fault, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
@@ -11,38 +12,8 @@ use crate::experiment::{self, Loaded, Origin, assemble, cost};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// An arm, ready to be put into a sweep's folder.
-#[derive(Clone, Debug)]
-pub struct Prepared {
-    /// Its name.
-    pub name: String,
-    /// Its settings by dotted key, as TOML.
-    pub settings: BTreeMap<String, String>,
-    /// Its cost and its steps.
-    pub cost: Cost,
-    /// Its experiment, without a seed of its own.
-    pub loaded: Loaded,
-}
-
-/// A sweep before it has a folder.
-#[derive(Clone, Debug)]
-pub struct Sweep {
-    /// The settings that are varied, and the seeds.
-    pub config: AblationConfig,
-    /// `name` of the experiment.
-    pub name: String,
-    /// The seed of every arm's first run.
-    pub first_seed: u64,
-    /// The name of the arm that others are compared with.
-    pub baseline: String,
-    /// Budget and match, to know a changed one.
-    pub budget: String,
-    /// The arms, in the order of the file.
-    pub arms: Vec<Prepared>,
-}
-
 /// Reads a file with `[ablation]`, checks every arm and finds its cost and steps. `before` is the sweep
-/// that is gone on with: steps that were measured by time stay as they are.
+/// that is resumed: steps that were measured by time stay as they are.
 ///
 /// # Errors
 /// No `[ablation]`; faults of any arm, each with the arm's name; data that is missing.

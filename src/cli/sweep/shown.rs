@@ -2,7 +2,8 @@
 
 use super::{SweepArgs, array};
 use crate::ablation::ledger::cells;
-use crate::ablation::planner::{self, Sweep};
+use crate::ablation::planner;
+use crate::ablation::prepared::Sweep;
 use crate::ablation::runner::Event;
 use crate::ablation::{cell, slurm};
 use crate::cli::compare::{unicode, view};

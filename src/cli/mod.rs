@@ -51,7 +51,7 @@ enum Command {
     Generate(generate::GenerateArgs),
     /// Write a text for each line that is read: translate, sum up.
     Translate(translate::TranslateArgs),
-    /// What a masked language model puts in the place of each mask.
+    /// Fill the masks of a text with a masked language model.
     Fill(fill::FillArgs),
     /// The classes of images or texts.
     Classify(classify::ClassifyArgs),

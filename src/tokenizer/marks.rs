@@ -40,7 +40,7 @@ pub struct MarkNames {
     pub pad: Option<String>,
 }
 
-/// What a mark is for.
+/// The role of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Begin,

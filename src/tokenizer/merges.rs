@@ -21,7 +21,7 @@ pub struct MergeSettings<'a> {
     pub alphabet: BTreeSet<String>,
 }
 
-/// What was learned.
+/// The learned symbols and merges.
 pub struct Learned {
     /// The symbols; a symbol's number is its place.
     pub symbols: Vec<String>,

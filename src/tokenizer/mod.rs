@@ -251,7 +251,7 @@ impl Tokenizer {
         matches!(self.0.engine, Engine::Bytes(_))
     }
 
-    /// What its file holds.
+    /// The content of its file.
     pub fn json(&self) -> &[u8] {
         &self.0.json
     }

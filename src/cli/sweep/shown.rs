@@ -1,4 +1,4 @@
-//! What a sweep says: its plan and cost before it starts, a line for each cell, its table at the end.
+//! The output of a sweep: its plan and cost before it starts, a line for each cell, its table at the end.
 
 use super::{SweepArgs, array};
 use crate::ablation::ledger::cells;
@@ -80,7 +80,7 @@ fn ended(sweep: &SweepFolder, cell: &str, ending: &Ending) -> String {
     }
 }
 
-/// What a sweep would train, and what that takes.
+/// The arms that a sweep would train, with their cost.
 pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Sweep>) -> Result<()> {
     let plan = &folder.plan;
     let mut rows = vec![

@@ -1,8 +1,8 @@
 //! Files that are there whole or not at all, and locks between processes.
 //!
 //! A file is written beside its place under a name that no other process draws, brought to the disk and renamed:
-//! whoever opens it finds what was there before or all of what is there now, whatever ended the process or the machine
-//! meanwhile. Not here: folders that are renamed whole (`train::checkpoint`), journals that grow (`train::journal`).
+//! a reader finds the old content or all of the new one, whatever ended the process or the machine meanwhile. Not here:
+//! folders that are renamed whole (`train::checkpoint`), journals that grow (`train::journal`).
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -170,8 +170,8 @@ pub fn delete_folder(path: &Path) -> Result<()> {
     gone(fs::remove_dir_all(path), path)
 }
 
-/// Deletes what processes that died left beside those files of a folder that `ours` knows. Nobody may be writing one of
-/// these meanwhile.
+/// Deletes the unfinished files that dead processes left beside those files of a folder that `ours` knows. The caller
+/// makes sure that no process writes one of these meanwhile.
 ///
 /// # Errors
 /// The disk's.
@@ -227,8 +227,8 @@ pub fn lock_within(file: &File, patience: Duration) -> Result<(), TryLockError> 
     }
 }
 
-/// A name beside `target` that nobody else has: process numbers repeat in containers and on other machines that share
-/// the folder, keys of hash maps are drawn by the system for each process.
+/// A name beside `target` that no other process draws: process numbers repeat in containers and on other machines that
+/// share the folder, keys of hash maps are drawn by the system for each process.
 fn drawn_beside(target: &Path) -> PathBuf {
     let drawn = RandomState::new().build_hasher().finish();
     let mut name = target.file_name().unwrap_or_default().to_os_string();

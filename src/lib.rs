@@ -3,7 +3,7 @@
 //! A TOML experiment picks architecture, positions, attention, norm placement and objective; one binary
 //! trains it, resumes it bit for bit, and compares it with others. The floors, from the ground up:
 //! [`error`] and [`rng`], [`kernel`] and [`tokenizer`], [`nn`], [`stack`] and [`data`], [`model`],
-//! [`task`], [`train`], [`generate`] and [`interop`], [`evaluate`], [`report`], [`experiment`],
+//! [`task`], [`train`], [`generate`] and [`interop`], [`plan`], [`evaluate`], [`report`], [`experiment`],
 //! [`ablation`], [`cli`].
 //! A file uses only floors below its own.
 
@@ -24,6 +24,7 @@ pub mod kind;
 pub mod model;
 pub mod nn;
 mod one_table;
+pub mod plan;
 pub mod report;
 pub mod rng;
 pub mod stack;

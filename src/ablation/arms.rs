@@ -16,7 +16,7 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// What `--set` would be given.
+    /// The settings as `--set` takes them.
     pub fn overrides(&self) -> Vec<String> {
         let set = |(key, value): &(String, Value)| format!("{key}={}", inline(value));
         self.sets.iter().map(set).collect()

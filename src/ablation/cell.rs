@@ -1,7 +1,7 @@
-//! One cell's process: `formwork train` on the arm's experiment with the cell's seed, told to go on where a run is.
+//! One cell's process: `formwork train` on the arm's experiment with the cell's seed, with `--resume`.
 //!
 //! The process's standard input is a pipe that the sweep holds open. When it closes, because the sweep stops or was
-//! killed, the process saves and ends: nothing goes on training for nobody. Its output goes to a file beside its run.
+//! killed, the process saves and exits: a child never outlives its sweep. Its output goes to a file beside its run.
 
 use crate::ablation::folders::ARM;
 use crate::ablation::ledger::Claim;
@@ -30,12 +30,12 @@ pub struct Cell {
     child: Option<Child>,
 }
 
-/// What became of a cell's process.
+/// How a cell's process ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum CellExit {
     /// It has ended the cell, one way or another.
     Ended(Ending),
-    /// It was killed by something else than its own error: the cell goes on from its checkpoint.
+    /// It was killed from outside: the cell is resumed from its checkpoint.
     Killed(String),
     /// It was asked to stop and has saved.
     Stopped,
@@ -114,11 +114,11 @@ impl Cell {
         }
     }
 
-    /// What became of the process; none while it runs.
+    /// How the process ended; none while it runs.
     ///
     /// # Errors
     /// A process that cannot be asked.
-    pub fn poll(&mut self) -> Result<Option<Outcome>> {
+    pub fn poll(&mut self) -> Result<Option<CellExit>> {
         let Some(child) = &mut self.child else {
             return Ok(None);
         };
@@ -128,9 +128,9 @@ impl Cell {
         Ok(status.map(|status| self.outcome(status)))
     }
 
-    fn outcome(&self, status: ExitStatus) -> Outcome {
+    fn outcome(&self, status: ExitStatus) -> CellExit {
         let ending = |state, reason: String| {
-            Outcome::Ended(Ending {
+            CellExit::Ended(Ending {
                 state,
                 reason,
                 attempts: self.claim.attempt,
@@ -138,7 +138,7 @@ impl Cell {
         };
         match status.code() {
             Some(0) => ending(EndState::Done, String::new()),
-            Some(130) => Outcome::Stopped,
+            Some(130) => CellExit::Stopped,
             Some(code) => {
                 let diverged = run::read(&self.run).is_ok_and(|run| run.diverged().is_some());
                 let state = match diverged {
@@ -147,12 +147,12 @@ impl Cell {
                 };
                 let reason = reason(&self.log, self.log_from, code);
                 if reason.starts_with(&run_dir::in_use(&self.run)) {
-                    // A process of before is not gone yet: the cell is somebody's, and goes on.
-                    return Outcome::Stopped;
+                    // An earlier process still holds the run's folder: the cell is tried again.
+                    return CellExit::Stopped;
                 }
                 ending(state, reason)
             }
-            None => Outcome::Killed(status.to_string()),
+            None => CellExit::Killed(status.to_string()),
         }
     }
 }
@@ -187,8 +187,8 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::time::Duration;
 
-    /// What becomes of a cell whose process failed with this error.
-    fn failed(folder: &Path, run: &Path, error: &str) -> Outcome {
+    /// The exit of a cell whose process failed with this error.
+    fn failed(folder: &Path, run: &Path, error: &str) -> CellExit {
         let log = folder.join("seed-1.log");
         fs::write(&log, format!("step 1\nerror: {error}\n")).unwrap();
         let mut ledger = Ledger::open(folder, Duration::from_secs(60)).unwrap();
@@ -214,14 +214,14 @@ mod tests {
         let locked = RunDir::create(&run, Existing::Refuse).unwrap_err();
         drop(held);
         let given_back = failed(temp.path(), &run, &locked.to_string());
-        assert!(matches!(given_back, Outcome::Stopped), "{given_back:?}");
+        assert!(matches!(given_back, CellExit::Stopped), "{given_back:?}");
         for error in [
             format!("cannot read {}/data.tsv: it is gone", run.display()),
             "device cuda:0 is in use: by another program".to_string(),
             format!("{}-2 is in use: process 7 trains in it", run.display()),
         ] {
             let outcome = failed(temp.path(), &run, &error);
-            let Outcome::Ended(ending) = &outcome else {
+            let CellExit::Ended(ending) = &outcome else {
                 panic!("{error}: {outcome:?}")
             };
             assert_eq!((ending.state, &ending.reason), (EndState::Failed, &error));

@@ -1,4 +1,4 @@
-//! `--fresh`: a sweep's own files are deleted, once nobody trains in them any more.
+//! `--fresh`: a sweep's own files are deleted, once no process trains in them.
 
 use crate::ablation::ledger::{Ledger, Standing, cells};
 use crate::ablation::slurm::SCRIPT;

@@ -2,7 +2,7 @@
 //! that they have, whatever they are called since another axis was added.
 
 use crate::ablation::ledger::put_whole;
-use crate::ablation::planner::{Prepared, Sweep};
+use crate::ablation::prepared::{Prepared, Sweep};
 use crate::ablation::slurm::SCRIPT;
 use crate::error::{Error, Result};
 use crate::experiment::{self, Experiment, Loaded, resolved_toml};
@@ -17,7 +17,7 @@ pub const ARM: &str = "arm.toml";
 /// Held while a plan is settled.
 const LOCK: &str = "planning.lock";
 
-/// Waits until nobody else settles the plan of a sweep's folder; the others wait as long as the result lives. Two sweeps
+/// Locks the planning of a sweep's folder for as long as the result lives; other processes wait. Two sweeps
 /// that begin together would otherwise both measure how many steps a budget of time allows.
 ///
 /// # Errors
@@ -34,12 +34,12 @@ pub fn planning(folder: &Path) -> Result<fs::File> {
     Ok(file)
 }
 
-/// What a sweep's folder holds already.
+/// The content of a sweep's folder before planning.
 #[derive(Clone, Debug, Default)]
 pub struct Before {
     /// The plan.
     pub plan: Option<SweepPlan>,
-    /// What the arms are by their folders, arms that are not in the plan any more included.
+    /// The arms by their folders, those that have left the plan included.
     arms: BTreeMap<String, Experiment>,
 }
 
@@ -200,7 +200,7 @@ fn arm_toml(arm: &Prepared, folder: &str) -> Result<String> {
     Ok(resolved_toml(&experiment))
 }
 
-/// Why an arm cannot go on under its name.
+/// The error for an arm whose runs were made with other settings.
 fn changed(arm: &Prepared, was: &Experiment, now: &Experiment) -> Error {
     let (was, now) = (resolved_toml(was), resolved_toml(now));
     let differs = was.lines().find(|line| !now.lines().any(|l| l == *line));

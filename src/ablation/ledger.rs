@@ -29,7 +29,7 @@ pub struct Ledger {
     watch: Watch,
 }
 
-/// What the files of a cell say.
+/// The number of claims on a cell that its files show, how many were given back, and whether it has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Marks {
     claimed: u32,
@@ -50,9 +50,9 @@ pub struct Claim {
 /// Where a cell stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nobody trains it.
+    /// No process trains it.
     Open,
-    /// Somebody does.
+    /// A process trains it.
     Held(Holder),
     /// It has ended.
     Ended,
@@ -167,7 +167,7 @@ impl Ledger {
         if !put_once(&claim, &text)? {
             return Ok(None);
         }
-        // Whoever ended the cell between our look and our claim has its end on disk by now.
+        // A process that ended the cell between our look and our claim has written its end to disk.
         if self.file_of_end(cell).exists() {
             self.mark(cell, "free", attempt, "")?;
             return Ok(None);

@@ -68,7 +68,7 @@ fn start_of(pid: u32) -> Option<u64> {
     fields.get(19)?.parse().ok()
 }
 
-/// What was seen of the heartbeats of other machines.
+/// The heartbeats of other machines, as they were last seen.
 #[derive(Debug, Default)]
 pub struct Watch(HashMap<String, (String, Instant)>);
 

@@ -3,7 +3,7 @@
 
 use crate::experiment::ablation::{AblationConfig, BudgetConfig, Matched};
 
-/// What an arm costs.
+/// The cost of an arm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// `train.steps` of its experiment.
@@ -38,7 +38,7 @@ const MOST_STEPS: f64 = 1e12;
 /// does.
 ///
 /// # Errors
-/// A budget that buys no step, or more than anybody counts; in words that go on from the arm's name.
+/// A budget that buys no step, or more than can be counted; a clause that follows the arm's name.
 pub fn steps(config: &AblationConfig, baseline: &Cost, arm: &Cost) -> Result<u64, String> {
     let of_baseline = |of: fn(&Cost) -> f64| of(baseline) * baseline.steps as f64 / of(arm);
     let steps = match (&config.budget, config.matched) {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A cell's run is an ordinary run folder: it resumes from its own checkpoints, so that a sweep that was killed
-//! ends with the numbers of one that was not. The folder alone is enough to go on with a sweep.
+//! ends with the numbers of one that was not. The folder alone is enough to resume a sweep.
 
 pub mod arms;
 pub mod cell;
@@ -19,5 +19,6 @@ pub mod ledger;
 pub mod liveness;
 pub mod matching;
 pub mod planner;
+pub mod prepared;
 pub mod runner;
 pub mod slurm;

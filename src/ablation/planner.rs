@@ -4,6 +4,7 @@
 use crate::ablation::arms::{Arm, arms};
 use crate::ablation::folders::Before;
 use crate::ablation::matching::{self, Cost, WIDTH};
+use crate::ablation::prepared::{Prepared, Sweep};
 use crate::data::Data;
 use crate::error::{Error, Fault, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
@@ -11,38 +12,8 @@ use crate::experiment::{self, Loaded, Origin, assemble, cost};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// An arm, ready to be put into a sweep's folder.
-#[derive(Clone, Debug)]
-pub struct Prepared {
-    /// What it is called.
-    pub name: String,
-    /// What it sets, by dotted key, as TOML.
-    pub settings: BTreeMap<String, String>,
-    /// What it costs, its steps included.
-    pub cost: Cost,
-    /// Its experiment, without a seed of its own.
-    pub loaded: Loaded,
-}
-
-/// A sweep before it has a folder.
-#[derive(Clone, Debug)]
-pub struct Sweep {
-    /// What is varied, and how often.
-    pub config: AblationConfig,
-    /// `name` of the experiment.
-    pub name: String,
-    /// The seed of every arm's first run.
-    pub first_seed: u64,
-    /// The name of the arm that others are compared with.
-    pub baseline: String,
-    /// Budget and match, to know a changed one.
-    pub budget: String,
-    /// The arms, in the order of the file.
-    pub arms: Vec<Prepared>,
-}
-
 /// Reads a file with `[ablation]`, checks every arm and finds its cost and steps. `before` is the sweep
-/// that is gone on with: steps that were measured by time stay as they are.
+/// that is resumed: steps that were measured by time stay as they are.
 ///
 /// # Errors
 /// No `[ablation]`; faults of any arm, each with the arm's name; data that is missing.
@@ -230,7 +201,7 @@ impl Costs {
 /// Times a few steps of an arm, in milliseconds.
 ///
 /// # Errors
-/// What a run of the arm would end with.
+/// The error that a run of the arm would end with.
 pub fn step_ms(arm: &Prepared) -> Result<f64> {
     let data = assemble::data_to_train_on(&arm.loaded.experiment, &arm.loaded.places())?;
     cost::step_ms(&arm.loaded.experiment, &data)

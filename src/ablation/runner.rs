@@ -1,9 +1,9 @@
 //! The loop of a sweep: takes open cells, keeps so many processes at work, writes down how each cell ended.
 //!
 //! Any number of these loops may work on one folder; what they share is the ledger. A cell that fails does not stop
-//! the others; a cell whose process was killed goes on from its checkpoint, unless it comes no further.
+//! the others; a cell whose process was killed is resumed from its checkpoint, unless it made no step.
 
-use crate::ablation::cell::{Cell, Outcome};
+use crate::ablation::cell::{Cell, CellExit};
 use crate::ablation::ledger::{Ledger, Standing, cells};
 use crate::error::{Error, Result};
 use crate::report::read::sweep::{EndState, Ending, SweepFolder};
@@ -35,7 +35,7 @@ pub enum Event<'a> {
     Began(&'a str, u32),
     /// A cell has ended.
     Ended(&'a str, &'a Ending),
-    /// A cell's process was killed by somebody; why.
+    /// A cell's process was killed from outside; why.
     Killed(&'a str, &'a str),
     /// A cell was taken over by another process.
     Lost(&'a str),
@@ -145,7 +145,7 @@ impl Runner<'_> {
         Ok(saving || self.options.wait && others + self.blocked.len() > 0)
     }
 
-    /// Whether a cell's run is still locked, though nobody holds the cell. The lock may be that of a machine which died:
+    /// Whether a cell's run is still locked, though no process holds the cell. The lock may be that of a dead machine:
     /// NFS keeps it for a while, NFSv3 until that machine is back. Claimed, the cell would keep a place from the others.
     fn is_blocked(&mut self, arm: usize, seed: u64, name: &str) -> bool {
         let run = self.sweep.run(&self.sweep.plan.arms[arm], seed);
@@ -209,12 +209,12 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn settle(&mut self, cell: Cell, outcome: Outcome) -> Result<()> {
+    fn settle(&mut self, cell: Cell, outcome: CellExit) -> Result<()> {
         let name = cell.claim.cell.clone();
         match outcome {
-            Outcome::Ended(ending) => self.end(cell, ending)?,
-            Outcome::Stopped => self.ledger.free(cell.claim)?,
-            Outcome::Killed(why) => {
+            CellExit::Ended(ending) => self.end(cell, ending)?,
+            CellExit::Stopped => self.ledger.free(cell.claim)?,
+            CellExit::Killed(why) => {
                 (self.observe)(Event::Killed(&name, &why));
                 let step = checkpoint::steps(&cell.run).last().copied();
                 let deaths = self.deaths.entry(name.clone()).or_default();
@@ -236,7 +236,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Writes how a cell ended, unless it is another's by now: that one may train it yet.
+    /// Writes how a cell ended, unless another process has taken it over: that one may still train it.
     fn end(&mut self, cell: Cell, ending: Ending) -> Result<()> {
         let name = cell.claim.cell.clone();
         if ending.state != EndState::Done && !self.ledger.holds(&cell.claim) {

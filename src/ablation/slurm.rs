@@ -14,7 +14,7 @@ use std::process::Command;
 /// The script's name in the sweep's folder.
 pub const SCRIPT: &str = "sweep.sbatch";
 
-/// What the array is like.
+/// The settings of the array.
 #[derive(Clone, Debug)]
 pub struct Array {
     /// Tasks.

@@ -1,4 +1,4 @@
-//! `formwork compare RUN…`: what differs between runs, what they reached, how fast; curves; one HTML page.
+//! `formwork compare RUN…`: the settings that differ between runs, their results, their speed; one HTML page with curves.
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -10,11 +10,7 @@ use crate::error::Result;
 use crate::report::analyse::cells::Cells;
 use crate::report::analyse::comparison::{Comparison, Options, compare};
 use crate::report::analyse::selection::Selection;
-use crate::report::render::plot::{Style, plot};
 use crate::report::render::{html, json, sheet, terminal};
-
-/// Columns of the curves where there is no terminal to ask.
-const PIPE_WIDTH: usize = 100;
 
 /// Which runs are compared by what; for a table and for a report alike.
 #[derive(Args, Clone, Debug)]
@@ -48,7 +44,7 @@ impl Wanted {
     }
 }
 
-/// Compare runs: differing settings, results over seeds, speed, curves.
+/// Compare runs: differing settings, results over seeds, speed; curves with --html.
 #[derive(Args, Clone, Debug)]
 pub struct CompareArgs {
     /// Also write one self-contained page, with curves to explore.
@@ -78,9 +74,7 @@ pub fn run(args: CompareArgs) -> Result<()> {
     } else if args.markdown {
         terminal::markdown(&sheet::sheet(&comparison).text(false))
     } else {
-        let style = style();
-        let fit = io::stdout().is_terminal().then_some(style.width);
-        view(&comparison, &style, fit)
+        view(&comparison, unicode(), terminal_width())
     };
     if let (Some(path), false) = (&args.html, args.json || args.markdown) {
         text.push_str(&format!("\npage: {}\n", path.display()));
@@ -88,18 +82,14 @@ pub fn run(args: CompareArgs) -> Result<()> {
     output::part(text)
 }
 
-/// Table, notes and curves as text; the table breaks at `width` columns, where there is a limit.
-pub fn view(c: &Comparison, style: &Style, width: Option<usize>) -> String {
+/// Table and notes as text, in ASCII unless `unicode`; the table breaks at `width` columns, where there is a limit.
+pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
     let mut text = format!("{}\n\n", headline(c));
     text.push_str(&terminal::table(&sheet::sheet(c).text(true), width));
     for note in &c.notes {
         text.push_str(&format!("note: {}\n", terminal::plain(note)));
     }
-    let curves = plot(c, style);
-    if !curves.is_empty() {
-        text.push_str(&format!("\n{curves}"));
-    }
-    if style.unicode { text } else { ascii(&text) }
+    if unicode { text } else { ascii(&text) }
 }
 
 /// `9 runs in 3 arms; 2 settings differ`; of a sweep also how its cells stand.
@@ -125,23 +115,21 @@ pub fn headline(c: &Comparison) -> String {
     }
 }
 
-/// What standard output can show: its width, colours (NO_COLOR, TERM=dumb), UTF-8 (LC_ALL, LC_CTYPE, LANG).
-pub fn style() -> Style {
+/// Columns of the terminal on standard output; none where it is no terminal.
+fn terminal_width() -> Option<usize> {
+    let (width, _) = terminal_size::terminal_size().filter(|_| io::stdout().is_terminal())?;
+    Some(usize::from(width.0))
+}
+
+/// Whether standard output takes UTF-8, by LC_ALL, LC_CTYPE or LANG.
+pub fn unicode() -> bool {
     let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
-    let width = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
         .find_map(variable)
         .unwrap_or_default()
         .to_lowercase();
-    let terminal = io::stdout().is_terminal();
-    Style {
-        width: width.filter(|_| terminal).unwrap_or(PIPE_WIDTH),
-        color: terminal
-            && variable("NO_COLOR").is_none()
-            && variable("TERM").is_none_or(|t| t != "dumb"),
-        unicode: locale.is_empty() || locale.contains("utf-8") || locale.contains("utf8"),
-    }
+    locale.is_empty() || locale.contains("utf-8") || locale.contains("utf8")
 }
 
 /// Our own signs in ASCII; anything else beyond it becomes `?`.

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use super::output;
 use crate::data::Places;
 use crate::data::catalog::manifest::{FileEntry, Manifest};
-use crate::data::catalog::pull::{self, Event, Outcome};
+use crate::data::catalog::pull::{self, Event, FileStatus};
 use crate::data::catalog::search_path::PULLED;
 use crate::error::{Error, Result};
 
@@ -163,9 +163,9 @@ fn fetch(manifest: &Manifest, from: Option<&Path>, folder: &Path) -> Result<()> 
         Event::Done(outcome) => {
             let clear = if live { "\r\x1b[K" } else { "" };
             let what = match outcome {
-                Outcome::Present => "there already, checked".to_owned(),
-                Outcome::Fetched => "fetched, checked".to_owned(),
-                Outcome::NotOffered(made) => {
+                FileStatus::Present => "there already, checked".to_owned(),
+                FileStatus::Fetched => "fetched, checked".to_owned(),
+                FileStatus::NotOffered(made) => {
                     format!(
                         "left out: no address has this file ({made}); use --from with a folder that has it"
                     )
@@ -176,7 +176,7 @@ fn fetch(manifest: &Manifest, from: Option<&Path>, folder: &Path) -> Result<()> 
     })?;
     let done = outcomes
         .iter()
-        .filter(|o| !matches!(o, Outcome::NotOffered(_)))
+        .filter(|o| !matches!(o, FileStatus::NotOffered(_)))
         .count();
     output::line(format!(
         "{}: {done} of {} files in {}",

@@ -140,7 +140,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// What a token adds that is settled; nothing once the text has ended.
+    /// The settled text that a token adds; none once the text has ended.
     fn push(&mut self, token: u32, end_of_text: Option<u32>) -> String {
         if self.ended {
             return String::new();
@@ -157,7 +157,7 @@ impl<'a> Text<'a> {
         new
     }
 
-    /// What is left when no token follows.
+    /// The rest of the text when no token follows.
     fn finish(&mut self) -> String {
         if self.ended {
             return String::new();

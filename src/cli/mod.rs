@@ -51,7 +51,7 @@ enum Command {
     Generate(generate::GenerateArgs),
     /// Write a text for each line that is read: translate, sum up.
     Translate(translate::TranslateArgs),
-    /// What a masked language model puts in the place of each mask.
+    /// Fill the masks of a text with a masked language model.
     Fill(fill::FillArgs),
     /// The classes of images or texts.
     Classify(classify::ClassifyArgs),
@@ -61,7 +61,7 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Write the tables, figures and the page of a paper from a sweep or from runs.
     Report(report::ReportArgs),
-    /// Train an ablation: every arm with every seed; goes on with what is missing.
+    /// Train an ablation: every arm with every seed; resumes a sweep that is there.
     Sweep(sweep::SweepArgs),
     /// Public data sets: list, show, pull.
     Data(data::DataArgs),

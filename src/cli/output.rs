@@ -2,7 +2,7 @@
 //!
 //! A result that cannot be written is an error of the command. A reader of standard output that went away
 //! (`formwork … | head`) ends the command quietly, as it does other commands in a pipe; see [`reader_left`].
-//! Nobody reading standard error ends nothing: what is said there is no result, and a run goes on without it.
+//! A closed standard error ends nothing: messages there are no results, and the run continues without them.
 
 use crate::error::{Error, Result};
 use std::io::{ErrorKind, Write};
@@ -58,7 +58,7 @@ fn result(text: &str, end: &str) -> Result<()> {
 
 fn said(text: &str, end: &str) {
     let mut stream = std::io::stderr().lock();
-    // When nobody can read it, the work goes on.
+    // A message that cannot be written does not end the work.
     let _ = write!(stream, "{text}{end}").and_then(|()| stream.flush());
 }
 

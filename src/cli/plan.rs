@@ -3,9 +3,10 @@
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::{self, assemble, cost};
-use crate::report::plan::{Moments, Plan, Question, plan};
+use crate::plan::{ModelCost, Question, plan};
 use crate::report::render::terminal::{duration, number};
 use crate::train::machine;
+use crate::train::optim::Moments;
 use burn::tensor::Device;
 use clap::Args;
 use std::path::PathBuf;
@@ -53,7 +54,7 @@ pub fn run(args: PlanArgs) -> Result<()> {
     }
 }
 
-fn of_preset(name: &str) -> Result<Plan> {
+fn of_preset(name: &str) -> Result<ModelCost> {
     let preset = experiment::parse_preset(name)?;
     let question = Question {
         model: &preset.model,
@@ -70,7 +71,7 @@ fn of_preset(name: &str) -> Result<Plan> {
     plan(&question, &Device::default())
 }
 
-fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Probe>)> {
+fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(ModelCost, Option<Probe>)> {
     let loaded = experiment::load(file, &args.sets)?;
     experiment::check(&loaded)?;
     let experiment = &loaded.experiment;
@@ -88,7 +89,7 @@ fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(Plan, Option<Prob
     Ok((plan, Some(probe)))
 }
 
-fn json(plan: &Plan, probe: Option<&Probe>) -> serde_json::Value {
+fn json(plan: &ModelCost, probe: Option<&Probe>) -> serde_json::Value {
     let mut object = serde_json::json!({
         "params": plan.params,
         "flops_per_item": plan.flops_per_item,
@@ -105,7 +106,7 @@ fn json(plan: &Plan, probe: Option<&Probe>) -> serde_json::Value {
     object
 }
 
-fn show(plan: &Plan, probe: Option<&Probe>) -> Result<()> {
+fn show(plan: &ModelCost, probe: Option<&Probe>) -> Result<()> {
     output::line(format!("{} parameters", plan.params))?;
     for (part, count) in &plan.parts {
         let share = 100.0 * *count as f64 / plan.params as f64;

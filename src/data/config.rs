@@ -53,7 +53,7 @@ pub enum DataConfig {
     Listops(ListopsConfig),
 }
 
-/// What the examples of a data set are.
+/// The form of the examples of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gives {
     /// Texts, for language models.
@@ -77,7 +77,7 @@ impl std::fmt::Display for Gives {
     }
 }
 
-/// What preparation needs beside the configuration.
+/// The inputs of preparation beside the configuration.
 pub struct Request<'a> {
     /// `[tokenizer]`.
     pub tokenizer: Option<&'a TokenizerConfig>,
@@ -91,12 +91,12 @@ pub struct Request<'a> {
     pub view: &'a View,
 }
 
-/// What a kind of data says of itself.
+/// The facts of a kind of data, and its preparation.
 pub trait DataSet {
     /// All faults of its own keys, each with its remedy.
     fn faults(&self) -> Vec<String>;
 
-    /// What its examples are.
+    /// The form of its examples.
     fn gives(&self) -> Gives {
         Gives::Text
     }
@@ -323,7 +323,7 @@ impl DataConfig {
 /// example, a view that the data does not have.
 pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
     let set = config.set();
-    // A run that goes on may come with its tokenizer and without the configuration of it.
+    // A resumed run may have a tokenizer without its configuration.
     let faults = match request.saved.text {
         Some(_) => set.faults(),
         None => config.faults(request.tokenizer),

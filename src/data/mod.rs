@@ -79,7 +79,7 @@ pub trait Source: Send + Sync {
         1
     }
 
-    /// What it is for.
+    /// The split that it belongs to.
     fn split(&self) -> Split {
         Split::Train
     }
@@ -94,11 +94,11 @@ pub trait Source: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Split {
-    /// What the model learns from.
+    /// The examples of training.
     Train,
-    /// What choices are made on.
+    /// The examples that choices are made on.
     Valid,
-    /// What is reported once.
+    /// The examples that are reported once.
     Test,
 }
 
@@ -147,7 +147,7 @@ impl<T> PerSplit<T> {
     }
 }
 
-/// What a model must know of its data to be built.
+/// The facts of the data that a model is built for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Shape {
@@ -207,7 +207,7 @@ impl Tokenizers {
     }
 }
 
-/// What a model is to learn from a text.
+/// The targets that a model gets from a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum View {
     /// The token after each one; or what the data itself says.
@@ -219,13 +219,13 @@ pub enum View {
 
 /// Prepared data.
 pub struct Data {
-    /// What the model learns from.
+    /// The examples of training.
     pub train: Arc<dyn Source>,
     /// In order, whole; `None` when the experiment has no such split.
     pub valid: Option<Arc<dyn Source>>,
     /// In order, whole.
     pub test: Option<Arc<dyn Source>>,
-    /// What a model must know of it.
+    /// The facts that a model is built for.
     pub shape: Shape,
     /// Text to ids; `None` where no text stands behind the ids.
     pub tokenizers: Tokenizers,

@@ -11,7 +11,7 @@ use crate::rng::{Purpose, Stream};
 /// The seed of what is held out: the same for every run.
 pub(super) const SPLIT_SEED: u64 = 0;
 
-/// What a fraction counts.
+/// The unit that fractions count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Unicode scalar values.

@@ -13,7 +13,7 @@
 //! segmentation (sacreBLEU's `zh`, `ja-mecab`, `ko-mecab`, `spm`) is not here; `char` serves them.
 
 use super::ngrams::{Counts, clipped, ngrams, total};
-use super::words::{trim_end, words};
+use super::whitespace::{trim_end, words};
 use super::{References, case, mteval, yes_no};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -59,7 +59,7 @@ impl BleuTokenizer {
     }
 }
 
-/// What a precision becomes when no n-gram of its order matched (Chen and Cherry 2014).
+/// The smoothing of a precision when no n-gram of its order matched (Chen and Cherry 2014).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Smoothing {
     /// 1 / 2 of one match for the first such order, 1 / 4 for the next, and so on.
@@ -91,7 +91,7 @@ pub struct BleuOptions {
     pub tokenizer: BleuTokenizer,
     /// Compare lower-cased text.
     pub lowercase: bool,
-    /// What to do about orders without a match.
+    /// The smoothing of orders without a match.
     pub smoothing: Smoothing,
     /// Leave out orders that are longer than the hypotheses: for single sentences.
     pub effective_order: bool,

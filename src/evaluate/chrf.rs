@@ -9,7 +9,7 @@
 //! references a segment counts against the one with the best F-score.
 
 use super::ngrams::{clipped, ngrams, total};
-use super::words::{is_space, words};
+use super::whitespace::{is_space, words};
 use super::{References, case, yes_no};
 use std::fmt;
 use std::hash::Hash;
@@ -209,7 +209,7 @@ fn part_punctuation(word: &str) -> impl Iterator<Item = &str> {
 
 /// The F-score in percent.
 fn f_score(matches: &[Matches], options: &ChrfOptions) -> f64 {
-    /// What stands for a ratio without a denominator under `eps_smoothing`; chrF++.py's value.
+    /// The value of a ratio without a denominator under `eps_smoothing`; chrF++.py's.
     const EPS: f64 = 1e-16;
     let weight = f64::from(options.beta).powi(2);
     let f = |p: f64, r: f64| (1.0 + weight) * p * r / (weight * p + r);

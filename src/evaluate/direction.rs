@@ -20,7 +20,7 @@ const HIGHER: [&str; 13] = [
 
 /// Whether more of a metric is better. A name that ends with `_` and that of a metric is of its kind:
 /// `mlm_accuracy`, `valid_bleu`. Every other name is taken for that of a loss: `loss`, `perplexity`, `bits_per_byte`,
-/// `ter`, and what nobody named here.
+/// `ter`, and every unknown name.
 pub fn higher_is_better(metric: &str) -> bool {
     let is_of_kind = |kind: &&str| {
         let before = metric.strip_suffix(*kind);

@@ -18,7 +18,7 @@ mod porter;
 pub mod rouge;
 pub mod ter;
 mod tercom;
-mod words;
+mod whitespace;
 
 use std::fmt;
 

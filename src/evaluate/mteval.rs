@@ -77,8 +77,8 @@ pub(super) fn tercom(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::words::words;
     use super::*;
+    use crate::evaluate::whitespace::words;
 
     fn pieces(text: &str) -> Vec<&str> {
         words(text).collect()

@@ -7,7 +7,7 @@
 //! Snover et al. 2006, "A Study of Translation Edit Rate with Targeted Human Annotation". The fewest edits
 //! over the references are divided by their mean length. sacreBLEU's `asian_support` is not here.
 
-use super::words::{trim_end, words};
+use super::whitespace::{trim_end, words};
 use super::{References, case, mteval, tercom, yes_no};
 use std::collections::HashMap;
 use std::fmt;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// What a sweep varies, how often, and what is held equal.
+/// The settings that a sweep varies, its seeds, and what its arms have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AblationConfig {
@@ -19,7 +19,7 @@ pub struct AblationConfig {
     /// The name of the arm that the others are compared with; the first when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
-    /// What is equal in all arms beside what they set; the steps when absent.
+    /// The quantity that is equal in all arms; the steps when absent.
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub matched: Option<Matched>,
     /// How much every arm may spend; `train.steps` when absent.
@@ -51,7 +51,7 @@ impl Default for AblationConfig {
     }
 }
 
-/// What is held equal to the baseline.
+/// The quantity that is held equal to the baseline's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Matched {
@@ -100,7 +100,7 @@ impl BudgetConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArmConfig {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Values by dotted key; none for the experiment as it stands.
     #[serde(default, skip_serializing_if = "Table::is_empty")]
@@ -116,7 +116,7 @@ pub struct RandomConfig {
     /// Seed of the draws; not that of the runs.
     #[serde(default)]
     pub seed: u64,
-    /// What is drawn, by dotted key.
+    /// The ranges of the values, by dotted key.
     pub ranges: BTreeMap<String, RangeConfig>,
 }
 

@@ -21,7 +21,7 @@ use crate::train::parameters;
 use crate::train::run_dir::RunDir;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::signal::Stop;
-use crate::train::start::Transferred;
+use crate::train::transfer::Transferred;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, FloatDType, IntDType};
 use std::path::PathBuf;
@@ -139,7 +139,7 @@ pub fn model(
 pub struct Training {
     /// The network with its objective.
     pub model: Objective,
-    /// What was taken from another run, when `[init]` names one.
+    /// The parameters taken from another run, when `[init]` names one.
     pub transferred: Option<Transferred>,
     optimizer: ModuleOptimizer,
     average: Option<Ema<Objective>>,

@@ -1,10 +1,10 @@
-//! What an experiment costs before it is trained: parameters, FLOPs, memory, the time of a step.
+//! The cost of an experiment before it is trained: parameters, FLOPs, memory, the time of a step.
 
 use super::{Experiment, assemble};
 use crate::data::{Data, Shape};
 use crate::error::Result;
 use crate::model::ItemOf;
-use crate::report::plan::{self, Moments, Plan, Question};
+use crate::plan::{self, ModelCost, Question};
 use crate::train::bench::{Bench, Measure, measure};
 use crate::train::config::Dtype;
 use burn::tensor::Device;
@@ -16,16 +16,13 @@ const PROBE: (usize, usize) = (2, 3);
 ///
 /// # Errors
 /// A model that cannot learn the task.
-pub fn plan(experiment: &Experiment, shape: &Shape) -> Result<Plan> {
+pub fn plan(experiment: &Experiment, shape: &Shape) -> Result<ModelCost> {
     let question = Question {
         model: &experiment.model,
         task: Some(&experiment.task),
         shape,
         micro_batch_size: rows(experiment, shape.context),
-        moments: {
-            let (matrices, others) = experiment.optimizer.moments();
-            Moments { matrices, others }
-        },
+        moments: experiment.optimizer.moments(),
         ema: experiment.train.ema.is_some(),
         value_bytes: match experiment.train.dtype {
             Dtype::F32 => 4,

@@ -26,7 +26,7 @@ use crate::train::diagnostics::DiagnosticsConfig;
 use crate::train::exporters::JournalConfig;
 use crate::train::optim::OptimizerConfig;
 use crate::train::schedule::ScheduleConfig;
-use crate::train::start::StartConfig;
+use crate::train::transfer::TransferConfig;
 pub use check::check;
 pub use file::{annotated_toml, inline, resolved_toml};
 pub use file::{load, load_text};
@@ -49,21 +49,21 @@ pub struct Experiment {
     /// Text to token ids; none for data that brings its own alphabet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<TokenizerConfig>,
-    /// The run that weights begin from, and what of them is held fast.
+    /// The run that weights are taken from, and which parameters are frozen.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub init: StartConfig,
-    /// What the model learns from.
+    pub init: TransferConfig,
+    /// The data.
     pub data: DataConfig,
-    /// What it learns to do.
+    /// The objective.
     pub task: TaskConfig,
     /// How parameters follow their gradients.
     pub optimizer: OptimizerConfig,
     /// How the learning rate changes.
     #[serde(default)]
     pub schedule: ScheduleConfig,
-    /// How long, how much at a time, and what happens on the way.
+    /// Steps, batch sizes, device, evaluations, checkpoints.
     pub train: TrainConfig,
-    /// What is measured of the model beside its loss; nothing when absent.
+    /// Measurements of the model beside its loss; none when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnostics: Option<DiagnosticsConfig>,
     /// Copies of the journals for other programs.
@@ -72,16 +72,16 @@ pub struct Experiment {
     /// How a text is written for another one, and how that is measured.
     #[serde(default, skip_serializing_if = "is_default_decode")]
     pub decode: DecodeConfig,
-    /// What `verify` holds the result against, by metric.
+    /// Bounds that `verify` holds results against, by metric.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expect: BTreeMap<String, Expect>,
-    /// What a sweep varies; the experiment is then its base.
+    /// The settings that a sweep varies; the experiment is then its base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ablation: Option<ablation::AblationConfig>,
 }
 
-fn is_default(init: &StartConfig) -> bool {
-    *init == StartConfig::default()
+fn is_default(init: &TransferConfig) -> bool {
+    *init == TransferConfig::default()
 }
 
 fn is_default_decode(decode: &DecodeConfig) -> bool {
@@ -113,7 +113,7 @@ impl Experiment {
     }
 }
 
-/// What a metric must be; every key that is there must hold.
+/// Bounds of a metric; every bound that is given must hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Expect {
@@ -132,7 +132,7 @@ pub struct Expect {
 }
 
 impl Expect {
-    /// Whether `value` meets the expectation; what is not a number meets none.
+    /// Whether `value` meets the expectation; NaN and infinities meet none.
     pub fn holds(&self, value: f64) -> bool {
         let tolerance = self.tolerance.unwrap_or(0.0);
         value.is_finite()

@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// A run that is opened for use.
 pub struct Opened {
-    /// What was trained.
+    /// The experiment that was trained.
     pub experiment: Experiment,
     /// Weights in evaluation mode.
     pub model: Objective,
@@ -21,7 +21,7 @@ pub struct Opened {
     pub places: Places,
     /// The run's tokenizers.
     pub tokenizers: Tokenizers,
-    /// What the model knows of its data.
+    /// The shape of the data that the model was built for.
     pub shape: Shape,
     /// The checkpoint's step.
     pub step: u64,
@@ -30,7 +30,7 @@ pub struct Opened {
 /// Opens a checkpoint of a run for use.
 ///
 /// # Errors
-/// No run in the folder, an experiment of no sense, no such checkpoint or a damaged one, a missing tokenizer, a
+/// No run in the folder, faults of its experiment, no such checkpoint or a damaged one, a missing tokenizer, a
 /// device that cannot be opened.
 pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
     opened(folder, which, device, None)

@@ -1,4 +1,4 @@
-//! What the folder of a run holds: its checkpoints by name, its tokenizers, the shape of its data, its scores.
+//! The content of a run's folder: checkpoints by name, tokenizers, the shape of the data, scores.
 
 use crate::data::{Shape, Tokenizers};
 use crate::error::{Error, Result};

@@ -12,7 +12,7 @@ use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
 use crate::train::parameters::{self, Parameter};
 use crate::train::run_dir;
-use crate::train::start::Transferred;
+use crate::train::transfer::Transferred;
 use burn::tensor::{Device, Tensor, TensorData};
 use std::path::{Path, PathBuf};
 

@@ -17,7 +17,7 @@ pub struct DecodeConfig {
     pub valid_items: Option<usize>,
     /// Sources that are decoded together.
     pub batch_size: usize,
-    /// What decoded texts are measured by.
+    /// The metrics of decoded texts.
     pub metrics: Vec<TextMetric>,
 }
 
@@ -111,7 +111,7 @@ pub fn check_width(flag: &str, width: Option<usize>) -> Result<()> {
     fault.map_or(Ok(()), |fault| Err(Error::usage(fault)))
 }
 
-/// What is wrong with the width of a beam or a batch; `given` says how it was given.
+/// The fault of the width of a beam or a batch; `given` says how it was given.
 fn width_fault(given: &str, width: usize) -> Option<String> {
     let fine = (1..=MOST).contains(&width);
     (!fine).then(|| format!("{given} is not between 1 and {MOST}"))

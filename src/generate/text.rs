@@ -41,7 +41,7 @@ impl<'a> TextStream<'a> {
         self.give(settled(&text))
     }
 
-    /// What still waits when no token follows.
+    /// The text that still waits when no token follows.
     pub fn finish(&mut self) -> String {
         let text = self.tokenizer.decode(&self.window);
         self.give(&text)
@@ -60,7 +60,7 @@ fn settled(text: &str) -> &str {
         .unwrap_or(text)
 }
 
-/// What of `new` follows its common beginning with `old`.
+/// The part of `new` after its common beginning with `old`.
 fn after_common<'t>(old: &str, new: &'t str) -> &'t str {
     let same = old.chars().zip(new.chars()).take_while(|(a, b)| a == b);
     &new[same.map(|(c, _)| c.len_utf8()).sum()..]
@@ -90,7 +90,7 @@ impl Stops {
         }
     }
 
-    /// What may be shown after `new`, and whether a stop text has come.
+    /// The text that may be shown after `new`, and whether a stop text has come.
     pub fn push(&mut self, new: &str) -> (&str, bool) {
         let from = floor(&self.text, self.text.len().saturating_sub(self.held)).max(self.shown);
         self.text.push_str(new);
@@ -103,7 +103,7 @@ impl Stops {
         (self.show(end), found.is_some())
     }
 
-    /// What was held back and turned out to be no stop text.
+    /// Text that was held back and is no stop text.
     pub fn finish(&mut self) -> &str {
         self.show(self.text.len())
     }

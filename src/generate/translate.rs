@@ -24,7 +24,7 @@ pub struct Written {
     pub text: String,
     /// Log-probability of its tokens and the end mark.
     pub log_prob: f64,
-    /// What hypotheses are compared by.
+    /// The score that hypotheses are compared by.
     pub score: f64,
 }
 

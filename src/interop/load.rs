@@ -102,7 +102,7 @@ fn shapes(decoder: &Decoder) -> BTreeMap<String, Vec<usize>> {
 }
 
 /// Where a parameter of ours comes from.
-struct Source<'a> {
+struct TheirTensor<'a> {
     rule: &'a Rule,
     name: String,
     part: usize,
@@ -113,7 +113,7 @@ fn plan<'a>(
     model: &HfModel,
     table: &'a Table,
     shapes: &BTreeMap<String, Vec<usize>>,
-) -> Result<BTreeMap<String, Source<'a>>> {
+) -> Result<BTreeMap<String, TheirTensor<'a>>> {
     let (mut sources, mut used, mut faults) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
     for rule in &table.rules {
         let ours: Option<Vec<&[usize]>> = rule
@@ -132,7 +132,7 @@ fn plan<'a>(
                 used.insert(name.to_string());
                 for (part, path) in rule.ours.iter().enumerate() {
                     let name = name.to_string();
-                    sources.insert(path.clone(), Source { rule, name, part });
+                    sources.insert(path.clone(), TheirTensor { rule, name, part });
                 }
             }
         }
@@ -170,7 +170,7 @@ fn find<'a>(weights: &'a Weights, prefix: &str, name: &'a str) -> Option<(&'a st
 struct Loader<'a> {
     path: Path,
     weights: &'a Weights,
-    sources: BTreeMap<String, Source<'a>>,
+    sources: BTreeMap<String, TheirTensor<'a>>,
     /// The tensor read last: a fused one serves three parameters in a row.
     last: Option<(String, Array)>,
     failure: Option<Error>,

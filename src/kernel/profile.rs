@@ -1,4 +1,4 @@
-//! Where the time of a step goes: how often each kernel ran and for how long, while somebody wants to know.
+//! Where the time of a step goes: how often each kernel ran and for how long.
 //!
 //! Kernels run to their end on the calling thread, one after another, so their times add up. Nothing is recorded
 //! and next to nothing is spent (one relaxed load a kernel) unless [`start`] was called. Kernels of flex alone are

@@ -188,7 +188,7 @@ pub struct BatchNorm {
 }
 
 impl BatchNorm {
-    /// Whether it is not held fast: one that is keeps its averages too.
+    /// Whether it is not frozen: a frozen norm keeps its averages too.
     fn learns(&self) -> bool {
         self.gamma.val().is_require_grad()
     }

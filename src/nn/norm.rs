@@ -99,6 +99,11 @@ impl NormConfig {
         }
     }
 
+    /// Vectors stay as they are.
+    pub fn none() -> Self {
+        Self::None(NoNormConfig {})
+    }
+
     /// Whether vectors stay as they are.
     pub fn is_none(&self) -> bool {
         matches!(self, Self::None(_))

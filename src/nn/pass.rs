@@ -77,7 +77,7 @@ impl Pass {
         self
     }
 
-    /// What reads it on the way, when somebody watches.
+    /// The probe that reads the pass, when the step is measured.
     pub fn probe(&self) -> Option<&Probe> {
         self.probe.as_ref()
     }

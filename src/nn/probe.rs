@@ -1,8 +1,7 @@
-//! What is read of a forward pass on its way, for whoever watches a model learn: how large the stream is after each
-//! block, how spread attention is.
+//! Readings of a forward pass for `[diagnostics]`: the size of the stream after each block, the entropy of attention.
 //!
-//! Readings are taken from tensors without gradients and leave the pass as it was, to the last bit. A pass that
-//! nobody watches pays one comparison a block.
+//! Readings are taken from tensors without gradients and leave the pass as it was, to the last bit. A pass without a
+//! probe pays one comparison a block.
 
 use crate::kernel;
 use burn::tensor::Tensor;

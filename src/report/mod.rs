@@ -1,9 +1,8 @@
-//! Comparing runs: reads run folders, groups them into arms, and shows them as a table, as curves in a
-//! terminal, as one JSON object and as one self-contained HTML page.
+//! Comparing runs. [`read`] takes in run folders and sweeps, [`analyse`] groups runs into arms and tests their
+//! differences, [`render`] shows the result: a table, one JSON object, one HTML page, the files of a paper.
 //!
 //! Everything here works from the files of a run folder; no model is loaded.
 
 pub mod analyse;
-pub mod plan;
 pub mod read;
 pub mod render;

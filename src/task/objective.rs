@@ -1,6 +1,6 @@
 //! A task as burn-train trains it: the one place that divides losses, runs the backward pass and reads scalars.
 //!
-//! It stands aside in everything else: parameters have the paths of the task itself.
+//! It adds no segment to the paths of parameters: they are those of the task itself.
 
 use super::{Networks, Scored, StepOutput, Task};
 use crate::data::batch::Batch;

@@ -7,8 +7,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::merges::{self, Plan};
-use super::{bytes, format, words};
+use super::merges::{self, MergeSettings};
+use super::{bytes, format, word_counts};
 use crate::error::Result;
 
 /// `kind = "bpe"`.
@@ -60,11 +60,11 @@ impl BpeConfig {
 
     pub(super) fn train(&self, texts: &[&str]) -> Result<Value> {
         let rules = format::byte_level(true);
-        let counts = words::count(texts, &Value::Null, &rules)?;
+        let counts = word_counts::count(texts, &Value::Null, &rules)?;
         let names = self.names();
         let learned = merges::learn(
             &counts,
-            &Plan {
+            &MergeSettings {
                 vocab_size: self.vocab_size - names.len(),
                 min_frequency: self.min_frequency,
                 continuation: "",

@@ -5,7 +5,7 @@
 
 use super::{Tokenizer, TokenizerConfig};
 
-/// What stands around a text.
+/// The special tokens around a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Before the text; its last hidden state stands for the whole.
@@ -59,7 +59,7 @@ impl Frame {
 }
 
 impl Tokenizer {
-    /// What stands around a text, when the vocabulary has it.
+    /// The special tokens around a text, when the vocabulary has them.
     pub fn frame(&self) -> Option<Frame> {
         FRAMES.iter().find_map(|(begin, end, doubled)| {
             Some(Frame {

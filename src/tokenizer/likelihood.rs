@@ -170,7 +170,7 @@ fn prune(pieces: Vec<Piece>, words: &[(String, u64)], keep: usize) -> Vec<Piece>
     order.into_iter().map(|id| pieces[id].clone()).collect()
 }
 
-/// What [`Model::count`] counts.
+/// The counts of [`Model::count`].
 #[derive(Clone, Copy)]
 enum Count {
     /// Over all segmentations, by their probability.

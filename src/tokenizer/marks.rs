@@ -3,8 +3,8 @@
 //!
 //! Marks are special tokens. A tokenizer that is made for pairs gets those that it lacks; a pretrained one has
 //! them under well-known names, or under the names that `[data.marks]` gives. Names that were given are written
-//! into the file (`"mark": "begin"` at an entry of `added_tokens`, which other readers pass over), so that whoever
-//! loads it finds the same marks without the experiment.
+//! into the file (`"mark": "begin"` at an entry of `added_tokens`, which other readers pass over), so that
+//! a program that loads it finds the same marks without the experiment.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ pub struct MarkNames {
     pub pad: Option<String>,
 }
 
-/// What a mark is for.
+/// The role of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Begin,

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
 /// How symbols are written and when learning stops.
-pub struct Plan<'a> {
+pub struct MergeSettings<'a> {
     /// Symbols to end with, the initial ones counted.
     pub vocab_size: usize,
     /// Pairs that occur less often are not joined.
@@ -21,7 +21,7 @@ pub struct Plan<'a> {
     pub alphabet: BTreeSet<String>,
 }
 
-/// What was learned.
+/// The learned symbols and merges.
 pub struct Learned {
     /// The symbols; a symbol's number is its place.
     pub symbols: Vec<String>,
@@ -37,8 +37,8 @@ struct Word {
 }
 
 /// Learns merges from counted words.
-pub fn learn(counts: &BTreeMap<String, u64>, plan: &Plan<'_>) -> Learned {
-    let mut symbols: Vec<String> = initial(counts, plan).into_iter().collect();
+pub fn learn(counts: &BTreeMap<String, u64>, settings: &MergeSettings<'_>) -> Learned {
+    let mut symbols: Vec<String> = initial(counts, settings).into_iter().collect();
     let mut numbers: HashMap<String, u32> = symbols
         .iter()
         .enumerate()
@@ -47,7 +47,7 @@ pub fn learn(counts: &BTreeMap<String, u64>, plan: &Plan<'_>) -> Learned {
     let mut words: Vec<Word> = counts
         .iter()
         .map(|(word, count)| Word {
-            symbols: spell(word, plan.continuation)
+            symbols: spell(word, settings.continuation)
                 .map(|s| numbers[&s])
                 .collect(),
             count: *count,
@@ -56,17 +56,17 @@ pub fn learn(counts: &BTreeMap<String, u64>, plan: &Plan<'_>) -> Learned {
     let mut pairs = Pairs::of(&words);
     let mut joined: HashSet<Pair> = HashSet::new();
     let mut merges = Vec::new();
-    while symbols.len() < plan.vocab_size {
+    while symbols.len() < settings.vocab_size {
         let Some((pair, count)) = pairs.pop() else {
             break;
         };
-        if count < plan.min_frequency.max(1) {
+        if count < settings.min_frequency.max(1) {
             break;
         }
         let (left, right) = (&symbols[pair.0 as usize], &symbols[pair.1 as usize]);
         let text = format!(
             "{left}{}",
-            right.strip_prefix(plan.continuation).unwrap_or(right)
+            right.strip_prefix(settings.continuation).unwrap_or(right)
         );
         if joined.insert(pair) {
             merges.push((left.clone(), right.clone()));
@@ -81,11 +81,11 @@ pub fn learn(counts: &BTreeMap<String, u64>, plan: &Plan<'_>) -> Learned {
 }
 
 /// The symbols before any merge.
-fn initial(counts: &BTreeMap<String, u64>, plan: &Plan<'_>) -> BTreeSet<String> {
+fn initial(counts: &BTreeMap<String, u64>, settings: &MergeSettings<'_>) -> BTreeSet<String> {
     let seen = counts
         .keys()
-        .flat_map(|word| spell(word, plan.continuation));
-    plan.alphabet.iter().cloned().chain(seen).collect()
+        .flat_map(|word| spell(word, settings.continuation));
+    settings.alphabet.iter().cloned().chain(seen).collect()
 }
 
 /// A word as its initial symbols.
@@ -192,13 +192,13 @@ mod tests {
 
     fn learn_from(words: &[(&str, u64)], vocab_size: usize, continuation: &str) -> Learned {
         let counts = words.iter().map(|(w, c)| ((*w).to_owned(), *c)).collect();
-        let plan = Plan {
+        let settings = MergeSettings {
             vocab_size,
             min_frequency: 2,
             continuation,
             alphabet: BTreeSet::new(),
         };
-        learn(&counts, &plan)
+        learn(&counts, &settings)
     }
 
     /// The worked example of Sennrich et al., algorithm 1, without the end-of-word mark.

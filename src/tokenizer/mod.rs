@@ -20,8 +20,8 @@ mod pretrained;
 mod spelling;
 mod unigram;
 mod vocabulary;
+mod word_counts;
 mod wordpiece;
-mod words;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -251,7 +251,7 @@ impl Tokenizer {
         matches!(self.0.engine, Engine::Bytes(_))
     }
 
-    /// What its file holds.
+    /// The content of its file.
     pub fn json(&self) -> &[u8] {
         &self.0.json
     }

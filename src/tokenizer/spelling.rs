@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Engine, Tokenizer, format};
 
-/// What is known of each token.
+/// The facts of each token.
 pub(super) struct Spelling {
     tokens: Vec<Token>,
     rule: Rule,

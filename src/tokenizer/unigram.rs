@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{bytes, format, likelihood, words};
+use super::{bytes, format, likelihood, word_counts};
 use crate::error::{Error, Result};
 
 /// `kind = "unigram"`. The special tokens `<pad> </s> <unk>` have ids 0 to 2, as in T5; `</s>` ends
@@ -57,7 +57,7 @@ impl UnigramConfig {
     }
 
     pub(super) fn train(&self, texts: &[&str]) -> Result<Value> {
-        let counts = words::count(texts, &Value::Null, &pre_tokenizer())?;
+        let counts = word_counts::count(texts, &Value::Null, &pre_tokenizer())?;
         let words = parts(counts);
         let names = self.names();
         let alphabet: BTreeSet<char> = words.iter().flat_map(|(word, _)| word.chars()).collect();

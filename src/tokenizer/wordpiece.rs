@@ -8,8 +8,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::merges::{self, Plan};
-use super::{bytes, format, words};
+use super::merges::{self, MergeSettings};
+use super::{bytes, format, word_counts};
 use crate::error::{Error, Result};
 
 /// `kind = "wordpiece"`. The special tokens `[PAD] [UNK] [CLS] [SEP] [MASK]` have ids 0 to 4;
@@ -61,11 +61,11 @@ impl WordpieceConfig {
     }
 
     pub(super) fn train(&self, texts: &[&str]) -> Result<Value> {
-        let counts = words::count(texts, &normalizer(self.lowercase), &pre_tokenizer())?;
+        let counts = word_counts::count(texts, &normalizer(self.lowercase), &pre_tokenizer())?;
         let names = self.names();
         let learned = merges::learn(
             &counts,
-            &Plan {
+            &MergeSettings {
                 vocab_size: self.vocab_size - names.len(),
                 min_frequency: self.min_frequency,
                 continuation: CONTINUATION,

@@ -25,7 +25,7 @@ impl<M: Module> Ema<M> {
         }
     }
 
-    /// An average that goes on from saved weights.
+    /// An average that continues from saved weights.
     pub fn from_average(decay: f64, average: M) -> Self {
         Self { decay, average }
     }

@@ -1,4 +1,4 @@
-//! What the step loop is given and what it gives back.
+//! The input of the step loop and its result.
 
 use super::checkpoint::State;
 use super::config::TrainConfig;
@@ -26,7 +26,7 @@ pub struct Job<M: Trained> {
     pub journal: JournalConfig,
     /// Seed of the order of the data.
     pub seed: u64,
-    /// The optimizer, with its state when the run goes on.
+    /// The optimizer, with its state when the run is resumed.
     pub optimizer: ModuleOptimizer,
     /// Learning rate that the schedule multiplies.
     pub base_lr: f64,
@@ -46,13 +46,13 @@ pub struct Job<M: Trained> {
     pub state: State,
     /// Scores of the last evaluation.
     pub last: Option<Scores>,
-    /// What the journal is to say where the run goes on.
+    /// A note for the journal where the run is resumed.
     pub note: Option<&'static str>,
     /// Raised when the run is to save and end.
     pub stop: Stop,
 }
 
-/// What an observer is told on the way.
+/// A line of the journal, as an observer receives it.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Optimizer steps done.

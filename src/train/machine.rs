@@ -1,4 +1,4 @@
-//! `machine.json`: what a run was computed on, for whoever compares its times.
+//! `machine.json`: the machine and the program of a run, for comparing times.
 
 use serde::{Deserialize, Serialize};
 

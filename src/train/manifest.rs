@@ -17,7 +17,7 @@ pub const NAME: &str = "manifest.json";
 /// This program's mark; a file of another program is refused by it.
 const FORMAT: &str = "formwork-checkpoint-1";
 
-/// What a checkpoint consists of.
+/// The files of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {

@@ -22,9 +22,9 @@ mod record;
 pub mod run_dir;
 pub mod schedule;
 pub mod signal;
-pub mod start;
 mod steps;
 mod strategy;
+pub mod transfer;
 pub mod view;
 
 pub use config::TrainConfig;

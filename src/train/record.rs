@@ -11,7 +11,6 @@ pub fn add(window: &mut Window, step: &StepOutput, grad_norm: f64) {
     window.steps += 1;
     window.loss += step.loss.sum;
     window.weight += step.loss.weight;
-    window.items += step.items;
     window.grad_norm += grad_norm;
 }
 
@@ -47,8 +46,8 @@ pub fn valid(report: &Report) -> Value {
     line.into()
 }
 
-/// The last line of a run that a step ended: it stands behind what the checkpoint knows of, so that a run which goes on
-/// with other settings does not have it.
+/// The last line of a run that diverged. It lies after the journal's length in the checkpoint, so that a run which is
+/// resumed with other settings does not keep it.
 pub fn diverged(step: u64, samples: &[u64]) -> Value {
     json!({ "step": step, "split": "train", "loss": null, "diverged": true, "samples": samples })
 }

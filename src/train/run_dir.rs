@@ -3,7 +3,7 @@
 //! ```text
 //! experiment.toml resolved.toml tokenizer.json data.json files.json machine.json   written before the first step
 //! metrics.jsonl samples.jsonl diagnostics.jsonl                appended
-//! metrics.csv events.out.tfevents.*                            copies, made anew when a run goes on
+//! metrics.csv events.out.tfevents.*                            copies, made anew when a run is resumed
 //! steps/NNNNNNNN/ best latest                                  checkpoints
 //! scores.json report/                                          made afterwards
 //! run.lock scores.lock                                         held while a process trains here, or changes the scores
@@ -24,11 +24,11 @@ pub const RESOLVED: &str = "resolved.toml";
 pub const TOKENIZER: &str = "tokenizer.json";
 /// Tokenizer of the targets, where they have one of their own.
 pub const TARGET_TOKENIZER: &str = "target_tokenizer.json";
-/// What the model must know of its data: sizes, names of classes.
+/// The shape of the data that the model is built for: sizes, names of classes.
 pub const DATA: &str = "data.json";
-/// What the files of its data were.
+/// Fingerprints of the files of its data.
 pub const FILES: &str = "files.json";
-/// What the run was computed on.
+/// The machine that the run was computed on.
 pub const MACHINE: &str = "machine.json";
 /// The journal.
 pub const METRICS: &str = "metrics.jsonl";
@@ -38,7 +38,7 @@ pub const SAMPLES: &str = "samples.jsonl";
 pub const DIAGNOSTICS: &str = "diagnostics.jsonl";
 /// The journals as a table.
 pub const CSV: &str = "metrics.csv";
-/// What the names of TensorBoard's files begin with.
+/// The prefix of the names of TensorBoard's files.
 pub const EVENTS: &str = "events.out.tfevents.";
 /// Metrics of splits, made after the last step and by `eval`.
 pub const SCORES: &str = "scores.json";
@@ -60,7 +60,7 @@ pub struct RunDir {
     _lock: File,
 }
 
-/// What to do with a run that is there already.
+/// The treatment of a run that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// Leave it alone: an error.
@@ -191,7 +191,7 @@ const DESCRIPTION: [&str; 7] = [
     RESOLVED,
 ];
 
-/// Whether a file is written under another name and then renamed by who holds the run, and by nobody else.
+/// Whether a file is written under another name and then renamed by the process that holds the run, and by no other.
 pub(super) fn is_written_aside(name: &str) -> bool {
     DESCRIPTION.contains(&name) || ["latest", "best"].contains(&name)
 }
@@ -214,7 +214,7 @@ pub fn changing_scores(root: &Path) -> Result<File> {
         }
         Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path)(e)),
     }
-    // What dead ones left. Should it have to stay, it is in nobody's way.
+    // Files that dead processes left. When they cannot be deleted, they do no harm.
     let _ = files::delete_leftovers(root, |file| file == SCORES);
     Ok(file)
 }
@@ -263,7 +263,7 @@ pub fn require_run(root: &Path) -> Result<()> {
     }))
 }
 
-/// What the error begins with when another process trains in a folder; no other error begins like this.
+/// The beginning of the error when another process trains in a folder; no other error begins like this.
 pub fn in_use(root: &Path) -> String {
     format!("{} is in use: ", root.display())
 }

@@ -25,7 +25,7 @@ const FLOORS: &[(u32, &[&str])] = &[
     (4, &["model"]),
     (5, &["task"]),
     (6, &["train", "generate", "interop"]),
-    (7, &[]),
+    (7, &["plan"]),
     (8, &["report", "inspect"]),
     (9, &["experiment"]),
     (10, &["ablation"]),

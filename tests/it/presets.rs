@@ -5,8 +5,9 @@ use burn::tensor::{Device, Tensor};
 use formwork::model::ModelInputs;
 use formwork::model::preset::{names, parse_preset};
 use formwork::nn::path::Path;
-use formwork::report::plan::{Moments, Question, plan};
+use formwork::plan::{Question, plan};
 use formwork::task::ROLES;
+use formwork::train::optim::Moments;
 
 /// As published, or as the reference implementation counts (tied matrices once). Falcon-7B is counted with the
 /// product onto the vocabulary beside the embeddings, as its published files store it.

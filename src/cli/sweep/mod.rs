@@ -5,7 +5,8 @@ mod shown;
 use super::output;
 use crate::ablation::folders::Before;
 use crate::ablation::ledger::{Ledger, cells};
-use crate::ablation::planner::{self, Sweep};
+use crate::ablation::planner;
+use crate::ablation::prepared::Sweep;
 use crate::ablation::runner::{self, Event, Options};
 use crate::ablation::slurm::{self, Array};
 use crate::ablation::{clearing, folders};
@@ -20,7 +21,7 @@ use std::time::Duration;
 /// `formwork sweep`.
 #[derive(Debug, Args)]
 pub struct SweepArgs {
-    /// An experiment with [ablation], or the folder of a sweep to go on with
+    /// An experiment with [ablation], or the folder of a sweep to resume
     #[arg(value_name = "FILE.toml|SWEEP")]
     file: PathBuf,
     /// Override a key of the file: --set train.steps=100
@@ -133,7 +134,7 @@ fn settled(
 ) -> Result<SweepFolder> {
     let folder = planned.path.clone();
     let _planning = folders::planning(&folder)?;
-    // --fresh leaves what is not the sweep's, in a folder that is none by now.
+    // After --fresh the folder may hold files that are not the sweep's: it is then no sweep's folder.
     let now = match args.fresh && !SweepFolder::is_one(&folder) {
         true => Before::default(),
         false => Before::read(&folder)?,

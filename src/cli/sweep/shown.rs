@@ -1,11 +1,12 @@
-//! What a sweep says: its plan and cost before it starts, a line for each cell, its table at the end.
+//! The output of a sweep: its plan and cost before it starts, a line for each cell, its table at the end.
 
 use super::{SweepArgs, array};
 use crate::ablation::ledger::cells;
-use crate::ablation::planner::{self, Sweep};
+use crate::ablation::planner;
+use crate::ablation::prepared::Sweep;
 use crate::ablation::runner::Event;
 use crate::ablation::{cell, slurm};
-use crate::cli::compare::{style, view};
+use crate::cli::compare::{unicode, view};
 use crate::cli::output;
 use crate::error::{Error, Result};
 use crate::report::analyse::comparison::compare;
@@ -52,8 +53,8 @@ pub(super) fn follow(sweep: &SweepFolder, event: &Event) {
         Event::Killed(cell, why) => format!("{cell}: its process was killed ({why})"),
         Event::Lost(cell) => format!("{cell}: taken over by another process"),
         Event::Blocked(cell, lock) => format!(
-            "{cell}: waiting for whoever holds {}; a machine that died lets go of it over NFS after the server's lease, \
-             over NFSv3 when it is back: delete the file once it is surely dead",
+            "{cell}: waiting for the process that holds {}; a machine that died releases it over NFS after the server's \
+             lease, over NFSv3 when it is back: delete the file once it is surely dead",
             lock.display()
         ),
         Event::Waiting(n) => format!("waiting for {} of other processes", so_many(*n)),
@@ -79,7 +80,7 @@ fn ended(sweep: &SweepFolder, cell: &str, ending: &Ending) -> String {
     }
 }
 
-/// What a sweep would train, and what that takes.
+/// The arms that a sweep would train, with their cost.
 pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Sweep>) -> Result<()> {
     let plan = &folder.plan;
     let mut rows = vec![
@@ -170,10 +171,10 @@ pub(super) fn finish(sweep: &SweepFolder) -> Result<()> {
         .and_then(|selection| compare(selection, &Default::default()));
     match compared {
         Ok(comparison) if done > 0 => {
-            output::part(format!("\n{}\n", view(&comparison, &style(), None)))?;
+            output::part(format!("\n{}\n", view(&comparison, unicode(), None)))?;
         }
         Ok(_) => {}
-        // What failed is said below all the same.
+        // Failed cells are listed below in either case.
         Err(error) => output::note(format!("there is no table: {error}")),
     }
     output::line(format!("next: formwork report {path}"))?;

@@ -1,5 +1,5 @@
-//! Whether the files of a run's data are still those that it began with: a run that goes on with other examples is
-//! another run.
+//! Fingerprints of the files of a run's data. They are compared when the run is resumed, since a run with other
+//! examples is another run.
 //!
 //! A file is known by the SHA-256 of its content, plain or gzipped alike; a folder by the names and sizes of its files,
 //! which may be too many to read. Files that lie where they lay, as large and as old as then, are not read again.
@@ -18,7 +18,7 @@ use crate::data::{DataConfig, Places};
 use crate::digest;
 use crate::error::{Error, Result};
 
-/// What a path of `[data]` held.
+/// The content of a path of `[data]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     /// The key that names it.

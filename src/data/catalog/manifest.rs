@@ -40,7 +40,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
 pub struct Manifest {
     /// The folder it lies in, and its name on the command line.
     pub name: String,
-    /// What people call it.
+    /// Its usual name.
     pub title: String,
     /// How its files are written.
     pub format: String,
@@ -48,12 +48,12 @@ pub struct Manifest {
     pub rows: String,
     /// As stated at the source.
     pub licence: String,
-    /// What it is for.
+    /// The tasks it is used for.
     pub r#use: String,
     /// Who made it.
     #[serde(default)]
     pub citation: String,
-    /// What to beware of.
+    /// Known pitfalls.
     #[serde(default)]
     pub note: String,
     /// Tables for an experiment file.

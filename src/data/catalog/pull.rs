@@ -13,9 +13,9 @@ use super::search_path::either;
 use crate::error::{Error, Result};
 use crate::files;
 
-/// What became of a file.
+/// The result of fetching a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum FileStatus {
     /// It was there already, and right.
     Present,
     /// It is there now.
@@ -34,7 +34,7 @@ pub fn pull(
     from: Option<&Path>,
     folder: &Path,
     report: &mut dyn FnMut(&FileEntry, Event),
-) -> Result<Vec<Outcome>> {
+) -> Result<Vec<FileStatus>> {
     manifest
         .files
         .iter()
@@ -46,12 +46,12 @@ pub fn pull(
         .collect()
 }
 
-/// What [`pull`] reports.
+/// Progress of [`pull`].
 pub enum Event<'a> {
     /// Bytes of a download so far.
     Progress(u64),
     /// A file is settled.
-    Done(&'a Outcome),
+    Done(&'a FileStatus),
 }
 
 fn pull_file(
@@ -60,10 +60,10 @@ fn pull_file(
     from: Option<&Path>,
     folder: &Path,
     report: &mut dyn FnMut(&FileEntry, Event),
-) -> Result<Outcome> {
+) -> Result<FileStatus> {
     let target = folder.join(&file.path);
     if target.is_file() && file.verified(&target).is_ok() {
-        return Ok(Outcome::Present);
+        return Ok(FileStatus::Present);
     }
     if let Some(parent) = target.parent() {
         std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
@@ -73,7 +73,7 @@ fn pull_file(
         (Some(from), _) => {
             let Some(source) = copy_in(manifest, file, from) else {
                 if let Some(made) = &file.made {
-                    return Ok(Outcome::NotOffered(made.clone()));
+                    return Ok(FileStatus::NotOffered(made.clone()));
                 }
                 return Err(Error::usage(format!(
                     "{} has neither {} nor {}/{} (plain or gzipped)",
@@ -98,9 +98,13 @@ fn pull_file(
             }
             files::place(&part, &target)?;
         }
-        (None, None) => return Ok(Outcome::NotOffered(file.made.clone().unwrap_or_default())),
+        (None, None) => {
+            return Ok(FileStatus::NotOffered(
+                file.made.clone().unwrap_or_default(),
+            ));
+        }
     }
-    Ok(Outcome::Fetched)
+    Ok(FileStatus::Fetched)
 }
 
 fn part_of(target: &Path) -> PathBuf {

@@ -17,7 +17,7 @@ pub struct Places {
     cache: PathBuf,
 }
 
-/// What `data pull` fetches lies here.
+/// The folder of data sets that `data pull` fetches.
 pub const PULLED: &str = "datasets/data";
 
 impl Places {

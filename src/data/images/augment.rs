@@ -135,7 +135,7 @@ pub fn change(
     image
 }
 
-/// What is seen through a window of the image's size that is moved so far down and right; black outside.
+/// The window of the image's size that is moved so far down and right; black outside.
 fn moved(image: &[u8], [_, height, width]: [usize; 3], down: isize, right: isize) -> Vec<u8> {
     // The columns of the window that show the image.
     let seen = |size: usize, by: isize| {

@@ -18,7 +18,7 @@ const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
 /// Images that are not read.
 const OTHERS: [&str; 8] = ["gif", "bmp", "webp", "tif", "tiff", "ppm", "pgm", "avif"];
 
-/// What images are to become.
+/// The channels, size and classes that images must have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
     /// 1 or 3; otherwise as the files have it.
@@ -160,7 +160,7 @@ fn packed(root: &Path, entries: Vec<archive::Entry>) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// What lies in a folder, in the order of the names, hidden things left out.
+/// The entries of a folder in the order of their names, hidden ones left out.
 fn listed(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).map_err(Error::io("read", folder))?;
     let mut paths = entries

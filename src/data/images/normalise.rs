@@ -40,7 +40,7 @@ pub fn statistics(pictures: &Pictures, chosen: &[u32]) -> (Vec<f32>, Vec<f32>) {
     sums.into_iter().map(of).unzip()
 }
 
-/// What each byte of each channel becomes.
+/// The normalised value of each byte, for each channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Normalise {
     tables: Vec<[f32; 256]>,

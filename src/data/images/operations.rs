@@ -206,7 +206,7 @@ fn each_plane(
     image
 }
 
-/// What each value becomes when the least becomes 0 and the largest 255; nothing changes where they are the same.
+/// The table that stretches values so that the least becomes 0 and the largest 255; the identity where they are equal.
 fn stretched(plane: &[u8]) -> [u8; 256] {
     let least = plane.iter().copied().min().unwrap_or(0);
     let most = plane.iter().copied().max().unwrap_or(0);
@@ -217,7 +217,7 @@ fn stretched(plane: &[u8]) -> [u8; 256] {
     std::array::from_fn(|p| ((p as f32 - f32::from(least)) * scale) as u8)
 }
 
-/// What each value becomes when all are as frequent as can be: PIL's table.
+/// The table that equalises the histogram: PIL's.
 fn equalized(plane: &[u8]) -> [u8; 256] {
     let mut counts = [0usize; 256];
     plane.iter().for_each(|p| counts[usize::from(*p)] += 1);

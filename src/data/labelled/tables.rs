@@ -65,7 +65,7 @@ pub(super) struct Row {
 }
 
 impl Format {
-    /// What the name of a file says.
+    /// The format that a file's name stands for.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_lowercase();
         let name = name.strip_suffix(".gz").unwrap_or(&name);

@@ -18,7 +18,7 @@ pub struct MaskingConfig {
     pub masked: f64,
     /// Of those, the share that becomes a random token.
     pub random: f64,
-    /// What is chosen at a time.
+    /// The unit of masking.
     pub unit: Unit,
     /// Mean length of a span in words, where spans are chosen. Default 3.8, the mean of SpanBERT's lengths.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,7 +32,7 @@ pub struct MaskingConfig {
     pub copies: Option<u64>,
 }
 
-/// What is masked at a time.
+/// The unit of masking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -45,7 +45,7 @@ pub enum Unit {
     Span,
 }
 
-/// What two segments of an input are to each other, `[task] pairs`.
+/// The relation of the two segments of an input, `[task] pairs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairs {
@@ -61,9 +61,9 @@ pub enum Pairs {
 /// A text as a masked language model reads it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MaskedView {
-    /// What is hidden.
+    /// The masks.
     pub masking: MaskingConfig,
-    /// What the segments are.
+    /// The pairs of segments.
     pub pairs: Pairs,
 }
 

@@ -59,7 +59,7 @@ pub struct Masker {
     config: MaskingConfig,
     tokenizer: Tokenizer,
     mask: i32,
-    /// What a random token may be.
+    /// The tokens that a random replacement is drawn from.
     ordinary: Vec<i32>,
     lengths: Vec<f64>,
     seed: u64,
@@ -102,7 +102,7 @@ impl Masker {
         })
     }
 
-    /// What a draw counts as: itself, or the number of the copy where masks are static.
+    /// The number of a draw: itself, or the number of the copy where masks are static.
     pub(super) fn turn(&self, draw: u64) -> u64 {
         match self.config.copies {
             None => draw,
@@ -144,7 +144,7 @@ impl Masker {
         targets
     }
 
-    /// What stands in the place of a chosen token.
+    /// The token that stands in the place of a chosen one.
     fn instead(&self, id: i32, lot: f32, stream: &mut Stream) -> i32 {
         let lot = f64::from(lot);
         if lot < self.config.masked {

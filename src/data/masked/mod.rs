@@ -35,7 +35,7 @@ pub(in crate::data) fn context_fault(context: usize, pairs: Pairs) -> Option<Str
     })
 }
 
-/// What the examples of all splits share.
+/// The settings that the examples of all splits share.
 pub(in crate::data) struct Reading<'a> {
     pub(in crate::data) view: &'a MaskedView,
     pub(in crate::data) tokenizer: &'a Tokenizer,
@@ -100,16 +100,16 @@ impl Reading<'_> {
         split: Split,
     ) -> Result<Arc<dyn Source>> {
         let frame = self.frame()?;
-        let plan = pairing::Plan {
+        let pairing = pairing::Pairing {
             pairs: self.view.pairs,
             most: self.context - frame.len(true),
             seed: self.seed(split),
             split,
         };
-        let chunks = plan.chunks(&sentences)?;
+        let chunks = pairing.chunks(&sentences)?;
         let masker = self.masker(split, chunks.len())?;
         Ok(Arc::new(Segments {
-            plan,
+            pairing,
             sentences,
             chunks,
             frame,
@@ -217,7 +217,7 @@ impl Source for Windows {
 
 /// Two segments in a frame.
 struct Segments {
-    plan: pairing::Plan,
+    pairing: pairing::Pairing,
     sentences: Sentences,
     chunks: Vec<pairing::Chunk>,
     frame: Frame,
@@ -233,7 +233,7 @@ impl Source for Segments {
         let chunk = &self.chunks[sample as usize];
         // Static masks are those of the same pairs.
         let turn = self.masker.turn(draw);
-        let pair = self.plan.pair(&self.sentences, chunk, sample, turn);
+        let pair = self.pairing.pair(&self.sentences, chunk, sample, turn);
         let [first, second] = pair.segments.map(|places| self.sentences.ids(places));
         let (mut inputs, segments) = self.frame.around_both(&first, &second);
         let targets = self.masker.mask(&mut inputs, sample, draw);
@@ -248,10 +248,10 @@ impl Source for Segments {
 
     /// The most that a draw may give.
     fn size(&self, _sample: u64) -> usize {
-        self.plan.most + self.frame.len(true)
+        self.pairing.most + self.frame.len(true)
     }
 
     fn split(&self) -> Split {
-        self.plan.split
+        self.pairing.split
     }
 }

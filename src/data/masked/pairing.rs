@@ -23,8 +23,8 @@ use crate::rng::{Purpose, Stream};
 const SHORT: f32 = 0.1;
 
 /// How pairs are made.
-pub(super) struct Plan {
-    /// What the labels say.
+pub(super) struct Pairing {
+    /// The meaning of the labels.
     pub(super) pairs: Pairs,
     /// Tokens of both segments at most.
     pub(super) most: usize,
@@ -46,7 +46,7 @@ pub(super) struct Pair {
     pub(super) label: i32,
 }
 
-impl Plan {
+impl Pairing {
     /// The chunks of all documents, in order.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::error::{Error, Result, suggestion};
 /// Sources, and for each the texts that it may become.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
-    /// What is translated or summed up.
+    /// The texts to translate or summarise.
     pub sources: Vec<String>,
     /// Of each source one translation or more.
     pub references: Vec<Vec<String>>,

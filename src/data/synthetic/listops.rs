@@ -65,7 +65,7 @@ const MOST_TOKENS: usize = 1 << 14;
 const NESTED: f32 = 0.25;
 /// Draws before the bounds are taken to have no further expression.
 const PATIENCE: usize = 100_000;
-/// What one pass over expressions without end is taken to be.
+/// The length of one pass over expressions, of which there is no end.
 const PASS: usize = 10_000;
 /// Held-out sets are the same for every run's seed.
 const FIXED_SEED: u64 = 0;
@@ -167,7 +167,7 @@ impl ListopsConfig {
     }
 }
 
-/// What turns expressions into examples.
+/// The settings that make examples of expressions.
 #[derive(Clone)]
 struct Reading {
     tokenizer: Tokenizer,

@@ -78,7 +78,7 @@ impl<F: Family> PhrasesConfig<F> {
 const FIXED_SEED: u64 = 0;
 /// Draws before a family is taken to have no further phrase of the wanted kind.
 const PATIENCE: usize = 10_000;
-/// What one pass over phrases without end is taken to be.
+/// The length of one pass over phrases, of which there is no end.
 const PASS: usize = 10_000;
 /// Marks of a target.
 const MARKS: usize = 2;

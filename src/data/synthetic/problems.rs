@@ -22,7 +22,7 @@ pub struct Problem {
     pub question: String,
     /// Without the line break.
     pub answer: String,
-    /// What it is known by: problems that are the same in substance share it.
+    /// Its identity: problems that are the same in substance share it.
     pub key: u64,
 }
 
@@ -109,7 +109,7 @@ pub fn context(problems: &impl Problems) -> usize {
 const FIXED_SEED: u64 = 0;
 /// Draws before a family is taken to have no further problem of the wanted kind.
 const PATIENCE: usize = 10_000;
-/// What one pass over problems without end is taken to be.
+/// The length of one pass over problems, of which there is no end.
 const PASS: usize = 10_000;
 
 pub(in crate::data) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<Data> {

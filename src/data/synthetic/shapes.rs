@@ -53,7 +53,7 @@ pub const NAMES: [&str; 8] = [
 
 /// Training draws by the run's seed, held-out sets by this one.
 const FIXED_SEED: u64 = 0;
-/// What one pass over images without end is taken to be.
+/// The length of one pass over images, of which there is no end.
 const PASS: usize = 10_000;
 /// Radius of a shape, of the side of the image.
 const RADIUS: (f32, f32) = (0.28, 0.42);

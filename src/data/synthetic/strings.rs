@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::problems::{HeldOut, Problem, Problems, key};
 use crate::rng::Stream;
 
-/// What is answered about a string.
+/// The rule that makes an answer of a string.
 pub trait Rule: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static {
     /// The answer, as long as the string.
     fn answer(string: &[char]) -> Vec<char>;

@@ -29,7 +29,7 @@ impl Tokens {
     /// Opens a cache file.
     ///
     /// # Errors
-    /// What is wrong with it; the caller makes it again.
+    /// A damaged or foreign file; the caller makes it again.
     #[allow(unsafe_code)]
     pub fn open(path: &Path) -> Result<Self> {
         let file = std::fs::File::open(path).map_err(Error::io("read", path))?;

@@ -9,7 +9,7 @@ use super::sentences;
 use crate::error::Result;
 use crate::tokenizer::{Tokenizer, utf8};
 
-/// What the entries of a token cache are.
+/// The entries of a token cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::data) enum Entries {
     /// Documents; several of them are each followed by this token, without one by a line break where they lack it.

@@ -38,7 +38,7 @@ pub struct TextConfig {
     pub across_documents: Option<bool>,
     /// The field of a JSON line that holds its text. Default `text`.
     pub field: Option<String>,
-    /// What separates the documents of a plain file.
+    /// The separator of the documents of a plain file.
     pub document_separator: Option<String>,
     /// Where the documents of a plain file begin, when nothing separates them. Default: a file is one.
     pub documents: Option<Beginnings>,

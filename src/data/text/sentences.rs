@@ -86,7 +86,7 @@ fn lengths(line: &str) -> Vec<usize> {
     lengths
 }
 
-/// What stands between blanks; marks of Chinese and Japanese end a word.
+/// The runs of characters between blanks; marks of Chinese and Japanese end a word.
 fn words(line: &str) -> Vec<Range<usize>> {
     let mut words = Vec::new();
     let mut start = None;

@@ -1,7 +1,7 @@
 //! The sense of the models that read images.
 
 use super::Sense;
-use super::model::WIDEST;
+use crate::faults::WIDEST;
 use crate::model::vision::{PatchesConfig, StemConfig};
 use crate::model::{ModelConfig, ResnetConfig, VisionConfig};
 

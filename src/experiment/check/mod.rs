@@ -26,7 +26,7 @@ pub fn check(loaded: &Loaded) -> Result<()> {
     run(loaded, For::Beginning)
 }
 
-/// [`check`] of a run that goes on: the one that it began from may be gone.
+/// [`check`] of a run that is resumed: the run in `[init] from` need not exist any more.
 ///
 /// # Errors
 /// As [`check`].
@@ -34,7 +34,7 @@ pub fn check_to_go_on(loaded: &Loaded) -> Result<()> {
     run(loaded, For::GoingOn)
 }
 
-/// What an experiment is checked for.
+/// The use that an experiment is checked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
     Beginning,

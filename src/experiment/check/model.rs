@@ -2,7 +2,7 @@
 
 use super::{Sense, images, layers};
 use crate::data::masked::masking::Pairs;
-pub(super) use crate::faults::WIDEST;
+use crate::faults::WIDEST;
 use crate::model::{EncoderConfig, EncoderDecoderConfig, ModelConfig, Transformer};
 use crate::stack::{Depth, NormPlacement};
 use crate::task::TaskConfig;

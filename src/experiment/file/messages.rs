@@ -1,5 +1,6 @@
 //! Faults of form in words: what is wrong, what is allowed, the nearest valid thing.
 
+use super::escape::one_line;
 use super::read::{self, Names, Reason, TAG, TAGGED};
 use super::tree::{Node, Value};
 use crate::error::{Fault, nearest, suggestion};
@@ -49,15 +50,6 @@ pub(in crate::experiment) fn placed(
             message,
         },
     }
-}
-
-/// Control characters escaped: a fault is one line.
-pub(super) fn one_line(text: &str) -> String {
-    let escaped = text.chars().map(|c| match c {
-        c if c.is_control() => c.escape_default().to_string(),
-        c => c.to_string(),
-    });
-    escaped.collect()
 }
 
 /// `[model.position] theta`, or the key alone at the top of the file. Items of lists go by their list's name.
@@ -177,7 +169,7 @@ fn missing(root: &Node, path: &[String], key: &str) -> String {
     }
 }
 
-/// What serde wants, in a person's words.
+/// The type that serde wants, in plain words.
 fn wish(wanted: &str) -> String {
     match wanted {
         "usize" | "u64" | "u32" => "a whole number, 0 or more".into(),

@@ -1,6 +1,7 @@
 //! Files, `extends`, presets and `--set` into one tree, and the tree into an [`Experiment`]. Stops at the first
 //! fault of form.
 
+mod escape;
 pub(super) mod messages;
 mod read;
 mod show;

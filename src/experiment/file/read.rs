@@ -25,7 +25,7 @@ pub(super) enum Reason {
     Unfit { found: String, wanted: String },
     /// A list of another length is wanted.
     Length { found: usize, wanted: String },
-    /// What a type says about itself.
+    /// The message of a type that reads itself.
     Other(String),
 }
 

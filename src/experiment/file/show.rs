@@ -1,6 +1,6 @@
 //! An experiment as TOML: complete, loadable, with or without the origin of every value.
 
-use super::messages;
+use super::escape::{basic, one_line};
 use crate::experiment::{Experiment, Loaded, Origin};
 use std::fmt::Write;
 use toml::{Table, Value};
@@ -15,7 +15,7 @@ pub fn annotated_toml(loaded: &Loaded) -> String {
     render(&loaded.experiment, &|key| {
         Some(match loaded.origin(key) {
             Origin::File { path, line } => format!("{}:{line}", path.display()),
-            Origin::Set(text) => format!("--set {}", messages::one_line(text)),
+            Origin::Set(text) => format!("--set {}", one_line(text)),
             Origin::Preset(name) => format!("preset {name}"),
             Origin::Default => "default".into(),
         })
@@ -108,21 +108,4 @@ pub fn inline(value: &Value) -> String {
             value.to_string()
         }
     }
-}
-
-/// A one-line string: TOML's own writer breaks lines where the text does.
-pub(super) fn basic(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            c if c.is_control() => out.push_str(&format!("\\u{:04X}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out + "\""
 }

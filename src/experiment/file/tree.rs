@@ -20,7 +20,7 @@ pub(super) struct Node {
     pub origin: Origin,
 }
 
-/// What TOML can say.
+/// A value of TOML.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Table(Table),
@@ -152,7 +152,7 @@ impl Node {
         let text = match &self.value {
             Value::Table(_) => "a table".into(),
             Value::Array(_) => "a list".into(),
-            Value::String(s) => super::show::basic(s),
+            Value::String(s) => super::escape::basic(s),
             Value::Integer(i) => i.to_string(),
             Value::Float(f) => toml::Value::Float(*f).to_string(),
             Value::Boolean(b) => b.to_string(),
@@ -186,7 +186,7 @@ pub(super) fn parse(
         .map_err(|(at, message)| Fault::at(path, reader.lines.of(at), message))
 }
 
-/// What is wrong with a text that is not TOML.
+/// The fault of a text that is not TOML.
 fn malformed(text: &str, span: Range<usize>, message: &str) -> String {
     let begins_table = text[..span.start].trim_end().ends_with('[');
     let found = &text[span];

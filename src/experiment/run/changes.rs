@@ -1,5 +1,5 @@
-//! What may change when a run goes on. What it learns from, what it is and how its steps are drawn may not: the
-//! run would then be neither the old nor the new one.
+//! Keys that may change when a run is resumed. Data, model, task and the drawing of batches may not: the result would
+//! be neither the old run nor the new one.
 
 use crate::error::{Error, Fault, Result};
 use crate::experiment::Experiment;
@@ -20,7 +20,7 @@ const FIXED: &[&str] = &[
     "optimizer.kind",
 ];
 
-/// What the first weights are made of, which a run without a checkpoint has yet to take.
+/// The keys of the first weights; a run without a checkpoint has not taken these weights yet.
 const BEGINNING: &[&str] = &[
     "init.from",
     "init.checkpoint",

@@ -1,4 +1,4 @@
-//! The files of a run's data, as they were when it began: kept in its folder, compared when it goes on.
+//! Fingerprints of the files of a run's data: kept in its folder, compared when it is resumed.
 
 use std::io::ErrorKind;
 
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::train::run_dir::{FILES, RunDir};
 
-/// Writes down what the files are.
+/// Writes the fingerprints of the files.
 ///
 /// # Errors
 /// A file that cannot be read, a folder that cannot be written to.
@@ -18,8 +18,8 @@ pub fn keep(run: &RunDir, experiment: &Experiment, places: &Places) -> Result<()
     write(run, &now)
 }
 
-/// Compares the files with what was written down; a run of an earlier version, which has nothing written down, is
-/// believed.
+/// Compares the files with the fingerprints in the run's folder. A run of an earlier version, which has none, is taken
+/// to have its files still.
 ///
 /// # Errors
 /// A file with another content, unless `options` allow it; a file that cannot be read.
@@ -45,12 +45,12 @@ pub fn same(
         );
         if !options.other_data {
             return Err(Error::usage(format!(
-                "{what}: its content changed; bring it back, begin another run, or go on all the same with: formwork \
-                 resume {} --other-data",
+                "{what}: its content changed; bring it back, begin another run, or resume with the changed file: \
+                 formwork resume {} --other-data",
                 run.root().display()
             )));
         }
-        (options.notice)(&format!("{what}; going on all the same"));
+        (options.notice)(&format!("{what}; resuming with the changed file"));
     }
     match now == before {
         true => Ok(()),

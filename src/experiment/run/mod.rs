@@ -26,7 +26,7 @@ pub fn default_folder(name: &str) -> PathBuf {
     Path::new("checkpoints").join(name)
 }
 
-/// What `train` does about a run folder that exists.
+/// The treatment of a run folder that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// Refuses it.
@@ -217,7 +217,7 @@ fn launch(
     };
     let outcome = train::run(model, job, Box::new(observer), view, &experiment.name)?;
     if let Some(scores) = &outcome.last {
-        // The run is done all the same.
+        // The run is done even when its scores cannot be kept.
         if let Err(error) = saved::write_scores(&folder, "valid", outcome.step, scores) {
             notice(&format!("the scores were not kept: {error}"));
         }

@@ -1,5 +1,4 @@
-//! What happens beside a run's steps: reports are passed on, texts are continued or written for sources, and what
-//! was written is measured.
+//! The observer of a run: it passes reports on, writes samples at evaluations, and measures texts written for sources.
 
 use super::options::Options;
 use crate::data::{Texts, Tokenizers};

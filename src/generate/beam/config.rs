@@ -1,4 +1,4 @@
-//! What a search is told: how wide it is, how long texts may be, which tokens are never written.
+//! The settings of a search: its width, the length of texts, tokens that are never written.
 
 use serde::{Deserialize, Serialize};
 
@@ -87,7 +87,7 @@ impl BeamConfig {
     }
 }
 
-/// What tokens are for.
+/// The tokens with a role in the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Ends a text.

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What log-probabilities of a text of `len` tokens are divided by.
+/// The divisor of the log-probability of a text of `len` tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LengthPenalty {
@@ -58,7 +58,7 @@ impl Default for LengthPenalty {
 }
 
 impl LengthPenalty {
-    /// What a sum over `len` tokens, the end mark included, is divided by; above 0.
+    /// The divisor of a sum over `len` tokens, the end mark included; above 0.
     pub fn divisor(&self, len: usize) -> f64 {
         let len = len.max(1) as f64;
         match self {

@@ -2,7 +2,7 @@
 //!
 //! Room is taken in steps that double, so that appending a token costs O(1) amortised and most appends write
 //! in place; a caller that knows how many tokens will come reserves room for them. Where later queries see the newest
-//! tokens alone, the older ones are given up: room for twice as many as they see is enough for any text.
+//! tokens alone, the older ones are dropped: room for twice as many as they see is enough for any text.
 
 use burn::tensor::{Int, Tensor};
 use std::ops::Range;
@@ -18,7 +18,7 @@ pub struct LayerCache {
 }
 
 impl LayerCache {
-    /// Tokens read, those given up included.
+    /// Tokens read, dropped ones included.
     pub fn len(&self) -> usize {
         self.len
     }

@@ -12,7 +12,7 @@ use crate::kernel::{self, AttentionOptions, Relations, Visibility, Window};
 use crate::nn::init::{Init, Role};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
-use crate::nn::norm::{NoNormConfig, Norm, NormConfig};
+use crate::nn::norm::{Norm, NormConfig};
 use crate::nn::position::{Compared, Rotation, Span};
 use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
@@ -65,7 +65,7 @@ impl Default for MultiHeadConfig {
             d_head: None,
             bias: true,
             out_bias: None,
-            qk_norm: NormConfig::None(NoNormConfig {}),
+            qk_norm: NormConfig::none(),
             softcap: None,
             scale: None,
         }

@@ -12,7 +12,7 @@ use crate::report::read::sweep::{SweepFolder, SweepPlan};
 pub struct Arm {
     /// `A`, `B`, … by first appearance on the command line.
     pub id: String,
-    /// What the names of its runs have in common.
+    /// The common part of the names of its runs.
     pub label: String,
     /// Indices of its runs.
     pub members: Vec<usize>,
@@ -20,7 +20,7 @@ pub struct Arm {
     pub counted: Vec<usize>,
     /// Cells of a sweep that have no run folder.
     pub absent: Vec<Absent>,
-    /// What it costs, where a plan says so.
+    /// Its cost, where a sweep's plan holds it.
     pub cost: Option<Cost>,
 }
 

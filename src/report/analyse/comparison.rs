@@ -6,22 +6,22 @@
 //! last loss is not a number has no final value and counts as diverged. Differences pair runs of the same seed, and
 //! their p values are corrected together for all arms ([`crate::report::analyse::statistics::contrast`]).
 
-use std::collections::BTreeMap;
-
 use super::arms::{self, Arm, Difference};
-use super::learning::{Learning, Yardstick};
+use super::learning::Yardstick;
 use super::metrics::{self, better, more_is_better};
 use super::notes::notes;
+use super::results::{ArmResults, RunResult};
 use super::selection::Selection;
-use super::statistics::contrast::{Contrast, Plan, compare_arms};
+use super::statistics::LEVEL;
+use super::statistics::contrast::{Contrast, Criteria, compare_arms};
 use super::statistics::rates::Rate;
-use super::statistics::summary::{Summary, summarize};
+use super::statistics::summary::summarize;
 use crate::error::{Error, Result};
 use crate::report::read::journal::Point;
 use crate::report::read::run::Run;
 use crate::report::read::sweep::SweepPlan;
 
-/// What to compare.
+/// Options of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The metric of the columns "best" and "final", of the differences and of the curves; the sweep's, or `loss`,
@@ -43,12 +43,12 @@ pub struct Comparison {
     /// All runs, in the order given; of a sweep, those that were begun, arm by arm.
     pub runs: Vec<Run>,
     /// Best and last value of each run.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<RunResult>,
     /// Runs grouped by their settings, or by the sweep's plan.
     pub arms: Vec<Arm>,
-    /// What each arm reached.
-    pub results: Vec<Results>,
-    /// What learning is measured by.
+    /// Results of each arm.
+    pub results: Vec<ArmResults>,
+    /// The steps and the value that learning is measured by.
     pub yardstick: Yardstick,
     /// The settings in which arms differ.
     pub differing: Vec<Difference>,
@@ -56,48 +56,9 @@ pub struct Comparison {
     pub metrics: Vec<String>,
     /// The sweep that was compared.
     pub sweep: Option<SweepPlan>,
-    /// What a reader should know before trusting the numbers.
+    /// Warnings about the numbers.
     pub notes: Vec<String>,
 }
-
-/// The compared metric of one run.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// Best evaluation: step (none when it comes from `scores.json`) and value.
-    pub best: Option<(Option<u64>, f64)>,
-    /// Last evaluation, when it is a number.
-    pub last: Option<(Option<u64>, f64)>,
-    /// Other metrics at the best evaluation.
-    pub metrics: BTreeMap<String, f64>,
-}
-
-/// What an arm reached over its seeds.
-#[derive(Clone, Debug)]
-pub struct Results {
-    /// Best value.
-    pub best: Option<Summary>,
-    /// Step of the best value, the mean over runs.
-    pub best_step: Option<f64>,
-    /// Final value.
-    pub last: Option<Summary>,
-    /// Other metrics at the best evaluation.
-    pub metrics: BTreeMap<String, Summary>,
-    /// How fast it learns.
-    pub learning: Learning,
-    /// Runs that diverged, of those that were begun.
-    pub diverged: Rate,
-    /// Items per second.
-    pub items_per_s: Option<Summary>,
-    /// Wall time in seconds.
-    pub elapsed_s: Option<Summary>,
-    /// Best value against the first arm's; none for the first arm.
-    pub best_gap: Option<Contrast>,
-    /// Final value against the first arm's.
-    pub last_gap: Option<Contrast>,
-}
-
-/// The level of intervals of means and differences.
-pub const LEVEL: f64 = 0.95;
 
 impl Comparison {
     /// The best `n` arms by their best value, in the table's order.
@@ -149,14 +110,14 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
     let asked = options.metric.as_deref().or(planned).unwrap_or("loss");
     let (split, metric) = metrics::resolve(asked, &runs)?;
     let others = metrics::others(&metric, split, &runs);
-    let outcomes: Vec<Outcome> = runs
+    let outcomes: Vec<RunResult> = runs
         .iter()
         .map(|run| outcome(run, split, &metric, &others))
         .collect();
     let baseline = summarize(finals(&arms[..1.min(arms.len())], &outcomes), LEVEL);
     let target = options.reach.or(baseline.map(|s| s.mean));
     let yardstick = Yardstick::over(&runs, &arms, (split, &metric), target);
-    let mut results: Vec<Results> = arms
+    let mut results: Vec<ArmResults> = arms
         .iter()
         .map(|arm| results(arm, &runs, &outcomes, &others, &yardstick))
         .collect();
@@ -182,12 +143,12 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
 }
 
 /// The final values of the runs that count.
-fn finals(arms: &[Arm], outcomes: &[Outcome]) -> impl Iterator<Item = f64> {
+fn finals(arms: &[Arm], outcomes: &[RunResult]) -> impl Iterator<Item = f64> {
     let counted = arms.iter().flat_map(|arm| &arm.counted);
     counted.filter_map(|&m| Some(outcomes[m].last?.1))
 }
 
-fn outcome(run: &Run, split: &str, metric: &str, others: &[String]) -> Outcome {
+fn outcome(run: &Run, split: &str, metric: &str, others: &[String]) -> RunResult {
     let series = run.series(split, metric);
     let scored = |m: &str| run.scores.get(split).and_then(|s| s.get(m)).copied();
     if series.is_empty() {
@@ -196,7 +157,7 @@ fn outcome(run: &Run, split: &str, metric: &str, others: &[String]) -> Outcome {
             .iter()
             .filter_map(|m| Some((m.clone(), scored(m)?)))
             .collect();
-        return Outcome {
+        return RunResult {
             best: value,
             last: value,
             metrics,
@@ -214,7 +175,7 @@ fn outcome(run: &Run, split: &str, metric: &str, others: &[String]) -> Outcome {
     let last = series
         .last()
         .filter(|p| p.value.is_finite() && run.diverged().is_none());
-    Outcome {
+    RunResult {
         best: best.map(shown),
         last: last.map(shown),
         metrics: others.iter().filter_map(at).collect(),
@@ -224,10 +185,10 @@ fn outcome(run: &Run, split: &str, metric: &str, others: &[String]) -> Outcome {
 fn results(
     arm: &Arm,
     runs: &[Run],
-    outcomes: &[Outcome],
+    outcomes: &[RunResult],
     metrics: &[String],
     yardstick: &Yardstick,
-) -> Results {
+) -> ArmResults {
     let members = || arm.counted.iter().map(|&m| &runs[m]);
     let reached = || arm.counted.iter().map(|&m| &outcomes[m]);
     let metric = |m: &String| {
@@ -237,7 +198,7 @@ fn results(
         ))
     };
     let begun = arm.members.iter().map(|&m| &runs[m]);
-    Results {
+    ArmResults {
         best: summarize(reached().filter_map(|o| Some(o.best?.1)), LEVEL),
         best_step: summarize(reached().filter_map(|o| Some(o.best?.0? as f64)), LEVEL)
             .map(|s| s.mean),
@@ -260,8 +221,8 @@ fn contrasts(
     metric: &str,
     arms: &[Arm],
     runs: &[Run],
-    outcomes: &[Outcome],
-    pick: fn(&Outcome) -> Option<f64>,
+    outcomes: &[RunResult],
+    pick: fn(&RunResult) -> Option<f64>,
 ) -> Vec<Contrast> {
     let values = |arm: &Arm| -> Vec<(String, f64)> {
         let seed = |m: usize| match &runs[m].seed {
@@ -278,9 +239,9 @@ fn contrasts(
         return Vec::new();
     };
     let others: Vec<&[(String, f64)]> = others.iter().map(Vec::as_slice).collect();
-    let plan = Plan {
+    let criteria = Criteria {
         alpha: 1.0 - LEVEL,
         better: better(metric),
     };
-    compare_arms(baseline, &others, plan)
+    compare_arms(baseline, &others, criteria)
 }

@@ -6,15 +6,14 @@
 //! beside the mean, since a mean over the lucky ones alone flatters.
 
 use super::arms::Arm;
-use super::comparison::LEVEL;
 use super::metrics::better;
-use super::statistics::Direction;
 use super::statistics::curve::{common_range, mean_height, steps_to_reach};
 use super::statistics::rates::Rate;
 use super::statistics::summary::{Summary, summarize};
+use super::statistics::{Direction, LEVEL};
 use crate::report::read::run::Run;
 
-/// What the learning of all arms is measured by.
+/// The steps and the value that the learning of all arms is measured by.
 #[derive(Clone, Debug)]
 pub struct Yardstick {
     split: &'static str,

@@ -8,5 +8,6 @@ pub mod learning;
 pub mod metrics;
 pub(super) mod names;
 pub mod notes;
+pub mod results;
 pub mod selection;
 pub mod statistics;

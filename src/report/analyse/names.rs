@@ -1,4 +1,4 @@
-//! What arms are called: a letter as their mark, and what the names of their runs have in common.
+//! Names of arms: a letter as their mark, and the common part of the names of their runs.
 
 use crate::report::read::run::Run;
 

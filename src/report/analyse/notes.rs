@@ -1,24 +1,23 @@
-//! What a reader should know before trusting a comparison's numbers.
+//! Warnings about a comparison's numbers.
 
 use std::collections::BTreeSet;
 
 use super::arms::Arm;
-use super::comparison::{LEVEL, Results};
-use super::statistics::Interval;
+use super::results::ArmResults;
 use super::statistics::rates::compare_rates;
+use super::statistics::{Interval, LEVEL, p_value};
 use crate::report::read::run::Run;
-use crate::report::render::terminal::p_value;
 
-/// What `machine.json` says that makes speeds incomparable.
+/// Keys of `machine.json` that make speeds incomparable when they differ.
 const MACHINE: [&str; 3] = ["cpu", "cores", "device"];
-/// What it says of the program.
+/// Its keys about the program.
 const PROGRAM: [&str; 2] = ["version", "commit"];
 
 /// Runs that are named as not done, at most; a page and a table of runs have them all.
 const NAMED: usize = 12;
 
 /// Runs that are not done, lines that were not read, evaluations and machines that do not compare.
-pub fn notes(runs: &[Run], arms: &[Arm], results: &[Results]) -> Vec<String> {
+pub fn notes(runs: &[Run], arms: &[Arm], results: &[ArmResults]) -> Vec<String> {
     let mut notes = undone(runs, arms);
     if let Some(more) = notes.len().checked_sub(NAMED + 1).map(|n| n + 1) {
         notes.truncate(NAMED);
@@ -77,13 +76,13 @@ fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
 
 /// How often the runs of an arm diverged, where some did, with Wilson's interval and Fisher's exact test against
 /// the first arm.
-fn divergence(arms: &[Arm], results: &[Results]) -> Vec<String> {
+fn divergence(arms: &[Arm], results: &[ArmResults]) -> Vec<String> {
     let several = arms.iter().any(|arm| arm.members.len() > 1);
     if !several || results.iter().all(|r| r.diverged.events == 0) {
         return Vec::new();
     }
     let percent = |share: f64| (100.0 * share).round();
-    let note = |(i, (arm, result)): (usize, (&Arm, &Results))| {
+    let note = |(i, (arm, result)): (usize, (&Arm, &ArmResults))| {
         let rate = Some(result.diverged).filter(|rate| rate.events > 0)?;
         let Interval { low, high } = rate.wilson(LEVEL)?;
         let against = compare_rates(results[0].diverged, rate).filter(|_| i > 0);

@@ -1,4 +1,4 @@
-//! What is compared: run folders as they are named, or the cells of one sweep in the order of its plan.
+//! The runs of a comparison: run folders as they are named, or the cells of one sweep in the order of its plan.
 
 use std::path::{Path, PathBuf};
 

@@ -172,7 +172,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-/// What a line's value can be, as far as a journal cares.
+/// A value of a journal's line.
 enum Scalar<'a> {
     Number(f64),
     Text(Cow<'a, str>),

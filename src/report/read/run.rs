@@ -18,12 +18,12 @@ const SAMPLES: usize = 4;
 /// How much of the end of `samples.jsonl` is read, in bytes.
 const SAMPLES_TAIL: u64 = 64 * 1024;
 
-/// What a run folder says about itself.
+/// The summary of a run folder.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The folder, as the user named it.
     pub path: PathBuf,
-    /// What reports call it: its path, or for a cell of a sweep its path within the sweep.
+    /// Its name in reports: its path, or for a cell of a sweep its path within the sweep.
     pub title: String,
     /// How the sweep that it belongs to says it ended.
     pub ending: Option<Ending>,

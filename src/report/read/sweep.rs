@@ -19,7 +19,7 @@ pub const LEDGER: &str = "ledger";
 /// The folder of the runs.
 pub const CELLS: &str = "cells";
 
-/// What a sweep is made of.
+/// The plan of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepPlan {
@@ -29,7 +29,7 @@ pub struct SweepPlan {
     pub metric: String,
     /// The arm that the others are compared with.
     pub baseline: String,
-    /// What decided the steps of its arms.
+    /// The rule that decided the steps of its arms.
     #[serde(default)]
     pub budget: String,
     /// The keys that its arms vary, in the order of the file.
@@ -41,7 +41,7 @@ pub struct SweepPlan {
 }
 
 impl SweepPlan {
-    /// What a plan never says: a folder that is not one plain name, an arm or a seed twice.
+    /// A folder that is not one plain name, an arm or a seed twice: no plan holds these.
     fn fault(&self) -> Option<String> {
         let plain = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['/', '\\']);
         let (mut names, mut folders, mut seeds) = Default::default();
@@ -68,11 +68,11 @@ impl SweepPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedArm {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its folder in `cells/`.
     pub folder: String,
-    /// What it sets, by dotted key, each value as TOML writes it.
+    /// Its settings by dotted key, each value as TOML writes it.
     pub settings: BTreeMap<String, String>,
     /// Optimizer steps.
     pub steps: u64,
@@ -112,7 +112,7 @@ pub enum EndState {
 pub struct SweepFolder {
     /// The folder.
     pub path: PathBuf,
-    /// What was planned.
+    /// The plan.
     pub plan: SweepPlan,
 }
 

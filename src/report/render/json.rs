@@ -9,7 +9,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::report::analyse::cells::Cells;
-use crate::report::analyse::comparison::{Comparison, LEVEL};
+use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::statistics::LEVEL;
 use crate::report::analyse::statistics::contrast::Contrast;
 use crate::report::analyse::statistics::rates::Rate;
 

@@ -5,7 +5,6 @@ pub mod html;
 pub mod json;
 pub mod links;
 pub mod paper;
-pub mod plot;
 pub mod sheet;
 pub mod table;
 pub mod terminal;

@@ -1,8 +1,10 @@
 //! The table of a comparison, once, for the terminal, Markdown and HTML.
 
 use super::terminal::{count, number, shortened};
-use crate::report::analyse::comparison::{Comparison, LEVEL, Results};
+use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::metrics::SHOWN;
+use crate::report::analyse::results::ArmResults;
+use crate::report::analyse::statistics::LEVEL;
 use crate::report::analyse::statistics::contrast::Contrast;
 use crate::report::analyse::statistics::summary::summarize;
 use crate::report::read::run::Run;
@@ -80,9 +82,9 @@ impl Sheet {
 /// How much a table tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// What fits a terminal: settings, best and final values, the difference of the final ones.
+    /// The columns for a terminal: settings, best and final values, the difference of the final ones.
     Brief,
-    /// What a paper prints: the arms, their final values and the differences.
+    /// The columns for a paper: the arms, their final values and the differences.
     Paper,
     /// Everything but the settings, for a page that has a table of them.
     Full,
@@ -178,7 +180,7 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
 }
 
 /// A cell of each arm.
-fn each(c: &Comparison, cell: impl Fn(&Results) -> Cell) -> Vec<Cell> {
+fn each(c: &Comparison, cell: impl Fn(&ArmResults) -> Cell) -> Vec<Cell> {
     c.results.iter().map(cell).collect()
 }
 
@@ -207,7 +209,7 @@ fn values(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
         each(c, |r| summary(r.last.as_ref())),
     );
     if detail == Detail::Full && c.results.iter().any(|r| r.last.is_some_and(|s| s.n > 1)) {
-        let median = |r: &Results| {
+        let median = |r: &ArmResults| {
             r.last.map_or_else(Cell::default, |s| Cell {
                 text: number(s.median),
                 value: Some(s.median),
@@ -219,7 +221,7 @@ fn values(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
 
 /// Differences from the first arm, with what can be said of them.
 fn differences(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
-    type Pick = fn(&Results) -> Option<&Contrast>;
+    type Pick = fn(&ArmResults) -> Option<&Contrast>;
     let gaps: [(&str, Pick); 2] = [
         ("best", |r| r.best_gap.as_ref()),
         ("final", |r| r.last_gap.as_ref()),
@@ -235,7 +237,7 @@ fn differences(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
         sheet.add(title, gap, each(c, |r| difference(pick(r))));
         sheet.add("p", p, each(c, |r| p_cell(pick(r))));
     }
-    let last = |r: &Results| r.last_gap.clone();
+    let last = |r: &ArmResults| r.last_gap.clone();
     if detail == Detail::Full {
         sheet.add(
             "bootstrap [95 %]",

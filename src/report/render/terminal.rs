@@ -57,15 +57,6 @@ pub fn signed(x: f64) -> String {
     format!("{sign}{}", number(x))
 }
 
-/// A p value: three decimals, `<0.001` below.
-pub fn p_value(p: f64) -> String {
-    if p < 0.001 {
-        "<0.001".into()
-    } else {
-        format!("{p:.3}")
-    }
-}
-
 /// A span of time in its two largest units: `12.3 s`, `3 min 05 s`, `1 h 02 min`, `2 d 03 h`.
 pub fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
@@ -199,7 +190,6 @@ mod tests {
         assert_eq!(mean_sd(1.47812, Some(0.00123)), "1.4781 ± 0.0012");
         assert_eq!(mean_sd(1.5, Some(0.0)), "1.500 ± 0.000");
         assert_eq!(mean_sd(31234.0, Some(210.4)), "31,234 ± 210.4");
-        assert_eq!(p_value(0.00001), "<0.001");
         assert_eq!(signed(0.012345), "+0.01235");
     }
 

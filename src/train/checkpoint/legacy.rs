@@ -6,15 +6,17 @@
 //!   an upper-case letter, and go;
 //! * the weights of linear maps were `[d_in, d_out]`. Which parameters those are is the model's to say, not the path's;
 //! * states of optimizers go with their parameters: their ids are hashes of the paths, moments have the shape of their
-//!   parameter, and Adafactor's second moments of rows and of columns change places.
+//!   parameter, and Adafactor's second moments of rows and of columns change places;
+//! * `state.json` counted items in its window.
 
+use super::State;
 use crate::train::parameters::id_of;
 use burn::tensor::{Bytes, TensorData};
 use burn_pack::{Reader, Tensor, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the journal of a run of version 1 says where it goes on: everything that is otherwise from there.
-pub(super) const NOTE: &str = "goes on from a checkpoint of version 1: linear weights are transposed, names of variants \
+/// A note for the journal of a run that is resumed from version 1: everything that changed with version 2.
+pub(super) const NOTE: &str = "the checkpoint is of version 1: linear weights are transposed, names of variants \
     leave the paths of parameters, and checkpoints from here on are of version 2; dropout draws other numbers, since they \
     are keyed by the part of the model, and sums of micro-batches and of products may differ in their last bits";
 
@@ -26,6 +28,18 @@ const COLUMNS: &str = "column_second_moment";
 pub(super) fn path(old: &str) -> String {
     let field = |name: &&str| !name.starts_with(|c: char| c.is_ascii_uppercase());
     old.split('.').filter(field).collect::<Vec<_>>().join(".")
+}
+
+/// The bookkeeping of version 1, whose window also counted items; nothing read that count.
+///
+/// # Errors
+/// A text that is no state.
+pub(super) fn state(text: &[u8]) -> serde_json::Result<State> {
+    let mut state: serde_json::Value = serde_json::from_slice(text)?;
+    if let Some(window) = state.get_mut("window").and_then(|w| w.as_object_mut()) {
+        window.remove("items");
+    }
+    serde_json::from_value(state)
 }
 
 /// A matrix with rows and columns exchanged; anything else as it is.

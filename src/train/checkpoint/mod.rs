@@ -49,8 +49,8 @@ pub struct Parts<'a, M> {
 }
 
 /// Writes the checkpoint of `state.step`, moves the links, and deletes all but the newest `keep_last` and
-/// the best. A checkpoint of that step that is there already is replaced; those of later steps belong to
-/// a past that was given up, and go.
+/// the best. A checkpoint of that step that is there already is replaced; those of later steps, which a run
+/// resumed at an earlier step has left behind, are deleted.
 ///
 /// # Errors
 /// When the disk refuses. What was there before is then untouched.
@@ -188,9 +188,13 @@ impl Checkpoint {
         }
         let path = folder.join(STATE);
         let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
-        let state = serde_json::from_slice(&text)
-            .map_err(|e| damaged(&folder, &format!("state.json cannot be read: {e}")))?;
         let version = format::version(&folder.join(MODEL))?;
+        let state = match version {
+            1 => legacy::state(&text),
+            _ => serde_json::from_slice(&text),
+        };
+        let state =
+            state.map_err(|e| damaged(&folder, &format!("state.json cannot be read: {e}")))?;
         Ok(Self {
             folder,
             manifest,
@@ -214,7 +218,7 @@ impl Checkpoint {
         self.version
     }
 
-    /// What the journal of a run that goes on from here is to say: how it differs from the run that was left.
+    /// A note for the journal of a run that is resumed from here: the differences of its steps from the steps before.
     pub fn note(&self) -> Option<&'static str> {
         (self.version == 1).then_some(legacy::NOTE)
     }

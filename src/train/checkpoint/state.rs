@@ -1,4 +1,4 @@
-//! What a run remembers beside weights and moments.
+//! The bookkeeping of a run beside weights and moments.
 //!
 //! Order of the data, windows, dropout and learning rate are functions of the step, so the step number
 //! brings all of them back. The rest is bookkeeping that journal lines and decisions depend on; doubles
@@ -71,8 +71,6 @@ pub struct Window {
     /// Σ weight: scored tokens.
     #[serde(with = "exact")]
     pub weight: f64,
-    /// Tokens or images.
-    pub items: u64,
     /// Σ norm of the gradient.
     #[serde(with = "exact")]
     pub grad_norm: f64,

@@ -5,7 +5,7 @@
 //! of: the file's version, the start of a session, a summary of scalars. These few fields are encoded here: the crates
 //! that write event files were last released in 2022, and bring a code generator's output for all of TensorBoard.
 //!
-//! A run that goes on begins a new file from its journals and empties the old one. The new file opens with the start
+//! A resumed run begins a new file from its journals and empties the old one. The new file opens with the start
 //! of a session at step 0, at which a TensorBoard that is running forgets what it read of the old one; that one stays,
 //! empty, until the next time, since a reader that finds its file gone never looks for another. Wall times are those
 //! of an uninterrupted run that is here now.

@@ -1,6 +1,6 @@
 //! Copies of a run's journals in formats that other programs read: a CSV file, a TensorBoard event file.
 //!
-//! A copy is a function of the journals alone. When a run goes on, the journals are cut to its checkpoint and the
+//! A copy is a function of the journals alone. When a run is resumed, the journals are cut to its checkpoint and the
 //! copies are made anew from what is left of them; so a copy never shows a step twice, and one that is asked for
 //! late has the whole run.
 
@@ -73,7 +73,7 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// A file that follows the journals.
+/// A file that receives every entry of the journals.
 trait Exporter: Send {
     /// Takes an entry; it may stay in memory.
     fn write(&mut self, entry: &Entry) -> Result<()>;
@@ -104,7 +104,7 @@ impl Exporters {
         Ok(exporters)
     }
 
-    /// Follows a line that was just written.
+    /// Exports a line that was just written.
     ///
     /// # Errors
     /// Copies that cannot be written.

@@ -8,6 +8,7 @@ pub mod adam;
 pub mod groups;
 pub mod lamb;
 pub mod lion;
+mod moments;
 pub mod muon;
 pub mod sgd;
 mod state;
@@ -25,6 +26,7 @@ use groups::{Cluster, Common};
 pub use groups::{Decay, GroupConfig};
 pub use lamb::LambConfig;
 pub use lion::LionConfig;
+pub use moments::Moments;
 pub use muon::MuonConfig;
 use serde::{Deserialize, Serialize};
 pub use sgd::SgdConfig;
@@ -102,18 +104,6 @@ pub const KINDS: &[Kind] = &[
 ];
 
 impl OptimizerConfig {
-    /// Values that it keeps for each number of a matrix of a block, and of any other parameter.
-    pub fn moments(&self) -> (usize, usize) {
-        match self {
-            Self::Adamw(_) | Self::Adam(_) | Self::Lamb(_) => (2, 2),
-            Self::Sgd(c) if c.momentum == 0.0 => (0, 0),
-            Self::Sgd(_) | Self::Lion(_) => (1, 1),
-            Self::Muon(_) => (1, 2),
-            // Rows and columns instead of whole matrices.
-            Self::Adafactor(_) => (0, 0),
-        }
-    }
-
     /// The learning rate that the schedule multiplies.
     pub fn lr(&self) -> f64 {
         match self {

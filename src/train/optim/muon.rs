@@ -37,8 +37,8 @@ pub struct MuonConfig {
     pub adjust_lr: AdjustLr,
     /// λ above, for matrices and the rest.
     pub weight_decay: f64,
-    /// Where the matrices are: a regular expression on parameter paths; what it finds with other than two
-    /// dimensions goes to AdamW all the same.
+    /// Where the matrices are: a regular expression on parameter paths; parameters that it finds with
+    /// other than two dimensions go to AdamW nevertheless.
     pub matrices: String,
     /// AdamW's learning rate.
     pub adamw_lr: f64,

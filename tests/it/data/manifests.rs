@@ -8,7 +8,7 @@ use std::path::Path;
 use super::{Folder, gzip, shared};
 use formwork::data::Places;
 use formwork::data::catalog::manifest::Manifest;
-use formwork::data::catalog::pull::{Outcome, pull};
+use formwork::data::catalog::pull::{FileStatus, pull};
 use formwork::data::files::documents;
 use sha2::{Digest, Sha256};
 
@@ -83,14 +83,14 @@ fn copies_from_a_folder_plain_or_gzipped() {
             heard += 1
         })
         .unwrap();
-        assert_eq!((outcome, heard), (vec![Outcome::Fetched], 1));
+        assert_eq!((outcome, heard), (vec![FileStatus::Fetched], 1));
         assert_eq!(
             std::fs::read(to.dir.path().join("sub/x.txt")).unwrap(),
             content
         );
         assert_eq!(
             pull(&x, None, to.dir.path(), &mut |_, _| ()).unwrap(),
-            [Outcome::Present]
+            [FileStatus::Present]
         );
     }
     let wrong = Folder::with(&[("sub/x.txt", b"something else")]);
@@ -105,7 +105,7 @@ fn copies_from_a_folder_plain_or_gzipped() {
     assert!(!to.dir.path().join("sub/x.txt").exists());
     let made = manifest("made = \"by hand\"", &sum(&content), "");
     let outcome = pull(&made, None, to.dir.path(), &mut |_, _| ()).unwrap();
-    assert_eq!(outcome, [Outcome::NotOffered("by hand".into())]);
+    assert_eq!(outcome, [FileStatus::NotOffered("by hand".into())]);
     assert!(
         Manifest::find("tinyshakespaere")
             .unwrap_err()
@@ -172,7 +172,7 @@ fn a_download_goes_on_where_it_stopped() {
         assert_eq!(part.metadata().unwrap().len(), 500_000);
         assert_eq!(
             pull(&x, None, to.dir.path(), &mut |_, _| ()).unwrap(),
-            [Outcome::Fetched]
+            [FileStatus::Fetched]
         );
         assert_eq!(
             std::fs::read(to.dir.path().join("sub/x.txt")).unwrap(),
@@ -190,7 +190,7 @@ fn a_download_is_cut_checked_and_refused() {
     let head = manifest(&url, &sum(b"0123"), "first_bytes = 4");
     assert_eq!(
         pull(&head, None, to.dir.path(), &mut |_, _| ()).unwrap(),
-        [Outcome::Fetched]
+        [FileStatus::Fetched]
     );
     assert_eq!(
         std::fs::read(to.dir.path().join("sub/x.txt")).unwrap(),

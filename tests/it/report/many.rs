@@ -6,7 +6,6 @@
 use super::{Fixture, compared, page};
 use formwork::cli::compare::view;
 use formwork::report::render::figure::{Look, figures};
-use formwork::report::render::plot::Style;
 use formwork::report::render::terminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -26,15 +25,10 @@ fn a_thousand_runs_make_a_page_of_bounded_size() {
     let start = Instant::now();
     let c = compared(&paths);
     let page = page(&c);
-    let style = Style {
-        width: 100,
-        color: false,
-        unicode: true,
-    };
-    let text = view(&c, &style, None);
+    let text = view(&c, true, None);
     let elapsed = start.elapsed();
     assert_eq!((c.runs.len(), c.arms.len()), (1000, 200));
-    assert!(text.contains("the 8 best of 200 arms"));
+    assert!(text.lines().count() > 200, "a row for each arm");
     assert!(page.len() < 12 << 20, "the page has {} bytes", page.len());
     for figure in figures(&c, Look::default()).unwrap() {
         let (name, size) = (figure.name, figure.svg.len());

@@ -4,7 +4,6 @@ use super::{Fixture, compared, page, pre_and_post};
 use formwork::cli::compare::view;
 use formwork::error::Error;
 use formwork::report::render::html;
-use formwork::report::render::plot::Style;
 use std::fs;
 
 #[test]
@@ -44,12 +43,7 @@ fn hostile_names_stay_text() {
     assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;&lt;/script&gt;"));
     assert_eq!(page.matches("</script>").count(), 2);
     assert!(!page.contains('\u{1b}'));
-    let style = Style {
-        width: 100,
-        color: false,
-        unicode: true,
-    };
-    assert!(!view(&c, &style, None).contains('\u{1b}'));
+    assert!(!view(&c, true, None).contains('\u{1b}'));
 }
 
 #[test]

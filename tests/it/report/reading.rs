@@ -8,7 +8,6 @@ use formwork::report::analyse::curves::curve;
 use formwork::report::analyse::metrics::more_is_better;
 use formwork::report::analyse::statistics::contrast::{Reason, Verdict};
 use formwork::report::read::run;
-use formwork::report::render::plot::Style;
 use formwork::report::render::{json, sheet, terminal};
 use formwork::train::evaluation::lower_is_better;
 use std::fs;
@@ -218,18 +217,10 @@ fn absurd_numbers_are_shown_and_never_panic() {
     let journal = paths[0].join("metrics.jsonl");
     let odd = "{\"step\":1e30,\"split\":\"valid\",\"loss\":1e999}\n{\"step\":-1,\"loss\":1}\n{}\n[]\n{\"step\":9,\"loss\":\"x\"}\n\u{feff}\n";
     fs::write(&journal, odd).unwrap();
-    for (color, unicode, width) in [(true, true, 0), (false, false, 1), (false, true, 5000)] {
+    for (unicode, width) in [(true, 0), (false, 1), (true, 5000)] {
         for some in [&paths[..1], &paths[..7], &paths[..]] {
             let c = compared(some);
-            let text = view(
-                &c,
-                &Style {
-                    width,
-                    color,
-                    unicode,
-                },
-                Some(width),
-            );
+            let text = view(&c, unicode, Some(width));
             assert!(text.contains("0-1") && page(&c).contains("0-1"));
             json::json(&c);
         }

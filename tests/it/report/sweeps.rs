@@ -6,7 +6,6 @@ use formwork::report::analyse::cells::Cells;
 use formwork::report::analyse::comparison::{Comparison, Options, compare};
 use formwork::report::analyse::selection::Selection;
 use formwork::report::analyse::statistics::contrast::{Reason, Verdict};
-use formwork::report::render::plot::Style;
 use formwork::report::render::{json, sheet, terminal};
 use serde_json::json;
 use std::fs;
@@ -179,12 +178,7 @@ fn cells_that_did_not_end_well_are_counted_and_named() {
     ] {
         assert!(c.notes.iter().any(|n| n == note), "{note}: {:#?}", c.notes);
     }
-    let style = Style {
-        width: 100,
-        color: false,
-        unicode: true,
-    };
-    assert!(view(&c, &style, Some(100)).contains("1 diverged, 1 failed, 1 not begun"));
+    assert!(view(&c, true, Some(100)).contains("1 diverged, 1 failed, 1 not begun"));
     let object = json::json(&c);
     assert_eq!(object["cells"]["not_begun"], 1);
     assert_eq!(

@@ -3,14 +3,14 @@
 use formwork::report::analyse::statistics::Direction;
 use formwork::report::analyse::statistics::bootstrap::bootstrap;
 use formwork::report::analyse::statistics::contrast::{
-    Contrast, Plan, Test, Verdict, compare_arms,
+    Contrast, Criteria, Test, Verdict, compare_arms,
 };
 use formwork::report::analyse::statistics::power::paired_power;
 use formwork::report::analyse::statistics::summary::summarize;
 
 use super::random::Random;
 
-const PLAN: Plan = Plan {
+const CRITERIA: Criteria = Criteria {
     alpha: 0.05,
     better: Direction::Lower,
 };
@@ -35,7 +35,7 @@ fn ablations(seed: u64, n: usize, effects: &[f64]) -> Vec<Vec<Contrast>> {
             .map(|&e| runs(&mut random, &shared, e))
             .collect();
         let arms: Vec<&[(usize, f64)]> = arms.iter().map(Vec::as_slice).collect();
-        compare_arms(&baseline, &arms, PLAN)
+        compare_arms(&baseline, &arms, CRITERIA)
     };
     (0..TIMES).map(|_| once()).collect()
 }
@@ -124,7 +124,7 @@ fn different_seeds_are_tested_unpaired() {
     for _ in 0..TIMES {
         let baseline: Vec<(u32, f64)> = (0..5).map(|seed| (seed, random.normal())).collect();
         let arm: Vec<(u32, f64)> = (10..16).map(|seed| (seed, random.normal())).collect();
-        let found = compare_arms(&baseline, &[arm.as_slice()], PLAN);
+        let found = compare_arms(&baseline, &[arm.as_slice()], CRITERIA);
         assert!(found[0].pairs == 0 && matches!(found[0].test, Test::Unpaired(_)));
         false_verdicts += usize::from(settled(&found[0]));
     }

@@ -3,7 +3,7 @@
 
 use formwork::report::analyse::statistics::bootstrap::bootstrap;
 use formwork::report::analyse::statistics::contrast::{
-    Contrast, Plan, Reason, Test, Verdict, compare_arms,
+    Contrast, Criteria, Reason, Test, Verdict, compare_arms,
 };
 use formwork::report::analyse::statistics::curve::{common_range, mean_height, steps_to_reach};
 use formwork::report::analyse::statistics::holm::holm;
@@ -21,7 +21,7 @@ use super::random::Random;
 
 const NAN: f64 = f64::NAN;
 const INF: f64 = f64::INFINITY;
-const PLAN: Plan = Plan {
+const CRITERIA: Criteria = Criteria {
     alpha: 0.05,
     better: Direction::Lower,
 };
@@ -115,7 +115,7 @@ fn verdicts_of_every_kind() {
         seeds(&[2.0]),
     ];
     let lists: Vec<&[(usize, f64)]> = arms.iter().map(Vec::as_slice).collect();
-    let found = compare_arms(&baseline, &lists, PLAN);
+    let found = compare_arms(&baseline, &lists, CRITERIA);
     let verdicts: Vec<String> = found.iter().map(|c| c.verdict.to_string()).collect();
     let expected = [
         "better",
@@ -131,9 +131,9 @@ fn verdicts_of_every_kind() {
     assert_eq!(found[6].difference.map(|d| (d * 100.0).round()), Some(95.0));
     assert_eq!((found[7].pairs, found[7].difference), (1, Some(-1.0)));
     assert!(matches!(found[7].test, Test::Untested));
-    let upwards = Plan {
+    let upwards = Criteria {
         better: Direction::Higher,
-        ..PLAN
+        ..CRITERIA
     };
     assert_eq!(
         compare_arms(&baseline, &lists, upwards)[0].verdict,
@@ -145,7 +145,7 @@ fn verdicts_of_every_kind() {
 fn values_of_one_seed_count_by_their_mean() {
     let baseline = [("a", 1.0), ("a", 3.0), ("b", 4.0), ("c", NAN)];
     let arm = [("b", 7.0), ("a", 4.0), ("c", 1.0)];
-    let found = &compare_arms(&baseline, &[arm.as_slice()], PLAN)[0];
+    let found = &compare_arms(&baseline, &[arm.as_slice()], CRITERIA)[0];
     assert_eq!((found.pairs, found.difference), (2, Some(2.5)));
 }
 
@@ -282,11 +282,11 @@ fn nothing_panics_and_nothing_leaks() {
         };
         let arms = [runs(&a), runs(&b), runs(&c)];
         let lists: Vec<&[(u64, f64)]> = arms.iter().map(Vec::as_slice).collect();
-        let plan = Plan {
+        let criteria = Criteria {
             alpha: 1.0 - level,
-            ..PLAN
+            ..CRITERIA
         };
-        let found: Vec<Contrast> = compare_arms(&arms[1], &lists, plan);
+        let found: Vec<Contrast> = compare_arms(&arms[1], &lists, criteria);
         sane(&found, &arms);
         let own = &found[1];
         assert!(

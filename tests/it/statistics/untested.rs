@@ -3,10 +3,10 @@
 
 use formwork::report::analyse::statistics::Direction;
 use formwork::report::analyse::statistics::contrast::{
-    Contrast, Plan, Reason, Test, Verdict, compare_arms,
+    Contrast, Criteria, Reason, Test, Verdict, compare_arms,
 };
 
-const PLAN: Plan = Plan {
+const CRITERIA: Criteria = Criteria {
     alpha: 0.05,
     better: Direction::Lower,
 };
@@ -31,13 +31,13 @@ fn arms_without_spread_are_no_tests() {
     let baseline = runs(0, [1.0, 1.25, 1.5, 1.75]);
     let open = runs(0, [1.5, 1.0, 1.75, 1.875]);
     let shifted = runs(0, [1.5, 1.75, 2.0, 2.25]);
-    let alone = compare_arms(&baseline, &[open.as_slice()], PLAN);
+    let alone = compare_arms(&baseline, &[open.as_slice()], CRITERIA);
     assert!(matches!(
         alone[0].verdict,
         Verdict::NotSettled { needed: Some(_) }
     ));
     let arms = [open.as_slice(), baseline.as_slice(), shifted.as_slice()];
-    let together = compare_arms(&baseline, &arms, PLAN);
+    let together = compare_arms(&baseline, &arms, CRITERIA);
     assert_eq!(together[0], alone[0]);
     assert_eq!(together[0].p_holm, together[0].p);
     untested(&together[1], Reason::Identical);
@@ -48,7 +48,7 @@ fn arms_without_spread_are_no_tests() {
 fn without_common_seeds_there_is_no_test_either() {
     let baseline = runs(0, [2.0; 4]);
     let (same, other) = (runs(9, [2.0; 4]), runs(9, [3.0; 4]));
-    let found = compare_arms(&baseline, &[same.as_slice(), other.as_slice()], PLAN);
+    let found = compare_arms(&baseline, &[same.as_slice(), other.as_slice()], CRITERIA);
     untested(&found[0], Reason::Identical);
     untested(&found[1], Reason::NoSpread);
 }

@@ -237,7 +237,7 @@ fn a_lock_that_nobody_lets_go_of_holds_up_its_own_cell_alone() {
         }
         lines
     };
-    let before = until("waiting for whoever holds").join("\n");
+    let before = until("waiting for the process that holds").join("\n");
     let [theirs, spoken] = [
         "n_layers_2.seed-3: begun",
         "held/cells/n_layers_1/seed-3/run.lock",

@@ -10,7 +10,7 @@ use formwork::data::Content;
 use formwork::train::checkpoint;
 use formwork::train::ema::Ema;
 use formwork::train::parameters;
-use formwork::train::start::StartConfig;
+use formwork::train::transfer::TransferConfig;
 use serde_json::json;
 
 #[test]
@@ -35,9 +35,9 @@ fn evaluation_and_averages_leave_running_statistics_alone() {
 #[test]
 fn a_frozen_batch_norm_keeps_its_statistics() {
     let config = resnet("basic", json!({ "kind": "batch" }));
-    let start = StartConfig {
+    let start = TransferConfig {
         freeze: vec!["norm".into()],
-        ..StartConfig::default()
+        ..TransferConfig::default()
     };
     let held = start.frozen(task(&config)).unwrap();
     let before = collect(&held, None);
@@ -55,7 +55,7 @@ fn another_run_s_statistics_are_taken_with_its_weights() {
     let weights = collect(&once, None);
     let file = tempfile::NamedTempFile::new().unwrap();
     write_weights(file.path(), &weights);
-    let start = StartConfig::default();
+    let start = TransferConfig::default();
     let (begun, done) = start
         .transfer(task(&config), file.path(), &|_, _| None, false)
         .unwrap();
@@ -69,9 +69,9 @@ fn what_is_new_begins_anew_though_it_is_there() {
     let weights = collect(&trained(task(&config), &[sample(4, 2)]), None);
     let file = tempfile::NamedTempFile::new().unwrap();
     write_weights(file.path(), &weights);
-    let start = StartConfig {
+    let start = TransferConfig {
         new: vec!["^head".into()],
-        ..StartConfig::default()
+        ..TransferConfig::default()
     };
     // Without a table of positions another grid is no other place.
     let (begun, done) = start

@@ -55,7 +55,7 @@ impl Sweep {
     /// Makes them.
     ///
     /// # Safety
-    /// Everything that the sweep describes is readable, its output writable and nobody else's; panels are readable
+    /// Everything that the sweep describes is readable, its output writable and no other thread's; panels are readable
     /// over their whole width.
     pub unsafe fn run(self) {
         match self.right.ahead {

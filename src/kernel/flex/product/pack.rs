@@ -19,7 +19,7 @@ struct Line([f32; LINE]);
 pub struct Aligned(Vec<Line>);
 
 impl Aligned {
-    /// Room for `len` numbers of no defined value: whoever takes it writes before it reads.
+    /// Room for `len` numbers of no defined value: the caller writes before it reads.
     #[allow(clippy::uninit_vec)]
     pub fn room(&mut self, len: usize) -> &mut [f32] {
         let lines = len.div_ceil(LINE);

@@ -3,10 +3,10 @@
 //! A training step is hundreds of kernels of some tens of microseconds, with gaps of less between them. To put a
 //! thread to sleep and wake it costs as much as such a kernel, so the members of the team look for the next one for a
 //! while before they sleep, as the threads of OpenMP do. The calling thread is a member too; it waits for those that
-//! have begun, never for one that has not, and a round is closed as soon as somebody finds nothing left to do.
+//! have begun, never for one that has not, and a round is closed as soon as one member finds nothing left to do.
 //!
-//! Rayon decides how many there are (`RAYON_NUM_THREADS`); one thread works alone and asks nobody. After a panic the
-//! others finish what is left, and the panic goes on in the caller.
+//! Rayon decides how many there are (`RAYON_NUM_THREADS`); one thread works without the team. After a panic the
+//! others finish what is left, and the panic resumes in the caller.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -163,7 +163,7 @@ impl Team {
         mem::forget(self.panic().take());
         // SAFETY: only the lifetime is erased; `Round` keeps this call from ending before the last member has left.
         let work: &'static (dyn Fn() + Sync) = unsafe { mem::transmute(work) };
-        // SAFETY: this call has the turn, the last round is closed, and nobody is in it.
+        // SAFETY: this call has the turn, the last round is closed, and no member is in it.
         unsafe { *self.work.get() = work };
         let round = (self.state.load(Ordering::Relaxed) >> ROUND).wrapping_add(1);
         self.state.store(round << ROUND | OPEN, Ordering::SeqCst);

@@ -42,9 +42,9 @@ pub struct Bootstrap {
 
 /// Bootstrap intervals at `level` of the mean of the finite differences.
 ///
-/// `below(n)` gives a uniform number in 0..n, such as `|n| stream.below(n)`; a resample asks n times, and up to 10
-/// differences nobody asks. `resamples` (at least 1; 10,000 is common) are drawn. When all differences are equal
-/// both intervals are that value alone.
+/// `below(n)` gives a uniform number in 0..n, such as `|n| stream.below(n)`; a resample calls it n times. Up to 10
+/// differences it is never called: all resamples are counted. Above, `resamples` (at least 1; 10,000 is common) are
+/// drawn. When all differences are equal both intervals are that value alone.
 ///
 /// None with fewer than two finite differences, for a level outside (0, 1), and when the mean or its deviations
 /// are beyond a float.

@@ -33,9 +33,9 @@ pub const MOST_SEEDS: usize = 1000;
 /// Bootstrap resamples of more than ten differences, as many as scipy and R's `boot` users take.
 const RESAMPLES: usize = 10_000;
 
-/// What counts as a finding.
+/// The error rate and the direction of a finding.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
+pub struct Criteria {
     /// The chance of any false verdict over all arms, in (0, 1); intervals are at 1 - alpha.
     pub alpha: f64,
     /// Which values of the metric are better.
@@ -71,7 +71,7 @@ pub struct Contrast {
     pub p: Option<f64>,
     /// The p value after Holm's correction over all tested arms.
     pub p_holm: Option<f64>,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
@@ -95,7 +95,7 @@ impl Contrast {
     }
 }
 
-/// What can be said of an arm.
+/// The verdict on an arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -164,19 +164,19 @@ impl fmt::Display for Reason {
 pub fn compare_arms<S: Ord + Sync>(
     baseline: &[(S, f64)],
     arms: &[&[(S, f64)]],
-    plan: Plan,
+    criteria: Criteria,
 ) -> Vec<Contrast> {
     let baseline = by_seed(baseline);
     let mut compared: Vec<Contrast> = arms
         .par_iter()
-        .map(|arm| compare(&baseline, &by_seed(arm), 1.0 - plan.alpha))
+        .map(|arm| compare(&baseline, &by_seed(arm), 1.0 - criteria.alpha))
         .collect();
     let p_values: Vec<Option<f64>> = compared.iter().map(|c| c.p).collect();
     let tests = p_values.iter().flatten().count();
     for (comparison, p) in compared.iter_mut().zip(holm(&p_values)) {
         comparison.p_holm = p;
         if let Some(p) = p {
-            comparison.verdict = verdict(comparison, p, tests, plan);
+            comparison.verdict = verdict(comparison, p, tests, criteria);
         }
     }
     compared
@@ -235,9 +235,9 @@ fn compare<S: Ord>(baseline: &BTreeMap<&S, f64>, arm: &BTreeMap<&S, f64>, level:
 }
 
 /// The verdict of a tested arm with the corrected p value `p`, one of `tests`.
-fn verdict(comparison: &Contrast, p: f64, tests: usize, plan: Plan) -> Verdict {
+fn verdict(comparison: &Contrast, p: f64, tests: usize, criteria: Criteria) -> Verdict {
     let difference = comparison.difference.unwrap_or(0.0);
-    let strictest = plan.alpha / tests.max(1) as f64;
+    let strictest = criteria.alpha / tests.max(1) as f64;
     let (effect, needed) = match &comparison.test {
         Test::Paired(t) => (t.d_z, pairs_needed as fn(_, _, _, _) -> _),
         Test::Unpaired(t) => (t.d, runs_needed as fn(_, _, _, _) -> _),
@@ -246,12 +246,12 @@ fn verdict(comparison: &Contrast, p: f64, tests: usize, plan: Plan) -> Verdict {
     let Some(effect) = effect else {
         return comparison.verdict;
     };
-    if p > plan.alpha {
+    if p > criteria.alpha {
         return Verdict::NotSettled {
             needed: needed(effect, strictest, POWER, MOST_SEEDS),
         };
     }
-    if plan.better.reaches(difference, 0.0) {
+    if criteria.better.reaches(difference, 0.0) {
         Verdict::Better
     } else {
         Verdict::Worse

@@ -29,6 +29,9 @@ pub mod summary;
 
 use serde::Serialize;
 
+/// The level of the confidence intervals that are shown.
+pub const LEVEL: f64 = 0.95;
+
 /// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
@@ -67,5 +70,14 @@ impl Direction {
             Self::Lower => value <= target,
             Self::Higher => value >= target,
         }
+    }
+}
+
+/// A p value: three decimals, `<0.001` below.
+pub fn p_value(p: f64) -> String {
+    if p < 0.001 {
+        "<0.001".into()
+    } else {
+        format!("{p:.3}")
     }
 }

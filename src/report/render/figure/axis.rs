@@ -16,7 +16,7 @@ const SMALLEST: f64 = 1e-150;
 /// An axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it shows.
+    /// Its label.
     pub title: String,
     /// Lower end, as it is drawn.
     pub low: f64,

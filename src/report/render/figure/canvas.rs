@@ -1,4 +1,4 @@
-//! What all figures are drawn with: a white sheet in fine units, text in the embedded font, colours, frames, legends.
+//! The common parts of all figures: a white sheet in fine units, text in the embedded font, colours, frames, legends.
 
 use std::fmt::Display;
 
@@ -16,7 +16,7 @@ use crate::report::render::terminal::{plain, shortened};
 pub const FONT: &[u8] = include_bytes!("sans.ttf");
 /// The name in the font file.
 pub const FONT_NAME: &str = "Formwork Sans";
-/// Fonts of the same widths, for whoever shows the SVG.
+/// Fonts of the same widths, for programs that show the SVG.
 const FAMILY: &str = "Liberation Sans, Arial, Helvetica, sans-serif";
 /// Units of a drawing in a pixel: plotters draws at whole units only.
 const FINE: u32 = 16;
@@ -24,7 +24,7 @@ const FINE: u32 = 16;
 const LINE: f64 = 1.24;
 /// Text, axes and the grid.
 pub const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
-/// What is there and does not matter.
+/// The colour of secondary lines and text.
 pub const QUIET: RGBColor = RGBColor(0x8a, 0x8a, 0x8a);
 const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
 /// The palette of Okabe and Ito, its yellow (too light on white) replaced by a grey.
@@ -131,7 +131,7 @@ pub fn frame<'a, 'b>(area: &'a Area<'b>, x: &Axis, y: &Axis, left: f64) -> Resul
     Ok(chart)
 }
 
-/// What a legend's entries are marked with.
+/// The marks of a legend's entries.
 #[derive(Clone, Copy, Debug)]
 pub enum Mark {
     Line,

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::curves::{Band, curve};
 
-/// Points of a curve: more than the frame has pixels is for nobody.
+/// Points of a curve: more than the frame has pixels cannot be seen.
 const POINTS: usize = 400;
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 380;

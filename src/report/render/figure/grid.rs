@@ -118,7 +118,7 @@ fn grid(c: &Comparison) -> Option<Grid> {
     })
 }
 
-/// What an arm has on an axis: what the plan sets, else what its run was resolved to.
+/// The value of an arm on an axis: the plan's, else that of its resolved run.
 fn setting(c: &Comparison, i: usize, arm: &PlannedArm, axis: &str) -> Option<String> {
     let planned = arm
         .settings

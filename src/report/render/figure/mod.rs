@@ -36,7 +36,7 @@ pub struct Look {
 pub struct Figure {
     /// Its file's name, without the ending.
     pub name: &'static str,
-    /// What it shows, in a sentence or two.
+    /// Its caption, a sentence or two.
     pub caption: String,
     /// The figure itself.
     pub svg: String,

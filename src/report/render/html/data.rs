@@ -14,7 +14,7 @@ const ON: usize = 8;
 /// Points of all curves together, about 20 bytes each.
 const POINTS: usize = 250_000;
 
-/// What the script draws from.
+/// The data that the page's script draws.
 pub fn data(c: &Comparison, layers: &Value) -> Value {
     let arm = |i: usize| {
         let clock = curve(&c.drawn(i), "train", "elapsed_s", 200);

@@ -10,7 +10,7 @@ use crate::report::render::links::relative;
 use crate::report::render::sheet::{Cell, Sheet, without_settings};
 use crate::report::render::terminal::{count, duration, number};
 
-/// What each arm reached.
+/// The results of each arm.
 pub fn results(c: &Comparison) -> String {
     let sheet = without_settings(c);
     let best = sheet

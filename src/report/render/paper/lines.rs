@@ -1,15 +1,15 @@
 //! `table.csv`, a line for each arm, and `runs.csv`, a line for each run: every number as it was computed, for scripts.
 //!
-//! What is unknown or not a number is an empty field.
+//! An unknown number, or one that is not finite, is an empty field.
 
 use crate::error::{Error, Result};
 use crate::report::analyse::arms::{Absent, Arm};
 use crate::report::analyse::cells::Cells;
-use crate::report::analyse::comparison::{Comparison, LEVEL};
-use crate::report::analyse::statistics::Interval;
+use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::statistics::contrast::{Contrast, Verdict};
 use crate::report::analyse::statistics::rates::Rate;
 use crate::report::analyse::statistics::summary::Summary;
+use crate::report::analyse::statistics::{Interval, LEVEL};
 use crate::report::render::figure::compute::flops;
 
 /// A line: (column, field). All lines of a file name the same columns.

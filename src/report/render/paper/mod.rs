@@ -23,7 +23,7 @@ const FIGURES: [&str; 5] = ["curves", "results", "differences", "compute", "grid
 pub struct Document {
     /// Its name in the report's folder.
     pub name: String,
-    /// What it holds.
+    /// Its content.
     pub bytes: Vec<u8>,
 }
 
@@ -86,7 +86,7 @@ fn markdown(c: &Comparison) -> String {
     text
 }
 
-/// What the numbers of a table are.
+/// The caption of a table: the kind of its numbers.
 fn caption(c: &Comparison) -> String {
     let what = format!("{} {}", c.split, c.metric.replace('_', " "));
     let several = c.results.iter().any(|r| r.last.is_some_and(|s| s.n > 1));

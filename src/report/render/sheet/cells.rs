@@ -3,13 +3,12 @@
 use super::Cell;
 use crate::report::analyse::arms::Arm;
 use crate::report::analyse::cells::Cells;
-use crate::report::analyse::comparison::LEVEL;
-use crate::report::analyse::statistics::Interval;
 use crate::report::analyse::statistics::contrast::{Contrast, Reason, Verdict};
 use crate::report::analyse::statistics::rates::Rate;
 use crate::report::analyse::statistics::summary::Summary;
+use crate::report::analyse::statistics::{Interval, LEVEL, p_value};
 use crate::report::read::run::Run;
-use crate::report::render::terminal::{count, duration, mean_sd, number, p_value, signed};
+use crate::report::render::terminal::{count, duration, mean_sd, number, signed};
 
 /// A setting's value, which may be a number.
 pub fn setting(value: Option<&str>) -> Cell {
@@ -147,7 +146,7 @@ pub fn effect(g: f64) -> Cell {
     }
 }
 
-/// What follows from a test; nothing where values are missing.
+/// The verdict of a test; empty where values are missing.
 pub fn verdict(gap: &Contrast) -> Cell {
     let text = match gap.verdict {
         Verdict::Better => "better".into(),

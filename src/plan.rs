@@ -1,4 +1,4 @@
-//! What a model costs before it is trained: parameters by part, FLOPs by item, memory by part.
+//! The cost of a model before it is trained: parameters by part, FLOPs by item, memory by part.
 //!
 //! Nothing is allocated: a model's parameters are drawn when they are first used. A training step costs
 //! 6 FLOPs for each weight that multiplies an item (two for the forward product, four for the backward ones)
@@ -12,22 +12,23 @@ use crate::nn::attention::AttentionConfig;
 use crate::nn::path::Path;
 use crate::nn::role::{ParameterKind, Place, Role};
 use crate::task::{ROLES, TaskConfig};
+use crate::train::optim::Moments;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use std::collections::BTreeMap;
 
-/// What is planned.
+/// The model that is planned, and how it will be trained.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The network.
     pub model: &'a ModelConfig,
-    /// What it is to learn, whose heads are then counted; the network alone when absent.
+    /// The task, whose heads are then counted; the network alone when absent.
     pub task: Option<&'a TaskConfig>,
     /// Vocabulary, longest input, image size.
     pub shape: &'a Shape,
     /// Items that are in memory at once.
     pub micro_batch_size: usize,
-    /// What the optimizer keeps, in 32-bit floats.
+    /// The values that the optimizer keeps, in 32-bit floats.
     pub moments: Moments,
     /// Whether averaged weights are kept.
     pub ema: bool,
@@ -35,31 +36,22 @@ pub struct Question<'a> {
     pub value_bytes: usize,
 }
 
-/// Values that an optimizer keeps for each parameter (Adam: 2 and 2).
-#[derive(Clone, Copy, Debug)]
-pub struct Moments {
-    /// Of the matrices of the blocks.
-    pub matrices: usize,
-    /// Of every other parameter.
-    pub others: usize,
-}
-
 /// The cost of a model.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct ModelCost {
     /// Parameters in all.
     pub params: usize,
     /// Parameters by part.
     pub parts: BTreeMap<&'static str, usize>,
     /// FLOPs of a training step for each item.
     pub flops_per_item: f64,
-    /// What an item is: `token` or `image`.
+    /// The unit of an item: `token` or `image`.
     pub item: &'static str,
     /// Bytes by part; activations are an estimate.
     pub memory_bytes: BTreeMap<&'static str, u64>,
 }
 
-impl Plan {
+impl ModelCost {
     /// Bytes in all.
     pub fn memory(&self) -> u64 {
         let parts = self.memory_bytes.values();
@@ -71,7 +63,7 @@ impl Plan {
 ///
 /// # Errors
 /// A model that cannot learn the task.
-pub fn plan(question: &Question, device: &Device) -> Result<Plan> {
+pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     let inputs = ModelInputs {
         shape: question.shape,
         seed: 0,
@@ -97,7 +89,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<Plan> {
     if question.ema {
         memory_bytes.insert("average", bytes(weights));
     }
-    Ok(Plan {
+    Ok(ModelCost {
         params,
         flops_per_item: flops(question, &count),
         parts: count.parts,
@@ -259,11 +251,15 @@ mod tests {
         bidirectional_source: false,
     });
 
-    fn planned(config: DecoderConfig, context: usize, change: impl Fn(&mut Question)) -> Plan {
+    fn planned(config: DecoderConfig, context: usize, change: impl Fn(&mut Question)) -> ModelCost {
         planned_model(&ModelConfig::Decoder(config), context, change)
     }
 
-    fn planned_model(model: &ModelConfig, context: usize, change: impl Fn(&mut Question)) -> Plan {
+    fn planned_model(
+        model: &ModelConfig,
+        context: usize,
+        change: impl Fn(&mut Question),
+    ) -> ModelCost {
         let mut question = Question {
             model,
             task: None,

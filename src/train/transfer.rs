@@ -1,4 +1,4 @@
-//! Where a run's weights begin: at another run's, in part or whole; and which of them stay as they are.
+//! `[init]`: weights taken from another run, in part or whole, and parameters that are frozen.
 //!
 //! Every parameter of the model must be in the other run's file, in its shape, unless `new` names it; every
 //! parameter of the file must be taken, unless `new` or `skip` names it. Nothing is passed over in silence.
@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// `[init]`: another run to begin from, and what is held fast or slowed down.
+/// `[init]`: another run to begin from, frozen parameters, learning rates by depth.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct StartConfig {
+pub struct TransferConfig {
     /// The folder of the run to begin from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
@@ -44,7 +44,7 @@ pub struct StartConfig {
     pub layer_lr_decay: Option<f64>,
 }
 
-/// What became of the parameters.
+/// The parameters by what was done with them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transferred {
     /// Taken from the other run.
@@ -60,7 +60,7 @@ pub struct Transferred {
 /// Makes a table of positions `[from, d]` one of another shape; `None` when it cannot.
 pub type Resample<'a> = &'a dyn Fn(&TensorData, &[usize]) -> Option<TensorData>;
 
-impl StartConfig {
+impl TransferConfig {
     /// Faults of the keys by themselves.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
@@ -201,7 +201,7 @@ impl StartConfig {
             .collect())
     }
 
-    /// The module with the parameters that do not learn held fast.
+    /// The module with the parameters of `freeze` frozen.
     ///
     /// # Errors
     /// A pattern that is no regular expression, or found in no parameter.

@@ -1,0 +1,36 @@
+//! A sweep that is checked and costed, before it has a folder.
+
+use crate::ablation::matching::Cost;
+use crate::experiment::Loaded;
+use crate::experiment::ablation::AblationConfig;
+use std::collections::BTreeMap;
+
+/// An arm, ready to be put into a sweep's folder.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Its name.
+    pub name: String,
+    /// Its settings by dotted key, as TOML.
+    pub settings: BTreeMap<String, String>,
+    /// Its cost and its steps.
+    pub cost: Cost,
+    /// Its experiment, without a seed of its own.
+    pub loaded: Loaded,
+}
+
+/// A sweep before it has a folder.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// The settings that are varied, and the seeds.
+    pub config: AblationConfig,
+    /// `name` of the experiment.
+    pub name: String,
+    /// The seed of every arm's first run.
+    pub first_seed: u64,
+    /// The name of the arm that others are compared with.
+    pub baseline: String,
+    /// Budget and match, to know a changed one.
+    pub budget: String,
+    /// The arms, in the order of the file.
+    pub arms: Vec<Prepared>,
+}

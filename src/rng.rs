@@ -27,6 +27,8 @@ pub enum Purpose {
     Masking = 9,
     /// Augmentation of images: (draw, 0 for the image or 1 for the one it is mixed with or 2 for how, 0).
     Augment = 10,
+    /// Samples drawn by a task inside a step: (step, row of the batch, part of the network).
+    Sampled = 11,
     /// Values of the arms of a random search: (draw, name of the key, 0).
     Ablation = 15,
     /// Pairs of segments: (sample, draw, split); how documents are cut into chunks: (document, 2⁶⁴ − 1, split).

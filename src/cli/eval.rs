@@ -77,6 +77,7 @@ pub fn run(args: EvalArgs) -> Result<()> {
     let split = Split {
         source: prepared.source(which)?.clone(),
         bytes_per_token: *prepared.bytes_per_token.get(which),
+        carried: opened.experiment.train.carry_state,
     };
     let batch_size = opened.experiment.train.eval_batch_size();
     let mut scores = evaluate(&opened.model, &split, batch_size)?;

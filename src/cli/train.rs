@@ -4,8 +4,8 @@ use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::{self, open, run};
 use crate::report::render::terminal::{duration, number};
-use crate::train::evaluation::lower_is_better;
 use crate::train::job::{Outcome, Report, Stopped};
+use crate::train::metrics::higher_is_better;
 use crate::train::run_dir::RESOLVED;
 use crate::train::view::View;
 use clap::Args;
@@ -221,10 +221,9 @@ fn summary(folder: &std::path::Path, outcome: &Outcome) -> Result<()> {
             }
             // Where higher is better, evaluations are compared by the value turned round.
             Some(metric) => {
-                let value = if lower_is_better(metric) {
-                    value
-                } else {
-                    -value
+                let value = match higher_is_better(metric) {
+                    true => -value,
+                    false => value,
                 };
                 format!("best valid {metric} {} at step {step}", number(value))
             }

@@ -140,6 +140,8 @@ pub struct Batch {
     pub step: u64,
     /// Whether the step ends with it.
     pub last: bool,
+    /// Where rows go on from batch to batch: which of them begin their text here.
+    pub begins: Option<Vec<bool>>,
     /// What it is from.
     pub split: Split,
     /// What is to be read of the pass that it goes through, in a step that is watched.

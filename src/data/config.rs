@@ -137,6 +137,11 @@ pub trait DataSet {
         false
     }
 
+    /// Whether each training example goes on where the one before ended.
+    fn goes_on(&self) -> bool {
+        false
+    }
+
     /// Whether sources have a vocabulary of their own.
     fn separates_vocabularies(&self) -> bool {
         false

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use super::Source;
 pub use super::batch::Batch;
 use super::collate::{Widths, collate};
+use super::order::once_in_lanes;
 pub use super::order::{BatchSize, Order, Taken};
 use crate::error::{Error, Result};
 
@@ -28,6 +29,12 @@ pub fn step_batches(
 ) -> Result<Vec<Batch>> {
     if source.is_empty() {
         return Err(Error::run("there is no example to train on"));
+    }
+    if let Some(lanes) = order.lane_count().filter(|lanes| *lanes > source.len()) {
+        return Err(Error::usage(format!(
+            "{lanes} lanes cannot share {} training window(s); lower train.batch_size, or [data] context",
+            source.len()
+        )));
     }
     let taken = order.step(source, step);
     let mut batches = gather(source, &taken, micro_batch_size.max(1), step)?;
@@ -68,6 +75,7 @@ fn gather(source: &dyn Source, taken: &[Taken], rows: usize, step: u64) -> Resul
                 step_rows: items.len(),
                 step,
                 last: true,
+                begins: taken.iter().map(|t| t.begins).collect(),
                 split: source.split(),
                 watch: None,
                 content,
@@ -82,14 +90,13 @@ pub struct TrainStream {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The steps from `from_step` on (steps already done). Ends only after an error.
+/// The steps from `from_step` on (steps already done), in this order. Ends only after an error.
 ///
 /// # Errors
 /// The first item, when the source is empty or no thread can be had.
 pub fn train_stream(
     source: Arc<dyn Source>,
-    seed: u64,
-    size: BatchSize,
+    mut order: Order,
     micro_batch_size: usize,
     from_step: u64,
 ) -> TrainStream {
@@ -97,7 +104,6 @@ pub fn train_stream(
     let work = {
         let send = send.clone();
         move || {
-            let mut order = Order::new(seed, size);
             for step in from_step.. {
                 let batches = step_batches(source.as_ref(), &mut order, micro_batch_size, step);
                 let failed = batches.is_err();
@@ -154,15 +160,29 @@ pub fn eval_batches(
     let size = batch_size.max(1) as u64;
     (0..len.div_ceil(size)).map(move |number| {
         let samples = number * size..len.min((number + 1) * size);
-        let taken: Vec<Taken> = samples
-            .map(|sample| Taken {
-                sample,
-                draw: sample,
-            })
-            .collect();
-        let mut batches = gather(source.as_ref(), &taken, taken.len().max(1), number)?;
-        batches
-            .pop()
-            .ok_or_else(|| Error::run("an evaluation batch is empty"))
+        let taken: Vec<Taken> = samples.map(|n| Taken::alone(n, n)).collect();
+        one(source.as_ref(), &taken, number)
     })
+}
+
+/// A whole split in so many lanes: row b goes on where row b of the batch before ended; the last batch may have fewer
+/// rows.
+pub fn eval_lanes(
+    source: Arc<dyn Source>,
+    lanes: usize,
+) -> impl Iterator<Item = Result<Batch>> + Send {
+    let len = source.len() as u64;
+    let lanes = lanes.max(1) as u64;
+    (0..len.div_ceil(lanes)).map(move |number| {
+        let taken = once_in_lanes(len, lanes, number);
+        one(source.as_ref(), &taken, number)
+    })
+}
+
+/// Some examples as one batch.
+fn one(source: &dyn Source, taken: &[Taken], number: u64) -> Result<Batch> {
+    let mut batches = gather(source, taken, taken.len().max(1), number)?;
+    batches
+        .pop()
+        .ok_or_else(|| Error::run("an evaluation batch is empty"))
 }

@@ -4,14 +4,14 @@
 //! Classes: [`classification`] (equal to scikit-learn's). Every metric is an accumulator: `add` one segment
 //! or one prediction at a time, `merge` the parts of a split, then ask for the score. Counts are whole
 //! numbers, so the order of segments and the cut into batches change no score; ROUGE alone is a mean.
-//! [`direction`] says which values of a metric are better.
+//! [`metric`] says which values of a metric are better.
 //!
 //! No tensors, no files and no models here: callers bring text or class numbers.
 
 pub mod bleu;
 pub mod chrf;
 pub mod classification;
-pub mod direction;
+pub mod metric;
 mod mteval;
 mod ngrams;
 mod porter;

@@ -9,7 +9,8 @@ use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::model::{ItemOf, ModelInputs};
-use crate::task::Objective;
+use crate::stack::state::ModelState;
+use crate::task::{Objective, Trained};
 use crate::train::checkpoint::mean::mean;
 use crate::train::checkpoint::{Checkpoint, State, weights};
 use crate::train::config::Dtype;
@@ -87,6 +88,12 @@ pub fn objective(experiment: &Experiment, shape: &Shape, device: &Device) -> Res
     };
     let exact = experiment.data.set().has_answers();
     let objective = experiment.task.init(&experiment.model, &inputs, exact)?;
+    if experiment.train.carry_state && objective.empty_state().is_none() {
+        return Err(Error::usage(
+            "[train] carry_state = true has no effect: the model keeps nothing from one step to the next; use a \
+             recurrent or memory layer, or leave carry_state out",
+        ));
+    }
     experiment
         .init
         .frozen(parameters::name_parameters(objective))
@@ -143,6 +150,7 @@ pub struct Training {
     pub transferred: Option<Transferred>,
     optimizer: ModuleOptimizer,
     average: Option<Ema<Objective>>,
+    carried: Option<ModelState>,
     state: State,
     /// What the journal is to say before the next step.
     note: Option<&'static str>,
@@ -163,10 +171,15 @@ pub fn training(
     let (model, transferred) = self::model(experiment, shape, device, weights)?;
     let optimizer = optimizer(experiment, &model)?;
     let decay = experiment.train.ema;
+    let carries = experiment.train.carry_state;
+    let mut carried = carries.then(|| model.empty_state()).flatten();
     let (optimizer, average, state, note) = match weights {
         Weights::Trained(checkpoint) => {
             require_continuable(experiment, checkpoint)?;
             let average = decay.map(|decay| checkpoint.load_ema(decay, &model));
+            if let Some(state) = &mut carried {
+                *state = checkpoint.load_carried(state, device)?;
+            }
             (
                 checkpoint.load_optimizer(optimizer, &model)?,
                 average.transpose()?,
@@ -184,6 +197,7 @@ pub fn training(
         transferred,
         optimizer,
         average,
+        carried,
         state,
         note,
     })
@@ -232,10 +246,12 @@ impl Training {
                 ItemOf::Image => "images",
             },
             ema: self.average,
+            carried: self.carried,
             train: data.train.clone(),
             valid: data.valid.clone().map(|source| Split {
                 source,
                 bytes_per_token: data.bytes_per_token.valid,
+                carried: experiment.train.carry_state,
             }),
             run,
             state: self.state,

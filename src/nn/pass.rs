@@ -8,7 +8,7 @@
 
 use super::probe::{Probe, Readings, Sample, Wanted};
 use crate::kernel::{self, DropKey};
-use crate::rng::part;
+use crate::rng::{Purpose, Stream, part};
 use burn::tensor::Tensor;
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
@@ -17,6 +17,8 @@ use std::fmt::Display;
 #[derive(Debug)]
 pub struct Pass {
     draws: Option<Draws>,
+    /// Coordinates of an evaluation's samples.
+    samples: Option<Draws>,
     /// The part of the network at work, as [`part`] folds its path.
     part: Cell<u64>,
     probe: Option<Probe>,
@@ -35,7 +37,7 @@ pub struct AddedLoss {
 }
 
 /// The coordinates of the random draws of a training pass.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Draws {
     /// The run's seed.
     pub seed: u64,
@@ -50,6 +52,7 @@ impl Pass {
     pub fn evaluation() -> Self {
         Self {
             draws: None,
+            samples: None,
             part: Cell::new(0),
             probe: None,
             losses: RefCell::default(),
@@ -60,6 +63,7 @@ impl Pass {
     pub fn training(draws: Draws) -> Self {
         Self {
             draws: Some(draws),
+            samples: None,
             part: Cell::new(0),
             probe: None,
             losses: RefCell::default(),
@@ -166,5 +170,21 @@ impl Pass {
             Some(key) => kernel::drop_path(x, key),
             None => x,
         }
+    }
+
+    /// The same evaluation, whose samples ([`Self::stream`]) draw from these coordinates.
+    #[must_use]
+    pub fn sampling(mut self, draws: Draws) -> Self {
+        self.samples = Some(draws);
+        self
+    }
+
+    /// The draws of a sample that is taken inside the pass, for a row of the batch: a function of (seed, step, row of the
+    /// step's batch, part of the network), whatever the micro-batches. Dropout rests in an evaluation; samples are drawn
+    /// there too.
+    pub fn stream(&self, purpose: Purpose, row: usize) -> Stream {
+        let draws = self.draws.or(self.samples).unwrap_or_default();
+        let row = draws.first_row + row as u64;
+        Stream::new(draws.seed, purpose, (draws.step, row, self.part.get()))
     }
 }

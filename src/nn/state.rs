@@ -5,6 +5,7 @@
 
 use super::attention::LayerCache;
 use burn::tensor::{Int, Tensor, TensorData};
+use std::ops::Range;
 
 /// The state of one layer.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +42,46 @@ impl LayerState {
                     *x = x.clone().select(0, rows.clone());
                 }
             }
+        }
+    }
+
+    /// The state of some consecutive rows.
+    #[must_use]
+    pub fn rows(&self, rows: Range<usize>) -> Self {
+        match self {
+            Self::None | Self::Segment(None) | Self::KeyValue(_) => self.clone(),
+            Self::Segment(Some(states)) => Self::Segment(Some(states.clone().slice(rows))),
+            Self::Recurrent(vectors) => {
+                let part = |x: &Tensor<2>| x.clone().slice(rows.clone());
+                Self::Recurrent(vectors.iter().map(part).collect())
+            }
+        }
+    }
+
+    /// The states of one layer for several groups of rows as that of all rows. A cache of decoding is not joined.
+    pub fn joined<'a>(parts: impl Iterator<Item = &'a Self>) -> Self {
+        let parts: Vec<&Self> = parts.collect();
+        let vectors = |number: usize| -> Vec<Tensor<2>> {
+            let of = |part: &&Self| match part {
+                Self::Recurrent(vectors) => vectors.get(number).cloned(),
+                Self::None | Self::Segment(_) | Self::KeyValue(_) => None,
+            };
+            parts.iter().filter_map(of).collect()
+        };
+        match parts.first() {
+            None => Self::None,
+            Some(Self::Recurrent(first)) => {
+                let all = (0..first.len()).map(|number| Tensor::cat(vectors(number), 0));
+                Self::Recurrent(all.collect())
+            }
+            Some(Self::Segment(Some(_))) => {
+                let of = |part: &&Self| match part {
+                    Self::Segment(states) => states.clone(),
+                    Self::None | Self::Recurrent(_) | Self::KeyValue(_) => None,
+                };
+                Self::Segment(Some(Tensor::cat(parts.iter().filter_map(of).collect(), 0)))
+            }
+            Some(other) => (*other).clone(),
         }
     }
 

@@ -5,6 +5,7 @@
 
 use crate::nn::state::LayerState;
 use burn::tensor::{Int, Tensor};
+use std::ops::Range;
 
 /// The state of one block.
 #[derive(Clone, Debug, Default)]
@@ -64,6 +65,29 @@ impl ModelState {
     /// Empties the rows where `kept` is false.
     pub fn reset(&mut self, kept: &[bool]) {
         self.each(|state| state.reset(kept));
+    }
+
+    /// The state of some consecutive rows.
+    #[must_use]
+    pub fn rows(&self, rows: Range<usize>) -> Self {
+        let mut part = self.clone();
+        part.each(|state| *state = state.rows(rows.clone()));
+        part
+    }
+
+    /// The state of all rows of these, one after the other; `None` of none. All are of one network.
+    pub fn joined(parts: Vec<Self>) -> Option<Self> {
+        let mut joined = parts.first()?.clone();
+        for (number, block) in joined.layers.iter_mut().enumerate() {
+            let all = |of: fn(&BlockState) -> &LayerState| {
+                LayerState::joined(parts.iter().map(|part| of(&part.layers[number])))
+            };
+            *block = BlockState {
+                own: all(|block| &block.own),
+                cross: all(|block| &block.cross),
+            };
+        }
+        Some(joined)
     }
 
     fn each(&mut self, change: impl Fn(&mut LayerState)) {

@@ -9,6 +9,7 @@ use super::{
 use crate::data::batch::Batch;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
+use crate::stack::state::ModelState;
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
 use burn::tensor::Device;
 use std::fmt;
@@ -65,8 +66,8 @@ impl AnyTask {
 }
 
 impl Task for AnyTask {
-    fn score(&self, batch: &Batch, pass: &Pass) -> Scored {
-        self.task().score(batch, pass)
+    fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
+        self.task().score(batch, pass, state)
     }
 
     fn seed(&self) -> u64 {
@@ -75,6 +76,10 @@ impl Task for AnyTask {
 
     fn sample(&self, batch: &Batch) -> Sample {
         self.task().sample(batch)
+    }
+
+    fn empty_state(&self) -> Option<ModelState> {
+        self.task().empty_state()
     }
 
     fn networks(&self) -> Networks<'_> {

@@ -2,12 +2,15 @@
 
 use super::{Networks, Scored, Sum, Task, host};
 use crate::data::batch::{Batch, TextBatch};
+use crate::evaluate::metric::{ACCURACY, EXACT_MATCH};
 use crate::kernel::{Documents, HeadLoss};
 use crate::model::Decoder;
 use crate::model::decoder::DecoderInput;
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
+use crate::nn::state::StateUse;
+use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -51,8 +54,14 @@ impl CausalLm {
     }
 
     /// The loss of some texts.
-    fn loss(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> HeadLoss {
-        let hidden = self.model.forward(input(texts, device), None, pass);
+    fn loss(
+        &self,
+        texts: &TextBatch,
+        device: &Device,
+        pass: &Pass,
+        state: Option<&mut ModelState>,
+    ) -> HeadLoss {
+        let hidden = self.model.forward(input(texts, device), state, pass);
         let targets = host::vector(&texts.targets, device);
         let smoothing = host::smoothing(self.label_smoothing, pass);
         self.model
@@ -100,9 +109,9 @@ fn positions(documents: &[i32], cols: usize) -> Vec<i32> {
 }
 
 impl Task for CausalLm {
-    fn score(&self, batch: &Batch, pass: &Pass) -> Scored {
+    fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
         let (device, texts) = (self.device(), host::texts(batch));
-        let loss = self.loss(texts, &device, pass);
+        let loss = self.loss(texts, &device, pass, state);
         let scored = Scored::new(loss.sum, texts.inputs.len() as u64);
         if pass.trains() || !self.exact_match {
             return scored;
@@ -110,12 +119,17 @@ impl Task for CausalLm {
         let hits: Vec<f32> = loss.right.into_data().iter::<f32>().collect();
         let (tokens, rows) = right(&hits, texts);
         scored
-            .with_metric("accuracy", tokens)
-            .with_metric("exact_match", rows)
+            .with_metric(ACCURACY, tokens)
+            .with_metric(EXACT_MATCH, rows)
     }
 
     fn seed(&self) -> u64 {
         self.seed
+    }
+
+    fn empty_state(&self) -> Option<ModelState> {
+        let state = self.model.empty_state(StateUse::Segments);
+        state.is_kept().then_some(state)
     }
 
     fn networks(&self) -> Networks<'_> {

@@ -7,6 +7,7 @@
 use super::{Networks, Scored, Sum, Task, host};
 use crate::data::batch::{Batch, ImageBatch};
 use crate::error::{Error, Result};
+use crate::evaluate::metric::{ACCURACY, Metric};
 use crate::kernel;
 use crate::model::{ImageModel, ModelConfig, ModelInputs, heads};
 use crate::nn::Kind;
@@ -14,6 +15,7 @@ use crate::nn::init::{Init, InitConfig, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::nn::role::{Place, Roles, Says};
+use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -25,6 +27,11 @@ pub const KIND: Kind = Kind {
     source: "Dosovitskiy et al. 2021; He et al. 2016",
     example: "{ kind = \"image_classification\", label_smoothing = 0.1 }",
 };
+
+const TOP5_ACCURACY: Metric = Metric::higher("top5_accuracy");
+
+/// What it measures beside the accuracy.
+pub const METRICS: &[Metric] = &[TOP5_ACCURACY];
 
 /// The knobs of image classification.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -133,7 +140,7 @@ fn shares(labels: &[i32], mixed: &[(i32, f32)], classes: usize, smoothing: f64) 
 }
 
 impl Task for ImageClassification {
-    fn score(&self, batch: &Batch, pass: &Pass) -> Scored {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let images = host::images(batch);
         let logits = self.logits(images, pass);
         if pass.trains() {
@@ -153,9 +160,9 @@ impl Task for ImageClassification {
         let confusion = host::confusion(&logits, &images.labels);
         let labels = host::vector(&images.labels, &logits.device());
         let sum = kernel::cross_entropy_sum(logits, labels, 0.0);
-        let mut scored = Scored::new(sum, batch.rows as u64).with_metric("accuracy", within(1));
+        let mut scored = Scored::new(sum, batch.rows as u64).with_metric(ACCURACY, within(1));
         if classes > 5 {
-            scored = scored.with_metric("top5_accuracy", within(5));
+            scored = scored.with_metric(TOP5_ACCURACY, within(5));
         }
         Scored {
             confusion: Some(confusion),

@@ -7,6 +7,7 @@
 use super::{Networks, Over, Scored, Task, Term, host};
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::masked::masking::{MaskedView, MaskingConfig, Pairs};
+use crate::evaluate::metric::Metric;
 use crate::kernel::{self, HeadLoss};
 use crate::model::ModelInputs;
 use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};
@@ -16,6 +17,7 @@ use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::nn::role::{Place, Roles, Says};
+use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
@@ -27,6 +29,15 @@ pub const KIND: Kind = Kind {
     source: "Devlin et al. 2018; Liu et al. 2019; Lan et al. 2019",
     example: "{ kind = \"masked_lm\", pairs = \"next_sentence\" }",
 };
+
+const MLM_ACCURACY: Metric = Metric::higher("mlm_accuracy");
+const NSP_LOSS: Metric = Metric::lower("nsp_loss");
+const NSP_ACCURACY: Metric = Metric::higher("nsp_accuracy");
+const SOP_LOSS: Metric = Metric::lower("sop_loss");
+const SOP_ACCURACY: Metric = Metric::higher("sop_accuracy");
+
+/// What it measures: of masked tokens, of next sentences, of the order of sentences.
+pub const METRICS: &[Metric] = &[MLM_ACCURACY, NSP_LOSS, NSP_ACCURACY, SOP_LOSS, SOP_ACCURACY];
 
 /// The knobs of masked language modelling.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -143,20 +154,20 @@ fn scored(texts: &TextBatch) -> (Vec<i32>, Vec<i32>) {
 }
 
 impl Task for MaskedLm {
-    fn score(&self, batch: &Batch, pass: &Pass) -> Scored {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let texts = host::texts(batch);
         let device = self.model.embedding.weight.val().device();
         let scores = self.scores(texts, &device, pass);
         let (_, targets) = scored(texts);
         let accuracy = host::right(&scores.tokens, &targets);
-        let scored = Scored::new(scores.tokens.sum, batch.tokens as u64)
-            .with_metric("mlm_accuracy", accuracy);
+        let scored =
+            Scored::new(scores.tokens.sum, batch.tokens as u64).with_metric(MLM_ACCURACY, accuracy);
         let (Some(scores), Some(labels)) = (scores.pairs, texts.labels.as_ref()) else {
             return scored;
         };
         let (loss, accuracy) = match self.pairs {
-            Pairs::SentenceOrder => ("sop_loss", "sop_accuracy"),
-            Pairs::NextSentence | Pairs::None => ("nsp_loss", "nsp_accuracy"),
+            Pairs::SentenceOrder => (SOP_LOSS, SOP_ACCURACY),
+            Pairs::NextSentence | Pairs::None => (NSP_LOSS, NSP_ACCURACY),
         };
         let hits = host::hits(&scores, labels);
         let term = Term {

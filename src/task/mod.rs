@@ -2,6 +2,7 @@
 
 mod any;
 pub mod causal_lm;
+pub mod frozen;
 mod host;
 pub mod image_classification;
 mod init;
@@ -14,13 +15,16 @@ pub mod text_classification;
 pub mod translation;
 
 use crate::data::loader::Batch;
+use crate::evaluate::metric::Metric;
 use crate::model::{Decoder, EncoderDecoder};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use crate::nn::role::Roles;
+use crate::stack::state::ModelState;
 pub use any::AnyTask;
 pub use causal_lm::{CausalLm, CausalLmConfig};
+pub use frozen::Frozen;
 pub use image_classification::{ImageClassification, ImageClassificationConfig};
 pub use masked_lm::{MaskedLm, MaskedLmConfig};
 pub use objective::{Objective, StepInput, Trained};
@@ -51,6 +55,9 @@ pub const KINDS: &[Kind] = &[
     image_classification::KIND,
 ];
 
+/// The metrics that tasks define; those of texts and classes alike are in [`crate::evaluate::metric`].
+pub const METRICS: &[&[Metric]] = &[masked_lm::METRICS, image_classification::METRICS];
+
 /// What an experiment trains for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -71,7 +78,10 @@ pub enum TaskConfig {
 pub trait Task {
     /// The losses of a batch and what is measured beside them: the one forward of training and evaluation. It neither
     /// divides a sum nor runs a backward pass; [`Objective`] does, for every task alike.
-    fn score(&self, batch: &Batch, pass: &Pass) -> Scored;
+    ///
+    /// `state` is what the networks kept of the batch before, row by row, and keeps what they pass on to the next one;
+    /// `None` where batches are independent of each other.
+    fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored;
 
     /// The seed of the random draws of its training passes.
     fn seed(&self) -> u64;
@@ -79,6 +89,11 @@ pub trait Task {
     /// Where diagnostics look at attention in a batch.
     fn sample(&self, _batch: &Batch) -> Sample {
         Sample::default()
+    }
+
+    /// What its networks carry from segment to segment, before the first one; `None` when they keep nothing.
+    fn empty_state(&self) -> Option<ModelState> {
+        None
     }
 
     /// Its networks by what they are used for once they are trained.

@@ -2,10 +2,11 @@
 //!
 //! It adds no segment to the paths of parameters: they are those of the task itself.
 
-use super::{Networks, Scored, StepOutput, Task};
+use super::{Networks, StepOutput, Task};
 use crate::data::batch::Batch;
 use crate::kernel::profile;
 use crate::nn::pass::{Draws, Pass};
+use crate::stack::state::ModelState;
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
 use burn::tensor::Device;
 use burn::train::{InferenceStep, LearnerModel, TrainOutput, TrainStep};
@@ -21,11 +22,27 @@ pub struct Objective<T = super::AnyTask>(pub T);
 pub struct StepInput {
     /// The rows.
     pub batch: Batch,
+    /// What the networks kept of the batch before, row by row; `None` where batches are independent of each other.
+    pub state: Option<ModelState>,
 }
 
 impl From<Batch> for StepInput {
     fn from(batch: Batch) -> Self {
-        Self { batch }
+        Self { batch, state: None }
+    }
+}
+
+impl StepInput {
+    /// Empties the rows that begin a text with this batch.
+    fn begun(self) -> (Batch, Option<ModelState>) {
+        let Self { batch, mut state } = self;
+        if let (Some(state), Some(begins)) = (&mut state, &batch.begins)
+            && begins.contains(&true)
+        {
+            let kept: Vec<bool> = begins.iter().map(|begins| !begins).collect();
+            state.reset(&kept);
+        }
+        (batch, state)
     }
 }
 
@@ -35,9 +52,15 @@ pub trait Trained:
     + TrainStep<Input = StepInput, Output = StepOutput>
     + InferenceStep<Input = StepInput, Output = StepOutput>
 {
+    /// What its networks carry from segment to segment, before the first one; `None` when they keep nothing.
+    fn empty_state(&self) -> Option<ModelState>;
 }
 
-impl<T: Task + Module + fmt::Display + 'static> Trained for Objective<T> {}
+impl<T: Task + Module + fmt::Display + 'static> Trained for Objective<T> {
+    fn empty_state(&self) -> Option<ModelState> {
+        self.0.empty_state()
+    }
+}
 
 impl<T: Task> Objective<T> {
     /// Its networks by what they are used for once they are trained.
@@ -65,12 +88,13 @@ impl<T: Task + Module> TrainStep for Objective<T> {
     type Output = StepOutput;
 
     fn step(&self, input: StepInput) -> TrainOutput<StepOutput> {
-        let batch = input.batch;
+        let (batch, mut state) = input.begun();
         let pass = self.training_pass(&batch);
-        let scored: Scored = self.0.score(&batch, &pass);
-        let loss = scored.differentiated(&batch);
-        let mut output = scored.read(&batch);
+        let scored = self.0.score(&batch, &pass, state.as_mut());
+        let loss = scored.differentiated(&batch, &pass.losses());
+        let mut output = scored.read(&batch, pass.losses());
         output.readings = pass.readings();
+        output.state = state.map(passed_on);
         let gradients = profile::timed(profile::BACKWARD, || loss.backward());
         TrainOutput::new(self, gradients, output)
     }
@@ -81,10 +105,27 @@ impl<T: Task> InferenceStep for Objective<T> {
     type Output = StepOutput;
 
     fn step(&self, input: StepInput) -> StepOutput {
-        let batch = input.batch;
-        let scored = self.0.score(&batch, &Pass::evaluation());
-        scored.read(&batch)
+        let (batch, mut state) = input.begun();
+        // The samples of an example are the same whatever batch it is in, and no training step has them.
+        let pass = Pass::evaluation().sampling(Draws {
+            seed: self.0.seed(),
+            step: u64::MAX,
+            first_row: batch.samples.first().copied().unwrap_or(0),
+        });
+        let scored = self.0.score(&batch, &pass, state.as_mut());
+        StepOutput {
+            state: state.map(passed_on),
+            ..scored.read(&batch, pass.losses())
+        }
     }
+}
+
+/// A state as the next segment gets it: without the gradients of this one, and with positions counted anew, since rows
+/// begin their texts at different steps.
+fn passed_on(mut state: ModelState) -> ModelState {
+    state.detach();
+    state.seen = 0;
+    state
 }
 
 impl<T> Deref for Objective<T> {

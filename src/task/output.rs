@@ -2,6 +2,7 @@
 
 use crate::evaluate::classification::Confusion;
 use crate::nn::probe::Readings;
+use crate::stack::state::ModelState;
 use burn::tensor::ExecutionError;
 use burn::train::ItemLazy;
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ impl std::ops::AddAssign for Sum {
 }
 
 /// The sums of a step.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct StepOutput {
     /// Loss in nats over scored positions.
     pub loss: Sum,
@@ -49,6 +50,19 @@ pub struct StepOutput {
     pub shown: Shown,
     /// What was read of the pass, in a step that is watched: of its first micro-batch.
     pub readings: Option<Readings>,
+    /// What the networks pass on to the next batch of the same rows; sums over batches have none.
+    pub state: Option<ModelState>,
+}
+
+/// Outputs are equal when their numbers are; what is passed on is no part of them.
+impl PartialEq for StepOutput {
+    fn eq(&self, other: &Self) -> bool {
+        let numbers = |output: &Self| (output.loss, output.items, output.shown);
+        numbers(self) == numbers(other)
+            && self.metrics == other.metrics
+            && self.confusion == other.confusion
+            && self.readings == other.readings
+    }
 }
 
 /// Values of the last step that are not sums.

@@ -7,11 +7,13 @@
 use super::{Networks, Scored, Task, TextToText, TranslationConfig, host};
 use crate::data::batch::{Batch, PairBatch};
 use crate::data::{NOT_SCORED, Shape};
+use crate::evaluate::metric::ACCURACY;
 use crate::kernel::HeadLoss;
 use crate::model::decoder::DecoderInput;
 use crate::model::{Decoder, DecoderConfig, ModelInputs};
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
+use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::Device;
 
@@ -106,14 +108,16 @@ fn joined(pairs: &PairBatch) -> Joined {
 }
 
 impl Task for PrefixLm {
-    fn score(&self, batch: &Batch, pass: &Pass) -> Scored {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let (pairs, device) = (host::pairs(batch), self.device());
         let joined = joined(pairs);
         let loss = self.loss(pairs, &joined, &device, pass);
         let accuracy = (!pass.trains()).then(|| host::right(&loss, &joined.targets));
-        let mut scored = Scored::new(loss.sum, batch.tokens as u64);
-        scored.metrics.extend(accuracy.map(|sum| ("accuracy", sum)));
-        scored
+        let scored = Scored::new(loss.sum, batch.tokens as u64);
+        match accuracy {
+            Some(accuracy) => scored.with_metric(ACCURACY, accuracy),
+            None => scored,
+        }
     }
 
     fn seed(&self) -> u64 {

@@ -8,6 +8,8 @@
 use super::output::{StepOutput, Sum};
 use crate::data::batch::Batch;
 use crate::evaluate::classification::Confusion;
+use crate::evaluate::metric::Metric;
+use crate::nn::pass::AddedLoss;
 use burn::tensor::Tensor;
 use std::collections::BTreeMap;
 
@@ -58,8 +60,8 @@ pub struct Term {
 pub struct Scored {
     /// The term that is reported as the loss.
     pub loss: Term,
-    /// Further terms, each by the name of its metric.
-    pub more: Vec<(&'static str, Term)>,
+    /// Further terms, each with the metric that it is written down as.
+    pub more: Vec<(Metric, Term)>,
     /// Items that were read (tokens for text).
     pub items: u64,
     /// Further metrics by their usual names.
@@ -86,20 +88,22 @@ impl Scored {
 
     /// The same with a further part of the loss.
     #[must_use]
-    pub fn with_term(mut self, name: &'static str, term: Term) -> Self {
-        self.more.push((name, term));
+    pub fn with_term(mut self, metric: Metric, term: Term) -> Self {
+        self.more.push((metric, term));
         self
     }
 
     /// The same with a metric.
     #[must_use]
-    pub fn with_metric(mut self, name: &'static str, sum: Sum) -> Self {
-        self.metrics.insert(name, sum);
+    pub fn with_metric(mut self, metric: Metric, sum: Sum) -> Self {
+        self.metrics.insert(metric.name, sum);
         self
     }
 
     /// What the backward pass of this micro-batch starts from, `[1]`: every term over its weight in the whole step.
-    pub(super) fn differentiated(&self, batch: &Batch) -> Tensor<1> {
+    ///
+    /// A loss that a layer added has its mean multiplied by the micro-batch's share of the step's tokens.
+    pub(super) fn differentiated(&self, batch: &Batch, added: &[AddedLoss]) -> Tensor<1> {
         let share = |term: &Term| {
             let mean = term.sum.clone() / term.over.of_step(batch).max(1) as f64;
             // No operation for the usual factor.
@@ -109,17 +113,28 @@ impl Scored {
             }
         };
         let further = self.more.iter().map(|(_, term)| share(term));
-        further.fold(share(&self.loss), |loss, term| loss + term)
+        let loss = further.fold(share(&self.loss), |loss, term| loss + term);
+        let of_step = batch.tokens as f64 / batch.step_tokens.max(1) as f64;
+        let counted = added.iter().filter(|loss| loss.coefficient != 0.0);
+        counted.fold(loss, |loss, added| {
+            loss + added.mean.clone() * (added.coefficient * of_step)
+        })
     }
 
-    /// The numbers that are written down.
-    pub(super) fn read(self, batch: &Batch) -> StepOutput {
+    /// The numbers that are written down; layers that added a loss of one name have their mean there.
+    pub(super) fn read(self, batch: &Batch, added: Vec<AddedLoss>) -> StepOutput {
+        let tokens = batch.tokens as f64;
         let read = |term: Term| {
             let sum = f64::from(term.sum.detach().into_scalar::<f32>());
             Sum::new(sum, term.over.of_batch(batch) as f64)
         };
         let mut metrics = self.metrics;
-        metrics.extend(self.more.into_iter().map(|(name, term)| (name, read(term))));
+        let more = self.more.into_iter();
+        metrics.extend(more.map(|(metric, term)| (metric.name, read(term))));
+        for added in added {
+            let mean = f64::from(added.mean.detach().into_scalar::<f32>());
+            *metrics.entry(added.name).or_default() += Sum::new(mean * tokens, tokens);
+        }
         StepOutput {
             loss: read(self.loss),
             items: self.items,

@@ -2,6 +2,7 @@
 
 use super::{Networks, Scored, Task, host};
 use crate::data::batch::{Batch, TextBatch};
+use crate::evaluate::metric::ACCURACY;
 use crate::kernel;
 use crate::model::encoder::{Encoder, EncoderConfig};
 use crate::model::{ModelInputs, heads};
@@ -10,6 +11,7 @@ use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::nn::role::{Place, Roles, Says};
+use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
@@ -105,7 +107,7 @@ fn labels(texts: &TextBatch) -> &[i32] {
 }
 
 impl Task for TextClassification {
-    fn score(&self, batch: &Batch, pass: &Pass) -> Scored {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let (texts, device) = (host::texts(batch), self.device());
         let labels = labels(texts);
         let scores = self.scores(texts, &device, pass);
@@ -115,7 +117,7 @@ impl Task for TextClassification {
         let sum = kernel::cross_entropy_sum(scores, host::vector(labels, &device), smoothing);
         Scored {
             confusion,
-            ..Scored::new(sum, batch.tokens as u64).with_metric("accuracy", hits)
+            ..Scored::new(sum, batch.tokens as u64).with_metric(ACCURACY, hits)
         }
     }
 

@@ -3,11 +3,13 @@
 
 use super::{Networks, Scored, Task, TextToText, host};
 use crate::data::batch::{Batch, PairBatch};
+use crate::evaluate::metric::ACCURACY;
 use crate::kernel::HeadLoss;
 use crate::model::EncoderDecoder;
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
+use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -68,14 +70,16 @@ impl Translation {
 }
 
 impl Task for Translation {
-    fn score(&self, batch: &Batch, pass: &Pass) -> Scored {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let pairs = host::pairs(batch);
         let device = self.model.embedding.weight.val().device();
         let loss = self.loss(pairs, &device, pass);
         let accuracy = (!pass.trains()).then(|| host::right(&loss, &pairs.targets));
-        let mut scored = Scored::new(loss.sum, batch.tokens as u64);
-        scored.metrics.extend(accuracy.map(|sum| ("accuracy", sum)));
-        scored
+        let scored = Scored::new(loss.sum, batch.tokens as u64);
+        match accuracy {
+            Some(accuracy) => scored.with_metric(ACCURACY, accuracy),
+            None => scored,
+        }
     }
 
     fn seed(&self) -> u64 {

@@ -127,13 +127,13 @@ pub fn measure<M: Trained>(
     let mut optimizer = optim::build(bench.optimizer, &model)?;
     let mut stream = loader::train_stream(
         bench.train.clone(),
-        bench.seed,
-        config.size(),
+        config.order(bench.seed),
         config.micro_batch_size(),
         0,
     );
     let (mut times, mut losses, mut items) = (Vec::new(), Vec::new(), 0);
     let mut parts = Parts::default();
+    let mut carried = config.carry_state.then(|| model.empty_state()).flatten();
     for step in 0..all {
         if step == warmup {
             parts = Parts::default();
@@ -146,7 +146,10 @@ pub fn measure<M: Trained>(
         };
         let batches = batches?;
         let began = Instant::now();
-        let mut gradient = counted(&mut parts.passes, || gradients::accumulate(&model, batches));
+        let mut gradient = counted(&mut parts.passes, || {
+            gradients::accumulate_from(&model, batches, carried.as_ref())
+        });
+        carried = gradient.output.state.take();
         counted(&mut parts.clipping, || {
             gradient.clip(&model, config.clip_norm)
         });

@@ -1,6 +1,6 @@
 //! `[train]`: how long, how much at a time, and what happens on the way.
 
-use crate::data::loader::BatchSize;
+use crate::data::loader::{BatchSize, Order};
 use serde::{Deserialize, Serialize};
 
 /// The knobs of a training run.
@@ -18,6 +18,10 @@ pub struct TrainConfig {
     /// Items that are in memory at once; gradients are accumulated. `batch_size` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_batch_size: Option<usize>,
+    /// Whether row b of a step goes on where row b of the step before ended, with the state that the model kept of it:
+    /// the rows of a batch read as many contiguous shares of the text. For models that keep a state.
+    #[serde(skip_serializing_if = "is_false")]
+    pub carry_state: bool,
     /// Largest global norm of the gradient; 0 switches clipping off.
     pub clip_norm: f64,
     /// Steps between evaluations on the validation split; at the end only when absent.
@@ -67,6 +71,7 @@ impl Default for TrainConfig {
             batch_size: 32,
             batch_tokens: None,
             micro_batch_size: None,
+            carry_state: false,
             clip_norm: 1.0,
             eval_every: None,
             eval_batch_size: None,
@@ -84,6 +89,12 @@ impl Default for TrainConfig {
             sample: None,
         }
     }
+}
+
+// The signature is serde's.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// What happens when the loss is not a number, or spikes.
@@ -147,6 +158,14 @@ impl TrainConfig {
         match self.batch_tokens {
             Some(tokens) => BatchSize::Tokens(tokens),
             None => BatchSize::Items(self.batch_size),
+        }
+    }
+
+    /// The order in which a run of this seed takes its examples.
+    pub fn order(&self, seed: u64) -> Order {
+        match self.carry_state {
+            true => Order::lanes(self.batch_size),
+            false => Order::new(seed, self.size()),
         }
     }
 

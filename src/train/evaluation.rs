@@ -1,11 +1,12 @@
 //! Metrics of a model on a whole split.
 
+use super::metrics::higher_is_better;
 use crate::data::Source;
 use crate::data::loader::{self, Batch};
 use crate::error::{Error, Result};
 use crate::evaluate::classification::Confusion;
-use crate::evaluate::direction::higher_is_better;
-use crate::task::{StepOutput, Trained};
+use crate::stack::state::ModelState;
+use crate::task::{StepInput, StepOutput, Trained};
 use burn::train::InferenceStep;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +18,9 @@ pub struct Split {
     pub source: Arc<dyn Source>,
     /// Bytes of text behind one scored token, when there is text.
     pub bytes_per_token: Option<f64>,
+    /// Whether the model carries its state through it (`[train] carry_state`): a batch of b rows then reads the split in
+    /// b lanes, each of which begins empty. With one lane it is one long pass.
+    pub carried: bool,
 }
 
 /// Means over a split.
@@ -30,11 +34,6 @@ pub struct Scores {
     pub confusion: Option<Confusion>,
 }
 
-/// Whether less of a metric is better.
-pub fn lower_is_better(metric: &str) -> bool {
-    !higher_is_better(metric)
-}
-
 impl Scores {
     /// The value of a metric, turned round where higher is better, so that the lowest is the best.
     ///
@@ -45,7 +44,6 @@ impl Scores {
             "loss" => Some(self.loss),
             _ => self.metrics.get(metric).copied(),
         };
-        let lower = lower_is_better(metric);
         let value = value.ok_or_else(|| {
             let measured: Vec<&str> = self.metrics.keys().map(String::as_str).collect();
             Error::run(format!(
@@ -53,7 +51,10 @@ impl Scores {
                 measured.join(", ")
             ))
         })?;
-        Ok(if lower { value } else { -value })
+        Ok(match higher_is_better(metric) {
+            true => -value,
+            false => value,
+        })
     }
 }
 
@@ -63,16 +64,25 @@ pub struct Pass {
     count: usize,
     total: StepOutput,
     bytes_per_token: Option<f64>,
+    carried: bool,
+    /// What the rows of the last batch pass on.
+    state: Option<ModelState>,
 }
 
 impl Pass {
     /// A pass from the first item on.
     pub fn new(split: &Split, batch_size: usize) -> Self {
+        let source = split.source.clone();
         Self {
-            batches: Box::new(loader::eval_batches(split.source.clone(), batch_size)),
+            batches: match split.carried {
+                true => Box::new(loader::eval_lanes(source, batch_size)),
+                false => Box::new(loader::eval_batches(source, batch_size)),
+            },
             count: split.source.len().div_ceil(batch_size.max(1)),
             total: StepOutput::default(),
             bytes_per_token: split.bytes_per_token,
+            carried: split.carried,
+            state: None,
         }
     }
 
@@ -89,7 +99,15 @@ impl Pass {
         let Some(batch) = self.batches.next() else {
             return Ok(None);
         };
-        let output = InferenceStep::step(model, batch?.into());
+        let batch = batch?;
+        let state = match self.state.take() {
+            // The lanes that have ended are the last ones.
+            Some(state) => Some(state.rows(0..batch.rows)),
+            None if self.carried => model.empty_state(),
+            None => None,
+        };
+        let mut output = InferenceStep::step(model, StepInput { batch, state });
+        self.state = output.state.take();
         self.total.add(&output);
         Ok(Some(output))
     }

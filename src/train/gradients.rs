@@ -7,7 +7,8 @@
 
 use crate::data::loader::Batch;
 use crate::kernel;
-use crate::task::{StepOutput, Trained};
+use crate::stack::state::ModelState;
+use crate::task::{StepInput, StepOutput, Trained};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
@@ -26,22 +27,34 @@ pub struct Gradient {
 /// Runs all micro-batches of a step and adds their gradients. Each loss is divided by the scored positions
 /// of the whole step, so the sum is the gradient of the one big batch.
 pub fn accumulate<M: Trained>(model: &M, batches: Vec<Batch>) -> Gradient {
+    accumulate_from(model, batches, None)
+}
+
+/// [`accumulate`] for rows that go on from step to step: each micro-batch begins with the state of its rows, and
+/// `output.state` is what all rows pass on.
+pub fn accumulate_from<M: Trained>(
+    model: &M,
+    batches: Vec<Batch>,
+    state: Option<&ModelState>,
+) -> Gradient {
     let count = batches.len();
+    let mut passed_on = Vec::new();
     let mut parts = batches.into_iter().map(|batch| {
-        let step = TrainStep::step(model, batch.into());
+        let rows = batch.first_row..batch.first_row + batch.rows;
+        let state = state.map(|state| state.rows(rows));
+        let mut step = TrainStep::step(model, StepInput { batch, state });
+        passed_on.extend(step.item.state.take());
         (step.grads, step.item)
     });
-    let sum = tree_sum(
-        &mut parts,
-        count,
-        &|(mut gradients, mut output), (more, item)| {
-            output.add(&item);
-            add(model, &mut gradients, more);
-            (gradients, output)
-        },
-    );
-    let (gradients, output) =
-        sum.unwrap_or_else(|| (GradientsParams::new(), StepOutput::default()));
+    let both = |(mut gradients, mut output): (_, StepOutput), (more, item)| {
+        output.add(&item);
+        add(model, &mut gradients, more);
+        (gradients, output)
+    };
+    let (gradients, mut output) = tree_sum(&mut parts, count, &both)
+        .unwrap_or_else(|| (GradientsParams::new(), StepOutput::default()));
+    drop(parts);
+    output.state = ModelState::joined(passed_on);
     Gradient {
         norm: global_norm(model, &gradients),
         gradients,

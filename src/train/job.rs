@@ -11,6 +11,7 @@ use super::schedule::ScheduleConfig;
 use super::signal::Stop;
 use crate::data::Source;
 use crate::error::Result;
+use crate::stack::state::ModelState;
 use crate::task::Trained;
 use burn::optim::ModuleOptimizer;
 use std::collections::BTreeMap;
@@ -36,6 +37,8 @@ pub struct Job<M: Trained> {
     pub unit: &'static str,
     /// Moving average of the weights, when asked for.
     pub ema: Option<Ema<M>>,
+    /// What the model passes on to the next step of the same rows (`carry_state`), where it carries something.
+    pub carried: Option<ModelState>,
     /// Training items.
     pub train: Arc<dyn Source>,
     /// The split that evaluations on the way use.

@@ -15,6 +15,7 @@ mod journals;
 mod launch;
 pub mod machine;
 pub mod manifest;
+pub mod metrics;
 pub mod optim;
 pub mod parameters;
 mod patterns;

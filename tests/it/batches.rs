@@ -19,6 +19,7 @@ pub fn of(content: Content, rows: usize) -> Batch {
         step_rows: rows,
         step: 0,
         last: true,
+        begins: None,
         split: Split::Train,
         watch: None,
     }

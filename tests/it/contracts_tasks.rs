@@ -11,11 +11,12 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn::train::{InferenceStep, TrainStep};
 use formwork::data::Shape;
 use formwork::data::batch::Content;
+use formwork::evaluate::metric;
 use formwork::kernel;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{DecoderConfig, ModelInputs};
 use formwork::nn::pass::Pass;
-use formwork::task::{Objective, PrefixLm, StepOutput, TranslationConfig};
+use formwork::task::{METRICS, Objective, PrefixLm, StepOutput, TranslationConfig};
 use formwork::train::gradients::{Gradient, accumulate};
 use formwork::train::optim::{self, OptimizerConfig};
 
@@ -127,6 +128,19 @@ fn dropout_and_drop_path_draw_by_step_and_rest_in_evaluation() {
                 "{}",
                 case.name
             );
+        }
+    }
+}
+
+/// A metric that no table defines would be taken for a loss.
+#[test]
+fn every_metric_is_defined_with_its_direction() {
+    let tables = || METRICS.iter().copied().chain([metric::METRICS]).flatten();
+    for case in base(16) {
+        let output = InferenceStep::step(&case.build().valid(), case.batch().into());
+        assert!(!output.metrics.is_empty());
+        for name in output.metrics.keys() {
+            assert!(tables().any(|metric| metric.name == *name), "{name}");
         }
     }
 }

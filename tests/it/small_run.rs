@@ -93,6 +93,7 @@ impl Run {
             model: &self.net,
             optimizer: &self.optimizer,
             ema: self.ema.as_ref(),
+            carried: None,
             state: &self.state,
         };
         checkpoint::save(run, &parts, keep_last)

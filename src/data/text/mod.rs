@@ -217,6 +217,10 @@ impl DataSet for TextConfig {
         true
     }
 
+    fn goes_on(&self) -> bool {
+        self.windows == Windows::Contiguous || self.windows == Windows::Documents && !self.blocked()
+    }
+
     fn view_faults(&self, view: &View) -> Vec<String> {
         let View::Masked(view) = view else {
             return Vec::new();

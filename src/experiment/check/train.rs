@@ -103,6 +103,7 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
             ),
         );
     }
+    carried(sense, c, data);
     sense.count(
         "train.eval_batch_size",
         c.eval_batch_size.unwrap_or(1),
@@ -153,6 +154,26 @@ pub(super) fn average_of_halves(sense: &mut Sense) {
             &["train.ema", "train.dtype"],
             "ema needs dtype = \"f32\": an average of 16-bit weights stands still, since its steps are below their \
              last digit; leave one of them out",
+        );
+    }
+}
+
+/// Carried state needs rows that go on from step to step.
+fn carried(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
+    if !c.carry_state {
+        return;
+    }
+    if !data.set().goes_on() {
+        sense.fault(
+            &["train.carry_state", "data.windows", "data.kind"],
+            "carry_state = true needs text whose windows go on from one to the next: [data] kind = \"text\" with windows \
+             = \"contiguous\", or with \"documents\" and attention across them",
+        );
+    }
+    if c.batch_tokens.is_some() {
+        sense.fault(
+            &["train.carry_state", "train.batch_tokens"],
+            "carry_state = true needs steps of as many rows: set batch_size in place of batch_tokens",
         );
     }
 }

@@ -17,6 +17,7 @@ const FIXED: &[&str] = &[
     "train.batch_size",
     "train.batch_tokens",
     "train.dtype",
+    "train.carry_state",
     "optimizer.kind",
 ];
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::statistics::Direction;
 use crate::error::{Error, Result, suggestion};
-use crate::evaluate::direction::higher_is_better;
 use crate::report::read::run::Run;
+pub use crate::train::metrics::higher_is_better as more_is_better;
 
 /// Metrics that stand in the table when evaluations have them, in this order.
 pub const SHOWN: [&str; 17] = [
@@ -31,11 +31,6 @@ pub const SHOWN: [&str; 17] = [
 const TIMING: [&str; 4] = ["elapsed_s", "items_per_s", "items", "memory_mb"];
 /// The splits, the one to compare on first.
 const SPLITS: [&str; 3] = ["valid", "test", "train"];
-
-/// Whether more of a metric is better; anything unknown is taken for a loss.
-pub fn more_is_better(metric: &str) -> bool {
-    higher_is_better(metric)
-}
 
 /// Which values of a metric are better.
 pub fn better(metric: &str) -> Direction {

@@ -1,13 +1,14 @@
 //! Checkpoints: folders that are there whole or not at all.
 //!
 //! ```text
-//! steps/NNNNNNNN/  model.safetensors  optimizer.bpk  [ema.safetensors]  state.json  manifest.json
+//! steps/NNNNNNNN/  model.safetensors  optimizer.bpk  [ema.safetensors]  [state.safetensors]  state.json  manifest.json
 //! ```
 //!
 //! One is written under a name that ends in `.tmp`, brought to the disk with its manifest last, and
 //! renamed. Only then do `latest` and `best` move, and only then are older ones deleted. Whatever
 //! interrupts that, a whole checkpoint remains.
 
+mod carried;
 mod format;
 mod legacy;
 pub mod mean;
@@ -20,6 +21,7 @@ use super::manifest::{self, Manifest, damaged, write_json};
 use super::run_dir::{self, RunDir, steps_of};
 use crate::error::{Error, Result};
 use crate::files;
+use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 pub use format::VERSION;
@@ -44,6 +46,8 @@ pub struct Parts<'a, M> {
     pub optimizer: &'a ModuleOptimizer,
     /// Averaged weights.
     pub ema: Option<&'a Ema<M>>,
+    /// What the model passes on to the next step.
+    pub carried: Option<&'a ModelState>,
     /// Step and bookkeeping.
     pub state: &'a State,
 }
@@ -84,6 +88,10 @@ fn write<M: Module>(folder: &Path, parts: &Parts<M>) -> Result<()> {
     if let Some(ema) = parts.ema {
         weights::save(ema.model(), &folder.join(EMA))?;
         names.push(EMA);
+    }
+    if let Some(state) = parts.carried {
+        carried::save(state, &folder.join(carried::FILE))?;
+        names.push(carried::FILE);
     }
     manifest::seal(folder, &names)?;
     Ok(())

@@ -88,8 +88,7 @@ impl<M: Trained> Steps<M> {
         };
         let mut stream = loader::train_stream(
             self.job.train.clone(),
-            self.job.seed,
-            self.job.config.size(),
+            self.job.config.order(self.job.seed),
             self.job.config.micro_batch_size(),
             self.job.state.step,
         );
@@ -117,7 +116,8 @@ impl<M: Trained> Steps<M> {
             diagnostics.ask(&mut batches);
         }
         let states = parameters::states(self.model());
-        let mut gradient = gradients::accumulate(self.model(), batches);
+        let carried = self.job.carried.as_ref();
+        let mut gradient = gradients::accumulate_from(self.model(), batches, carried);
         let config = &self.job.config;
         let (steps, every) = (config.steps, config.log_every.max(1));
         let lr = self
@@ -154,6 +154,7 @@ impl<M: Trained> Steps<M> {
         };
         let model = model.optimize(&mut self.job.optimizer, lr.into(), gradient.gradients);
         self.job.ema = self.job.ema.take().map(|ema| ema.update(&model));
+        self.job.carried = gradient.output.state.take();
         self.model = Some(model);
         let state = &mut self.job.state;
         let loss = gradient.output.loss.mean();
@@ -284,6 +285,7 @@ impl<M: Trained> Steps<M> {
             model: self.model(),
             optimizer: &self.job.optimizer,
             ema: self.job.ema.as_ref(),
+            carried: self.job.carried.as_ref(),
             state: &self.job.state,
         };
         checkpoint::save(&self.job.run, &parts, self.job.config.keep_last)?;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::{Folder, items};
 use burn::data::dataset::Dataset;
 use formwork::data::burn_adapters::Items;
-use formwork::data::loader::{Batch, BatchSize, Order, eval_batches, step_batches, train_stream};
+use formwork::data::loader::{
+    Batch, BatchSize, Order, eval_batches, eval_lanes, step_batches, train_stream,
+};
 use formwork::data::{Data, Item, Source, Split};
 
 fn text(windows: &str) -> (Folder, Data) {
@@ -38,8 +40,7 @@ fn order_does_not_depend_on_micro_batches_or_the_start() {
         let steps = |micro, from, count| -> Vec<_> {
             let stream = train_stream(
                 Arc::clone(&data.train),
-                5,
-                BatchSize::Items(12),
+                Order::new(5, BatchSize::Items(12)),
                 micro,
                 from,
             );
@@ -62,18 +63,22 @@ fn order_does_not_depend_on_micro_batches_or_the_start() {
                 "{windows} from {from}"
             );
         }
-        let other = train_stream(Arc::clone(&data.train), 6, BatchSize::Items(12), 12, 0)
-            .next()
-            .unwrap()
-            .unwrap();
+        let other = train_stream(
+            Arc::clone(&data.train),
+            Order::new(6, BatchSize::Items(12)),
+            12,
+            0,
+        )
+        .next()
+        .unwrap()
+        .unwrap();
         if windows == "contiguous" {
             assert_ne!(joined(&other).0, whole[0].0);
         }
         // A step far away is there at once.
         let far = train_stream(
             Arc::clone(&data.train),
-            5,
-            BatchSize::Items(12),
+            Order::new(5, BatchSize::Items(12)),
             12,
             1 << 40,
         )
@@ -87,7 +92,7 @@ fn order_does_not_depend_on_micro_batches_or_the_start() {
 #[test]
 fn micro_batches_know_their_step() {
     let (_folder, data) = text("contiguous");
-    let step = train_stream(data.train, 5, BatchSize::Items(10), 4, 3)
+    let step = train_stream(data.train, Order::new(5, BatchSize::Items(10)), 4, 3)
         .next()
         .unwrap()
         .unwrap();
@@ -165,6 +170,50 @@ fn burn_sees_the_same_examples() {
 }
 
 #[test]
+fn rows_of_lanes_go_on_where_they_ended() {
+    let (_folder, data) = text("contiguous");
+    let order = || Order::lanes(3);
+    let steps: Vec<Vec<Batch>> = train_stream(Arc::clone(&data.train), order(), 2, 0)
+        .take(2 * data.train.len().div_ceil(3) + 2)
+        .map(Result::unwrap)
+        .collect();
+    for pair in steps.windows(2) {
+        let [before, after] = [&pair[0], &pair[1]].map(|step| joined(step));
+        let begins: Vec<bool> = pair[1]
+            .iter()
+            .flat_map(|batch| batch.begins.clone().unwrap())
+            .collect();
+        for (row, begins) in begins.iter().enumerate() {
+            let next_of = |targets: &[i32]| targets[row * 16 + 15];
+            assert_eq!(*begins, before.0[row] + 1 != after.0[row]);
+            assert!(*begins || next_of(&before.2) == after.1[row * 16]);
+        }
+    }
+    let mut samples: Vec<u64> = steps.iter().flat_map(|step| joined(step).0).collect();
+    samples.sort_unstable();
+    samples.dedup();
+    assert_eq!(
+        samples.len(),
+        data.train.len(),
+        "windows that no lane reads"
+    );
+    let begun = train_stream(Arc::clone(&data.train), order(), 2, 5).next();
+    assert_eq!(begun.unwrap().unwrap(), steps[5]);
+    let valid = data.valid.unwrap();
+    let batches: Vec<Batch> = eval_lanes(Arc::clone(&valid), 3)
+        .map(Result::unwrap)
+        .collect();
+    let scored: usize = batches.iter().map(|batch| batch.scored).sum();
+    let all: usize = eval_batches(Arc::clone(&valid), 3)
+        .map(|b| b.unwrap().scored)
+        .sum();
+    assert_eq!(scored, all);
+    let many = train_stream(Arc::clone(&data.train), Order::lanes(10_000), 2, 0).next();
+    let refused = many.unwrap().unwrap_err().to_string();
+    assert!(refused.starts_with("10000 lanes cannot share"), "{refused}");
+}
+
+#[test]
 fn an_error_ends_the_stream() {
     struct Broken;
     impl Source for Broken {
@@ -175,7 +224,7 @@ fn an_error_ends_the_stream() {
             Err(formwork::error::Error::run("the disk is gone"))
         }
     }
-    let mut stream = train_stream(Arc::new(Broken), 1, BatchSize::Items(2), 2, 0);
+    let mut stream = train_stream(Arc::new(Broken), Order::new(1, BatchSize::Items(2)), 2, 0);
     assert_eq!(
         stream.next().unwrap().unwrap_err().to_string(),
         "the disk is gone"

@@ -180,6 +180,12 @@ pub const CASES: &[Case] = &[
         says: "x.toml:37: [train] eval_batches has no effect without eval_every; add it or leave eval_batches out",
     },
     Case {
+        title: "state carried where windows are drawn",
+        edits: &[("batch_size = 64", "batch_size = 64\ncarry_state = true")],
+        sets: &[],
+        says: "x.toml:37: [train] carry_state = true needs text whose windows go on from one to the next: [data] kind = \"text\" with windows = \"contiguous\", or with \"documents\" and attention across them",
+    },
+    Case {
         title: "a momentum of one",
         edits: &[("kind = \"adamw\"\nlr", "kind = \"sgd\"\nmomentum = 1.0\nlr")],
         sets: &[],

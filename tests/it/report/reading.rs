@@ -9,7 +9,7 @@ use formwork::report::analyse::metrics::more_is_better;
 use formwork::report::analyse::statistics::contrast::{Reason, Verdict};
 use formwork::report::read::run;
 use formwork::report::render::{json, sheet, terminal};
-use formwork::train::evaluation::lower_is_better;
+use formwork::train::evaluation::Scores;
 use std::fs;
 
 #[test]
@@ -144,9 +144,16 @@ fn a_metric_has_one_direction() {
         "grad_norm",
     ];
     for metric in known.into_iter().chain(other) {
-        assert_ne!(lower_is_better(metric), more_is_better(metric), "{metric}");
+        let scores = Scores {
+            loss: 2.0,
+            metrics: [(metric.to_string(), 2.0)].into(),
+            confusion: None,
+        };
+        let compared = scores.compared_by(metric).unwrap();
+        assert_eq!(compared == -2.0, more_is_better(metric), "{metric}");
+        assert_eq!(compared.abs(), 2.0);
     }
-    assert!(lower_is_better("wer") && more_is_better("bleu"));
+    assert!(more_is_better("bleu") && !more_is_better("wer"));
 }
 
 #[test]

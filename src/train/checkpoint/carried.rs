@@ -1,0 +1,141 @@
+//! What a model passes on from step to step, as safetensors: `blocks.<number>.<own or cross>.<vector or segment>`.
+
+use super::{Checkpoint, damaged};
+use crate::error::{Error, Result};
+use crate::nn::state::LayerState;
+use crate::stack::state::{BlockState, ModelState};
+use burn::tensor::{Device, Tensor, TensorData};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use std::path::Path;
+
+/// The file of a checkpoint.
+pub(super) const FILE: &str = "state.safetensors";
+/// The name of the hidden states of earlier segments.
+const SEGMENT: &str = "segment";
+
+/// A tensor's name, shape and bytes.
+type Entry = (String, Vec<usize>, Vec<u8>);
+
+/// Writes a state. States of any number format are written in 32 bits, which hold all of them.
+pub(super) fn save(state: &ModelState, path: &Path) -> Result<()> {
+    let entries = entries(state);
+    let failed = |e: safetensors::SafeTensorError| {
+        Error::run(format!("cannot write {}: {e}", path.display()))
+    };
+    let views = entries
+        .iter()
+        .map(|(name, shape, bytes)| {
+            let view = TensorView::new(Dtype::F32, shape.clone(), bytes)?;
+            Ok((name, view))
+        })
+        .collect::<std::result::Result<Vec<_>, _>>()
+        .map_err(failed)?;
+    let bytes = safetensors::serialize(views, None).map_err(failed)?;
+    std::fs::write(path, bytes).map_err(Error::io("write", path))
+}
+
+/// The tensors of a state.
+fn entries(state: &ModelState) -> Vec<Entry> {
+    let blocks = state.layers.iter().enumerate();
+    let layers = blocks.flat_map(|(number, block)| {
+        let parts = [("own", &block.own), ("cross", &block.cross)];
+        parts.map(|(part, layer)| (format!("blocks.{number}.{part}"), layer))
+    });
+    let each = layers.flat_map(|(prefix, layer)| match layer {
+        LayerState::None | LayerState::Segment(None) | LayerState::KeyValue(_) => Vec::new(),
+        LayerState::Segment(Some(states)) => vec![entry(format!("{prefix}.{SEGMENT}"), states)],
+        LayerState::Recurrent(vectors) => {
+            let vectors = vectors.iter().enumerate();
+            let vectors = vectors.map(|(vector, x)| entry(format!("{prefix}.{vector}"), x));
+            vectors.collect()
+        }
+    });
+    each.collect()
+}
+
+fn entry<const D: usize>(name: String, x: &Tensor<D>) -> Entry {
+    let values: Vec<f32> = x.clone().into_data().iter::<f32>().collect();
+    let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+    (name, x.dims().to_vec(), bytes)
+}
+
+impl Checkpoint {
+    /// What the model passed on to the next step; `empty` gives the structure.
+    ///
+    /// # Errors
+    /// When there is no such state, or it is another model's.
+    pub fn load_carried(&self, empty: &ModelState, device: &Device) -> Result<ModelState> {
+        if !self.manifest.files.contains_key(FILE) {
+            let what = "it has no carried state; the run did not set train.carry_state when it was written";
+            return Err(damaged(&self.folder, what));
+        }
+        load(empty, &self.folder.join(FILE), device)
+    }
+}
+
+/// Reads a state of the structure of `empty`.
+fn load(empty: &ModelState, path: &Path, device: &Device) -> Result<ModelState> {
+    let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
+    let file = SafeTensors::deserialize(&bytes)
+        .map_err(|e| Error::run(format!("{} is not a safetensors file: {e}", path.display())))?;
+    let reader = Reader {
+        file: &file,
+        device,
+    };
+    let layers = empty
+        .layers
+        .iter()
+        .enumerate()
+        .map(|(number, block)| BlockState {
+            own: reader.layer(&format!("blocks.{number}.own"), &block.own),
+            cross: reader.layer(&format!("blocks.{number}.cross"), &block.cross),
+        });
+    let state = ModelState::new(layers.collect());
+    let taken: Vec<String> = entries(&state).into_iter().map(|(name, ..)| name).collect();
+    let other = file
+        .names()
+        .into_iter()
+        .find(|name| !taken.iter().any(|own| own == name));
+    match other {
+        None => Ok(state),
+        Some(other) => Err(Error::run(format!(
+            "{} holds `{other}`, which the model does not keep; it is another model's",
+            path.display()
+        ))),
+    }
+}
+
+struct Reader<'a> {
+    file: &'a SafeTensors<'a>,
+    device: &'a Device,
+}
+
+impl Reader<'_> {
+    fn layer(&self, prefix: &str, empty: &LayerState) -> LayerState {
+        match empty {
+            LayerState::None | LayerState::KeyValue(_) => empty.clone(),
+            LayerState::Segment(_) => {
+                LayerState::Segment(self.tensor(&format!("{prefix}.{SEGMENT}")))
+            }
+            LayerState::Recurrent(_) => {
+                let vectors = (0..).map_while(|vector| self.tensor(&format!("{prefix}.{vector}")));
+                LayerState::Recurrent(vectors.collect())
+            }
+        }
+    }
+
+    /// A tensor by its name, when there is one of so many dimensions.
+    fn tensor<const D: usize>(&self, name: &str) -> Option<Tensor<D>> {
+        let found = self.file.tensor(name).ok()?;
+        let fits = found.dtype() == Dtype::F32 && found.shape().len() == D;
+        let values: Vec<f32> = found
+            .data()
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|bytes| f32::from_le_bytes(*bytes))
+            .collect();
+        let data = TensorData::new(values, found.shape().to_vec());
+        fits.then(|| Tensor::from_data(data, self.device))
+    }
+}

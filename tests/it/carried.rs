@@ -1,0 +1,398 @@
+//! State carried from step to step, with the smallest network that keeps one (Elman 1990): rows go on where they ended,
+//! micro-batches and resumed runs change nothing, evaluations start empty.
+
+use crate::oracle::difference;
+use crate::transfer::{Arrays, gradients_of, values_of};
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use formwork::data::loader::{Order, step_batches};
+use formwork::data::{Batch, Item, NOT_SCORED, Source, TextItem};
+use formwork::error::{Error, Result};
+use formwork::kernel;
+use formwork::nn::pass::Pass;
+use formwork::nn::state::LayerState;
+use formwork::rng::{Purpose, Stream};
+use formwork::stack::state::{BlockState, ModelState};
+use formwork::task::{Objective, Scored, Task, Trained};
+use formwork::train::checkpoint::{self, State};
+use formwork::train::config::TrainConfig;
+use formwork::train::evaluation::{Split, evaluate};
+use formwork::train::gradients::{Gradient, accumulate, accumulate_from};
+use formwork::train::job::{Job, Observer, Report};
+use formwork::train::parameters::name_parameters;
+use formwork::train::run_dir::{Existing, RunDir};
+use formwork::train::signal::Stop;
+use formwork::train::view::View;
+use formwork::train::{self, optim};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+const VOCAB: usize = 7;
+const WIDTH: usize = 5;
+const CONTEXT: usize = 6;
+
+#[derive(Module, Debug)]
+struct Elman {
+    table: Param<Tensor<2>>,
+    recurrent: Param<Tensor<2>>,
+    head: Param<Tensor<2>>,
+    /// No gradient passes this position.
+    cut: Option<usize>,
+}
+
+fn drawn(part: u64, shape: [usize; 2]) -> Param<Tensor<2>> {
+    let device = Device::flex().autodiff();
+    let mut stream = Stream::new(5, Purpose::Split, (part, 0, 0));
+    let values: Vec<f32> = (0..shape[0] * shape[1])
+        .map(|_| 0.6 * stream.normal())
+        .collect();
+    Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), &device))
+}
+
+fn elman(cut: Option<usize>) -> Objective<Elman> {
+    name_parameters(Objective(Elman {
+        table: drawn(1, [VOCAB, WIDTH]),
+        recurrent: drawn(2, [WIDTH, WIDTH]),
+        head: drawn(3, [WIDTH, VOCAB]),
+        cut,
+    }))
+}
+
+impl Task for Elman {
+    fn score(&self, batch: &Batch, _: &Pass, state: Option<&mut ModelState>) -> Scored {
+        let texts = batch.text().unwrap();
+        let device = self.table.val().device();
+        let ids = TensorData::new(texts.inputs.clone(), [batch.rows, texts.cols]);
+        let ids = Tensor::<2, Int>::from_data(ids, &device);
+        let x = kernel::embedding(self.table.val(), ids);
+        let before = state.as_ref().and_then(|state| match &state.layers[0].own {
+            LayerState::Recurrent(vectors) => vectors.first().cloned(),
+            LayerState::None | LayerState::KeyValue(_) | LayerState::Segment(_) => None,
+        });
+        let mut h = before.unwrap_or_else(|| Tensor::zeros([batch.rows, WIDTH], &device));
+        let mut all = Vec::new();
+        for at in 0..texts.cols {
+            if self.cut == Some(at) {
+                h = h.detach();
+            }
+            let now = x.clone().narrow(1, at, 1).reshape([batch.rows, WIDTH]);
+            h = (now + h.matmul(self.recurrent.val())).tanh();
+            all.push(h.clone().reshape([batch.rows, 1, WIDTH]));
+        }
+        if let Some(state) = state {
+            state.layers[0].own = LayerState::Recurrent(vec![h]);
+            state.seen += texts.cols;
+        }
+        let hidden = Tensor::cat(all, 1).reshape([batch.rows * texts.cols, WIDTH]);
+        let targets = TensorData::new(texts.targets.clone(), [texts.targets.len()]);
+        let targets = Tensor::<1, Int>::from_data(targets, &device);
+        let sum = kernel::cross_entropy_sum(hidden.matmul(self.head.val()), targets, 0.0);
+        Scored::new(sum, texts.inputs.len() as u64)
+    }
+
+    fn seed(&self) -> u64 {
+        1
+    }
+
+    fn empty_state(&self) -> Option<ModelState> {
+        Some(ModelState::new(vec![BlockState {
+            own: LayerState::Recurrent(Vec::new()),
+            cross: LayerState::None,
+        }]))
+    }
+}
+
+/// Windows of a text, side by side; targets before `scored_from` do not count.
+struct Windows {
+    tokens: Vec<i32>,
+    context: usize,
+    scored_from: usize,
+}
+
+impl Source for Windows {
+    fn len(&self) -> usize {
+        (self.tokens.len() - 1) / self.context
+    }
+
+    fn get(&self, sample: u64, _: u64) -> Result<Item> {
+        let from = sample as usize * self.context;
+        let window = &self.tokens[from..from + self.context + 1];
+        let targets = window[1..].iter().enumerate().map(|(at, id)| {
+            if from + at < self.scored_from {
+                NOT_SCORED
+            } else {
+                *id
+            }
+        });
+        Ok(Item::Text(TextItem {
+            inputs: window[..self.context].to_vec(),
+            targets: targets.collect(),
+            ..TextItem::default()
+        }))
+    }
+}
+
+fn text(windows: usize) -> Vec<i32> {
+    let mut stream = Stream::new(8, Purpose::Split, (0, 0, 0));
+    (0..windows * CONTEXT + 1)
+        .map(|_| stream.below(VOCAB as u64) as i32)
+        .collect()
+}
+
+fn windows(count: usize, context: usize, scored_from: usize) -> Arc<Windows> {
+    Arc::new(Windows {
+        tokens: text(count),
+        context,
+        scored_from,
+    })
+}
+
+fn split(source: Arc<Windows>, carried: bool) -> Split {
+    Split {
+        source,
+        bytes_per_token: None,
+        carried,
+    }
+}
+
+/// Steps of so many lanes, each with the state of the one before.
+fn steps(
+    task: &Objective<Elman>,
+    source: &Windows,
+    lanes: usize,
+    micro: usize,
+    count: u64,
+) -> Vec<Gradient> {
+    let mut state = task.empty_state();
+    let mut order = Order::lanes(lanes);
+    let each = (0..count).map(|step| {
+        let batches = step_batches(source, &mut order, micro, step).unwrap();
+        let gradient = accumulate_from(task, batches, state.as_ref());
+        state.clone_from(&gradient.output.state);
+        gradient
+    });
+    each.collect()
+}
+
+fn vectors(state: &Option<ModelState>) -> Vec<f32> {
+    let state = state.as_ref().unwrap();
+    assert_eq!(state.seen, 0);
+    match &state.layers[0].own {
+        LayerState::Recurrent(vectors) => vectors[0].to_data().iter::<f32>().collect(),
+        LayerState::None | LayerState::KeyValue(_) | LayerState::Segment(_) => unreachable!(),
+    }
+}
+
+fn arrays(task: &Objective<Elman>, gradient: &Gradient) -> Arrays {
+    gradients_of(task, &gradient.gradients)
+}
+
+fn near(ours: &Arrays, theirs: &Arrays) {
+    for (path, array) in ours {
+        let off = difference(&array.values, &theirs[path].values);
+        assert!(off < 1e-5, "{path} is off by {off:e}");
+    }
+}
+
+#[test]
+fn segments_of_one_lane_are_one_long_pass() {
+    let segments = steps(&elman(None), &windows(4, CONTEXT, 0), 1, 1, 4);
+    let sum: f64 = segments.iter().map(|step| step.output.loss.sum).sum();
+    let long = steps(&elman(None), &windows(4, 4 * CONTEXT, 0), 1, 1, 1);
+    assert!((sum / long[0].output.loss.sum - 1.0).abs() < 1e-6);
+    // Without the state they are another thing.
+    let mut order = Order::lanes(1);
+    let alone = |step| step_batches(&*windows(4, CONTEXT, 0), &mut order, 1, step).unwrap();
+    let alone: Vec<Gradient> = (0..4)
+        .map(alone)
+        .map(|b| accumulate(&elman(None), b))
+        .collect();
+    let without: f64 = alone.iter().map(|step| step.output.loss.sum).sum();
+    assert!((without / sum - 1.0).abs() > 1e-3);
+    // The gradient of the last segment stops where it begins.
+    let task = elman(Some(3 * CONTEXT));
+    let whole = steps(&task, &windows(4, 4 * CONTEXT, 3 * CONTEXT), 1, 1, 1);
+    near(&arrays(&task, &segments[3]), &arrays(&task, &whole[0]));
+    let through = elman(None);
+    let whole = steps(&through, &windows(4, 4 * CONTEXT, 3 * CONTEXT), 1, 1, 1);
+    let (ours, theirs) = (arrays(&task, &segments[3]), arrays(&through, &whole[0]));
+    assert!(difference(&ours["recurrent"].values, &theirs["recurrent"].values) > 1e-3);
+}
+
+#[test]
+fn micro_batches_carry_the_state_of_their_rows() {
+    let (task, source) = (elman(None), windows(13, CONTEXT, 0));
+    let whole = steps(&task, &source, 3, 3, 9);
+    for micro in [1, 2] {
+        let parts = steps(&task, &source, 3, micro, 9);
+        for (one, two) in whole.iter().zip(&parts) {
+            assert!((one.output.loss.sum / two.output.loss.sum - 1.0).abs() < 1e-6);
+            near(&arrays(&task, one), &arrays(&task, two));
+            let (one, two) = (vectors(&one.output.state), vectors(&two.output.state));
+            assert!(difference(&one, &two) < 1e-6);
+        }
+    }
+}
+
+#[test]
+fn a_lane_that_begins_anew_forgets() {
+    // Lanes of 4 and 5 windows: after four steps the first begins anew and the second goes on.
+    let (task, source) = (elman(None), windows(9, CONTEXT, 0));
+    let all = steps(&task, &source, 2, 2, 6);
+    let state = |step: usize, row: usize| {
+        vectors(&all[step].output.state)[row * WIDTH..(row + 1) * WIDTH].to_vec()
+    };
+    assert_eq!(state(4, 0), state(0, 0));
+    assert_ne!(state(5, 0), state(0, 0));
+    assert_ne!(state(4, 1), state(0, 1));
+    assert_eq!(state(5, 1), state(0, 1));
+}
+
+#[test]
+fn evaluation_scores_every_token_once_from_an_empty_state() {
+    let model = elman(None).valid();
+    let source = windows(7, CONTEXT, 0);
+    let long = evaluate(&model, &split(windows(7, 7 * CONTEXT, 0), false), 1).unwrap();
+    let one = evaluate(&model, &split(source.clone(), true), 1).unwrap();
+    assert!((one.loss / long.loss - 1.0).abs() < 1e-6);
+    assert_eq!(
+        one,
+        evaluate(&model, &split(source.clone(), true), 1).unwrap()
+    );
+    // Three lanes of 3, 2 and 2 windows are three texts.
+    let three = evaluate(&model, &split(source.clone(), true), 3).unwrap();
+    let tokens = text(7);
+    let mut sum = 0.0;
+    for (from, to) in [(0, 3), (3, 5), (5, 7)] {
+        let part = Windows {
+            tokens: tokens[from * CONTEXT..to * CONTEXT + 1].to_vec(),
+            context: (to - from) * CONTEXT,
+            scored_from: 0,
+        };
+        let scores = evaluate(&model, &split(Arc::new(part), false), 1).unwrap();
+        sum += scores.loss * ((to - from) * CONTEXT) as f64;
+    }
+    assert!((three.loss * (7 * CONTEXT) as f64 / sum - 1.0).abs() < 1e-6);
+    let apart = evaluate(&model, &split(source, false), 3).unwrap();
+    assert!((apart.loss / one.loss - 1.0).abs() > 1e-3);
+}
+
+/// Raises the stop after a step.
+struct StopAfter(u64, Stop);
+
+impl Observer<Objective<Elman>> for StopAfter {
+    fn report(&mut self, report: &Report) {
+        if report.step == self.0 && report.split == "train" {
+            self.1.raise();
+        }
+    }
+
+    fn evaluated(&mut self, _: u64, _: &Objective<Elman>) -> Result<()> {
+        Ok(())
+    }
+
+    fn commit_samples(&mut self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Objective<Elman>> {
+    let optimizer = serde_json::json!({ "kind": "adamw", "lr": 1e-2 });
+    let optimizer: optim::OptimizerConfig = serde_json::from_value(optimizer).unwrap();
+    Job {
+        config: TrainConfig {
+            steps: 12,
+            batch_size: 3,
+            micro_batch_size: Some(2),
+            eval_every: Some(eval_every),
+            carry_state: true,
+            log_every: 1,
+            ..TrainConfig::default()
+        },
+        diagnostics: None,
+        journal: Default::default(),
+        seed: 1,
+        optimizer: optim::build(&optimizer, model).unwrap(),
+        base_lr: 1e-2,
+        schedule: Default::default(),
+        unit: "tokens",
+        ema: None,
+        carried: model.empty_state(),
+        train: windows(14, CONTEXT, 0),
+        valid: Some(split(windows(5, CONTEXT, 0), true)),
+        run,
+        state: State::default(),
+        last: None,
+        note: None,
+        stop: Stop::default(),
+    }
+}
+
+/// Trains in a folder, up to a step or to the end; goes on where the folder's newest checkpoint stands.
+fn run(folder: &Path, stop_after: u64, eval_every: u64) -> BTreeMap<String, Vec<u8>> {
+    let mut model = elman(None);
+    let found = checkpoint::newest_whole(folder).found;
+    let run = match &found {
+        Some(_) => RunDir::open(folder).unwrap(),
+        None => {
+            let run = RunDir::create(folder, Existing::Refuse).unwrap();
+            run.write("resolved.toml", b"").unwrap();
+            run
+        }
+    };
+    let mut job = job(&model, run, eval_every);
+    if let Some(found) = found {
+        let device = Device::flex().autodiff();
+        model = found.load_model(model).unwrap();
+        job.optimizer = found.load_optimizer(job.optimizer, &model).unwrap();
+        let empty = job.carried.take().unwrap();
+        job.carried = Some(found.load_carried(&empty, &device).unwrap());
+        job.state = found.state().clone();
+    }
+    let observer = StopAfter(stop_after, job.stop.clone());
+    match train::run(model, job, Box::new(observer), View::Plain, "carried") {
+        Ok(outcome) => assert_eq!(outcome.step, 12),
+        Err(Error::Interrupted { step, .. }) => assert_eq!(step, stop_after),
+        Err(other) => panic!("{other}"),
+    }
+    let newest = checkpoint::newest_whole(folder).found.unwrap();
+    let files = ["model.safetensors", "optimizer.bpk", "state.safetensors"].map(|name| {
+        let bytes = std::fs::read(newest.folder().join(name)).unwrap();
+        (name.to_string(), bytes)
+    });
+    files.into()
+}
+
+#[test]
+fn a_run_that_was_stopped_goes_on_with_its_state_to_the_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let [alone, stopped, watched] = ["alone", "stopped", "watched"].map(|n| folder.path().join(n));
+    let whole = run(&alone, 99, 12);
+    run(&stopped, 5, 12);
+    run(&stopped, 7, 12);
+    assert!(run(&stopped, 99, 12) == whole, "a resumed run is another");
+    // Evaluations leave the state of training alone.
+    assert!(run(&watched, 99, 2) == whole, "evaluations change the run");
+    // The state matters: without it the weights are others.
+    let mut model = elman(None);
+    let before = values_of(&model);
+    let mut job = job(
+        &model,
+        RunDir::create(folder.path().join("other"), Existing::Refuse).unwrap(),
+        12,
+    );
+    for _ in 0..12 {
+        let step = job.state.step;
+        let batches =
+            step_batches(&*windows(14, CONTEXT, 0), &mut Order::lanes(3), 2, step).unwrap();
+        let mut gradient = accumulate(&model, batches);
+        gradient.clip(&model, 1.0);
+        model = job.optimizer.step(1e-2, model, gradient.gradients);
+        job.state.step += 1;
+    }
+    assert!(values_of(&model)["recurrent"] != before["recurrent"]);
+    let newest = checkpoint::newest_whole(&alone).found.unwrap();
+    let trained = newest.load_model(elman(None)).unwrap();
+    assert!(values_of(&model) != values_of(&trained));
+}

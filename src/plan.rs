@@ -106,13 +106,17 @@ fn flops(question: &Question, count: &Count) -> f64 {
     let shape = question.shape;
     let mut head = count.head as f64;
     let convolutions = question.model.convolutions(shape).products;
-    let Some(model) = question.model.transformer() else {
-        return 6.0 * (convolutions + head);
-    };
-    let d_model = model.stack.d_model;
+    let d_model = question.model.d_model();
     if question.model.ties_head() {
         head += shape.vocab_size as f64 * d_model as f64;
     }
+    let Some(model) = question.model.transformer() else {
+        let cells = match question.model.cells() {
+            Some(_) => count.matrices as f64,
+            None => 0.0,
+        };
+        return 6.0 * (convolutions + cells + head);
+    };
     let tokens = row(question) as f64;
     let width = |c: &AttentionConfig| c.n_heads() * c.d_head(d_model);
     let mut products = 0.0;
@@ -162,18 +166,24 @@ fn activations(question: &Question) -> u128 {
     let shape = question.shape;
     let maps = 3.0 * question.model.convolutions(shape).values * question.value_bytes as f64;
     let maps = (question.micro_batch_size as u128).saturating_mul(maps as u128);
-    let Some(model) = question.model.transformer() else {
-        return maps;
+    let kept: u128 = match (question.model.transformer(), question.model.cells()) {
+        (None, None) => return maps,
+        (None, Some(cells)) => cells.kept(),
+        (Some(model), _) => {
+            let (d_model, width) = (model.stack.d_model, model.stack.d_model as u128);
+            let layers = model.blocks().map(|block| {
+                let attention = block.attention.map_or(0, |a| a.kept(d_model));
+                let mixer = block.mixer.map_or(0, |m| m.kept(d_model));
+                let feed_forward = block.feed_forward.map_or(0, |f| f.kept(d_model));
+                6 * width + attention + mixer + feed_forward
+            });
+            layers.sum()
+        }
     };
     // Each factor is below 2²⁴ or a tensor's length; their products pass 2⁶⁴ and may pass 2¹²⁸.
     let tokens = question.micro_batch_size as u128 * row(question) as u128;
-    let (d_model, width) = (model.stack.d_model, model.stack.d_model as u128);
-    let layers = model.blocks().map(|block| {
-        let attention = block.attention.map_or(0, |a| a.kept(d_model));
-        let feed_forward = block.feed_forward.map_or(0, |f| f.kept(d_model));
-        6 * width + attention + feed_forward
-    });
-    let token = layers.sum::<u128>() + 2 * (width + shape.vocab_size as u128);
+    let width = question.model.d_model() as u128;
+    let token = kept + 2 * (width + shape.vocab_size as u128);
     let tokens = tokens.saturating_mul(token.saturating_mul(question.value_bytes as u128));
     tokens.saturating_add(maps)
 }
@@ -200,6 +210,7 @@ fn part(role: Role) -> &'static str {
         (Some(Place::Input), _) => "stem",
         (Some(Place::Blocks), _) => "stages",
         (Some(Place::Mixer), _) => "attention",
+        (Some(Place::Recurrence), _) => "recurrent",
         (Some(Place::FeedForward), _) => "feed_forward",
         (Some(Place::Head | Place::TokenHead) | None, _) => "head",
     }

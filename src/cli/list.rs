@@ -96,6 +96,11 @@ fn families() -> Result<Vec<Family>> {
             "[model] feed_forward",
             rows(nn::feed_forward::KINDS),
         ),
+        (
+            "cells",
+            "[model] cell of recurrent, mixer of [[model.layers]]",
+            rows(nn::recurrent::KINDS),
+        ),
         ("tasks", "[task] kind", rows(task::KINDS)),
         ("optimizers", "[optimizer] kind", rows(train::optim::KINDS)),
         ("schedules", "[schedule] kind", rows(train::schedule::KINDS)),

@@ -7,7 +7,7 @@ pub mod text;
 pub mod translate;
 
 use crate::error::{Error, Result};
-use crate::model::Decoder;
+use crate::model::LanguageModel;
 use crate::model::decoder::DecoderInput;
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
@@ -22,7 +22,7 @@ pub use translate::{Translator, Written};
 /// Continues prompts of one length side by side with a model in evaluation mode: one pass over the weights gives
 /// every row its next token.
 pub struct Generator<'a> {
-    model: &'a Decoder,
+    model: &'a dyn LanguageModel,
     device: Device,
     limit: usize,
     state: ModelState,
@@ -39,7 +39,7 @@ impl<'a> Generator<'a> {
     ///
     /// # Errors
     /// No prompt, an empty one, or prompts of several lengths.
-    pub fn new(model: &'a Decoder, context: usize, prompts: &[&[u32]]) -> Result<Self> {
+    pub fn new(model: &'a dyn LanguageModel, context: usize, prompts: &[&[u32]]) -> Result<Self> {
         let length = prompts.first().map_or(0, |prompt| prompt.len());
         if length == 0 {
             return Err(Error::usage(
@@ -53,7 +53,7 @@ impl<'a> Generator<'a> {
         }
         let mut generator = Self {
             model,
-            device: model.embedding.weight.val().device(),
+            device: model.device(),
             limit: model.max_len().unwrap_or(context).min(context).max(1),
             state: model.empty_state(StateUse::Decoding),
             reserved: 0,
@@ -136,7 +136,7 @@ impl<'a> Generator<'a> {
         let [_, seq, d] = hidden.dims();
         let last = hidden.slice([0..rows, seq - 1..seq, 0..d]);
         let last = last.reshape([1, rows, d]);
-        numbers(self.model.logits(last))
+        numbers(self.model.vocabulary_head().logits(last))
     }
 }
 

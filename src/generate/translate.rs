@@ -9,6 +9,7 @@ use crate::data::Tokenizers;
 use crate::error::{Error, Result};
 use crate::model::decoder::DecoderInput;
 use crate::model::encoder_decoder::Source;
+use crate::model::recurrent::{RecurrentEncoderDecoder, RecurrentSource};
 use crate::model::{Decoder, EncoderDecoder};
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
@@ -53,6 +54,7 @@ impl<'a> Translator<'a> {
         let embedding = match network {
             TextToText::EncoderDecoder(model) => &model.embedding,
             TextToText::Prefix(task) => &task.model.embedding,
+            TextToText::Recurrent(model) => &model.embedding,
         };
         let device = embedding.weight.val().device();
         Some(Self {
@@ -151,6 +153,7 @@ impl<'a> Translator<'a> {
         let limit = match self.network {
             TextToText::EncoderDecoder(model) => model.max_len().map(|n| n.saturating_sub(1)),
             TextToText::Prefix(task) => task.model.max_len().map(|n| n.saturating_sub(source + 1)),
+            TextToText::Recurrent(_) => None,
         };
         let wanted = config.max_len(source);
         limit.map_or(wanted, |limit| wanted.min(limit)).max(1)
@@ -159,7 +162,9 @@ impl<'a> Translator<'a> {
     /// Runs of sources, short ones first, that are decoded together.
     fn batches<'b>(&self, ids: &'b [(usize, Vec<u32>)]) -> Vec<&'b [(usize, Vec<u32>)]> {
         match self.network {
-            TextToText::EncoderDecoder(_) => ids.chunks(self.batch_size).collect(),
+            TextToText::EncoderDecoder(_) | TextToText::Recurrent(_) => {
+                ids.chunks(self.batch_size).collect()
+            }
             TextToText::Prefix(_) => ids
                 .chunk_by(|a, b| a.1.len() == b.1.len())
                 .flat_map(|alike| alike.chunks(self.batch_size))
@@ -185,6 +190,16 @@ impl<'a> Translator<'a> {
                     source: model.encode(ids, uneven.then_some(lengths), &pass),
                     state: model.empty_state(StateUse::Decoding),
                     model,
+                })
+            }
+            TextToText::Recurrent(model) => {
+                let uneven = lengths.iter().any(|n| *n < cols);
+                let source = model.encode(ids, uneven.then_some(lengths), &pass);
+                Box::new(Recurrent {
+                    state: source.state.clone(),
+                    source,
+                    model,
+                    device: self.device.clone(),
                 })
             }
             TextToText::Prefix(task) => {
@@ -224,6 +239,30 @@ impl NextScores for Pair<'_> {
     fn select(&mut self, rows: &[usize]) -> Result<()> {
         self.source = self.source.select(rows);
         let numbers = numbers(rows, &self.source.states.device());
+        self.state.select(&numbers);
+        Ok(())
+    }
+}
+
+/// Recurrent cells with the sources they have read.
+struct Recurrent<'a> {
+    model: &'a RecurrentEncoderDecoder,
+    source: RecurrentSource,
+    state: ModelState,
+    device: Device,
+}
+
+impl NextScores for Recurrent<'_> {
+    fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
+        let ids = column(tokens, &self.device);
+        let (source, state) = (&self.source, &mut self.state);
+        let hidden = self.model.decode(ids, source, state, &Pass::evaluation());
+        Ok(log_probs(self.model.vocabulary_head().logits(hidden)))
+    }
+
+    fn select(&mut self, rows: &[usize]) -> Result<()> {
+        let numbers = numbers(rows, &self.device);
+        self.source = self.source.select(&numbers);
         self.state.select(&numbers);
         Ok(())
     }

@@ -18,6 +18,7 @@ use burn::backend::{Backend, Dispatch, tensor::FloatTensor};
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor, TensorData};
 
+use super::visibility::{Span, Visibility};
 #[cfg(feature = "flex")]
 use super::{
     extension::{KernelOps, Maybe, maybe},
@@ -75,6 +76,27 @@ pub enum Step {
 }
 
 impl Sequences {
+    /// As attention sees them: a document begins from a state of zero, a row ends behind its tokens.
+    pub fn of(visible: &Visibility, span: Span) -> Self {
+        let begins = visible.documents.as_ref().map(|documents| {
+            let [rows, _] = documents.dims();
+            let each = |row| {
+                let numbers = documents.row(row);
+                let positions = span.offset..span.offset + span.queries;
+                positions.map(move |at| at > 0 && numbers[at] != numbers[at - 1])
+            };
+            (0..rows).flat_map(each).collect()
+        });
+        let left = |lengths: &Arc<[usize]>| {
+            let each = lengths.iter().map(|n| n.saturating_sub(span.offset));
+            each.collect()
+        };
+        Self {
+            begins,
+            lengths: visible.lengths.as_ref().map(left),
+        }
+    }
+
     /// The step of a position.
     #[inline]
     pub fn step(&self, row: usize, seq: usize, at: usize) -> Step {

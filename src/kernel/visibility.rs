@@ -114,7 +114,7 @@ impl Documents {
     }
 
     /// The documents of a row.
-    fn row(&self, row: usize) -> &[i32] {
+    pub(super) fn row(&self, row: usize) -> &[i32] {
         &self.numbers[row * self.keys..][..self.keys]
     }
 

@@ -25,9 +25,10 @@ impl ImageModel {
         match model {
             ModelConfig::Vision(c) => Some(Self::Vision(c.init(image, inputs))),
             ModelConfig::Resnet(c) => Some(Self::Resnet(c.init(image, inputs))),
-            ModelConfig::Decoder(_) | ModelConfig::Encoder(_) | ModelConfig::EncoderDecoder(_) => {
-                None
-            }
+            ModelConfig::Decoder(_)
+            | ModelConfig::Encoder(_)
+            | ModelConfig::EncoderDecoder(_)
+            | ModelConfig::Recurrent(_) => None,
         }
     }
 

@@ -5,9 +5,12 @@ pub mod encoder;
 pub mod encoder_decoder;
 pub mod heads;
 pub mod image;
+pub mod language;
 pub mod preset;
+pub mod recurrent;
 pub mod resnet;
 pub mod source;
+pub mod text;
 pub mod vision;
 
 use crate::data::Shape;
@@ -20,9 +23,12 @@ pub use decoder::{Decoder, DecoderConfig};
 pub use encoder::{Encoder, EncoderConfig};
 pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
 pub use image::ImageModel;
+pub use language::LanguageModel;
+pub use recurrent::RecurrentModelConfig;
 use resnet::Cost;
 pub use resnet::{Resnet, ResnetConfig};
 use serde::{Deserialize, Serialize};
+pub use text::TextModel;
 pub use vision::{Vision, VisionConfig};
 
 /// The kinds of `[model]`.
@@ -32,6 +38,7 @@ pub const KINDS: &[Kind] = &[
     encoder_decoder::KIND,
     vision::KIND,
     resnet::KIND,
+    recurrent::KIND,
 ];
 
 /// Where the parameters of the networks stand.
@@ -41,6 +48,10 @@ pub const ROLES: &[Roles] = &[
     encoder_decoder::ROLES,
     encoder_decoder::SIDE_ROLES,
     heads::ROLES,
+    recurrent::ROLES,
+    recurrent::LM_ROLES,
+    recurrent::READER_ROLES,
+    recurrent::encoder_decoder::ROLES,
     resnet::ROLES,
     vision::ROLES,
     crate::stack::ROLES,
@@ -61,6 +72,8 @@ pub enum ModelConfig {
     Vision(VisionConfig),
     /// A residual convolutional network.
     Resnet(ResnetConfig),
+    /// Recurrent cells.
+    Recurrent(RecurrentModelConfig),
 }
 
 impl ModelConfig {
@@ -72,6 +85,7 @@ impl ModelConfig {
             Self::EncoderDecoder(_) => encoder_decoder::KIND.kind,
             Self::Vision(_) => vision::KIND.kind,
             Self::Resnet(_) => resnet::KIND.kind,
+            Self::Recurrent(_) => recurrent::KIND.kind,
         }
     }
 
@@ -83,6 +97,7 @@ impl ModelConfig {
             Self::EncoderDecoder(c) => c.stack.d_model,
             Self::Vision(c) => c.stack.d_model,
             Self::Resnet(c) => c.features(),
+            Self::Recurrent(c) => c.d_model,
         }
     }
 
@@ -98,6 +113,7 @@ impl ModelConfig {
                     network.visit(visitor);
                 }
             }
+            Self::Recurrent(c) => c.language_model(inputs).visit(visitor),
         }
     }
 
@@ -107,6 +123,7 @@ impl ModelConfig {
             Self::Decoder(c) => c.tie_embeddings,
             Self::Encoder(c) => c.tie_embeddings,
             Self::EncoderDecoder(c) => c.tie_embeddings,
+            Self::Recurrent(c) => c.ties(),
             Self::Vision(_) | Self::Resnet(_) => false,
         }
     }
@@ -115,7 +132,9 @@ impl ModelConfig {
     pub fn tokens(&self, shape: &Shape) -> usize {
         let [_, height, width] = shape.image.unwrap_or_default();
         match self {
-            Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) => shape.context,
+            Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) | Self::Recurrent(_) => {
+                shape.context
+            }
             Self::Vision(c) => c.grid(height, width).positions(),
             Self::Resnet(_) => 1,
         }
@@ -124,7 +143,7 @@ impl ModelConfig {
     /// What speed and cost are counted in.
     pub fn item(&self) -> ItemOf {
         match self {
-            Self::Decoder(_) | Self::Encoder(_) => ItemOf::Token,
+            Self::Decoder(_) | Self::Encoder(_) | Self::Recurrent(_) => ItemOf::Token,
             Self::EncoderDecoder(_) => ItemOf::Pair,
             Self::Vision(_) | Self::Resnet(_) => ItemOf::Image,
         }
@@ -140,7 +159,7 @@ impl ModelConfig {
                 (&c.stack, stacks, c.embedding_norm)
             }
             Self::Vision(c) => (&c.stack, [Some(c.depth()), None], false),
-            Self::Resnet(_) => return None,
+            Self::Resnet(_) | Self::Recurrent(_) => return None,
         };
         Some(Transformer {
             stack,
@@ -149,10 +168,24 @@ impl ModelConfig {
         })
     }
 
+    /// What it is as a network of recurrent cells; `None` when it is none.
+    pub fn cells(&self) -> Option<&RecurrentModelConfig> {
+        match self {
+            Self::Recurrent(c) => Some(c),
+            Self::Decoder(_)
+            | Self::Encoder(_)
+            | Self::EncoderDecoder(_)
+            | Self::Vision(_)
+            | Self::Resnet(_) => None,
+        }
+    }
+
     /// What the convolutions of an input of this shape cost.
     pub fn convolutions(&self, shape: &Shape) -> Cost {
         let network = match self {
-            Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) => None,
+            Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) | Self::Recurrent(_) => {
+                None
+            }
             Self::Vision(c) => c.stem.network(),
             Self::Resnet(c) => Some(c),
         };

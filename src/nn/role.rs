@@ -34,6 +34,8 @@ pub enum Place {
     Blocks,
     /// In a block, the layer that mixes positions, or looks at a memory.
     Mixer,
+    /// The recurrent cells.
+    Recurrence,
     /// In a block, the layer that sees each position by itself.
     FeedForward,
     /// After the last block, without a row for each token.
@@ -126,7 +128,12 @@ impl Role {
         match self.place {
             Some(Place::Tokens | Place::SourceTokens | Place::Input | Place::Position) => true,
             Some(
-                Place::Blocks | Place::Mixer | Place::FeedForward | Place::Head | Place::TokenHead,
+                Place::Blocks
+                | Place::Mixer
+                | Place::Recurrence
+                | Place::FeedForward
+                | Place::Head
+                | Place::TokenHead,
             )
             | None => false,
         }

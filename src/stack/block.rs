@@ -12,6 +12,7 @@ use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{PositionScheme, Prepared, Span};
+use crate::nn::recurrent::Recurrent;
 use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::StateUse;
 use burn::module::Module;
@@ -32,7 +33,9 @@ pub const ROLES: Roles = Roles::new(
 pub struct Block {
     /// Positions look at each other.
     pub attention: Option<Attention>,
-    /// Around attention; around both layers when they are parallel.
+    /// In place of attention: a state is carried from position to position.
+    pub mixer: Option<Recurrent>,
+    /// Around attention or what stands in its place; around both layers when they are parallel.
     pub attention_residual: Residual,
     /// Each position by itself.
     pub feed_forward: Option<FeedForward>,
@@ -90,6 +93,9 @@ impl Block {
             attention: config
                 .attention
                 .map(|c| c.init(d_model, dropout.attention, &init.of("attention"))),
+            mixer: config
+                .mixer
+                .map(|c| c.init(d_model, d_model, &init.of("mixer"))),
             attention_residual: residual(init),
             feed_forward: config
                 .feed_forward
@@ -106,9 +112,20 @@ impl Block {
 
     /// The layer that mixes positions.
     fn mixer(&self) -> &dyn Layer {
-        match &self.attention {
-            Some(attention) => attention.layer(),
-            None => unreachable!("groups without a mixer are refused before a model is built"),
+        match (&self.attention, &self.mixer) {
+            (Some(attention), _) => attention.layer(),
+            (None, Some(mixer)) => mixer,
+            (None, None) => {
+                unreachable!("groups without a mixer are refused before a model is built")
+            }
+        }
+    }
+
+    /// Its name.
+    fn mixed(&self) -> &'static str {
+        match &self.mixer {
+            Some(_) => "mixer",
+            None => "attention",
         }
     }
 
@@ -178,7 +195,7 @@ impl Block {
             let inner = self.parallel_norm.as_ref().map(|n| n.forward(x.clone()));
             return self.attention_residual.around(x, "parallel", pass, |x| {
                 let inner = inner.unwrap_or_else(|| x.clone());
-                let mut sum = pass.part("attention", || mix(x.clone()));
+                let mut sum = pass.part(self.mixed(), || mix(x.clone()));
                 if self.feed_forward.is_some() {
                     sum = sum + pass.part("feed_forward", || feed(inner));
                 }
@@ -191,7 +208,7 @@ impl Block {
                 }
             });
         }
-        let mut x = self.attention_residual.around(x, "attention", pass, mix);
+        let mut x = self.attention_residual.around(x, self.mixed(), pass, mix);
         if let Some((cross, cx)) = &mut look
             && let Some(residual) = &cross.residual
         {

@@ -6,6 +6,7 @@ use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::init::InitConfig;
 use crate::nn::norm::NormConfig;
 use crate::nn::position::{PositionConfig, PositionShape};
+use crate::nn::recurrent::RecurrentConfig;
 use serde::{Deserialize, Serialize};
 
 /// Blocks of a stack whose number no key gives.
@@ -84,6 +85,9 @@ pub struct LayerGroup {
     /// Positions look at each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<AttentionConfig>,
+    /// In place of attention: a recurrent cell carries a state from position to position.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixer: Option<RecurrentConfig>,
     /// Each position by itself; no such layer when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feed_forward: Option<FeedForwardConfig>,
@@ -97,6 +101,7 @@ impl Default for LayerGroup {
         Self {
             repeat: 1,
             attention: None,
+            mixer: None,
             feed_forward: None,
             cross: None,
         }
@@ -108,6 +113,8 @@ impl Default for LayerGroup {
 pub struct BlockConfig<'a> {
     /// Positions look at each other.
     pub attention: Option<&'a AttentionConfig>,
+    /// In place of attention.
+    pub mixer: Option<&'a RecurrentConfig>,
     /// Each position by itself.
     pub feed_forward: Option<&'a FeedForwardConfig>,
     /// Positions look at a memory.
@@ -155,6 +162,7 @@ impl StackConfig {
             if left < group.repeat {
                 return BlockConfig {
                     attention: group.attention.as_ref(),
+                    mixer: group.mixer.as_ref(),
                     feed_forward: group.feed_forward.as_ref(),
                     cross: group.cross.as_ref(),
                 };
@@ -163,6 +171,7 @@ impl StackConfig {
         }
         BlockConfig {
             attention: Some(&self.attention),
+            mixer: None,
             feed_forward: Some(&self.feed_forward),
             cross: depth.cross,
         }

@@ -4,8 +4,8 @@ use super::{Networks, Scored, Sum, Task, host};
 use crate::data::batch::{Batch, TextBatch};
 use crate::evaluate::metric::{ACCURACY, EXACT_MATCH};
 use crate::kernel::{Documents, HeadLoss};
-use crate::model::Decoder;
 use crate::model::decoder::DecoderInput;
+use crate::model::{Decoder, LanguageModel};
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
     kind: "causal_lm",
-    summary: "next-token prediction with a decoder",
+    summary: "next-token prediction with a decoder or recurrent cells",
     source: "Bengio et al. 2003; Radford et al. 2018",
     example: "{ kind = \"causal_lm\" }",
 };
@@ -32,19 +32,19 @@ pub struct CausalLmConfig {
     pub label_smoothing: f64,
 }
 
-/// A decoder with its objective.
+/// A language model with its objective.
 #[derive(Module, Debug)]
-pub struct CausalLm {
+pub struct CausalLm<M: Module = Decoder> {
     /// The network.
-    pub model: Decoder,
+    pub model: M,
     seed: u64,
     label_smoothing: f64,
     exact_match: bool,
 }
 
-impl CausalLm {
+impl<M: Module + LanguageModel> CausalLm<M> {
     /// `seed` draws dropout; `exact_match` counts the rows whose scored positions are all right.
-    pub fn new(model: Decoder, config: &CausalLmConfig, seed: u64, exact_match: bool) -> Self {
+    pub fn new(model: M, config: &CausalLmConfig, seed: u64, exact_match: bool) -> Self {
         Self {
             model,
             seed,
@@ -70,7 +70,7 @@ impl CausalLm {
     }
 
     fn device(&self) -> Device {
-        self.model.embedding.weight.val().device()
+        self.model.device()
     }
 }
 
@@ -108,7 +108,7 @@ fn positions(documents: &[i32], cols: usize) -> Vec<i32> {
     positions
 }
 
-impl Task for CausalLm {
+impl<M: Module + LanguageModel> Task for CausalLm<M> {
     fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
         let (device, texts) = (self.device(), host::texts(batch));
         let loss = self.loss(texts, &device, pass, state);

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::data::{Gives, View};
 use crate::error::{Error, Result};
-use crate::model::{ModelConfig, ModelInputs};
+use crate::model::{ModelConfig, ModelInputs, TextModel};
 
 impl TaskConfig {
     /// The value of the key `kind`.
@@ -24,9 +24,10 @@ impl TaskConfig {
     /// The kinds of `[model]` that can learn it.
     pub fn models(&self) -> &'static [&'static str] {
         match self {
-            Self::CausalLm(_) => &["decoder"],
-            Self::MaskedLm(_) | Self::TextClassification(_) => &["encoder"],
-            Self::Translation(_) => &["encoder_decoder", "decoder"],
+            Self::CausalLm(_) => &["decoder", "recurrent"],
+            Self::MaskedLm(_) => &["encoder"],
+            Self::TextClassification(_) => &["encoder", "recurrent"],
+            Self::Translation(_) => &["encoder_decoder", "decoder", "recurrent"],
             Self::ImageClassification(_) => &["vision", "resnet"],
         }
     }
@@ -78,7 +79,19 @@ impl TaskConfig {
                 AnyTask::PrefixLm(PrefixLm::new(m, c, inputs))
             }
             (Self::TextClassification(c), ModelConfig::Encoder(m)) => {
-                AnyTask::TextClassification(TextClassification::new(m, c, inputs))
+                let (network, d) = (TextModel::Encoder(m.init(inputs)), m.stack.d_model);
+                let init = &m.stack.init;
+                AnyTask::TextClassification(TextClassification::new(network, d, init, c, inputs))
+            }
+            (Self::CausalLm(c), ModelConfig::Recurrent(m)) => {
+                AnyTask::RecurrentLm(CausalLm::new(m.language_model(inputs), c, seed, exact))
+            }
+            (Self::TextClassification(c), ModelConfig::Recurrent(m)) => {
+                let (network, d) = (TextModel::Recurrent(m.reader(inputs)), m.d_model);
+                AnyTask::TextClassification(TextClassification::new(network, d, &m.init, c, inputs))
+            }
+            (Self::Translation(c), ModelConfig::Recurrent(m)) => {
+                AnyTask::RecurrentTranslation(Translation::new(m.encoder_decoder(inputs), c, seed))
             }
             (Self::ImageClassification(c), ModelConfig::Vision(_) | ModelConfig::Resnet(_)) => {
                 AnyTask::ImageClassification(ImageClassification::new(model, c, inputs)?)

@@ -16,7 +16,8 @@ pub mod translation;
 
 use crate::data::loader::Batch;
 use crate::evaluate::metric::Metric;
-use crate::model::{Decoder, EncoderDecoder};
+use crate::model::recurrent::RecurrentEncoderDecoder;
+use crate::model::{EncoderDecoder, LanguageModel};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
@@ -106,7 +107,7 @@ pub trait Task {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Networks<'a> {
     /// Continues texts.
-    pub language_model: Option<&'a Decoder>,
+    pub language_model: Option<&'a dyn LanguageModel>,
     /// Guesses masked tokens.
     pub masked_lm: Option<&'a MaskedLm>,
     /// Writes texts for texts.
@@ -124,4 +125,6 @@ pub enum TextToText<'a> {
     EncoderDecoder(&'a EncoderDecoder),
     /// A decoder goes on after the source.
     Prefix(&'a PrefixLm),
+    /// Recurrent cells read the source and write the target.
+    Recurrent(&'a RecurrentEncoderDecoder),
 }

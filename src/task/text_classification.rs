@@ -4,10 +4,9 @@ use super::{Networks, Scored, Task, host};
 use crate::data::batch::{Batch, TextBatch};
 use crate::evaluate::metric::ACCURACY;
 use crate::kernel;
-use crate::model::encoder::{Encoder, EncoderConfig};
-use crate::model::{ModelInputs, heads};
+use crate::model::{ModelInputs, TextModel, heads};
 use crate::nn::Kind;
-use crate::nn::init::{Init, Role};
+use crate::nn::init::{Init, InitConfig, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::nn::role::{Place, Roles, Says};
@@ -19,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
     kind: "text_classification",
-    summary: "classes of texts or of pairs of texts with an encoder",
+    summary: "classes of texts or of pairs of texts with an encoder or recurrent cells",
     source: "Devlin et al. 2018, section 4",
     example: "{ kind = \"text_classification\" }",
 };
@@ -32,16 +31,16 @@ pub struct TextClassificationConfig {
     pub label_smoothing: f64,
     /// Dropout on the vector of a text before its classes.
     pub dropout: f64,
-    /// What stands for a text.
-    pub pooling: Pooling,
+    /// What stands for a text; when absent, an encoder's first position, or the state of recurrent cells after the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooling: Option<Pooling>,
 }
 
 /// What stands for a text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
-    /// Its first position, through the model's pooler when it has one.
-    #[default]
+    /// An encoder's first position, through its pooler when it has one.
     First,
     /// The mean of its positions.
     Mean,
@@ -50,32 +49,34 @@ pub enum Pooling {
 /// What the parameters of [`TextClassification`] are.
 pub const ROLES: Roles = Roles::new("TextClassification", &[("head", Says::Stands(Place::Head))]);
 
-/// An encoder with classes of texts.
+/// A network that reads texts, with classes of them.
 #[derive(Module, Debug)]
 pub struct TextClassification {
     /// The network.
-    pub model: Encoder,
+    pub model: TextModel,
     /// Scores of the classes.
     pub head: Linear,
     seed: u64,
     label_smoothing: f64,
     dropout: f64,
     #[module(skip)]
-    pooling: Pooling,
+    pooling: Option<Pooling>,
 }
 
 impl TextClassification {
-    /// A model of this config with a head for the data's classes.
+    /// A network of width `d_model` with a head for the data's classes, which is drawn as `init` says.
     pub fn new(
-        model: &EncoderConfig,
+        model: TextModel,
+        d_model: usize,
+        init: &InitConfig,
         config: &TextClassificationConfig,
         inputs: &ModelInputs,
     ) -> Self {
-        let init = Init::of_heads(inputs.device, inputs.seed, &model.stack.init);
+        let init = Init::of_heads(inputs.device, inputs.seed, init);
         let classes = inputs.shape.classes.len();
         Self {
-            model: model.init(inputs),
-            head: Linear::new(model.stack.d_model, classes, true, Role::Head, &init),
+            model,
+            head: Linear::new(d_model, classes, true, Role::Head, &init),
             seed: inputs.seed,
             label_smoothing: config.label_smoothing,
             dropout: config.dropout,
@@ -89,8 +90,8 @@ impl TextClassification {
         let hidden = self.model.forward(input, pass);
         let [rows, cols, d] = hidden.dims();
         let pooled = match self.pooling {
-            Pooling::First => self.model.pooled(hidden),
-            Pooling::Mean => host::mean(hidden, texts.lengths.as_deref(), cols, device),
+            None | Some(Pooling::First) => self.model.pooled(hidden),
+            Some(Pooling::Mean) => host::mean(hidden, texts.lengths.as_deref(), cols, device),
         };
         let pooled = pass.dropout(pooled.reshape([rows, 1, d]), "pooled", self.dropout);
         heads::classes(&self.head, pooled.reshape([rows, d]))
@@ -98,7 +99,7 @@ impl TextClassification {
 
     /// The device of its parameters.
     pub fn device(&self) -> Device {
-        self.model.embedding.weight.val().device()
+        self.model.device()
     }
 }
 

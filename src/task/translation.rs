@@ -6,12 +6,14 @@ use crate::data::batch::{Batch, PairBatch};
 use crate::evaluate::metric::ACCURACY;
 use crate::kernel::HeadLoss;
 use crate::model::EncoderDecoder;
+use crate::model::heads::VocabularyHead;
+use crate::model::recurrent::RecurrentEncoderDecoder;
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use crate::stack::state::ModelState;
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -34,18 +36,78 @@ pub struct TranslationConfig {
     pub bidirectional_source: bool,
 }
 
-/// An encoder-decoder with its objective.
+/// A network of an encoder and a decoder.
+pub trait ReadsAndWrites {
+    /// Hidden states `[batch, target, d_model]` of target ids after source ids `[batch, source]` of these lengths.
+    fn hidden(
+        &self,
+        source: Tensor<2, Int>,
+        lengths: Option<Vec<usize>>,
+        target: Tensor<2, Int>,
+        pass: &Pass,
+    ) -> Tensor<3>;
+
+    /// The product onto the vocabulary.
+    fn vocabulary_head(&self) -> VocabularyHead<'_>;
+
+    /// The network as one that writes texts for texts.
+    fn text_to_text(&self) -> TextToText<'_>;
+}
+
+impl ReadsAndWrites for EncoderDecoder {
+    fn hidden(
+        &self,
+        source: Tensor<2, Int>,
+        lengths: Option<Vec<usize>>,
+        target: Tensor<2, Int>,
+        pass: &Pass,
+    ) -> Tensor<3> {
+        let source = self.encode(source, lengths, pass);
+        self.decode(target, &source, None, pass)
+    }
+
+    fn vocabulary_head(&self) -> VocabularyHead<'_> {
+        Self::vocabulary_head(self)
+    }
+
+    fn text_to_text(&self) -> TextToText<'_> {
+        TextToText::EncoderDecoder(self)
+    }
+}
+
+impl ReadsAndWrites for RecurrentEncoderDecoder {
+    fn hidden(
+        &self,
+        source: Tensor<2, Int>,
+        lengths: Option<Vec<usize>>,
+        target: Tensor<2, Int>,
+        pass: &Pass,
+    ) -> Tensor<3> {
+        let source = self.encode(source, lengths, pass);
+        self.decode(target, &source, &mut source.state.clone(), pass)
+    }
+
+    fn vocabulary_head(&self) -> VocabularyHead<'_> {
+        Self::vocabulary_head(self)
+    }
+
+    fn text_to_text(&self) -> TextToText<'_> {
+        TextToText::Recurrent(self)
+    }
+}
+
+/// An encoder and a decoder with their objective.
 #[derive(Module, Debug)]
-pub struct Translation {
+pub struct Translation<M: Module = EncoderDecoder> {
     /// The network.
-    pub model: EncoderDecoder,
+    pub model: M,
     seed: u64,
     label_smoothing: f64,
 }
 
-impl Translation {
+impl<M: Module + ReadsAndWrites> Translation<M> {
     /// `seed` draws dropout.
-    pub fn new(model: EncoderDecoder, config: &TranslationConfig, seed: u64) -> Self {
+    pub fn new(model: M, config: &TranslationConfig, seed: u64) -> Self {
         Self {
             model,
             seed,
@@ -58,9 +120,8 @@ impl Translation {
         let source = host::matrix(&pairs.source, pairs.source_cols, device);
         let filled = pairs.source_lengths.iter().any(|n| *n < pairs.source_cols);
         let lengths = filled.then(|| pairs.source_lengths.clone());
-        let source = self.model.encode(source, lengths, pass);
         let inputs = host::matrix(&pairs.inputs, pairs.target_cols, device);
-        let hidden = self.model.decode(inputs, &source, None, pass);
+        let hidden = self.model.hidden(source, lengths, inputs, pass);
         let targets = host::vector(&pairs.targets, device);
         let smoothing = host::smoothing(self.label_smoothing, pass);
         self.model
@@ -69,10 +130,11 @@ impl Translation {
     }
 }
 
-impl Task for Translation {
+impl<M: Module + ReadsAndWrites> Task for Translation<M> {
     fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let pairs = host::pairs(batch);
-        let device = self.model.embedding.weight.val().device();
+        let embedding = self.model.vocabulary_head().embedding;
+        let device = embedding.weight.val().device();
         let loss = self.loss(pairs, &device, pass);
         let accuracy = (!pass.trains()).then(|| host::right(&loss, &pairs.targets));
         let scored = Scored::new(loss.sum, batch.tokens as u64);
@@ -96,7 +158,7 @@ impl Task for Translation {
 
     fn networks(&self) -> Networks<'_> {
         Networks {
-            text_to_text: Some(TextToText::EncoderDecoder(&self.model)),
+            text_to_text: Some(self.model.text_to_text()),
             ..Networks::default()
         }
     }

@@ -8,7 +8,9 @@ use formwork::data::masked::masking::Pairs;
 use formwork::data::{Batch, NOT_SCORED, Shape};
 use formwork::model::{
     DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelConfig, ModelInputs,
+    RecurrentModelConfig,
 };
+use formwork::nn::recurrent;
 use formwork::stack::StackConfig;
 use formwork::task::text_classification::{Pooling, TextClassificationConfig};
 use formwork::task::{MaskedLmConfig, Objective, TaskConfig, TranslationConfig};
@@ -60,6 +62,7 @@ impl Case {
                 (c.stack.dropout, c.stack.drop_path) = (dropout, drop_path)
             }
             ModelConfig::Vision(c) => (c.stack.dropout, c.stack.drop_path) = (dropout, drop_path),
+            ModelConfig::Recurrent(c) => c.dropout = dropout,
             ModelConfig::Resnet(_) => {}
         }
         if let TaskConfig::TextClassification(c) = &mut self.task {
@@ -158,7 +161,7 @@ fn masked_lm(pairs: Pairs) -> TaskConfig {
     })
 }
 
-fn classification(pooling: Pooling) -> TaskConfig {
+fn classification(pooling: Option<Pooling>) -> TaskConfig {
     TaskConfig::TextClassification(TextClassificationConfig {
         pooling,
         ..TextClassificationConfig::default()
@@ -174,8 +177,8 @@ pub fn cases() -> Vec<Case> {
             _ => Pairs::None,
         };
         let pooling = match model.pooler {
-            true => Pooling::First,
-            false => Pooling::Mean,
+            true => Some(Pooling::First),
+            false => Some(Pooling::Mean),
         };
         let model = ModelConfig::Encoder(model);
         cases.push(Case::new(&name, masked_lm(pairs), model.clone()));
@@ -188,6 +191,22 @@ pub fn cases() -> Vec<Case> {
     for (number, (name, model)) in kinds::all().into_iter().enumerate() {
         let model = ModelConfig::Decoder(model);
         cases.push(Case::new(&name, translation(0.1, number % 4 != 3), model));
+    }
+    for kind in recurrent::KINDS {
+        for (share, n_layers) in [(true, 1), (false, 2)] {
+            let model = ModelConfig::Recurrent(RecurrentModelConfig {
+                cell: toml::from_str(&format!("kind = \"{}\"", kind.kind)).unwrap(),
+                n_layers,
+                d_model: 12,
+                share_embeddings: Some(share),
+                tie_embeddings: Some(share),
+                ..RecurrentModelConfig::default()
+            });
+            let name = format!("{n_layers} {}", kind.kind);
+            let pooling = (!share).then_some(Pooling::Mean);
+            cases.push(Case::new(&name, classification(pooling), model.clone()));
+            cases.push(Case::new(&name, translation(0.1, false), model));
+        }
     }
     cases
 }
@@ -226,7 +245,11 @@ pub fn base(width: usize) -> [Case; 4] {
             masked_lm(Pairs::NextSentence),
             encoder.clone(),
         ),
-        Case::new("its defaults", classification(Pooling::First), encoder),
+        Case::new(
+            "its defaults",
+            classification(Some(Pooling::First)),
+            encoder,
+        ),
         Case::new("its defaults", translation(0.0, false), both),
         Case::new("its defaults", translation(0.0, true), decoder),
     ]

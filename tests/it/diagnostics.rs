@@ -8,6 +8,7 @@ mod kinds;
 mod layers;
 mod of_images;
 mod overrides;
+mod recurrent;
 mod sense_of_models;
 mod sense_of_runs;
 

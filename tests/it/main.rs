@@ -41,6 +41,7 @@ mod optim_faults;
 mod oracle;
 mod presets;
 mod recurrent;
+mod recurrent_models;
 mod report;
 mod resume;
 mod run_dir;

@@ -78,7 +78,7 @@ fn check(kind: &str, case: &str) {
     for (number, layer) in layers.iter().enumerate() {
         let of_layer = |x: &Tensor<3>| {
             let [_, batch, d] = x.dims();
-            x.clone().slice([number..number + 1]).reshape([batch, d])
+            x.clone().narrow(0, number, 1).reshape([batch, d])
         };
         let state: Vec<Tensor<2>> = first.iter().map(of_layer).collect();
         let state = (case == "carried").then_some(state.as_slice());

@@ -55,7 +55,7 @@ impl Student {
         let ids = TensorData::new(texts.inputs.clone(), [batch.rows, texts.cols]);
         let ids = Tensor::<2, Int>::from_data(ids, &Device::flex());
         let hidden = decoder.forward(DecoderInput::new(ids), None, &Pass::evaluation());
-        let logits = decoder.logits(hidden);
+        let logits = decoder.vocabulary_head().logits(hidden);
         logits.reshape([batch.rows * texts.cols, VOCAB])
     }
 }

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::experiment::assemble;
 use crate::generate::{Generator, Sampling};
 use crate::kernel::profile;
-use crate::model::Decoder;
+use crate::model::LanguageModel;
 use crate::nn::linear::stored_for_decoding;
 use crate::report::render::terminal::number;
 use crate::rng::{Purpose, Stream};
@@ -99,7 +99,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
 
 /// Seconds until the prompts are read, and until all tokens are there; kernels are recorded between the two.
 fn round(
-    decoder: &Decoder,
+    decoder: &dyn LanguageModel,
     prompts: &[Vec<u32>],
     args: &GenerateArgs,
     profiled: bool,

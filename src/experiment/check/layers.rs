@@ -19,10 +19,7 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer, depth: &Depth) {
     for (i, group) in depth.groups.iter().enumerate() {
         let table = format!("model.{groups}.{i}");
         sense.count(&format!("{table}.repeat"), group.repeat, MOST_LAYERS);
-        if group.attention.is_none() {
-            let rule = "a group has no layer that mixes positions; give it attention = { … }";
-            sense.fault(&[&format!("{table}.attention")], rule);
-        }
+        mixing(sense, &table, group, !depth.causal);
         crossing(sense, &table, group, depth.cross.is_some());
     }
     if depth.cross.is_some() && depth.groups.iter().all(|group| group.cross.is_none()) {
@@ -60,6 +57,57 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer, depth: &Depth) {
     }
 }
 
+/// Faults of what mixes the positions of a group.
+fn mixing(sense: &mut Sense, table: &str, group: &LayerGroup, both_ways: bool) {
+    let [attention, mixer] = ["attention", "mixer"].map(|key| format!("{table}.{key}"));
+    match (&group.attention, &group.mixer) {
+        (None, None) => {
+            let rule = "a group has no layer that mixes positions; give it attention = { … } or mixer = { … }";
+            sense.fault(&[&attention], rule);
+        }
+        (Some(_), Some(_)) => {
+            let rule = "a group has both attention and a mixer in its place; leave one out, or make two groups";
+            sense.fault(&[&mixer, &attention], rule);
+        }
+        (None, Some(c)) if both_ways => {
+            let rule = format!(
+                "mixer = {{ kind = \"{}\" }} reads from left to right, and this stack reads both ways; use attention",
+                c.kind()
+            );
+            sense.fault(&[&mixer], rule);
+        }
+        (Some(_), None) | (None, Some(_)) => {}
+    }
+}
+
+/// Faults of keys that act in attention alone, in a model whose layers have none.
+fn without_attention(sense: &mut Sense, model: &Transformer) {
+    if model
+        .blocks()
+        .any(|b| b.attention.is_some() || b.cross.is_some())
+    {
+        return;
+    }
+    let c = model.stack;
+    if c.position.has_heads() {
+        let rule = "this position scheme acts in attention, and no layer has any; use learned, sinusoidal or none";
+        sense.fault(&["model.position.kind"], rule);
+    }
+    if let Some(p) = c.dropout_attention {
+        let rule = format!("dropout_attention = {p:?} has no effect: no layer has attention");
+        sense.fault(&["model.dropout_attention"], rule);
+    }
+    let whole_source = match &sense.loaded.experiment.task {
+        crate::task::TaskConfig::Translation(task) => task.bidirectional_source,
+        _ => false,
+    };
+    if whole_source {
+        let rule =
+            "bidirectional_source = true has no effect: no layer has attention; leave it out";
+        sense.fault(&["task.bidirectional_source"], rule);
+    }
+}
+
 /// Faults of a group's cross-attention, in a stack that has a memory or none.
 fn crossing(sense: &mut Sense, table: &str, group: &LayerGroup, has_memory: bool) {
     if group.cross.is_some() && !has_memory {
@@ -86,6 +134,9 @@ pub(super) fn all(sense: &mut Sense, model: &Transformer, d_model: Option<usize>
             if let Some(c) = &group.attention {
                 attention(sense, format!("{table}.attention"), c);
             }
+            if let Some(c) = &group.mixer {
+                sense.told(&format!("{table}.mixer"), |at| c.faults(at));
+            }
             if let Some(c) = &group.cross {
                 sense.told(&format!("{table}.cross"), |at| c.faults_across(d_model, at));
             }
@@ -104,6 +155,7 @@ pub(super) fn all(sense: &mut Sense, model: &Transformer, d_model: Option<usize>
             model.stack.feed_forward.faults(at)
         });
     }
+    without_attention(sense, model);
     let other = alike
         .iter()
         .find(|(_, n, d)| (*n, *d) != (alike[0].1, alike[0].2));

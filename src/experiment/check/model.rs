@@ -3,7 +3,10 @@
 use super::{Sense, images, layers};
 use crate::data::masked::masking::Pairs;
 use crate::faults::WIDEST;
-use crate::model::{EncoderConfig, EncoderDecoderConfig, ModelConfig, Transformer};
+use crate::model::recurrent::Use;
+use crate::model::{
+    EncoderConfig, EncoderDecoderConfig, ModelConfig, RecurrentModelConfig, Transformer,
+};
 use crate::stack::{Depth, NormPlacement};
 use crate::task::TaskConfig;
 use crate::task::text_classification::Pooling;
@@ -30,6 +33,7 @@ pub(super) fn check(sense: &mut Sense, mut context: Option<usize>) {
         }
         ModelConfig::Vision(c) => context = images::vision(sense, c, image),
         ModelConfig::Resnet(c) => images::resnet(sense, "model", c),
+        ModelConfig::Recurrent(c) => recurrent(sense, c),
     }
     if let Some(model) = model.transformer() {
         transformer(sense, &model, context);
@@ -45,6 +49,42 @@ fn head(sense: &mut Sense, bias: bool, tied: bool) {
     }
 }
 
+fn recurrent(sense: &mut Sense, c: &RecurrentModelConfig) {
+    let experiment = &sense.loaded.experiment;
+    let use_of = match &experiment.task {
+        TaskConfig::Translation(task) => {
+            if task.bidirectional_source {
+                sense.fault(
+                    &["task.bidirectional_source", "model.kind"],
+                    "bidirectional_source = true is for decoders: a recurrent network has an encoder; leave it out",
+                );
+            }
+            Use::Pairs
+        }
+        TaskConfig::TextClassification(task) => {
+            if task.pooling == Some(Pooling::First) {
+                sense.fault(
+                    &["task.pooling", "model.kind"],
+                    "pooling = \"first\" is for encoders: the first position of recurrent cells has read one token; leave \
+                     it out for the last one, or use \"mean\"",
+                );
+            }
+            Use::Classes
+        }
+        TaskConfig::CausalLm(_) | TaskConfig::MaskedLm(_) | TaskConfig::ImageClassification(_) => {
+            Use::Text
+        }
+    };
+    sense.told("model", |at| c.faults(use_of, at));
+    if use_of == Use::Pairs && c.shares() && experiment.data.set().separates_vocabularies() {
+        sense.fault(
+            &["model.share_embeddings", "data.separate_vocabularies"],
+            "source and target share one table unless share_embeddings = false; set it, or leave [data] \
+             separate_vocabularies out",
+        );
+    }
+}
+
 fn encoder(sense: &mut Sense, c: &EncoderConfig) {
     if c.segments > MOST_SEGMENTS {
         let rule = format!("segments = {} is more than {MOST_SEGMENTS}", c.segments);
@@ -53,7 +93,7 @@ fn encoder(sense: &mut Sense, c: &EncoderConfig) {
     let task = &sense.loaded.experiment.task;
     let pooled = match task {
         TaskConfig::MaskedLm(task) => task.pairs != Pairs::None,
-        TaskConfig::TextClassification(task) => task.pooling == Pooling::First,
+        TaskConfig::TextClassification(task) => task.pooling != Some(Pooling::Mean),
         TaskConfig::CausalLm(_)
         | TaskConfig::Translation(_)
         | TaskConfig::ImageClassification(_) => return,

@@ -2,6 +2,7 @@
 //! i, f, o = σ(W x + b + U h + d), g = tanh(W x + b + U h + d), c' = f⊙c + i⊙g, h' = o⊙tanh(c').
 
 use super::{Cell, Gates, Kind, RecurrentLayer};
+use crate::faults::TableFaults;
 use crate::nn::init::Init;
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,23 @@ pub struct LstmConfig {
     /// What the forget gate's bias begins with (Jozefowicz et al. 2015, section 5: 1 keeps memories from the start).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forget_bias: Option<f64>,
+}
+
+impl LstmConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        match self.forget_bias {
+            Some(value) if !self.bias => at.fault(
+                &["forget_bias", "bias"],
+                format!("forget_bias = {value:?} has no effect: bias is false; leave it out"),
+            ),
+            Some(value) if !value.is_finite() => at.fault(
+                &["forget_bias"],
+                format!("forget_bias = {value:?} is not a number"),
+            ),
+            Some(_) | None => {}
+        }
+    }
 }
 
 /// [`LstmConfig::forget_bias`] when it is absent.

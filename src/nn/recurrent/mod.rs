@@ -10,8 +10,11 @@ pub mod lstm;
 
 use super::Kind;
 use super::init::{Init, Role};
+use super::layer::{Layer, LayerContext};
+use super::state::{LayerState, StateUse};
+use crate::faults::TableFaults;
 use crate::kernel;
-use crate::nn::role::{BIAS, Roles, WEIGHT};
+use crate::nn::role::{BIAS, Place, Roles, Says, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -62,6 +65,22 @@ impl RecurrentConfig {
         }
     }
 
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        match self {
+            Self::Elman(_) | Self::Gru(_) => {}
+            Self::Lstm(c) => c.faults(at),
+        }
+    }
+
+    /// Numbers that are kept of each position for the backward pass, of states of `d`: gates, outputs, and what is
+    /// inside the cell.
+    pub fn kept(&self, d: usize) -> u128 {
+        let cell = self.cell();
+        let inner = usize::from(cell != Cell::Elman);
+        (cell.gates() + 1 + inner) as u128 * d as u128
+    }
+
     /// The cell that computes it.
     pub fn cell(&self) -> Cell {
         match self {
@@ -91,6 +110,39 @@ impl Recurrent {
             Self::Gru(layer) => layer,
             Self::Lstm(layer) => layer,
         }
+    }
+
+    /// [`RecurrentLayer::forward`] from the state that was kept, if one is kept, and keeps the state after it.
+    pub fn advance(
+        &self,
+        x: Tensor<3>,
+        state: Option<&mut LayerState>,
+        sequences: &Sequences,
+    ) -> Tensor<3> {
+        let Some(kept) = state else {
+            return self.layer().forward(x, None, sequences);
+        };
+        let before = match kept {
+            LayerState::Recurrent(vectors) if !vectors.is_empty() => Some(std::mem::take(vectors)),
+            _ => None,
+        };
+        let (y, after) = self
+            .layer()
+            .forward_with_state(x, before.as_deref(), sequences);
+        *kept = LayerState::Recurrent(after);
+        y
+    }
+}
+
+/// A cell as what mixes the positions of a block: each sees itself and those before it.
+impl Layer for Recurrent {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        let sequences = Sequences::of(cx.visible, cx.span);
+        self.advance(x, cx.state.as_deref_mut(), &sequences)
+    }
+
+    fn empty_state(&self, _: StateUse) -> LayerState {
+        LayerState::Recurrent(Vec::new())
     }
 }
 
@@ -156,8 +208,13 @@ pub const ROLES: Roles = Roles::new(
         ("hidden", WEIGHT),
         ("input_bias", BIAS),
         ("hidden_bias", BIAS),
+        ("input", RECURRENCE),
+        ("hidden", RECURRENCE),
+        ("input_bias", RECURRENCE),
+        ("hidden_bias", RECURRENCE),
     ],
 );
+const RECURRENCE: Says = Says::Stands(Place::Recurrence);
 
 /// The two maps of a recurrent layer onto its gates, from the input and from the state before.
 #[derive(Module, Debug)]
@@ -195,7 +252,8 @@ impl Gates {
         }
         let [width] = hidden.dims();
         let d = width / cell.gates();
-        let part = |x: &Tensor<1>, from: usize, to: usize| x.clone().slice([from * d..to * d]);
+        let part =
+            |x: &Tensor<1>, from: usize, to: usize| x.clone().narrow(0, from * d, (to - from) * d);
         let outer = part(&input, 0, 2) + part(&hidden, 0, 2);
         let outer = Tensor::cat(vec![outer, part(&input, 2, 3)], 0);
         (Some(outer), Some(part(&hidden, 2, 3)))

@@ -150,7 +150,7 @@ fn every_preset_makes_sense() {
     for name in names() {
         let mut model = parse_preset(name).unwrap().model;
         let (task, further) = match &mut model {
-            ModelConfig::Decoder(_) => ("causal_lm", "seed=1"),
+            ModelConfig::Decoder(_) | ModelConfig::Recurrent(_) => ("causal_lm", "seed=1"),
             ModelConfig::Encoder(encoder) => {
                 // Masked tokens alone have no use for it.
                 encoder.pooler = false;

@@ -154,3 +154,26 @@ fn a_carried_state_goes_on() {
         }
     }
 }
+
+/// A recurrence that is large enough for several threads.
+#[test]
+fn same_bits_alone_and_with_others() {
+    let pool = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        pool.build().unwrap()
+    };
+    for cell in CELLS {
+        let x = leaves(cell, [33, 4, 130]);
+        let run = || {
+            let none = Sequences::default();
+            let found = all(&x, true, |x| kernel::recurrent(x, cell, &none, true));
+            let bits = |(_, numbers): (String, Vec<f32>)| -> Vec<u32> {
+                numbers.iter().map(|x| x.to_bits()).collect()
+            };
+            found.into_iter().map(bits).collect::<Vec<_>>()
+        };
+        let once = run();
+        assert!(once == run(), "{cell:?}: from run to run");
+        assert!(once == pool(1).install(run), "{cell:?}: alone");
+    }
+}

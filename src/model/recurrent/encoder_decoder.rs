@@ -1,0 +1,161 @@
+//! A recurrent encoder-decoder with additive attention (Bahdanau et al. 2015, arXiv:1409.0473).
+//!
+//! Before each token the decoder looks at the source with its state, s: c = attention(s, source). Its cells read the last
+//! token's vector and c, and the next token is scored from tanh(W [s'; c; token]). Unlike the paper's, the encoder reads
+//! in one direction, and its last states are the decoder's first ones (Sutskever et al. 2014).
+
+use super::{Cells, RecurrentModelConfig, vectors};
+use crate::model::ModelInputs;
+use crate::model::heads::VocabularyHead;
+use crate::nn::embed::Embedding;
+use crate::nn::init::Role;
+use crate::nn::linear::Linear;
+use crate::nn::pass::Pass;
+use crate::nn::recurrent::additive::AttendedMemory;
+use crate::nn::recurrent::{AdditiveAttention, Sequences};
+use crate::nn::role::{Place, Roles, Says};
+use crate::nn::state::LayerState;
+use crate::stack::ModelState;
+use burn::module::Module;
+use burn::tensor::{Int, Tensor};
+
+/// Where the parameters of [`RecurrentEncoderDecoder`] stand.
+pub const ROLES: Roles = Roles::new(
+    "RecurrentEncoderDecoder",
+    &[
+        ("embedding", Says::Stands(Place::Tokens)),
+        ("source_embedding", Says::Stands(Place::SourceTokens)),
+        ("attention", Says::Stands(Place::Mixer)),
+        ("readout", Says::Stands(Place::Head)),
+        ("head", Says::Stands(Place::TokenHead)),
+    ],
+);
+
+/// A recurrent encoder-decoder.
+#[derive(Module, Debug)]
+pub struct RecurrentEncoderDecoder {
+    /// Token vectors of the target, and of the source when they are shared.
+    pub embedding: Embedding,
+    /// Token vectors of the source, when they are not shared.
+    pub source_embedding: Option<Embedding>,
+    /// What reads.
+    pub encoder: Cells,
+    /// What writes; its input is a token's vector and what attention sees.
+    pub decoder: Cells,
+    /// From the decoder's last layer to the encoder's.
+    pub attention: AdditiveAttention,
+    /// From state, what attention sees, and token vector to what tokens are scored by.
+    pub readout: Linear,
+    /// The untied product onto the vocabulary.
+    pub head: Option<Linear>,
+    dropout: f64,
+}
+
+/// A source that was read.
+#[derive(Clone, Debug)]
+pub struct RecurrentSource {
+    memory: AttendedMemory,
+    /// The decoder's first state.
+    pub state: ModelState,
+}
+
+impl RecurrentSource {
+    /// The same sources in other rows: row i becomes that of `rows[i]`.
+    pub fn select(&self, rows: &Tensor<1, Int>) -> Self {
+        let mut state = self.state.clone();
+        state.select(rows);
+        Self {
+            memory: self.memory.select(rows),
+            state,
+        }
+    }
+}
+
+impl RecurrentEncoderDecoder {
+    pub(super) fn new(config: &RecurrentModelConfig, inputs: &ModelInputs) -> Self {
+        let (init, shape, d) = (config.parts(inputs), inputs.shape, config.d_model);
+        let source = shape.source_vocab_size.unwrap_or(shape.vocab_size);
+        Self {
+            embedding: config.embedding(shape.vocab_size, "embedding", &init),
+            source_embedding: (!config.shares())
+                .then(|| config.embedding(source, "source_embedding", &init)),
+            encoder: Cells::new(config, d, &init.of("encoder")),
+            decoder: Cells::new(config, 2 * d, &init.of("decoder")),
+            attention: AdditiveAttention::new([d, d, d], &init.of("attention")),
+            readout: Linear::new(3 * d, d, true, Role::Inner, &init.of("readout")),
+            head: config.head(shape.vocab_size, &init),
+            dropout: config.dropout,
+        }
+    }
+
+    /// Reads source ids `[batch, source]` whose rows have these lengths.
+    pub fn encode(
+        &self,
+        ids: Tensor<2, Int>,
+        lengths: Option<Vec<usize>>,
+        pass: &Pass,
+    ) -> RecurrentSource {
+        let embedding = self.source_embedding.as_ref().unwrap_or(&self.embedding);
+        let mut state = self.encoder.empty_state();
+        let sequences = Sequences {
+            begins: None,
+            lengths: lengths.as_deref().map(Into::into),
+        };
+        let states = pass.within("encoder", || {
+            let x = vectors(embedding, ids, self.dropout, pass);
+            self.encoder.forward(x, &sequences, Some(&mut state), pass)
+        });
+        // Positions of the target are counted from its own beginning.
+        state.seen = 0;
+        RecurrentSource {
+            memory: self.attention.memory(states, lengths.as_deref()),
+            state,
+        }
+    }
+
+    /// What tokens are scored by, `[batch, seq, d_model]`, for target ids `[batch, seq]`; `state` is the source's at the
+    /// beginning of a target, and goes on where its last call ended.
+    pub fn decode(
+        &self,
+        ids: Tensor<2, Int>,
+        source: &RecurrentSource,
+        state: &mut ModelState,
+        pass: &Pass,
+    ) -> Tensor<3> {
+        pass.within("decoder", || {
+            let [batch, seq] = ids.dims();
+            let tokens = vectors(&self.embedding, ids, self.dropout, pass);
+            let d = tokens.dims()[2];
+            let mut read = Vec::with_capacity(seq);
+            for at in 0..seq {
+                let token = tokens.clone().slice([0..batch, at..at + 1, 0..d]);
+                let seen = self.attention.forward(query(state), &source.memory);
+                let seen = seen.unsqueeze_dim::<3>(1);
+                let x = Tensor::cat(vec![token.clone(), seen.clone()], 2);
+                // Every position has draws of its own.
+                let h = pass.part(&format!("position {}", state.seen), || {
+                    self.decoder.step(x, state, pass)
+                });
+                read.push(Tensor::cat(vec![h, seen, token], 2));
+            }
+            self.readout.forward(Tensor::cat(read, 1)).tanh()
+        })
+    }
+
+    /// The product onto the vocabulary.
+    pub fn vocabulary_head(&self) -> VocabularyHead<'_> {
+        VocabularyHead {
+            own: self.head.as_ref(),
+            embedding: &self.embedding,
+            factor: 1.0,
+        }
+    }
+}
+
+/// The last layer's h.
+fn query(state: &ModelState) -> Tensor<2> {
+    match state.layers.last().map(|block| &block.own) {
+        Some(LayerState::Recurrent(vectors)) if !vectors.is_empty() => vectors[0].clone(),
+        _ => unreachable!("a source that was read leaves a state in every layer"),
+    }
+}

@@ -1,0 +1,354 @@
+//! Recurrent networks: token vectors, layers of recurrent cells, and what a task adds (Mikolov et al. 2010; Zaremba et
+//! al. 2014, arXiv:1409.2329, for dropout between layers; Bahdanau et al. 2015 for text to text).
+//!
+//! One kind, three networks: a language model, a reader whose last state stands for a text, and an encoder-decoder with
+//! additive attention.
+
+pub mod encoder_decoder;
+
+use super::ModelInputs;
+use super::decoder::DecoderInput;
+use super::encoder::EncoderInput;
+use super::heads::VocabularyHead;
+use crate::faults::{TableFaults, WIDEST};
+use crate::nn::Kind;
+use crate::nn::embed::Embedding;
+use crate::nn::init::{Init, InitConfig, Role, XavierInitConfig};
+use crate::nn::linear::Linear;
+use crate::nn::pass::Pass;
+use crate::nn::position::Span;
+use crate::nn::recurrent::{Recurrent, RecurrentConfig, Sequences};
+use crate::nn::role::{Place, Roles, Says};
+use crate::nn::state::LayerState;
+use crate::stack::{BlockState, ModelState};
+use burn::module::Module;
+use burn::tensor::{Int, Tensor};
+use serde::{Deserialize, Serialize};
+
+pub use encoder_decoder::{RecurrentEncoderDecoder, RecurrentSource};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "recurrent",
+    summary: "Elman, GRU or LSTM layers: language model, text classifier, or encoder-decoder with additive attention",
+    source: "Mikolov et al. 2010; Zaremba et al. 2014; Bahdanau et al. 2015",
+    example: "kind = \"recurrent\"\ncell = { kind = \"lstm\" }\nn_layers = 2\nd_model = 256",
+};
+
+/// Layers at most.
+const MOST_LAYERS: usize = 1000;
+
+/// What a task makes of a recurrent network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// A language model.
+    Text,
+    /// An encoder-decoder.
+    Pairs,
+    /// A reader whose states are classified.
+    Classes,
+}
+
+/// The knobs of a recurrent network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecurrentModelConfig {
+    /// Every cell.
+    pub cell: RecurrentConfig,
+    /// Layers of cells; of an encoder-decoder, of either side.
+    pub n_layers: usize,
+    /// Width of token vectors and of states.
+    pub d_model: usize,
+    /// Whether source and target have one table of embeddings, in an encoder-decoder; true when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share_embeddings: Option<bool>,
+    /// Whether the product onto the vocabulary uses the embeddings' table; true when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tie_embeddings: Option<bool>,
+    /// Whether an untied product onto the vocabulary has a bias.
+    pub head_bias: bool,
+    /// Dropout on the embeddings and on what leaves each layer, but not from position to position.
+    pub dropout: f64,
+    /// How the initial weights are drawn.
+    pub init: InitConfig,
+}
+
+impl Default for RecurrentModelConfig {
+    fn default() -> Self {
+        Self {
+            cell: RecurrentConfig::default(),
+            n_layers: 2,
+            d_model: 128,
+            share_embeddings: None,
+            tie_embeddings: None,
+            head_bias: false,
+            dropout: 0.0,
+            init: InitConfig::Xavier(XavierInitConfig::default()),
+        }
+    }
+}
+
+impl RecurrentModelConfig {
+    /// Faults of its keys, for a task that writes text for text, scores a vocabulary, or neither.
+    pub fn faults(&self, use_of: Use, at: &mut TableFaults) {
+        at.count("n_layers", self.n_layers, MOST_LAYERS);
+        at.count("d_model", self.d_model, WIDEST);
+        at.probability("dropout", self.dropout);
+        at.within("cell", |at| self.cell.faults(at));
+        at.within("init", |at| self.init.faults(at));
+        let idle = |given: Option<bool>, key: &str, why: &str, at: &mut TableFaults| {
+            if let Some(given) = given {
+                let rule = format!("{key} = {given} has no effect: {why}; leave it out");
+                at.fault(&[key], rule);
+            }
+        };
+        if use_of != Use::Pairs {
+            let why = "the task has no source beside its target";
+            idle(self.share_embeddings, "share_embeddings", why, at);
+        }
+        let bias = self.head_bias.then_some(true);
+        if use_of == Use::Classes {
+            let why = "the task scores classes, not a vocabulary";
+            idle(self.tie_embeddings, "tie_embeddings", why, at);
+            idle(bias, "head_bias", why, at);
+        } else if self.head_bias && self.ties() {
+            at.fault(
+                &["head_bias", "tie_embeddings"],
+                "head_bias = true has no effect: the head is the embeddings' table; leave it out or set tie_embeddings = false",
+            );
+        }
+    }
+
+    /// Whether the product onto the vocabulary uses the embeddings' table.
+    pub fn ties(&self) -> bool {
+        self.tie_embeddings.unwrap_or(true)
+    }
+
+    /// Whether source and target have one table.
+    pub fn shares(&self) -> bool {
+        self.share_embeddings.unwrap_or(true)
+    }
+
+    /// Numbers that are kept of each position for the backward pass.
+    pub fn kept(&self) -> u128 {
+        let input = self.d_model as u128;
+        let layer = input + self.cell.kept(self.d_model);
+        (self.n_layers as u128).saturating_mul(layer)
+    }
+
+    fn parts<'a>(&self, inputs: &ModelInputs<'a>) -> Init<'a> {
+        Init::new(inputs.device, inputs.seed, &self.init, 1, 1.0)
+    }
+
+    fn embedding(&self, vocab: usize, name: &str, init: &Init) -> Embedding {
+        Embedding::new(vocab, self.d_model, 1.0, None, &init.of(name))
+    }
+
+    fn head(&self, vocab: usize, init: &Init) -> Option<Linear> {
+        let (d, init) = (self.d_model, init.of("head"));
+        (!self.ties()).then(|| Linear::new(d, vocab, self.head_bias, Role::Head, &init))
+    }
+
+    /// A language model; its parameters are drawn when they are first used.
+    pub fn language_model(&self, inputs: &ModelInputs) -> RecurrentLm {
+        let (init, vocab) = (self.parts(inputs), inputs.shape.vocab_size);
+        let RecurrentReader { embedding, cells } = self.reader(inputs);
+        RecurrentLm {
+            embedding,
+            cells,
+            head: self.head(vocab, &init),
+        }
+    }
+
+    /// A network that reads texts.
+    pub fn reader(&self, inputs: &ModelInputs) -> RecurrentReader {
+        let (init, vocab) = (self.parts(inputs), inputs.shape.vocab_size);
+        RecurrentReader {
+            embedding: self.embedding(vocab, "embedding", &init),
+            cells: Cells::new(self, self.d_model, &init.of("cells")),
+        }
+    }
+
+    /// An encoder-decoder.
+    pub fn encoder_decoder(&self, inputs: &ModelInputs) -> RecurrentEncoderDecoder {
+        RecurrentEncoderDecoder::new(self, inputs)
+    }
+}
+
+/// Where the parameters of [`Cells`] stand.
+pub const ROLES: Roles = Roles::new("Cells", &[("layers", Says::Stands(Place::Blocks))]);
+
+/// Layers of cells, each reading the states of the one below.
+#[derive(Module, Debug)]
+pub struct Cells {
+    /// From the one that reads the input.
+    pub layers: Vec<Recurrent>,
+    dropout: f64,
+}
+
+impl Cells {
+    fn new(config: &RecurrentModelConfig, d_in: usize, init: &Init) -> Self {
+        let d = config.d_model;
+        let layer = |number: usize| {
+            let d_in = if number == 0 { d_in } else { d };
+            config.cell.init(d_in, d, &init.of(&number.to_string()))
+        };
+        Self {
+            layers: (0..config.n_layers).map(layer).collect(),
+            dropout: config.dropout,
+        }
+    }
+
+    /// A state before the first position.
+    pub fn empty_state(&self) -> ModelState {
+        let block = |_: &Recurrent| BlockState {
+            own: LayerState::Recurrent(Vec::new()),
+            cross: LayerState::None,
+        };
+        ModelState::new(self.layers.iter().map(block).collect())
+    }
+
+    /// States of the last layer `[batch, seq, d_model]`, `x` `[batch, seq, d_in]` being the input of the first.
+    pub fn forward(
+        &self,
+        x: Tensor<3>,
+        sequences: &Sequences,
+        state: Option<&mut ModelState>,
+        pass: &Pass,
+    ) -> Tensor<3> {
+        let seq = x.dims()[1];
+        let states = state.map(|state| {
+            state.seen += seq;
+            state.layers.as_mut_slice()
+        });
+        self.each(x, states, |number, layer, x, own| {
+            pass.block(format_args!("layers.{number}"), || {
+                let x = layer.advance(x, own, sequences);
+                pass.dropout(x, "output", self.dropout)
+            })
+        })
+    }
+
+    /// The same for one position that goes on from a state; what leaves the layers is not read by a watched pass, which
+    /// would read it position by position.
+    fn step(&self, x: Tensor<3>, state: &mut ModelState, pass: &Pass) -> Tensor<3> {
+        state.seen += 1;
+        let states = Some(state.layers.as_mut_slice());
+        self.each(x, states, |number, layer, x, own| {
+            pass.part(&format!("layers.{number}"), || {
+                let x = layer.advance(x, own, &Sequences::default());
+                pass.dropout(x, "output", self.dropout)
+            })
+        })
+    }
+
+    /// Layer after layer, each with its state.
+    fn each(
+        &self,
+        mut x: Tensor<3>,
+        states: Option<&mut [BlockState]>,
+        work: impl Fn(usize, &Recurrent, Tensor<3>, Option<&mut LayerState>) -> Tensor<3>,
+    ) -> Tensor<3> {
+        let mut states = states.map(|states| states.iter_mut());
+        for (number, layer) in self.layers.iter().enumerate() {
+            let own = states.as_mut().and_then(Iterator::next);
+            x = work(number, layer, x, own.map(|block| &mut block.own));
+        }
+        x
+    }
+}
+
+/// Where the parameters of [`RecurrentReader`] stand.
+pub const READER_ROLES: Roles = Roles::new(
+    "RecurrentReader",
+    &[("embedding", Says::Stands(Place::Tokens))],
+);
+
+/// Token vectors and layers of cells.
+#[derive(Module, Debug)]
+pub struct RecurrentReader {
+    /// Token vectors.
+    pub embedding: Embedding,
+    /// What reads them.
+    pub cells: Cells,
+}
+
+impl RecurrentReader {
+    /// The last layer's states `[batch, seq, d_model]`. Beyond a row's length the last one is repeated.
+    pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
+        let sequences = Sequences {
+            begins: None,
+            lengths: input.lengths.map(Into::into),
+        };
+        let x = vectors(&self.embedding, input.ids, self.cells.dropout, pass);
+        self.cells.forward(x, &sequences, None, pass)
+    }
+
+    /// What stands for each text: the state after its last token, `[batch, d_model]`.
+    pub fn pooled(&self, hidden: Tensor<3>) -> Tensor<2> {
+        let [batch, seq, d] = hidden.dims();
+        let last = hidden.slice([0..batch, seq - 1..seq, 0..d]);
+        last.reshape([batch, d])
+    }
+}
+
+/// Vectors of ids `[batch, seq]`, with dropout.
+fn vectors(embedding: &Embedding, ids: Tensor<2, Int>, dropout: f64, pass: &Pass) -> Tensor<3> {
+    pass.dropout(embedding.forward(ids), "embedding", dropout)
+}
+
+/// Where the parameters of [`RecurrentLm`] stand.
+pub const LM_ROLES: Roles = Roles::new(
+    "RecurrentLm",
+    &[
+        ("embedding", Says::Stands(Place::Tokens)),
+        ("head", Says::Stands(Place::TokenHead)),
+    ],
+);
+
+/// A recurrent language model.
+#[derive(Module, Debug)]
+pub struct RecurrentLm {
+    /// Token vectors.
+    pub embedding: Embedding,
+    /// What reads them.
+    pub cells: Cells,
+    /// The untied product onto the vocabulary.
+    pub head: Option<Linear>,
+}
+
+impl RecurrentLm {
+    /// What the model keeps between calls, before the first one.
+    pub fn empty_state(&self) -> ModelState {
+        self.cells.empty_state()
+    }
+
+    /// States of the last layer `[batch, seq, d_model]`; `state` goes on where its last call ended. Documents of a row
+    /// begin from a state of zero.
+    pub fn forward(
+        &self,
+        input: DecoderInput,
+        state: Option<&mut ModelState>,
+        pass: &Pass,
+    ) -> Tensor<3> {
+        let offset = state.as_ref().map_or(0, |state| state.seen);
+        let seq = input.ids.dims()[1];
+        let span = Span {
+            queries: seq,
+            keys: offset + seq,
+            offset,
+        };
+        let sequences = Sequences::of(&input.visible, span);
+        let x = vectors(&self.embedding, input.ids, self.cells.dropout, pass);
+        self.cells.forward(x, &sequences, state, pass)
+    }
+
+    /// The product onto the vocabulary.
+    pub fn vocabulary_head(&self) -> VocabularyHead<'_> {
+        VocabularyHead {
+            own: self.head.as_ref(),
+            embedding: &self.embedding,
+            factor: 1.0,
+        }
+    }
+}

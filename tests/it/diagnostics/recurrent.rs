@@ -1,0 +1,136 @@
+//! What a person reads when recurrent cells are asked for what they do not do.
+
+use super::judged;
+use formwork::nn::recurrent;
+
+/// An experiment with this model, task and data.
+fn text(model: &str, task: &str, data: &str) -> String {
+    format!(
+        "name = \"x\"\n[model]\n{model}\n[task]\n{task}\n[data]\n{data}\n[optimizer]\nkind = \"adamw\"\nlr = 1e-3\n\
+         [train]\nsteps = 1\nbatch_size = 1\n"
+    )
+}
+
+const TOKENS: &str = "kind = \"random_tokens\"\nvocab_size = 7\ncontext = 8";
+const LM: &str = "kind = \"causal_lm\"";
+
+/// The model of a decoder whose layers are these groups.
+fn grouped(kind: &str, keys: &str, groups: &str) -> String {
+    format!("kind = \"{kind}\"\nd_model = 16\n{keys}\n{groups}")
+}
+
+fn says(text: &str, rule: &str) {
+    match judged(text, &[]) {
+        Ok(_) => panic!("nothing is wrong with\n{text}"),
+        Err(error) => {
+            let found = error.to_string();
+            assert!(found.contains(rule), "{found}\n  wanted {rule}");
+            assert_eq!(error.exit_status(), 2);
+        }
+    }
+}
+
+#[test]
+fn every_cell_stands_in_a_network_and_in_a_group() {
+    for kind in recurrent::KINDS {
+        let model = format!("kind = \"recurrent\"\ncell = {}", kind.example);
+        judged(&text(&model, LM, TOKENS), &[]).unwrap();
+        let groups = format!("[[model.layers]]\nmixer = {}", kind.example);
+        let model = grouped("decoder", "", &groups);
+        judged(&text(&model, LM, TOKENS), &[]).unwrap();
+    }
+    let unknown = text(
+        "kind = \"recurrent\"\ncell = { kind = \"lstn\" }",
+        LM,
+        TOKENS,
+    );
+    says(&unknown, "`lstn`");
+    says(&unknown, "`elman`, `gru`, `lstm`");
+}
+
+#[test]
+fn mixers_that_go_with_nothing() {
+    let lstm = "mixer = { kind = \"lstm\" }";
+    let heads = "attention = { kind = \"multi_head\", n_heads = 2 }";
+    let both = grouped("decoder", "", &format!("[[model.layers]]\n{lstm}\n{heads}"));
+    says(
+        &text(&both, LM, TOKENS),
+        "a group has both attention and a mixer in its place",
+    );
+    let none = grouped("decoder", "", "[[model.layers]]\nrepeat = 2");
+    says(
+        &text(&none, LM, TOKENS),
+        "a group has no layer that mixes positions",
+    );
+    let alone = format!("[[model.layers]]\n{lstm}");
+    let rotary = grouped("decoder", "position = { kind = \"rotary\" }", &alone);
+    says(
+        &text(&rotary, LM, TOKENS),
+        "this position scheme acts in attention, and no layer has any",
+    );
+    let dropped = grouped("decoder", "dropout_attention = 0.1", &alone);
+    says(
+        &text(&dropped, LM, TOKENS),
+        "dropout_attention = 0.1 has no effect: no layer has attention",
+    );
+    let encoder = grouped("encoder", "", &alone);
+    says(
+        &text(
+            &encoder,
+            "kind = \"text_classification\"",
+            "kind = \"listops\"",
+        ),
+        "mixer = { kind = \"lstm\" } reads from left to right, and this stack reads both ways",
+    );
+}
+
+#[test]
+fn keys_without_effect() {
+    let recurrent = |keys: &str| format!("kind = \"recurrent\"\n{keys}");
+    for (keys, rule) in [
+        (
+            "cell = { kind = \"lstm\", bias = false, forget_bias = 1.0 }",
+            "forget_bias = 1.0 has no effect: bias is false",
+        ),
+        (
+            "share_embeddings = true",
+            "share_embeddings = true has no effect: the task has no source beside its target",
+        ),
+        (
+            "head_bias = true",
+            "head_bias = true has no effect: the head is the embeddings' table",
+        ),
+        ("n_layers = 0", "n_layers = 0 is not between 1 and"),
+        (
+            "dropout = 1.5",
+            "dropout = 1.5 must be at least 0 and below 1",
+        ),
+    ] {
+        says(&text(&recurrent(keys), LM, TOKENS), rule);
+    }
+    let classes = "kind = \"text_classification\"";
+    says(
+        &text(
+            &recurrent("tie_embeddings = false"),
+            classes,
+            "kind = \"listops\"",
+        ),
+        "tie_embeddings = false has no effect: the task scores classes, not a vocabulary",
+    );
+    says(
+        &text(
+            &recurrent(""),
+            "kind = \"text_classification\"\npooling = \"first\"",
+            "kind = \"listops\"",
+        ),
+        "pooling = \"first\" is for encoders",
+    );
+    says(
+        &text(
+            &recurrent(""),
+            "kind = \"translation\"\nbidirectional_source = true",
+            "kind = \"dates\"",
+        ),
+        "bidirectional_source = true is for decoders",
+    );
+}

@@ -1,0 +1,164 @@
+//! What holds for recurrent networks of every cell: the future is hidden, documents of a row are apart, a state carried
+//! between calls gives what one call gives, and cells stand as mixers in groups of a decoder's layers.
+
+use crate::contracts::{ids, near};
+use burn::module::Module;
+use burn::optim::GradientsParams;
+use burn::tensor::Device;
+use formwork::data::Shape;
+use formwork::kernel::{Documents, Visibility};
+use formwork::model::decoder::DecoderInput;
+use formwork::model::{DecoderConfig, LanguageModel, ModelInputs, RecurrentModelConfig};
+use formwork::nn::pass::Pass;
+use formwork::nn::recurrent;
+use formwork::nn::state::StateUse;
+use formwork::train::parameters::{self, materialised, name_parameters};
+
+const VOCAB: usize = 13;
+const COLS: usize = 8;
+
+fn inputs<T>(build: impl FnOnce(&ModelInputs) -> T) -> T {
+    let shape = Shape::of_text(COLS, VOCAB);
+    let device = Device::flex().autodiff();
+    build(&ModelInputs {
+        shape: &shape,
+        seed: 3,
+        device: &device,
+    })
+}
+
+/// Recurrent language models, and decoders whose layers are cells, or cells and attention in turn.
+fn models() -> Vec<(String, Box<dyn LanguageModel>)> {
+    let mut all: Vec<(String, Box<dyn LanguageModel>)> = Vec::new();
+    for kind in recurrent::KINDS {
+        let kind = kind.kind;
+        let text = format!(
+            "n_layers = 2\nd_model = 10\ntie_embeddings = false\ncell = {{ kind = \"{kind}\" }}"
+        );
+        let config: RecurrentModelConfig = toml::from_str(&text).unwrap();
+        all.push((kind.into(), Box::new(inputs(|i| config.language_model(i)))));
+        let attention = "attention = { kind = \"multi_head\", n_heads = 2 }";
+        for (name, second) in [("alone", ""), ("with attention", attention)] {
+            let second = match second {
+                "" => String::new(),
+                second => format!("[[layers]]\n{second}\nfeed_forward = {{ kind = \"dense\" }}"),
+            };
+            let text = format!(
+                "d_model = 8\nposition = {{ kind = \"none\" }}\n[[layers]]\nrepeat = 2\nmixer = {{ kind = \"{kind}\" }}\n{second}"
+            );
+            let config: DecoderConfig = toml::from_str(&text).unwrap();
+            let name = format!("mixer {kind} {name}");
+            all.push((name, Box::new(inputs(|i| config.init(i)))));
+        }
+    }
+    all
+}
+
+fn tokens() -> Vec<i32> {
+    (0..2 * COLS as i32).map(|i| i * i % VOCAB as i32).collect()
+}
+
+fn logits(model: &dyn LanguageModel, input: DecoderInput) -> Vec<f32> {
+    let hidden = model.forward(input, None, &Pass::evaluation());
+    crate::oracle::values(model.vocabulary_head().logits(hidden))
+}
+
+fn part(values: &[f32], row: usize, from: usize, to: usize) -> &[f32] {
+    &values[(row * COLS + from) * VOCAB..(row * COLS + to) * VOCAB]
+}
+
+#[test]
+fn the_future_is_hidden_and_rows_are_apart() {
+    for (name, model) in models() {
+        let model = model.as_ref();
+        let before = logits(model, DecoderInput::new(ids(&tokens(), 2)));
+        let mut changed = tokens();
+        changed[5] = (changed[5] + 1) % VOCAB as i32;
+        let after = logits(model, DecoderInput::new(ids(&changed, 2)));
+        near(part(&after, 0, 0, 5), part(&before, 0, 0, 5), &name);
+        near(part(&after, 1, 0, COLS), part(&before, 1, 0, COLS), &name);
+        assert_ne!(
+            part(&after, 0, 5, COLS),
+            part(&before, 0, 5, COLS),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_state_carried_between_calls_gives_what_one_call_gives() {
+    for (name, model) in models() {
+        let model = model.as_ref();
+        let whole = logits(model, DecoderInput::new(ids(&tokens(), 2)));
+        for step in [1, 3] {
+            let mut state = model.empty_state(StateUse::Decoding);
+            for from in (0..COLS).step_by(step) {
+                let to = (from + step).min(COLS);
+                let row = |row: usize| tokens()[row * COLS + from..row * COLS + to].to_vec();
+                let input = DecoderInput::new(ids(&[row(0), row(1)].concat(), 2));
+                let hidden = model.forward(input, Some(&mut state), &Pass::evaluation());
+                let found = crate::oracle::values(model.vocabulary_head().logits(hidden));
+                let len = (to - from) * VOCAB;
+                for row in 0..2 {
+                    let ours = &found[row * len..(row + 1) * len];
+                    near(
+                        ours,
+                        part(&whole, row, from, to),
+                        &format!("{name} by {step}"),
+                    );
+                }
+            }
+            assert_eq!(state.seen, COLS, "{name}");
+        }
+    }
+}
+
+#[test]
+fn documents_of_a_row_are_apart() {
+    for (name, model) in models() {
+        let model = model.as_ref();
+        let numbers: Vec<i32> = (0..2 * COLS).map(|i| i32::from(i % COLS >= 5)).collect();
+        let visible = Visibility {
+            documents: Some(Documents::new(&numbers, COLS)),
+            ..Visibility::causal()
+        };
+        let input = |tokens: &[i32]| DecoderInput {
+            visible: visible.clone(),
+            ..DecoderInput::new(ids(tokens, 2))
+        };
+        let packed = logits(model, input(&tokens()));
+        let second: Vec<i32> = [&tokens()[5..COLS], &tokens()[COLS + 5..]].concat();
+        let alone = logits(model, DecoderInput::new(ids(&second, 2)));
+        let len = (COLS - 5) * VOCAB;
+        for row in 0..2 {
+            let alone = &alone[row * len..(row + 1) * len];
+            near(part(&packed, row, 5, COLS), alone, &name);
+        }
+    }
+}
+
+#[test]
+fn every_parameter_gets_a_gradient() {
+    for kind in recurrent::KINDS {
+        let text = format!(
+            "n_layers = 2\nd_model = 10\ntie_embeddings = false\ncell = {{ kind = \"{}\" }}",
+            kind.kind
+        );
+        let config: RecurrentModelConfig = toml::from_str(&text).unwrap();
+        let model = materialised(name_parameters(inputs(|i| config.language_model(i))));
+        let input = DecoderInput::new(ids(&tokens(), 2));
+        let hidden = LanguageModel::forward(&model, input, None, &Pass::evaluation());
+        let loss = LanguageModel::vocabulary_head(&model)
+            .logits(hidden)
+            .powi_scalar(2)
+            .sum();
+        let gradients = GradientsParams::from_grads(loss.backward(), &model);
+        assert_eq!(
+            gradients.len(),
+            parameters::list(&model).len(),
+            "{}",
+            kind.kind
+        );
+        assert!(model.num_params() > 0);
+    }
+}

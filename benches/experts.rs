@@ -87,7 +87,7 @@ fn compare<M: Module>(
             step: 0,
             first_row: 0,
         });
-        let y = moe.forward(x, None, &pass);
+        let y = moe.mix(x, None, &pass);
         let losses = pass.losses().into_iter();
         losses.fold(y, |y, loss| {
             y + (loss.mean * loss.coefficient).reshape([1, 1, 1])
@@ -125,6 +125,7 @@ fn main() {
                     ..MoeConfig::default()
                 },
                 d_model,
+                0.0,
                 &init,
             )
         };

@@ -41,6 +41,8 @@ pub struct Question<'a> {
 pub struct ModelCost {
     /// Parameters in all.
     pub params: usize,
+    /// Parameters that a token uses: fewer than all where a router chooses some of many experts.
+    pub active: usize,
     /// Parameters by part.
     pub parts: BTreeMap<&'static str, usize>,
     /// FLOPs of a training step for each item.
@@ -91,6 +93,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     }
     Ok(ModelCost {
         params,
+        active: params.saturating_sub(question.model.unused()[0]),
         flops_per_item: flops(question, &count),
         parts: count.parts,
         item: match question.model.item() {
@@ -128,7 +131,8 @@ fn flops(question: &Question, count: &Count) -> f64 {
             products += block.attention.map_or(0.0, own) + crossed;
         }
     }
-    let token = 6.0 * count.matrices as f64 + 12.0 * products;
+    let used = count.matrices.saturating_sub(question.model.unused()[1]);
+    let token = 6.0 * used as f64 + 12.0 * products;
     match question.model.item() {
         ItemOf::Token => token + 6.0 * head,
         // Of a pair, a token goes through one of the two stacks.
@@ -226,10 +230,8 @@ impl ModuleVisitor for Count {
         let part = part(role);
         let count = self.parts.entry(part).or_default();
         *count = count.saturating_add(values);
-        if D != 2 {
-            return;
-        }
         match part {
+            _ if !matches!(D, 2 | 3) => {}
             "embedding" | "position" => {}
             "head" => self.head = self.head.saturating_add(values),
             _ => {

@@ -92,6 +92,7 @@ fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(ModelCost, Option
 fn json(plan: &ModelCost, probe: Option<&Probe>) -> serde_json::Value {
     let mut object = serde_json::json!({
         "params": plan.params,
+        "active_params": plan.active,
         "flops_per_item": plan.flops_per_item,
         "parts": plan.parts,
         "memory_bytes": plan.memory_bytes,
@@ -107,7 +108,13 @@ fn json(plan: &ModelCost, probe: Option<&Probe>) -> serde_json::Value {
 }
 
 fn show(plan: &ModelCost, probe: Option<&Probe>) -> Result<()> {
-    output::line(format!("{} parameters", plan.params))?;
+    match plan.active == plan.params {
+        true => output::line(format!("{} parameters", plan.params))?,
+        false => output::line(format!(
+            "{} parameters, of which a token uses {}",
+            plan.params, plan.active
+        ))?,
+    }
     for (part, count) in &plan.parts {
         let share = 100.0 * *count as f64 / plan.params as f64;
         output::line(format!("  {part:12} {count:>15}  {share:5.1} %"))?;

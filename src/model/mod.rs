@@ -149,6 +149,11 @@ impl ModelConfig {
         }
     }
 
+    /// Parameters that a token does not use, and those of them in matrices: of experts that are not chosen.
+    pub fn unused(&self) -> [usize; 2] {
+        self.transformer().map_or([0, 0], |model| model.unused())
+    }
+
     /// What it is as a transformer; `None` when it is none.
     pub fn transformer(&self) -> Option<Transformer<'_>> {
         let (stack, stacks, embedding_norm) = match self {
@@ -230,6 +235,18 @@ impl<'a> Transformer<'a> {
     /// Its stacks.
     pub fn depths(&self) -> impl Iterator<Item = Depth<'a>> {
         self.stacks.into_iter().flatten()
+    }
+
+    /// Parameters that a token does not use, and those of them in matrices.
+    fn unused(&self) -> [usize; 2] {
+        let layers = self.blocks().filter_map(|block| block.feed_forward);
+        layers.fold([0, 0], |[all, matrices]: [usize; 2], layer| {
+            let more = layer.unused(self.stack.d_model);
+            [
+                all.saturating_add(more[0]),
+                matrices.saturating_add(more[1]),
+            ]
+        })
     }
 
     /// The layers of its blocks, stack after stack.

@@ -85,6 +85,7 @@ const PRESETS: &[(&str, &str)] = presets![
     "tinyllama-1.1b",
     "smollm2-135m",
     "mistral-7b-v0.2",
+    "mixtral-8x7b",
     "qwen2-0.5b",
     "qwen3-0.6b",
     "falcon-7b",

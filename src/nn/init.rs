@@ -222,11 +222,6 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// A vector of `len` equal values for each of `count` experts.
-    pub fn vectors(&self, count: usize, len: usize, value: f32) -> Param<Tensor<2>> {
-        self.lazy([count, len], move |n| vec![value; n])
-    }
-
     /// The kernel of a convolution, `[outputs, inputs, rows, columns]`, whatever the scheme: normal with variance
     /// 2/(outputs·rows·columns) (He et al. 2015, equation 14).
     pub fn kernel(&self, shape: [usize; 4]) -> Param<Tensor<4>> {

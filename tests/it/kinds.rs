@@ -1,14 +1,19 @@
 //! A small model of each sort for every kind of every family: what the contract tests run over.
 
+use burn::tensor::{Device, Int, Tensor};
+use formwork::data::Shape;
+use formwork::model::ModelInputs;
+use formwork::model::decoder::DecoderInput;
 use formwork::model::{DecoderConfig, EncoderConfig, EncoderDecoderConfig};
 use formwork::nn::attention::AttentionConfig;
 use formwork::nn::attention::multi_head::MultiHeadConfig;
 use formwork::nn::attention::sliding_window::SlidingWindowConfig;
+use formwork::nn::feed_forward::moe::{ExpertConfig, MoeConfig};
 use formwork::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig, GatedConfig};
 use formwork::nn::norm::{NoNormConfig, NormConfig, RmsNormConfig};
+use formwork::nn::pass::Pass;
 use formwork::nn::position::{self, PositionConfig};
-use formwork::stack::NormPlacement;
-use formwork::stack::StackConfig;
+use formwork::stack::{LayerGroup, NormPlacement, StackConfig};
 
 /// A position scheme by its kind, through the example of its row.
 fn position(kind: &str) -> PositionConfig {
@@ -125,7 +130,73 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
             });
         });
     }
+    let gated = ExpertConfig::Gated(GatedConfig {
+        d_ff: Some(12),
+        ..GatedConfig::default()
+    });
+    let mixtral = MoeConfig {
+        n_experts: 3,
+        expert: gated,
+        balance_loss: 0.0,
+        z_loss: 0.1,
+        ..MoeConfig::default()
+    };
+    add("experts, no balance", &|c| {
+        c.stack.feed_forward = FeedForwardConfig::Moe(mixtral.clone());
+    });
+    add("switch with a capacity", &|c| {
+        c.stack.feed_forward = FeedForwardConfig::Moe(MoeConfig {
+            n_experts: 2,
+            top_k: 1,
+            expert: ExpertConfig::Dense(DenseConfig::default()),
+            capacity_factor: Some(1.2),
+            balance_loss: 0.1,
+            ..MoeConfig::default()
+        });
+    });
+    add("diverse heads", &|c| {
+        c.stack.attention = attention(2, |a| a.head_diversity = 0.5);
+    });
+    add("dense and experts in turn", &|c| {
+        c.n_layers = None;
+        let group = |feed_forward| LayerGroup {
+            attention: Some(attention(2, |_| {})),
+            feed_forward: Some(feed_forward),
+            ..LayerGroup::default()
+        };
+        c.layers = vec![
+            group(FeedForwardConfig::default()),
+            group(FeedForwardConfig::Moe(mixtral.clone())),
+        ];
+    });
     all
+}
+
+/// Whether the gradient of a step depends on how it is cut into micro-batches: the one contract that a layer may declare
+/// not to keep.
+pub fn couples_rows(config: &DecoderConfig) -> bool {
+    let depth = config.depth();
+    let mut blocks = config.stack.blocks(&depth);
+    blocks.any(|block| block.feed_forward.is_some_and(|layer| layer.couples_rows()))
+}
+
+/// Whether layers add losses: means over the tokens of one stack, which rows of pairs and padding weigh otherwise.
+fn adds_losses(config: &DecoderConfig) -> bool {
+    let device = Device::flex();
+    let model = config.init(&ModelInputs {
+        shape: &Shape::of_text(4, 5),
+        seed: 1,
+        device: &device,
+    });
+    let pass = Pass::evaluation();
+    let ids = Tensor::<2, Int>::zeros([1, 3], &device);
+    model.forward(DecoderInput::new(ids), None, &pass);
+    !pass.losses().is_empty()
+}
+
+/// Those whose layers add no loss.
+fn plain() -> impl Iterator<Item = (String, DecoderConfig)> {
+    all().into_iter().filter(|(_, config)| !adds_losses(config))
 }
 
 /// The same for encoders, and what only they have.
@@ -139,7 +210,7 @@ pub fn encoders() -> Vec<(String, EncoderConfig)> {
         tie_embeddings: c.tie_embeddings,
         ..EncoderConfig::default()
     };
-    let mut all: Vec<_> = all().into_iter().map(|(n, c)| (n, of(c))).collect();
+    let mut all: Vec<_> = plain().map(|(n, c)| (n, of(c))).collect();
     let base = all[0].1.clone();
     let bare = EncoderConfig {
         segments: 0,
@@ -170,7 +241,7 @@ pub fn encoder_decoders() -> Vec<(String, EncoderDecoderConfig)> {
         head_scale: c.head_scale,
         ..EncoderDecoderConfig::default()
     };
-    let mut all: Vec<_> = all().into_iter().map(|(n, c)| (n, of(c))).collect();
+    let mut all: Vec<_> = plain().map(|(n, c)| (n, of(c))).collect();
     let base = all[0].1.clone();
     let separate = EncoderDecoderConfig {
         share_embeddings: false,

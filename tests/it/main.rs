@@ -25,6 +25,7 @@ mod goldens;
 mod goldens_details;
 mod goldens_encoder_decoder;
 mod goldens_encoders;
+mod head_diversity;
 mod house;
 mod interop;
 mod interruption;

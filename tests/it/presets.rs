@@ -5,7 +5,7 @@ use burn::tensor::{Device, Tensor};
 use formwork::model::ModelInputs;
 use formwork::model::preset::{names, parse_preset};
 use formwork::nn::path::Path;
-use formwork::plan::{Question, plan};
+use formwork::plan::{ModelCost, Question, plan};
 use formwork::task::ROLES;
 use formwork::train::optim::Moments;
 
@@ -32,6 +32,7 @@ const PUBLISHED: &[(&str, usize)] = &[
     ("tinyllama-1.1b", 1_100_048_384),
     ("smollm2-135m", 134_515_008),
     ("mistral-7b-v0.2", 7_241_732_096),
+    ("mixtral-8x7b", 46_702_792_704),
     ("qwen2-0.5b", 494_032_768),
     ("qwen3-0.6b", 596_049_920),
     ("falcon-7b", 7_217_189_760),
@@ -94,7 +95,7 @@ const CLASSIFIERS: &[(&str, usize)] = &[
     ("resnet101", 44_549_160),
 ];
 
-fn built(name: &str) -> usize {
+fn planned(name: &str) -> ModelCost {
     let preset = parse_preset(name).unwrap();
     let question = Question {
         model: &preset.model,
@@ -108,14 +109,26 @@ fn built(name: &str) -> usize {
         ema: false,
         value_bytes: 4,
     };
-    plan(&question, &Device::default()).unwrap().params
+    plan(&question, &Device::default()).unwrap()
+}
+
+/// 12.9 billion of 46.7 (Jiang et al. 2024, table 1); a dense model uses all that it has.
+#[test]
+fn a_token_uses_some_of_the_experts() {
+    let mixtral = planned("mixtral-8x7b");
+    assert_eq!(mixtral.active, 12_879_925_248);
+    let mistral = planned("mistral-7b-v0.2");
+    assert_eq!(mistral.active, mistral.params);
+    // One expert more in each layer, and the router.
+    let more = 32.0 * (3 * 4096 * 14336 + 8 * 4096) as f64;
+    assert_eq!(mixtral.flops_per_item - mistral.flops_per_item, 6.0 * more);
 }
 
 #[test]
 fn every_preset_builds_to_the_count_it_states() {
     for name in names() {
         let preset = parse_preset(name).unwrap();
-        assert_eq!(built(name) as u64, preset.params, "{name}");
+        assert_eq!(planned(name).params as u64, preset.params, "{name}");
         assert!(!preset.source.is_empty(), "{name} names no source");
     }
 }

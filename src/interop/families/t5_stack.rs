@@ -96,6 +96,8 @@ fn table(config: &DecoderConfig) -> Table {
         let names = match &config.stack.feed_forward {
             FeedForwardConfig::Dense(_) => [("wi", "up"), ("wo", "down")].as_slice(),
             FeedForwardConfig::Gated(_) => &[("wi_0", "gate"), ("wi_1", "up"), ("wo", "down")],
+            // T5 has no experts; what has them has other names.
+            FeedForwardConfig::Moe(_) => &[],
         };
         let ours = block(layer);
         table.norm(&format!("{attention}.layer_norm"), &ours.attention_norm);

@@ -66,6 +66,18 @@ impl Groups {
         }))
     }
 
+    /// The same rows where every choice has a vector of its own: each is a token with one choice.
+    #[must_use]
+    pub fn of_choices(&self) -> Self {
+        let sorted = &self.0;
+        Self(Arc::new(Sorted {
+            choices: 1,
+            choice_of: sorted.choice_of.clone(),
+            row_of: sorted.row_of.clone(),
+            starts: sorted.starts.clone(),
+        }))
+    }
+
     /// Tokens.
     pub fn tokens(&self) -> usize {
         self.0.row_of.len() / self.0.choices
@@ -173,5 +185,7 @@ mod tests {
         assert_eq!(groups.of_token(0), [Some(2), Some(0)]);
         assert_eq!(groups.of_token(1), [None, Some(3)]);
         assert_eq!(groups.of_token(2), [Some(1), Some(4)]);
+        let of_choices = groups.of_choices();
+        assert_eq!((of_choices.tokens(), of_choices.token(3)), (6, 3));
     }
 }

@@ -5,10 +5,18 @@
 //! (1/H²)·Σ_i Σ_j cos(o_i, o_j) = |(1/H)·Σ_i o_i/|o_i||². The loss is its mean over positions that are not padding: 1
 //! where all heads agree, 1/H where they are orthogonal.
 
+use crate::nn::pass::Pass;
 use burn::tensor::{Bool, Tensor, TensorData};
 
 /// Under a root: a head whose output is zero has a gradient of zero.
 const TINY: f64 = 1e-12;
+
+/// Adds the loss of heads `[batch, heads, positions, d_head]` to a pass.
+pub(super) fn add(heads: &Tensor<4>, lengths: Option<&[usize]>, coefficient: f64, pass: &Pass) {
+    if let Some(mean) = similarity(heads.clone(), lengths) {
+        pass.add_loss("head_similarity", mean, coefficient);
+    }
+}
 
 /// The mean cosine of heads `[batch, heads, positions, d_head]`, of the first `lengths` positions of each row when they
 /// are given; `None` without a position.

@@ -3,8 +3,9 @@
 //!
 //! Fewer key-value heads than query heads make grouped-query (Ainslie et al. 2023) or, with one,
 //! multi-query attention (Shazeer 2019). Queries and keys may be normalised per head (Henry et al. 2020)
-//! and scores capped at c·tanh(s/c) (Gemma 2).
+//! and scores capped at c·tanh(s/c) (Gemma 2). A loss may drive heads apart (`diversity`).
 
+use super::diversity;
 use super::entropy::{self, Weighing};
 use super::{Kind, LayerCache};
 use crate::faults::{TableFaults, WIDEST};
@@ -55,6 +56,9 @@ pub struct MultiHeadConfig {
     /// Factor on the scores; 1/√d_head when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
+    /// Coefficient of a loss that drives the heads' outputs apart (Li et al. 2018): their mean cosine, named
+    /// `head_similarity`; 0 leaves it out.
+    pub head_diversity: f64,
 }
 
 impl Default for MultiHeadConfig {
@@ -68,6 +72,7 @@ impl Default for MultiHeadConfig {
             qk_norm: NormConfig::none(),
             softcap: None,
             scale: None,
+            head_diversity: 0.0,
         }
     }
 }
@@ -81,6 +86,15 @@ impl MultiHeadConfig {
         }
         if let Some(scale) = self.scale {
             at.positive("scale", scale);
+        }
+        let diversity = self.head_diversity;
+        if !(diversity >= 0.0 && diversity.is_finite()) {
+            let rule = format!("head_diversity = {diversity:?} must be at least 0");
+            at.fault(&["head_diversity"], rule);
+        }
+        if diversity > 0.0 && self.n_heads == 1 {
+            let rule = "head_diversity has no effect on n_heads = 1; leave it out";
+            at.fault(&["head_diversity", "n_heads"], rule);
         }
         let heads = at.count("n_heads", self.n_heads, MOST_HEADS);
         let kv = at.count("n_kv_heads", self.n_kv_heads.unwrap_or(1), MOST_HEADS);
@@ -146,6 +160,7 @@ pub struct MultiHead {
     scale: f64,
     softcap: Option<f64>,
     dropout: f64,
+    head_diversity: f64,
     #[module(skip)]
     window: Option<Window>,
 }
@@ -170,6 +185,7 @@ impl MultiHead {
             scale: config.scale.unwrap_or(1.0 / (d_head as f64).sqrt()),
             softcap: config.softcap,
             dropout,
+            head_diversity: config.head_diversity,
             window: None,
         }
     }
@@ -290,7 +306,12 @@ impl Layer for MultiHead {
             crossed,
         };
         entropy::read(cx.pass, &weighing);
+        // Of another length than the keys, queries have lengths of their own, which are not told.
+        let lengths = relations.visible.lengths.clone().filter(|_| !crossed);
         let y = kernel::attention(q, k, v, relations, options);
+        if self.head_diversity > 0.0 && cx.state.is_none() {
+            diversity::add(&y, lengths.as_deref(), self.head_diversity, cx.pass);
+        }
         let y = y.swap_dims(1, 2);
         self.output
             .forward(y.reshape([batch, queries, self.n_heads * self.d_head]))

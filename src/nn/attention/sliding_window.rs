@@ -47,6 +47,8 @@ pub struct SlidingWindowConfig {
     /// Factor on the scores; 1/√d_head when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
+    /// As of `multi_head`: coefficient of a loss that drives the heads' outputs apart.
+    pub head_diversity: f64,
     /// Keys that a query sees on one side, its own position included.
     pub window: usize,
     /// Distance between neighbouring keys of the window, for each head; 1 everywhere when absent.
@@ -65,6 +67,7 @@ impl Default for SlidingWindowConfig {
             qk_norm,
             softcap,
             scale,
+            head_diversity,
         } = MultiHeadConfig::default();
         Self {
             n_heads,
@@ -75,6 +78,7 @@ impl Default for SlidingWindowConfig {
             qk_norm,
             softcap,
             scale,
+            head_diversity,
             window: 256,
             dilation: None,
         }
@@ -93,6 +97,7 @@ impl SlidingWindowConfig {
             qk_norm: self.qk_norm.clone(),
             softcap: self.softcap,
             scale: self.scale,
+            head_diversity: self.head_diversity,
         }
     }
 

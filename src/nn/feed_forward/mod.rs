@@ -12,10 +12,11 @@ use crate::kernel;
 use burn::module::Module;
 pub use dense::{Dense, DenseConfig};
 pub use gated::{Gated, GatedConfig};
+pub use moe::{Moe, MoeConfig};
 use serde::{Deserialize, Serialize};
 
 /// The kinds of `[model] feed_forward`.
-pub const KINDS: &[Kind] = &[dense::KIND, gated::KIND];
+pub const KINDS: &[Kind] = &[dense::KIND, gated::KIND, moe::KIND];
 
 /// A pointwise nonlinearity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +54,8 @@ pub enum FeedForwardConfig {
     Dense(DenseConfig),
     /// W₂(act(W₁x)⊙W₃x).
     Gated(GatedConfig),
+    /// Experts that a router chooses.
+    Moe(MoeConfig),
 }
 
 impl Default for FeedForwardConfig {
@@ -67,6 +70,7 @@ impl FeedForwardConfig {
         match self {
             Self::Dense(c) => FeedForward::Dense(Dense::new(c, d_model, dropout, init)),
             Self::Gated(c) => FeedForward::Gated(Gated::new(c, d_model, dropout, init)),
+            Self::Moe(c) => FeedForward::Moe(Moe::new(c, d_model, dropout, init)),
         }
     }
 
@@ -75,6 +79,7 @@ impl FeedForwardConfig {
         match self {
             Self::Dense(c) => c.faults(at),
             Self::Gated(c) => c.faults(at),
+            Self::Moe(c) => c.faults(at),
         }
     }
 
@@ -83,6 +88,7 @@ impl FeedForwardConfig {
         match self {
             Self::Dense(c) => c.kept(d_model),
             Self::Gated(c) => c.kept(d_model),
+            Self::Moe(c) => c.kept(d_model),
         }
     }
 
@@ -91,6 +97,23 @@ impl FeedForwardConfig {
         match self {
             Self::Dense(c) => c.d_ff(d_model),
             Self::Gated(c) => c.d_ff(d_model),
+            Self::Moe(c) => c.expert.d_ff(d_model),
+        }
+    }
+
+    /// Parameters that a token does not use in a model of width `d_model`, and those of them in matrices.
+    pub fn unused(&self, d_model: usize) -> [usize; 2] {
+        match self {
+            Self::Dense(_) | Self::Gated(_) => [0, 0],
+            Self::Moe(c) => c.unused(d_model),
+        }
+    }
+
+    /// Whether the gradient of a step depends on how it is cut into micro-batches.
+    pub fn couples_rows(&self) -> bool {
+        match self {
+            Self::Dense(_) | Self::Gated(_) => false,
+            Self::Moe(c) => c.couples_rows(),
         }
     }
 }
@@ -102,6 +125,8 @@ pub enum FeedForward {
     Dense(Dense),
     /// W₂(act(W₁x)⊙W₃x).
     Gated(Gated),
+    /// Experts that a router chooses.
+    Moe(Moe),
 }
 
 impl FeedForward {
@@ -110,6 +135,7 @@ impl FeedForward {
         match self {
             Self::Dense(layer) => layer,
             Self::Gated(layer) => layer,
+            Self::Moe(layer) => layer,
         }
     }
 }

@@ -2,14 +2,13 @@
 
 use super::super::{Activation, DenseConfig, GatedConfig};
 use super::ExpertConfig;
-use crate::kernel::{
-    self,
-    grouped::{Groups, grouped_linear},
-};
+use crate::kernel::grouped::{Groups, gather, grouped_linear};
+use crate::kernel::{self, DropKey};
 use crate::nn::init::{Init, Role};
+use crate::nn::pass::Pass;
 use crate::nn::role::{BIAS, Roles, WEIGHT};
 use burn::module::{Module, Param};
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 
 /// What the parameters of [`ExpertLinear`] are.
 pub const ROLES: Roles = Roles::new("ExpertLinear", &[("weight", WEIGHT), ("bias", BIAS)]);
@@ -19,8 +18,8 @@ pub const ROLES: Roles = Roles::new("ExpertLinear", &[("weight", WEIGHT), ("bias
 pub struct ExpertLinear {
     /// `[experts, d_out, d_in]`.
     pub weight: Param<Tensor<3>>,
-    /// `[experts, d_out]`.
-    pub bias: Option<Param<Tensor<2>>>,
+    /// `[experts·d_out]`, a vector so that optimizers take it for the biases that it is.
+    pub bias: Option<Param<Tensor<1>>>,
 }
 
 impl ExpertLinear {
@@ -34,14 +33,17 @@ impl ExpertLinear {
     ) -> Self {
         Self {
             weight: init.matrices(n_experts, [d_in, d_out], role),
-            bias: bias.then(|| init.vectors(n_experts, d_out, 0.0)),
+            bias: bias.then(|| init.vector(n_experts * d_out, 0.0)),
         }
     }
 
     /// `[rows, d_in]` → `[rows, d_out]`.
     fn forward(&self, x: Tensor<2>, groups: &Groups) -> Tensor<2> {
-        let bias = self.bias.as_ref().map(Param::val);
-        grouped_linear(x, self.weight.val(), bias, groups)
+        let weight = self.weight.val();
+        let [n_experts, d_out, _] = weight.dims();
+        let bias = self.bias.as_ref();
+        let bias = bias.map(|bias| bias.val().reshape([n_experts, d_out]));
+        grouped_linear(x, weight, bias, groups)
     }
 }
 
@@ -56,14 +58,16 @@ pub struct Experts {
     pub down: ExpertLinear,
     #[module(skip)]
     activation: Activation,
+    dropout: f64,
 }
 
 impl Experts {
-    /// So many experts for vectors of `d_model` elements.
+    /// So many experts for vectors of `d_model` elements, with dropout after their nonlinearity.
     pub(super) fn new(
         config: &ExpertConfig,
         n_experts: usize,
         d_model: usize,
+        dropout: f64,
         init: &Init,
     ) -> Self {
         let (gated, activation, bias) = match config {
@@ -81,29 +85,52 @@ impl Experts {
             up: inner(),
             down: ExpertLinear::new(n_experts, [d_ff, d_model], bias, Role::Residual, init),
             activation,
+            dropout,
         }
     }
 
-    /// Rows `[rows, d_model]` of each expert → the same shape.
-    pub(super) fn forward(&self, x: Tensor<2>, groups: &Groups) -> Tensor<2> {
+    /// Rows `[rows, d_model]` of each expert → the same shape; `batch` is the number of rows of the batch, by which
+    /// dropout is drawn.
+    pub(super) fn forward(
+        &self,
+        x: Tensor<2>,
+        groups: &Groups,
+        batch: usize,
+        pass: &Pass,
+    ) -> Tensor<2> {
         let activation: kernel::Activation = self.activation.into();
-        let [rows, d_model] = x.dims();
+        let [rows, _] = x.dims();
         let inner = match &self.gate {
             Some(gate) => {
-                let gate = as_batch(gate.forward(x.clone(), groups));
-                kernel::gated(gate, as_batch(self.up.forward(x, groups)), activation)
+                let gate = as_sequence(gate.forward(x.clone(), groups));
+                kernel::gated(gate, as_sequence(self.up.forward(x, groups)), activation)
             }
-            None => kernel::activate(as_batch(self.up.forward(x, groups)), activation),
+            None => kernel::activate(as_sequence(self.up.forward(x, groups)), activation),
         };
-        let d_ff = inner.dims()[2];
-        let y = self.down.forward(inner.reshape([rows, d_ff]), groups);
-        assert_eq!(y.dims(), [rows, d_model]);
-        y
+        let [_, _, d_ff] = inner.dims();
+        let inner = inner.reshape([rows, d_ff]);
+        let inner = match pass.key("inner", self.dropout) {
+            Some(key) => {
+                let factors = kept(key, groups, [batch, d_ff], &inner.device());
+                inner * factors
+            }
+            None => inner,
+        };
+        self.down.forward(inner, groups)
     }
 }
 
+/// Dropout's factors of rows, drawn by the row of the batch, the position and the rank of the choice: a token's draws
+/// depend on no other token, whatever rows it is sorted among.
+fn kept(key: DropKey, groups: &Groups, [batch, d_ff]: [usize; 2], device: &Device) -> Tensor<2> {
+    let choices = groups.tokens() * groups.choices();
+    let ones = Tensor::<3>::ones([batch, choices / batch, d_ff], device);
+    let factors = kernel::dropout(ones, key).reshape([choices, d_ff]);
+    gather(factors, &groups.of_choices())
+}
+
 /// Rows as one sequence, as the kernels of activations take them.
-fn as_batch(x: Tensor<2>) -> Tensor<3> {
+fn as_sequence(x: Tensor<2>) -> Tensor<3> {
     let [rows, width] = x.dims();
     x.reshape([1, rows, width])
 }

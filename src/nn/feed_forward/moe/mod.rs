@@ -10,16 +10,20 @@
 //! Losses from inside: `balance` = E·Σ_e f_e·P_e, with f_e the number of choices of expert e by the number of tokens
 //! (before any are passed over) and P_e its mean probability (Switch, equations 4 to 6; k when all are even); `router_z`,
 //! the mean of the squared log-sum-exp of the router's scores (Zoph et al. 2022, ST-MoE, equation 5). Each layer adds its
-//! own. Padding is no token here: it is not routed, gets zeros, and no loss counts it.
+//! own. Positions that the visibility calls padding are no tokens: they are not routed, get zeros, and no loss counts
+//! them. A loss of a step is the mean of its micro-batches' by their tokens: for `router_z` that of the whole batch, for
+//! `balance`, a product of two means, not.
 
 pub mod experts;
 mod route;
 
 use super::super::Kind;
 use super::super::init::{Init, Role};
+use super::super::layer::{Layer, LayerContext};
 use super::super::linear::Linear;
 use super::super::pass::Pass;
 use super::{DenseConfig, GatedConfig};
+use crate::faults::TableFaults;
 use crate::kernel;
 use crate::kernel::grouped::{Groups, combine, gather};
 use burn::module::Module;
@@ -111,6 +115,80 @@ impl MoeConfig {
     }
 }
 
+impl MoeConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        let experts = at.count("n_experts", self.n_experts, MOST_EXPERTS);
+        if experts && at.count("top_k", self.top_k, MOST_EXPERTS) && self.top_k > self.n_experts {
+            let rule = format!(
+                "top_k = {} is more than n_experts = {}",
+                self.top_k, self.n_experts
+            );
+            at.fault(&["top_k", "n_experts"], rule);
+        }
+        if self.top_k == 1 && self.normalize_weights == Some(true) {
+            let rule = "normalize_weights = true makes the one weight of top_k = 1 always 1, so that the router does not                         learn from the task; leave it out";
+            at.fault(&["normalize_weights", "top_k"], rule);
+        }
+        if let Some(factor) = self.capacity_factor {
+            at.positive("capacity_factor", factor);
+        }
+        for (key, coefficient) in [("balance_loss", self.balance_loss), ("z_loss", self.z_loss)] {
+            if !(coefficient >= 0.0 && coefficient.is_finite()) {
+                at.fault(
+                    &[key],
+                    format!("{key} = {coefficient:?} must be at least 0"),
+                );
+            }
+        }
+        at.within("expert", |at| match &self.expert {
+            ExpertConfig::Dense(c) => c.faults(at),
+            ExpertConfig::Gated(c) => c.faults(at),
+        });
+    }
+
+    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`: the router's, and
+    /// for each expert that a token uses its input, its result and what is between.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        let inner = match &self.expert {
+            ExpertConfig::Dense(c) => c.kept(d_model),
+            ExpertConfig::Gated(c) => c.kept(d_model),
+        };
+        2 * self.n_experts as u128 + self.top_k as u128 * (2 * d_model as u128 + inner)
+    }
+
+    /// Parameters that a token does not use in a model of width `d_model`, and those of them in matrices.
+    pub fn unused(&self, d_model: usize) -> [usize; 2] {
+        let d_ff = self.expert.d_ff(d_model);
+        let (matrices, vectors) = match &self.expert {
+            ExpertConfig::Dense(c) => (2, usize::from(c.bias)),
+            ExpertConfig::Gated(c) => (3, 2 * usize::from(c.bias)),
+        };
+        let unused = self.n_experts.saturating_sub(self.top_k);
+        let of_matrices = d_model.saturating_mul(d_ff).saturating_mul(matrices);
+        let of_vectors = match vectors {
+            0 => 0,
+            inner => d_model.saturating_add(inner.saturating_mul(d_ff)),
+        };
+        let all = of_matrices.saturating_add(of_vectors);
+        [all, of_matrices].map(|numbers| numbers.saturating_mul(unused))
+    }
+}
+
+/// Bound of the number of experts.
+const MOST_EXPERTS: usize = 1 << 16;
+
+impl Layer for Moe {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        // In decoding the lengths are of all keys: what comes now begins behind those that were read.
+        let lengths = cx.visible.lengths.as_ref().map(|lengths| {
+            let left = |length: &usize| length.saturating_sub(cx.span.offset);
+            lengths.iter().map(left).collect::<Vec<_>>()
+        });
+        self.mix(x, lengths.as_deref(), cx.pass)
+    }
+}
+
 /// A router and its experts.
 #[derive(Module, Debug)]
 pub struct Moe {
@@ -127,11 +205,11 @@ pub struct Moe {
 }
 
 impl Moe {
-    /// The layer for vectors of `d_model` elements.
-    pub fn new(config: &MoeConfig, d_model: usize, init: &Init) -> Self {
+    /// The layer for vectors of `d_model` elements, with dropout after the experts' nonlinearity.
+    pub fn new(config: &MoeConfig, d_model: usize, dropout: f64, init: &Init) -> Self {
         Self {
             router: Linear::new(d_model, config.n_experts, false, Role::Inner, init),
-            experts: Experts::new(&config.expert, config.n_experts, d_model, init),
+            experts: Experts::new(&config.expert, config.n_experts, d_model, dropout, init),
             n_experts: config.n_experts,
             top_k: config.top_k,
             normalizes: config.normalizes(),
@@ -142,7 +220,7 @@ impl Moe {
     }
 
     /// `[batch, seq, d_model]` → the same shape; beyond the rows' `lengths` are no tokens.
-    pub fn forward(&self, x: Tensor<3>, lengths: Option<&[usize]>, pass: &Pass) -> Tensor<3> {
+    pub fn mix(&self, x: Tensor<3>, lengths: Option<&[usize]>, pass: &Pass) -> Tensor<3> {
         let [batch, seq, d_model] = x.dims();
         let tokens = Tokens::new([batch, seq], lengths);
         let scores = kernel::full(self.router.forward(x.clone()));
@@ -160,7 +238,7 @@ impl Moe {
         }
         let weights = self.weights(probabilities, &chosen);
         let rows = gather(x.clone().reshape([batch * seq, d_model]), &groups);
-        let rows = self.experts.forward(rows, &groups);
+        let rows = self.experts.forward(rows, &groups, batch, pass);
         let weights = weights.cast(rows.dtype());
         combine(rows, weights, &groups).reshape([batch, seq, d_model])
     }

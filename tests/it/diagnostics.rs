@@ -4,6 +4,7 @@ mod bounds;
 mod commands;
 mod form;
 mod fuzz;
+mod groups;
 mod kinds;
 mod layers;
 mod of_images;

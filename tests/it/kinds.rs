@@ -157,6 +157,22 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
     add("diverse heads", &|c| {
         c.stack.attention = attention(2, |a| a.head_diversity = 0.5);
     });
+    add("a window in turn, a layer without feed-forward", &|c| {
+        c.n_layers = Some(4);
+        c.stack.dropout_feed_forward = Some(0.1);
+        let window = serde_json::json!({ "kind": "sliding_window", "n_heads": 4, "window": 3 });
+        c.layers = vec![
+            LayerGroup {
+                attention: Some(attention(2, |_| {})),
+                ..LayerGroup::default()
+            },
+            LayerGroup {
+                attention: Some(serde_json::from_value(window).unwrap()),
+                feed_forward: Some(FeedForwardConfig::default()),
+                ..LayerGroup::default()
+            },
+        ];
+    });
     add("dense and experts in turn", &|c| {
         c.n_layers = None;
         let group = |feed_forward| LayerGroup {

@@ -188,8 +188,13 @@ impl<'a> Init<'a> {
         let stream = self.stream();
         self.lazy([d_out, d_in], move |n| {
             let drawn = draw.fill(stream.clone(), n);
-            let of_output = |o: usize| drawn.iter().skip(o).step_by(d_out).copied();
-            (0..d_out).flat_map(of_output).collect()
+            let mut turned = vec![0.0; n];
+            for (i, outputs) in drawn.chunks(d_out.max(1)).enumerate() {
+                for (o, number) in outputs.iter().enumerate() {
+                    turned[o * d_in + i] = *number;
+                }
+            }
+            turned
         })
     }
 

@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 #[cfg(feature = "flex")]
 use burn::backend::{Backend, Dispatch, tensor::FloatTensor};
-use burn::tensor::activation::sigmoid;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 
+use super::composed;
 use super::visibility::{Span, Visibility};
 #[cfg(feature = "flex")]
 use super::{
@@ -218,7 +218,7 @@ pub fn recurrent(
     if has_kernels(&recurrence.inputs) {
         return fused(recurrence, cell, sequences, last);
     }
-    let (y, state) = composed(recurrence, cell, sequences);
+    let (y, state) = composed::recurrent(recurrence, cell, sequences);
     (y, if last { state } else { Vec::new() })
 }
 
@@ -269,85 +269,4 @@ fn fused(
         state.push(out.slice([positions..positions + batch, 0..d]));
     }
     (y, state)
-}
-
-/// [`recurrent`] from plain tensor operations, position by position, with the last state.
-pub fn composed(
-    recurrence: Recurrence,
-    cell: Cell,
-    sequences: &Sequences,
-) -> (Tensor<3>, Vec<Tensor<2>>) {
-    let [batch, seq, width] = recurrence.inputs.dims();
-    let device = recurrence.inputs.device();
-    let weight = recurrence.weight.transpose();
-    let bias = recurrence.hidden_bias.map(Tensor::unsqueeze::<2>);
-    let mut state = recurrence.state;
-    let mut outputs = Vec::with_capacity(seq);
-    for at in 0..seq {
-        let steps: Vec<Step> = (0..batch).map(|row| sequences.step(row, seq, at)).collect();
-        if steps.contains(&Step::Begin) {
-            let kept = column(&steps, |step| step != Step::Begin, &device);
-            state = each(state, |state| state * kept.clone());
-        }
-        let inputs = recurrence.inputs.clone();
-        let inputs = inputs.slice([0..batch, at..at + 1, 0..width]);
-        let inputs = inputs.reshape([batch, width]);
-        let hidden = state[0].clone().matmul(weight.clone());
-        let next = step(cell, inputs, hidden, bias.clone(), &state);
-        state = match steps.contains(&Step::Hold) {
-            false => next,
-            true => {
-                let held = column(&steps, |step| step == Step::Hold, &device);
-                let pairs = state.into_iter().zip(next);
-                let mixed = |(old, new): (Tensor<2>, Tensor<2>)| {
-                    old * held.clone() + new * (-held.clone() + 1.0)
-                };
-                pairs.map(mixed).collect()
-            }
-        };
-        outputs.push(state[0].clone().unsqueeze_dim::<3>(1));
-    }
-    (Tensor::cat(outputs, 1), state)
-}
-
-/// The state after one step.
-fn step(
-    cell: Cell,
-    inputs: Tensor<2>,
-    hidden: Tensor<2>,
-    bias: Option<Tensor<2>>,
-    state: &[Tensor<2>],
-) -> Vec<Tensor<2>> {
-    let gates = cell.gates();
-    let parts = |x: Tensor<2>| x.chunk(gates, 1);
-    match cell {
-        Cell::Elman => vec![(inputs + hidden).tanh()],
-        Cell::Gru => {
-            let (a, b) = (parts(inputs), parts(hidden));
-            let r = sigmoid(a[0].clone() + b[0].clone());
-            let z = sigmoid(a[1].clone() + b[1].clone());
-            let inner = match bias {
-                Some(bias) => b[2].clone() + bias,
-                None => b[2].clone(),
-            };
-            let n = (a[2].clone() + r * inner).tanh();
-            vec![n.clone() + z * (state[0].clone() - n)]
-        }
-        Cell::Lstm => {
-            let a = parts(inputs + hidden);
-            let [i, f, o] = [0, 1, 3].map(|gate| sigmoid(a[gate].clone()));
-            let c = f * state[1].clone() + i * a[2].clone().tanh();
-            vec![o * c.clone().tanh(), c]
-        }
-    }
-}
-
-fn each(state: Vec<Tensor<2>>, f: impl Fn(Tensor<2>) -> Tensor<2>) -> Vec<Tensor<2>> {
-    state.into_iter().map(f).collect()
-}
-
-/// 1 in the rows whose step is so, `[batch, 1]`.
-fn column(steps: &[Step], is: impl Fn(Step) -> bool, device: &Device) -> Tensor<2> {
-    let flags: Vec<f32> = steps.iter().map(|step| f32::from(is(*step))).collect();
-    Tensor::from_data(TensorData::new(flags, [steps.len(), 1]), device)
 }

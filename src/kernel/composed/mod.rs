@@ -8,12 +8,13 @@ use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{DType, FloatDType, Int, Tensor, TensorData, activation as burn_activation};
 
-pub use super::recurrent::composed as recurrent;
 use super::{Activation, AdamwArgs, ConvolutionSettings, DropKey, Head, HeadLoss};
 use crate::rng::Purpose;
 
 mod attention;
+mod recurrent;
 pub use attention::{attention, attention_entropy};
+pub use recurrent::recurrent;
 
 /// `x·weightᵀ + bias`.
 pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {

@@ -4,27 +4,27 @@
 //! One kind, three networks: a language model, a reader whose last state stands for a text, and an encoder-decoder with
 //! additive attention.
 
+mod config;
 pub mod encoder_decoder;
 
 use super::ModelInputs;
 use super::decoder::DecoderInput;
 use super::encoder::EncoderInput;
 use super::heads::VocabularyHead;
-use crate::faults::{TableFaults, WIDEST};
 use crate::nn::Kind;
 use crate::nn::embed::Embedding;
-use crate::nn::init::{Init, InitConfig, Role, XavierInitConfig};
+use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::nn::position::Span;
-use crate::nn::recurrent::{Recurrent, RecurrentConfig, Sequences};
+use crate::nn::recurrent::{Recurrent, Sequences};
 use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::LayerState;
 use crate::stack::{BlockState, ModelState};
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
-use serde::{Deserialize, Serialize};
 
+pub use config::{RecurrentModelConfig, Use};
 pub use encoder_decoder::{RecurrentEncoderDecoder, RecurrentSource};
 
 /// Its row of the family's table.
@@ -35,107 +35,7 @@ pub const KIND: Kind = Kind {
     example: "kind = \"recurrent\"\ncell = { kind = \"lstm\" }\nn_layers = 2\nd_model = 256",
 };
 
-/// Layers at most.
-const MOST_LAYERS: usize = 1000;
-
-/// What a task makes of a recurrent network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// A language model.
-    Text,
-    /// An encoder-decoder.
-    Pairs,
-    /// A reader whose states are classified.
-    Classes,
-}
-
-/// The knobs of a recurrent network.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct RecurrentModelConfig {
-    /// Every cell.
-    pub cell: RecurrentConfig,
-    /// Layers of cells; of an encoder-decoder, of either side.
-    pub n_layers: usize,
-    /// Width of token vectors and of states.
-    pub d_model: usize,
-    /// Whether source and target have one table of embeddings, in an encoder-decoder; true when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub share_embeddings: Option<bool>,
-    /// Whether the product onto the vocabulary uses the embeddings' table; true when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tie_embeddings: Option<bool>,
-    /// Whether an untied product onto the vocabulary has a bias.
-    pub head_bias: bool,
-    /// Dropout on the embeddings and on what leaves each layer, but not from position to position.
-    pub dropout: f64,
-    /// How the initial weights are drawn.
-    pub init: InitConfig,
-}
-
-impl Default for RecurrentModelConfig {
-    fn default() -> Self {
-        Self {
-            cell: RecurrentConfig::default(),
-            n_layers: 2,
-            d_model: 128,
-            share_embeddings: None,
-            tie_embeddings: None,
-            head_bias: false,
-            dropout: 0.0,
-            init: InitConfig::Xavier(XavierInitConfig::default()),
-        }
-    }
-}
-
 impl RecurrentModelConfig {
-    /// Faults of its keys, for a task that writes text for text, scores a vocabulary, or neither.
-    pub fn faults(&self, use_of: Use, at: &mut TableFaults) {
-        at.count("n_layers", self.n_layers, MOST_LAYERS);
-        at.count("d_model", self.d_model, WIDEST);
-        at.probability("dropout", self.dropout);
-        at.within("cell", |at| self.cell.faults(at));
-        at.within("init", |at| self.init.faults(at));
-        let idle = |given: Option<bool>, key: &str, why: &str, at: &mut TableFaults| {
-            if let Some(given) = given {
-                let rule = format!("{key} = {given} has no effect: {why}; leave it out");
-                at.fault(&[key], rule);
-            }
-        };
-        if use_of != Use::Pairs {
-            let why = "the task has no source beside its target";
-            idle(self.share_embeddings, "share_embeddings", why, at);
-        }
-        let bias = self.head_bias.then_some(true);
-        if use_of == Use::Classes {
-            let why = "the task scores classes, not a vocabulary";
-            idle(self.tie_embeddings, "tie_embeddings", why, at);
-            idle(bias, "head_bias", why, at);
-        } else if self.head_bias && self.ties() {
-            at.fault(
-                &["head_bias", "tie_embeddings"],
-                "head_bias = true has no effect: the head is the embeddings' table; leave it out or set tie_embeddings = false",
-            );
-        }
-    }
-
-    /// Whether the product onto the vocabulary uses the embeddings' table.
-    pub fn ties(&self) -> bool {
-        self.tie_embeddings.unwrap_or(true)
-    }
-
-    /// Whether source and target have one table.
-    pub fn shares(&self) -> bool {
-        self.share_embeddings.unwrap_or(true)
-    }
-
-    /// Numbers that are kept of each position for the backward pass.
-    pub fn kept(&self) -> u128 {
-        let input = self.d_model as u128;
-        let layer = input + self.cell.kept(self.d_model);
-        (self.n_layers as u128).saturating_mul(layer)
-    }
-
     fn parts<'a>(&self, inputs: &ModelInputs<'a>) -> Init<'a> {
         Init::new(inputs.device, inputs.seed, &self.init, 1, 1.0)
     }

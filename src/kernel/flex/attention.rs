@@ -121,7 +121,10 @@ impl Problem {
         } = &self.settings;
         let positions = offset + first..offset + first + len;
         let hull = visible.hull(place, positions, self.k.dims[2]);
-        hull.start / PANEL * PANEL..hull.end
+        match hull.is_empty() {
+            true => hull,
+            false => hull.start / PANEL * PANEL..hull.end,
+        }
     }
 
     /// These keys in chunks.

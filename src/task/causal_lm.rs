@@ -88,6 +88,7 @@ pub(super) fn input(texts: &TextBatch, device: &Device) -> DecoderInput {
                 .documents
                 .as_ref()
                 .map(|d| Documents::new(d, texts.cols)),
+            lengths: texts.lengths.as_deref().map(Into::into),
             ..Visibility::causal()
         },
     }

@@ -31,6 +31,8 @@ pub struct PrefixLm {
 struct Joined {
     inputs: Vec<i32>,
     targets: Vec<i32>,
+    /// Tokens of each row; what stands behind them is padding.
+    lengths: Vec<usize>,
     cols: usize,
 }
 
@@ -60,6 +62,7 @@ impl PrefixLm {
 
     fn loss(&self, pairs: &PairBatch, joined: &Joined, device: &Device, pass: &Pass) -> HeadLoss {
         let mut input = DecoderInput::new(host::matrix(&joined.inputs, joined.cols, device));
+        input.visible.lengths = Some(joined.lengths.as_slice().into());
         if self.bidirectional_source {
             input.visible.prefix = Some(pairs.source_lengths.as_slice().into());
         }
@@ -84,6 +87,10 @@ fn joined(pairs: &PairBatch) -> Joined {
     let mut joined = Joined {
         inputs: Vec::new(),
         targets: Vec::new(),
+        lengths: lengths
+            .clone()
+            .map(|(source, target)| source + target)
+            .collect(),
         cols,
     };
     for (row, (source, target)) in lengths.enumerate() {

@@ -155,11 +155,11 @@ impl Before {
 /// The part that a parameter belongs to, from its path: a block, or what stands first outside of blocks.
 pub fn part(path: &str) -> String {
     // These only hold others.
-    let holds = |name: &&str| !matches!(*name, "model" | "stack" | "network");
+    let holds = |name: &&str| !matches!(*name, "model" | "stack" | "network" | "cells");
     let names: Vec<&str> = path.split('.').filter(holds).collect();
     let inside = usize::from(matches!(names.first(), Some(&("encoder" | "decoder"))));
     let depth = match names.get(inside) {
-        Some(&"blocks") => 2,
+        Some(&("blocks" | "layers")) => 2,
         Some(&"stages") => 4,
         Some(&"stem") if names.get(inside + 1) == Some(&"stages") => 5,
         _ => 1,
@@ -236,6 +236,8 @@ mod tests {
             ("model.stack.blocks.11.attention.query.weight", "blocks.11"),
             ("model.stack.final_norm.gamma", "final_norm"),
             ("model.head.weight", "head"),
+            ("model.cells.layers.1.gates.input", "layers.1"),
+            ("model.encoder.layers.0.gates.hidden", "encoder.layers.0"),
             ("head.transform.weight", "head"),
             ("pair_head.bias", "pair_head"),
             (

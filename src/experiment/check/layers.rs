@@ -82,10 +82,8 @@ fn mixing(sense: &mut Sense, table: &str, group: &LayerGroup, both_ways: bool) {
 
 /// Faults of keys that act in attention alone, in a model whose layers have none.
 fn without_attention(sense: &mut Sense, model: &Transformer) {
-    if model
-        .blocks()
-        .any(|b| b.attention.is_some() || b.cross.is_some())
-    {
+    let mut blocks = model.blocks().peekable();
+    if blocks.peek().is_none() || blocks.any(|b| b.attention.is_some() || b.cross.is_some()) {
         return;
     }
     let c = model.stack;

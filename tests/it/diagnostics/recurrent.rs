@@ -44,8 +44,10 @@ fn every_cell_stands_in_a_network_and_in_a_group() {
         LM,
         TOKENS,
     );
-    says(&unknown, "`lstn`");
-    says(&unknown, "`elman`, `gru`, `lstm`");
+    says(
+        &unknown,
+        "kind = \"lstn\" is not known; did you mean `lstm`?",
+    );
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn consistent(name: &str, diagnosis: &Diagnosis) {
     let blocks = parts(&measure(diagnosis, "activation_rms"));
     let own = parts(&gradients)
         .into_iter()
-        .filter(|p| p.contains("blocks."));
+        .filter(|p| p.contains("blocks.") || p.contains("layers."));
     assert_eq!(blocks, own.collect::<Vec<_>>(), "{name}");
     for (name, numbers) in &diagnosis.measures {
         let fine = |(_, x): &(String, f64)| x.is_finite() && *x >= 0.0;

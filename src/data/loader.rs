@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use super::Source;
 pub use super::batch::Batch;
 use super::collate::{Widths, collate};
-use super::order::once_in_lanes;
+use super::lanes;
 pub use super::order::{BatchSize, Order, Taken};
 use crate::error::{Error, Result};
 
@@ -169,12 +169,12 @@ pub fn eval_batches(
 /// rows.
 pub fn eval_lanes(
     source: Arc<dyn Source>,
-    lanes: usize,
+    count: usize,
 ) -> impl Iterator<Item = Result<Batch>> + Send {
     let len = source.len() as u64;
-    let lanes = lanes.max(1) as u64;
-    (0..len.div_ceil(lanes)).map(move |number| {
-        let taken = once_in_lanes(len, lanes, number);
+    let count = count.max(1) as u64;
+    (0..len.div_ceil(count)).map(move |number| {
+        let taken = lanes::once(len, count, number);
         one(source.as_ref(), &taken, number)
     })
 }

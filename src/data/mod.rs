@@ -13,6 +13,7 @@ pub mod files;
 pub mod images;
 mod kinds;
 pub mod labelled;
+mod lanes;
 pub mod loader;
 pub mod masked;
 mod order;

@@ -4,12 +4,9 @@
 //! first put examples of like length together: the permutation is cut into pools of 64 batches or so, a pool is
 //! sorted by length and cut into batches whose rows, filled up to the longest, hold no more than the budget, and
 //! the batches are shuffled (Ott et al. 2018, fairseq, batch within a budget of tokens; Marian's maxi-batches).
-//!
-//! Lanes are for networks that carry their state from step to step: row b reads the b-th share of the examples in
-//! their order, one a step, and begins its share anew after the last one (Dai et al. 2019 train so; Mikolov et al. 2010
-//! with one lane). Shares differ by at most one example, so that every example is read.
 
 use super::Source;
+use super::lanes;
 use crate::rng::Permutation;
 
 /// How large a step is.
@@ -79,7 +76,7 @@ impl Order {
     pub fn step(&mut self, source: &dyn Source, step: u64) -> Vec<Taken> {
         match self.size {
             BatchSize::Items(count) if self.lanes => {
-                lanes(source.len() as u64, count as u64, step).collect()
+                lanes::step(source.len() as u64, count as u64, step)
             }
             BatchSize::Items(count) => self.items(source, count as u64, step),
             BatchSize::Tokens(budget) => self.tokens(source, budget, step),
@@ -172,37 +169,6 @@ impl Taken {
             begins: None,
         }
     }
-}
-
-/// What step `step` takes of `len` examples in so many lanes, no more than there are examples.
-fn lanes(len: u64, count: u64, step: u64) -> impl Iterator<Item = Taken> {
-    (0..count).map(move |lane| {
-        let (from, to) = (lane * len / count, (lane + 1) * len / count);
-        let at = step % (to - from);
-        Taken {
-            sample: from + at,
-            draw: step * count + lane,
-            begins: Some(at == 0),
-        }
-    })
-}
-
-/// The example of each lane at batch `number` of one pass over `len` examples; lanes that have one more come first, so
-/// that the last batch is of the first lanes.
-pub(super) fn once_in_lanes(len: u64, count: u64, number: u64) -> Vec<Taken> {
-    let count = count.clamp(1, len.max(1));
-    let (share, longer) = (len / count, len % count);
-    let reading = (0..count).take_while(|lane| number < share + u64::from(*lane < longer));
-    reading
-        .map(|lane| {
-            let sample = lane * share + lane.min(longer) + number;
-            Taken {
-                sample,
-                draw: sample,
-                begins: Some(number == 0),
-            }
-        })
-        .collect()
 }
 
 /// Cuts a pool of (size, example) into batches of like sizes.
@@ -312,54 +278,6 @@ mod tests {
         samples.dedup();
         assert_eq!(samples.len(), taken.len());
         assert!(taken.iter().all(|t| t.draw == t.sample));
-    }
-
-    #[test]
-    fn lanes_read_their_shares_in_order_and_begin_them_anew() {
-        let source = Lengths(vec![1; 11]);
-        let mut order = Order::lanes(3);
-        let samples = |order: &mut Order, step| -> Vec<(u64, bool)> {
-            let taken = order.step(&source, step);
-            taken
-                .iter()
-                .map(|t| (t.sample, t.begins.unwrap()))
-                .collect()
-        };
-        assert_eq!(samples(&mut order, 0), [(0, true), (3, true), (7, true)]);
-        assert_eq!(samples(&mut order, 2), [(2, false), (5, false), (9, false)]);
-        assert_eq!(samples(&mut order, 3), [(0, true), (6, false), (10, false)]);
-        assert_eq!(samples(&mut order, 4), [(1, false), (3, true), (7, true)]);
-        let draws: Vec<u64> = order.step(&source, 4).iter().map(|t| t.draw).collect();
-        assert_eq!(draws, [12, 13, 14]);
-    }
-
-    #[test]
-    fn one_pass_in_lanes_reads_every_example_once() {
-        for len in [1, 5, 11, 12] {
-            for count in [1, 3, 4, 20] {
-                let mut seen = Vec::new();
-                let mut rows = usize::MAX;
-                for number in 0.. {
-                    let batch = once_in_lanes(len, count, number);
-                    if batch.is_empty() {
-                        break;
-                    }
-                    assert!(
-                        batch.len() <= rows && batch.iter().all(|t| t.begins == Some(number == 0))
-                    );
-                    rows = batch.len();
-                    seen.push(batch);
-                }
-                // Row b goes on where row b ended.
-                for pair in seen.windows(2) {
-                    let rows = pair[0].iter().zip(&pair[1]);
-                    assert!(rows.clone().all(|(a, b)| a.sample + 1 == b.sample));
-                }
-                let mut samples: Vec<u64> = seen.iter().flatten().map(|t| t.sample).collect();
-                samples.sort_unstable();
-                assert_eq!(samples, (0..len).collect::<Vec<u64>>(), "{len} in {count}");
-            }
-        }
     }
 
     #[test]

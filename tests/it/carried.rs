@@ -1,31 +1,24 @@
 //! State carried from step to step, with the smallest network that keeps one (Elman 1990): rows go on where they ended,
 //! micro-batches and resumed runs change nothing, evaluations start empty.
 
+mod resumed;
+
 use crate::oracle::difference;
-use crate::transfer::{Arrays, gradients_of, values_of};
+use crate::transfer::{Arrays, gradients_of};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::data::loader::{Order, step_batches};
 use formwork::data::{Batch, Item, NOT_SCORED, Source, TextItem};
-use formwork::error::{Error, Result};
+use formwork::error::Result;
 use formwork::kernel;
 use formwork::nn::pass::Pass;
 use formwork::nn::state::LayerState;
 use formwork::rng::{Purpose, Stream};
 use formwork::stack::state::{BlockState, ModelState};
 use formwork::task::{Objective, Scored, Task, Trained};
-use formwork::train::checkpoint::{self, State};
-use formwork::train::config::TrainConfig;
 use formwork::train::evaluation::{Split, evaluate};
 use formwork::train::gradients::{Gradient, accumulate, accumulate_from};
-use formwork::train::job::{Job, Observer, Report};
 use formwork::train::parameters::name_parameters;
-use formwork::train::run_dir::{Existing, RunDir};
-use formwork::train::signal::Stop;
-use formwork::train::view::View;
-use formwork::train::{self, optim};
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 const VOCAB: usize = 7;
@@ -276,123 +269,4 @@ fn evaluation_scores_every_token_once_from_an_empty_state() {
     assert!((three.loss * (7 * CONTEXT) as f64 / sum - 1.0).abs() < 1e-6);
     let apart = evaluate(&model, &split(source, false), 3).unwrap();
     assert!((apart.loss / one.loss - 1.0).abs() > 1e-3);
-}
-
-/// Raises the stop after a step.
-struct StopAfter(u64, Stop);
-
-impl Observer<Objective<Elman>> for StopAfter {
-    fn report(&mut self, report: &Report) {
-        if report.step == self.0 && report.split == "train" {
-            self.1.raise();
-        }
-    }
-
-    fn evaluated(&mut self, _: u64, _: &Objective<Elman>) -> Result<()> {
-        Ok(())
-    }
-
-    fn commit_samples(&mut self) -> Result<u64> {
-        Ok(0)
-    }
-}
-
-fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Objective<Elman>> {
-    let optimizer = serde_json::json!({ "kind": "adamw", "lr": 1e-2 });
-    let optimizer: optim::OptimizerConfig = serde_json::from_value(optimizer).unwrap();
-    Job {
-        config: TrainConfig {
-            steps: 12,
-            batch_size: 3,
-            micro_batch_size: Some(2),
-            eval_every: Some(eval_every),
-            carry_state: true,
-            log_every: 1,
-            ..TrainConfig::default()
-        },
-        diagnostics: None,
-        journal: Default::default(),
-        seed: 1,
-        optimizer: optim::build(&optimizer, model).unwrap(),
-        base_lr: 1e-2,
-        schedule: Default::default(),
-        unit: "tokens",
-        ema: None,
-        carried: model.empty_state(),
-        train: windows(14, CONTEXT, 0),
-        valid: Some(split(windows(5, CONTEXT, 0), true)),
-        run,
-        state: State::default(),
-        last: None,
-        note: None,
-        stop: Stop::default(),
-    }
-}
-
-/// Trains in a folder, up to a step or to the end; goes on where the folder's newest checkpoint stands.
-fn run(folder: &Path, stop_after: u64, eval_every: u64) -> BTreeMap<String, Vec<u8>> {
-    let mut model = elman(None);
-    let found = checkpoint::newest_whole(folder).found;
-    let run = match &found {
-        Some(_) => RunDir::open(folder).unwrap(),
-        None => {
-            let run = RunDir::create(folder, Existing::Refuse).unwrap();
-            run.write("resolved.toml", b"").unwrap();
-            run
-        }
-    };
-    let mut job = job(&model, run, eval_every);
-    if let Some(found) = found {
-        let device = Device::flex().autodiff();
-        model = found.load_model(model).unwrap();
-        job.optimizer = found.load_optimizer(job.optimizer, &model).unwrap();
-        let empty = job.carried.take().unwrap();
-        job.carried = Some(found.load_carried(&empty, &device).unwrap());
-        job.state = found.state().clone();
-    }
-    let observer = StopAfter(stop_after, job.stop.clone());
-    match train::run(model, job, Box::new(observer), View::Plain, "carried") {
-        Ok(outcome) => assert_eq!(outcome.step, 12),
-        Err(Error::Interrupted { step, .. }) => assert_eq!(step, stop_after),
-        Err(other) => panic!("{other}"),
-    }
-    let newest = checkpoint::newest_whole(folder).found.unwrap();
-    let files = ["model.safetensors", "optimizer.bpk", "state.safetensors"].map(|name| {
-        let bytes = std::fs::read(newest.folder().join(name)).unwrap();
-        (name.to_string(), bytes)
-    });
-    files.into()
-}
-
-#[test]
-fn a_run_that_was_stopped_goes_on_with_its_state_to_the_bit() {
-    let folder = tempfile::tempdir().unwrap();
-    let [alone, stopped, watched] = ["alone", "stopped", "watched"].map(|n| folder.path().join(n));
-    let whole = run(&alone, 99, 12);
-    run(&stopped, 5, 12);
-    run(&stopped, 7, 12);
-    assert!(run(&stopped, 99, 12) == whole, "a resumed run is another");
-    // Evaluations leave the state of training alone.
-    assert!(run(&watched, 99, 2) == whole, "evaluations change the run");
-    // The state matters: without it the weights are others.
-    let mut model = elman(None);
-    let before = values_of(&model);
-    let mut job = job(
-        &model,
-        RunDir::create(folder.path().join("other"), Existing::Refuse).unwrap(),
-        12,
-    );
-    for _ in 0..12 {
-        let step = job.state.step;
-        let batches =
-            step_batches(&*windows(14, CONTEXT, 0), &mut Order::lanes(3), 2, step).unwrap();
-        let mut gradient = accumulate(&model, batches);
-        gradient.clip(&model, 1.0);
-        model = job.optimizer.step(1e-2, model, gradient.gradients);
-        job.state.step += 1;
-    }
-    assert!(values_of(&model)["recurrent"] != before["recurrent"]);
-    let newest = checkpoint::newest_whole(&alone).found.unwrap();
-    let trained = newest.load_model(elman(None)).unwrap();
-    assert!(values_of(&model) != values_of(&trained));
 }

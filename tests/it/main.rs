@@ -10,6 +10,7 @@ mod batches;
 mod beam;
 mod binary;
 mod carried;
+mod carried_lstm;
 mod cases;
 mod checkpoint;
 mod commands;

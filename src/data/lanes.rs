@@ -1,0 +1,87 @@
+//! Lanes: rows that go on from step to step, for networks that carry their state.
+//!
+//! Row b reads the b-th share of the examples in their order, one a step, and begins its share anew after the last one
+//! (Dai et al. 2019 train so; Mikolov et al. 2010 with one lane). Shares differ by at most one example, so that every
+//! example is read.
+
+use super::order::Taken;
+
+/// What step `step` takes of `len` examples in so many lanes, no more than there are examples.
+pub(super) fn step(len: u64, count: u64, step: u64) -> Vec<Taken> {
+    let each = (0..count).map(|lane| {
+        let (from, to) = (lane * len / count, (lane + 1) * len / count);
+        let at = step % (to - from);
+        Taken {
+            sample: from + at,
+            draw: step * count + lane,
+            begins: Some(at == 0),
+        }
+    });
+    each.collect()
+}
+
+/// The example of each lane at batch `number` of one pass over `len` examples; lanes that have one more come first, so
+/// that the last batch is of the first lanes.
+pub(super) fn once(len: u64, count: u64, number: u64) -> Vec<Taken> {
+    let count = count.clamp(1, len.max(1));
+    let (share, longer) = (len / count, len % count);
+    let reading = (0..count).take_while(|lane| number < share + u64::from(*lane < longer));
+    reading
+        .map(|lane| {
+            let sample = lane * share + lane.min(longer) + number;
+            Taken {
+                sample,
+                draw: sample,
+                begins: Some(number == 0),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_read_their_shares_in_order_and_begin_them_anew() {
+        let samples = |step| -> Vec<(u64, bool)> {
+            let taken = super::step(11, 3, step).into_iter();
+            taken.map(|t| (t.sample, t.begins.unwrap())).collect()
+        };
+        assert_eq!(samples(0), [(0, true), (3, true), (7, true)]);
+        assert_eq!(samples(2), [(2, false), (5, false), (9, false)]);
+        assert_eq!(samples(3), [(0, true), (6, false), (10, false)]);
+        assert_eq!(samples(4), [(1, false), (3, true), (7, true)]);
+        let draws: Vec<u64> = super::step(11, 3, 4).iter().map(|t| t.draw).collect();
+        assert_eq!(draws, [12, 13, 14]);
+    }
+
+    #[test]
+    fn one_pass_in_lanes_reads_every_example_once() {
+        for len in [1, 5, 11, 12] {
+            for count in [1, 3, 4, 20] {
+                let mut seen = Vec::new();
+                let mut rows = usize::MAX;
+                for number in 0.. {
+                    let batch = once(len, count, number);
+                    if batch.is_empty() {
+                        break;
+                    }
+                    assert!(
+                        batch.len() <= rows && batch.iter().all(|t| t.begins == Some(number == 0))
+                    );
+                    rows = batch.len();
+                    seen.push(batch);
+                }
+                // Row b goes on where row b ended.
+                for pair in seen.windows(2) {
+                    let rows = pair[0].iter().zip(&pair[1]);
+                    assert!(rows.clone().all(|(a, b)| a.sample + 1 == b.sample));
+                }
+                let mut samples: Vec<u64> = seen.iter().flatten().map(|t| t.sample).collect();
+                samples.sort_unstable();
+                assert_eq!(samples, (0..len).collect::<Vec<u64>>(), "{len} in {count}");
+            }
+        }
+    }
+}

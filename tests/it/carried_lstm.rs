@@ -1,0 +1,134 @@
+//! An LSTM language model that carries its state, by command: stopped and resumed it is the same run to the bit, and an
+//! evaluation in segments is one long pass.
+
+use crate::binary::{failure, output};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+const LSTM: &str = r#"
+name = "carried"
+seed = 4
+[model]
+kind = "recurrent"
+cell = { kind = "lstm" }
+n_layers = 2
+d_model = 12
+dropout = 0.1
+[tokenizer]
+kind = "byte"
+[data]
+kind = "text"
+path = "text.txt"
+context = 8
+windows = "contiguous"
+valid_fraction = 0.4
+[task]
+kind = "causal_lm"
+[optimizer]
+kind = "adamw"
+lr = 1e-2
+[schedule]
+kind = "constant"
+[train]
+steps = 9
+batch_size = 3
+micro_batch_size = 2
+eval_batch_size = 1
+carry_state = true
+"#;
+
+/// A folder with the experiment, as it is and with some edits, and its text.
+fn folder(edits: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    // Eight windows in three shares: every lane begins anew within nine steps.
+    let letter = |i: usize| char::from(b'a' + ((i * 7 + i / 5) % 17) as u8);
+    let text: String = (0..120).map(letter).collect();
+    fs::write(folder.path().join("text.txt"), text).unwrap();
+    let toml = edits.iter().fold(LSTM.to_string(), |toml, (from, to)| {
+        assert!(toml.contains(from));
+        toml.replace(from, to)
+    });
+    fs::write(folder.path().join("x.toml"), toml).unwrap();
+    folder
+}
+
+fn train(folder: &Path, run: &str, sets: &[&str]) -> Vec<String> {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let start = ["train", &path("x.toml"), "--quiet", "--run", &path(run)].map(String::from);
+    let sets = sets
+        .iter()
+        .flat_map(|set| ["--set".to_string(), (*set).to_string()]);
+    start.into_iter().chain(sets).collect()
+}
+
+fn files(folder: &Path, run: &str) -> [Vec<u8>; 3] {
+    let step = folder.join(run).join("steps/00000009");
+    ["model.safetensors", "optimizer.bpk", "state.safetensors"]
+        .map(|name| fs::read(step.join(name)).unwrap())
+}
+
+#[test]
+fn a_resumed_run_goes_on_with_its_state() {
+    let folder = folder(&[]);
+    let folder = folder.path();
+    output(&train(folder, "whole", &[]));
+    output(&train(folder, "parts", &["train.steps=4"]));
+    let parts = folder.join("parts").display().to_string();
+    output(&["resume", &parts, "--quiet", "--set", "train.steps=9"]);
+    assert!(files(folder, "whole") == files(folder, "parts"));
+    // Without its state the run cannot go on as it was, and does not.
+    let (status, said) = failure(&["resume", &parts, "--set", "train.carry_state=false"]);
+    assert_eq!(status, 2, "{said}");
+    assert!(
+        said.contains("train.carry_state is true in the run"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_evaluation_in_segments_is_one_long_pass() {
+    let folder = folder(&[]);
+    let folder = folder.path();
+    output(&train(folder, "run", &[]));
+    let run = folder.join("run").display().to_string();
+    for context in ["4", "8", "64"] {
+        output(&["eval", &run, "--context", context]);
+    }
+    let scores = fs::read(folder.join("run/scores.json")).unwrap();
+    let scores: Value = serde_json::from_slice(&scores).unwrap();
+    let loss = |context: &str| {
+        let name = format!("valid@{context}");
+        scores[&name]["loss"]
+            .as_f64()
+            .unwrap_or_else(|| panic!("{scores}"))
+    };
+    // Windows cover the validation text, whatever their length.
+    for segments in ["4", "8"] {
+        assert!((loss(segments) / loss("64") - 1.0).abs() < 1e-5, "{scores}");
+    }
+    // In two lanes the second begins empty.
+    let start = fs::read_to_string(folder.join("run/resolved.toml")).unwrap();
+    let two = start.replace("eval_batch_size = 1", "eval_batch_size = 2");
+    fs::write(folder.join("run/resolved.toml"), two).unwrap();
+    output(&["eval", &run, "--context", "4"]);
+    let later = fs::read(folder.join("run/scores.json")).unwrap();
+    let later: Value = serde_json::from_slice(&later).unwrap();
+    let two = later["valid@4"]["loss"].as_f64().unwrap();
+    assert!((two / loss("64") - 1.0).abs() > 1e-4, "{later}");
+}
+
+#[test]
+fn a_model_without_a_state_is_told_so() {
+    let folder = folder(&[(
+        "kind = \"recurrent\"\ncell = { kind = \"lstm\" }",
+        "kind = \"decoder\"\nattention = { kind = \"multi_head\", n_heads = 2 }",
+    )]);
+    let (status, said) = failure(&train(folder.path(), "run", &[]));
+    assert_eq!(status, 2, "{said}");
+    assert!(
+        said.contains("[train] carry_state = true has no effect"),
+        "{said}"
+    );
+    assert!(!folder.path().join("run").exists());
+}

@@ -138,8 +138,6 @@ pub struct Batch {
     pub step_rows: usize,
     /// Steps before this one; in an evaluation, batches before this one.
     pub step: u64,
-    /// Whether the step ends with it.
-    pub last: bool,
     /// Where rows go on from batch to batch: which of them begin their text here.
     pub begins: Option<Vec<bool>>,
     /// What it is from.

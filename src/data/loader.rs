@@ -44,10 +44,6 @@ pub fn step_batches(
         batch.step_scored = scored;
         batch.step_tokens = tokens;
         batch.step_rows = taken.len();
-        batch.last = false;
-    }
-    if let Some(batch) = batches.last_mut() {
-        batch.last = true;
     }
     Ok(batches)
 }
@@ -74,7 +70,6 @@ fn gather(source: &dyn Source, taken: &[Taken], rows: usize, step: u64) -> Resul
                 step_tokens: tokens,
                 step_rows: items.len(),
                 step,
-                last: true,
                 begins: taken.iter().map(|t| t.begins).collect(),
                 split: source.split(),
                 watch: None,

@@ -18,7 +18,6 @@ pub fn of(content: Content, rows: usize) -> Batch {
         step_tokens: tokens,
         step_rows: rows,
         step: 0,
-        last: true,
         begins: None,
         split: Split::Train,
         watch: None,
@@ -41,12 +40,11 @@ pub fn in_one_step(mut micros: Vec<Batch>, step: usize) -> Vec<Batch> {
     let scored = micros.iter().map(|batch| batch.scored).sum();
     let tokens = micros.iter().map(|batch| batch.tokens).sum();
     let rows = micros.iter().map(|batch| batch.rows).sum();
-    let (mut first_row, last) = (0, micros.len() - 1);
-    for (number, batch) in micros.iter_mut().enumerate() {
+    let mut first_row = 0;
+    for batch in &mut micros {
         (batch.step_scored, batch.step_rows) = (scored, rows);
         batch.step_tokens = tokens;
         (batch.first_row, batch.step) = (first_row, step as u64);
-        batch.last = number == last;
         first_row += batch.rows;
     }
     micros

@@ -32,7 +32,6 @@ fn micros(pixels: &[i32], labels: &[i32], rows: usize, step: usize) -> Vec<Batch
         step_scored: 2 * rows,
         step_rows: 2 * rows,
         step: step as u64,
-        last: micro == 1,
         ..images(pixels, IMAGE, labels)
     };
     parts.enumerate().map(batch).collect()

@@ -226,6 +226,7 @@ impl Visibility {
 
     /// The keys among which a query sees all but those that documents and dilation hide. Both ends rise with the
     /// query's position.
+    #[inline]
     fn range(&self, query: Query, keys: usize) -> Range<usize> {
         let (mut start, mut end) = (0, keys);
         if self.causal {
@@ -247,6 +248,7 @@ impl Visibility {
 
     /// Puts `hidden` where the query does not see a key, into its scores of keys from `from` on; there are `keys` in
     /// all.
+    #[inline]
     pub fn hide<T: Copy>(
         &self,
         query: Query,

@@ -9,6 +9,10 @@ use std::ops::Range;
 
 /// The state of one layer.
 #[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each layer, and it holds its tensors elsewhere"
+)]
 pub enum LayerState {
     /// The layer keeps nothing.
     #[default]

@@ -10,16 +10,22 @@ use formwork::model::{Decoder, DecoderConfig, ModelInputs};
 use formwork::nn::attention::AttentionConfig;
 use formwork::nn::pass::Pass;
 use formwork::nn::state::{LayerState, StateUse};
+use formwork::stack::StackConfig;
 use serde_json::json;
 
 const VOCAB: usize = 17;
 
 fn model(attention: serde_json::Value) -> Decoder {
     let attention: AttentionConfig = serde_json::from_value(attention).unwrap();
-    let mut config = DecoderConfig::default();
-    config.n_layers = Some(1);
-    config.stack.d_model = 16;
-    config.stack.attention = attention;
+    let config = DecoderConfig {
+        n_layers: Some(1),
+        stack: StackConfig {
+            d_model: 16,
+            attention,
+            ..StackConfig::default()
+        },
+        ..DecoderConfig::default()
+    };
     config.init(&ModelInputs {
         shape: &Shape::of_text(300, VOCAB),
         seed: 5,

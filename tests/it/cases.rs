@@ -35,6 +35,13 @@ impl Case {
         Self { name, task, model }
     }
 
+    /// Whether a layer declares that rows of a batch depend on each other in training: full experts, balanced experts.
+    pub fn couples_rows(&self) -> bool {
+        let transformer = self.model.transformer();
+        let mut blocks = transformer.iter().flat_map(|model| model.blocks());
+        blocks.any(|block| block.feed_forward.is_some_and(|layer| layer.couples_rows()))
+    }
+
     pub fn with_seed(&self, seed: u64) -> Objective {
         let shape = Shape {
             classes: ["a", "b", "c"].map(Into::into).to_vec(),

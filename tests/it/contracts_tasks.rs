@@ -85,7 +85,7 @@ fn equal(case: &Case, task: &Objective, one: &Gradient, two: &Gradient) {
 
 #[test]
 fn micro_batches_equal_one_batch_with_dropout_on() {
-    for case in cases() {
+    for case in cases().into_iter().filter(|case| !case.couples_rows()) {
         let case = case.dropping(0.2, 0.3);
         let task = case.build();
         let whole = case.batch();
@@ -102,7 +102,7 @@ fn micro_batches_equal_one_batch_with_dropout_on() {
 
 #[test]
 fn rows_alone_equal_rows_in_a_padded_batch() {
-    for case in cases() {
+    for case in cases().into_iter().filter(|case| !case.couples_rows()) {
         let task = case.build();
         let whole = case.batch();
         let alone = (0..4).map(|row| cut(&whole, row..row + 1, true)).collect();

@@ -5,7 +5,7 @@ use crate::nn::probe::Readings;
 use crate::stack::state::ModelState;
 use burn::tensor::ExecutionError;
 use burn::train::ItemLazy;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A sum with its weight; the mean is their quotient.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -44,6 +44,8 @@ pub struct StepOutput {
     pub items: u64,
     /// Further metrics by their usual names (`accuracy`, `exact_match` …).
     pub metrics: BTreeMap<&'static str, Sum>,
+    /// The names of those that are losses which layers added: training's journal shows them too.
+    pub added: BTreeSet<&'static str>,
     /// How often each class was taken for each, in an evaluation of classes.
     pub confusion: Option<Confusion>,
     /// What the interactive view shows beside them.
@@ -84,6 +86,7 @@ impl StepOutput {
         for (name, sum) in &other.metrics {
             *self.metrics.entry(name).or_default() += *sum;
         }
+        self.added.extend(&other.added);
         match (&mut self.confusion, &other.confusion) {
             (Some(sum), Some(more)) => sum.merge(more),
             (None, Some(more)) => self.confusion = Some(more.clone()),

@@ -131,6 +131,7 @@ impl Scored {
         let mut metrics = self.metrics;
         let more = self.more.into_iter();
         metrics.extend(more.map(|(metric, term)| (metric.name, read(term))));
+        let names = added.iter().map(|added| added.name).collect();
         for added in added {
             let mean = f64::from(added.mean.detach().into_scalar::<f32>());
             *metrics.entry(added.name).or_default() += Sum::new(mean * tokens, tokens);
@@ -139,6 +140,7 @@ impl Scored {
             loss: read(self.loss),
             items: self.items,
             metrics,
+            added: names,
             confusion: self.confusion,
             ..StepOutput::default()
         }

@@ -12,6 +12,11 @@ pub fn add(window: &mut Window, step: &StepOutput, grad_norm: f64) {
     window.loss += step.loss.sum;
     window.weight += step.loss.weight;
     window.grad_norm += grad_norm;
+    for name in &step.added {
+        let added = window.added.entry((*name).to_string()).or_default();
+        added.sum += step.metrics[name].sum;
+        added.weight += step.metrics[name].weight;
+    }
 }
 
 /// A line about training steps; `items` were seen so far.
@@ -27,6 +32,9 @@ pub fn train(report: &Report, items: u64) -> Value {
         "items_per_s": report.items_per_s,
         "elapsed_s": report.elapsed_s,
     });
+    for (name, mean) in &report.metrics {
+        line[name] = (*mean).into();
+    }
     if let Some(memory) = machine::resident_mb() {
         line["memory_mb"] = memory.into();
     }

@@ -5,6 +5,7 @@
 //! are written as text that reads back to the same bits.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Where a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -60,7 +61,7 @@ pub struct Best {
 }
 
 /// Sums since the last training line of the journal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Window {
     /// Steps.
@@ -74,6 +75,21 @@ pub struct Window {
     /// Σ norm of the gradient.
     #[serde(with = "exact")]
     pub grad_norm: f64,
+    /// Losses that layers added, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub added: BTreeMap<String, AddedSum>,
+}
+
+/// Sum of a loss that layers added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AddedSum {
+    /// Σ mean × weight.
+    #[serde(with = "exact")]
+    pub sum: f64,
+    /// Σ weight: tokens, counted once for each layer.
+    #[serde(with = "exact")]
+    pub weight: f64,
 }
 
 /// Doubles as text: `serde_json` reads a number to the nearest double only with a feature that would be

@@ -197,7 +197,11 @@ impl<M: Trained> Steps<M> {
             unit: self.job.unit,
             elapsed_s,
             left_s: per_second(timed.steps).map(|speed| left as f64 / speed),
-            metrics: Default::default(),
+            metrics: window
+                .added
+                .into_iter()
+                .map(|(name, added)| (name, added.sum / added.weight))
+                .collect(),
         };
         journals.append(&record::train(&report, state.items_seen))?;
         self.observer.report(&report);

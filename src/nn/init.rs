@@ -31,6 +31,11 @@ impl Default for InitConfig {
 }
 
 impl InitConfig {
+    /// Xavier's with a gain of 1.
+    pub fn xavier() -> Self {
+        Self::Xavier(XavierInitConfig::default())
+    }
+
     /// Faults of its keys.
     pub fn faults(&self, at: &mut TableFaults) {
         match self {

@@ -1,7 +1,7 @@
 //! The keys of `[model] kind = "recurrent"`, and which of them a task has no use for.
 
 use crate::faults::{TableFaults, WIDEST};
-use crate::nn::init::{InitConfig, XavierInitConfig};
+use crate::nn::init::InitConfig;
 use crate::nn::recurrent::RecurrentConfig;
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +53,7 @@ impl Default for RecurrentModelConfig {
             tie_embeddings: None,
             head_bias: false,
             dropout: 0.0,
-            init: InitConfig::Xavier(XavierInitConfig::default()),
+            init: InitConfig::xavier(),
         }
     }
 }

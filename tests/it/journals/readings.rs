@@ -118,10 +118,15 @@ fn consistent(name: &str, diagnosis: &Diagnosis) {
         );
     }
     let blocks = parts(&measure(diagnosis, "activation_rms"));
-    let own = parts(&gradients)
+    let mut own: Vec<String> = parts(&gradients)
         .into_iter()
-        .filter(|p| p.contains("blocks.") || p.contains("layers."));
-    assert_eq!(blocks, own.collect::<Vec<_>>(), "{name}");
+        .filter(|p| p.contains("blocks.") || p.contains("layers."))
+        .collect();
+    if name.contains("on recurrent") {
+        // A decoder that looks at its source before each step is not read step by step.
+        own.retain(|part| !part.starts_with("decoder."));
+    }
+    assert_eq!(blocks, own, "{name}");
     for (name, numbers) in &diagnosis.measures {
         let fine = |(_, x): &(String, f64)| x.is_finite() && *x >= 0.0;
         let zeros = *name == "update_ratio";

@@ -6,9 +6,9 @@ PyTorch's nn.RNN, nn.GRU and nn.LSTM (forward, backward of the mean square of th
 
 Needs torch (measured with 2.15.0). Prints medians in milliseconds and the ratio of PyTorch's time to ours.
 
-Measured 2026-11-23 on a machine that did other work, so in processor time of a step with one thread each (AMD EPYC): elman
-394 ms beside 524, gru 1095 beside 1404, lstm 1585 beside 1726 and 1891 (two runs). Times of the wall with two threads await
-a machine that is idle.
+Measured 2026-11-23, two threads of an otherwise idle AMD EPYC with AVX-512, in turn, commit 9f3644d: elman 163, 199 and 167 ms
+beside 282 and 282, gru 536, 466 and 537 beside 724 and 876, lstm 617, 674 and 644 beside 847 and 884: 1.34 times PyTorch's
+speed for the LSTM by the medians.
 """
 import argparse
 import json

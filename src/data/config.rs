@@ -137,7 +137,7 @@ pub trait DataSet {
         false
     }
 
-    /// Whether each training example goes on where the one before ended.
+    /// Whether each training example continues where the one before ended.
     fn goes_on(&self) -> bool {
         false
     }

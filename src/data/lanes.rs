@@ -73,7 +73,7 @@ mod tests {
                     rows = batch.len();
                     seen.push(batch);
                 }
-                // Row b goes on where row b ended.
+                // Row b continues where row b ended.
                 for pair in seen.windows(2) {
                     let rows = pair[0].iter().zip(&pair[1]);
                     assert!(rows.clone().all(|(a, b)| a.sample + 1 == b.sample));

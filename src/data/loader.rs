@@ -160,7 +160,7 @@ pub fn eval_batches(
     })
 }
 
-/// A whole split in so many lanes: row b goes on where row b of the batch before ended; the last batch may have fewer
+/// A whole split in so many lanes: row b continues where row b of the batch before ended; the last batch may have fewer
 /// rows.
 pub fn eval_lanes(
     source: Arc<dyn Source>,

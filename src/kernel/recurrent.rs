@@ -67,9 +67,9 @@ pub struct Sequences {
 /// What happens at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The state goes on.
+    /// The state is carried on.
     Next,
-    /// It goes on from zero.
+    /// It starts again from zero.
     Begin,
     /// It stays as it is.
     Hold,

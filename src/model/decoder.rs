@@ -176,7 +176,7 @@ impl Decoder {
         self.position.scheme().max_len()
     }
 
-    /// Hidden states `[batch, seq, d_model]` after the last norm; `state` goes on where its last call ended.
+    /// Hidden states `[batch, seq, d_model]` after the last norm; `state` continues where its last call ended.
     pub fn forward(
         &self,
         input: DecoderInput,

@@ -285,7 +285,7 @@ impl EncoderDecoder {
     }
 
     /// Hidden states `[batch, seq, d_model]` of target ids `[batch, seq]`, each seeing those before it and the
-    /// source; `state` goes on where its last call ended.
+    /// source; `state` continues where its last call ended.
     pub fn decode(
         &self,
         ids: Tensor<2, Int>,

@@ -17,7 +17,7 @@ pub trait LanguageModel: Debug {
     /// The longest input that the model can place, when it has a limit.
     fn max_len(&self) -> Option<usize>;
 
-    /// Hidden states `[batch, seq, d_model]`; `state` goes on where its last call ended.
+    /// Hidden states `[batch, seq, d_model]`; `state` continues where its last call ended.
     fn forward(
         &self,
         input: DecoderInput,

@@ -123,7 +123,7 @@ pub struct Networks<'a> {
 pub enum TextToText<'a> {
     /// An encoder reads the source, a decoder writes the target.
     EncoderDecoder(&'a EncoderDecoder),
-    /// A decoder goes on after the source.
+    /// A decoder continues after the source.
     Prefix(&'a PrefixLm),
     /// Recurrent cells read the source and write the target.
     Recurrent(&'a RecurrentEncoderDecoder),

@@ -18,7 +18,7 @@ pub struct TrainConfig {
     /// Items that are in memory at once; gradients are accumulated. `batch_size` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_batch_size: Option<usize>,
-    /// Whether row b of a step goes on where row b of the step before ended, with the state that the model kept of it:
+    /// Whether row b of a step continues where row b of the step before ended, with the state that the model kept of it:
     /// the rows of a batch read as many contiguous shares of the text. For models that keep a state.
     #[serde(skip_serializing_if = "is_false")]
     pub carry_state: bool,

@@ -230,7 +230,7 @@ fn micro_batches_carry_the_state_of_their_rows() {
 
 #[test]
 fn a_lane_that_begins_anew_forgets() {
-    // Lanes of 4 and 5 windows: after four steps the first begins anew and the second goes on.
+    // Lanes of 4 and 5 windows: after four steps the first begins anew and the second continues.
     let (task, source) = (elman(None), windows(9, CONTEXT, 0));
     let all = steps(&task, &source, 2, 2, 6);
     let state = |step: usize, row: usize| {

@@ -1,6 +1,6 @@
 //! Fetching a data set: from its original addresses, or from a folder that has copies.
 //!
-//! A download goes to `FILE.part`, goes on where an earlier one stopped, is checked against the
+//! A download goes to `FILE.part`, continues where an earlier one stopped, is checked against the
 //! manifest's SHA-256 and renamed into place: a file under its own name is whole and right.
 
 use std::fs::{File, OpenOptions};

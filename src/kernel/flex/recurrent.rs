@@ -104,7 +104,7 @@ impl Task {
     /// Its units of a row of a buffer that begins at `start`.
     ///
     /// # Safety
-    /// As of [`Shared::row`]: the row is one of this task's, or nobody writes it.
+    /// As of [`Shared::row`]: the row is one of this task's, or no task writes it.
     #[allow(clippy::mut_from_ref)]
     #[inline(always)]
     pub unsafe fn of<'a>(&self, buffer: &'a Shared, start: usize) -> &'a mut [f32] {

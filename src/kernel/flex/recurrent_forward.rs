@@ -259,7 +259,7 @@ impl<F: Fn(usize, usize) -> usize> Gates<'_, F> {
             (_, Some(c)) if at == 0 => &c[row * d + first..][..n],
             (_, Some(_)) => {
                 let start = (row * seq + at - 1) * d;
-                // SAFETY: written at the position before, and by nobody at this one.
+                // SAFETY: written at the position before, and by no task at this one.
                 unsafe { self.task.of(&self.position.buffers.inner, start) }
             }
         }

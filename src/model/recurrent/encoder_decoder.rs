@@ -114,7 +114,7 @@ impl RecurrentEncoderDecoder {
     }
 
     /// What tokens are scored by, `[batch, seq, d_model]`, for target ids `[batch, seq]`; `state` is the source's at the
-    /// beginning of a target, and goes on where its last call ended.
+    /// beginning of a target, and continues where its last call ended.
     pub fn decode(
         &self,
         ids: Tensor<2, Int>,

@@ -129,7 +129,7 @@ impl Cells {
         })
     }
 
-    /// The same for one position that goes on from a state; what leaves the layers is not read by a watched pass, which
+    /// The same for one position that continues from a state; what leaves the layers is not read by a watched pass, which
     /// would read it position by position.
     fn step(&self, x: Tensor<3>, state: &mut ModelState, pass: &Pass) -> Tensor<3> {
         state.seen += 1;
@@ -223,7 +223,7 @@ impl RecurrentLm {
         self.cells.empty_state()
     }
 
-    /// States of the last layer `[batch, seq, d_model]`; `state` goes on where its last call ended. Documents of a row
+    /// States of the last layer `[batch, seq, d_model]`; `state` continues where its last call ended. Documents of a row
     /// begin from a state of zero.
     pub fn forward(
         &self,

@@ -127,7 +127,7 @@ impl<'a> Weights<'a> {
     /// Opens the bytes of the file at `path`. `linear` gives the weights of the linear maps of the model that reads it.
     ///
     /// # Errors
-    /// What is not safetensors, and versions that this program does not know.
+    /// A file that is not safetensors, and a version that this program does not know.
     pub(super) fn open(
         bytes: &'a [u8],
         path: &Path,

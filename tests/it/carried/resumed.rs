@@ -1,4 +1,4 @@
-//! A run that carries state is stopped and goes on: the same weights, moments and state to the bit.
+//! A run that carries state is stopped and resumed: the same weights, moments and state to the bit.
 
 use super::{CONTEXT, Elman, elman, split, windows};
 use crate::transfer::values_of;
@@ -68,7 +68,7 @@ fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Objective<
     }
 }
 
-/// Trains in a folder, up to a step or to the end; goes on where the folder's newest checkpoint stands.
+/// Trains in a folder, up to a step or to the end; continues where the folder's newest checkpoint stands.
 fn run(folder: &Path, stop_after: u64, eval_every: u64) -> BTreeMap<String, Vec<u8>> {
     let mut model = elman(None);
     let found = checkpoint::newest_whole(folder).found;

@@ -46,7 +46,7 @@ impl<'a> Tokens<'a> {
         (0..self.rows).flat_map(|row| row * self.cols..row * self.cols + self.length(row))
     }
 
-    /// What belongs to tokens, of a matrix with a line for every position.
+    /// The rows of tokens, out of a matrix with a line for every position.
     pub(super) fn of(&self, x: &Tensor<2>) -> Tensor<2> {
         if self.lengths.is_none() {
             return x.clone();

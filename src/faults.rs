@@ -23,6 +23,34 @@ impl Faults {
     }
 }
 
+/// A table as a reader names it: `[model.position]`; one of a list by its number from 1, `[[model.layers]] 2`, and a table
+/// inside of it by `[[model.layers]] 2 attention`. In a dotted name the number is that of the item from 0.
+pub fn header(table: &str) -> String {
+    let parts: Vec<&str> = table.split('.').collect();
+    let number = |part: &&str| part.parse::<usize>().ok();
+    let item = parts.iter().rposition(|part| number(part).is_some());
+    match item.and_then(|at| Some((at, number(&parts[at])?))) {
+        None => format!("[{table}]"),
+        Some((at, number)) => {
+            let list = format!("[[{}]] {}", parts[..at].join("."), number.saturating_add(1));
+            match &parts[at + 1..] {
+                [] => list,
+                inside => format!("{list} {}", inside.join(".")),
+            }
+        }
+    }
+}
+
+/// A text about a table, with its name before it.
+pub fn about(table: &str, text: &str) -> String {
+    let header = header(table);
+    match (table, header.starts_with("[[")) {
+        ("", _) => text.to_string(),
+        (_, true) => format!("{header}: {text}"),
+        (_, false) => format!("{header} {text}"),
+    }
+}
+
 /// Gathers the faults of one table. Keys are short names of the table's own, or dotted ones of others.
 #[derive(Debug)]
 pub struct TableFaults<'a> {
@@ -34,6 +62,11 @@ impl TableFaults<'_> {
     /// The table's name.
     pub fn table(&self) -> &str {
         self.table
+    }
+
+    /// The table as a reader names it.
+    pub fn header(&self) -> String {
+        header(self.table)
     }
 
     /// A key's dotted name.
@@ -88,4 +121,25 @@ impl TableFaults<'_> {
 /// The last part of a dotted key.
 fn last(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::about;
+
+    #[test]
+    fn tables_of_lists_go_by_their_number() {
+        for (table, said) in [
+            ("", "x"),
+            ("model", "[model] x"),
+            ("model.position", "[model.position] x"),
+            ("model.layers.0", "[[model.layers]] 1: x"),
+            (
+                "model.layers.11.attention.qk_norm",
+                "[[model.layers]] 12 attention.qk_norm: x",
+            ),
+        ] {
+            assert_eq!(about(table, "x"), said);
+        }
+    }
 }

@@ -23,7 +23,8 @@ pub struct TextItem {
     pub inputs: Vec<i32>,
     /// Token ids or [`NOT_SCORED`], as long as `inputs`; empty when no token is scored.
     pub targets: Vec<i32>,
-    /// The document of each position, counted from the first, when attention must not cross documents.
+    /// The document of each position, when attention must not cross documents: 0 is that of the token before the first
+    /// position, in which a carried state continues.
     pub documents: Option<Vec<i32>>,
     /// The segment of each position (0, then 1 in the second text of a pair).
     pub segments: Option<Vec<i32>>,
@@ -71,7 +72,8 @@ pub struct TextBatch {
     pub inputs: Vec<i32>,
     /// Token ids or [`NOT_SCORED`], `[rows, cols]`; empty when no token is scored.
     pub targets: Vec<i32>,
-    /// Document of each position, `[rows, cols]`, when attention must not cross documents.
+    /// Document of each position, `[rows, cols]`, when attention must not cross documents; in number 0 a carried state
+    /// continues.
     pub documents: Option<Vec<i32>>,
     /// Segment of each position, `[rows, cols]`.
     pub segments: Option<Vec<i32>>,

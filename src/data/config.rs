@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::form::Gives;
 use super::labelled::examples;
 use super::synthetic::problems::{self, Problems};
 use super::{
@@ -13,7 +14,7 @@ use super::{
     TextConfig, TextItem, Tokenizers, View,
 };
 use crate::error::{Error, Fault, Result};
-use crate::tokenizer::{CharConfig, Tokenizer, TokenizerConfig};
+use crate::tokenizer::{Tokenizer, TokenizerConfig};
 
 /// `[data]` of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,30 +52,6 @@ pub enum DataConfig {
     Grammar(GrammarConfig),
     /// Nested operations on digits.
     Listops(ListopsConfig),
-}
-
-/// The form of the examples of a data set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gives {
-    /// Texts, for language models.
-    Text,
-    /// Texts with a class.
-    Labelled,
-    /// Pairs of texts.
-    Pairs,
-    /// Images with a class.
-    Images,
-}
-
-impl std::fmt::Display for Gives {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Text => "texts",
-            Self::Labelled => "texts with a class",
-            Self::Pairs => "pairs of texts",
-            Self::Images => "images",
-        })
-    }
 }
 
 /// The inputs of preparation beside the configuration.
@@ -311,7 +288,7 @@ impl DataConfig {
             )),
             (true, Some(t)) => faults.extend(self.set().tokenizer_faults(t)),
             (false, None) => {}
-            (false, Some(TokenizerConfig::Char(c))) if *c == CharConfig::default() => {}
+            (false, Some(other)) if *other == TokenizerConfig::characters() => {}
             (false, Some(other)) => faults.push(format!(
                 "[tokenizer] kind = \"{}\" has no effect: {kind} brings its own alphabet; leave [tokenizer] out",
                 other.kind(),

@@ -10,6 +10,7 @@ pub mod catalog;
 mod collate;
 mod config;
 pub mod files;
+mod form;
 pub mod images;
 mod kinds;
 pub mod labelled;
@@ -31,8 +32,9 @@ use crate::tokenizer::Tokenizer;
 
 pub use batch::{Batch, Content, Item, PairItem, TextItem};
 pub use catalog::search_path::Places;
-pub use config::{DataConfig, DataSet, Gives, Request, prepare};
+pub use config::{DataConfig, DataSet, Request, prepare};
 pub use files::paths::Paths;
+pub use form::Gives;
 pub use images::ImagesConfig;
 pub use kinds::KINDS;
 pub use labelled::LabelledTextConfig;

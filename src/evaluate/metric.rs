@@ -37,6 +37,16 @@ impl Metric {
     }
 }
 
+/// Mean loss in nats of what is scored.
+pub const LOSS: Metric = Metric::lower("loss");
+/// e to the loss: the tokens between which a model hesitates.
+pub const PERPLEXITY: Metric = Metric::lower("perplexity");
+/// The loss in bits for each byte of text.
+pub const BITS_PER_BYTE: Metric = Metric::lower("bits_per_byte");
+/// Harmonic mean of precision and recall.
+pub const F1: Metric = Metric::higher("f1");
+/// Matthews correlation of classes.
+pub const MCC: Metric = Metric::higher("mcc");
 /// Share of right answers.
 pub const ACCURACY: Metric = Metric::higher("accuracy");
 /// Share of rows that are right as a whole.
@@ -48,8 +58,8 @@ pub const METRICS: &[Metric] = &[
     EXACT_MATCH,
     Metric::higher("precision"),
     Metric::higher("recall"),
-    Metric::higher("f1"),
-    Metric::higher("mcc"),
+    F1,
+    MCC,
     Metric::higher("bleu"),
     Metric::higher("chrf"),
     Metric::lower("ter"),

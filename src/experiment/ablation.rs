@@ -134,6 +134,21 @@ pub enum RangeConfig {
     Choice(Choice),
 }
 
+impl RangeConfig {
+    /// The fault of its keys, when there is one.
+    pub fn fault(&self) -> Option<&'static str> {
+        match self {
+            Self::Uniform(b) if b.min >= b.max => Some("min must be below max"),
+            Self::Log(b) if b.min <= 0.0 || b.min >= b.max => {
+                Some("min must be above 0 and below max")
+            }
+            Self::Integer(b) if b.min > b.max => Some("min must not be above max"),
+            Self::Choice(c) if c.values.is_empty() => Some("values is empty"),
+            Self::Uniform(_) | Self::Log(_) | Self::Integer(_) | Self::Choice(_) => None,
+        }
+    }
+}
+
 /// Two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,7 +6,6 @@ use super::{Experiment, check, file};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::task::Objective;
-use crate::task::TaskConfig;
 use crate::train::run_dir;
 use burn::module::Module;
 use std::path::Path;
@@ -123,22 +122,6 @@ pub fn suggested_use(experiment: &Experiment, run: impl std::fmt::Display) -> Op
         true => prompt,
         false => "TEXT".into(),
     });
-    match &experiment.task {
-        TaskConfig::CausalLm(_) => {
-            prompt.map(|prompt| format!("formwork generate {run} --prompt {prompt:?}"))
-        }
-        TaskConfig::MaskedLm(_) => {
-            // The mask stands in the place of the last word.
-            let masked = |prompt: String| match prompt.rsplit_once(' ') {
-                Some((rest, _)) => format!("{rest} [MASK]"),
-                None => format!("{prompt} [MASK]"),
-            };
-            prompt.map(|prompt| format!("formwork fill {run} --text {:?}", masked(prompt)))
-        }
-        TaskConfig::Translation(_) => prompt
-            .map(|prompt| format!("echo {prompt:?} | formwork translate {run}"))
-            .or_else(|| Some(format!("formwork translate {run} --input FILE"))),
-        TaskConfig::TextClassification(_) => Some(format!("formwork classify {run} --text TEXT")),
-        TaskConfig::ImageClassification(_) => Some(format!("formwork classify {run} FILE.png")),
-    }
+    let run = run.to_string();
+    experiment.task.facts().command(&run, prompt.as_deref())
 }

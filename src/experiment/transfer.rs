@@ -1,19 +1,20 @@
 //! `[init] from`: the weights of another run, and its tokenizer when the experiment has none of its own.
 
-use super::Experiment;
 use super::saved::{self, Which};
+use super::{Experiment, assemble, file};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
-use crate::model::ModelConfig;
 use crate::nn::position::Grid;
 use crate::nn::position::resample::resample_grid;
-use crate::nn::role::Place;
+use crate::nn::role::{ParameterKind, Place};
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
 use crate::train::parameters::{self, Parameter};
 use crate::train::run_dir;
 use crate::train::transfer::Transferred;
+use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The folder of the run that `[init]` names.
@@ -85,6 +86,47 @@ fn same_vocabulary(
     )))
 }
 
+/// The name of the kind of part that holds a parameter: the last variant in its path.
+fn kind_of(parameter: &Parameter) -> Option<String> {
+    let names = parameter.old_path.split('.');
+    let variant = |name: &&str| name.starts_with(|c: char| c.is_ascii_uppercase());
+    let kind = names.filter(variant).next_back();
+    kind.map(str::to_lowercase)
+}
+
+/// An error when gains of norms are to be taken that belong to norms of another kind: they have the same names and
+/// shapes, and mean something else.
+fn same_norms(
+    experiment: &Experiment,
+    folder: &Path,
+    theirs: &Shape,
+    device: &Device,
+    model: &Objective,
+) -> Result<()> {
+    let source = file::load(&folder.join(run_dir::RESOLVED), &[])?.experiment;
+    let source = assemble::objective(&source, theirs, device)?;
+    let norms = |model: &Objective| {
+        let all = parameters::with_state(model).into_iter();
+        let norms = all.filter(|p| p.role.kind == Some(ParameterKind::Norm));
+        let norms = norms.filter_map(|p| Some((p.path.clone(), kind_of(&p)?)));
+        norms.collect::<BTreeMap<String, String>>()
+    };
+    let (theirs, own) = (norms(&source), norms(model));
+    let taken = experiment.init.taken(own.keys().map(String::as_str))?;
+    let other = taken
+        .iter()
+        .filter_map(|path| Some((path, theirs.get(*path)?, &own[*path])));
+    let other: Vec<_> = other.filter(|(_, theirs, own)| theirs != own).collect();
+    let Some((path, theirs, own)) = other.first() else {
+        return Ok(());
+    };
+    Err(Error::usage(format!(
+        "[init] `{path}` and {} more are of norms of kind \"{theirs}\" in the other run and of kind \"{own}\" here; keep \
+         the run's kind in [model.norm], or let norms begin anew: add patterns such as \"norm\" to new",
+        other.len() - 1
+    )))
+}
+
 /// The model with the other run's weights; what became of each parameter, when there is another run.
 ///
 /// # Errors
@@ -116,7 +158,9 @@ pub fn weights(
     let resample = |data: &TensorData, wanted: &[usize]| {
         resampled(experiment, [theirs.image, shape.image], data, wanted)
     };
-    let moved = grid(experiment, theirs.image) != grid(experiment, shape.image);
+    same_norms(experiment, &folder, &theirs, &model.devices()[0], &model)?;
+    let grid = |image| experiment.model.grid(image);
+    let moved = grid(theirs.image) != grid(shape.image);
     let (model, done) = experiment.init.transfer(model, &file, &resample, moved)?;
     // A frozen parameter stays frozen with its new values.
     Ok((experiment.init.frozen(model)?, Some(done)))
@@ -130,14 +174,6 @@ fn as_key(error: Error) -> Error {
             Error::usage(format!("[init] {before}[init] checkpoint = \"{step}\""))
         }
         None => error,
-    }
-}
-
-/// How the experiment's model cuts images of a size into patches; `None` when it reads no patches.
-fn grid(experiment: &Experiment, image: Option<[usize; 3]>) -> Option<Grid> {
-    match (&experiment.model, image) {
-        (ModelConfig::Vision(c), Some([_, height, width])) => Some(c.grid(height, width)),
-        _ => None,
     }
 }
 
@@ -156,7 +192,7 @@ fn resampled(
         return None;
     }
     let table: Vec<f32> = data.iter::<f32>().collect();
-    let values = match images.map(|image| grid(experiment, image)) {
+    let values = match images.map(|image| experiment.model.grid(image)) {
         [Some(theirs), Some(ours)] => {
             if theirs.positions() != from || ours.positions() != to {
                 return None;

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::model::decoder::DecoderInput;
 use crate::model::encoder_decoder::Source;
 use crate::model::recurrent::{RecurrentEncoderDecoder, RecurrentSource};
-use crate::model::{Decoder, EncoderDecoder};
+use crate::model::{Decoder, EncoderDecoder, LanguageModel};
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::ModelState;

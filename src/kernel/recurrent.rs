@@ -76,14 +76,21 @@ pub enum Step {
 }
 
 impl Sequences {
-    /// As attention sees them: a document begins from a state of zero, a row ends behind its tokens.
+    /// The number of the document that was read before the row, in which its first position may continue.
+    pub const OPEN: i32 = 0;
+
+    /// As attention sees them: a document begins from a state of zero, a row ends behind its tokens. The document at the
+    /// start of a row continues from the state that was kept when its number is [`Sequences::OPEN`].
     pub fn of(visible: &Visibility, span: Span) -> Self {
         let begins = visible.documents.as_ref().map(|documents| {
             let [rows, _] = documents.dims();
             let each = |row| {
                 let numbers = documents.row(row);
                 let positions = span.offset..span.offset + span.queries;
-                positions.map(move |at| at > 0 && numbers[at] != numbers[at - 1])
+                positions.map(move |at| match at.checked_sub(1) {
+                    Some(before) => numbers[at] != numbers[before],
+                    None => numbers[at] != Self::OPEN,
+                })
             };
             (0..rows).flat_map(each).collect()
         });

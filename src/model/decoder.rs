@@ -3,7 +3,9 @@
 //! With its keys it is GPT (post-norm), GPT-2 (pre-norm), LLaMA (RMS norm, rotary, gated), Falcon and GPT-NeoX
 //! (parallel), MPT and BLOOM (linear biases) and everything between.
 
-use super::{ModelInputs, replaced};
+use super::demand::head_faults;
+use super::{Demand, LanguageModel, ModelInputs, Use, replaced};
+use crate::faults::TableFaults;
 use crate::model::heads::VocabularyHead;
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
@@ -27,6 +29,9 @@ pub const KIND: Kind = Kind {
     source: "Radford et al. 2018, 2019; Touvron et al. 2023",
     example: "kind = \"decoder\"\nn_layers = 4\nd_model = 128",
 };
+
+/// The uses that it serves.
+pub(super) const USES: &[Use] = &[Use::NextTokens, Use::TextToText];
 
 /// The knobs of a decoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,6 +91,23 @@ impl DecoderConfig {
     /// Number of blocks.
     pub fn n_layers(&self) -> usize {
         self.depth().blocks()
+    }
+
+    /// Faults of its own keys under a demand; the positions of its longest input, when they are known.
+    pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
+        head_faults(self.head_bias, self.tie_embeddings, at);
+        if demand.used_for != Use::TextToText {
+            return demand.context;
+        }
+        if demand.two_vocabularies {
+            at.fault(
+                &["data.separate_vocabularies", "model.kind"],
+                "separate_vocabularies = true needs a model with two vocabularies: a decoder has one; leave it out, or \
+                 set [model] kind = \"encoder_decoder\"",
+            );
+        }
+        // Source and target stand in one row.
+        demand.context.map(|context| 2 * context)
     }
 
     /// Builds the network; its parameters are drawn when they are first used.
@@ -165,19 +187,16 @@ impl DecoderInput {
     }
 }
 
-impl Decoder {
-    /// What the model keeps between calls, before the first one.
-    pub fn empty_state(&self, of: StateUse) -> ModelState {
+impl LanguageModel for Decoder {
+    fn empty_state(&self, of: StateUse) -> ModelState {
         self.stack.empty_state(of)
     }
 
-    /// The longest input that the model can place, when it has a limit.
-    pub fn max_len(&self) -> Option<usize> {
+    fn max_len(&self) -> Option<usize> {
         self.position.scheme().max_len()
     }
 
-    /// Hidden states `[batch, seq, d_model]` after the last norm; `state` continues where its last call ended.
-    pub fn forward(
+    fn forward(
         &self,
         input: DecoderInput,
         state: Option<&mut ModelState>,
@@ -213,13 +232,7 @@ impl Decoder {
         self.stack.forward(x, context)
     }
 
-    /// Scores of the vocabulary `[batch, seq, vocab]` from hidden states.
-    pub fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
-        self.vocabulary_head().logits(hidden)
-    }
-
-    /// The product onto the vocabulary.
-    pub fn vocabulary_head(&self) -> VocabularyHead<'_> {
+    fn vocabulary_head(&self) -> VocabularyHead<'_> {
         VocabularyHead {
             own: self.head.as_ref(),
             embedding: &self.embedding,

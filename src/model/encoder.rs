@@ -3,7 +3,8 @@
 //! Token, segment and position vectors are added, normalised when asked for, and go through a stack without a
 //! causal mask. Heads that score tokens or whole texts stand in [`super::heads`].
 
-use super::{ModelInputs, replaced};
+use super::{Demand, ModelInputs, Use, WholeText, replaced};
+use crate::faults::TableFaults;
 use crate::kernel;
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
@@ -27,6 +28,12 @@ pub const KIND: Kind = Kind {
     source: "Devlin et al. 2018; Liu et al. 2019",
     example: "kind = \"encoder\"\nn_layers = 4\nd_model = 256\nnorm_placement = \"post\"\nembedding_norm = true\npooler = true",
 };
+
+/// The uses that it serves.
+pub(super) const USES: &[Use] = &[Use::HiddenTokens, Use::TextClasses];
+
+/// Segments at most.
+const MOST_SEGMENTS: usize = 1024;
 
 /// The knobs of an encoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,6 +99,31 @@ impl EncoderConfig {
     /// Number of blocks.
     pub fn n_layers(&self) -> usize {
         self.depth().blocks()
+    }
+
+    /// Faults of its own keys under a demand.
+    pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) {
+        let segments = self.segments;
+        if segments > MOST_SEGMENTS {
+            let rule = format!("segments = {segments} is more than {MOST_SEGMENTS}");
+            at.fault(&["segments"], rule);
+        }
+        if !USES.contains(&demand.used_for) {
+            return;
+        }
+        if self.pooler && demand.whole_text == WholeText::NotRead {
+            at.fault(
+                &["pooler", "task.kind"],
+                "pooler = true has no effect: the task reads no vector of a whole text from the first position; leave it \
+                 out",
+            );
+        }
+        if demand.segments && segments < 2 {
+            let rule = format!(
+                "segments = {segments} cannot tell the two segments of [task] pairs apart; set 2"
+            );
+            at.fault(&["segments", "task.pairs"], rule);
+        }
     }
 
     /// Builds the network; its parameters are drawn when they are first used.

@@ -3,8 +3,10 @@
 //! Every layer of the decoder looks at the encoder's final output. Embeddings may be shared three ways: source and
 //! target (`share_embeddings`), target and the product onto the vocabulary (`tie_embeddings`).
 
+use super::demand::head_faults;
 pub use super::source::Source;
-use super::{ModelInputs, replaced};
+use super::{Demand, ModelInputs, Use, replaced};
+use crate::faults::TableFaults;
 use crate::model::heads::VocabularyHead;
 use crate::nn::Kind;
 use crate::nn::attention::{AttentionConfig, Visibility};
@@ -31,6 +33,9 @@ pub const KIND: Kind = Kind {
     source: "Vaswani et al. 2017",
     example: "kind = \"encoder_decoder\"\nn_encoder_layers = 4\nn_decoder_layers = 4\nd_model = 128",
 };
+
+/// The uses that it serves.
+pub(super) const USES: &[Use] = &[Use::TextToText];
 
 /// The knobs of an encoder-decoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -114,6 +119,24 @@ impl EncoderDecoderConfig {
             groups_key: "decoder_layers",
             groups: &self.decoder_layers,
             cross: Some(self.cross.as_ref().unwrap_or(&self.stack.attention)),
+        }
+    }
+
+    /// Faults of its own keys under a demand.
+    pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) {
+        head_faults(self.head_bias, self.tie_embeddings, at);
+        if self.share_embeddings && demand.two_vocabularies {
+            at.fault(
+                &["share_embeddings", "data.separate_vocabularies"],
+                "share_embeddings = true needs one vocabulary; set it to false, or leave [data] separate_vocabularies \
+                 out",
+            );
+        }
+        if demand.whole_source {
+            at.fault(
+                &["task.bidirectional_source"],
+                "bidirectional_source = true has no effect: an encoder always sees the whole source; leave it out",
+            );
         }
     }
 

@@ -1,11 +1,13 @@
-//! What continues texts: the decoder of transformers, and recurrent language models.
+//! The networks that continue texts: the decoder of transformers, and recurrent language models.
 
 use super::decoder::{Decoder, DecoderInput};
 use super::heads::VocabularyHead;
 use super::recurrent::RecurrentLm;
+use super::{ModelConfig, ModelInputs};
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::ModelState;
+use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use std::fmt::Debug;
 
@@ -17,7 +19,7 @@ pub trait LanguageModel: Debug {
     /// The longest input that the model can place, when it has a limit.
     fn max_len(&self) -> Option<usize>;
 
-    /// Hidden states `[batch, seq, d_model]`; `state` continues where its last call ended.
+    /// Hidden states `[batch, seq, d_model]` after the last norm; `state` continues where its last call ended.
     fn forward(
         &self,
         input: DecoderInput,
@@ -28,54 +30,54 @@ pub trait LanguageModel: Debug {
     /// The product onto the vocabulary.
     fn vocabulary_head(&self) -> VocabularyHead<'_>;
 
+    /// Scores of the vocabulary `[batch, seq, vocab]` from hidden states.
+    fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
+        self.vocabulary_head().logits(hidden)
+    }
+
     /// Where its parameters live.
     fn device(&self) -> Device {
         self.vocabulary_head().embedding.weight.val().device()
     }
 }
 
-impl LanguageModel for Decoder {
-    fn empty_state(&self, of: StateUse) -> ModelState {
-        Self::empty_state(self, of)
-    }
+/// The networks that continue texts, as one type.
+#[derive(Module, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of them, and it holds its tensors elsewhere"
+)]
+pub enum AnyLanguageModel {
+    /// A decoder.
+    Decoder(Decoder),
+    /// Recurrent cells.
+    Recurrent(RecurrentLm),
+}
 
-    fn max_len(&self) -> Option<usize> {
-        Self::max_len(self)
-    }
-
-    fn forward(
-        &self,
-        input: DecoderInput,
-        state: Option<&mut ModelState>,
-        pass: &Pass,
-    ) -> Tensor<3> {
-        Self::forward(self, input, state, pass)
-    }
-
-    fn vocabulary_head(&self) -> VocabularyHead<'_> {
-        Self::vocabulary_head(self)
+impl From<Decoder> for AnyLanguageModel {
+    fn from(network: Decoder) -> Self {
+        Self::Decoder(network)
     }
 }
 
-impl LanguageModel for RecurrentLm {
-    fn empty_state(&self, _: StateUse) -> ModelState {
-        Self::empty_state(self)
+impl AnyLanguageModel {
+    /// The network of a config; `None` when the config is of another kind.
+    pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
+        match model {
+            ModelConfig::Decoder(c) => Some(Self::Decoder(c.init(inputs))),
+            ModelConfig::Recurrent(c) => Some(Self::Recurrent(c.language_model(inputs))),
+            ModelConfig::Encoder(_)
+            | ModelConfig::EncoderDecoder(_)
+            | ModelConfig::Vision(_)
+            | ModelConfig::Resnet(_) => None,
+        }
     }
 
-    fn max_len(&self) -> Option<usize> {
-        None
-    }
-
-    fn forward(
-        &self,
-        input: DecoderInput,
-        state: Option<&mut ModelState>,
-        pass: &Pass,
-    ) -> Tensor<3> {
-        Self::forward(self, input, state, pass)
-    }
-
-    fn vocabulary_head(&self) -> VocabularyHead<'_> {
-        Self::vocabulary_head(self)
+    /// The network that acts.
+    pub fn network(&self) -> &dyn LanguageModel {
+        match self {
+            Self::Decoder(network) => network,
+            Self::Recurrent(network) => network,
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! Whole networks: ids or pixels in, hidden states and logits out; no loss.
 
 pub mod decoder;
+pub mod demand;
 pub mod encoder;
 pub mod encoder_decoder;
 pub mod heads;
 pub mod image;
 pub mod language;
+pub mod pair;
 pub mod preset;
 pub mod recurrent;
 pub mod resnet;
@@ -20,10 +22,12 @@ use crate::stack::{BlockConfig, Depth, LayerGroup, StackConfig};
 use burn::module::{Module, ModuleVisitor};
 use burn::tensor::Device;
 pub use decoder::{Decoder, DecoderConfig};
+pub use demand::{Demand, Use, WholeText};
 pub use encoder::{Encoder, EncoderConfig};
 pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
 pub use image::ImageModel;
-pub use language::LanguageModel;
+pub use language::{AnyLanguageModel, LanguageModel};
+pub use pair::PairModel;
 pub use recurrent::RecurrentModelConfig;
 use resnet::Cost;
 pub use resnet::{Resnet, ResnetConfig};

@@ -2,6 +2,7 @@
 
 use super::encoder::{Encoder, EncoderInput};
 use super::recurrent::RecurrentReader;
+use super::{ModelConfig, ModelInputs};
 use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -20,6 +21,18 @@ pub enum TextModel {
 }
 
 impl TextModel {
+    /// The network of a config; `None` when the config is of another kind.
+    pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
+        match model {
+            ModelConfig::Encoder(c) => Some(Self::Encoder(c.init(inputs))),
+            ModelConfig::Recurrent(c) => Some(Self::Recurrent(c.reader(inputs))),
+            ModelConfig::Decoder(_)
+            | ModelConfig::EncoderDecoder(_)
+            | ModelConfig::Vision(_)
+            | ModelConfig::Resnet(_) => None,
+        }
+    }
+
     /// Hidden states `[batch, seq, d_model]`.
     pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         match self {

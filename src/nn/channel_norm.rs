@@ -62,8 +62,8 @@ impl ChannelNormConfig {
                 let groups = at.count("groups", norm.groups, WIDEST);
                 if let Some(width) = width.filter(|w| groups && !w.is_multiple_of(norm.groups)) {
                     let rule = format!(
-                        "width = {width} is not a multiple of [{}] groups = {}",
-                        at.table(),
+                        "width = {width} is not a multiple of {} groups = {}",
+                        at.header(),
                         norm.groups
                     );
                     let network = at.table().trim_end_matches(".norm").to_string();

@@ -19,7 +19,9 @@ pub struct Path {
 impl Path {
     /// A traversal goes into a field, with the arguments of `enter_module`.
     pub fn enter(&mut self, name: &str, container: &str) {
-        self.all.push(name.to_string());
+        // What came after version 1 is not in its paths; the empty name keeps the depth.
+        let later = LATER.contains(&container);
+        self.all.push(if later { "" } else { name }.to_string());
         if !is_enum(container) {
             self.fields.push(name.to_string());
             self.holders.push(container.to_string());
@@ -42,7 +44,11 @@ impl Path {
 
     /// The path with the names of variants in it: what checkpoints of version 1 called the parameter.
     pub fn with_variants(&self) -> String {
-        self.all.join(".")
+        let names = self.all.iter().map(String::as_str);
+        names
+            .filter(|name| !name.is_empty())
+            .collect::<Vec<_>>()
+            .join(".")
     }
 
     /// What the parameter that is visited is, by these declarations.
@@ -57,6 +63,9 @@ impl Path {
         &self.fields
     }
 }
+
+/// Enums of networks that checkpoints of version 1 did not have.
+const LATER: [&str; 3] = ["Enum:AnyLanguageModel", "Enum:PairModel", "Enum:TextModel"];
 
 fn is_enum(container: &str) -> bool {
     container.starts_with("Enum:")

@@ -89,6 +89,18 @@ impl LayerState {
         }
     }
 
+    /// Whether every value is a finite number; a cache of decoding is not looked at.
+    pub fn is_finite(&self) -> bool {
+        fn finite<const D: usize>(x: &Tensor<D>) -> bool {
+            x.to_data().iter::<f32>().all(f32::is_finite)
+        }
+        match self {
+            Self::None | Self::Segment(None) | Self::KeyValue(_) => true,
+            Self::Segment(Some(states)) => finite(states),
+            Self::Recurrent(vectors) => vectors.iter().all(finite),
+        }
+    }
+
     /// Cuts the state off from the gradients of the steps that made it.
     pub fn detach(&mut self) {
         match self {

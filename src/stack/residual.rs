@@ -66,6 +66,30 @@ pub const KINDS: &[Kind] = &[
 ];
 
 impl NormPlacement {
+    /// The value of the key.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pre => "pre",
+            Self::Post => "post",
+            Self::Sandwich => "sandwich",
+            Self::Parallel => "parallel",
+            Self::Deepnorm => "deepnorm",
+        }
+    }
+
+    /// Whether norms stand where a layer's result is, so that it means nothing without norms.
+    pub fn needs_norm(self) -> bool {
+        match self {
+            Self::Pre | Self::Parallel => false,
+            Self::Post | Self::Sandwich | Self::Deepnorm => true,
+        }
+    }
+
+    /// Whether the layers of a block read the same input.
+    pub fn is_parallel(self) -> bool {
+        self == Self::Parallel
+    }
+
     /// Whether the stream leaves the last block unnormalised, so that a final norm belongs after it.
     pub fn wants_final_norm(self) -> bool {
         match self {

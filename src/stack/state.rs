@@ -43,6 +43,14 @@ impl ModelState {
         self.layers.iter().any(|b| kept(&b.own) || kept(&b.cross))
     }
 
+    /// Whether every value of it is a finite number; caches of decoding are not looked at.
+    pub fn is_finite(&self) -> bool {
+        let layers = self.layers.iter();
+        layers
+            .flat_map(|block| [&block.own, &block.cross])
+            .all(LayerState::is_finite)
+    }
+
     /// Makes room for so many positions in all when caches next grow.
     pub fn reserve(&mut self, positions: usize) {
         for block in &mut self.layers {

@@ -7,7 +7,6 @@ use super::{
     Translation,
 };
 use crate::data::batch::Batch;
-use crate::model::recurrent::{RecurrentEncoderDecoder, RecurrentLm};
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use crate::stack::state::ModelState;
@@ -20,14 +19,10 @@ use std::fmt;
 pub enum AnyTask {
     /// Next-token prediction.
     CausalLm(CausalLm),
-    /// Next-token prediction with recurrent cells.
-    RecurrentLm(CausalLm<RecurrentLm>),
     /// Masked tokens.
     MaskedLm(MaskedLm),
     /// Text to text with an encoder-decoder.
     Translation(Translation),
-    /// Text to text with recurrent cells.
-    RecurrentTranslation(Translation<RecurrentEncoderDecoder>),
     /// Text to text with a decoder.
     PrefixLm(PrefixLm),
     /// Classes of texts.
@@ -41,10 +36,8 @@ macro_rules! each {
     ($any:expr, $task:ident => $call:expr) => {
         match $any {
             AnyTask::CausalLm($task) => $call,
-            AnyTask::RecurrentLm($task) => $call,
             AnyTask::MaskedLm($task) => $call,
             AnyTask::Translation($task) => $call,
-            AnyTask::RecurrentTranslation($task) => $call,
             AnyTask::PrefixLm($task) => $call,
             AnyTask::TextClassification($task) => $call,
             AnyTask::ImageClassification($task) => $call,
@@ -57,10 +50,8 @@ macro_rules! mapped {
     ($any:expr, $task:ident => $call:expr) => {
         match $any {
             AnyTask::CausalLm($task) => AnyTask::CausalLm($call),
-            AnyTask::RecurrentLm($task) => AnyTask::RecurrentLm($call),
             AnyTask::MaskedLm($task) => AnyTask::MaskedLm($call),
             AnyTask::Translation($task) => AnyTask::Translation($call),
-            AnyTask::RecurrentTranslation($task) => AnyTask::RecurrentTranslation($call),
             AnyTask::PrefixLm($task) => AnyTask::PrefixLm($call),
             AnyTask::TextClassification($task) => AnyTask::TextClassification($call),
             AnyTask::ImageClassification($task) => AnyTask::ImageClassification($call),

@@ -1,11 +1,16 @@
 //! Next-token prediction: −log p(x_{t+1} | x_{≤t}), summed over scored positions.
 
-use super::{Networks, Scored, Sum, Task, host};
+use super::facts::TaskFacts;
+use super::{AnyTask, Networks, Scored, Sum, Task, host};
+use crate::data::DataSet;
+use crate::data::Gives;
 use crate::data::batch::{Batch, TextBatch};
-use crate::evaluate::metric::{ACCURACY, EXACT_MATCH};
+use crate::error::Result;
+use crate::evaluate::metric::{ACCURACY, BITS_PER_BYTE, EXACT_MATCH, Metric, PERPLEXITY};
+use crate::faults::TableFaults;
 use crate::kernel::{Documents, HeadLoss};
 use crate::model::decoder::DecoderInput;
-use crate::model::{Decoder, LanguageModel};
+use crate::model::{AnyLanguageModel, Demand, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
@@ -32,21 +37,69 @@ pub struct CausalLmConfig {
     pub label_smoothing: f64,
 }
 
+impl TaskFacts for CausalLmConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Text
+    }
+
+    fn demand(&self) -> Demand {
+        Demand::of(Use::NextTokens)
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        at.probability("label_smoothing", self.label_smoothing);
+    }
+
+    fn metrics(&self, data: &dyn DataSet) -> Vec<Metric> {
+        let mut metrics = vec![PERPLEXITY];
+        if data.has_answers() {
+            metrics.extend([ACCURACY, EXACT_MATCH]);
+        }
+        if data.needs_tokenizer() {
+            metrics.push(BITS_PER_BYTE);
+        }
+        metrics
+    }
+
+    fn command(&self, run: &str, prompt: Option<&str>) -> Option<String> {
+        prompt.map(|prompt| format!("formwork generate {run} --prompt {prompt:?}"))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        let network = AnyLanguageModel::new(model, inputs);
+        Ok(network.map(|n| AnyTask::CausalLm(CausalLm::new(n, self, inputs.seed, exact))))
+    }
+}
+
 /// A language model with its objective.
 #[derive(Module, Debug)]
-pub struct CausalLm<M: Module = Decoder> {
+pub struct CausalLm {
     /// The network.
-    pub model: M,
+    pub model: AnyLanguageModel,
     seed: u64,
     label_smoothing: f64,
     exact_match: bool,
 }
 
-impl<M: Module + LanguageModel> CausalLm<M> {
+impl CausalLm {
     /// `seed` draws dropout; `exact_match` counts the rows whose scored positions are all right.
-    pub fn new(model: M, config: &CausalLmConfig, seed: u64, exact_match: bool) -> Self {
+    pub fn new(
+        model: impl Into<AnyLanguageModel>,
+        config: &CausalLmConfig,
+        seed: u64,
+        exact_match: bool,
+    ) -> Self {
         Self {
-            model,
+            model: model.into(),
             seed,
             label_smoothing: config.label_smoothing,
             exact_match,
@@ -61,16 +114,15 @@ impl<M: Module + LanguageModel> CausalLm<M> {
         pass: &Pass,
         state: Option<&mut ModelState>,
     ) -> HeadLoss {
-        let hidden = self.model.forward(input(texts, device), state, pass);
+        let network = self.model.network();
+        let hidden = network.forward(input(texts, device), state, pass);
         let targets = host::vector(&texts.targets, device);
         let smoothing = host::smoothing(self.label_smoothing, pass);
-        self.model
-            .vocabulary_head()
-            .loss(hidden, targets, smoothing)
+        network.vocabulary_head().loss(hidden, targets, smoothing)
     }
 
     fn device(&self) -> Device {
-        self.model.device()
+        self.model.network().device()
     }
 }
 
@@ -109,7 +161,7 @@ fn positions(documents: &[i32], cols: usize) -> Vec<i32> {
     positions
 }
 
-impl<M: Module + LanguageModel> Task for CausalLm<M> {
+impl Task for CausalLm {
     fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
         let (device, texts) = (self.device(), host::texts(batch));
         let loss = self.loss(texts, &device, pass, state);
@@ -129,13 +181,13 @@ impl<M: Module + LanguageModel> Task for CausalLm<M> {
     }
 
     fn empty_state(&self) -> Option<ModelState> {
-        let state = self.model.empty_state(StateUse::Segments);
+        let state = self.model.network().empty_state(StateUse::Segments);
         state.is_kept().then_some(state)
     }
 
     fn networks(&self) -> Networks<'_> {
         Networks {
-            language_model: Some(&self.model),
+            language_model: Some(self.model.network()),
             ..Networks::default()
         }
     }

@@ -4,14 +4,18 @@
 //! were mixed (mixup, Zhang et al. 2018; cutmix, Yun et al. 2019), each has its share of the loss:
 //! λ·CE(first) + (1 − λ)·CE(other). Validation losses are without label smoothing.
 
-use super::{Networks, Scored, Sum, Task, host};
+use super::facts::TaskFacts;
+use super::{AnyTask, Networks, Scored, Sum, Task, host};
+use crate::data::DataSet;
+use crate::data::Gives;
 use crate::data::batch::{Batch, ImageBatch};
 use crate::error::{Error, Result};
-use crate::evaluate::metric::{ACCURACY, Metric};
+use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric};
+use crate::faults::TableFaults;
 use crate::kernel;
-use crate::model::{ImageModel, ModelConfig, ModelInputs, heads};
+use crate::model::{Demand, ImageModel, ModelConfig, ModelInputs, Use, heads};
 use crate::nn::Kind;
-use crate::nn::init::{Init, InitConfig, Role};
+use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::nn::role::{Place, Roles, Says};
@@ -39,6 +43,45 @@ pub const METRICS: &[Metric] = &[TOP5_ACCURACY];
 pub struct ImageClassificationConfig {
     /// Share of the probability that is spread over all classes (Szegedy et al. 2016).
     pub label_smoothing: f64,
+}
+
+impl TaskFacts for ImageClassificationConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Images
+    }
+
+    fn demand(&self) -> Demand {
+        Demand::of(Use::ImageClasses)
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        at.probability("label_smoothing", self.label_smoothing);
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        vec![ACCURACY, F1, MCC, TOP5_ACCURACY]
+    }
+
+    fn command(&self, run: &str, _prompt: Option<&str>) -> Option<String> {
+        Some(format!("formwork classify {run} FILE.png"))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        if !model.uses().contains(&Use::ImageClasses) {
+            return Ok(None);
+        }
+        let task = ImageClassification::new(model, self, inputs)?;
+        Ok(Some(AnyTask::ImageClassification(task)))
+    }
 }
 
 /// What the parameters of [`ImageClassification`] are.
@@ -69,9 +112,7 @@ impl ImageClassification {
         inputs: &ModelInputs,
     ) -> Result<Self> {
         let classes = inputs.shape.classes.len();
-        if let (ModelConfig::Vision(c), Some([_, height, width])) = (model, inputs.shape.image)
-            && let Some(misfit) = c.stem.misfit(height, width)
-        {
+        if let Some(misfit) = model.misfit(inputs.shape.image) {
             return Err(Error::usage(format!("[model.stem] {misfit}")));
         }
         let network = ImageModel::new(model, inputs).filter(|_| classes > 1);
@@ -82,11 +123,7 @@ impl ImageClassification {
                  and {classes} classes"
             ))
         })?;
-        let drawn = match model {
-            ModelConfig::Vision(c) => c.stack.init.clone(),
-            _ => InitConfig::default(),
-        };
-        let init = Init::of_heads(inputs.device, inputs.seed, &drawn);
+        let init = Init::of_heads(inputs.device, inputs.seed, &model.initial());
         Ok(Self {
             model: network,
             head: Linear::new(model.d_model(), classes, true, Role::Head, &init),

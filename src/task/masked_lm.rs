@@ -4,14 +4,18 @@
 //! Only scored positions pay for the product onto the vocabulary. The loss that is written down is that of the
 //! masked tokens; that of the pairs, the mean over rows, is added to it for the gradient and written beside it.
 
-use super::{Networks, Over, Scored, Task, Term, host};
+use super::facts::TaskFacts;
+use super::{AnyTask, Networks, Over, Scored, Task, Term, host};
+use crate::data::DataSet;
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::masked::masking::{MaskedView, MaskingConfig, Pairs};
-use crate::evaluate::metric::Metric;
+use crate::data::{Gives, View};
+use crate::error::Result;
+use crate::evaluate::metric::{Metric, PERPLEXITY};
 use crate::kernel::{self, HeadLoss};
-use crate::model::ModelInputs;
 use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};
 use crate::model::heads::{self, MlmHead};
+use crate::model::{Demand, ModelConfig, ModelInputs, Use, WholeText};
 use crate::nn::Kind;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
@@ -49,13 +53,60 @@ pub struct MaskedLmConfig {
     pub pairs: Pairs,
 }
 
-impl MaskedLmConfig {
-    /// How texts are read for it.
-    pub fn view(&self) -> MaskedView {
-        MaskedView {
+impl TaskFacts for MaskedLmConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Text
+    }
+
+    fn view(&self) -> View {
+        View::Masked(MaskedView {
             masking: self.masking.clone(),
             pairs: self.pairs,
+        })
+    }
+
+    fn demand(&self) -> Demand {
+        let paired = self.pairs != Pairs::None;
+        Demand {
+            whole_text: match paired {
+                true => WholeText::Own,
+                false => WholeText::NotRead,
+            },
+            segments: paired,
+            ..Demand::of(Use::HiddenTokens)
         }
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        let of_pairs: &[Metric] = match self.pairs {
+            Pairs::None => &[],
+            Pairs::NextSentence => &[NSP_ACCURACY, NSP_LOSS],
+            Pairs::SentenceOrder => &[SOP_ACCURACY, SOP_LOSS],
+        };
+        [&[PERPLEXITY, MLM_ACCURACY], of_pairs].concat()
+    }
+
+    fn command(&self, run: &str, prompt: Option<&str>) -> Option<String> {
+        // The mask stands in the place of the last word.
+        let masked = |prompt: &str| match prompt.rsplit_once(' ') {
+            Some((rest, _)) => format!("{rest} [MASK]"),
+            None => format!("{prompt} [MASK]"),
+        };
+        prompt.map(|prompt| format!("formwork fill {run} --text {:?}", masked(prompt)))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        let network = model.guessing();
+        Ok(network.map(|model| AnyTask::MaskedLm(MaskedLm::new(model, self, inputs))))
     }
 }
 

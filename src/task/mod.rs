@@ -2,6 +2,7 @@
 
 mod any;
 pub mod causal_lm;
+pub mod facts;
 pub mod frozen;
 mod host;
 pub mod image_classification;

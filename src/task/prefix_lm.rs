@@ -10,7 +10,7 @@ use crate::data::{NOT_SCORED, Shape};
 use crate::evaluate::metric::ACCURACY;
 use crate::kernel::HeadLoss;
 use crate::model::decoder::DecoderInput;
-use crate::model::{Decoder, DecoderConfig, ModelInputs};
+use crate::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use crate::stack::state::ModelState;

@@ -1,10 +1,15 @@
 //! Classes of whole texts, or of pairs of them, from an encoder's first position (Devlin et al. 2018, section 4).
 
-use super::{Networks, Scored, Task, host};
+use super::facts::TaskFacts;
+use super::{AnyTask, Networks, Scored, Task, host};
+use crate::data::DataSet;
+use crate::data::Gives;
 use crate::data::batch::{Batch, TextBatch};
-use crate::evaluate::metric::ACCURACY;
+use crate::error::Result;
+use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric};
+use crate::faults::TableFaults;
 use crate::kernel;
-use crate::model::{ModelInputs, TextModel, heads};
+use crate::model::{Demand, ModelConfig, ModelInputs, TextModel, Use, WholeText, heads};
 use crate::nn::Kind;
 use crate::nn::init::{Init, InitConfig, Role};
 use crate::nn::linear::Linear;
@@ -44,6 +49,53 @@ pub enum Pooling {
     First,
     /// The mean of its positions.
     Mean,
+}
+
+impl TaskFacts for TextClassificationConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Labelled
+    }
+
+    fn demand(&self) -> Demand {
+        Demand {
+            whole_text: match self.pooling {
+                None => WholeText::Own,
+                Some(Pooling::First) => WholeText::First,
+                Some(Pooling::Mean) => WholeText::NotRead,
+            },
+            ..Demand::of(Use::TextClasses)
+        }
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        at.probability("label_smoothing", self.label_smoothing);
+        at.probability("dropout", self.dropout);
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        vec![ACCURACY, F1, MCC]
+    }
+
+    fn command(&self, run: &str, _prompt: Option<&str>) -> Option<String> {
+        Some(format!("formwork classify {run} --text TEXT"))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        let (d, init) = (model.d_model(), model.initial());
+        let network = TextModel::new(model, inputs);
+        Ok(network.map(|network| {
+            AnyTask::TextClassification(TextClassification::new(network, d, &init, self, inputs))
+        }))
+    }
 }
 
 /// What the parameters of [`TextClassification`] are.

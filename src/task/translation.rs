@@ -1,19 +1,22 @@
 //! Translation, summarisation, any text to text with an encoder-decoder: −log p(y_t | y_{<t}, x), with label
 //! smoothing (Vaswani et al. 2017, section 5.4).
 
-use super::{Networks, Scored, Task, TextToText, host};
+use super::facts::TaskFacts;
+use super::{AnyTask, Networks, PrefixLm, Scored, Task, TextToText, host};
+use crate::data::DataSet;
+use crate::data::Gives;
 use crate::data::batch::{Batch, PairBatch};
-use crate::evaluate::metric::ACCURACY;
+use crate::error::Result;
+use crate::evaluate::metric::{ACCURACY, Metric, PERPLEXITY};
+use crate::faults::TableFaults;
 use crate::kernel::HeadLoss;
-use crate::model::EncoderDecoder;
-use crate::model::heads::VocabularyHead;
-use crate::model::recurrent::RecurrentEncoderDecoder;
+use crate::model::{Demand, ModelConfig, ModelInputs, PairModel, Use};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use crate::stack::state::ModelState;
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -36,80 +39,65 @@ pub struct TranslationConfig {
     pub bidirectional_source: bool,
 }
 
-/// A network of an encoder and a decoder.
-pub trait ReadsAndWrites {
-    /// Hidden states `[batch, target, d_model]` of target ids after source ids `[batch, source]` of these lengths.
-    fn hidden(
+impl TaskFacts for TranslationConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Pairs
+    }
+
+    fn demand(&self) -> Demand {
+        Demand {
+            whole_source: self.bidirectional_source,
+            ..Demand::of(Use::TextToText)
+        }
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        at.probability("label_smoothing", self.label_smoothing);
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        vec![PERPLEXITY, ACCURACY]
+    }
+
+    fn command(&self, run: &str, prompt: Option<&str>) -> Option<String> {
+        Some(match prompt {
+            Some(prompt) => format!("echo {prompt:?} | formwork translate {run}"),
+            None => format!("formwork translate {run} --input FILE"),
+        })
+    }
+
+    fn init(
         &self,
-        source: Tensor<2, Int>,
-        lengths: Option<Vec<usize>>,
-        target: Tensor<2, Int>,
-        pass: &Pass,
-    ) -> Tensor<3>;
-
-    /// The product onto the vocabulary.
-    fn vocabulary_head(&self) -> VocabularyHead<'_>;
-
-    /// The network as one that writes texts for texts.
-    fn text_to_text(&self) -> TextToText<'_>;
-}
-
-impl ReadsAndWrites for EncoderDecoder {
-    fn hidden(
-        &self,
-        source: Tensor<2, Int>,
-        lengths: Option<Vec<usize>>,
-        target: Tensor<2, Int>,
-        pass: &Pass,
-    ) -> Tensor<3> {
-        let source = self.encode(source, lengths, pass);
-        self.decode(target, &source, None, pass)
-    }
-
-    fn vocabulary_head(&self) -> VocabularyHead<'_> {
-        Self::vocabulary_head(self)
-    }
-
-    fn text_to_text(&self) -> TextToText<'_> {
-        TextToText::EncoderDecoder(self)
-    }
-}
-
-impl ReadsAndWrites for RecurrentEncoderDecoder {
-    fn hidden(
-        &self,
-        source: Tensor<2, Int>,
-        lengths: Option<Vec<usize>>,
-        target: Tensor<2, Int>,
-        pass: &Pass,
-    ) -> Tensor<3> {
-        let source = self.encode(source, lengths, pass);
-        self.decode(target, &source, &mut source.state.clone(), pass)
-    }
-
-    fn vocabulary_head(&self) -> VocabularyHead<'_> {
-        Self::vocabulary_head(self)
-    }
-
-    fn text_to_text(&self) -> TextToText<'_> {
-        TextToText::Recurrent(self)
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        if let Some(model) = model.continuing() {
+            return Ok(Some(AnyTask::PrefixLm(PrefixLm::new(model, self, inputs))));
+        }
+        let network = PairModel::new(model, inputs);
+        Ok(network.map(|n| AnyTask::Translation(Translation::new(n, self, inputs.seed))))
     }
 }
 
 /// An encoder and a decoder with their objective.
 #[derive(Module, Debug)]
-pub struct Translation<M: Module = EncoderDecoder> {
+pub struct Translation {
     /// The network.
-    pub model: M,
+    pub model: PairModel,
     seed: u64,
     label_smoothing: f64,
 }
 
-impl<M: Module + ReadsAndWrites> Translation<M> {
+impl Translation {
     /// `seed` draws dropout.
-    pub fn new(model: M, config: &TranslationConfig, seed: u64) -> Self {
+    pub fn new(model: impl Into<PairModel>, config: &TranslationConfig, seed: u64) -> Self {
         Self {
-            model,
+            model: model.into(),
             seed,
             label_smoothing: config.label_smoothing,
         }
@@ -130,7 +118,7 @@ impl<M: Module + ReadsAndWrites> Translation<M> {
     }
 }
 
-impl<M: Module + ReadsAndWrites> Task for Translation<M> {
+impl Task for Translation {
     fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let pairs = host::pairs(batch);
         let embedding = self.model.vocabulary_head().embedding;
@@ -158,7 +146,10 @@ impl<M: Module + ReadsAndWrites> Task for Translation<M> {
 
     fn networks(&self) -> Networks<'_> {
         Networks {
-            text_to_text: Some(self.model.text_to_text()),
+            text_to_text: Some(match &self.model {
+                PairModel::EncoderDecoder(network) => TextToText::EncoderDecoder(network),
+                PairModel::Recurrent(network) => TextToText::Recurrent(network),
+            }),
             ..Networks::default()
         }
     }

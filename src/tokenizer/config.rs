@@ -88,6 +88,31 @@ impl TokenizerConfig {
         !matches!(self, Self::Byte(_) | Self::Pretrained(_))
     }
 
+    /// The characters of the texts, without further marks.
+    pub fn characters() -> Self {
+        Self::Char(CharConfig::default())
+    }
+
+    /// Whether tokens are bytes.
+    pub fn is_bytes(&self) -> bool {
+        matches!(self, Self::Byte(_))
+    }
+
+    /// Whether tokens are characters or bytes, which stand alone well enough for a text without a frame.
+    pub fn has_plain_tokens(&self) -> bool {
+        matches!(self, Self::Char(_) | Self::Byte(_))
+    }
+
+    /// Whether documents are separated by a character that the vocabulary must know, for want of a mark.
+    pub fn separates_by_line(&self) -> bool {
+        matches!(self, Self::Char(c) if c.end_of_text.is_none())
+    }
+
+    /// Whether it is trained as fast as a file of it is read.
+    pub fn trains_at_once(&self) -> bool {
+        matches!(self, Self::Char(_))
+    }
+
     /// All faults of sense, each with its remedy; empty when the configuration can be built.
     pub fn faults(&self) -> Vec<String> {
         let (mut faults, wanted) = match self {
@@ -104,6 +129,18 @@ impl TokenizerConfig {
             ));
         }
         faults
+    }
+
+    /// The file that it is read from, when there is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Pretrained(c) => Some(&c.path),
+            Self::Char(_)
+            | Self::Byte(_)
+            | Self::Bpe(_)
+            | Self::Wordpiece(_)
+            | Self::Unigram(_) => None,
+        }
     }
 
     /// The same configuration with its file, when it has one, found by `find`.

@@ -5,9 +5,9 @@ use crate::task;
 
 /// Of every run, whatever its task.
 const METRICS: &[Metric] = &[
-    Metric::lower("loss"),
-    Metric::lower("perplexity"),
-    Metric::lower("bits_per_byte"),
+    metric::LOSS,
+    metric::PERPLEXITY,
+    metric::BITS_PER_BYTE,
     Metric::higher("items_per_s"),
     Metric::higher("mfu"),
 ];

@@ -1,7 +1,9 @@
 //! State carried from step to step, with the smallest network that keeps one (Elman 1990): rows go on where they ended,
 //! micro-batches and resumed runs change nothing, evaluations start empty.
 
+mod documents;
 mod resumed;
+mod skipped;
 
 use crate::oracle::difference;
 use crate::transfer::{Arrays, gradients_of};

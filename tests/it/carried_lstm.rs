@@ -86,6 +86,27 @@ fn a_resumed_run_goes_on_with_its_state() {
     );
 }
 
+/// Documents that begin anywhere in a window: the state begins anew with them, and the run is resumed to the bit.
+#[test]
+fn a_run_over_documents_apart_is_resumed_with_its_state() {
+    let apart = "windows = \"documents\"\nacross_documents = false\ndocument_separator = \"e\"";
+    let folder = folder(&[
+        ("windows = \"contiguous\"", apart),
+        (
+            "kind = \"byte\"",
+            "kind = \"byte\"\nend_of_text = \"<|e|>\"",
+        ),
+    ]);
+    let folder = folder.path();
+    output(&train(folder, "whole", &[]));
+    output(&train(folder, "parts", &["train.steps=4"]));
+    let parts = folder.join("parts").display().to_string();
+    output(&["resume", &parts, "--quiet", "--set", "train.steps=9"]);
+    assert!(files(folder, "whole") == files(folder, "parts"));
+    output(&train(folder, "across", &["data.across_documents=true"]));
+    assert!(files(folder, "whole") != files(folder, "across"));
+}
+
 #[test]
 fn an_evaluation_in_segments_is_one_long_pass() {
     let folder = folder(&[]);

@@ -8,6 +8,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn::train::{InferenceStep, TrainStep};
 use formwork::data::{Batch, Content, NOT_SCORED, Shape};
 use formwork::kernel::{Documents, Visibility};
+use formwork::model::LanguageModel;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{Decoder, DecoderConfig, ModelInputs};
 use formwork::nn::pass::Pass;

@@ -13,6 +13,7 @@ use formwork::data::Shape;
 use formwork::data::batch::Content;
 use formwork::evaluate::metric;
 use formwork::kernel;
+use formwork::model::LanguageModel;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{DecoderConfig, ModelInputs};
 use formwork::nn::pass::Pass;

@@ -7,6 +7,7 @@ mod fuzz;
 mod groups;
 mod kinds;
 mod layers;
+mod lists;
 mod of_images;
 mod overrides;
 mod recurrent;

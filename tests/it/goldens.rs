@@ -9,6 +9,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::interop::weights::Array;
 use formwork::interop::{HfModel, read_hf, to_hf};
 use formwork::model::Decoder;
+use formwork::model::LanguageModel;
 use formwork::model::decoder::DecoderInput;
 use formwork::nn::pass::Pass;
 use formwork::nn::position::{

@@ -180,8 +180,15 @@ fn what_is_absent_stays_absent() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The families of `nn` and the one folder, or file, that may name their variants.
+/// The families and the one folder, or file, that may name their variants.
 const FAMILIES: &[(&str, &str)] = &[
+    ("TaskConfig", "src/task"),
+    ("ModelConfig", "src/model"),
+    ("StemConfig", "src/model/vision"),
+    ("DataConfig", "src/data"),
+    ("TokenizerConfig", "src/tokenizer"),
+    ("ScheduleConfig", "src/train/schedule.rs"),
+    ("NormPlacement", "src/stack"),
     ("AttentionConfig", "src/nn/attention"),
     ("FeedForwardConfig", "src/nn/feed_forward"),
     ("PositionConfig", "src/nn/position"),

@@ -2,6 +2,7 @@
 
 use burn::tensor::{Device, Int, Tensor};
 use formwork::data::Shape;
+use formwork::model::LanguageModel;
 use formwork::model::ModelInputs;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{DecoderConfig, EncoderConfig, EncoderDecoderConfig};

@@ -37,6 +37,7 @@ mod limits;
 mod memory;
 mod micro_batches;
 mod names;
+mod norms_of_another_run;
 mod old_runs;
 mod optim;
 mod optim_faults;

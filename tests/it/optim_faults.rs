@@ -26,7 +26,7 @@ fn optimizer_faults_are_named() {
             serde_json::json!({"kind": "adam", "betas": [0.9, 1.0], "groups": [{"match": "x"}]})
         ),
         [
-            "group `x` changes nothing; give it `lr_scale` or `weight_decay`",
+            "[optimizer.groups.0] group `x` changes nothing; give it `lr_scale` or `weight_decay`",
             "betas holds 1, which is not in [0, 1)"
         ]
     );

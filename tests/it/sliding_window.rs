@@ -5,6 +5,7 @@ use crate::binary;
 use crate::contracts::{ids, near};
 use burn::tensor::{Device, Tensor};
 use formwork::data::Shape;
+use formwork::model::LanguageModel;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{Decoder, DecoderConfig, ModelInputs};
 use formwork::nn::attention::AttentionConfig;

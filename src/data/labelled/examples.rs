@@ -13,7 +13,7 @@ use crate::data::{
 };
 use crate::error::{Error, Result};
 use crate::rng::Permutation;
-use crate::tokenizer::{Frame, Tokenizer, TokenizerConfig};
+use crate::tokenizer::{Frame, Tokenizer};
 
 /// Held-out rows are the same for every run's seed; the highest epoch is no run's.
 const FIXED: (u64, u64) = (0, u64::MAX);
@@ -82,8 +82,7 @@ impl LabelledTextConfig {
             }
         };
         // Characters and bytes stand alone well enough; two texts need something between them.
-        let plain = matches!(config, TokenizerConfig::Char(_) | TokenizerConfig::Byte(_));
-        let config = match plain && self.pair.is_none() {
+        let config = match config.has_plain_tokens() && self.pair.is_none() {
             true => config.clone(),
             false => config.with_frame(false),
         };

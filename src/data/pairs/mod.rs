@@ -299,18 +299,11 @@ impl DataSet for PairsConfig {
 
     fn tokenizer_faults(&self, tokenizer: &TokenizerConfig) -> Vec<String> {
         let mut faults = tokenizer.with_marks(&self.marks).faults();
-        let fixed = match tokenizer {
-            TokenizerConfig::Byte(_) => Some("byte"),
-            TokenizerConfig::Pretrained(_) => Some("pretrained"),
-            TokenizerConfig::Char(_)
-            | TokenizerConfig::Bpe(_)
-            | TokenizerConfig::Wordpiece(_)
-            | TokenizerConfig::Unigram(_) => None,
-        };
-        if let (Some(kind), true) = (fixed, self.separate_vocabularies) {
+        if self.separate_vocabularies && !tokenizer.is_trained() {
             faults.push(format!(
-                "[data] separate_vocabularies has no effect with [tokenizer] kind = \"{kind}\", which learns nothing \
-                 from the texts; leave it out"
+                "[data] separate_vocabularies has no effect with [tokenizer] kind = \"{}\", which learns nothing from \
+                 the texts; leave it out",
+                tokenizer.kind()
             ));
         }
         faults

@@ -16,7 +16,7 @@ use crate::data::{
 };
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
-use crate::tokenizer::{CharConfig, MarkNames, Marks, Tokenizer, TokenizerConfig};
+use crate::tokenizer::{MarkNames, Marks, Tokenizer, TokenizerConfig};
 
 /// Phrases that people write, each with the one form that machines want.
 pub trait Family: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static {
@@ -108,7 +108,7 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
         let tokenizer = match &request.saved.text {
             Some(saved) => saved.clone(),
             None => {
-                let characters = TokenizerConfig::Char(CharConfig::default());
+                let characters = TokenizerConfig::characters();
                 let config = characters.with_marks(&MarkNames::default());
                 Tokenizer::build(&config, &[F::ALPHABET])?
             }

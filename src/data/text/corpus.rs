@@ -44,7 +44,7 @@ impl<'a> Texts<'a> {
         let places = request.places;
         let bytes = match (&request.saved.text, request.tokenizer) {
             (Some(saved), _) => saved.is_bytes(),
-            (None, tokenizer) => matches!(tokenizer, Some(TokenizerConfig::Byte(_))),
+            (None, tokenizer) => tokenizer.is_some_and(TokenizerConfig::is_bytes),
         };
         let find = |paths: Option<&Paths>| -> Result<Vec<PathBuf>> {
             let paths = paths.map(|p| p.0.as_slice()).unwrap_or_default();
@@ -145,13 +145,12 @@ impl<'a> Texts<'a> {
         }
         let train = &self.parts()?.train;
         let mut train = train.iter().map(|d| utf8(d)).collect::<Result<Vec<_>>>()?;
-        if train.len() > 1 && matches!(&config, TokenizerConfig::Char(c) if c.end_of_text.is_none())
-        {
+        if train.len() > 1 && config.separates_by_line() {
             // What will separate the documents.
             train.push("\n");
         }
         let tokenizer = Tokenizer::build(&config, &train)?;
-        if !matches!(config, TokenizerConfig::Char(_)) {
+        if !config.trains_at_once() {
             std::fs::create_dir_all(places.cache()).map_err(Error::io("create", places.cache()))?;
             tokenizer.save(&path)?;
         }

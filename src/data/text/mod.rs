@@ -218,7 +218,10 @@ impl DataSet for TextConfig {
     }
 
     fn goes_on(&self) -> bool {
-        self.windows == Windows::Contiguous || self.windows == Windows::Documents && !self.blocked()
+        match self.windows {
+            Windows::Contiguous | Windows::Documents => true,
+            Windows::Random => false,
+        }
     }
 
     fn view_faults(&self, view: &View) -> Vec<String> {

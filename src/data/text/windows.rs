@@ -91,9 +91,10 @@ impl Source for TextSource {
         let mut inputs = window[..count].to_vec();
         let mut targets = window[1..].to_vec();
         let documents = self.blocked.then(|| {
-            let first = self.tokens.document(from);
+            // A window that begins with its document has no part in the one before it.
+            let open = self.tokens.document(from.saturating_sub(1));
             let mut numbers: Vec<i32> = (from..=from + count)
-                .map(|at| (self.tokens.document(at) - first) as i32)
+                .map(|at| (self.tokens.document(at) - open) as i32)
                 .collect();
             for i in 0..count {
                 if numbers[i] != numbers[i + 1] {

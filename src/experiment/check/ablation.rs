@@ -2,7 +2,7 @@
 
 use super::{Sense, expect};
 use crate::error::suggestion;
-use crate::experiment::ablation::{AblationConfig, Matched, RangeConfig};
+use crate::experiment::ablation::{AblationConfig, Matched};
 use std::collections::BTreeSet;
 use toml::{Table, Value};
 
@@ -45,7 +45,10 @@ pub(super) fn check(sense: &mut Sense) {
         }
         for (key, range) in &random.ranges {
             own_key(sense, "ablation.random.ranges", key);
-            range_of(sense, key, range);
+            if let Some(wrong) = range.fault() {
+                let rule = format!("ranges.{key}: {wrong}");
+                sense.fault(&["ablation.random.ranges"], rule);
+            }
         }
     }
     if ablation.axes.is_empty() && ablation.arms.is_empty() && ablation.random.is_none() {
@@ -165,16 +168,18 @@ fn axes(sense: &mut Sense, axes: &Table) {
 
 fn arms(sense: &mut Sense, ablation: &AblationConfig) {
     let mut seen = BTreeSet::new();
-    for arm in &ablation.arms {
+    for (number, arm) in ablation.arms.iter().enumerate() {
+        let table = format!("ablation.arms.{number}");
+        let name = format!("{table}.name");
         if arm.name.trim().is_empty() {
-            sense.fault(&["ablation.arms"], "an arm has an empty name");
+            sense.fault(&[&name], "an arm has an empty name");
         }
         if !seen.insert(&arm.name) {
             let rule = format!("two arms are called `{}`", arm.name);
-            sense.fault(&["ablation.arms"], rule);
+            sense.fault(&[&name], rule);
         }
         for key in arm.set.keys() {
-            own_key(sense, "ablation.arms", key);
+            own_key(sense, &format!("{table}.set"), key);
         }
     }
 }
@@ -199,27 +204,6 @@ fn budget(sense: &mut Sense, ablation: &AblationConfig) {
         sense.fault(
             &["ablation.match", "ablation.budget"],
             "match and budget both say how long arms train; leave one of them out",
-        );
-    }
-}
-
-fn range_of(sense: &mut Sense, key: &str, range: &RangeConfig) {
-    let wrong = match range {
-        RangeConfig::Uniform(b) if b.min >= b.max => Some("min must be below max"),
-        RangeConfig::Log(b) if b.min <= 0.0 || b.min >= b.max => {
-            Some("min must be above 0 and below max")
-        }
-        RangeConfig::Integer(b) if b.min > b.max => Some("min must not be above max"),
-        RangeConfig::Choice(c) if c.values.is_empty() => Some("values is empty"),
-        RangeConfig::Uniform(_)
-        | RangeConfig::Log(_)
-        | RangeConfig::Integer(_)
-        | RangeConfig::Choice(_) => None,
-    };
-    if let Some(wrong) = wrong {
-        sense.fault(
-            &["ablation.random.ranges"],
-            format!("ranges.{key}: {wrong}"),
         );
     }
 }

@@ -63,9 +63,8 @@ fn paths(sense: &mut Sense, data: &DataConfig, tokenizer: Option<&TokenizerConfi
         .into_iter()
         .map(|(key, path)| (format!("data.{key}"), path))
         .collect();
-    if let Some(TokenizerConfig::Pretrained(c)) = tokenizer {
-        wanted.push(("tokenizer.path".into(), &c.path));
-    }
+    let of_tokenizer = tokenizer.and_then(TokenizerConfig::path);
+    wanted.extend(of_tokenizer.map(|path| ("tokenizer.path".into(), path)));
     for (key, path) in wanted {
         let Err(error) = places.resolve(path) else {
             continue;

@@ -1,11 +1,11 @@
 //! The sense of `[expect]` and of `[train] best_by`: metrics that are measured.
 
 use super::Sense;
-use crate::data::masked::masking::Pairs;
-use crate::data::{Gives, Split};
+use crate::data::Split;
 use crate::error::suggestion;
+use crate::evaluate::metric::LOSS;
 use crate::experiment::{Expect, Experiment};
-use crate::task::TaskConfig;
+use crate::model::Use;
 
 pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
@@ -22,40 +22,12 @@ pub(super) fn check(sense: &mut Sense) {
 
 /// The metrics of an evaluation.
 pub(super) fn measured(experiment: &Experiment) -> Vec<&'static str> {
-    let data = experiment.data.set();
-    let mut metrics = vec!["loss"];
-    let classes = match experiment.data.set().gives() {
-        Gives::Labelled | Gives::Images => true,
-        Gives::Text | Gives::Pairs => false,
-    };
-    if !classes {
-        metrics.push("perplexity");
-    }
-    match &experiment.task {
-        TaskConfig::CausalLm(_) => {
-            if data.has_answers() {
-                metrics.extend(["accuracy", "exact_match"]);
-            }
-            if data.needs_tokenizer() {
-                metrics.push("bits_per_byte");
-            }
-        }
-        TaskConfig::MaskedLm(c) => {
-            metrics.push("mlm_accuracy");
-            match c.pairs {
-                Pairs::None => {}
-                Pairs::NextSentence => metrics.extend(["nsp_accuracy", "nsp_loss"]),
-                Pairs::SentenceOrder => metrics.extend(["sop_accuracy", "sop_loss"]),
-            }
-        }
-        TaskConfig::Translation(_) => {
-            metrics.push("accuracy");
-            metrics.extend(experiment.decode.measured());
-        }
-        TaskConfig::TextClassification(_) => metrics.extend(["accuracy", "f1", "mcc"]),
-        TaskConfig::ImageClassification(_) => {
-            metrics.extend(["accuracy", "f1", "mcc", "top5_accuracy"]);
-        }
+    let task = &experiment.task;
+    let of_task = task.facts().metrics(experiment.data.set());
+    let named = std::iter::once(LOSS).chain(of_task).map(|m| m.name);
+    let mut metrics: Vec<&str> = named.collect();
+    if task.uses() == Use::TextToText {
+        metrics.extend(experiment.decode.measured());
     }
     metrics
 }

@@ -1,6 +1,7 @@
 //! The sense of a transformer's blocks: how many there are, alike or in groups, and the layers of each.
 
 use super::Sense;
+use crate::faults::header;
 use crate::model::Transformer;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
@@ -81,7 +82,7 @@ fn mixing(sense: &mut Sense, table: &str, group: &LayerGroup, both_ways: bool) {
 }
 
 /// Faults of keys that act in attention alone, in a model whose layers have none.
-fn without_attention(sense: &mut Sense, model: &Transformer) {
+pub(super) fn without_attention(sense: &mut Sense, model: &Transformer, whole_source: bool) {
     let mut blocks = model.blocks().peekable();
     if blocks.peek().is_none() || blocks.any(|b| b.attention.is_some() || b.cross.is_some()) {
         return;
@@ -95,10 +96,6 @@ fn without_attention(sense: &mut Sense, model: &Transformer) {
         let rule = format!("dropout_attention = {p:?} has no effect: no layer has attention");
         sense.fault(&["model.dropout_attention"], rule);
     }
-    let whole_source = match &sense.loaded.experiment.task {
-        crate::task::TaskConfig::Translation(task) => task.bidirectional_source,
-        _ => false,
-    };
     if whole_source {
         let rule =
             "bidirectional_source = true has no effect: no layer has attention; leave it out";
@@ -153,15 +150,16 @@ pub(super) fn all(sense: &mut Sense, model: &Transformer, d_model: Option<usize>
             model.stack.feed_forward.faults(at)
         });
     }
-    without_attention(sense, model);
     let other = alike
         .iter()
         .find(|(_, n, d)| (*n, *d) != (alike[0].1, alike[0].2));
     if let Some((table, n, d)) = other.filter(|_| model.stack.position.has_heads()) {
         let rule = format!(
-            "{n} heads of {d} beside {} heads of {} in [{}]: the position scheme has one shape for all layers; make \
+            "{n} heads of {d} beside {} heads of {} in {}: the position scheme has one shape for all layers; make \
              them equal or choose another [model] position",
-            alike[0].1, alike[0].2, alike[0].0
+            alike[0].1,
+            alike[0].2,
+            header(&alike[0].0)
         );
         sense.fault(&[&format!("{table}.n_heads"), "model.position.kind"], rule);
     }

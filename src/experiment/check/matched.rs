@@ -9,14 +9,15 @@ pub(super) fn check(sense: &mut Sense) {
         let kinds: Vec<String> = kinds.iter().map(|kind| format!("\"{kind}\"")).collect();
         kinds.join(" or ")
     };
-    let fits = task.models().contains(&model.kind());
+    let models = task.models();
+    let fits = models.contains(&model.kind());
     let reads = task.reads() == data.set().gives();
     if !fits {
         let rule = format!(
             "kind = \"{}\" is not for [model] kind = \"{}\"; use {}",
             task.kind(),
             model.kind(),
-            quoted(task.models())
+            quoted(&models)
         );
         sense.fault(&["task.kind", "model.kind"], rule);
     }

@@ -16,7 +16,7 @@ mod train;
 use super::file::messages;
 use super::{Loaded, Origin};
 use crate::error::{Error, Fault, Result};
-use crate::faults::{Faults, TableFaults};
+use crate::faults::{self, Faults, TableFaults};
 
 /// Everything that is wrong with an experiment, data files that cannot be found included.
 ///
@@ -88,10 +88,7 @@ impl Sense<'_> {
     fn fault(&mut self, keys: &[&str], rule: impl AsRef<str>) {
         let table = keys[0].rsplit_once('.').map_or("", |(table, _)| table);
         let origin = self.place(keys);
-        let message = match table {
-            "" => rule.as_ref().to_string(),
-            _ => format!("[{table}] {}", rule.as_ref()),
-        };
+        let message = faults::about(table, rule.as_ref());
         let fault = messages::placed(&self.loaded.path, Some(&origin), message);
         self.faults.push(fault);
     }

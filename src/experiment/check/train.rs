@@ -1,10 +1,11 @@
 //! The sense of everything but the model and the data: name, task, optimizer, schedule, `[train]`, `[expect]`.
 
 use super::Sense;
-use crate::data::{DataConfig, Gives, Split};
+use crate::data::{DataConfig, Split};
 use crate::device::DeviceName;
 use crate::generate::DecodeConfig;
-use crate::task::TaskConfig;
+use crate::model::Use;
+use crate::task;
 use crate::train::TrainConfig;
 use crate::train::config::Dtype;
 
@@ -15,26 +16,7 @@ const LONGEST_NAME: usize = 100;
 pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     name(sense, &experiment.name);
-    match &experiment.task {
-        TaskConfig::CausalLm(c) => sense.probability("task.label_smoothing", c.label_smoothing),
-        TaskConfig::MaskedLm(_) => {}
-        TaskConfig::Translation(c) => {
-            sense.probability("task.label_smoothing", c.label_smoothing);
-            if c.bidirectional_source && experiment.model.kind() == "encoder_decoder" {
-                sense.fault(
-                    &["task.bidirectional_source"],
-                    "bidirectional_source = true has no effect: an encoder always sees the whole source; leave it out",
-                );
-            }
-        }
-        TaskConfig::TextClassification(c) => {
-            sense.probability("task.label_smoothing", c.label_smoothing);
-            sense.probability("task.dropout", c.dropout);
-        }
-        TaskConfig::ImageClassification(c) => {
-            sense.probability("task.label_smoothing", c.label_smoothing);
-        }
-    }
+    sense.told("task", |at| experiment.task.facts().faults(at));
     for fault in experiment.init.faults() {
         sense.sentence("init", &fault);
     }
@@ -44,15 +26,16 @@ pub(super) fn check(sense: &mut Sense) {
             "layer_lr_decay has no effect: the model has no transformer blocks; leave it out",
         );
     }
-    if matches!(experiment.task, TaskConfig::Translation(_)) {
+    if experiment.task.uses() == Use::TextToText {
         for fault in experiment.decode.faults() {
             sense.sentence("decode", &fault);
         }
     } else if experiment.decode != DecodeConfig::default() {
-        sense.sentence(
-            "decode",
-            "decode has no effect: only [task] kind = \"translation\" writes texts for texts; leave it out",
+        let rule = format!(
+            "decode has no effect: only [task] kind = \"{}\" writes texts for texts; leave it out",
+            task::translation::KIND.kind
         );
+        sense.sentence("decode", &rule);
     }
     for fault in experiment.optimizer.faults() {
         sense.sentence("optimizer", &fault);
@@ -88,7 +71,7 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     if let Some(tokens) = c.batch_tokens {
         sense.count("train.batch_tokens", tokens, MOST_ITEMS);
         sense.count("train.micro_batch_size", micro, MOST_ITEMS);
-        if !has_lengths(data) {
+        if !data.set().gives().has_lengths() {
             sense.fault(
                 &["train.batch_tokens", "data.kind"],
                 "batch_tokens has no effect where all examples are of one length; set batch_size",
@@ -167,7 +150,7 @@ fn carried(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
         sense.fault(
             &["train.carry_state", "data.windows", "data.kind"],
             "carry_state = true needs text whose windows go on from one to the next: [data] kind = \"text\" with windows \
-             = \"contiguous\", or with \"documents\" and attention across them",
+             = \"contiguous\" or \"documents\"",
         );
     }
     if c.batch_tokens.is_some() {
@@ -175,14 +158,6 @@ fn carried(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
             &["train.carry_state", "train.batch_tokens"],
             "carry_state = true needs steps of as many rows: set batch_size in place of batch_tokens",
         );
-    }
-}
-
-/// Whether examples differ in length.
-fn has_lengths(data: &DataConfig) -> bool {
-    match data.set().gives() {
-        Gives::Pairs | Gives::Labelled => true,
-        Gives::Text | Gives::Images => false,
     }
 }
 
@@ -215,11 +190,12 @@ fn evaluations(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
         }
     }
     let Some(sample) = &c.sample else { return };
-    if !matches!(sense.loaded.experiment.task, TaskConfig::CausalLm(_)) {
-        sense.fault(
-            &["train.sample"],
-            "sample has no effect: only [task] kind = \"causal_lm\" continues texts; leave it out",
+    if sense.loaded.experiment.task.uses() != Use::NextTokens {
+        let rule = format!(
+            "sample has no effect: only [task] kind = \"{}\" continues texts; leave it out",
+            task::causal_lm::KIND.kind
         );
+        sense.fault(&["train.sample"], rule);
         return;
     }
     if !data.set().is_text() {

@@ -5,6 +5,7 @@ use super::read::{self, Names, Reason, TAG, TAGGED};
 use super::tree::{Node, Value};
 use crate::error::{Fault, nearest, suggestion};
 use crate::experiment::{Experiment, Origin};
+use crate::faults;
 use std::path::Path;
 
 /// The fault at a path of a tree that is no experiment.
@@ -25,7 +26,7 @@ pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) 
         Reason::Missing(key) => missing(root, path, key),
         Reason::Unfit { wanted, .. } => unfit(root, path, wanted),
         Reason::Length { found, wanted } => {
-            let name = name(path);
+            let name = name(root, path);
             format!("{name} has {found} items; it must be {}", wish(wanted))
         }
         Reason::Other(message) => format!("{}: {message}", stated(root, path)),
@@ -52,38 +53,63 @@ pub(in crate::experiment) fn placed(
     }
 }
 
-/// `[model.position] theta`, or the key alone at the top of the file. Items of lists go by their list's name.
-pub(super) fn name(path: &[String]) -> String {
-    let item = |key: &&String| key.parse::<usize>().is_err();
-    let keys: Vec<&str> = path.iter().filter(item).map(String::as_str).collect();
-    match keys.split_last() {
-        None => "the file".into(),
-        Some((key, [])) => (*key).into(),
-        Some((key, table)) => format!("[{}] {key}", table.join(".")),
+/// `[model.position] theta`, `[[model.layers]] 2 attention: kind`, or the key alone at the top of the file. Plain items
+/// of lists go by their list's name.
+fn name(root: &Node, path: &[String]) -> String {
+    let Some((key, table)) = path.split_last() else {
+        return "the file".into();
+    };
+    if is_item(root, path) {
+        return match root.at(path).is_some_and(|node| node.table().is_some()) {
+            true => header(root, path),
+            false => name(root, table),
+        };
+    }
+    match table {
+        [] => key.clone(),
+        _ => faults::about(&dotted(root, table), key),
     }
 }
 
-/// `model.position`, for a table's header.
-fn header(path: &[String]) -> String {
-    let item = |key: &&String| key.parse::<usize>().is_err();
-    let keys: Vec<&str> = path.iter().filter(item).map(String::as_str).collect();
-    keys.join(".")
+/// Whether a path ends in an item of a list.
+fn is_item(root: &Node, path: &[String]) -> bool {
+    let list = path.split_last().and_then(|(_, list)| root.at(list));
+    list.is_some_and(|node| matches!(node.value, Value::Array(_)))
+}
+
+/// The dotted name of a table. A number among its keys that is no item of a list stands in quotes.
+fn dotted(root: &Node, table: &[String]) -> String {
+    let keys = (1..=table.len()).map(|end| {
+        let key = &table[end - 1];
+        let quoted = key.parse::<usize>().is_ok() && !is_item(root, &table[..end]);
+        match quoted {
+            true => format!("\"{key}\""),
+            false => key.clone(),
+        }
+    });
+    keys.collect::<Vec<_>>().join(".")
+}
+
+/// A table as a reader names it.
+fn header(root: &Node, table: &[String]) -> String {
+    faults::header(&dotted(root, table))
 }
 
 /// `[model.position] theta = "big"`; a table by its name alone.
 fn stated(root: &Node, path: &[String]) -> String {
-    let item = path.last().is_some_and(|key| key.parse::<usize>().is_ok());
     match root.at(path) {
-        Some(node) if node.table().is_none() && item => format!("{}: {}", name(path), node.shown()),
-        Some(node) if node.table().is_none() => format!("{} = {}", name(path), node.shown()),
-        _ => name(path),
+        Some(node) if node.table().is_none() && is_item(root, path) => {
+            format!("{}: {}", name(root, path), node.shown())
+        }
+        Some(node) if node.table().is_none() => format!("{} = {}", name(root, path), node.shown()),
+        _ => name(root, path),
     }
 }
 
 fn unfit(root: &Node, path: &[String], wanted: &str) -> String {
     let (stated, remedy) = match root.at(path).map(|n| &n.value) {
-        Some(Value::Table(_)) => (name(path), ", not a table".into()),
-        Some(Value::Array(_)) => (name(path), ", not a list".into()),
+        Some(Value::Table(_)) => (name(root, path), ", not a table".into()),
+        Some(Value::Array(_)) => (name(root, path), ", not a list".into()),
         _ => (stated(root, path), whole(root, path, wanted)),
     };
     match read::values::<Experiment>(root, path) {
@@ -138,7 +164,7 @@ fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Names) -> Strin
         [] => "; it takes none".into(),
         _ => suggestion(key, allowed.iter().copied()),
     };
-    format!("[{}]{kind} has no key `{key}`{remedy}", header(table))
+    format!("{}{kind} has no key `{key}`{remedy}", header(root, table))
 }
 
 fn missing(root: &Node, path: &[String], key: &str) -> String {
@@ -154,18 +180,18 @@ fn missing(root: &Node, path: &[String], key: &str) -> String {
             ),
         };
     }
-    let table = header(path);
+    let table = header(root, path);
     if key == "kind" {
         let kinds = read::kinds::<Experiment>(root, path);
-        return format!("[{table}] has no `kind`; it is one of {}", list(kinds));
+        return format!("{table} has no `kind`; it is one of {}", list(kinds));
     }
     let kind = root
         .at(path)
         .and_then(Node::table)
         .and_then(|t| t.string("kind"));
     match kind {
-        Some(kind) => format!("[{table}] with kind = \"{kind}\" needs the key `{key}`"),
-        None => format!("[{table}] needs the key `{key}`"),
+        Some(kind) => format!("{table} with kind = \"{kind}\" needs the key `{key}`"),
+        None => format!("{table} needs the key `{key}`"),
     }
 }
 

@@ -249,14 +249,32 @@ fn preset_table(name: &str) -> Result<Table, Fault> {
     Ok(table)
 }
 
-/// The place of every key, by its dotted name.
+/// The place of every key, by its dotted name; a table of a list goes by its number from 0.
 fn collect(node: &Node, prefix: &str, origins: &mut BTreeMap<String, Origin>) {
-    for (key, child) in node.table().into_iter().flat_map(|t| &t.entries) {
+    let mut note = |key: &str, child: &Node| {
         let name = match prefix {
-            "" => key.clone(),
+            "" => key.to_string(),
             _ => format!("{prefix}.{key}"),
         };
         origins.insert(name.clone(), child.origin.clone());
         collect(child, &name, origins);
+    };
+    match &node.value {
+        Value::Table(table) => table
+            .entries
+            .iter()
+            .for_each(|(key, child)| note(key, child)),
+        Value::Array(items) => {
+            let tables = items
+                .iter()
+                .enumerate()
+                .filter(|(_, item)| item.table().is_some());
+            tables.for_each(|(number, item)| note(&number.to_string(), item));
+        }
+        Value::String(_)
+        | Value::Integer(_)
+        | Value::Float(_)
+        | Value::Boolean(_)
+        | Value::Datetime(_) => {}
     }
 }

@@ -1,6 +1,8 @@
 //! The keys of `[model] kind = "recurrent"`, and which of them a task has no use for.
 
 use crate::faults::{TableFaults, WIDEST};
+use crate::model::demand::head_faults;
+use crate::model::{Demand, Use, WholeText};
 use crate::nn::init::InitConfig;
 use crate::nn::recurrent::RecurrentConfig;
 use serde::{Deserialize, Serialize};
@@ -8,16 +10,8 @@ use serde::{Deserialize, Serialize};
 /// Layers at most.
 const MOST_LAYERS: usize = 1000;
 
-/// What a task makes of a recurrent network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// A language model.
-    Text,
-    /// An encoder-decoder.
-    Pairs,
-    /// A reader whose states are classified.
-    Classes,
-}
+/// The uses that it serves: as a language model, as an encoder-decoder, as a reader whose states are classified.
+pub(in crate::model) const USES: &[Use] = &[Use::NextTokens, Use::TextToText, Use::TextClasses];
 
 /// The knobs of a recurrent network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,8 +53,8 @@ impl Default for RecurrentModelConfig {
 }
 
 impl RecurrentModelConfig {
-    /// Faults of its keys, for a task that writes text for text, scores a vocabulary, or neither.
-    pub fn faults(&self, use_of: Use, at: &mut TableFaults) {
+    /// Faults of its keys under a demand.
+    pub(in crate::model) fn faults(&self, demand: &Demand, at: &mut TableFaults) {
         at.count("n_layers", self.n_layers, MOST_LAYERS);
         at.count("d_model", self.d_model, WIDEST);
         at.probability("dropout", self.dropout);
@@ -72,19 +66,35 @@ impl RecurrentModelConfig {
                 at.fault(&[key], rule);
             }
         };
-        if use_of != Use::Pairs {
+        if demand.used_for != Use::TextToText {
             let why = "the task has no source beside its target";
             idle(self.share_embeddings, "share_embeddings", why, at);
+        } else if self.shares() && demand.two_vocabularies {
+            at.fault(
+                &["share_embeddings", "data.separate_vocabularies"],
+                "source and target share one table unless share_embeddings = false; set it, or leave [data] \
+                 separate_vocabularies out",
+            );
         }
         let bias = self.head_bias.then_some(true);
-        if use_of == Use::Classes {
+        if demand.used_for == Use::TextClasses {
             let why = "the task scores classes, not a vocabulary";
             idle(self.tie_embeddings, "tie_embeddings", why, at);
             idle(bias, "head_bias", why, at);
-        } else if self.head_bias && self.ties() {
+        } else {
+            head_faults(self.head_bias, self.ties(), at);
+        }
+        if demand.whole_source {
             at.fault(
-                &["head_bias", "tie_embeddings"],
-                "head_bias = true has no effect: the head is the embeddings' table; leave it out or set tie_embeddings = false",
+                &["task.bidirectional_source", "model.kind"],
+                "bidirectional_source = true is for decoders: a recurrent network has an encoder; leave it out",
+            );
+        }
+        if demand.whole_text == WholeText::First {
+            at.fault(
+                &["task.pooling", "model.kind"],
+                "pooling = \"first\" is for encoders: the first position of recurrent cells has read one token; leave it \
+                 out for the last one, or use \"mean\"",
             );
         }
     }

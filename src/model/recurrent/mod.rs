@@ -7,10 +7,10 @@
 mod config;
 pub mod encoder_decoder;
 
-use super::ModelInputs;
 use super::decoder::DecoderInput;
 use super::encoder::EncoderInput;
 use super::heads::VocabularyHead;
+use super::{LanguageModel, ModelInputs};
 use crate::nn::Kind;
 use crate::nn::embed::Embedding;
 use crate::nn::init::{Init, Role};
@@ -19,12 +19,13 @@ use crate::nn::pass::Pass;
 use crate::nn::position::Span;
 use crate::nn::recurrent::{Recurrent, Sequences};
 use crate::nn::role::{Place, Roles, Says};
-use crate::nn::state::LayerState;
+use crate::nn::state::{LayerState, StateUse};
 use crate::stack::{BlockState, ModelState};
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
 
-pub use config::{RecurrentModelConfig, Use};
+pub use config::RecurrentModelConfig;
+pub(super) use config::USES;
 pub use encoder_decoder::{RecurrentEncoderDecoder, RecurrentSource};
 
 /// Its row of the family's table.
@@ -217,15 +218,17 @@ pub struct RecurrentLm {
     pub head: Option<Linear>,
 }
 
-impl RecurrentLm {
-    /// What the model keeps between calls, before the first one.
-    pub fn empty_state(&self) -> ModelState {
+impl LanguageModel for RecurrentLm {
+    fn empty_state(&self, _: StateUse) -> ModelState {
         self.cells.empty_state()
     }
 
-    /// States of the last layer `[batch, seq, d_model]`; `state` continues where its last call ended. Documents of a row
-    /// begin from a state of zero.
-    pub fn forward(
+    fn max_len(&self) -> Option<usize> {
+        None
+    }
+
+    /// Documents of a row begin from a state of zero.
+    fn forward(
         &self,
         input: DecoderInput,
         state: Option<&mut ModelState>,
@@ -243,8 +246,7 @@ impl RecurrentLm {
         self.cells.forward(x, &sequences, state, pass)
     }
 
-    /// The product onto the vocabulary.
-    pub fn vocabulary_head(&self) -> VocabularyHead<'_> {
+    fn vocabulary_head(&self) -> VocabularyHead<'_> {
         VocabularyHead {
             own: self.head.as_ref(),
             embedding: &self.embedding,

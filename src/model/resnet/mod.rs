@@ -20,6 +20,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::module::max_pool2d;
 use burn::tensor::ops::MaxPoolOptions;
+pub(super) use config::USES;
 pub use config::{BlockShape, Blocks, Cost, ResnetConfig, StemSize};
 
 /// Its row of the family's table.

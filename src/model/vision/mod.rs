@@ -6,7 +6,8 @@
 
 mod stem;
 
-use super::{ModelInputs, replaced};
+use super::{Demand, ModelInputs, Use, replaced};
+use crate::faults::TableFaults;
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::init::Init;
@@ -27,6 +28,9 @@ pub const KIND: Kind = Kind {
     source: "Dosovitskiy et al. 2021",
     example: "kind = \"vision\"\nn_layers = 6\nd_model = 192\nstem = { kind = \"patches\", size = 4 }",
 };
+
+/// The uses that it serves.
+pub(super) const USES: &[Use] = &[Use::ImageClasses];
 
 /// The knobs of a vision transformer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,6 +96,21 @@ impl VisionConfig {
             cols,
             class_token: self.pooling == Pooling::Class,
         }
+    }
+
+    /// Faults of its own keys; its positions, when the size of the images is known.
+    pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
+        at.within("stem", |at| {
+            if !self.stem.faults(at) {
+                return None;
+            }
+            let [_, height, width] = demand.image?;
+            if let Some(misfit) = self.stem.misfit(height, width) {
+                at.fault(&["size"], misfit);
+                return None;
+            }
+            Some(self.grid(height, width).positions())
+        })
     }
 
     /// Builds the network for images of `[channels, height, width]`; its parameters are drawn when they are first

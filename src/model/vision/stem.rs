@@ -1,5 +1,6 @@
 //! How a vision transformer makes a sequence of an image.
 
+use crate::faults::{TableFaults, WIDEST};
 use crate::model::resnet::{Resnet, ResnetConfig};
 use crate::nn::Kind;
 use crate::nn::init::{Init, Role};
@@ -56,6 +57,17 @@ impl Default for PatchesConfig {
 }
 
 impl StemConfig {
+    /// Faults of its keys. Returns whether images can be cut by them.
+    pub(super) fn faults(&self, at: &mut TableFaults) -> bool {
+        match self {
+            Self::Patches(c) => at.count("size", c.size, WIDEST),
+            Self::Resnet(c) => {
+                c.faults(at);
+                true
+            }
+        }
+    }
+
     /// Rows and columns of the sequence of an image of this height and width.
     pub fn grid(&self, height: usize, width: usize) -> [usize; 2] {
         match self {

@@ -113,8 +113,8 @@ impl MultiHeadConfig {
         let d_model = d_model?;
         if self.d_head.is_none() && !d_model.is_multiple_of(self.n_heads) {
             let rule = format!(
-                "d_model = {d_model} is not a multiple of [{}] n_heads = {}; change one, or give d_head",
-                at.table(),
+                "d_model = {d_model} is not a multiple of {} n_heads = {}; change one, or give d_head",
+                at.header(),
                 self.n_heads
             );
             at.fault(&["model.d_model", "n_heads"], rule);

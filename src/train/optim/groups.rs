@@ -193,16 +193,20 @@ pub(super) fn faults(common: Common) -> Vec<String> {
                 .into(),
         );
     }
-    for group in common.groups {
-        let name = &group.pattern;
+    for (number, group) in common.groups.iter().enumerate() {
+        let (table, name) = (format!("[optimizer.groups.{number}]"), &group.pattern);
         if name.is_empty() {
-            faults.push("a group has no `match`: a pattern of parameter paths".to_string());
+            faults.push(format!(
+                "{table} a group has no `match`: a pattern of parameter paths"
+            ));
         } else if ParamGroup::from_regex(name).is_err() {
-            faults.push(format!("group `{name}` is not a regular expression"));
+            faults.push(format!(
+                "{table} match = {name:?} is not a regular expression"
+            ));
         }
         if group.lr_scale.is_none() && group.weight_decay.is_none() {
             faults.push(format!(
-                "group `{name}` changes nothing; give it `lr_scale` or `weight_decay`"
+                "{table} group `{name}` changes nothing; give it `lr_scale` or `weight_decay`"
             ));
         }
         for (key, value) in [
@@ -211,7 +215,7 @@ pub(super) fn faults(common: Common) -> Vec<String> {
         ] {
             if let Some(value) = value.filter(|v| !(*v >= 0.0 && v.is_finite())) {
                 faults.push(format!(
-                    "group `{name}`: {key} = {value} is not a number of 0 or more"
+                    "{table} {key} = {value} of `{name}` is not a number of 0 or more"
                 ));
             }
         }

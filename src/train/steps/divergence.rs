@@ -3,6 +3,7 @@
 use super::Steps;
 use crate::error::{Error, Result};
 use crate::kernel;
+use crate::stack::state::ModelState;
 use crate::task::Trained;
 use crate::train::checkpoint;
 use crate::train::config::OnDivergence;
@@ -29,6 +30,16 @@ impl<M: Trained> Steps<M> {
             .then(|| format!("the loss {loss:.4} is above {factor} times its mean {mean:.4}"))
     }
 
+    /// The state after a step that is left out: its text was read, and rows continue behind it. A state that is infinite
+    /// or no number is dropped, and rows begin empty.
+    fn passed_on(&self, gradient: &Gradient) -> Option<ModelState> {
+        let state = gradient.output.state.clone()?;
+        match state.is_finite() {
+            true => Some(state),
+            false => self.model().empty_state(),
+        }
+    }
+
     /// Leaves the step out, or ends the run with the state before it saved.
     pub(super) fn diverged(
         &mut self,
@@ -53,6 +64,7 @@ impl<M: Trained> Steps<M> {
             state.step = step;
             state.skipped_steps += 1;
             state.skipped_in_a_row += 1;
+            self.job.carried = self.passed_on(gradient);
             return journals.append(&record::skipped(step, gradient.output.loss.mean(), samples));
         }
         let kept = if self.weights_are_finite() {

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Raises the stop after a step.
-struct StopAfter(u64, Stop);
+pub(super) struct StopAfter(pub u64, pub Stop);
 
 impl Observer<Objective<Elman>> for StopAfter {
     fn report(&mut self, report: &Report) {
@@ -36,7 +36,7 @@ impl Observer<Objective<Elman>> for StopAfter {
     }
 }
 
-fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Objective<Elman>> {
+pub(super) fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Objective<Elman>> {
     let optimizer = serde_json::json!({ "kind": "adamw", "lr": 1e-2 });
     let optimizer: optim::OptimizerConfig = serde_json::from_value(optimizer).unwrap();
     Job {

@@ -106,7 +106,8 @@ fn documents_are_packed_apart() {
     );
     assert_eq!(
         train[1],
-        (vec![b('e'), e, NOT_SCORED, b('g')], vec![0, 0, 0, 1])
+        // It begins with its document: number 0 is the one before.
+        (vec![b('e'), e, NOT_SCORED, b('g')], vec![1, 1, 1, 2])
     );
     assert_eq!(train[2].1, [0, 0, 0, 0]);
     // x. yz. : one whole window, and the rest of it filled up.

@@ -64,7 +64,7 @@ pub const CASES: &[Case] = &[
             "lr = 1e-3\ngroups = [{ match = \"norm\", lr_scal = 0.1 }]",
         )],
         sets: &[],
-        says: "x.toml:29: [optimizer.groups] has no key `lr_scal`; did you mean `lr_scale`?",
+        says: "x.toml:29: [[optimizer.groups]] 1 has no key `lr_scal`; did you mean `lr_scale`?",
     },
     Case {
         title: "unknown kind",

@@ -183,7 +183,7 @@ pub const CASES: &[Case] = &[
         title: "state carried where windows are drawn",
         edits: &[("batch_size = 64", "batch_size = 64\ncarry_state = true")],
         sets: &[],
-        says: "x.toml:37: [train] carry_state = true needs text whose windows go on from one to the next: [data] kind = \"text\" with windows = \"contiguous\", or with \"documents\" and attention across them",
+        says: "x.toml:37: [train] carry_state = true needs text whose windows go on from one to the next: [data] kind = \"text\" with windows = \"contiguous\" or \"documents\"",
     },
     Case {
         title: "a momentum of one",

@@ -1,0 +1,176 @@
+//! The demand of a task and its data on a network, as values: a network says the faults of its own keys under a demand,
+//! and knows no task.
+
+use super::{
+    ModelConfig, decoder, encoder, encoder_decoder, recurrent, resnet, vision,
+    {DecoderConfig, EncoderConfig},
+};
+use crate::faults::TableFaults;
+use crate::nn::Kind;
+use crate::nn::init::InitConfig;
+use crate::nn::position::Grid;
+
+/// The use that a task has for a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Scores of the next token.
+    NextTokens,
+    /// Scores of hidden tokens.
+    HiddenTokens,
+    /// Texts for texts.
+    TextToText,
+    /// Classes of texts.
+    TextClasses,
+    /// Classes of images.
+    ImageClasses,
+}
+
+/// The vector of a whole text that a task reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WholeText {
+    /// None.
+    NotRead,
+    /// The one that the network makes.
+    Own,
+    /// The one that the network makes of the first position.
+    First,
+}
+
+/// The demand of a task and its data on a network. The keys of other tables that a fault names stand beside the fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// The use of the network.
+    pub used_for: Use,
+    /// The vector of a whole text: `task.pooling`.
+    pub whole_text: WholeText,
+    /// Whether a text has two segments that vectors tell apart: `task.pairs`.
+    pub segments: bool,
+    /// Whether every position of a source sees all of it: `task.bidirectional_source`.
+    pub whole_source: bool,
+    /// Whether sources have a vocabulary of their own: `data.separate_vocabularies`.
+    pub two_vocabularies: bool,
+    /// Tokens of the longest input, when they are known.
+    pub context: Option<usize>,
+    /// Channels, height and width of images, when they are known.
+    pub image: Option<[usize; 3]>,
+}
+
+impl Demand {
+    /// The plain demand of a use.
+    pub fn of(used_for: Use) -> Self {
+        Self {
+            used_for,
+            whole_text: WholeText::NotRead,
+            segments: false,
+            whole_source: false,
+            two_vocabularies: false,
+            context: None,
+            image: None,
+        }
+    }
+}
+
+/// The uses of each kind of `[model]`.
+const USES: &[(Kind, &[Use])] = &[
+    (decoder::KIND, decoder::USES),
+    (encoder::KIND, encoder::USES),
+    (encoder_decoder::KIND, encoder_decoder::USES),
+    (vision::KIND, vision::USES),
+    (resnet::KIND, resnet::USES),
+    (recurrent::KIND, recurrent::USES),
+];
+
+/// The kinds of `[model]` that serve a use.
+pub fn serving(used_for: Use) -> Vec<&'static str> {
+    let serve = USES.iter().filter(|(_, uses)| uses.contains(&used_for));
+    serve.map(|(kind, _)| kind.kind).collect()
+}
+
+impl ModelConfig {
+    /// The uses that it serves.
+    pub fn uses(&self) -> &'static [Use] {
+        let own = USES.iter().find(|(kind, _)| kind.kind == self.kind());
+        own.map_or(&[], |(_, uses)| uses)
+    }
+
+    /// Faults of its own keys under a demand; the positions of its longest input, when they are known. The keys that all
+    /// transformers have are not among them.
+    pub fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
+        match self {
+            Self::Decoder(c) => return c.faults(demand, at),
+            Self::Vision(c) => return c.faults(demand, at),
+            Self::Encoder(c) => c.faults(demand, at),
+            Self::EncoderDecoder(c) => c.faults(demand, at),
+            Self::Resnet(c) => c.faults(at),
+            Self::Recurrent(c) => c.faults(demand, at),
+        }
+        demand.context
+    }
+
+    /// The patches of images of `[channels, height, width]`; `None` when it reads no patches.
+    pub fn grid(&self, image: Option<[usize; 3]>) -> Option<Grid> {
+        match (self, image) {
+            (Self::Vision(c), Some([_, height, width])) => Some(c.grid(height, width)),
+            _ => None,
+        }
+    }
+
+    /// The reason why images of `[channels, height, width]` cannot be read, if there is one.
+    pub fn misfit(&self, image: Option<[usize; 3]>) -> Option<String> {
+        match (self, image) {
+            (Self::Vision(c), Some([_, height, width])) => c.stem.misfit(height, width),
+            _ => None,
+        }
+    }
+
+    /// How its initial weights are drawn, and those of heads on it.
+    pub fn initial(&self) -> InitConfig {
+        match self {
+            Self::Decoder(c) => c.stack.init.clone(),
+            Self::Encoder(c) => c.stack.init.clone(),
+            Self::EncoderDecoder(c) => c.stack.init.clone(),
+            Self::Vision(c) => c.stack.init.clone(),
+            Self::Recurrent(c) => c.init.clone(),
+            Self::Resnet(_) => InitConfig::default(),
+        }
+    }
+
+    /// The network that reads a source and continues with its target in one row; `None` when it is another.
+    pub fn continuing(&self) -> Option<&DecoderConfig> {
+        match self {
+            Self::Decoder(c) => Some(c),
+            _ => None,
+        }
+    }
+
+    /// The network that guesses hidden tokens; `None` when it is another.
+    pub fn guessing(&self) -> Option<&EncoderConfig> {
+        match self {
+            Self::Encoder(c) => Some(c),
+            _ => None,
+        }
+    }
+}
+
+/// A bias of a product onto the vocabulary that is the embeddings' table.
+pub(super) fn head_faults(bias: bool, tied: bool, at: &mut TableFaults) {
+    if bias && tied {
+        at.fault(
+            &["head_bias", "tie_embeddings"],
+            "head_bias = true has no effect: the head is the embeddings' table; leave it out or set tie_embeddings = false",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::KINDS;
+
+    #[test]
+    fn every_kind_of_model_has_a_use() {
+        let kinds: Vec<&str> = USES.iter().map(|(kind, _)| kind.kind).collect();
+        assert!(kinds.iter().copied().eq(KINDS.iter().map(|k| k.kind)));
+        assert!(USES.iter().all(|(_, uses)| !uses.is_empty()));
+    }
+}

@@ -1,0 +1,61 @@
+//! The facts of a kind of task beside its scoring function: each kind says its own, in its own file.
+
+use super::{AnyTask, TaskConfig};
+use crate::data::DataSet;
+use crate::data::{Gives, View};
+use crate::error::Result;
+use crate::evaluate::metric::Metric;
+use crate::faults::TableFaults;
+use crate::model::{Demand, ModelConfig, ModelInputs};
+use crate::nn::Kind;
+
+/// The facts of a kind of task, and its network.
+pub trait TaskFacts {
+    /// Its row of the family's table.
+    fn kind(&self) -> Kind;
+
+    /// The form of the examples that it is learned from.
+    fn reads(&self) -> Gives;
+
+    /// How texts are read for it.
+    fn view(&self) -> View {
+        View::AsItIs
+    }
+
+    /// Its demand on a network, without what the data adds.
+    fn demand(&self) -> Demand;
+
+    /// Faults of its keys.
+    fn faults(&self, _at: &mut TableFaults) {}
+
+    /// The metrics that an evaluation on this data writes down beside the loss.
+    fn metrics(&self, data: &dyn DataSet) -> Vec<Metric>;
+
+    /// A command that puts a finished run to use, with a text that a model can continue when there is one.
+    fn command(&self, run: &str, prompt: Option<&str>) -> Option<String>;
+
+    /// The network with its objective; `None` for a model that does not serve it. `exact` says that rows have one right
+    /// answer, so that the share of exact ones is a metric.
+    ///
+    /// # Errors
+    /// A model that cannot read the data.
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        exact: bool,
+    ) -> Result<Option<AnyTask>>;
+}
+
+impl TaskConfig {
+    /// The task that acts.
+    pub fn facts(&self) -> &dyn TaskFacts {
+        match self {
+            Self::CausalLm(c) => c,
+            Self::MaskedLm(c) => c,
+            Self::Translation(c) => c,
+            Self::TextClassification(c) => c,
+            Self::ImageClassification(c) => c,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Rows of a step that is skipped go on behind its text: the step moves no weight, and it was read.
+
+use super::resumed::{StopAfter, job};
+use super::{CONTEXT, elman, near, windows};
+use crate::oracle::difference;
+use crate::transfer::{Arrays, values_of};
+use formwork::data::loader::{Order, step_batches};
+use formwork::task::Trained;
+use formwork::train::checkpoint;
+use formwork::train::config::OnDivergence;
+use formwork::train::gradients::accumulate_from;
+use formwork::train::run_dir::{Existing, RunDir};
+use formwork::train::schedule::ScheduleConfig;
+use formwork::train::view::View;
+use formwork::train::{self};
+
+const STEPS: u64 = 34;
+/// A loss that is this much above its mean is skipped; so close to 1 that some steps are.
+const FACTOR: f64 = 1.01;
+
+/// The weights of a run by hand, and the steps that it skips; rows go on behind a skipped step or before it.
+fn by_hand(behind: bool) -> (u64, Arrays) {
+    let mut model = elman(None);
+    let folder = tempfile::tempdir().unwrap();
+    let run = RunDir::create(folder.path().join("run"), Existing::Refuse).unwrap();
+    let mut optimizer = job(&model, run, 1).optimizer;
+    let (mut state, mut mean, mut skipped) = (model.empty_state(), None, 0);
+    for step in 0..STEPS {
+        let source = windows(14, CONTEXT, 0);
+        let batches = step_batches(&*source, &mut Order::lanes(3), 2, step).unwrap();
+        let mut gradient = accumulate_from(&model, batches, state.as_ref());
+        let loss = gradient.output.loss.mean();
+        let skips = step >= 20 && mean.is_some_and(|mean: f64| loss > FACTOR * mean);
+        if behind || !skips {
+            state = gradient.output.state.take();
+        }
+        if skips {
+            skipped += 1;
+            continue;
+        }
+        gradient.clip(&model, 1.0);
+        let lr = ScheduleConfig::default().lr(1e-2, step, STEPS);
+        model = optimizer.step(lr, model, gradient.gradients);
+        mean = Some(mean.map_or(loss, |mean| 0.98 * mean + 0.02 * loss));
+    }
+    (skipped, values_of(&model))
+}
+
+#[test]
+fn rows_go_on_behind_a_skipped_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("run");
+    let run = RunDir::create(&folder, Existing::Refuse).unwrap();
+    run.write("resolved.toml", b"").unwrap();
+    let model = elman(None);
+    let mut job = job(&model, run, STEPS);
+    job.config.steps = STEPS;
+    job.config.spike_factor = Some(FACTOR);
+    job.config.on_divergence = OnDivergence::Skip;
+    let observer = StopAfter(STEPS + 1, job.stop.clone());
+    let outcome = train::run(model, job, Box::new(observer), View::Plain, "skipped").unwrap();
+    assert_eq!(outcome.step, STEPS);
+    let newest = checkpoint::newest_whole(&folder).found.unwrap();
+    let (skipped, wanted) = by_hand(true);
+    assert!(skipped > 0 && skipped < STEPS - 20, "{skipped}");
+    assert_eq!(newest.state().skipped_steps, skipped);
+    let found = values_of(&newest.load_model(elman(None)).unwrap());
+    near(&found, &wanted);
+    let (_, gap) = by_hand(false);
+    assert!(difference(&found["recurrent"].values, &gap["recurrent"].values) > 1e-4);
+}

@@ -1,0 +1,144 @@
+//! Tables in lists: each fault has the line of its own key and the number of its table.
+
+use super::{judged, judged_at};
+use std::fs;
+
+/// An experiment of a decoder; the model's other lines come from line 5 on.
+fn text(model: &str, rest: &str) -> String {
+    format!(
+        "name = \"x\"\ntask = \"causal_lm\"\ndata = {{ kind = \"random_tokens\", vocab_size = 7, context = 8 }}\n[model]\n\
+         {model}\n[optimizer]\nkind = \"adamw\"\nlr = 1e-3\n{rest}[train]\nsteps = 1\nbatch_size = 1\n"
+    )
+}
+
+fn says(text: &str, wanted: &str) {
+    match judged(text, &[]) {
+        Ok(_) => panic!("nothing is wrong with\n{text}"),
+        Err(error) => assert_eq!(error.to_string(), wanted, "{text}"),
+    }
+}
+
+/// A decoder of two groups; the lines of the second begin with line 11.
+fn second(lines: &str) -> String {
+    text(
+        &format!(
+            "kind = \"decoder\"\nd_model = 16\n[[model.layers]]\n# the first\nattention = {{ kind = \"multi_head\" }}\n\
+             [[model.layers]]\n{lines}"
+        ),
+        "",
+    )
+}
+
+#[test]
+fn faults_of_sense_have_the_line_and_the_number_of_their_group() {
+    says(
+        &second("attention = \"multi_head\"\nrepeat = 0"),
+        "x.toml:12: [[model.layers]] 2: repeat = 0 is not between 1 and 10000",
+    );
+    says(
+        &second("repeat = 2"),
+        "x.toml:10: [[model.layers]] 2: a group has no layer that mixes positions; give it attention = { … } or mixer = { \
+         … }",
+    );
+    says(
+        &second("[model.layers.attention]\nkind = \"multi_head\"\n\nsoftcap = -1.0"),
+        "x.toml:14: [[model.layers]] 2 attention: softcap = -1.0 must be above 0",
+    );
+    says(
+        &second(
+            "attention.kind = \"multi_head\"\nattention.qk_norm = { kind = \"rms\", eps = 0.0 }",
+        ),
+        "x.toml:12: [[model.layers]] 2 attention.qk_norm: eps = 0.0 must be above 0",
+    );
+    says(
+        &second("attention = { kind = \"multi_head\", n_heads = 3 }"),
+        "x.toml:6: [model] d_model = 16 is not a multiple of [[model.layers]] 2 attention n_heads = 3; change one, or give \
+         d_head",
+    );
+    // Faults of several groups, each at its own.
+    says(
+        &second(
+            "repeat = 0\nattention = \"multi_head\"\n[[model.layers]]\nattention = \"multi_head\"\nrepeat = 0",
+        ),
+        "x.toml:11: [[model.layers]] 2: repeat = 0 is not between 1 and 10000\n\
+         x.toml:15: [[model.layers]] 3: repeat = 0 is not between 1 and 10000",
+    );
+}
+
+#[test]
+fn faults_of_form_have_the_line_and_the_number_of_their_group() {
+    says(
+        &second("attention = { kind = \"multi_hed\" }"),
+        "x.toml:11: [[model.layers]] 2 attention: kind = \"multi_hed\" is not known; did you mean `multi_head`?",
+    );
+    says(
+        &second("[model.layers.attention]\nkind = \"multi_head\"\nheads = 2"),
+        "x.toml:13: [[model.layers]] 2 attention with kind = \"multi_head\" has no key `heads`; there are: n_heads, \
+         n_kv_heads, d_head, bias, out_bias, qk_norm, softcap, scale, head_diversity",
+    );
+    says(
+        &second("repeats = 2"),
+        "x.toml:11: [[model.layers]] 2 has no key `repeats`; did you mean `repeat`?",
+    );
+    says(
+        &second("attention = { n_heads = 2 }"),
+        "x.toml:11: [[model.layers]] 2 attention has no `kind`; it is one of \"multi_head\", \"sliding_window\"",
+    );
+    says(
+        &second("repeat = \"many\""),
+        "x.toml:11: [[model.layers]] 2: repeat = \"many\" must be a whole number, 0 or more",
+    );
+    says(
+        &second("feed_forward = 3"),
+        "x.toml:11: [[model.layers]] 2: feed_forward = 3 must be a table with a `kind`, or the kind alone as a string",
+    );
+}
+
+#[test]
+fn tables_in_brackets_count_alike() {
+    let groups = "kind = \"decoder\"\nd_model = 16\nlayers = [\n  { attention = \"multi_head\" },\n  { attention = \
+                  \"multi_head\",\n    repeat = 0 },\n]";
+    says(
+        &text(groups, ""),
+        "x.toml:9: [[model.layers]] 2: repeat = 0 is not between 1 and 10000",
+    );
+    let optimizer = "groups = [\n  { match = \"norm\", lr_scale = 0.5 },\n  { match = \"bias\" },\n  { match = \"x\", lr_scale \
+                     = -1.0 },\n]\n";
+    says(
+        &text("kind = \"decoder\"", optimizer),
+        "x.toml:11: [[optimizer.groups]] 2: group `bias` changes nothing; give it `lr_scale` or `weight_decay`\n\
+         x.toml:12: [[optimizer.groups]] 3: lr_scale = -1 of `x` is not a number of 0 or more",
+    );
+    let arms = "[[ablation.arms]]\nname = \"a\"\n[[ablation.arms]]\nname = \"a\"\nset = { \"seed\" = 3 }\n";
+    says(
+        &text("kind = \"decoder\"", arms),
+        "x.toml:12: [[ablation.arms]] 2: two arms are called `a`\n\
+         x.toml:13: [[ablation.arms]] 2 set: `seed` is no axis: `seeds` says how many each arm gets",
+    );
+}
+
+/// The groups of the file above replace those of the one below, with their lines.
+#[test]
+fn groups_that_are_extended_have_the_lines_of_their_own_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().join("base.toml");
+    fs::write(&base, second("attention = \"multi_head\"\nrepeat = 0")).unwrap();
+    let above = folder.path().join("above.toml");
+    let judge = |text: &str| judged_at(&above, text, &[]).unwrap_err().to_string();
+    assert_eq!(
+        judge("extends = \"base.toml\"\nseed = 3\n"),
+        format!(
+            "{}:12: [[model.layers]] 2: repeat = 0 is not between 1 and 10000",
+            base.display()
+        )
+    );
+    let own = "extends = \"base.toml\"\n\n[[model.layers]]\nattention = \"multi_head\"\n[[model.layers]]\nattention = \
+               \"multi_head\"\n[[model.layers]]\n\nmixer = { kind = \"lstm\" }\nattention = \"multi_head\"\n";
+    assert_eq!(
+        judge(own),
+        format!(
+            "{}:9: [[model.layers]] 3: a group has both attention and a mixer in its place; leave one out, or make two groups",
+            above.display()
+        )
+    );
+}

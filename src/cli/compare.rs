@@ -139,6 +139,7 @@ fn ascii(text: &str) -> String {
             '±' => "+-".into(),
             '–' => "-".into(),
             '…' => "...".into(),
+            '→' => "->".into(),
             'Δ' => "d".into(),
             '━' => "=".into(),
             c if c.is_ascii() => c.to_string(),

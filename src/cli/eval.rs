@@ -1,12 +1,12 @@
 //! `formwork eval`: metrics of a run on a split.
 
 use super::output;
-use crate::data::{self, Gives, Texts};
+use crate::data::{self, Data, Gives, Texts};
 use crate::error::{Error, Result};
-use crate::experiment::assemble;
 use crate::experiment::measure::measured;
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::{self, Which};
+use crate::experiment::{Experiment, assemble, data_files};
 use crate::generate::Translator;
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::check_width;
@@ -39,6 +39,9 @@ pub struct EvalArgs {
     /// Also print how often each class was taken for each.
     #[arg(long)]
     confusion: bool,
+    /// Evaluate though the files of its data changed since the run began; the scores are not kept.
+    #[arg(long)]
+    other_data: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -63,7 +66,7 @@ pub fn run(args: EvalArgs) -> Result<()> {
         None => open::open(&args.run, args.checkpoint, device)?,
     };
     flags(&args, &opened)?;
-    let prepared = assemble::data(&opened.experiment, &opened.places, &opened.tokenizers)?;
+    let prepared = data_of(&args, &opened)?;
     let which = match args.split {
         SplitName::Train => data::Split::Train,
         SplitName::Valid => data::Split::Valid,
@@ -85,8 +88,8 @@ pub fn run(args: EvalArgs) -> Result<()> {
         scores.metrics.extend(written(&args, &opened, texts)?);
     }
     let shown = show(&args, name, opened.step, &scores, &opened.shape.classes);
-    // What was tried out with another checkpoint or beam does not replace the run's own scores.
-    if args.checkpoint != Which::Best || args.beam.is_some() {
+    // What was tried out with another checkpoint, beam or data does not replace the run's own scores.
+    if args.checkpoint != Which::Best || args.beam.is_some() || args.other_data {
         return shown;
     }
     // The figures are out; a run folder that cannot be written to does not take them back.
@@ -94,6 +97,20 @@ pub fn run(args: EvalArgs) -> Result<()> {
         output::note(format!("the scores were not kept: {error}"));
     }
     shown
+}
+
+/// The run's data as it lies today, with the classes, vocabulary and images of the run.
+fn data_of(args: &EvalArgs, opened: &Opened) -> Result<Data> {
+    let (experiment, places) = (&opened.experiment, &opened.places);
+    let (own, other) = (&experiment.data, args.other_data);
+    let held = data_files::hold(&args.run, experiment, own, places, other, |text| {
+        output::note(text)
+    })?;
+    let experiment = Experiment {
+        data: held.data,
+        ..experiment.clone()
+    };
+    assemble::data(&experiment, places, &opened.tokenizers, Some(&opened.shape))
 }
 
 /// An error for flags that say nothing about this run.

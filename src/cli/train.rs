@@ -173,6 +173,9 @@ fn report_line(report: &Report) -> String {
     if let Some(speed) = report.items_per_s {
         parts.push(format!("{} {}/s", number(speed), report.unit));
     }
+    if let Some(part) = &report.part {
+        parts.push(format!("({part})"));
+    }
     if let Some(left) = report.left_s {
         parts.push(format!("{} left", duration(left)));
     }
@@ -214,6 +217,7 @@ fn summary(folder: &std::path::Path, outcome: &Outcome) -> Result<()> {
         output::line(match &again.train.best_by {
             None => {
                 let part = match again.train.eval_batches {
+                    Some(n) if outcome.drawn_part => format!(", of {n} batches drawn at random"),
                     Some(n) => format!(", of the first {n} batches"),
                     None => String::new(),
                 };

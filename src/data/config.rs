@@ -10,7 +10,7 @@ use super::synthetic::problems::{self, Problems};
 use super::{
     ArithmeticConfig, CopyConfig, Data, DatesConfig, GrammarConfig, ImagesConfig,
     LabelledTextConfig, ListopsConfig, NumberWordsConfig, PairsConfig, Places, RandomImagesConfig,
-    RandomPairsConfig, RandomTokensConfig, ReverseConfig, ShapesConfig, SortConfig, Split,
+    RandomPairsConfig, RandomTokensConfig, ReverseConfig, Shape, ShapesConfig, SortConfig, Split,
     TextConfig, TextItem, Tokenizers, View,
 };
 use crate::error::{Error, Fault, Result};
@@ -60,6 +60,9 @@ pub struct Request<'a> {
     pub tokenizer: Option<&'a TokenizerConfig>,
     /// The run's own tokenizers on resume or evaluation: used as they are, never trained again.
     pub saved: &'a Tokenizers,
+    /// What the run's data was when it began, on resume or evaluation: its classes keep their numbers, its images their
+    /// form and normalisation, whatever the files hold today.
+    pub run: Option<&'a Shape>,
     /// Where files are looked for.
     pub places: &'a Places,
     /// The experiment's seed.

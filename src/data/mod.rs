@@ -19,6 +19,7 @@ pub mod loader;
 pub mod masked;
 mod order;
 pub mod pairs;
+pub mod sample;
 pub mod split;
 pub mod synthetic;
 pub mod text;
@@ -167,6 +168,9 @@ pub struct Shape {
     /// Names of the classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
+    /// How tables write the classes, in their order, where it is not their names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
     /// Of images: the mean of each channel that was subtracted, of values from 0 to 1.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mean: Vec<f32>,

@@ -25,6 +25,7 @@ use crate::train::signal::Stop;
 use crate::train::transfer::Transferred;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, FloatDType, IntDType};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Opens the device of `[train]`, for training or (without gradients) for use. Weights and activations take
@@ -48,15 +49,22 @@ pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
     Ok(if training { device.autodiff() } else { device })
 }
 
-/// Reads or generates the data; `saved` are the run's own tokenizers when there are any.
+/// Reads or generates the data; `saved` are the run's own tokenizers when there are any, and `run` is what its data was
+/// when it began.
 ///
 /// # Errors
 /// Faults of `[data]` and `[tokenizer]`, files that are missing, damaged or not what the keys say, a split too short
-/// for one window: all of them before anything runs.
-pub fn data(experiment: &Experiment, places: &Places, saved: &Tokenizers) -> Result<Data> {
+/// for one window, classes that the run has not: all of them before anything runs.
+pub fn data(
+    experiment: &Experiment,
+    places: &Places,
+    saved: &Tokenizers,
+    run: Option<&Shape>,
+) -> Result<Data> {
     let request = Request {
         tokenizer: experiment.tokenizer.as_ref(),
         saved,
+        run,
         places,
         seed: experiment.seed,
         view: &experiment.task.view(),
@@ -73,6 +81,7 @@ pub fn data_to_train_on(experiment: &Experiment, places: &Places) -> Result<Data
         experiment,
         places,
         &transfer::tokenizers(experiment, places)?,
+        None,
     )
 }
 
@@ -134,7 +143,10 @@ pub fn model(
             (parameters::materialised(model), taken)
         }
         Weights::Trained(checkpoint) => (checkpoint.load_model(model)?, None),
-        Weights::Evaluated(checkpoint) => (checkpoint.load_evaluated(model)?, None),
+        Weights::Evaluated(checkpoint) => {
+            require_average(experiment, checkpoint)?;
+            (checkpoint.load_evaluated(model)?, None)
+        }
         Weights::Mean(files) => {
             let mean = mean(files, &model)?;
             (weights::fill(model, mean), None)
@@ -189,7 +201,11 @@ pub fn training(
         }
         Weights::Initial { .. } | Weights::Evaluated(_) | Weights::Mean(_) => {
             let average = decay.map(|decay| Ema::new(decay, &model));
-            (optimizer, average, State::default(), None)
+            let state = State {
+                drawn_part: true,
+                ..State::default()
+            };
+            (optimizer, average, state, None)
         }
     };
     Ok(Training {
@@ -201,6 +217,17 @@ pub fn training(
         state,
         note,
     })
+}
+
+/// An error when the experiment promises averaged weights that the checkpoint has not: others would be used for them.
+pub fn require_average(experiment: &Experiment, checkpoint: &Checkpoint) -> Result<()> {
+    match experiment.train.ema {
+        Some(decay) if !checkpoint.has_ema() => Err(Error::run(format!(
+            "checkpoint {}: it holds no averaged weights (ema.safetensors), which train.ema = {decay:?} promises",
+            checkpoint.folder().display()
+        ))),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// An error when `[train]` asks for what the checkpoint cannot continue.
@@ -225,6 +252,19 @@ fn require_continuable(experiment: &Experiment, checkpoint: &Checkpoint) -> Resu
 }
 
 impl Training {
+    /// The keys that the coming steps take: those that differ from the ones of the steps before are written down with
+    /// the next checkpoint. A checkpoint of an earlier version does not say what it was made with; then that is `before`.
+    pub fn take_settings(
+        &mut self,
+        before: Option<BTreeMap<String, String>>,
+        now: BTreeMap<String, String>,
+    ) {
+        if let (true, Some(before)) = (self.state.settings.is_empty(), before) {
+            self.state.settings = before;
+        }
+        self.state.change_settings(now);
+    }
+
     /// The model, and the job that trains it on `data` in the folder of `run`.
     pub fn job(
         self,

@@ -7,6 +7,7 @@ pub mod ablation;
 pub mod assemble;
 pub mod check;
 pub mod cost;
+pub mod data_files;
 mod file;
 pub mod measure;
 pub mod open;
@@ -25,6 +26,7 @@ use crate::train::TrainConfig;
 use crate::train::diagnostics::DiagnosticsConfig;
 use crate::train::exporters::JournalConfig;
 use crate::train::optim::OptimizerConfig;
+use crate::train::run_dir::RESOLVED;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::transfer::TransferConfig;
 pub use check::check;
@@ -33,7 +35,7 @@ pub use file::{load, load_text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Everything that a run is made from. A key that is not in the file has its type's default value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -103,11 +105,23 @@ impl Experiment {
     /// # Errors
     /// A tokenizer's file that cannot be named from elsewhere.
     pub fn anchored(&self, places: &Places) -> Result<Self> {
+        self.with_paths(|path| places.anchored(path))
+    }
+
+    /// The same with paths as a run in the folder `root` writes them down ([`Places::portable`]).
+    ///
+    /// # Errors
+    /// As [`Experiment::anchored`].
+    pub fn portable(&self, places: &Places, root: &Path) -> Result<Self> {
+        self.with_paths(|path| places.portable(path, root))
+    }
+
+    fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Result<Self> {
         let mut experiment = self.clone();
-        experiment.data = experiment.data.with_paths(|p| places.anchored(p));
-        experiment.init.from = self.init.from.as_deref().map(|from| places.anchored(from));
+        experiment.data = experiment.data.with_paths(&place);
+        experiment.init.from = self.init.from.as_deref().map(&place);
         if let Some(tokenizer) = &self.tokenizer {
-            experiment.tokenizer = Some(tokenizer.with_path(|p| Ok(places.anchored(p)))?);
+            experiment.tokenizer = Some(tokenizer.with_path(|p| Ok(place(p)))?);
         }
         Ok(experiment)
     }
@@ -192,7 +206,10 @@ pub struct Loaded {
 impl Loaded {
     /// Where the experiment's data is looked for.
     pub fn places(&self) -> Places {
-        Places::new(self.path.parent())
+        match self.path.parent() {
+            Some(root) if self.path.ends_with(RESOLVED) => Places::of_run(root),
+            folder => Places::new(folder),
+        }
     }
 
     /// Where the value of a dotted key comes from.

@@ -6,9 +6,10 @@ use super::{Experiment, check, file};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::task::Objective;
-use crate::train::run_dir;
+use crate::train::checkpoint::Checkpoint;
+use crate::train::{run_dir, run_files};
 use burn::module::Module;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A run that is opened for use.
 pub struct Opened {
@@ -70,6 +71,7 @@ fn opened(
     context: Option<usize>,
 ) -> Result<Opened> {
     run_dir::require_run(folder)?;
+    run_files::verify(folder)?;
     let device = device.map(|d| format!("train.device={d}"));
     let window = context.map(|n| format!("data.context={n}"));
     let sets: Vec<String> = device.into_iter().chain(window).collect();
@@ -84,11 +86,17 @@ fn opened(
     }
     let mut shape = saved::shape(folder)?;
     shape.context = context.unwrap_or(shape.context);
+    saved::require_vocabulary(folder, &tokenizers, &shape)?;
     let checkpoint = saved::chosen(folder, which)?;
+    run_files::require_sealed(folder, checkpoint.state())?;
     let newest = match which {
         Which::Average(count) => saved::newest_weights(folder, count)?,
         Which::Best | Which::Latest | Which::Step(_) => Vec::new(),
     };
+    for one in &newest {
+        assemble::require_average(&loaded.experiment, one)?;
+    }
+    let newest: Vec<PathBuf> = newest.iter().map(Checkpoint::evaluated_weights).collect();
     let weights = match which {
         Which::Average(_) => Weights::Mean(&newest),
         Which::Best | Which::Latest | Which::Step(_) => Weights::Evaluated(&checkpoint),

@@ -10,7 +10,7 @@ use crate::train::run_dir;
 use serde_json::{Map, Value};
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 
 /// A checkpoint of a run.
@@ -71,11 +71,11 @@ pub fn chosen(folder: &Path, which: Which) -> Result<Checkpoint> {
     }
 }
 
-/// The files of weights of the newest `count` checkpoints, each found whole.
+/// The newest `count` checkpoints, each found whole.
 ///
 /// # Errors
 /// Fewer checkpoints than that, or a damaged one.
-pub fn newest_weights(folder: &Path, count: usize) -> Result<Vec<PathBuf>> {
+pub fn newest_weights(folder: &Path, count: usize) -> Result<Vec<Checkpoint>> {
     let mut steps = checkpoint::steps(folder);
     if steps.len() < count {
         return Err(Error::usage(format!(
@@ -89,7 +89,7 @@ pub fn newest_weights(folder: &Path, count: usize) -> Result<Vec<PathBuf>> {
     newest
         .map(|step| {
             let place = run_dir::steps_of(folder).join(checkpoint::name(*step));
-            Ok(Checkpoint::open(place)?.evaluated_weights())
+            Checkpoint::open(place)
         })
         .collect()
 }
@@ -100,7 +100,18 @@ fn best(folder: &Path) -> Result<Checkpoint> {
     if best.symlink_metadata().is_err() {
         return newest(folder);
     }
-    Checkpoint::open(best).map_err(|error| instead(error, &checkpoint::newest_whole(folder)))
+    let inside = best
+        .read_link()
+        .ok()
+        .and_then(|target| Some(run_dir::steps_of(folder).join(target.file_name()?)));
+    let opened = match inside {
+        Some(place) => Checkpoint::open(place),
+        None => Err(Error::run(format!(
+            "{} is no link to a checkpoint",
+            best.display()
+        ))),
+    };
+    opened.map_err(|error| instead(error, &checkpoint::newest_whole(folder)))
 }
 
 /// The newest checkpoint. When it is damaged that is an error: an older one is never taken in its place in silence.
@@ -149,6 +160,23 @@ pub fn write_scores(folder: &Path, split: &str, step: u64, scores: &Scores) -> R
     files::write(&path, text.as_bytes())
 }
 
+/// The scores of a split in scores.json that were made at `step`; none when there are none, or of another step.
+pub fn scores_at(folder: &Path, split: &str, step: u64) -> Option<Scores> {
+    let text = fs::read(folder.join(run_dir::SCORES)).ok()?;
+    let all: Map<String, Value> = serde_json::from_slice(&text).ok()?;
+    let found = all.get(split)?.as_object()?;
+    let numbers = found
+        .iter()
+        .filter(|(name, _)| !["step", "loss"].contains(&name.as_str()));
+    (found.get("step")?.as_u64()? == step).then_some(Scores {
+        loss: found.get("loss")?.as_f64()?,
+        metrics: numbers
+            .filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)))
+            .collect(),
+        confusion: None,
+    })
+}
+
 /// Scores as one JSON object.
 pub fn scores_json(step: u64, scores: &Scores) -> Map<String, Value> {
     let mut object = Map::new();
@@ -173,6 +201,34 @@ pub fn tokenizers(folder: &Path) -> Result<Tokenizers> {
         text: load(run_dir::TOKENIZER)?,
         target: load(run_dir::TARGET_TOKENIZER)?,
     })
+}
+
+/// An error when a tokenizer of the run has ids that its model has no row for.
+///
+/// # Errors
+/// With the file.
+pub fn require_vocabulary(folder: &Path, tokenizers: &Tokenizers, shape: &Shape) -> Result<()> {
+    let sources = shape.source_vocab_size.unwrap_or(shape.vocab_size);
+    let each = [
+        (run_dir::TOKENIZER, &tokenizers.text, sources),
+        (
+            run_dir::TARGET_TOKENIZER,
+            &tokenizers.target,
+            shape.vocab_size,
+        ),
+    ];
+    for (name, tokenizer, known) in each {
+        let size = tokenizer.as_ref().map_or(0, Tokenizer::vocab_size);
+        if size > known {
+            return Err(Error::run(format!(
+                "{} has ids up to {}, and the run's model has {known} tokens ({}): it is another run's",
+                folder.join(name).display(),
+                size - 1,
+                run_dir::DATA
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The shape of the data that the run's model was built for.

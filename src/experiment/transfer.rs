@@ -10,8 +10,8 @@ use crate::nn::role::{ParameterKind, Place};
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
 use crate::train::parameters::{self, Parameter};
-use crate::train::run_dir;
 use crate::train::transfer::Transferred;
+use crate::train::{run_dir, run_files};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// The folder of the run that `[init]` names.
 ///
 /// # Errors
-/// No run there.
+/// No run there, or one whose files were changed.
 pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf>> {
     let Some(from) = &experiment.init.from else {
         return Ok(None);
@@ -31,6 +31,7 @@ pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf
             "[init] from = {from:?}: {error}; train that run first"
         ))
     })?;
+    run_files::verify(&folder)?;
     Ok(Some(folder))
 }
 

@@ -80,6 +80,8 @@ pub struct Report {
     pub left_s: Option<f64>,
     /// Other metrics by their usual names.
     pub metrics: BTreeMap<String, f64>,
+    /// The part of the split that was read, in words; none for all of it.
+    pub part: Option<String>,
 }
 
 /// Follows a run from outside.
@@ -133,6 +135,8 @@ pub struct Outcome {
     pub last: Option<Scores>,
     /// Seconds of training in all.
     pub elapsed_s: f64,
+    /// Whether the part that evaluations read is drawn at random, and not the first batches.
+    pub drawn_part: bool,
     /// Steps left out because they diverged.
     pub skipped: u64,
 }

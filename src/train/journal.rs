@@ -4,11 +4,12 @@
 //! interrupted one wrote after that, and so writes the lines of a run that was never interrupted.
 //! The last line may be torn when a process died; readers skip it.
 
+use super::links;
 use crate::error::{Error, Result};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -27,12 +28,7 @@ impl Journal {
     /// When the file is shorter than `len` (lines of the past are lost) or cannot be written.
     pub fn open(path: impl AsRef<Path>, len: u64) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
-        let mut file = OpenOptions::new()
-            .create(true)
-            .write(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(Error::io("open", &path))?;
+        let mut file = links::open_own(&path)?;
         let found = file.metadata().map_err(Error::io("read", &path))?.len();
         if found < len {
             return Err(Error::run(format!(

@@ -5,12 +5,14 @@ use super::checkpoint::State;
 use super::diagnostics::Diagnosis;
 use super::exporters::{Exporters, JournalConfig};
 use super::journal::Journal;
+use super::links::Home;
 use super::run_dir::{self, RunDir};
 use crate::error::Result;
 use serde_json::Value;
 
 /// The open journals of a run.
 pub struct Journals {
+    home: Home,
     metrics: Journal,
     /// Open when something is measured, and when an earlier process of the run has measured something: what it wrote
     /// after the checkpoint must go.
@@ -35,6 +37,7 @@ impl Journals {
             .then(|| Journal::open(path, state.diagnostics_bytes))
             .transpose()?;
         Ok(Self {
+            home: run.home().clone(),
             metrics,
             diagnostics,
             exporters: Exporters::open(run.root(), copies, state.elapsed_s)?,
@@ -44,8 +47,9 @@ impl Journals {
     /// Appends a line to `metrics.jsonl`.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// When the disk refuses, and when the run's folder is not where it was.
     pub fn append(&mut self, line: &Value) -> Result<()> {
+        self.home.require()?;
         self.metrics.append(line)?;
         self.exporters.follow(line)
     }
@@ -53,8 +57,9 @@ impl Journals {
     /// Appends a line to `diagnostics.jsonl`.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// When the disk refuses, and when the run's folder is not where it was.
     pub fn diagnose(&mut self, diagnosis: &Diagnosis) -> Result<()> {
+        self.home.require()?;
         let line = diagnosis.line();
         if let Some(journal) = &mut self.diagnostics {
             journal.append(&line)?;

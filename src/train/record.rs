@@ -1,6 +1,7 @@
 //! The lines of `metrics.jsonl`.
 
 use super::checkpoint::Window;
+use super::evaluation::Scores;
 use super::job::Report;
 use super::machine;
 use crate::task::StepOutput;
@@ -41,14 +42,26 @@ pub fn train(report: &Report, items: u64) -> Value {
     line
 }
 
-/// A line about an evaluation.
-pub fn valid(report: &Report) -> Value {
+/// A line about an evaluation. Of a part of the split it says so; of all of it, it also has the scores of the part that
+/// other evaluations read, which they compare with.
+pub fn valid(report: &Report, of_part: Option<&Scores>) -> Value {
     let mut line = Map::new();
     line.insert("step".into(), report.step.into());
     line.insert("split".into(), report.split.into());
     line.insert("loss".into(), report.loss.into());
     for (name, value) in &report.metrics {
         line.insert(name.clone(), (*value).into());
+    }
+    if let Some(part) = &report.part {
+        line.insert("part".into(), part.as_str().into());
+    }
+    if let Some(scores) = of_part {
+        let mut part = Map::new();
+        part.insert("loss".into(), scores.loss.into());
+        for (name, value) in &scores.metrics {
+            part.insert(name.clone(), (*value).into());
+        }
+        line.insert("of_part".into(), part.into());
     }
     line.insert("elapsed_s".into(), report.elapsed_s.into());
     line.into()

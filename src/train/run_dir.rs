@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! experiment.toml resolved.toml tokenizer.json data.json files.json machine.json   written before the first step
+//! manifest.json                                                their sizes and sums
 //! metrics.jsonl samples.jsonl diagnostics.jsonl                appended
 //! metrics.csv events.out.tfevents.*                            copies, made anew when a run is resumed
 //! steps/NNNNNNNN/ best latest                                  checkpoints
@@ -9,6 +10,8 @@
 //! run.lock scores.lock                                         held while a process trains here, or changes the scores
 //! ```
 
+use super::links::{self, Home};
+use super::run_files;
 use crate::error::{Error, Result};
 use crate::files;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -58,6 +61,7 @@ const TURNS: Duration = Duration::from_secs(30);
 pub struct RunDir {
     root: PathBuf,
     _lock: File,
+    home: Home,
 }
 
 /// The treatment of a run that exists already.
@@ -135,9 +139,15 @@ impl RunDir {
         files::write(&self.path(name), bytes)
     }
 
+    /// Where it lives.
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
     fn locked(root: &Path) -> Result<Self> {
+        links::refuse(root)?;
         let path = root.join(LOCK);
-        let mut file = files::open_lock(&path).map_err(Error::io("open", &path))?;
+        let mut file = links::open_own(&path)?;
         match files::lock_within(&file, MOMENT) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -158,6 +168,7 @@ impl RunDir {
             .map_err(Error::io("write", &path))?;
         Ok(Self {
             root: root.to_path_buf(),
+            home: Home::new(root, &path, &file),
             _lock: file,
         })
     }
@@ -170,8 +181,9 @@ impl RunDir {
         for file in events_of(&self.root)? {
             files::delete(&file)?;
         }
-        for file in ["latest", "best", METRICS, SAMPLES, DIAGNOSTICS, CSV, SCORES]
+        for file in ["latest", "best", SCORES]
             .into_iter()
+            .chain(GROWING)
             .chain(DESCRIPTION)
         {
             files::delete(&self.path(file))?;
@@ -181,15 +193,27 @@ impl RunDir {
 }
 
 /// What a run writes before its first step; what makes the folder a run's comes last.
-const DESCRIPTION: [&str; 7] = [
+pub(super) const DESCRIPTION: [&str; 8] = [
     TOKENIZER,
     TARGET_TOKENIZER,
     DATA,
     FILES,
     MACHINE,
     EXPERIMENT,
+    run_files::NAME,
     RESOLVED,
 ];
+
+/// What a run appends to.
+const GROWING: [&str; 4] = [METRICS, SAMPLES, DIAGNOSTICS, CSV];
+
+/// Whether a name in a run's folder is of something that the run writes.
+pub(super) fn is_own(name: &str) -> bool {
+    [LOCK, SCORES_LOCK, STEPS, REPORT, SCORES].contains(&name)
+        || DESCRIPTION.contains(&name)
+        || GROWING.contains(&name)
+        || name.starts_with(EVENTS)
+}
 
 /// Whether a file is written under another name and then renamed by the process that holds the run, and by no other.
 pub(super) fn is_written_aside(name: &str) -> bool {
@@ -202,7 +226,8 @@ pub(super) fn is_written_aside(name: &str) -> bool {
 /// A lock that cannot be had, or that another process holds for long.
 pub fn changing_scores(root: &Path) -> Result<File> {
     let path = root.join(SCORES_LOCK);
-    let file = files::open_lock(&path).map_err(Error::io("open", &path))?;
+    links::refuse_one(&root.join(SCORES))?;
+    let file = links::open_own(&path)?;
     match files::lock_within(&file, TURNS) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {

@@ -2,6 +2,7 @@
 //! evaluation in segments is one long pass.
 
 use crate::binary::{failure, output};
+use formwork::train::run_files;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -132,6 +133,7 @@ fn an_evaluation_in_segments_is_one_long_pass() {
     let start = fs::read_to_string(folder.join("run/resolved.toml")).unwrap();
     let two = start.replace("eval_batch_size = 1", "eval_batch_size = 2");
     fs::write(folder.join("run/resolved.toml"), two).unwrap();
+    run_files::seal(&folder.join("run")).unwrap();
     output(&["eval", &run, "--context", "4"]);
     let later = fs::read(folder.join("run/scores.json")).unwrap();
     let later: Value = serde_json::from_slice(&later).unwrap();

@@ -266,9 +266,13 @@ fn every_shipped_experiment_is_right_and_planned_as_it_is_built() {
         let plan = json(&output(&["plan", &shown, "--no-probe", "--json"]));
         let device = burn::tensor::Device::flex();
         let places = loaded.places();
-        let data =
-            formwork::experiment::assemble::data(&loaded.experiment, &places, &Default::default())
-                .unwrap();
+        let data = formwork::experiment::assemble::data(
+            &loaded.experiment,
+            &places,
+            &Default::default(),
+            None,
+        )
+        .unwrap();
         let built =
             formwork::experiment::assemble::objective(&loaded.experiment, &data.shape, &device);
         let built = formwork::train::parameters::count(&built.unwrap());

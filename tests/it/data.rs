@@ -89,6 +89,7 @@ fn prepared(
     seed: u64,
 ) -> Result<Data> {
     let request = Request {
+        run: None,
         tokenizer,
         saved: &Tokenizers::default(),
         places,

@@ -33,22 +33,72 @@ pub struct Fingerprint {
     pub sha256: String,
 }
 
-/// The fingerprints of all files that the data names, in its order; `before` saves reading files again.
+/// A file of the data as it was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The path in `[data]`.
+    pub given: PathBuf,
+    /// Where it lies, when that is not where the path leads.
+    pub elsewhere: Option<PathBuf>,
+    /// Its content.
+    pub print: Fingerprint,
+}
+
+/// The fingerprints of all files that the data names, in its order. `before` are those of the same run earlier: they save
+/// reading files again. Where a path of the run's `own` leads to no file or to another content, the file that lies where it
+/// lay, with its content still, is taken; another path is taken at its word.
 ///
 /// # Errors
 /// A file that is not there or cannot be read.
-pub fn of(data: &DataConfig, places: &Places, before: &[Fingerprint]) -> Result<Vec<Fingerprint>> {
-    let paths = data.set().paths().into_iter();
+pub fn of(
+    data: &DataConfig,
+    places: &Places,
+    before: &[Fingerprint],
+    own: &DataConfig,
+) -> Result<Vec<Found>> {
+    let own = own.set().paths();
+    let paths = data.set().paths().into_iter().enumerate();
     paths
-        .map(|(key, path)| {
-            let found = places.resolve(path)?;
-            let path = archive::split(&found).map_or(found.clone(), |(archive, _)| archive);
-            match path.is_dir() {
-                true => folder(key, path),
-                false => file(key, path, before),
+        .map(|(number, (key, given))| {
+            let known = before.get(number).filter(|known| known.key == key);
+            let led = places
+                .resolve(given)
+                .and_then(|path| print(key, &path, before));
+            let same = |print: &Fingerprint| known.is_none_or(|k| k.sha256 == print.sha256);
+            if led.as_ref().is_ok_and(same) {
+                return led.map(|print| found(given, None, print));
+            }
+            let old = known.filter(|_| own.get(number).is_some_and(|own| own.1 == given));
+            let old = old.map(|known| known.path.clone());
+            let old = old.and_then(|path| Some((print(key, &path, before).ok()?, path)));
+            match old.filter(|(print, _)| same(print)) {
+                Some((print, path)) => {
+                    let whole = archive::inside(given).map_or(path.clone(), |i| path.join(i));
+                    Ok(found(given, Some(whole), print))
+                }
+                None => led.map(|print| found(given, None, print)),
             }
         })
         .collect()
+}
+
+fn found(given: &Path, elsewhere: Option<PathBuf>, print: Fingerprint) -> Found {
+    Found {
+        given: given.to_path_buf(),
+        elsewhere,
+        print,
+    }
+}
+
+/// The fingerprint of a file, a folder or an archive.
+fn print(key: &str, path: &Path, before: &[Fingerprint]) -> Result<Fingerprint> {
+    let path = archive::split(path).map_or(path.to_path_buf(), |(archive, _)| archive);
+    // Runs are resumed from anywhere.
+    let path = path.canonicalize().unwrap_or(path);
+    match path.is_dir() {
+        true => folder(key, path),
+        false => file(key, path, before),
+    }
 }
 
 /// The first path whose content is another one than before.

@@ -1,5 +1,5 @@
-//! Where data sets lie: a path is used as given, else relative to the experiment file, else in the
-//! folders of `FORMWORK_DATA` (separated like `PATH`), in `datasets/data` (what `data pull`
+//! Where data sets lie: a path is used as given, else relative to the experiment file (of a run: relative to its
+//! folder, and only then as given), else in the folders of `FORMWORK_DATA` (separated like `PATH`), in `datasets/data` (what `data pull`
 //! fetches) and in `datasets`. A file may lie there plain or with `.gz`, and a path may lead on into an archive.
 
 use std::ffi::OsString;
@@ -15,6 +15,8 @@ pub struct Places {
     experiment: Option<PathBuf>,
     roots: Vec<PathBuf>,
     cache: PathBuf,
+    /// Whether the experiment's folder comes before the working folder.
+    of_run: bool,
 }
 
 /// The folder of data sets that `data pull` fetches.
@@ -39,6 +41,16 @@ impl Places {
             experiment: experiment.map(Path::to_path_buf),
             roots,
             cache,
+            of_run: false,
+        }
+    }
+
+    /// The places of a run in this folder, whose relative paths lead from the folder: another working folder must not
+    /// give them another meaning.
+    pub fn of_run(root: &Path) -> Self {
+        Self {
+            of_run: true,
+            ..Self::new(Some(root))
         }
     }
 
@@ -56,13 +68,37 @@ impl Places {
     /// beside the experiment, unchanged when a root holds it or when the folder above it has a name that no
     /// TOML file can hold.
     pub fn anchored(&self, path: &Path) -> PathBuf {
-        let beside = self.experiment.iter().map(|folder| folder.join(path));
-        std::iter::once(path.to_path_buf())
-            .chain(beside)
-            .find_map(|candidate| either(&candidate))
+        self.found_near(path).unwrap_or_else(|| path.to_path_buf())
+    }
+
+    /// [`Places::anchored`] as a run in the folder `root` writes it down: a path that was relative stays so, and leads
+    /// from the run's folder. A run that moves together with its data finds it there.
+    pub fn portable(&self, path: &Path, root: &Path) -> PathBuf {
+        let Some(found) = self.found_near(path) else {
+            return path.to_path_buf();
+        };
+        let root = root.canonicalize().ok().filter(|_| path.is_relative());
+        root.and_then(|root| leading(&root, &found))
+            .unwrap_or(found)
+    }
+
+    /// The whole path of what was found as given or beside the experiment.
+    fn found_near(&self, path: &Path) -> Option<PathBuf> {
+        let mut near = self.near(path);
+        near.find_map(|candidate| either(&candidate))
             .and_then(|found| canonical(&found))
             .filter(|found| found.to_str().is_some())
-            .unwrap_or_else(|| path.to_path_buf())
+    }
+
+    /// The path as given and beside the experiment, the one that comes first first.
+    fn near(&self, path: &Path) -> impl Iterator<Item = PathBuf> {
+        let given = path.to_path_buf();
+        let beside = self.experiment.as_ref().map(|folder| folder.join(path));
+        let pair = match self.of_run {
+            true => [beside, Some(given)],
+            false => [Some(given), beside],
+        };
+        pair.into_iter().flatten()
     }
 
     /// The file or folder that `path` of an experiment means.
@@ -71,11 +107,8 @@ impl Places {
     /// It is in none of the places; the message lists them and names the command that fetches a
     /// known data set.
     pub fn resolve(&self, path: &Path) -> Result<PathBuf> {
-        let candidates = || {
-            let bases = self.experiment.iter().chain(&self.roots);
-            std::iter::once(path.to_path_buf()).chain(bases.map(move |base| base.join(path)))
-        };
-        if let Some(found) = candidates().find_map(|candidate| either(&candidate)) {
+        let far = self.roots.iter().map(|root| root.join(path));
+        if let Some(found) = self.near(path).chain(far).find_map(|c| either(&c)) {
             return Ok(found);
         }
         let mut message = format!("[data] no file or folder `{}`; looked in", path.display());
@@ -101,6 +134,18 @@ impl Places {
         }
         Err(Error::usage(message))
     }
+}
+
+/// The relative path that leads from a folder to a file, both given from the root; none from one disk to another.
+fn leading(folder: &Path, file: &Path) -> Option<PathBuf> {
+    let shared = folder.components().zip(file.components());
+    let shared = shared.take_while(|(a, b)| a == b).count();
+    let up = folder.components().skip(shared).map(|_| Path::new(".."));
+    let down = file.components().skip(shared);
+    let path: PathBuf = up
+        .chain(down.map(|part| Path::new(part.as_os_str())))
+        .collect();
+    path.is_relative().then_some(path)
 }
 
 /// The whole path from the root; that of an archive for what lies inside it.

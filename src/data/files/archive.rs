@@ -18,6 +18,13 @@ pub fn split(path: &Path) -> Option<(PathBuf, PathBuf)> {
     Some((archive.to_path_buf(), inside.to_path_buf()))
 }
 
+/// What a path names inside an archive, by the names alone: the archive need not be there.
+pub fn inside(path: &Path) -> Option<PathBuf> {
+    let archive = path.ancestors().find(|above| is_archive(above))?;
+    let inside = path.strip_prefix(archive).ok()?;
+    (!inside.as_os_str().is_empty()).then(|| inside.to_path_buf())
+}
+
 /// Whether a name is that of an archive.
 fn is_archive(path: &Path) -> bool {
     let name = path.file_name().and_then(|n| n.to_str());

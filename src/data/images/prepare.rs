@@ -16,10 +16,13 @@ use crate::rng::{Purpose, Stream};
 
 pub(super) fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
     let named = (!config.classes.is_empty()).then_some(config.classes.as_slice());
+    let of_run = request.run.and_then(|run| run.image);
     let wanted = Wanted {
-        channels: config.channels,
-        size: config.size,
-        classes: named,
+        channels: of_run.map(|[channels, ..]| channels).or(config.channels),
+        size: of_run
+            .map(|[_, height, width]| [height, width])
+            .or(config.size),
+        classes: request.run.map(|run| run.classes.as_slice()).or(named),
     };
     let all = config.files(Split::Train);
     let all = all.ok_or_else(|| Error::usage("[data] `path` is missing"))?;
@@ -32,7 +35,10 @@ pub(super) fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> 
     };
     let pictures = Arc::new(pictures);
     let parts = parts(config, pictures.len())?;
-    let (mean, std) = measured(config, &pictures, &parts.train)?;
+    let (mean, std) = match request.run {
+        Some(run) => (run.mean.clone(), run.std.clone()),
+        None => measured(config, &pictures, &parts.train)?,
+    };
     let shape = Shape {
         image: Some(pictures.shape),
         classes: classes.clone(),

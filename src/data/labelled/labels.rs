@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::data::Shape;
 use crate::error::{Error, Result, suggestion};
 
 /// The classes of a data set.
@@ -9,8 +10,12 @@ use crate::error::{Error, Result, suggestion};
 pub(super) struct Labels {
     /// Their names, in order.
     pub(super) names: Vec<String>,
-    /// Their numbers by how they are written in the files.
+    /// How they are written in the files, in order.
+    written: Vec<String>,
+    /// Their numbers by how they are written.
     numbers: HashMap<String, i32>,
+    /// Whether they are those of a run that has begun.
+    of_run: bool,
 }
 
 /// Numbers by value, then other words.
@@ -47,8 +52,48 @@ impl Labels {
                 names.first().map_or("", String::as_str)
             )));
         }
-        let numbers = written.into_iter().map(str::to_owned).zip(0..).collect();
-        Ok(Self { names, numbers })
+        let written = written.into_iter().map(str::to_owned).collect();
+        Ok(Self::numbered(names, written))
+    }
+
+    /// Those of a run, whatever the files hold today. A run of an earlier version does not say how they were written;
+    /// then it is by their names, or as [`Labels::new`] takes it for the names that were `given`.
+    ///
+    /// # Errors
+    /// Those of [`Labels::new`].
+    pub(super) fn of_run<'a>(
+        run: &Shape,
+        found: impl Iterator<Item = &'a str>,
+        given: &[String],
+    ) -> Result<Self> {
+        let names = run.classes.clone();
+        let labels = match (run.labels.as_slice(), given) {
+            ([], []) => Self::numbered(names.clone(), names),
+            ([], _) => Self::new(found, &names)?,
+            (written, _) => Self::numbered(names, written.to_vec()),
+        };
+        Ok(Self {
+            of_run: true,
+            ..labels
+        })
+    }
+
+    fn numbered(names: Vec<String>, written: Vec<String>) -> Self {
+        let numbers = written.iter().cloned().zip(0..).collect();
+        Self {
+            names,
+            written,
+            numbers,
+            of_run: false,
+        }
+    }
+
+    /// How they are written, where it is not by their names.
+    pub(super) fn written(&self) -> Vec<String> {
+        match self.written == self.names {
+            true => Vec::new(),
+            false => self.written.clone(),
+        }
     }
 
     /// The class of a label.
@@ -60,7 +105,11 @@ impl Labels {
             let mut known: Vec<&str> = self.numbers.keys().map(String::as_str).collect();
             known.sort_unstable();
             let hint = suggestion(label, known);
-            Error::run(format!("unknown label `{label}`{hint}"))
+            let by = match self.of_run {
+                true => "the run was not trained on the label",
+                false => "unknown label",
+            };
+            Error::run(format!("{by} `{label}`{hint}"))
         })
     }
 }

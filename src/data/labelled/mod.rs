@@ -244,7 +244,10 @@ impl DataSet for LabelledTextConfig {
         let mut rows = self.rows(request)?;
         let tokenizer = self.tokenizer(request, &rows.train)?;
         let labels = rows.train.iter().map(|(_, row)| row.label.as_str());
-        let labels = Labels::new(labels, &self.classes)?;
+        let labels = match request.run {
+            Some(run) => Labels::of_run(run, labels, &self.classes)?,
+            None => Labels::new(labels, &self.classes)?,
+        };
         if let Some(wanted) = self.train_items {
             split::limit(&mut rows.train, wanted, "rows")?;
         }
@@ -261,6 +264,7 @@ impl DataSet for LabelledTextConfig {
             .train
             .ok_or_else(|| Error::run("[data] there is no text to train on"))?;
         let shape = Shape {
+            labels: labels.written(),
             classes: labels.names,
             ..Shape::of_text(self.context, tokenizer.vocab_size())
         };

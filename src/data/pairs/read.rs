@@ -32,6 +32,16 @@ impl Texts {
         self.sources.is_empty()
     }
 
+    /// Those of these numbers.
+    #[must_use]
+    pub fn chosen(&self, numbers: &[u64]) -> Self {
+        let numbers = || numbers.iter().map(|number| *number as usize);
+        Self {
+            sources: numbers().map(|n| self.sources[n].clone()).collect(),
+            references: numbers().map(|n| self.references[n].clone()).collect(),
+        }
+    }
+
     /// A source and its references.
     pub fn pair(&self, number: usize) -> (&str, &[String]) {
         (&self.sources[number], &self.references[number])

@@ -40,7 +40,8 @@ pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
         );
         return None;
     }
-    if what != For::Use {
+    // A run that is resumed may have moved; its files are looked for by their content.
+    if what == For::Beginning {
         paths(sense, data, tokenizer);
     }
     if what == For::Beginning {

@@ -1,6 +1,7 @@
 //! Keys that may change when a run is resumed. Data, model, task and the drawing of batches may not: the result would
 //! be neither the old run nor the new one.
 
+use crate::data::files::archive;
 use crate::error::{Error, Fault, Result};
 use crate::experiment::Experiment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +31,8 @@ const BEGINNING: &[&str] = &[
     "init.resample",
 ];
 
-/// Whether `asked` differs from what the run in `folder` was made with, `stored`; both with anchored paths.
+/// The keys in which `asked` differs from what the run in `folder` was made with, `stored`; both with anchored paths.
+/// Paths of data are no keys of this kind: the same content is the same data wherever it lies.
 ///
 /// # Errors
 /// [`Error::Invalid`] with every changed key that would make it another run.
@@ -39,19 +41,15 @@ pub(super) fn between(
     asked: &Experiment,
     folder: &Path,
     begun: bool,
-) -> Result<bool> {
-    let (stored, asked) = (keys(stored)?, keys(asked)?);
+) -> Result<Vec<String>> {
+    let [stored, asked] = [stored, asked].map(|experiment| keys(&without_places(experiment)));
+    let (stored, asked) = (stored?, asked?);
     let names: BTreeSet<&String> = stored.keys().chain(asked.keys()).collect();
     let changed: Vec<&String> = names
         .into_iter()
         .filter(|name| stored.get(*name) != asked.get(*name))
         .collect();
-    let fixed = |name: &str| {
-        FIXED
-            .iter()
-            .any(|key| name == *key || key.ends_with('.') && name.starts_with(key))
-            || !begun && BEGINNING.contains(&name)
-    };
+    let fixed = |name: &str| is_fixed(name) || !begun && BEGINNING.contains(&name);
     let shown = |value: Option<&Value>| value.map_or("no value".to_string(), Value::to_string);
     let faults: Vec<Fault> = changed
         .iter()
@@ -67,9 +65,44 @@ pub(super) fn between(
         })
         .collect();
     match faults.is_empty() {
-        true => Ok(!changed.is_empty()),
+        true => Ok(changed.into_iter().cloned().collect()),
         false => Err(Error::Invalid(faults)),
     }
+}
+
+fn is_fixed(name: &str) -> bool {
+    FIXED
+        .iter()
+        .any(|key| name == *key || key.ends_with('.') && name.starts_with(key))
+}
+
+/// The keys that a run may change on its way, as TOML has their values: what a checkpoint keeps of them.
+///
+/// # Errors
+/// An experiment that cannot be spelled out.
+pub(super) fn changeable(experiment: &Experiment) -> Result<BTreeMap<String, String>> {
+    let all = keys(experiment)?.into_iter();
+    let may = |name: &str| {
+        let table = name.split('.').next().unwrap_or(name);
+        !is_fixed(name) && !["name", "init", "expect", "ablation"].contains(&table)
+    };
+    Ok(all
+        .filter(|(name, _)| may(name))
+        .map(|(name, value)| (name, value.to_string()))
+        .collect())
+}
+
+/// The experiment with what a path of its data says about the content in the path's place: how its name ends, by which
+/// files are told apart that are read in different ways, and what lies inside an archive.
+fn without_places(experiment: &Experiment) -> Experiment {
+    let mut bare = experiment.clone();
+    bare.data = bare.data.with_paths(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let plain = name.strip_suffix(".gz").unwrap_or(&name);
+        let ending = plain.rsplit_once('.').map_or("", |(_, ending)| ending);
+        archive::inside(path).unwrap_or_else(|| ending.into())
+    });
+    bare
 }
 
 /// Every value by its dotted key.

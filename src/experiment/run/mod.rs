@@ -1,13 +1,13 @@
 //! A run from its first file to its last: new, fresh or resumed.
 
 mod changes;
-mod files;
 mod observer;
 mod options;
+mod standing;
 
 use super::assemble::{self, Weights};
-use super::{Experiment, Loaded, check, file, resolved_toml, saved, transfer};
-use crate::data::{Data, Places, Tokenizers};
+use super::{Experiment, Loaded, check, data_files, file, resolved_toml, saved, transfer};
+use crate::data::{Data, Places, Texts, Tokenizers, sample};
 use crate::error::{Error, Result};
 use crate::task::Objective;
 use crate::train;
@@ -16,10 +16,13 @@ use crate::train::job::{Job, Outcome};
 use crate::train::journal::Journal;
 use crate::train::machine::Machine;
 use crate::train::run_dir::{self, Existing, RunDir};
+use crate::train::run_files;
 use crate::train::signal::Stop;
 use observer::RunObserver;
 pub use options::{OnReport, OnSample, Options};
+use standing::Standing;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The folder of a run for which none is given.
 pub fn default_folder(name: &str) -> PathBuf {
@@ -72,9 +75,9 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
         places: &places,
         tokenizers: &data.tokenizers,
     };
-    let training = assemble::training(experiment, &data.shape, &device, &weights)?;
+    let mut training = assemble::training(experiment, &data.shape, &device, &weights)?;
+    training.take_settings(None, changes::changeable(experiment)?);
     let run = RunDir::create(folder, existing)?;
-    files::keep(&run, experiment, &places)?;
     describe(&run, loaded, &data)?;
     if data.left_out > 0 {
         (options.notice)(&format!(
@@ -107,63 +110,82 @@ fn require_prompt(experiment: &Experiment, tokenizers: &Tokenizers) -> Result<()
     }
 }
 
-/// Writes what a run is before its first step; the resolved experiment last, since it makes the folder a run.
+/// Writes what a run is before its first step.
 fn describe(run: &RunDir, loaded: &Loaded, data: &Data) -> Result<()> {
-    let experiment = &loaded.experiment;
+    let (experiment, places) = (&loaded.experiment, loaded.places());
     let machine = serde_json::to_string_pretty(&Machine::here(&experiment.train.device))
         .map_err(|e| Error::run(format!("cannot describe the machine: {e}")))?;
-    run.write(run_dir::MACHINE, format!("{machine}\n").as_bytes())?;
     let shape = serde_json::to_string_pretty(&data.shape)
         .map_err(|e| Error::run(format!("cannot describe the data: {e}")))?;
-    run.write(run_dir::DATA, format!("{shape}\n").as_bytes())?;
+    let mut files = vec![
+        (run_dir::FILES, data_files::described(experiment, &places)?),
+        (run_dir::MACHINE, format!("{machine}\n").into_bytes()),
+        (run_dir::DATA, format!("{shape}\n").into_bytes()),
+    ];
     for (tokenizer, file) in [
         (&data.tokenizers.text, run_dir::TOKENIZER),
         (&data.tokenizers.target, run_dir::TARGET_TOKENIZER),
     ] {
         if let Some(tokenizer) = tokenizer {
-            run.write(file, tokenizer.json())?;
+            files.push((file, tokenizer.json().to_vec()));
         }
     }
-    run.write(run_dir::EXPERIMENT, loaded.source.as_bytes())?;
-    let resolved = resolved_toml(&experiment.anchored(&loaded.places())?);
-    run.write(run_dir::RESOLVED, resolved.as_bytes())
+    files.push((run_dir::EXPERIMENT, loaded.source.clone().into_bytes()));
+    let resolved = resolved_toml(&experiment.portable(&places, run.root())?);
+    files.push((run_dir::RESOLVED, resolved.into_bytes()));
+    run_files::write_new(run, &files)
 }
 
-/// Resumes the run in `folder` from its newest whole checkpoint. Changed keys are kept in the run.
+/// Resumes the run in `folder` from its newest whole checkpoint. Changed keys are kept in the run. A run that has ended
+/// and lacks nothing is left as it is, to the byte.
 ///
 /// # Errors
 /// A folder without a run, or without a whole checkpoint among those it has; a change that would make it another
 /// run; what [`train::run`] returns.
 pub fn resume(folder: &Path, sets: &[String], options: Options) -> Result<Outcome> {
     run_dir::require_run(folder)?;
+    run_files::verify(folder)?;
     let loaded = file::load(&folder.join(run_dir::RESOLVED), sets)?;
     check::check_to_go_on(&loaded)?;
     resume_in(&loaded.experiment, &loaded.places(), folder, options)
 }
 
 fn resume_in(
-    experiment: &Experiment,
+    asked: &Experiment,
     places: &Places,
     folder: &Path,
     options: Options,
 ) -> Result<Outcome> {
+    if let Some(outcome) = left_alone(asked, places, folder, &options)? {
+        return Ok(outcome);
+    }
     let run = RunDir::open(folder)?;
-    let stored = file::load(&folder.join(run_dir::RESOLVED), &[])?;
-    let asked = experiment.anchored(places)?;
-    let stored = stored.experiment.anchored(&stored.places())?;
-    let search = checkpoint::newest_whole(folder);
-    let begun = search.found.is_some();
-    let changed = changes::between(&stored, &asked, folder, begun)?;
     checkpoint::clean(&run)?;
+    let standing = Standing::of(asked, places, folder)?;
+    let search = &standing.search;
     for refused in &search.refused {
         (options.notice)(&format!("passed over: {refused}"));
     }
-    if !begun && !search.refused.is_empty() {
+    if search.found.is_none() && !search.refused.is_empty() {
         return Err(none_left(folder));
     }
-    files::same(&run, experiment, places, &options)?;
+    let experiment = &standing.taken(asked, &options);
+    let held = data_files::hold(
+        folder,
+        experiment,
+        &standing.stored.data,
+        places,
+        options.other_data,
+        options.notice,
+    )?;
     let saved = saved::tokenizers(folder)?;
-    let data = assemble::data(experiment, places, &saved)?;
+    let shape = saved::shape(folder)?;
+    saved::require_vocabulary(folder, &saved, &shape)?;
+    let located = Experiment {
+        data: held.data.clone(),
+        ..experiment.clone()
+    };
+    let data = assemble::data(&located, places, &saved, Some(&shape))?;
     require_prompt(experiment, &data.tokenizers)?;
     let stop = Stop::on_signals()?;
     let device = assemble::device(experiment, true)?;
@@ -174,12 +196,52 @@ fn resume_in(
             tokenizers: &data.tokenizers,
         },
     };
-    let training = assemble::training(experiment, &data.shape, &device, &weights)?;
-    if changed {
-        run.write(run_dir::RESOLVED, resolved_toml(&asked).as_bytes())?;
+    let mut training = assemble::training(experiment, &data.shape, &device, &weights)?;
+    let before = changes::changeable(&standing.stored)?;
+    training.take_settings(Some(before), changes::changeable(experiment)?);
+    let mut files = Vec::new();
+    files.extend(held.rewritten()?.map(|text| (run_dir::FILES, text)));
+    if !standing.changed.is_empty() || standing.other_places {
+        let resolved = resolved_toml(&experiment.portable(places, folder)?);
+        files.push((run_dir::RESOLVED, resolved.into_bytes()));
     }
+    run_files::replace(&run, &files)?;
     let (model, job) = training.job(experiment, &data, run, stop);
     launch(experiment, &data, model, job, options)
+}
+
+/// The outcome of a run that has ended and lacks nothing, of which nothing is written. A folder in which a process
+/// trains, and one that a process left in the middle of something, is looked at with its lock.
+fn left_alone(
+    asked: &Experiment,
+    places: &Places,
+    folder: &Path,
+    options: &Options,
+) -> Result<Option<Outcome>> {
+    // Nothing is summed twice for a run that has steps to take.
+    let newest = checkpoint::steps(folder).last().copied();
+    let has_steps = newest.is_none_or(|step| step < asked.train.steps);
+    if has_steps && asked.train.patience.is_none() || run_dir::is_busy(folder) {
+        return Ok(None);
+    }
+    let standing = Standing::of(asked, places, folder)?;
+    let copies = standing.changed.iter().any(|key| standing::of_copies(key));
+    let outcome = standing.outcome(asked, folder).filter(|_| !copies);
+    if let (Some(_), Some(text)) = (&outcome, standing.nothing_to_do(asked)) {
+        (options.notice)(&text);
+    }
+    Ok(outcome)
+}
+
+/// The pairs that evaluations write texts for: those of the validation split, or a part of them that is drawn at random
+/// (`decode.valid_items`). A run of an earlier version goes on with the first ones.
+fn texts(experiment: &Experiment, data: &Data, drawn: bool) -> Option<Arc<Texts>> {
+    let all = data.pairs.valid.clone()?;
+    let count = experiment.decode.valid_items.unwrap_or(usize::MAX);
+    if !drawn || count >= all.len() {
+        return Some(all);
+    }
+    Some(Arc::new(all.chosen(&sample::numbers(all.len(), count))))
 }
 
 /// All checkpoints of the run are damaged. The author's file may extend another one, which the folder does not hold.
@@ -212,7 +274,7 @@ fn launch(
         experiment: experiment.clone(),
         tokenizers: data.tokenizers.clone(),
         context: data.shape.context,
-        texts: data.pairs.valid.clone(),
+        texts: texts(experiment, data, job.state.drawn_part),
         samples,
     };
     let outcome = train::run(model, job, Box::new(observer), view, &experiment.name)?;

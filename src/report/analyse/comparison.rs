@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::report::read::journal::Point;
 use crate::report::read::run::Run;
 use crate::report::read::sweep::SweepPlan;
+use std::collections::BTreeMap;
 
 /// Options of a comparison.
 #[derive(Clone, Debug, Default)]
@@ -128,7 +129,7 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
         (result.best_gap, result.last_gap) = (Some(best), Some(last));
     }
     Ok(Comparison {
-        notes: notes(&runs, &arms, &results),
+        notes: notes(&runs, &arms, &results, split),
         differing: arms::differences(&runs, &arms, sweep.as_ref()),
         metric,
         split,
@@ -152,33 +153,49 @@ fn outcome(run: &Run, split: &str, metric: &str, others: &[String]) -> RunResult
     let series = run.series(split, metric);
     let scored = |m: &str| run.scores.get(split).and_then(|s| s.get(m)).copied();
     if series.is_empty() {
-        let value = scored(metric).map(|v| (None, v));
-        let metrics = others
+        let at = run.scored_at.get(split).copied();
+        let value = scored(metric).map(|v| (at, v));
+        let metrics: BTreeMap<String, f64> = others
             .iter()
             .filter_map(|m| Some((m.clone(), scored(m)?)))
             .collect();
         return RunResult {
             best: value,
             last: value,
+            last_metrics: metrics.clone(),
             metrics,
+            ..RunResult::default()
         };
     }
     let sign = if more_is_better(metric) { -1.0 } else { 1.0 };
     let sound = series.iter().filter(|p| p.value.is_finite());
     let best = sound.min_by(|a, b| (sign * a.value).total_cmp(&(sign * b.value)));
-    let at = |m: &String| {
+    let at = |m: &String, point: Option<Point>| {
         let series = run.series(split, m);
-        let i = series.binary_search_by_key(&best?.step, |p| p.step).ok()?;
+        let i = series.binary_search_by_key(&point?.step, |p| p.step).ok()?;
         Some((m.clone(), series[i].value)).filter(|(_, v)| v.is_finite())
     };
-    let shown = |p: &Point| (Some(p.step), p.value);
-    let last = series
-        .last()
-        .filter(|p| p.value.is_finite() && run.diverged().is_none());
+    let shown = |p: Point| (Some(p.step), p.value);
+    // Evaluations compare by the part that all of them read; the last one may have read the whole split.
+    let whole = run.journal.whole(split);
+    let whole_value = |m: &str| whole.and_then(|whole| whole.values.get(m)).copied();
+    let last = series.last().map(|p| Point {
+        value: whole_value(metric).unwrap_or(p.value),
+        ..*p
+    });
+    let last = last.filter(|p| p.value.is_finite() && run.diverged().is_none());
+    let (best, of_part) = (best.copied(), run.journal.part(split).is_some());
+    let last_metric = |m: &String| {
+        let (name, value) = at(m, last)?;
+        Some((name, whole_value(m).unwrap_or(value)))
+    };
     RunResult {
         best: best.map(shown),
         last: last.map(shown),
-        metrics: others.iter().filter_map(at).collect(),
+        metrics: others.iter().filter_map(|m| at(m, best)).collect(),
+        last_metrics: others.iter().filter_map(last_metric).collect(),
+        best_of_part: of_part,
+        last_of_part: of_part && whole.is_none(),
     }
 }
 
@@ -191,11 +208,12 @@ fn results(
 ) -> ArmResults {
     let members = || arm.counted.iter().map(|&m| &runs[m]);
     let reached = || arm.counted.iter().map(|&m| &outcomes[m]);
-    let metric = |m: &String| {
-        Some((
-            m.clone(),
-            summarize(reached().filter_map(|o| o.metrics.get(m).copied()), LEVEL)?,
-        ))
+    let metric = |of: fn(&RunResult) -> &BTreeMap<String, f64>| {
+        let each = metrics.iter().filter_map(move |m| {
+            let values = arm.counted.iter().filter_map(|&i| of(&outcomes[i]).get(m));
+            Some((m.clone(), summarize(values.copied(), LEVEL)?))
+        });
+        each.collect::<BTreeMap<_, _>>()
     };
     let begun = arm.members.iter().map(|&m| &runs[m]);
     ArmResults {
@@ -203,7 +221,9 @@ fn results(
         best_step: summarize(reached().filter_map(|o| Some(o.best?.0? as f64)), LEVEL)
             .map(|s| s.mean),
         last: summarize(reached().filter_map(|o| Some(o.last?.1)), LEVEL),
-        metrics: metrics.iter().filter_map(metric).collect(),
+        metrics: metric(|o| &o.metrics),
+        last_metrics: metric(|o| &o.last_metrics),
+        last_marks: last_marks(arm, runs, outcomes),
         learning: yardstick.learning(members()),
         diverged: Rate {
             events: begun.filter(|run| run.diverged().is_some()).count(),
@@ -214,6 +234,31 @@ fn results(
         best_gap: None,
         last_gap: None,
     }
+}
+
+/// What the final values of an arm say beside their size: `at 40` where one is of an earlier step than its run stands at,
+/// `part` where one is of a part of the split.
+fn last_marks(arm: &Arm, runs: &[Run], outcomes: &[RunResult]) -> Vec<String> {
+    let steps = arm
+        .counted
+        .iter()
+        .map(|&m| (m, outcomes[m].last.and_then(|l| l.0)));
+    let part = arm.counted.iter().any(|&m| outcomes[m].last_of_part);
+    let at = earlier(steps.filter_map(|(m, step)| Some((step?, runs[m].journal.last_step))));
+    at.into_iter().chain(part.then(|| "part".into())).collect()
+}
+
+/// `at 40`, or `at 20–40`, for the steps of values when one of them is earlier than the step that its run stands at.
+pub fn earlier(steps: impl Iterator<Item = (u64, u64)> + Clone) -> Option<String> {
+    if steps.clone().all(|(step, last)| step >= last) {
+        return None;
+    }
+    let steps = steps.map(|(step, _)| step);
+    let (low, high) = (steps.clone().min()?, steps.max()?);
+    Some(match low == high {
+        true => format!("at {low}"),
+        false => format!("at {low}–{high}"),
+    })
 }
 
 /// Every arm but the first against the first. A run without a seed pairs with none.

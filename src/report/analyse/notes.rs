@@ -6,6 +6,7 @@ use super::arms::Arm;
 use super::results::ArmResults;
 use super::statistics::rates::compare_rates;
 use super::statistics::{Interval, LEVEL, p_value};
+use crate::report::read::changes;
 use crate::report::read::run::Run;
 
 /// Keys of `machine.json` that make speeds incomparable when they differ.
@@ -17,26 +18,20 @@ const PROGRAM: [&str; 2] = ["version", "commit"];
 const NAMED: usize = 12;
 
 /// Runs that are not done, lines that were not read, evaluations and machines that do not compare.
-pub fn notes(runs: &[Run], arms: &[Arm], results: &[ArmResults]) -> Vec<String> {
+pub fn notes(runs: &[Run], arms: &[Arm], results: &[ArmResults], split: &str) -> Vec<String> {
     let mut notes = undone(runs, arms);
     if let Some(more) = notes.len().checked_sub(NAMED + 1).map(|n| n + 1) {
         notes.truncate(NAMED);
         notes.push(format!("{more} more runs are not done"));
     }
+    notes.extend(changed(runs, arms));
     for run in runs.iter().filter(|run| run.journal.unreadable > 0) {
         let (n, at) = (run.journal.unreadable, &run.title);
         notes.push(format!(
             "{at}: {n} unreadable line(s) of metrics.jsonl were skipped"
         ));
     }
-    if runs.iter().any(|r| {
-        r.settings
-            .iter()
-            .any(|(key, _)| key == "train.eval_batches")
-    }) {
-        let note = "best values come from evaluations of part of the split (train.eval_batches), final ones from all of it";
-        notes.push(note.into());
-    }
+    notes.extend(parts(runs, split));
     notes.extend(machines(runs));
     notes.extend(divergence(arms, results));
     let tests = results
@@ -70,6 +65,52 @@ fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
             let (id, label, seed) = (&arm.id, &arm.label, absent.seed);
             notes.push(format!("{id} ({label}, seed {seed}): {}", absent.state()));
         }
+    }
+    notes
+}
+
+/// The parts of the split that values are of, where they are not of all of it.
+fn parts(runs: &[Run], split: &str) -> Option<String> {
+    let key = "train.eval_batches";
+    let of_run = |run: &Run| match run.journal.part(split) {
+        Some(part) => Some(part.to_string()),
+        // A run of an earlier version does not say what it read.
+        None => {
+            let asked = run.settings.iter().find(|(k, _)| k == key);
+            asked.map(|(_, n)| format!("the first {n} batches"))
+        }
+    };
+    let parts: BTreeSet<String> = runs.iter().filter_map(of_run).collect();
+    let parts: Vec<String> = parts.into_iter().collect();
+    (!parts.is_empty()).then(|| {
+        format!(
+            "best {split} values and curves are of part of the split ({key}): {}; final values are of all of it unless \
+             they say `part`",
+            parts.join(" | ")
+        )
+    })
+}
+
+/// The settings that changed while a run was on its way.
+fn changed(runs: &[Run], arms: &[Arm]) -> Vec<String> {
+    let members = arms
+        .iter()
+        .flat_map(|arm| arm.members.iter().map(move |&m| (arm, m)));
+    let mut notes: Vec<String> = members
+        .filter(|(_, m)| !runs[*m].changes.is_empty())
+        .map(|(arm, m)| {
+            let run = &runs[m];
+            let said = changes::keys(&run.changes).into_iter().map(|key| {
+                let values = changes::values(&changes::of_key(&run.changes, key));
+                format!("{key}: {values}")
+            });
+            let said = said.collect::<Vec<_>>().join("; ");
+            format!("{} ({}): {said}", arm.id, run.title)
+        })
+        .collect();
+    if let Some(more) = notes.len().checked_sub(NAMED + 1).map(|n| n + 1) {
+        notes.truncate(NAMED);
+        notes.push(format!("settings of {more} more runs changed on the way"));
     }
     notes
 }

@@ -16,6 +16,12 @@ pub struct RunResult {
     pub last: Option<(Option<u64>, f64)>,
     /// Other metrics at the best evaluation.
     pub metrics: BTreeMap<String, f64>,
+    /// Other metrics at the last evaluation.
+    pub last_metrics: BTreeMap<String, f64>,
+    /// Whether the best value is of a part of the split.
+    pub best_of_part: bool,
+    /// Whether the last one is.
+    pub last_of_part: bool,
 }
 
 /// The results of an arm over its seeds.
@@ -29,6 +35,10 @@ pub struct ArmResults {
     pub last: Option<Summary>,
     /// Other metrics at the best evaluation.
     pub metrics: BTreeMap<String, Summary>,
+    /// Other metrics at the last evaluation.
+    pub last_metrics: BTreeMap<String, Summary>,
+    /// Marks of the final values that are not of the whole split at the last step: `at 40`, `part`.
+    pub last_marks: Vec<String>,
     /// How fast it learns.
     pub learning: Learning,
     /// Runs that diverged, of those that were begun.

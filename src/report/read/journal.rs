@@ -2,8 +2,10 @@
 //!
 //! A line is `{"step":200,"split":"valid","loss":1.92,…}`. Every numeric key is a metric; other keys are
 //! ignored. `null`, `NaN` and `Infinity` are kept as NaN, the mark of a diverged run. A line with `"skipped":true` tells
-//! of a step that was not taken: it counts as a step and has no value in any series. The last line may be torn
-//! (the writer was killed); any other line that cannot be read is counted and skipped. Where steps go back,
+//! of a step that was not taken: it counts as a step and has no value in any series.
+//! An evaluation of a part of its split says so in `part`; one of the whole split that others read a part of has the
+//! values of that part in `of_part`: these are the series', which compare, and its own are the whole values.
+//! The last line may be torn (the writer was killed); any other line that cannot be read is counted and skipped. Where steps go back,
 //! a resumed run wrote them again, and the later line counts.
 
 use std::borrow::Cow;
@@ -21,10 +23,23 @@ pub struct Point {
     pub value: f64,
 }
 
+/// Values of a whole split at a step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Whole {
+    /// Optimizer steps done.
+    pub step: u64,
+    /// By metric.
+    pub values: BTreeMap<String, f64>,
+}
+
 /// All series of one journal.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     splits: BTreeMap<String, BTreeMap<String, Vec<Point>>>,
+    /// The part of a split that its series are of, in words; none for all of it.
+    parts: BTreeMap<String, String>,
+    /// The newest values of a whole split of whose part the series are.
+    wholes: BTreeMap<String, Whole>,
     /// Lines, other than a torn last one, that are not JSON objects with a step.
     pub unreadable: usize,
     /// The largest step of any line.
@@ -66,10 +81,34 @@ impl Journal {
             .flat_map(|m| m.keys().map(String::as_str))
     }
 
+    /// The part of a split that its series are of, in words; none where they are of all of it.
+    pub fn part(&self, split: &str) -> Option<&str> {
+        self.parts.get(split).map(String::as_str)
+    }
+
+    /// The values of the whole split at the last step of the series, where the series are of a part.
+    pub fn whole(&self, split: &str) -> Option<&Whole> {
+        let last = self.series(split, "loss").last()?.step;
+        self.wholes.get(split).filter(|whole| whole.step == last)
+    }
+
     fn push(&mut self, line: Line<'_>) {
         self.last_step = self.last_step.max(line.step);
+        if let Some(part) = line.part {
+            self.parts.insert(line.split.to_string(), part.into_owned());
+        }
+        if !line.of_part.is_empty() {
+            let values = line.numbers.iter().map(|(name, x)| (name.to_string(), *x));
+            let whole = Whole {
+                step: line.step,
+                values: values.collect(),
+            };
+            self.wholes.insert(line.split.to_string(), whole);
+        }
         let metrics = entry(&mut self.splits, &line.split);
         for (name, value) in line.numbers {
+            let of_part = line.of_part.iter().find(|(part, _)| *part == name);
+            let value = of_part.map_or(value, |(_, value)| *value);
             let series = entry(metrics, &name);
             while series.last().is_some_and(|p| p.step >= line.step) {
                 series.pop();
@@ -94,6 +133,8 @@ struct Line<'a> {
     split: Cow<'a, str>,
     /// Whether it tells of a step that was left out.
     skipped: bool,
+    part: Option<Cow<'a, str>>,
+    of_part: Vec<(Cow<'a, str>, f64)>,
     numbers: Vec<(Cow<'a, str>, f64)>,
 }
 
@@ -109,15 +150,19 @@ fn parse_line(line: &str) -> Option<Line<'_>> {
             .replace(&format!(": {name}"), ":null");
     }
     let parsed: Line<'_> = serde_json::from_str(&mended).ok()?;
+    let owned = |numbers: Vec<(Cow<'_, str>, f64)>| {
+        let numbers = numbers.into_iter();
+        numbers
+            .map(|(k, v)| (Cow::Owned(k.into_owned()), v))
+            .collect()
+    };
     Some(Line {
         step: parsed.step,
         split: Cow::Owned(parsed.split.into_owned()),
         skipped: parsed.skipped,
-        numbers: parsed
-            .numbers
-            .into_iter()
-            .map(|(k, v)| (Cow::Owned(k.into_owned()), v))
-            .collect(),
+        part: parsed.part.map(|part| Cow::Owned(part.into_owned())),
+        of_part: owned(parsed.of_part),
+        numbers: owned(parsed.numbers),
     })
 }
 
@@ -138,14 +183,16 @@ impl<'de> Visitor<'de> for LineVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let (mut step, mut split, mut numbers) = (None, Cow::Borrowed("train"), Vec::new());
-        let mut skipped = false;
+        let (mut skipped, mut part, mut of_part) = (false, None, Vec::new());
         while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
             match (key.as_ref(), map.next_value::<Scalar<'de>>()?) {
                 ("step", Scalar::Number(n)) if n >= 0.0 => step = Some(n as u64),
                 ("split", Scalar::Text(name)) => split = name,
+                ("part", Scalar::Text(words)) => part = Some(words),
+                ("of_part", Scalar::Numbers(values)) => of_part = values,
                 ("skipped", Scalar::Flag(yes)) => skipped = yes,
                 (_, Scalar::Number(n)) => numbers.push((key, n)),
-                (_, Scalar::Text(_) | Scalar::Flag(_) | Scalar::Other) => {}
+                (_, Scalar::Text(_) | Scalar::Flag(_) | Scalar::Numbers(_) | Scalar::Other) => {}
             }
         }
         let step = step.ok_or_else(|| serde::de::Error::missing_field("step"))?;
@@ -153,6 +200,8 @@ impl<'de> Visitor<'de> for LineVisitor {
             step,
             split,
             skipped,
+            part,
+            of_part,
             numbers,
         })
     }
@@ -165,7 +214,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Scalar::deserialize(deserializer)? {
             Scalar::Text(text) => Ok(Self(text)),
-            Scalar::Number(_) | Scalar::Flag(_) | Scalar::Other => {
+            Scalar::Number(_) | Scalar::Flag(_) | Scalar::Numbers(_) | Scalar::Other => {
                 Err(serde::de::Error::custom("expected a string"))
             }
         }
@@ -177,6 +226,8 @@ enum Scalar<'a> {
     Number(f64),
     Text(Cow<'a, str>),
     Flag(bool),
+    /// The numbers of an object.
+    Numbers(Vec<(Cow<'a, str>, f64)>),
     Other,
 }
 
@@ -220,8 +271,13 @@ impl<'de> Visitor<'de> for ScalarVisitor {
         Ok(Scalar::Other)
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Scalar::Other)
+        let mut numbers = Vec::new();
+        while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+            if let Scalar::Number(n) = map.next_value::<Scalar<'de>>()? {
+                numbers.push((key, n));
+            }
+        }
+        Ok(Scalar::Numbers(numbers))
     }
 }
 

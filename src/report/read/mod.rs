@@ -1,7 +1,9 @@
 //! Reading run folders and the folders of sweeps.
 
+pub mod changes;
 pub mod diagnostics;
 pub mod find;
 pub mod journal;
 pub mod run;
+mod samples;
 pub mod sweep;

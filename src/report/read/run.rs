@@ -1,22 +1,18 @@
 //! A run folder in short: its settings, its curves, how far it came. Reads `resolved.toml`, `metrics.jsonl`,
-//! `scores.json`, `machine.json` and the end of `samples.jsonl`; never a checkpoint.
+//! `scores.json`, `machine.json`, the end of `samples.jsonl` and of a checkpoint its `state.json`; never weights.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
+use super::changes::{self, Change};
 use super::find::{locate, not_a_run};
 use super::journal::{Journal, Point};
+use super::samples::samples;
 use super::sweep::{EndState, Ending};
 use crate::error::{Error, Fault, Result};
-
-/// Samples shown of a run: the newest ones.
-const SAMPLES: usize = 4;
-/// How much of the end of `samples.jsonl` is read, in bytes.
-const SAMPLES_TAIL: u64 = 64 * 1024;
 
 /// The summary of a run folder.
 #[derive(Clone, Debug)]
@@ -31,14 +27,19 @@ pub struct Run {
     pub name: String,
     /// `seed` of the experiment.
     pub seed: Option<String>,
-    /// Every setting of `resolved.toml` by its dotted key, in the file's order.
+    /// Every setting of `resolved.toml` by its dotted key, in the file's order; one that changed on the way with all its
+    /// values.
     pub settings: Vec<(String, String)>,
+    /// The settings that changed on the way.
+    pub changes: Vec<Change>,
     /// Steps that the experiment asks for (`train.steps`).
     pub steps: Option<u64>,
     /// The curves.
     pub journal: Journal,
     /// `scores.json`: split, metric, value.
     pub scores: BTreeMap<String, BTreeMap<String, f64>>,
+    /// The step that the scores of a split were made at.
+    pub scored_at: BTreeMap<String, u64>,
     /// `machine.json`, flattened to dotted keys.
     pub machine: BTreeMap<String, String>,
     /// The newest samples, oldest first: (key, text) of each.
@@ -182,6 +183,7 @@ pub fn read(path: &Path) -> Result<Run> {
         let line = before.map_or(1, |b| b.matches('\n').count() + 1);
         Error::Invalid(vec![Fault::at(&resolved, line, e.message().trim())])
     })?;
+    let changes = changes::read(&folder, &table);
     let mut settings = Vec::new();
     flatten("", &toml::Value::Table(table), &mut settings);
     let setting = |key: &str| {
@@ -197,15 +199,26 @@ pub fn read(path: &Path) -> Result<Run> {
             .to_string_lossy()
             .into_owned()
     };
+    let all_scores = optional_json(&folder.join(crate::train::run_dir::SCORES))?;
+    let (name, seed, steps) = (setting("name"), setting("seed"), setting("train.steps"));
+    for key in changes::keys(&changes) {
+        let values = changes::values(&changes::of_key(&changes, key));
+        match settings.iter_mut().find(|(k, _)| k == key) {
+            Some((_, value)) => *value = values,
+            None => settings.push((key.to_string(), values)),
+        }
+    }
     Ok(Run {
-        name: setting("name").unwrap_or_else(folder_name),
-        seed: setting("seed"),
-        steps: setting("train.steps").and_then(|s| s.parse().ok()),
+        name: name.unwrap_or_else(folder_name),
+        seed,
+        steps: steps.and_then(|s| s.parse().ok()),
         journal: Journal::parse(&optional_text(&folder.join("metrics.jsonl"))?),
-        scores: scores(&folder.join(crate::train::run_dir::SCORES))?,
+        scores: scores(&all_scores),
+        scored_at: scored_at(&all_scores),
         machine: machine(&folder.join("machine.json"))?,
         samples: samples(&folder.join("samples.jsonl"))?,
         settings,
+        changes,
         title: folder.display().to_string(),
         ending: None,
         path: folder,
@@ -254,8 +267,14 @@ fn optional_json(path: &Path) -> Result<serde_json::Value> {
     Ok(serde_json::from_str(&optional_text(path)?).unwrap_or_default())
 }
 
-fn scores(path: &Path) -> Result<BTreeMap<String, BTreeMap<String, f64>>> {
-    let json = optional_json(path)?;
+fn scored_at(json: &serde_json::Value) -> BTreeMap<String, u64> {
+    let splits = json.as_object().into_iter().flatten();
+    splits
+        .filter_map(|(split, scores)| Some((split.clone(), scores.get("step")?.as_u64()?)))
+        .collect()
+}
+
+fn scores(json: &serde_json::Value) -> BTreeMap<String, BTreeMap<String, f64>> {
     let splits = json.as_object().into_iter().flatten();
     let numbers = |v: &serde_json::Value| -> BTreeMap<String, f64> {
         let metrics = v.as_object().into_iter().flatten();
@@ -264,10 +283,10 @@ fn scores(path: &Path) -> Result<BTreeMap<String, BTreeMap<String, f64>>> {
             .filter_map(|(k, v)| Some((k.clone(), v.as_f64()?)))
             .collect()
     };
-    Ok(splits
+    splits
         .filter(|(_, v)| v.is_object())
         .map(|(k, v)| (k.clone(), numbers(v)))
-        .collect())
+        .collect()
 }
 
 fn machine(path: &Path) -> Result<BTreeMap<String, String>> {
@@ -294,39 +313,4 @@ fn machine(path: &Path) -> Result<BTreeMap<String, String>> {
     let mut flat = BTreeMap::new();
     walk("", &optional_json(path)?, &mut flat);
     Ok(flat)
-}
-
-/// The last samples of a journal of objects, each as its scalar keys in order.
-fn samples(path: &Path) -> Result<Vec<Vec<(String, String)>>> {
-    if !path.exists() {
-        return Ok(Vec::new());
-    }
-    let mut file = fs::File::open(path).map_err(Error::io("read", path))?;
-    let length = file.metadata().map_err(Error::io("read", path))?.len();
-    let mut tail = Vec::new();
-    file.seek(SeekFrom::Start(length.saturating_sub(SAMPLES_TAIL)))
-        .and_then(|_| file.read_to_end(&mut tail))
-        .map_err(Error::io("read", path))?;
-    let tail = String::from_utf8_lossy(&tail);
-    let objects = tail
-        .lines()
-        .rev()
-        .filter_map(|line| serde_json::from_str::<serde_json::Map<_, _>>(line).ok());
-    let mut newest: Vec<_> = objects
-        .take(SAMPLES)
-        .map(|object| object.into_iter().filter_map(shown).collect())
-        .collect();
-    newest.reverse();
-    Ok(newest)
-}
-
-/// A sample's key and its value as text; lists and objects are not shown.
-fn shown((key, value): (String, serde_json::Value)) -> Option<(String, String)> {
-    match value {
-        serde_json::Value::String(text) => Some((key, text)),
-        serde_json::Value::Number(_) | serde_json::Value::Bool(_) => Some((key, value.to_string())),
-        serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
-            None
-        }
-    }
 }

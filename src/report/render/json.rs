@@ -13,6 +13,7 @@ use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::statistics::LEVEL;
 use crate::report::analyse::statistics::contrast::Contrast;
 use crate::report::analyse::statistics::rates::Rate;
+use crate::report::read::changes::Change;
 
 /// The whole comparison.
 pub fn json(c: &Comparison) -> Value {
@@ -59,6 +60,7 @@ fn arm(c: &Comparison, i: usize) -> Value {
         "best_step": results.best_step,
         "final": results.last,
         "metrics": results.metrics,
+        "final_metrics": results.last_metrics,
         "mean_height": results.learning.area,
         "steps_to_reach": results.learning.reach,
         "reached": rate(results.learning.reached),
@@ -108,10 +110,20 @@ fn run(c: &Comparison, m: usize) -> Value {
         "mean_height": c.yardstick.area(run),
         "steps_to_reach": c.yardstick.reach(run),
         "metrics": outcome.metrics,
+        "final_metrics": outcome.last_metrics,
+        "part": run.journal.part(c.split),
+        "final_is_of_part": outcome.last_of_part,
+        "scored_at": run.scored_at,
+        "changes": run.changes.iter().map(change).collect::<Vec<Value>>(),
         "scores": run.scores,
         "items_per_s": run.items_per_s(),
         "elapsed_s": run.elapsed_s(),
     })
+}
+
+/// A setting that changed on the way; `saved` once a checkpoint was made with it.
+fn change(c: &Change) -> Value {
+    json!({"step": c.step, "key": c.key, "from": c.from, "to": c.to, "saved": c.saved})
 }
 
 /// A seed as the number it is.

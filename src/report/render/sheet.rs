@@ -1,20 +1,24 @@
 //! The table of a comparison, once, for the terminal, Markdown and HTML.
 
 use super::terminal::{count, number, shortened};
-use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::comparison::{Comparison, earlier};
 use crate::report::analyse::metrics::SHOWN;
 use crate::report::analyse::results::ArmResults;
 use crate::report::analyse::statistics::LEVEL;
 use crate::report::analyse::statistics::contrast::Contrast;
-use crate::report::analyse::statistics::summary::summarize;
+use crate::report::analyse::statistics::summary::{Summary, summarize};
 use crate::report::read::run::Run;
+use std::collections::BTreeMap;
 
 mod cells;
+mod learning;
 
+pub use cells::marked;
 use cells::{
-    bootstrapped, difference, effect, p_cell, rate, seeds, setting, share, share_with_interval,
-    state, steps, summary, time, verdict,
+    bootstrapped, difference, effect, p_cell, rate, seeds, setting, state, steps, summary, time,
+    verdict,
 };
+use learning::learning;
 
 /// Longest name or setting in a terminal cell, in columns.
 const CELL: usize = 28;
@@ -30,6 +34,9 @@ pub struct Cell {
     /// The number behind it, for sorting; text is sorted as text.
     pub value: Option<f64>,
 }
+
+/// The other metrics of an arm.
+type Pick = fn(&ArmResults) -> &BTreeMap<String, Summary>;
 
 /// Columns with their titles.
 #[derive(Clone, Debug, Default)]
@@ -167,7 +174,7 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
     if detail == Detail::Full {
         learning(&mut sheet, c);
     }
-    others(&mut sheet, c);
+    others(&mut sheet, c, detail);
     if detail != Detail::Paper {
         speed(&mut sheet, c);
     }
@@ -190,9 +197,9 @@ fn values(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
     let over = "mean ± sd over runs";
     if detail != Detail::Paper {
         let best = each(c, |r| summary(r.best.as_ref()));
-        sheet.add(format!("best {name}"), over, best);
-    }
-    if detail == Detail::Full {
+        let of_part = c.outcomes.iter().any(|o| o.best_of_part);
+        let part = if of_part { " (part)" } else { "" };
+        sheet.add(format!("best {name}{part}"), over, best);
         let at = |step: f64| Cell {
             text: count(step.round() as u64),
             value: Some(step),
@@ -205,8 +212,8 @@ fn values(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
     }
     sheet.add(
         format!("final {name}"),
-        over,
-        each(c, |r| summary(r.last.as_ref())),
+        "mean ± sd over runs, of the whole split at the last step where it does not say otherwise",
+        each(c, |r| marked(summary(r.last.as_ref()), &r.last_marks)),
     );
     if detail == Detail::Full && c.results.iter().any(|r| r.last.is_some_and(|s| s.n > 1)) {
         let median = |r: &ArmResults| {
@@ -257,56 +264,34 @@ fn differences(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
     );
 }
 
-/// How fast the arms learn, and how often they diverge.
-fn learning(sheet: &mut Sheet, c: &Comparison) {
-    if let Some((low, high)) = c.yardstick.range {
-        let hint = format!(
-            "area under the curve from step {low} to {high}, the steps that all runs have, divided by its width"
-        );
-        sheet.add(
-            "mean height",
-            hint,
-            each(c, |r| summary(r.learning.area.as_ref())),
-        );
-    }
-    if let Some(target) = c.yardstick.target {
-        let title = format!("steps to {}", number(target));
-        let hint = "steps until the value is first reached, over the runs that did";
-        sheet.add(title, hint, each(c, |r| rate(r.learning.reach.as_ref())));
-        sheet.add(
-            "reached",
-            "runs that reached it",
-            each(c, |r| share(r.learning.reached)),
-        );
-    }
-    if c.results.iter().any(|r| r.diverged.events > 0) {
-        sheet.add(
-            "diverged",
-            "runs whose loss stopped being a number, with Wilson's interval",
-            each(c, |r| share_with_interval(r.diverged)),
-        );
-    }
-}
-
-/// Other metrics, scores on other splits.
-fn others(sheet: &mut Sheet, c: &Comparison) {
+/// Other metrics, of the same checkpoints as the compared one; scores on other splits.
+fn others(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
     for metric in c.metrics.iter().filter(|m| SHOWN.contains(&m.as_str())) {
+        let (which, pick): (&str, Pick) = match detail {
+            Detail::Paper => ("final", |r| &r.last_metrics),
+            Detail::Brief | Detail::Full => ("best", |r| &r.metrics),
+        };
         sheet.add(
-            metric,
-            format!("{} {metric} at the best step", c.split),
-            each(c, |r| summary(r.metrics.get(metric))),
+            format!("{metric} at {which}"),
+            format!(
+                "{} {metric} of the checkpoint of the {which} {}",
+                c.split, c.metric
+            ),
+            each(c, |r| summary(pick(r).get(metric))),
         );
     }
     for (split, metric) in tested(c) {
         let score = |run: &Run| run.scores.get(split).and_then(|s| s.get(metric)).copied();
         let of_arm =
             |members: &[usize]| summarize(members.iter().filter_map(|&m| score(&c.runs[m])), LEVEL);
-        let cells = c
-            .arms
-            .iter()
-            .map(|a| summary(of_arm(&a.counted).as_ref()))
-            .collect();
-        sheet.add(format!("{split} {metric}"), "from scores.json", cells);
+        let cells = c.arms.iter().map(|arm| {
+            let steps = arm.counted.iter().map(|&m| &c.runs[m]);
+            let steps = steps.filter_map(|r| Some((*r.scored_at.get(split)?, r.journal.last_step)));
+            let marks: Vec<String> = earlier(steps).into_iter().collect();
+            marked(summary(of_arm(&arm.counted).as_ref()), &marks)
+        });
+        let hint = "from scores.json; of the run's last step where it names no other";
+        sheet.add(format!("{split} {metric}"), hint, cells.collect());
     }
 }
 

@@ -165,6 +165,20 @@ impl<'a> Weights<'a> {
         Some((shape, computed(found.dtype())))
     }
 
+    /// A fault for each tensor with a value that is infinite or not a number; no such weights are saved.
+    pub(super) fn not_finite(&self) -> Vec<String> {
+        let ruined = |path: &&String| {
+            let found = self.names.get(*path).map(|name| self.file.tensor(name));
+            found
+                .and_then(std::result::Result::ok)
+                .is_some_and(|t| !finite(t.dtype(), t.data()))
+        };
+        let ruined = self.names.keys().filter(ruined);
+        ruined
+            .map(|path| format!("`{path}` holds values that are infinite or not numbers"))
+            .collect()
+    }
+
     /// The values of a tensor.
     pub(super) fn tensor(&self, path: &str) -> Option<TensorData> {
         let found = self.file.tensor(self.names.get(path)?).ok()?;
@@ -174,6 +188,33 @@ impl<'a> Weights<'a> {
             true => legacy::transposed(data),
             false => data,
         })
+    }
+}
+
+/// Whether no value has an exponent of ones alone, the mark of infinities and of what is not a number.
+fn finite(dtype: Dtype, data: &[u8]) -> bool {
+    let is = |word: u32, ones: u32| word & ones != ones;
+    let halves = |ones: u32| {
+        let words = data.as_chunks::<2>().0.iter();
+        words
+            .map(|b| u32::from(u16::from_le_bytes(*b)))
+            .all(|word| is(word, ones))
+    };
+    match dtype {
+        Dtype::F64 => {
+            let words = data.as_chunks::<8>().0.iter();
+            words.map(|b| f64::from_le_bytes(*b)).all(f64::is_finite)
+        }
+        Dtype::F32 => {
+            let words = data.as_chunks::<4>().0.iter();
+            words
+                .map(|b| u32::from_le_bytes(*b))
+                .all(|word| is(word, 0x7f80_0000))
+        }
+        Dtype::F16 => halves(0x7c00),
+        Dtype::BF16 => halves(0x7f80),
+        // Integers.
+        _ => true,
     }
 }
 

@@ -21,8 +21,9 @@ pub(super) const NOTE: &str = "the checkpoint is of version 1: linear weights ar
     are keyed by the part of the model, and sums of micro-batches and of products may differ in their last bits";
 
 /// What Adafactor calls its second moments of a matrix's rows and of its columns.
-const ROWS: &str = "second_moment";
-const COLUMNS: &str = "column_second_moment";
+pub(super) const ROWS: &str = "second_moment";
+/// See above.
+pub(super) const COLUMNS: &str = "column_second_moment";
 
 /// Today's path of a parameter of version 1.
 pub(super) fn path(old: &str) -> String {

@@ -13,6 +13,7 @@ mod format;
 mod legacy;
 pub mod mean;
 mod moments;
+mod place;
 mod state;
 pub mod weights;
 
@@ -25,7 +26,7 @@ use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 pub use format::VERSION;
-pub use state::{Best, State, Window};
+pub use state::{Best, KeyChange, State, Window};
 use std::path::{Path, PathBuf};
 pub use weights::{load as load_weights, save as save_weights, weights_hash};
 
@@ -57,30 +58,34 @@ pub struct Parts<'a, M> {
 /// resumed at an earlier step has left behind, are deleted.
 ///
 /// # Errors
-/// When the disk refuses. What was there before is then untouched.
+/// When the disk refuses, and when the run's folder is not where it was. What was there before is then untouched.
 pub fn save<M: Module>(run: &RunDir, parts: &Parts<M>, keep_last: usize) -> Result<PathBuf> {
+    run.home().require()?;
     let steps = run.steps();
     let step = parts.state.step;
     let partial = steps.join(format!("{}.tmp", name(step)));
-    let place = steps.join(name(step));
+    let target = steps.join(name(step));
     files::delete_folder(&partial)?;
-    let written = write(&partial, parts).and_then(|()| put(&partial, &place));
+    let written = write(&partial, parts).and_then(|()| {
+        run.home().require()?;
+        place::put(&partial, &target)
+    });
     if let Err(error) = written {
         // Gives the space back; the error that is returned is the one that matters.
         let _ = std::fs::remove_dir_all(&partial);
         return Err(error);
     }
     files::sync_folder(&steps)?;
-    link(run.root(), LATEST, Some(step))?;
+    place::link(run.root(), LATEST, Some(step))?;
     let best = parts.state.best.map(|b| b.step);
     let best = best.filter(|s| steps.join(name(*s)).is_dir());
-    link(run.root(), BEST, best)?;
-    prune(run.root(), step, best, keep_last)?;
-    Ok(place)
+    place::link(run.root(), BEST, best)?;
+    place::prune(run.root(), step, best, keep_last)?;
+    Ok(target)
 }
 
 fn write<M: Module>(folder: &Path, parts: &Parts<M>) -> Result<()> {
-    std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+    std::fs::create_dir(folder).map_err(Error::io("create", folder))?;
     weights::save(parts.model, &folder.join(MODEL))?;
     moments::save(parts.optimizer, parts.model, &folder.join(OPTIMIZER))?;
     write_json(&folder.join(STATE), parts.state)?;
@@ -95,18 +100,6 @@ fn write<M: Module>(folder: &Path, parts: &Parts<M>) -> Result<()> {
     }
     manifest::seal(folder, &names)?;
     Ok(())
-}
-
-/// Renames the finished folder into place. What is there goes aside first, as `NNNNNNNN.old`, from where
-/// [`clean`] brings it back if the process dies between the two.
-fn put(partial: &Path, place: &Path) -> Result<()> {
-    let aside = place.with_extension("old");
-    files::delete_folder(&aside)?;
-    if place.exists() {
-        std::fs::rename(place, &aside).map_err(Error::io("rename", place))?;
-    }
-    std::fs::rename(partial, place).map_err(Error::io("rename", partial))?;
-    files::delete_folder(&aside)
 }
 
 /// Steps that have a checkpoint folder, rising; whole or not.
@@ -203,6 +196,7 @@ impl Checkpoint {
         };
         let state =
             state.map_err(|e| damaged(&folder, &format!("state.json cannot be read: {e}")))?;
+        require_step(&folder, &state)?;
         Ok(Self {
             folder,
             manifest,
@@ -284,6 +278,22 @@ impl Checkpoint {
     }
 }
 
+/// An error when the state is that of another step than the folder's name says, whichever links lead to the folder.
+fn require_step(folder: &Path, state: &State) -> Result<()> {
+    let found = folder.canonicalize().map_err(Error::io("read", folder))?;
+    let named = found.file_name().and_then(|name| step_of(name.to_str()?));
+    match named.filter(|step| *step != state.step) {
+        None => Ok(()),
+        Some(step) => Err(damaged(
+            folder,
+            &format!(
+                "state.json is that of step {}, and the folder that of step {step}",
+                state.step
+            ),
+        )),
+    }
+}
+
 /// A checkpoint's name.
 pub fn name(step: u64) -> String {
     format!("{step:08}")
@@ -292,49 +302,6 @@ pub fn name(step: u64) -> String {
 /// The step of a checkpoint's name; none for any other name.
 fn step_of(entry: &str) -> Option<u64> {
     entry.parse().ok().filter(|step| name(*step) == entry)
-}
-
-/// Points a link of the run folder at a step's checkpoint, or removes it, in one move.
-fn link(root: &Path, link: &str, step: Option<u64>) -> Result<()> {
-    let path = root.join(link);
-    let Some(step) = step else {
-        return files::delete(&path);
-    };
-    let fresh = root.join(format!("{link}.tmp"));
-    // A leftover of a process that died; if it cannot go, making the link says why.
-    let _ = std::fs::remove_file(&fresh);
-    symlink(&Path::new("steps").join(name(step)), &fresh)
-        .and_then(|()| std::fs::rename(&fresh, &path))
-        .map_err(Error::io("write", &path))?;
-    files::sync_folder(root)
-}
-
-#[cfg(unix)]
-fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
-    std::os::unix::fs::symlink(target, link)
-}
-
-#[cfg(windows)]
-fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
-    std::os::windows::fs::symlink_dir(target, link)
-}
-
-fn prune(root: &Path, step: u64, best: Option<u64>, keep_last: usize) -> Result<()> {
-    let all = steps(root);
-    let past: Vec<u64> = all.iter().copied().filter(|s| *s <= step).collect();
-    let kept = &past[past.len().saturating_sub(keep_last.max(1))..];
-    for old in all
-        .iter()
-        .filter(|s| !kept.contains(s) && Some(**s) != best)
-    {
-        // Half deleted, it must not look like a damaged checkpoint.
-        let place = steps_of(root).join(name(*old));
-        let doomed = place.with_extension("tmp");
-        files::delete_folder(&doomed)?;
-        std::fs::rename(&place, &doomed).map_err(Error::io("rename", &place))?;
-        files::delete_folder(&doomed)?;
-    }
-    Ok(())
 }
 
 /// The names in a folder; none when it cannot be read.

@@ -4,7 +4,7 @@
 //! equal states are equal bytes. States belong to parameter ids: load the weights first, into a model
 //! whose ids come from its paths.
 
-use super::legacy;
+use super::legacy::{self, COLUMNS, ROWS};
 use crate::error::{Error, Result};
 use crate::nn::linear;
 use crate::train::parameters::{self, Parameter};
@@ -12,8 +12,11 @@ use burn::module::Module;
 use burn::optim::{ModuleOptimizer, OptimizerRecord};
 use burn::tensor::Bytes;
 use burn_pack::{Reader, Writer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+
+/// Burn's name of the record that says the rank of a parameter.
+const RANK: &str = "__rank";
 
 /// Writes the state of the optimizer of a model.
 ///
@@ -58,34 +61,133 @@ pub fn load<M: Module>(
 ) -> Result<ModuleOptimizer> {
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
     let refuse = |what: String| Error::run(format!("{}: {what}", path.display()));
+    let bytes = Bytes::from_bytes_vec(bytes);
+    check_sizes(bytes.clone()).map_err(|e| refuse(format!("not an optimizer's state: {e}")))?;
     let bytes = match version {
-        1 => legacy::moments(Bytes::from_bytes_vec(bytes), &linear::weights(model))
-            .map_err(refuse)?,
-        _ => Bytes::from_bytes_vec(bytes),
+        1 => legacy::moments(bytes, &linear::weights(model)).map_err(refuse)?,
+        _ => bytes,
     };
-    let record = OptimizerRecord::from_bytes(bytes.clone())
+    let reader = Reader::from_bytes(bytes.clone())
         .map_err(|e| refuse(format!("not an optimizer's state: {e}")))?;
-    let reader = Reader::from_bytes(bytes).map_err(|e| refuse(e.to_string()))?;
-    check_parameters(model, reader.metadata()).map_err(refuse)?;
-    let states = record.len();
+    let wanted = check(model, reader).map_err(refuse)?;
+    let record = OptimizerRecord::from_bytes(bytes)
+        .map_err(|e| refuse(format!("not an optimizer's state: {e}")))?;
     let optimizer = optimizer.load_record(record);
     // Burn leaves out, without a word, what the optimizer cannot read.
-    if optimizer.to_record().len() != states {
-        return Err(refuse("the state is of another kind of optimizer".into()));
+    let taken = optimizer
+        .into_bytes()
+        .and_then(|bytes| Ok(Reader::from_bytes(bytes)?))
+        .map_err(|e| refuse(e.to_string()))?;
+    match names(&taken) == wanted {
+        true => Ok(optimizer),
+        false => Err(refuse("the state is of another kind of optimizer".into())),
     }
-    Ok(optimizer)
 }
 
-/// Whether every state belongs to a parameter of the model.
-fn check_parameters<M: Module>(model: &M, paths: &BTreeMap<String, String>) -> Result<(), String> {
-    let known: BTreeMap<String, String> = parameters::list(model)
-        .into_iter()
-        .map(|p| (p.id.val().to_string(), p.path))
-        .collect();
-    match paths.iter().find(|(id, _)| !known.contains_key(*id)) {
-        Some((_, path)) => Err(format!(
-            "it has a state for `{path}`, which is no parameter of this model"
-        )),
-        None => Ok(()),
+/// Whether every tensor has as many bytes as its shape says.
+fn check_sizes(bytes: Bytes) -> Result<(), String> {
+    let reader = Reader::from_bytes(bytes).map_err(|e| e.to_string())?;
+    for tensor in reader.into_tensors().map_err(|e| e.to_string())? {
+        let (name, dtype, shape, _, bytes) = tensor.into_parts().map_err(|e| e.to_string())?;
+        let shape = shape.to_vec();
+        let values = shape.iter().try_fold(1_usize, |all, n| all.checked_mul(*n));
+        let size = values.and_then(|n| n.checked_mul(dtype.size()));
+        if !dtype.is_float() || size != Some(bytes.len()) {
+            let found = bytes.len();
+            return Err(format!(
+                "`{name}` has {found} bytes for {dtype:?} of the shape {shape:?}"
+            ));
+        }
     }
+    Ok(())
+}
+
+/// The names of all tensors and scalars.
+fn names(reader: &Reader) -> BTreeSet<String> {
+    let tensors = reader.tensor_names().into_iter().map(str::to_string);
+    tensors.chain(reader.scalars().keys().cloned()).collect()
+}
+
+/// Holds what a file has against the model, before Burn reads it: Burn takes the ids, ranks and shapes of a record for
+/// granted. Every state belongs to a parameter of the model by id and path, has its rank, and each of its tensors has the
+/// shape of the parameter, or that of the means of its rows and columns. The names of what is there, when all of it fits.
+fn check<M: Module>(model: &M, reader: Reader) -> Result<BTreeSet<String>, String> {
+    let known: BTreeMap<String, Parameter> = parameters::list(model)
+        .into_iter()
+        .map(|p| (p.id.val().to_string(), p))
+        .collect();
+    for (id, path) in reader.metadata() {
+        if known.get(id).is_none_or(|p| p.path != *path) {
+            return Err(format!(
+                "it has a state for `{path}`, which is no parameter of this model"
+            ));
+        }
+    }
+    let found = names(&reader);
+    let scalars = reader.scalars().clone();
+    let paths = reader.metadata().clone();
+    // The parameter and the leaf of a name.
+    let owner = |name: &str| {
+        let (id, leaf) = name.split_once('.').unwrap_or((name, ""));
+        let parameter = known.get(id).filter(|_| paths.contains_key(id));
+        let parameter = parameter.ok_or_else(|| {
+            format!("it has the record `{name}`, which belongs to no parameter of this model")
+        })?;
+        Ok::<_, String>((parameter, leaf.to_string()))
+    };
+    for (name, value) in &scalars {
+        let (parameter, leaf) = owner(name)?;
+        let rank = parameter.shape.len();
+        if leaf == RANK && usize::try_from(*value).ok() != Some(rank) {
+            return Err(format!(
+                "the state of `{}` has another rank than the parameter, {rank}",
+                parameter.path
+            ));
+        }
+    }
+    let ranked = |id: &String| scalars.contains_key(&format!("{id}.{RANK}"));
+    if let Some((_, path)) = paths.iter().find(|(id, _)| !ranked(id)) {
+        return Err(format!(
+            "the state of `{path}` is incomplete: it has no rank"
+        ));
+    }
+    for tensor in reader.into_tensors().map_err(|e| e.to_string())? {
+        let (name, dtype, shape, id, _) = tensor.into_parts().map_err(|e| e.to_string())?;
+        let (parameter, leaf) = owner(&name)?;
+        let path = &parameter.path;
+        if id != Some(parameter.id.val()) {
+            return Err(format!("the state of `{path}` has the id of another one"));
+        }
+        let factored = |leaf: &str| found.contains(&format!("{}.{leaf}", parameter.id.val()));
+        let wanted = shape_of(&leaf, &parameter.shape, factored(ROWS) && factored(COLUMNS));
+        if shape.to_vec() != wanted {
+            return Err(format!(
+                "`{leaf}` of the state of `{path}` is {dtype:?} of the shape {:?}, not numbers of the shape {wanted:?}",
+                shape.to_vec()
+            ));
+        }
+    }
+    let lone = |p: &&Parameter| {
+        let has = |leaf: &str| found.contains(&format!("{}.{leaf}", p.id.val()));
+        has(COLUMNS) != (has(ROWS) && p.shape.len() >= 2)
+    };
+    match known.values().find(lone) {
+        Some(p) => Err(format!(
+            "the state of `{}` is incomplete: it has second moments of rows or of columns alone",
+            p.path
+        )),
+        None => Ok(found),
+    }
+}
+
+/// The shape of a tensor of a parameter's state.
+fn shape_of(leaf: &str, parameter: &[usize], factored: bool) -> Vec<usize> {
+    let mut shape = parameter.to_vec();
+    let last = shape.len();
+    match leaf {
+        ROWS if factored && last >= 2 => shape[last - 1] = 1,
+        COLUMNS if factored && last >= 2 => shape[last - 2] = 1,
+        _ => {}
+    }
+    shape
 }

@@ -5,7 +5,7 @@
 //! are written as text that reads back to the same bits.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,10 @@ pub struct State {
     pub best: Option<Best>,
     /// Evaluations since then.
     pub evaluations_without_improvement: u64,
+    /// Whether the part of the validation split that evaluations read (`eval_batches`) is drawn at random. Runs of earlier
+    /// versions read its first batches, and go on with them.
+    #[serde(skip_serializing_if = "is_false")]
+    pub drawn_part: bool,
     /// Whether the evaluation of this step was broken off: it comes before the next step.
     pub evaluation_due: bool,
     /// Sums of the journal line that is not written yet.
@@ -41,12 +45,63 @@ pub struct State {
     /// Seconds spent so far, in all processes.
     #[serde(with = "exact")]
     pub elapsed_s: f64,
+    /// The keys of the experiment that may change on the way, as they were for the steps up to here, as TOML has them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+    /// The keys that changed on the way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<KeyChange>,
+}
+
+/// A key of the experiment that has had another value since a step at which the run was resumed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct KeyChange {
+    /// The last step with the old value.
+    pub step: u64,
+    /// Dotted.
+    pub key: String,
+    /// The value until then, as TOML has it; none for a key that was not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The value since then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+
+impl State {
+    /// Takes the experiment's keys for the steps to come, and writes down those that differ from the ones until now.
+    /// The first step has nothing before it.
+    pub fn change_settings(&mut self, now: BTreeMap<String, String>) {
+        let before = std::mem::replace(&mut self.settings, now);
+        if self.step == 0 || before.is_empty() {
+            return;
+        }
+        let names: BTreeSet<&String> = before.keys().chain(self.settings.keys()).collect();
+        for key in names {
+            let (from, to) = (before.get(key).cloned(), self.settings.get(key).cloned());
+            if from != to {
+                self.changes.push(KeyChange {
+                    step: self.step,
+                    key: key.clone(),
+                    from,
+                    to,
+                });
+            }
+        }
+    }
 }
 
 // The signature is serde's.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_zero(n: &u64) -> bool {
     *n == 0
+}
+
+// The signature is serde's.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// The best evaluation.

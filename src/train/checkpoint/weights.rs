@@ -29,7 +29,7 @@ pub fn save<M: Module>(model: &M, path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// When the file cannot be read, is not safetensors, or does not fit: every parameter that is missing,
-/// unused, or of another shape or number format is named.
+/// unused, or of another shape or number format, or holds what is not a number, is named.
 pub fn load<M: Module>(model: M, path: &Path) -> Result<M> {
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
     let file = Weights::open(&bytes, path, || linear::weights(&model))?;
@@ -41,6 +41,7 @@ pub fn load<M: Module>(model: M, path: &Path) -> Result<M> {
     };
     model.visit(&mut checker);
     let mut faults = checker.faults;
+    faults.extend(file.not_finite());
     let unused = checker.unused.into_iter();
     faults.extend(unused.map(|name| format!("`{name}` is in the file but not in the model")));
     if !faults.is_empty() {
@@ -59,6 +60,10 @@ pub fn load<M: Module>(model: M, path: &Path) -> Result<M> {
 pub fn read<M: Module>(path: &Path, model: &M) -> Result<BTreeMap<String, TensorData>> {
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
     let file = Weights::open(&bytes, path, || linear::weights(model))?;
+    let faults = file.not_finite();
+    if !faults.is_empty() {
+        return Err(misfit(path, &faults));
+    }
     let paths = file.paths();
     Ok(paths
         .filter_map(|path| Some((path.to_string(), file.tensor(path)?)))

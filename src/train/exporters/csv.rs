@@ -5,7 +5,7 @@
 
 use super::{Entry, Exporter};
 use crate::error::{Error, Result};
-use crate::train::run_dir;
+use crate::train::{links, run_dir};
 use csv::Writer;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,8 @@ impl Table {
     /// An empty table in a run folder, in the place of one that is there.
     pub(super) fn create(root: &Path) -> Result<Self> {
         let path = root.join(run_dir::CSV);
-        let file = File::create(&path).map_err(Error::io("create", &path))?;
+        let file = links::open_own(&path)?;
+        file.set_len(0).map_err(Error::io("truncate", &path))?;
         let mut table = Self {
             path,
             rows: Writer::from_writer(file),

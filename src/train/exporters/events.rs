@@ -12,8 +12,8 @@
 
 use super::{Entry, Exporter};
 use crate::error::{Error, Result};
-use crate::train::run_dir;
-use std::fs::{File, OpenOptions};
+use crate::train::{links, run_dir};
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -159,8 +159,7 @@ impl EventFile {
 
 /// Empties a file that a reader may have open; one that is empty already goes.
 fn retire(path: &Path) -> Result<()> {
-    let file = OpenOptions::new().write(true).open(path);
-    let file = file.map_err(Error::io("open", path))?;
+    let file = links::open_own(path)?;
     if file.metadata().map_err(Error::io("read", path))?.len() == 0 {
         return std::fs::remove_file(path).map_err(Error::io("delete", path));
     }

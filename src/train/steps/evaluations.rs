@@ -1,10 +1,11 @@
 //! Evaluations of a run: when the best is the best, what is written, and how one is broken off.
 //!
-//! Evaluations are compared by the loss of the same items: the first `eval_batches` batches, also when the
-//! whole split is read; or by another metric of the whole split (`best_by`). An evaluation that ends the run
-//! reads the whole split in the same pass.
+//! Evaluations are compared by the loss of the same items: `eval_batches` batches of a part that is drawn at random and
+//! always the same, also when the whole split is read; or by another metric of the whole split (`best_by`). An evaluation
+//! that ends the run reads the whole split in the same pass, the part first.
 
 use super::Steps;
+use crate::data::sample::PartFirst;
 use crate::error::Result;
 use crate::task::Trained;
 use crate::train::checkpoint::Best;
@@ -13,11 +14,16 @@ use crate::train::events::Part;
 use crate::train::job::Report;
 use crate::train::journals::Journals;
 use crate::train::record;
+use std::sync::Arc;
 
 /// Scores and the loss that evaluations are compared by.
 struct Scored {
     scores: Scores,
     compared: f64,
+    /// What was read, when that is a part of the split.
+    part: Option<String>,
+    /// The scores of the part, when more was read.
+    of_part: Option<Scores>,
 }
 
 impl<M: Trained> Steps<M> {
@@ -34,9 +40,15 @@ impl<M: Trained> Steps<M> {
         };
         let whole = self.job.state.step >= self.job.config.steps;
         let model = self.evaluation_model();
-        let Some(Scored { scores, compared }) = self.score(&model, &valid, whole, round)? else {
+        let Some(scored) = self.score(&model, &valid, whole, round)? else {
             return Ok(None);
         };
+        let Scored {
+            scores,
+            compared,
+            part,
+            of_part,
+        } = scored;
         let improved = self.improves(compared);
         let waited = self.waited(compared);
         let state = &mut self.job.state;
@@ -61,8 +73,9 @@ impl<M: Trained> Steps<M> {
             elapsed_s: self.elapsed(),
             left_s: None,
             metrics: scores.metrics.clone(),
+            part,
         };
-        journals.append(&record::valid(&report))?;
+        journals.append(&record::valid(&report, of_part.as_ref()))?;
         self.observer.report(&report);
         self.job.last = Some(scores);
         self.observer.evaluated(step, &model)?;
@@ -90,16 +103,19 @@ impl<M: Trained> Steps<M> {
         whole: bool,
         round: usize,
     ) -> Result<Option<Scored>> {
-        let mut pass = Pass::new(valid, self.job.config.eval_batch_size());
-        let all = pass.batches();
-        let first = self
-            .job
-            .config
-            .eval_batches
-            .unwrap_or(all)
-            .clamp(1, all.max(1));
+        let config = &self.job.config;
+        let size = config.eval_batch_size();
+        let all = valid.source.len().div_ceil(size.max(1));
+        let first = config.eval_batches.unwrap_or(all).clamp(1, all.max(1));
+        // What carries a state reads each lane from its beginning.
+        let drawn = self.job.state.drawn_part && !valid.carried && first < all;
+        let mut split = valid.clone();
+        if drawn {
+            split.source = Arc::new(PartFirst::new(split.source, first.saturating_mul(size)));
+        }
+        let mut pass = Pass::new(&split, size);
         let mut wanted = if whole { all } else { first };
-        let mut compared = f64::NAN;
+        let (mut compared, mut of_part) = (f64::NAN, None);
         let mut broken_off = false;
         self.events.evaluation_begins(round, wanted);
         for done in 1.. {
@@ -120,6 +136,7 @@ impl<M: Trained> Steps<M> {
                 if self.gives_up(compared) {
                     wanted = all;
                 }
+                of_part = (first < wanted).then(|| pass.scores()).transpose()?;
             }
         }
         self.events.evaluation_ends(round);
@@ -131,7 +148,15 @@ impl<M: Trained> Steps<M> {
         if let Some(metric) = &self.job.config.best_by {
             compared = scores.compared_by(metric)?;
         }
-        Ok(Some(Scored { scores, compared }))
+        Ok(Some(Scored {
+            scores,
+            compared,
+            part: (wanted < all).then(|| match drawn {
+                true => format!("{first} of {all} batches, drawn at random"),
+                false => format!("the first {first} of {all} batches"),
+            }),
+            of_part,
+        }))
     }
 
     /// Whether a loss is the best so far; what is not a number never is.

@@ -202,6 +202,7 @@ impl<M: Trained> Steps<M> {
                 .into_iter()
                 .map(|(name, added)| (name, added.sum / added.weight))
                 .collect(),
+            part: None,
         };
         journals.append(&record::train(&report, state.items_seen))?;
         self.observer.report(&report);
@@ -312,6 +313,7 @@ impl<M: Trained> Steps<M> {
             best: state.best.map(|b| (b.step, b.value)),
             last: self.job.last.clone(),
             elapsed_s: self.elapsed(),
+            drawn_part: state.drawn_part && self.job.carried.is_none(),
             skipped: state.skipped_steps,
         })
     }

@@ -74,6 +74,10 @@ fn an_experiment_that_was_edited_into_nonsense_is_refused() {
     assert!(text.contains("n_heads = 4"));
     std::fs::write(&file, text.replace("n_heads = 4", "n_heads = 0")).unwrap();
     let (status, said) = failure(&["eval", &run]);
+    assert_eq!(status, 1);
+    assert!(said.contains("resolved.toml was changed"), "{said}");
+    formwork::train::run_files::seal(&path).unwrap();
+    let (status, said) = failure(&["eval", &run]);
     assert_eq!(status, 2);
     assert!(
         said.contains("n_heads = 0 is not between 1 and 4096"),

@@ -18,6 +18,7 @@ pub(super) fn viewed(
 ) -> Result<Data> {
     let tokenizer = tokenizer.map(tokenizer_config);
     let request = Request {
+        run: None,
         tokenizer: tokenizer.as_ref(),
         saved: &Tokenizers::default(),
         places,

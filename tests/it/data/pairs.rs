@@ -36,6 +36,7 @@ impl Folder {
         let tokenizer: Option<TokenizerConfig> =
             (!tokenizer.is_empty()).then(|| toml::from_str(tokenizer).unwrap());
         let request = Request {
+            run: None,
             tokenizer: tokenizer.as_ref(),
             saved,
             places: &self.places(),

@@ -238,6 +238,7 @@ fn a_saved_tokenizer_is_not_trained_again() {
     let config = super::data_config("kind = \"text\"\npath = \"t.txt\"\ncontext = 4");
     let saved = formwork::tokenizer::Tokenizer::of_characters("cbaz", None).unwrap();
     let request = Request {
+        run: None,
         tokenizer: None,
         saved: &Tokenizers::one(saved.clone()),
         places: &folder.places(),

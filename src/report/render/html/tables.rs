@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::escape;
 use crate::report::analyse::arms::{Arm, Difference};
-use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::comparison::{Comparison, earlier};
 use crate::report::analyse::metrics::more_is_better;
 use crate::report::render::links::relative;
-use crate::report::render::sheet::{Cell, Sheet, without_settings};
+use crate::report::render::sheet::{Cell, Sheet, marked, without_settings};
 use crate::report::render::terminal::{count, duration, number};
 
 /// The results of each arm.
@@ -217,6 +217,10 @@ fn run(c: &Comparison, arm: &Arm, m: usize) -> Vec<Cell> {
         })
     };
     let step = outcome.best.and_then(|b| b.0).map(|s| s as f64);
+    let at = outcome.last.and_then(|l| l.0);
+    let at = earlier(at.into_iter().map(|step| (step, run.journal.last_step)));
+    let part = outcome.last_of_part.then(|| "part".to_string());
+    let marks: Vec<String> = at.into_iter().chain(part).collect();
     vec![
         Cell {
             text: run.title.clone(),
@@ -230,7 +234,7 @@ fn run(c: &Comparison, arm: &Arm, m: usize) -> Vec<Cell> {
         text(&run.state()),
         of(outcome.best.map(|b| b.1), &number),
         of(step, &|s| count(s as u64)),
-        of(outcome.last.map(|l| l.1), &number),
+        marked(of(outcome.last.map(|l| l.1), &number), &marks),
         of(run.items_per_s(), &number),
         of(run.elapsed_s(), &duration),
     ]

@@ -69,6 +69,14 @@ pub fn summary(s: Option<&Summary>) -> Cell {
     })
 }
 
+/// A value with what it says beside its size: `1.234 at 40`.
+pub fn marked(mut cell: Cell, marks: &[String]) -> Cell {
+    if !cell.text.is_empty() && !marks.is_empty() {
+        cell.text = format!("{} {}", cell.text, marks.join(", "));
+    }
+    cell
+}
+
 /// A mean by itself.
 pub fn rate(s: Option<&Summary>) -> Cell {
     s.map_or_else(Cell::default, |s| Cell {

@@ -1,0 +1,85 @@
+//! A part of a split that stands for the whole of it: drawn at random, and the same for every run and every seed, so that
+//! evaluations compare.
+//!
+//! The first examples of a file are often of one source or one length, and no sample of the split.
+
+use std::sync::Arc;
+
+use super::{Item, Source, Split};
+use crate::error::Result;
+use crate::rng::Permutation;
+
+/// The seed and the epoch of the draw; no run has this epoch.
+const DRAW: (u64, u64) = (0, u64::MAX - 1);
+
+/// Whether each of `len` examples is one of the `count` that stand for them.
+fn chosen(len: usize, count: usize) -> impl Fn(u64) -> bool {
+    let order = Permutation::new(DRAW.0, DRAW.1, len as u64);
+    move |number| order.at(number) < count as u64
+}
+
+/// The numbers of `count` of `len` examples, in their order.
+pub fn numbers(len: usize, count: usize) -> Vec<u64> {
+    let chosen = chosen(len, count);
+    (0..len as u64).filter(|number| chosen(*number)).collect()
+}
+
+/// A split with the `count` examples that stand for it at the front: a pass that ends after them is one over the part,
+/// and one that goes on reads the rest.
+pub struct PartFirst {
+    source: Arc<dyn Source>,
+    order: Vec<u64>,
+}
+
+impl PartFirst {
+    /// The split in this order.
+    pub fn new(source: Arc<dyn Source>, count: usize) -> Self {
+        let len = source.len();
+        let chosen = chosen(len, count);
+        let (mut order, rest): (Vec<u64>, Vec<u64>) =
+            (0..len as u64).partition(|number| chosen(*number));
+        order.extend(rest);
+        Self { source, order }
+    }
+}
+
+impl Source for PartFirst {
+    fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    // An evaluation sees an example as it does in a pass in order.
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
+        let number = self.order[sample as usize];
+        self.source.get(number, number)
+    }
+
+    fn size(&self, sample: u64) -> usize {
+        self.source.size(self.order[sample as usize])
+    }
+
+    fn split(&self) -> Split {
+        self.source.split()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_drawn_from_everywhere_and_always_the_same() {
+        let part = numbers(1000, 100);
+        assert_eq!(part.len(), 100);
+        assert!(part.is_sorted() && part == numbers(1000, 100));
+        for hundreds in 0..10 {
+            let within = part.iter().filter(|n| **n / 100 == hundreds).count();
+            assert!(
+                (1..30).contains(&within),
+                "{within} of the {hundreds}th hundred"
+            );
+        }
+        assert_eq!(numbers(7, 7), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(numbers(3, 9), [0, 1, 2]);
+    }
+}

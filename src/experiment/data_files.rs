@@ -1,0 +1,124 @@
+//! The files of a run's data: found again when they or the run have moved, and held against their fingerprints.
+//!
+//! The same content is the same data wherever it lies. A file is looked for where `resolved.toml` says, seen from the
+//! run's folder, and else where it lay when the run began (`files.json`); the content decides.
+
+use super::Experiment;
+use crate::data::catalog::fingerprint::{self, Fingerprint, Found};
+use crate::data::{DataConfig, Places};
+use crate::error::{Error, Result};
+use crate::train::run_dir::FILES;
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// The data of a run, where it lies today.
+pub struct Held {
+    /// `[data]` with the places of files that do not lie where it says.
+    pub data: DataConfig,
+    /// Fingerprints of the files.
+    now: Vec<Fingerprint>,
+    /// Those that the run keeps; none for a run of an earlier version.
+    before: Option<Vec<Fingerprint>>,
+}
+
+impl Held {
+    /// `files.json` as it is to be, when it is not so yet.
+    ///
+    /// # Errors
+    /// Fingerprints that cannot be written down.
+    pub fn rewritten(&self) -> Result<Option<Vec<u8>>> {
+        match self.before.as_ref() == Some(&self.now) {
+            true => Ok(None),
+            false => text(&self.now).map(Some),
+        }
+    }
+}
+
+/// `files.json` of a new run.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn described(experiment: &Experiment, places: &Places) -> Result<Vec<u8>> {
+    let now = fingerprint::of(&experiment.data, places, &[], &experiment.data)?;
+    text(&prints(now))
+}
+
+/// Finds the files of a run's data and holds them against the fingerprints in its folder. A run of an earlier version,
+/// which has none, is taken to have its files still. `own` is `[data]` as the run has it.
+///
+/// # Errors
+/// A file with another content, unless `other_data`, which `notice` tells then; a file that is not there or cannot be
+/// read.
+pub fn hold(
+    root: &Path,
+    experiment: &Experiment,
+    own: &DataConfig,
+    places: &Places,
+    other_data: bool,
+    notice: fn(&str),
+) -> Result<Held> {
+    let before = kept(root)?;
+    let known = before.as_deref().unwrap_or_default();
+    let found = fingerprint::of(&experiment.data, places, known, own)?;
+    let elsewhere: BTreeMap<PathBuf, PathBuf> = found
+        .iter()
+        .filter_map(|found| Some((found.given.clone(), found.elsewhere.clone()?)))
+        .collect();
+    let now = prints(found);
+    if let (Some(before), Some(other)) = (
+        &before,
+        before
+            .as_ref()
+            .and_then(|before| fingerprint::changed(before, &now)),
+    ) {
+        let what = match before.iter().any(|b| b.key == other.key) {
+            true => format!(
+                "[data] {} = {} is not what the run began with",
+                other.key,
+                other.path.display()
+            ),
+            false => format!("[data] {} is not a file that the run began with", other.key),
+        };
+        if !other_data {
+            return Err(Error::usage(format!(
+                "{what}: its content changed; bring it back, begin another run, or take the changed file with \
+                 --other-data"
+            )));
+        }
+        notice(&format!("{what}; the changed file is taken"));
+    }
+    let data = experiment.data.with_paths(|path| {
+        elsewhere
+            .get(path)
+            .cloned()
+            .unwrap_or_else(|| path.to_path_buf())
+    });
+    Ok(Held { data, now, before })
+}
+
+/// Whether the run keeps fingerprints, so that another path may be proven to lead to the same data.
+pub fn are_kept(root: &Path) -> bool {
+    root.join(FILES).is_file()
+}
+
+fn kept(root: &Path) -> Result<Option<Vec<Fingerprint>>> {
+    let path = root.join(FILES);
+    match std::fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(|e| Error::run(format!("{} is damaged: {e}", path.display()))),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("read", &path)(e)),
+    }
+}
+
+fn prints(found: Vec<Found>) -> Vec<Fingerprint> {
+    found.into_iter().map(|found| found.print).collect()
+}
+
+fn text(files: &[Fingerprint]) -> Result<Vec<u8>> {
+    let text = serde_json::to_string_pretty(files)
+        .map_err(|e| Error::run(format!("cannot describe the files of the data: {e}")))?;
+    Ok(format!("{text}\n").into_bytes())
+}

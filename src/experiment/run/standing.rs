@@ -1,0 +1,144 @@
+//! What a run that is to be resumed was made with, where it stands, and whether there is anything left to do.
+
+use super::{Options, changes};
+use crate::data::{Places, Split};
+use crate::error::{Error, Result};
+use crate::experiment::{Experiment, data_files, file, saved};
+use crate::train::TrainConfig;
+use crate::train::checkpoint::{self, Search, State};
+use crate::train::job::{Outcome, Stopped};
+use crate::train::{run_dir, run_files};
+use std::path::Path;
+
+/// A run as it was found, beside the experiment that is asked for.
+pub(super) struct Standing {
+    /// The run's own experiment, with paths as they stand in its folder.
+    pub stored: Experiment,
+    /// Its checkpoints.
+    pub search: Search,
+    /// The keys that are to change.
+    pub changed: Vec<String>,
+    /// Whether the paths of its data are to change.
+    pub other_places: bool,
+}
+
+impl Standing {
+    /// Reads the run in `folder` and compares it with what is asked for. Nothing is written.
+    ///
+    /// # Errors
+    /// Files of the run that were changed; a change that would make it another run; a path of data in a run that cannot
+    /// tell whether its content is the same.
+    pub fn of(experiment: &Experiment, places: &Places, folder: &Path) -> Result<Self> {
+        run_files::verify(folder)?;
+        let stored = file::load(&folder.join(run_dir::RESOLVED), &[])?;
+        let own = stored.places();
+        let search = checkpoint::newest_whole(folder);
+        if let Some(found) = &search.found {
+            run_files::require_sealed(folder, found.state())?;
+        }
+        let [was, asked] = [(&stored.experiment, &own), (experiment, places)]
+            .map(|(experiment, places)| experiment.anchored(places));
+        let (was, asked) = (was?, asked?);
+        let changed = changes::between(&was, &asked, folder, search.found.is_some())?;
+        let other_places = was.data != asked.data;
+        if other_places && !data_files::are_kept(folder) {
+            return Err(Error::usage(format!(
+                "[data] has another path than the run {}, which keeps no sums of its files ({}) that could prove them \
+                 equal; put the path back, or start a new run with --run DIR",
+                folder.display(),
+                run_dir::FILES
+            )));
+        }
+        Ok(Self {
+            stored: stored.experiment,
+            search,
+            changed,
+            other_places,
+        })
+    }
+
+    /// Where its newest checkpoint stands, when no further step is to be taken from there.
+    fn ended(&self, config: &TrainConfig) -> Option<(&State, Stopped)> {
+        let state = self.search.found.as_ref()?.state();
+        let waited = state.evaluations_without_improvement;
+        let patient = config.patience.is_some_and(|patience| waited >= patience);
+        match state.step {
+            step if step == config.steps => Some((state, Stopped::Done)),
+            step if step > 0 && step < config.steps && patient => Some((state, Stopped::Early)),
+            _ => None,
+        }
+    }
+
+    /// The outcome of a run that has ended and lacks nothing.
+    pub fn outcome(&self, experiment: &Experiment, folder: &Path) -> Option<Outcome> {
+        let (state, stopped) = self.ended(&experiment.train)?;
+        let copies = experiment.journal;
+        let has = |name: &str| folder.join(name).exists();
+        let events = || run_dir::events_of(folder).is_ok_and(|all| !all.is_empty());
+        let last = saved::scores_at(folder, Split::Valid.name(), state.step);
+        let lacks = !self.search.refused.is_empty()
+            || state.evaluation_due
+            || copies.csv && !has(run_dir::CSV)
+            || copies.tensorboard && !events()
+            || experiment.data.set().has(Split::Valid) && last.is_none();
+        (!lacks).then(|| Outcome {
+            step: state.step,
+            stopped,
+            best: state.best.map(|best| (best.step, best.value)),
+            last,
+            elapsed_s: state.elapsed_s,
+            drawn_part: state.drawn_part && !experiment.train.carry_state,
+            skipped: state.skipped_steps,
+        })
+    }
+
+    /// The experiment that goes on: what is asked for; or, where no step is left that could take the changed keys, the
+    /// run's own, of which only the copies of the journals and the places of files may still change. Told by `options`.
+    pub fn taken(&self, asked: &Experiment, options: &Options) -> Experiment {
+        let Some((state, stopped)) = self.ended(&asked.train) else {
+            return asked.clone();
+        };
+        let lost: Vec<&str> = self.changed.iter().map(String::as_str).collect();
+        let lost: Vec<&str> = lost.into_iter().filter(|key| !of_copies(key)).collect();
+        if lost.is_empty() {
+            return asked.clone();
+        }
+        (options.notice)(&format!(
+            "{}; not taken: {}",
+            over(state, stopped),
+            lost.join(", ")
+        ));
+        Experiment {
+            data: asked.data.clone(),
+            journal: asked.journal,
+            ..self.stored.clone()
+        }
+    }
+
+    /// A line about a run that has nothing left to do, and about the keys that are left as they were.
+    pub fn nothing_to_do(&self, experiment: &Experiment) -> Option<String> {
+        let (state, stopped) = self.ended(&experiment.train)?;
+        let kept = match self.changed.join(", ") {
+            none if none.is_empty() => String::new(),
+            changed => format!("; not taken: {changed}"),
+        };
+        Some(format!("nothing to do: {}{kept}", over(state, stopped)))
+    }
+}
+
+/// Whether a key is of the copies of the journals, which are made after the last step too.
+pub(super) fn of_copies(key: &str) -> bool {
+    key.starts_with("journal.")
+}
+
+fn over(state: &State, stopped: Stopped) -> String {
+    let step = state.step;
+    match stopped {
+        Stopped::Early => format!(
+            "the run stopped early at step {step}, and a larger train.patience lets it go on"
+        ),
+        Stopped::Done | Stopped::Interrupted => {
+            format!("all {step} steps are taken, and a larger train.steps adds some")
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The newest samples of a run, from the end of `samples.jsonl`.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// Samples shown of a run: the newest ones.
+const SAMPLES: usize = 4;
+/// How much of the end of `samples.jsonl` is read, in bytes.
+const SAMPLES_TAIL: u64 = 64 * 1024;
+
+/// The last samples of a journal of objects, each as its scalar keys in order.
+pub(super) fn samples(path: &Path) -> Result<Vec<Vec<(String, String)>>> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let mut file = fs::File::open(path).map_err(Error::io("read", path))?;
+    let length = file.metadata().map_err(Error::io("read", path))?.len();
+    let mut tail = Vec::new();
+    file.seek(SeekFrom::Start(length.saturating_sub(SAMPLES_TAIL)))
+        .and_then(|_| file.read_to_end(&mut tail))
+        .map_err(Error::io("read", path))?;
+    let tail = String::from_utf8_lossy(&tail);
+    let objects = tail
+        .lines()
+        .rev()
+        .filter_map(|line| serde_json::from_str::<serde_json::Map<_, _>>(line).ok());
+    let mut newest: Vec<_> = objects
+        .take(SAMPLES)
+        .map(|object| object.into_iter().filter_map(shown).collect())
+        .collect();
+    newest.reverse();
+    Ok(newest)
+}
+
+/// A sample's key and its value as text; lists and objects are not shown.
+fn shown((key, value): (String, serde_json::Value)) -> Option<(String, String)> {
+    match value {
+        serde_json::Value::String(text) => Some((key, text)),
+        serde_json::Value::Number(_) | serde_json::Value::Bool(_) => Some((key, value.to_string())),
+        serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
+            None
+        }
+    }
+}

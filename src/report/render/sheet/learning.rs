@@ -1,0 +1,37 @@
+//! The columns that say how fast arms learn.
+
+use super::cells::{rate, share, share_with_interval, summary};
+use super::{Sheet, each};
+use crate::report::analyse::comparison::Comparison;
+use crate::report::render::terminal::number;
+
+/// How fast the arms learn, and how often they diverge.
+pub(super) fn learning(sheet: &mut Sheet, c: &Comparison) {
+    if let Some((low, high)) = c.yardstick.range {
+        let hint = format!(
+            "area under the curve from step {low} to {high}, the steps that all runs have, divided by its width"
+        );
+        sheet.add(
+            "mean height",
+            hint,
+            each(c, |r| summary(r.learning.area.as_ref())),
+        );
+    }
+    if let Some(target) = c.yardstick.target {
+        let title = format!("steps to {}", number(target));
+        let hint = "steps until the value is first reached, over the runs that did";
+        sheet.add(title, hint, each(c, |r| rate(r.learning.reach.as_ref())));
+        sheet.add(
+            "reached",
+            "runs that reached it",
+            each(c, |r| share(r.learning.reached)),
+        );
+    }
+    if c.results.iter().any(|r| r.diverged.events > 0) {
+        sheet.add(
+            "diverged",
+            "runs whose loss stopped being a number, with Wilson's interval",
+            each(c, |r| share_with_interval(r.diverged)),
+        );
+    }
+}

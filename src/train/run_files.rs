@@ -1,0 +1,223 @@
+//! `manifest.json` of a run folder: the size and SHA-256 of every file that says what the run is.
+//!
+//! Such a file is replaced when a run is resumed with another key, and the manifest with it. Two files cannot be
+//! replaced in one move, so the manifest first allows both contents, then the file is replaced, then the manifest has the
+//! new content alone: at whatever moment the process is killed, the folder opens. The manifest of a new run is there
+//! before `resolved.toml`, which makes the folder a run's. Runs of earlier versions have none until they are resumed.
+
+use super::checkpoint::State;
+use super::manifest::{Entry, write_json};
+use super::run_dir::{DESCRIPTION, RESOLVED, RunDir};
+use crate::digest;
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// The manifest's name in a run folder.
+pub const NAME: &str = "manifest.json";
+
+/// This program's mark.
+const FORMAT: &str = "formwork-run-1";
+
+/// Readings of a manifest that another process replaces meanwhile.
+const TRIES: usize = 5;
+
+/// The files of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunManifest {
+    format: String,
+    /// The program's version that wrote it.
+    version: String,
+    /// The contents that each file may have: one, or two while it is replaced.
+    files: BTreeMap<String, Vec<Entry>>,
+}
+
+impl RunManifest {
+    fn new(files: BTreeMap<String, Vec<Entry>>) -> Self {
+        Self {
+            format: FORMAT.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            files,
+        }
+    }
+
+    fn read(root: &Path) -> Result<Option<Self>> {
+        let path = root.join(NAME);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io("read", &path)(e)),
+        };
+        let damaged = |why: String| Error::run(format!("{} {why}", path.display()));
+        let found: Self = serde_json::from_slice(&text)
+            .map_err(|e| damaged(format!("is damaged: it cannot be read: {e}")))?;
+        match found.format == FORMAT {
+            true => Ok(Some(found)),
+            false => Err(damaged(format!(
+                "has the format `{}`, this program reads `{FORMAT}`",
+                found.format
+            ))),
+        }
+    }
+
+    fn write(&self, root: &Path) -> Result<()> {
+        write_json(&root.join(NAME), self)
+    }
+}
+
+/// Writes the files of a new run, `resolved.toml` last, and their manifest before that.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn write_new(run: &RunDir, files: &[(&str, Vec<u8>)]) -> Result<()> {
+    let sealed = files
+        .iter()
+        .map(|(name, bytes)| Ok(((*name).to_string(), vec![entry_of(bytes)?])));
+    let manifest = RunManifest::new(sealed.collect::<Result<_>>()?);
+    let (last, first): (Vec<_>, Vec<_>) = files.iter().partition(|(name, _)| *name == RESOLVED);
+    for (name, bytes) in first {
+        run.write(name, bytes)?;
+    }
+    manifest.write(run.root())?;
+    for (name, bytes) in last {
+        run.write(name, bytes)?;
+    }
+    Ok(())
+}
+
+/// Replaces files of a run, and its manifest with them; one that an interrupted process left between two contents is
+/// settled, and a run without a manifest gets one. The files were verified before.
+///
+/// # Errors
+/// When the disk refuses; the folder opens nevertheless.
+pub fn replace(run: &RunDir, files: &[(&str, Vec<u8>)]) -> Result<()> {
+    let root = run.root();
+    let now = present(root)?;
+    let mut after = now.clone();
+    let mut either = now.clone();
+    for (name, bytes) in files {
+        let fresh = entry_of(bytes)?;
+        let allowed = either.entry((*name).to_string()).or_default();
+        if !allowed.contains(&fresh) {
+            allowed.push(fresh.clone());
+        }
+        after.insert((*name).to_string(), vec![fresh]);
+    }
+    let (either, after) = (RunManifest::new(either), RunManifest::new(after));
+    if either != after {
+        either.write(root)?;
+        for (name, bytes) in files {
+            run.write(name, bytes)?;
+        }
+    }
+    match RunManifest::read(root)? == Some(after.clone()) {
+        true => Ok(()),
+        false => after.write(root),
+    }
+}
+
+/// Writes the manifest of a run's files as they are: for who changes a run's folder by hand.
+///
+/// # Errors
+/// Files that cannot be read, a disk that refuses.
+pub fn seal(root: &Path) -> Result<()> {
+    RunManifest::new(present(root)?).write(root)
+}
+
+/// Holds every file that says what a run is against the run's manifest. A run of an earlier version has none, and nothing
+/// to hold its files against.
+///
+/// # Errors
+/// With the file and what is wrong with it: absent, foreign, of another length or content.
+pub fn verify(root: &Path) -> Result<()> {
+    let mut before = None;
+    for _ in 0..TRIES {
+        let manifest = RunManifest::read(root)?;
+        match check(root, manifest.as_ref()) {
+            // Another process may have replaced a file and the manifest between the two readings.
+            Err(_) if RunManifest::read(root)? != manifest => before = manifest,
+            checked => return checked,
+        }
+    }
+    check(root, before.as_ref())
+}
+
+/// An error when a checkpoint was written by a version that seals its runs and the manifest is gone.
+///
+/// # Errors
+/// With the file that is missing.
+pub fn require_sealed(root: &Path, state: &State) -> Result<()> {
+    let path = root.join(NAME);
+    match state.settings.is_empty() || path.exists() {
+        true => Ok(()),
+        false => Err(Error::run(format!(
+            "{} is missing: nothing says whether the files of the run are as they were",
+            path.display()
+        ))),
+    }
+}
+
+fn check(root: &Path, manifest: Option<&RunManifest>) -> Result<()> {
+    let Some(manifest) = manifest else {
+        return Ok(());
+    };
+    let present = present(root)?;
+    let wrong = |name: &str, what: String| {
+        Error::run(format!(
+            "{} {what}; put the file back as it was (keys are changed with: formwork resume {} --set KEY=VALUE)",
+            root.join(name).display(),
+            root.display()
+        ))
+    };
+    for (name, allowed) in &manifest.files {
+        let Some(found) = present.get(name) else {
+            return Err(wrong(name, format!("is missing: {NAME} names it")));
+        };
+        if !found.iter().all(|entry| allowed.contains(entry)) {
+            let [found, allowed] = [found, allowed].map(|list| {
+                let sums = list.iter().map(|entry| entry.sha256.as_str());
+                sums.collect::<Vec<_>>().join(" or ")
+            });
+            let what = format!("was changed: its sha256 is {found}, not {allowed} as {NAME} says");
+            return Err(wrong(name, what));
+        }
+    }
+    match present
+        .keys()
+        .find(|name| !manifest.files.contains_key(*name))
+    {
+        Some(name) => Err(wrong(name, format!("is foreign: {NAME} does not name it"))),
+        None => Ok(()),
+    }
+}
+
+/// The files that say what a run is, as they are.
+fn present(root: &Path) -> Result<BTreeMap<String, Vec<Entry>>> {
+    let mut found = BTreeMap::new();
+    for name in DESCRIPTION.into_iter().filter(|name| *name != NAME) {
+        let path = root.join(name);
+        match File::open(&path) {
+            Ok(file) => {
+                let (sum, size) = digest::of(file).map_err(Error::io("read", &path))?;
+                let sha256 = digest::hex(&sum);
+                found.insert(name.to_string(), vec![Entry { size, sha256 }]);
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io("read", &path)(e)),
+        }
+    }
+    Ok(found)
+}
+
+fn entry_of(bytes: &[u8]) -> Result<Entry> {
+    let (sum, size) =
+        digest::of(bytes).map_err(|e| Error::run(format!("cannot sum bytes: {e}")))?;
+    Ok(Entry {
+        size,
+        sha256: digest::hex(&sum),
+    })
+}

@@ -1,0 +1,221 @@
+//! Runs on one's own data: files that move, runs that move, labels that change.
+
+use crate::binary::{failure, formwork, output};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const CLASSIFIER: &str = r#"name = "own"
+[model]
+kind = "encoder"
+n_layers = 1
+d_model = 16
+attention = { kind = "multi_head", n_heads = 2 }
+[tokenizer]
+kind = "char"
+[data]
+kind = "labelled_text"
+path = "data/train.tsv"
+valid_path = "data/valid.tsv"
+text = 1
+label = 2
+context = 16
+[task]
+kind = "text_classification"
+[optimizer]
+kind = "adamw"
+lr = 1e-2
+[train]
+steps = 4
+batch_size = 4
+eval_every = 2
+"#;
+
+/// Rows `texts⇥label`, by the first letter of the text.
+fn table(labels: [&str; 3], count: usize) -> String {
+    let words = ["apple", "berry", "cherry"];
+    let row = |i: usize| format!("{} {i}\t{}\n", words[i % 3], labels[i % 3]);
+    (0..count).map(row).collect()
+}
+
+/// A folder with an experiment on its own data, and a run of it.
+fn project() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("project");
+    fs::create_dir_all(root.join("data")).unwrap();
+    fs::write(root.join("own.toml"), CLASSIFIER).unwrap();
+    fs::write(
+        root.join("data/train.tsv"),
+        table(["red", "blue", "dark"], 30),
+    )
+    .unwrap();
+    fs::write(
+        root.join("data/valid.tsv"),
+        table(["red", "blue", "dark"], 9),
+    )
+    .unwrap();
+    let experiment = root.join("own.toml").display().to_string();
+    let run = root.join("runs/own").display().to_string();
+    output(&["train", &experiment, "--quiet", "--run", &run]);
+    (folder, root)
+}
+
+fn evaluated(run: &Path, more: &[&str]) -> Value {
+    let run = run.display().to_string();
+    let text = output(&[&["eval", &run, "--json"], more].concat());
+    serde_json::from_str(&text).unwrap()
+}
+
+fn resumed(run: &Path, sets: &[&str]) {
+    let run = run.display().to_string();
+    let mut words = vec!["resume", &run, "--quiet"];
+    for set in sets {
+        words.extend(["--set", set]);
+    }
+    output(&words);
+}
+
+#[test]
+fn classes_have_the_numbers_of_the_run() {
+    let (_folder, root) = project();
+    let run = root.join("runs/own");
+    let shown = run.display().to_string();
+    let valid = root.join("data/valid.tsv");
+    let before = evaluated(&run, &[]);
+    // A label that is renamed, one that is new: the files are not the run's, and nothing is evaluated in silence.
+    for labels in [["red", "blue", "green"], ["red", "blue", "aaa"]] {
+        fs::write(&valid, table(labels, 9)).unwrap();
+        for command in ["eval", "resume"] {
+            let mut words = vec![command, &shown];
+            if command == "resume" {
+                words.extend(["--set", "train.steps=6"]);
+            }
+            let (status, said) = failure(&words);
+            assert_eq!(status, 2, "{said}");
+            assert!(
+                said.contains("valid.tsv is not what the run began with"),
+                "{said}"
+            );
+            words.push("--other-data");
+            let (status, said) = failure(&words);
+            assert_eq!(status, 2, "{said}");
+            let unknown = format!("not trained on the label `{}`", labels[2]);
+            assert!(
+                said.contains("valid.tsv:3: ") && said.contains(&unknown),
+                "{said}"
+            );
+            assert!(said.contains("`blue`, `dark`, `red`"), "{said}");
+            assert!(!said.contains("panicked"), "{said}");
+        }
+    }
+    // Another order of the labels in the training table: the numbers are those of the run.
+    fs::write(&valid, table(["red", "blue", "dark"], 9)).unwrap();
+    let train = root.join("data/train.tsv");
+    let text = fs::read_to_string(&train).unwrap();
+    let without: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.ends_with("blue"))
+        .collect();
+    fs::write(&train, without.join("\n") + "\n").unwrap();
+    let scores = evaluated(&run, &["--other-data", "--confusion"]);
+    assert_eq!(
+        scores["classes"],
+        serde_json::json!(["blue", "dark", "red"])
+    );
+    assert_eq!(scores["loss"], before["loss"]);
+    assert_eq!(scores["accuracy"], before["accuracy"]);
+}
+
+#[test]
+fn a_run_and_its_data_move_together_apart_and_by_name() {
+    let (folder, root) = project();
+    let run = root.join("runs/own");
+    let resolved = fs::read_to_string(run.join("resolved.toml")).unwrap();
+    assert!(
+        resolved.contains("path = \"../../data/train.tsv\""),
+        "{resolved}"
+    );
+    let loss = evaluated(&run, &[])["loss"].clone();
+    // Together.
+    let moved = folder.path().join("moved");
+    fs::rename(&root, &moved).unwrap();
+    assert_eq!(evaluated(&moved.join("runs/own"), &[])["loss"], loss);
+    resumed(&moved.join("runs/own"), &["train.steps=6"]);
+    // The run alone.
+    let alone = folder.path().join("alone");
+    fs::rename(moved.join("runs/own"), &alone).unwrap();
+    evaluated(&alone, &[]);
+    resumed(&alone, &["train.steps=8"]);
+    // The data alone, from another working folder, where files of its names have another content.
+    let data = folder.path().join("x/elsewhere");
+    fs::create_dir_all(&data).unwrap();
+    for name in ["train.tsv", "valid.tsv"] {
+        fs::rename(moved.join("data").join(name), data.join(name)).unwrap();
+    }
+    let shown = alone.display().to_string();
+    let (status, said) = failure(&["resume", &shown, "--set", "train.steps=10"]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("no file or folder"), "{said}");
+    let sets: Vec<String> = [("path", "train"), ("valid_path", "valid")]
+        .iter()
+        .map(|(key, name)| format!("data.{key}={}", data.join(format!("{name}.tsv")).display()))
+        .collect();
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    resumed(&alone, &[&sets[..], &["train.steps=10"]].concat());
+    resumed(&alone, &["train.steps=12"]);
+    evaluated(&alone, &[]);
+    let state = fs::read_to_string(alone.join("latest/state.json")).unwrap();
+    assert!(!state.contains("data."), "a place is no change: {state}");
+    // Another content is other data, wherever it lies.
+    let other = folder.path().join("other.tsv");
+    fs::write(&other, table(["red", "blue", "dark"], 33)).unwrap();
+    let set = format!("data.path={}", other.display());
+    let (status, said) = failure(&["resume", &shown, "--set", "train.steps=14", "--set", &set]);
+    assert_eq!(status, 2, "{said}");
+    assert!(
+        said.contains("other.tsv is not what the run began with"),
+        "{said}"
+    );
+}
+
+/// What lies in the working folder under the same name does not stand in for a run's own file.
+#[test]
+fn the_working_folder_gives_a_run_no_other_data() {
+    let (folder, root) = project();
+    let run = root.join("runs/own");
+    let loss = evaluated(&run, &[])["loss"].clone();
+    let trap = folder.path().join("a/b");
+    fs::create_dir_all(&trap).unwrap();
+    fs::create_dir_all(folder.path().join("data")).unwrap();
+    for name in ["train.tsv", "valid.tsv"] {
+        let other = table(["dark", "red", "blue"], 12);
+        fs::write(folder.path().join("data").join(name), other).unwrap();
+    }
+    let shown = run.display().to_string();
+    let here = |words: &[&str]| -> Command {
+        let mut command = formwork(words);
+        command.current_dir(&trap);
+        command
+    };
+    let ended = here(&["eval", &shown, "--json"]).output().unwrap();
+    let text = String::from_utf8(ended.stdout).unwrap();
+    let scores: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(scores["loss"], loss);
+    // The copy lies where the path leads from a run that was moved, with another content: the old place has the data.
+    let moved = folder.path().join("runs/own");
+    fs::create_dir_all(moved.parent().unwrap()).unwrap();
+    fs::rename(&run, &moved).unwrap();
+    assert_eq!(evaluated(&moved, &[])["loss"], loss);
+    // Resolved files of runs are experiments too.
+    let again = folder.path().join("again").display().to_string();
+    let resolved = moved.join("resolved.toml").display().to_string();
+    let ended = here(&["train", &resolved, "--quiet", "--run", &again])
+        .output()
+        .unwrap();
+    assert!(
+        ended.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ended.stderr)
+    );
+}

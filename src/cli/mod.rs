@@ -9,6 +9,7 @@ pub mod data;
 pub mod eval;
 pub mod fill;
 pub mod generate;
+pub mod infer;
 pub mod list;
 pub mod output;
 pub mod plan;
@@ -55,6 +56,8 @@ enum Command {
     Fill(fill::FillArgs),
     /// The classes of images or texts.
     Classify(classify::ClassifyArgs),
+    /// Arrays for arrays, by the names of Hugging Face's models: logits, hidden states, attention, gradients.
+    Infer(infer::InferArgs),
     /// Kinds and presets by family.
     List(list::ListArgs),
     /// Set runs side by side: what differs, how they ended, their curves.
@@ -129,6 +132,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Translate(args) => translate::run(args),
         Command::Fill(args) => fill::run(args),
         Command::Classify(args) => classify::run(args),
+        Command::Infer(args) => infer::run(args),
         Command::List(args) => list::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),

@@ -9,6 +9,7 @@ pub mod check;
 pub mod cost;
 pub mod data_files;
 mod file;
+pub mod infer;
 pub mod measure;
 pub mod open;
 pub mod run;

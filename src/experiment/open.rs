@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub struct Opened {
     /// The experiment that was trained.
     pub experiment: Experiment,
-    /// Weights in evaluation mode.
+    /// Weights in evaluation mode, or tracked.
     pub model: Objective,
     /// Where its data is looked for.
     pub places: Places,
@@ -33,7 +33,16 @@ pub struct Opened {
 /// No run in the folder, faults of its experiment, no such checkpoint or a damaged one, a missing tokenizer, a
 /// device that cannot be opened.
 pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
-    opened(folder, which, device, None)
+    opened(folder, which, device, None, false)
+}
+
+/// [`open`] for gradients: the parameters are tracked, frozen ones among them, and dropout rests as it does in any pass of
+/// evaluation.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_tracked(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
+    opened(folder, which, device, None, true)
 }
 
 /// [`open`] for windows of another length than the run was trained on: how a position scheme extrapolates.
@@ -46,7 +55,7 @@ pub fn open_at(
     device: Option<&str>,
     context: usize,
 ) -> Result<Opened> {
-    opened(folder, which, device, Some(context)).map_err(|error| match error {
+    opened(folder, which, device, Some(context), false).map_err(|error| match error {
         Error::Run(reason) => Error::usage(format!(
             "the run cannot read windows of {context}: {reason}"
         )),
@@ -69,6 +78,7 @@ fn opened(
     which: Which,
     device: Option<&str>,
     context: Option<usize>,
+    tracked: bool,
 ) -> Result<Opened> {
     run_dir::require_run(folder)?;
     run_files::verify(folder)?;
@@ -103,10 +113,13 @@ fn opened(
     };
     let places = loaded.places();
     let experiment = loaded.experiment;
-    let device = assemble::device(&experiment, false)?;
+    let device = assemble::device(&experiment, tracked)?;
     let (model, _) = assemble::model(&experiment, &shape, &device, &weights)?;
     Ok(Opened {
-        model: model.valid(),
+        model: match tracked {
+            true => model.set_require_grad(true),
+            false => model.valid(),
+        },
         experiment,
         places,
         tokenizers,

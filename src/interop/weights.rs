@@ -106,14 +106,7 @@ impl Weights {
     }
 
     fn add(&mut self, path: PathBuf) -> Result<()> {
-        let (header_end, header, length) = header(&path)?;
-        if header_end + header.data_len() as u64 != length {
-            let message = format!(
-                "is {length} bytes long but its header describes {}; the file is truncated or damaged",
-                header_end + header.data_len() as u64
-            );
-            return Err(invalid(&path, message));
-        }
+        let (header_end, header) = header(&path)?;
         let file = self.files.len();
         for (name, info) in header.tensors() {
             let (start, end) = info.data_offsets;
@@ -189,8 +182,11 @@ fn plain(name: &str) -> bool {
     Path::new(name).file_name().is_some_and(|f| f == name)
 }
 
-/// Where the data of a safetensors file begins, its header, and the length of the file.
-fn header(path: &Path) -> Result<(u64, Metadata, u64)> {
+/// Where the data of a safetensors file begins, and its header, whose data are all there.
+///
+/// # Errors
+/// A file that cannot be read, or is damaged.
+pub fn header(path: &Path) -> Result<(u64, Metadata)> {
     let mut file = File::open(path).map_err(Error::io("open", path))?;
     let length = file.metadata().map_err(Error::io("read", path))?.len();
     let mut size = [0; 8];
@@ -204,9 +200,16 @@ fn header(path: &Path) -> Result<(u64, Metadata, u64)> {
     let mut bytes = vec![0; size as usize];
     file.read_exact(&mut bytes)
         .map_err(Error::io("read", path))?;
-    let metadata = serde_json::from_slice(&bytes)
+    let metadata: Metadata = serde_json::from_slice(&bytes)
         .map_err(|e| damaged(&format!("its header cannot be read: {e}")))?;
-    Ok((size + 8, metadata, length))
+    let described = (size + 8).saturating_add(metadata.data_len() as u64);
+    if described != length {
+        let message = format!(
+            "is {length} bytes long but its header describes {described}; the file is truncated or damaged"
+        );
+        return Err(invalid(path, message));
+    }
+    Ok((size + 8, metadata))
 }
 
 /// Little-endian numbers as 32-bit floats; `None` for a format that is not a float.

@@ -91,6 +91,17 @@ pub fn attention_entropy(
     composed::attention_entropy(q, k, relations, options, chosen)
 }
 
+/// The weights before dropout, `[B, H, Q, K]`; those of a query that sees nothing are 0. All of them are in memory.
+pub fn attention_weights(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    relations: &Relations,
+    options: AttentionOptions,
+) -> Tensor<4> {
+    require_shapes(&q, &k, relations);
+    composed::attention_weights(q, k, relations, options)
+}
+
 fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, relations: &Relations) {
     let ([batch, heads, n_q, d_head], [_, kv_heads, n_k, _]) = (q.dims(), k.dims());
     let keys = [batch, kv_heads, n_k, d_head];

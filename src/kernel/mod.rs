@@ -32,7 +32,9 @@ mod tracked;
 mod visibility;
 
 pub use activation::{Activation, activate, gated};
-pub use attention::{AttentionOptions, Chosen, Relations, attention, attention_entropy};
+pub use attention::{
+    AttentionOptions, Chosen, Relations, attention, attention_entropy, attention_weights,
+};
 pub use composed::full;
 pub use convolution::{ConvolutionSettings, convolution};
 pub use cross_entropy::{

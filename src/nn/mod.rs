@@ -17,6 +17,7 @@ pub mod pass;
 pub mod path;
 pub mod position;
 pub mod probe;
+pub mod record;
 pub mod recurrent;
 pub mod role;
 pub mod state;

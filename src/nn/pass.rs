@@ -7,6 +7,7 @@
 //! parts.
 
 use super::probe::{Probe, Readings, Sample, Wanted};
+use super::record::{Keep, Record, Recorded};
 use crate::kernel::{self, DropKey};
 use crate::rng::{Purpose, Stream, part};
 use burn::tensor::Tensor;
@@ -22,6 +23,7 @@ pub struct Pass {
     /// The part of the network at work, as [`part`] folds its path.
     part: Cell<u64>,
     probe: Option<Probe>,
+    record: Option<Record>,
     losses: RefCell<Vec<AddedLoss>>,
 }
 
@@ -55,6 +57,7 @@ impl Pass {
             samples: None,
             part: Cell::new(0),
             probe: None,
+            record: None,
             losses: RefCell::default(),
         }
     }
@@ -66,6 +69,7 @@ impl Pass {
             samples: None,
             part: Cell::new(0),
             probe: None,
+            record: None,
             losses: RefCell::default(),
         }
     }
@@ -84,6 +88,37 @@ impl Pass {
     /// The probe that reads the pass, when the step is measured.
     pub fn probe(&self) -> Option<&Probe> {
         self.probe.as_ref()
+    }
+
+    /// The same pass, whose last hidden states are recorded, and what else is kept.
+    #[must_use]
+    pub fn recorded(mut self, keep: Keep) -> Self {
+        self.record = Some(Record::new(keep));
+        self
+    }
+
+    /// Its record, when it is recorded.
+    pub fn record(&self) -> Option<&Record> {
+        self.record.as_ref()
+    }
+
+    /// Takes what was recorded of it.
+    pub fn take_recorded(&self) -> Recorded {
+        self.record.as_ref().map(Record::take).unwrap_or_default()
+    }
+
+    /// Records the stream of the network at work: number 0 is what its first block reads, n what block n − 1 gives.
+    pub fn note_hidden<const D: usize>(&self, number: usize, x: &Tensor<D>) {
+        if let Some(record) = &self.record {
+            record.note_hidden(number, x);
+        }
+    }
+
+    /// Records the last hidden states of the network at work.
+    pub fn note_last<const D: usize>(&self, x: &Tensor<D>) {
+        if let Some(record) = &self.record {
+            record.note_last(x);
+        }
     }
 
     /// What was read of it.
@@ -109,10 +144,17 @@ impl Pass {
         self.losses.borrow().clone()
     }
 
-    /// Does the work of a part of a network, `encoder` say: dropout draws and readings belong to it.
+    /// Does the work of a network inside the whole, `encoder` say: dropout draws, readings and records belong to it.
     pub fn within<T>(&self, name: impl Display, work: impl FnOnce() -> T) -> T {
         let name = name.to_string();
-        let outer = self.part.replace(part(self.part.get(), &name));
+        match &self.record {
+            Some(record) => record.within(&name, || self.at(&name, work)),
+            None => self.at(&name, work),
+        }
+    }
+
+    fn at<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
+        let outer = self.part.replace(part(self.part.get(), name));
         let done = match &self.probe {
             Some(probe) => probe.within(name, work),
             None => work(),
@@ -135,7 +177,7 @@ impl Pass {
         name: impl Display,
         work: impl FnOnce() -> Tensor<D>,
     ) -> Tensor<D> {
-        self.within(name, || {
+        self.at(&name.to_string(), || {
             let x = work();
             if let Some(probe) = &self.probe {
                 probe.read_stream(&x);

@@ -131,6 +131,7 @@ impl Stack {
         let prepared: &Prepared = &position.prepare(span, &x.device());
         let mut states = state.map(|states| states.iter_mut());
         for (layer, block) in self.blocks.iter().enumerate() {
+            pass.note_hidden(layer, &x);
             x = position.embed_layer(x, layer, places);
             let context = BlockContext {
                 layer,
@@ -144,9 +145,12 @@ impl Stack {
             };
             x = pass.block(format_args!("blocks.{layer}"), || block.forward(x, context));
         }
-        match &self.final_norm {
+        pass.note_hidden(self.blocks.len(), &x);
+        let x = match &self.final_norm {
             Some(norm) => norm.forward(x),
             None => x,
-        }
+        };
+        pass.note_last(&x);
+        x
     }
 }

@@ -188,6 +188,7 @@ impl Task for CausalLm {
     fn networks(&self) -> Networks<'_> {
         Networks {
             language_model: Some(self.model.network()),
+            infers: Some(self),
             ..Networks::default()
         }
     }

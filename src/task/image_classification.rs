@@ -214,6 +214,7 @@ impl Task for ImageClassification {
     fn networks(&self) -> Networks<'_> {
         Networks {
             image_classifier: Some(self),
+            infers: Some(self),
             ..Networks::default()
         }
     }

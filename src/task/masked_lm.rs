@@ -236,6 +236,7 @@ impl Task for MaskedLm {
     fn networks(&self) -> Networks<'_> {
         Networks {
             masked_lm: Some(self),
+            infers: Some(self),
             ..Networks::default()
         }
     }

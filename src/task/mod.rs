@@ -6,6 +6,7 @@ pub mod facts;
 pub mod frozen;
 mod host;
 pub mod image_classification;
+pub mod infer;
 mod init;
 pub mod masked_lm;
 pub mod objective;
@@ -28,6 +29,7 @@ pub use any::AnyTask;
 pub use causal_lm::{CausalLm, CausalLmConfig};
 pub use frozen::Frozen;
 pub use image_classification::{ImageClassification, ImageClassificationConfig};
+pub use infer::Infers;
 pub use masked_lm::{MaskedLm, MaskedLmConfig};
 pub use objective::{Objective, StepInput, Trained};
 pub use output::{StepOutput, Sum};
@@ -117,6 +119,8 @@ pub struct Networks<'a> {
     pub text_classifier: Option<&'a TextClassification>,
     /// Tells the classes of images.
     pub image_classifier: Option<&'a ImageClassification>,
+    /// Reads and gives arrays, whatever the task.
+    pub infers: Option<&'a dyn Infers>,
 }
 
 /// A network that writes texts for texts.

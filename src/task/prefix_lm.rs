@@ -8,14 +8,14 @@ use super::{Networks, Scored, Task, TextToText, TranslationConfig, host};
 use crate::data::batch::{Batch, PairBatch};
 use crate::data::{NOT_SCORED, Shape};
 use crate::evaluate::metric::ACCURACY;
-use crate::kernel::HeadLoss;
+use crate::kernel::{self, HeadLoss};
 use crate::model::decoder::DecoderInput;
 use crate::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use crate::stack::state::ModelState;
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 
 /// A decoder that goes on after a source.
 #[derive(Module, Debug)]
@@ -60,18 +60,44 @@ impl PrefixLm {
         self.bidirectional_source
     }
 
+    /// Scores of the vocabulary `[rows, target, vocab]` at every position of the targets.
+    pub(super) fn logits(&self, pairs: &PairBatch, pass: &Pass) -> Tensor<3> {
+        let (joined, device) = (joined(pairs), self.device());
+        let hidden = self.hidden(pairs, &joined, &device, pass);
+        let [rows, cols, d] = hidden.dims();
+        let starts = pairs.source_lengths.iter().enumerate();
+        let places: Vec<i32> = starts
+            .flat_map(|(row, start)| (0..pairs.target_cols).map(move |i| row * cols + start + i))
+            .map(|place| place as i32)
+            .collect();
+        let places = host::matrix(&places, pairs.target_cols, &device);
+        let written = kernel::embedding(hidden.reshape([rows * cols, d]), places);
+        self.model.vocabulary_head().logits(written)
+    }
+
     fn loss(&self, pairs: &PairBatch, joined: &Joined, device: &Device, pass: &Pass) -> HeadLoss {
-        let mut input = DecoderInput::new(host::matrix(&joined.inputs, joined.cols, device));
-        input.visible.lengths = Some(joined.lengths.as_slice().into());
-        if self.bidirectional_source {
-            input.visible.prefix = Some(pairs.source_lengths.as_slice().into());
-        }
-        let hidden = self.model.forward(input, None, pass);
+        let hidden = self.hidden(pairs, joined, device, pass);
         let targets = host::vector(&joined.targets, device);
         let smoothing = host::smoothing(self.label_smoothing, pass);
         self.model
             .vocabulary_head()
             .loss(hidden, targets, smoothing)
+    }
+
+    /// Hidden states of rows of source and target.
+    fn hidden(
+        &self,
+        pairs: &PairBatch,
+        joined: &Joined,
+        device: &Device,
+        pass: &Pass,
+    ) -> Tensor<3> {
+        let mut input = DecoderInput::new(host::matrix(&joined.inputs, joined.cols, device));
+        input.visible.lengths = Some(joined.lengths.as_slice().into());
+        if self.bidirectional_source {
+            input.visible.prefix = Some(pairs.source_lengths.as_slice().into());
+        }
+        self.model.forward(input, None, pass)
     }
 
     fn device(&self) -> Device {
@@ -140,6 +166,7 @@ impl Task for PrefixLm {
     fn networks(&self) -> Networks<'_> {
         Networks {
             text_to_text: Some(TextToText::Prefix(self)),
+            infers: Some(self),
             ..Networks::default()
         }
     }

@@ -138,15 +138,25 @@ impl TextClassification {
 
     /// Scores of the classes `[rows, classes]`.
     pub fn scores(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Tensor<2> {
+        self.scores_and_hidden(texts, device, pass).0
+    }
+
+    /// The same with the hidden states `[rows, cols, d_model]`.
+    pub(super) fn scores_and_hidden(
+        &self,
+        texts: &TextBatch,
+        device: &Device,
+        pass: &Pass,
+    ) -> (Tensor<2>, Tensor<3>) {
         let input = super::masked_lm::input(texts, device);
-        let hidden = self.model.forward(input, pass);
-        let [rows, cols, d] = hidden.dims();
+        let all = self.model.forward(input, pass);
+        let ([rows, cols, d], hidden) = (all.dims(), all.clone());
         let pooled = match self.pooling {
             None | Some(Pooling::First) => self.model.pooled(hidden),
             Some(Pooling::Mean) => host::mean(hidden, texts.lengths.as_deref(), cols, device),
         };
         let pooled = pass.dropout(pooled.reshape([rows, 1, d]), "pooled", self.dropout);
-        heads::classes(&self.head, pooled.reshape([rows, d]))
+        (heads::classes(&self.head, pooled.reshape([rows, d])), all)
     }
 
     /// The device of its parameters.
@@ -181,6 +191,7 @@ impl Task for TextClassification {
     fn networks(&self) -> Networks<'_> {
         Networks {
             text_classifier: Some(self),
+            infers: Some(self),
             ..Networks::default()
         }
     }

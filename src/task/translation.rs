@@ -150,6 +150,7 @@ impl Task for Translation {
                 PairModel::EncoderDecoder(network) => TextToText::EncoderDecoder(network),
                 PairModel::Recurrent(network) => TextToText::Recurrent(network),
             }),
+            infers: Some(self),
             ..Networks::default()
         }
     }

@@ -30,6 +30,7 @@ mod goldens_encoder_decoder;
 mod goldens_encoders;
 mod head_diversity;
 mod house;
+mod infer;
 mod interop;
 mod interruption;
 mod journals;

@@ -6,6 +6,7 @@ use crate::oracle::{Oracle, difference, values};
 use burn::module::Param;
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use formwork::nn::init::{Init, InitConfig};
+use formwork::nn::pass::Pass;
 use formwork::nn::recurrent::{AdditiveAttention, Recurrent, RecurrentConfig, Sequences};
 
 /// Largest difference over largest value.
@@ -147,7 +148,7 @@ fn additive_attention_equals_torchs() {
     let query = tensor::<2>(&oracle, "query").require_grad();
     let memory = tensor::<3>(&oracle, "memory").require_grad();
     let ready = attention.memory(memory.clone(), Some(&LENGTHS));
-    let seen = attention.forward(query.clone(), &ready);
+    let seen = attention.forward(query.clone(), &ready, &Pass::evaluation());
     let close = |what: &str, ours: Vec<f32>| {
         let off = difference(&ours, &oracle.array(what).values);
         assert!(off < TOLERANCE, "{what} is off by {off:e}");

@@ -14,12 +14,10 @@ pub fn attention(
     relations: Relations,
     options: AttentionOptions,
 ) -> Tensor<4> {
-    let [rows, heads, _, _] = q.dims();
+    let heads = q.dims()[1];
     let span = relations.span(&q, &k);
     let v = repeat_heads(v, heads);
-    let hidden = relations.visible.dense([rows, heads], span, &q.device());
-    let bias = relations.bias.dense(span);
-    let weights = attention_weights(q, k, bias, hidden, &options);
+    let weights = attention_weights(q, k, &relations, options);
     let weights = match options.dropout {
         Some(key) => drop_elements(weights, key),
         None => weights,
@@ -33,8 +31,20 @@ pub fn attention(
     }
 }
 
-/// The weights of attention before dropout, `[B, H, Q, K]`; `hidden` is true where a query does not see a key.
-fn attention_weights(
+/// The weights of attention before dropout, `[B, H, Q, K]`.
+pub fn attention_weights(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    relations: &Relations,
+    options: AttentionOptions,
+) -> Tensor<4> {
+    let ([rows, heads, _, _], span) = (q.dims(), relations.span(&q, &k));
+    let hidden = relations.visible.dense([rows, heads], span, &q.device());
+    weights(q, k, relations.bias.dense(span), hidden, &options)
+}
+
+/// The weights before dropout, `[B, H, Q, K]`; `hidden` is true where a query does not see a key.
+fn weights(
     q: Tensor<4>,
     k: Tensor<4>,
     bias: Option<Tensor<4>>,
@@ -79,7 +89,7 @@ pub fn attention_entropy(
     let hidden = hidden(relations, chosen, heads, span, &device);
     let q = q.narrow(0, row, 1).select(2, places);
     let k = k.narrow(0, row, 1);
-    let weights = attention_weights(q, k, bias, Some(hidden), &options).cast(FloatDType::F32);
+    let weights = weights(q, k, bias, Some(hidden), &options).cast(FloatDType::F32);
     // The smallest normal number stands for weights below it, whose share is nothing anyhow.
     let logs = weights.clone().clamp_min(f32::MIN_POSITIVE).log();
     let entropy = (weights * logs).sum_dim(3) * -1.0;

@@ -13,7 +13,7 @@ use crate::rng::Purpose;
 
 mod attention;
 mod recurrent;
-pub use attention::{attention, attention_entropy};
+pub use attention::{attention, attention_entropy, attention_weights};
 pub use recurrent::recurrent;
 
 /// `x·weightᵀ + bias`.

@@ -126,10 +126,11 @@ impl RecurrentEncoderDecoder {
             let [batch, seq] = ids.dims();
             let tokens = vectors(&self.embedding, ids, self.dropout, pass);
             let d = tokens.dims()[2];
+            pass.note_hidden(0, &tokens);
             let mut read = Vec::with_capacity(seq);
             for at in 0..seq {
                 let token = tokens.clone().slice([0..batch, at..at + 1, 0..d]);
-                let seen = self.attention.forward(query(state), &source.memory);
+                let seen = self.attention.forward(query(state), &source.memory, pass);
                 let seen = seen.unsqueeze_dim::<3>(1);
                 let x = Tensor::cat(vec![token.clone(), seen.clone()], 2);
                 // Every position has draws of its own.
@@ -138,7 +139,9 @@ impl RecurrentEncoderDecoder {
                 });
                 read.push(Tensor::cat(vec![h, seen, token], 2));
             }
-            self.readout.forward(Tensor::cat(read, 1)).tanh()
+            let x = self.readout.forward(Tensor::cat(read, 1)).tanh();
+            pass.note_last(&x);
+            x
         })
     }
 

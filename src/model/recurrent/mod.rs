@@ -122,12 +122,17 @@ impl Cells {
             state.seen += seq;
             state.layers.as_mut_slice()
         });
-        self.each(x, states, |number, layer, x, own| {
-            pass.block(format_args!("layers.{number}"), || {
+        pass.note_hidden(0, &x);
+        let x = self.each(x, states, |number, layer, x, own| {
+            let x = pass.block(format_args!("layers.{number}"), || {
                 let x = layer.advance(x, own, sequences);
                 pass.dropout(x, "output", self.dropout)
-            })
-        })
+            });
+            pass.note_hidden(number + 1, &x);
+            x
+        });
+        pass.note_last(&x);
+        x
     }
 
     /// The same for one position that continues from a state; what leaves the layers is not read by a watched pass, which
@@ -136,10 +141,12 @@ impl Cells {
         state.seen += 1;
         let states = Some(state.layers.as_mut_slice());
         self.each(x, states, |number, layer, x, own| {
-            pass.part(&format!("layers.{number}"), || {
+            let x = pass.part(&format!("layers.{number}"), || {
                 let x = layer.advance(x, own, &Sequences::default());
                 pass.dropout(x, "output", self.dropout)
-            })
+            });
+            pass.note_hidden(number + 1, &x);
+            x
         })
     }
 

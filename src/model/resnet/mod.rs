@@ -153,12 +153,15 @@ impl Resnet {
     /// The last feature map `[batch, features, rows, columns]` of `[batch, channels, height, width]`.
     pub fn feature_map(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<4> {
         let mut x = self.stem(pixels, pass);
+        pass.note_hidden(0, &x);
         for (stage, blocks) in self.stages.iter().enumerate() {
             for (number, block) in blocks.blocks.iter().enumerate() {
                 let name = format_args!("stages.{stage}.blocks.{number}");
                 x = pass.block(name, || block.forward(x, pass));
             }
+            pass.note_hidden(stage + 1, &x);
         }
+        pass.note_last(&x);
         x
     }
 

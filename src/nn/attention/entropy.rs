@@ -35,16 +35,38 @@ pub(super) fn read(pass: &Pass, weighing: &Weighing) {
     }
 }
 
+/// Records all weights of a layer's attention when the pass is recorded with them.
+pub(super) fn record(pass: &Pass, layer: usize, weighing: &Weighing) {
+    if let Some(record) = pass.record().filter(|record| record.keeps_attentions()) {
+        record.note_attention(layer, weighing.crossed, weighing.weights());
+    }
+}
+
 impl Weighing<'_> {
+    /// All weights, `[batch, heads, queries, keys]`, without what gradients need.
+    fn weights(&self) -> Tensor<4> {
+        let (q, k) = (self.q.clone(), self.k.clone());
+        let (q, k) = (kernel::untracked(q), kernel::untracked(k));
+        let options = AttentionOptions {
+            dropout: None,
+            ..self.options
+        };
+        kernel::attention_weights(q, k, &self.untracked(), options)
+    }
+
+    fn untracked(&self) -> Relations {
+        Relations {
+            bias: self.relations.bias.untracked(),
+            values: None,
+            ..self.relations.clone()
+        }
+    }
+
     /// The mean over heads and chosen queries of a row.
     fn entropy(&self, Sample { row, length, .. }: Sample) -> f64 {
         let [_, _, queries, _] = self.q.dims();
         let queries = &spread(length.unwrap_or(queries).clamp(1, queries));
-        let relations = Relations {
-            bias: self.relations.bias.untracked(),
-            values: None,
-            ..self.relations.clone()
-        };
+        let relations = self.untracked();
         let (q, k) = (self.q.clone(), self.k.clone());
         let (q, k) = (kernel::untracked(q), kernel::untracked(k));
         let chosen = Chosen { row, queries };

@@ -306,6 +306,7 @@ impl Layer for MultiHead {
             crossed,
         };
         entropy::read(cx.pass, &weighing);
+        entropy::record(cx.pass, cx.layer, &weighing);
         // Of another length than the keys, queries have lengths of their own, which are not told.
         let lengths = relations.visible.lengths.clone().filter(|_| !crossed);
         let y = kernel::attention(q, k, v, relations, options);

@@ -3,6 +3,7 @@
 
 use crate::kernel;
 use crate::nn::init::{Init, Role};
+use crate::nn::pass::Pass;
 use crate::nn::role::{Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::activation::softmax;
@@ -58,7 +59,7 @@ impl AdditiveAttention {
     }
 
     /// What each query `[batch, d_query]` sees of the memory, `[batch, d_memory]`. Of a row without keys it is zero.
-    pub fn forward(&self, query: Tensor<2>, memory: &AttendedMemory) -> Tensor<2> {
+    pub fn forward(&self, query: Tensor<2>, memory: &AttendedMemory, pass: &Pass) -> Tensor<2> {
         let [batch, keys, d_memory] = memory.states.dims();
         let query = query.unsqueeze_dim::<3>(1);
         let query = kernel::linear(query, self.query.val(), None);
@@ -72,6 +73,10 @@ impl AdditiveAttention {
                 softmax(scores, 1).mask_fill(padding.clone(), 0.0)
             }
         };
+        if let Some(record) = pass.record().filter(|record| record.keeps_attentions()) {
+            let weights = kernel::untracked(weights.clone());
+            record.note_attention(0, true, weights.reshape([batch, 1, 1, keys]));
+        }
         let seen = weights.unsqueeze_dim::<3>(1).matmul(memory.states.clone());
         seen.reshape([batch, d_memory])
     }

@@ -1,0 +1,118 @@
+//! `formwork infer`: a run as a function from a safetensors file to another.
+
+use super::output;
+use crate::error::{Error, Result};
+use crate::experiment::infer::{self, GRADIENT, Outputs, Request};
+use crate::experiment::open;
+use crate::experiment::saved::Which;
+use crate::nn::record::Keep;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Where each array is explained.
+const ABOUT: &str = "\
+Inputs, batch first, integers as I32 or I64:
+  causal_lm             input_ids [attention_mask] [labels]
+  masked_lm             input_ids [attention_mask] [token_type_ids] [labels] [next_sentence_label]
+  text_classification   input_ids [attention_mask] [token_type_ids] [labels: classes, one a row]
+  translation           input_ids [attention_mask] decoder_input_ids [decoder_attention_mask] [labels]
+  image_classification  pixel_values, F32 [rows, channels, height, width], normalised as in training [labels]
+
+attention_mask is 1 at the tokens of a row and 0 behind them. token_type_ids are read where the model has segments.
+labels of causal_lm are the input_ids themselves, shifted by the command; -100 is not scored. Without decoder_input_ids,
+a decoder reads labels shifted right behind the run's token of the beginning. A decoder that translates alone reads a row
+of input_ids, up to the end of its mask, and then decoder_input_ids; its hidden states and attention weights are those of
+such rows.
+
+Outputs, F32: logits, last_hidden_state, encoder_last_hidden_state, pooler_output, seq_relationship_logits, as the model has
+them, and loss, the mean cross-entropy against labels, when they are given. Positions behind a row's tokens hold numbers
+without meaning. hidden_states.0 are the embeddings, hidden_states.N what block N gives; the last of them is behind the last
+norm, but not in vision transformers. An encoder-decoder has encoder_hidden_states.N, decoder_hidden_states.N,
+encoder_attentions.N, decoder_attentions.N and cross_attentions.N.
+
+grad.PARAMETER is the gradient of loss by each parameter, named as in the checkpoint, frozen ones included, without dropout;
+it is zero where loss does not depend on the parameter.";
+
+/// `formwork infer`.
+#[derive(Debug, Args)]
+#[command(after_long_help = ABOUT)]
+pub struct InferArgs {
+    /// The run folder.
+    run: PathBuf,
+    /// A safetensors file of arrays under the names of Hugging Face's models; --help lists them.
+    #[arg(long, value_name = "IN.safetensors")]
+    inputs: PathBuf,
+    /// Where the outputs are written, as safetensors; there whole or not at all.
+    #[arg(long, value_name = "OUT.safetensors")]
+    outputs: PathBuf,
+    /// Also write the hidden states of every layer: hidden_states.N.
+    #[arg(long)]
+    hidden_states: bool,
+    /// Also write the attention weights of every layer: attentions.N, cross_attentions.N.
+    #[arg(long)]
+    attentions: bool,
+    /// Also write the gradient of the mean cross-entropy against `labels` by every parameter: grad.PARAMETER.
+    #[arg(long)]
+    gradients: bool,
+    /// Rows of a pass; those of the run's evaluations when absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    batch_size: Option<u32>,
+    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
+    #[arg(long, value_name = "WHICH", default_value = "best")]
+    checkpoint: Which,
+    /// Where to compute; the run's device when absent.
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+}
+
+/// Runs `formwork infer`.
+///
+/// # Errors
+/// A run that cannot be opened, inputs that its model cannot read, outputs that cannot be written.
+pub fn run(args: InferArgs) -> Result<()> {
+    let same = |a: &PathBuf, b: &PathBuf| Some(a.canonicalize().ok()? == b.canonicalize().ok()?);
+    if same(&args.inputs, &args.outputs) == Some(true) {
+        return Err(Error::usage(format!(
+            "--outputs is the file of --inputs, {}: name another one",
+            args.inputs.display()
+        )));
+    }
+    let device = args.device.as_deref();
+    let opened = match args.gradients {
+        true => open::open_tracked(&args.run, args.checkpoint, device)?,
+        false => open::open(&args.run, args.checkpoint, device)?,
+    };
+    let inputs = infer::inputs(&opened, &args.inputs, None)?;
+    let (tokens, trained) = (inputs.tokens(), opened.shape.context);
+    if tokens > trained {
+        output::note(format!(
+            "rows of {tokens} tokens are longer than the {trained} that the model was trained on"
+        ));
+    }
+    let request = Request {
+        keep: Keep {
+            hidden_states: args.hidden_states,
+            attentions: args.attentions,
+        },
+        gradients: args.gradients,
+        batch_size: args
+            .batch_size
+            .map_or(opened.experiment.train.eval_batch_size(), |n| n as usize),
+    };
+    let mut outputs = Outputs::create(&args.outputs)?;
+    infer::infer_into(&opened, &inputs, &request, &mut outputs)?;
+    let gradients = outputs
+        .shapes()
+        .filter(|(name, _)| name.starts_with(GRADIENT));
+    let gradients = gradients.count();
+    let mut lines: Vec<String> = outputs
+        .shapes()
+        .filter(|(name, _)| !name.starts_with(GRADIENT))
+        .map(|(name, shape)| format!("{name} {shape:?}"))
+        .collect();
+    if gradients > 0 {
+        lines.push(format!("{GRADIENT}* of {gradients} parameters"));
+    }
+    outputs.place()?;
+    lines.into_iter().try_for_each(output::line)
+}

@@ -1,0 +1,152 @@
+//! One array of an inputs file: its format and shape, its values by rows, and the values that a model cannot read.
+
+use crate::data::NOT_SCORED;
+use crate::task::infer::{Holds, Input};
+use safetensors::Dtype;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+
+/// An array of the file, and the content that it must have.
+#[derive(Clone, Debug)]
+pub(super) struct Array {
+    /// The content that it must have.
+    pub input: Input,
+    /// Its format.
+    pub dtype: Dtype,
+    /// Rows first.
+    pub shape: Vec<usize>,
+    /// Where its numbers begin in the file.
+    pub begin: u64,
+}
+
+impl Array {
+    /// Numbers of a row.
+    pub fn cols(&self) -> usize {
+        self.shape[1..].iter().product()
+    }
+
+    /// A fault of its format, or of its shape by itself.
+    pub fn misfit(&self) -> Option<String> {
+        let (name, dtype, shape) = (self.input.name, self.dtype, &self.shape);
+        let (formats, fits, wanted) = match self.input.holds {
+            Holds::Pixels([c, h, w]) => (
+                &[Dtype::F32][..],
+                shape.len() == 4 && shape[1..] == [c, h, w],
+                format!("[rows, {c}, {h}, {w}]"),
+            ),
+            Holds::Classes { .. } => (
+                &[Dtype::I32, Dtype::I64][..],
+                shape.len() == 1,
+                "[rows]".to_string(),
+            ),
+            Holds::Tokens { .. }
+            | Holds::Mask { .. }
+            | Holds::Segments { .. }
+            | Holds::Targets { .. } => (
+                &[Dtype::I32, Dtype::I64][..],
+                shape.len() == 2,
+                "[rows, tokens]".to_string(),
+            ),
+        };
+        if !formats.contains(&dtype) {
+            let formats: Vec<String> = formats.iter().map(Dtype::to_string).collect();
+            return Some(format!(
+                "`{name}` has the format {dtype}; it must be {}",
+                formats.join(" or ")
+            ));
+        }
+        if !fits {
+            return Some(format!(
+                "`{name}` has the shape {shape:?}; it must be {wanted}"
+            ));
+        }
+        shape
+            .contains(&0)
+            .then(|| format!("`{name}` has the shape {shape:?}: it is empty"))
+    }
+
+    /// The bytes of some rows.
+    pub fn read(&self, file: &mut File, rows: &Range<usize>) -> std::io::Result<Vec<u8>> {
+        let row = self.cols() * (self.dtype.bitsize() / 8);
+        let mut bytes = vec![0; rows.len() * row];
+        file.seek(SeekFrom::Start(self.begin + (rows.start * row) as u64))?;
+        file.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    pub fn integers(&self, bytes: &[u8]) -> Vec<i64> {
+        match self.dtype {
+            Dtype::I32 => {
+                let values = bytes.as_chunks().0.iter();
+                values.map(|b| i64::from(i32::from_le_bytes(*b))).collect()
+            }
+            _ => {
+                let values = bytes.as_chunks().0.iter();
+                values.map(|b| i64::from_le_bytes(*b)).collect()
+            }
+        }
+    }
+
+    /// The first value that the model cannot read, in rows counted from `first`.
+    pub fn faulty(&self, values: &[i64], cols: usize, first: usize) -> Option<String> {
+        let name = self.input.name;
+        let (below, rule) = match self.input.holds {
+            Holds::Mask { .. } => (2, "it is 1 at tokens and 0 behind them".to_string()),
+            Holds::Tokens { below, .. } => (below, ids(below)),
+            Holds::Segments { below, .. } => (
+                below,
+                format!("segments are from 0 to {}", below.saturating_sub(1)),
+            ),
+            Holds::Targets { below, .. } => (below, format!("{}, or -100", ids(below))),
+            Holds::Classes { below } => (
+                below,
+                format!("classes are from 0 to {}, or -100", below.saturating_sub(1)),
+            ),
+            Holds::Pixels(_) => return None,
+        };
+        let scored = matches!(
+            self.input.holds,
+            Holds::Targets { .. } | Holds::Classes { .. }
+        );
+        let fine = |x: i64| {
+            usize::try_from(x).is_ok_and(|x| x < below) || scored && x == i64::from(NOT_SCORED)
+        };
+        if let Some(at) = values.iter().position(|x| !fine(*x)) {
+            let row = first + at / cols;
+            let place = match self.shape.len() {
+                1 => format!("[{row}]"),
+                _ => format!("[{row}, {}]", at % cols),
+            };
+            return Some(format!("`{name}`{place} is {}; {rule}", values[at]));
+        }
+        match self.input.holds {
+            Holds::Mask { .. } => holed(name, values, cols, first),
+            _ => None,
+        }
+    }
+}
+
+fn ids(below: usize) -> String {
+    format!(
+        "ids of the vocabulary are from 0 to {}",
+        below.saturating_sub(1)
+    )
+}
+
+/// The first row of a mask that is not filled up on the right, or has no token.
+fn holed(name: &str, values: &[i64], cols: usize, first: usize) -> Option<String> {
+    const RULE: &str = "rows may be filled up on the right alone: 1 at each token, then 0 (padding_side = \"right\")";
+    let mut rows = values.chunks(cols).zip(first..);
+    rows.find_map(|(row, number)| {
+        let zero = row.iter().position(|x| *x == 0)?;
+        match row[zero..].iter().position(|x| *x == 1) {
+            None if zero == 0 => Some(format!("row {number} of `{name}` has no token")),
+            None => None,
+            Some(after) => Some(format!(
+                "row {number} of `{name}` is 0 at position {zero} and 1 at position {}; {RULE}",
+                zero + after
+            )),
+        }
+    })
+}

@@ -1,0 +1,249 @@
+//! The file that `infer` reads: safetensors, whose arrays are checked against those that the task reads, and read row by row.
+
+use super::array::Array;
+use crate::error::{Error, Fault, Result, suggestion};
+use crate::interop::weights::header;
+use crate::task::infer::{Given, Holds, Input, Matrix, Needed, Start};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Faulty names that are listed.
+const LISTED: usize = 8;
+
+/// The arrays of a file.
+#[derive(Debug)]
+pub struct Inputs {
+    path: PathBuf,
+    arrays: BTreeMap<&'static str, Array>,
+    rows: usize,
+    start: Option<Start>,
+}
+
+impl Inputs {
+    /// Opens a file of the arrays that a task asks for; names that begin with `apart` are left out.
+    ///
+    /// # Errors
+    /// A file that is missing or damaged; names that the task does not know, arrays that are missing, of a wrong format or
+    /// of a wrong shape: all of them.
+    pub fn open(path: &Path, asked: &[Input], apart: Option<&str>) -> Result<Self> {
+        let (begin, header) = header(path).map_err(|error| match error {
+            Error::Io { source, doing, .. } => {
+                let reason = match source.kind() {
+                    ErrorKind::IsADirectory => "it is a folder".to_string(),
+                    _ => source.to_string(),
+                };
+                Error::usage(format!("cannot {doing} {}: {reason}", path.display()))
+            }
+            other => other,
+        })?;
+        let (mut arrays, mut unknown) = (BTreeMap::new(), Vec::new());
+        for (name, info) in header.tensors() {
+            if apart.is_some_and(|apart| name.starts_with(apart)) {
+                continue;
+            }
+            let Some(input) = asked.iter().find(|input| input.name == name) else {
+                unknown.push(name);
+                continue;
+            };
+            let array = Array {
+                input: *input,
+                dtype: info.dtype,
+                shape: info.shape.clone(),
+                begin: begin + info.data_offsets.0 as u64,
+            };
+            arrays.insert(input.name, array);
+        }
+        unknown.sort();
+        let known = || asked.iter().map(|input| input.name);
+        let mut faults: Vec<String> = unknown
+            .iter()
+            .take(LISTED)
+            .map(|name| {
+                let hint = suggestion(name, known().collect::<Vec<_>>());
+                format!("the model reads no `{name}`{hint}")
+            })
+            .collect();
+        if unknown.len() > LISTED {
+            faults.push(format!(
+                "and {} more that it does not read",
+                unknown.len() - LISTED
+            ));
+        }
+        let mut inputs = Self {
+            path: path.to_path_buf(),
+            arrays,
+            rows: 0,
+            start: None,
+        };
+        faults.extend(inputs.misfits(asked));
+        match faults.is_empty() {
+            true => Ok(inputs),
+            false => Err(inputs.faults(faults)),
+        }
+    }
+
+    /// Rows of every array.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether an array is given.
+    pub fn has(&self, name: &str) -> bool {
+        self.arrays.contains_key(name)
+    }
+
+    /// Tokens of the widest array of token ids.
+    pub fn tokens(&self) -> usize {
+        let ids = self.arrays.values();
+        let ids = ids.filter(|array| matches!(array.input.holds, Holds::Tokens { .. }));
+        ids.map(|array| array.shape[1]).max().unwrap_or(0)
+    }
+
+    /// The arrays of right answers that are given.
+    pub fn labels(&self) -> impl Iterator<Item = &'static str> {
+        let labels = self.arrays.values();
+        let labels = labels.filter(|array| {
+            matches!(
+                array.input.holds,
+                Holds::Targets { .. } | Holds::Classes { .. }
+            )
+        });
+        labels.map(|array| array.input.name)
+    }
+
+    /// Sets the tokens that a decoder's inputs are made with.
+    pub(super) fn set_start(&mut self, start: Start) {
+        self.start = Some(start);
+    }
+
+    /// One fault of the file.
+    pub fn fault(&self, message: String) -> Error {
+        self.faults(vec![message])
+    }
+
+    fn faults(&self, messages: Vec<String>) -> Error {
+        let fault = |message| Fault {
+            file: Some(self.path.clone()),
+            line: None,
+            message,
+        };
+        Error::Invalid(messages.into_iter().map(fault).collect())
+    }
+
+    /// Faults of names, formats and shapes; finds the number of rows.
+    fn misfits(&mut self, asked: &[Input]) -> Vec<String> {
+        let mut faults = Vec::new();
+        for input in asked {
+            let wanted = match input.needed {
+                Needed::Never => continue,
+                Needed::Always => format!("`{}` is missing", input.name),
+                Needed::Unless(other) if self.has(other) => continue,
+                Needed::Unless(other) => format!(
+                    "`{}` is missing, and so is `{other}`, from which it could be made",
+                    input.name
+                ),
+            };
+            if !self.has(input.name) {
+                faults.push(wanted);
+            }
+        }
+        for array in self.arrays.values() {
+            faults.extend(array.misfit());
+        }
+        if !faults.is_empty() {
+            return faults;
+        }
+        let first = asked.iter().find_map(|input| self.arrays.get(input.name));
+        self.rows = first.map_or(0, |array| array.shape[0]);
+        for input in asked {
+            faults.extend(self.misplaced(input, asked));
+        }
+        faults
+    }
+
+    /// The shape of an array, or of the one that it is made from.
+    fn shape_of(&self, name: &str, asked: &[Input]) -> Option<&[usize]> {
+        if let Some(array) = self.arrays.get(name) {
+            return Some(&array.shape);
+        }
+        let input = asked.iter().find(|input| input.name == name)?;
+        match input.needed {
+            Needed::Unless(other) => self.arrays.get(other).map(|array| array.shape.as_slice()),
+            Needed::Always | Needed::Never => None,
+        }
+    }
+
+    /// How the shape of an input does not go with those of others, or with the model.
+    fn misplaced(&self, input: &Input, asked: &[Input]) -> Option<String> {
+        let name = input.name;
+        let shape = self.shape_of(name, asked)?;
+        if let Some(array) = self.arrays.get(name)
+            && array.shape[0] != self.rows
+        {
+            let rows = self.rows;
+            return Some(format!(
+                "`{name}` has {} rows; others have {rows}",
+                array.shape[0]
+            ));
+        }
+        match input.holds {
+            Holds::Mask { of } | Holds::Segments { of, .. } | Holds::Targets { of, .. } => {
+                let other = self.shape_of(of, asked)?;
+                (self.has(name) && other != shape)
+                    .then(|| format!("`{name}` has the shape {shape:?}; `{of}` has {other:?}"))
+            }
+            Holds::Tokens {
+                longest: Some(longest),
+                beside,
+                ..
+            } => {
+                let more = beside.and_then(|other| self.shape_of(other, asked));
+                let tokens = shape[1].saturating_add(more.map_or(0, |shape| shape[1]));
+                let with = beside.map(|other| format!(", with those of `{other}`"));
+                (tokens > longest).then(|| {
+                    format!(
+                        "`{name}` has rows of {tokens} tokens{}; the model can place {longest}",
+                        with.unwrap_or_default()
+                    )
+                })
+            }
+            Holds::Tokens { longest: None, .. } | Holds::Classes { .. } | Holds::Pixels(_) => None,
+        }
+    }
+
+    /// Reads some rows.
+    ///
+    /// # Errors
+    /// A value that the model cannot read; the file's.
+    pub fn given(&self, rows: Range<usize>) -> Result<Given> {
+        let mut given = Given {
+            rows: rows.len(),
+            start: self.start,
+            ..Given::default()
+        };
+        let mut file = File::open(&self.path).map_err(Error::io("open", &self.path))?;
+        for (name, array) in &self.arrays {
+            let bytes = array
+                .read(&mut file, &rows)
+                .map_err(Error::io("read", &self.path))?;
+            if let Holds::Pixels(image) = array.input.holds {
+                let values = bytes.as_chunks().0.iter();
+                given.pixels = values.map(|b| f32::from_le_bytes(*b)).collect();
+                given.image = image;
+                continue;
+            }
+            let values = array.integers(&bytes);
+            let cols = array.cols();
+            let fault = array.faulty(&values, cols, rows.start);
+            if let Some(fault) = fault {
+                return Err(self.fault(fault));
+            }
+            let values = values.into_iter().map(|x| x as i32).collect();
+            given.integers.insert(name, Matrix { values, cols });
+        }
+        Ok(given)
+    }
+}

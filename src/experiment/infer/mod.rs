@@ -1,0 +1,240 @@
+//! `infer`: a run as a function from arrays to arrays, under the names of Hugging Face's models.
+//!
+//! Rows are taken in batches, so that a file may be larger than memory; gradients are summed over them. The task says
+//! which arrays it reads and gives ([`Infers`]).
+
+mod array;
+mod inputs;
+mod outputs;
+
+use super::open::Opened;
+use crate::error::{Error, Result};
+use crate::nn::path::Path as Dotted;
+use crate::nn::record::Keep;
+use crate::task::infer::{Given, Input, LABELS, Needed, Scored, Start, passed};
+use crate::task::{Infers, Objective};
+use crate::train::parameters;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::{Tensor, TensorData};
+pub use inputs::Inputs;
+pub use outputs::Outputs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::Path;
+
+/// The name of the mean cross-entropy.
+pub const LOSS: &str = "loss";
+/// The beginning of the names of gradients.
+pub const GRADIENT: &str = "grad.";
+
+/// The outputs that are asked for, and the rows of a pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Beside the last hidden states.
+    pub keep: Keep,
+    /// The gradients of the mean cross-entropy against the labels. The run must be opened with
+    /// [`open_tracked`](super::open::open_tracked).
+    pub gradients: bool,
+    /// Rows of a pass.
+    pub batch_size: usize,
+}
+
+/// The outputs that are one for all rows.
+#[derive(Clone, Debug, Default)]
+pub struct Whole {
+    /// The mean cross-entropy, when labels are given.
+    pub loss: Option<f64>,
+    /// By the path of the parameter in checkpoints, frozen ones among them; zeros where the loss does not depend on it.
+    pub gradients: BTreeMap<String, TensorData>,
+}
+
+/// The task of a run as a function of arrays.
+///
+/// # Errors
+/// A task that is none.
+fn task(opened: &Opened) -> Result<&dyn Infers> {
+    opened.model.networks().infers.ok_or_else(|| {
+        Error::usage(format!(
+            "a run of {} gives no arrays for arrays",
+            opened.experiment.task.kind()
+        ))
+    })
+}
+
+/// Opens a file of arrays for a run; names that begin with `apart` are left out.
+///
+/// # Errors
+/// Those of [`Inputs::open`], [`task`] and [`start`].
+pub fn inputs(opened: &Opened, path: &Path, apart: Option<&str>) -> Result<Inputs> {
+    let asked = task(opened)?.inputs(&opened.shape);
+    let mut inputs = Inputs::open(path, &asked, apart)?;
+    let derived =
+        |input: &Input| matches!(input.needed, Needed::Unless(_)) && !inputs.has(input.name);
+    if asked.iter().any(derived) {
+        inputs.set_start(start(opened)?);
+    }
+    Ok(inputs)
+}
+
+/// The tokens by which a decoder's inputs are made from labels: the marks of the run's targets.
+///
+/// # Errors
+/// A run without a tokenizer, or one whose tokenizer marks no beginning.
+fn start(opened: &Opened) -> Result<Start> {
+    let none = "the inputs have no `decoder_input_ids`, and `labels` cannot be shifted right in their place";
+    let tokenizer = opened.tokenizers.of_targets().ok_or_else(|| {
+        Error::usage(format!(
+            "{none}: the run has no tokenizer that names the token of the beginning"
+        ))
+    })?;
+    let marks = tokenizer
+        .marks()
+        .map_err(|e| Error::usage(format!("{none}: {e}")))?;
+    Ok(Start {
+        begin: marks.begin as i32,
+        pad: marks.pad.unwrap_or(marks.begin) as i32,
+    })
+}
+
+/// Infers all rows of `inputs`, and gives each batch's arrays to `each`, in their order. All values are checked before
+/// the first pass.
+///
+/// # Errors
+/// Values that the model cannot read, labels that score nothing, gradients without labels; those of `each`.
+pub fn infer(
+    opened: &Opened,
+    inputs: &Inputs,
+    request: &Request,
+    each: &mut dyn FnMut(Range<usize>, Vec<(String, TensorData)>) -> Result<()>,
+) -> Result<Whole> {
+    let (model, task) = (&opened.model, task(opened)?);
+    if request.gradients && !inputs.has(LABELS) {
+        return Err(inputs.fault(format!(
+            "`{LABELS}` is missing: gradients are those of the mean cross-entropy against it"
+        )));
+    }
+    let batches = || {
+        let rows = inputs.rows();
+        let starts = (0..rows).step_by(request.batch_size.max(1));
+        starts.map(move |start| start..(start + request.batch_size.max(1)).min(rows))
+    };
+    let mut scored = Scored::new();
+    for rows in batches() {
+        count(task, inputs, &inputs.given(rows)?, &mut scored);
+    }
+    if let Some((name, _)) = scored.iter().find(|(_, count)| **count == 0) {
+        return Err(inputs.fault(format!("`{name}` scores nothing: all that counts is -100")));
+    }
+    let mut whole = Whole::default();
+    let mut loss = 0.0;
+    for rows in batches() {
+        let given = inputs.given(rows.clone())?;
+        let passed = passed(task, &given, request.keep, &scored, request.gradients);
+        loss += passed.loss;
+        if let Some(gradients) = passed.gradients {
+            let gradients = GradientsParams::from_grads(gradients, model);
+            add(model, gradients, &mut whole.gradients);
+        }
+        each(rows, passed.arrays)?;
+    }
+    whole.loss = (!scored.is_empty()).then_some(loss);
+    Ok(whole)
+}
+
+/// Counts the answers of some rows that are scored, by the array of labels.
+fn count(task: &dyn Infers, inputs: &Inputs, given: &Given, scored: &mut Scored) {
+    for name in inputs.labels() {
+        if let Some(targets) = task.targets(given, name) {
+            let count = targets.iter().filter(|target| **target >= 0).count();
+            *scored.entry(name).or_default() += count;
+        }
+    }
+}
+
+/// The arrays that are one for all rows, by name and shape.
+fn whole_shapes(
+    model: &Objective,
+    inputs: &Inputs,
+    request: &Request,
+) -> Vec<(String, Vec<usize>)> {
+    let mut all = Vec::new();
+    if inputs.labels().next().is_some() {
+        all.push((LOSS.to_string(), Vec::new()));
+    }
+    if request.gradients {
+        let parameters = parameters::list(model).into_iter();
+        all.extend(parameters.map(|p| (format!("{GRADIENT}{}", p.path), p.shape)));
+    }
+    all
+}
+
+/// Infers all rows of `inputs` into a file; the names and shapes that it holds.
+///
+/// # Errors
+/// Those of [`infer`]; a file that cannot be written.
+pub fn infer_into(
+    opened: &Opened,
+    inputs: &Inputs,
+    request: &Request,
+    outputs: &mut Outputs,
+) -> Result<()> {
+    outputs.of_all_rows(whole_shapes(&opened.model, inputs, request));
+    let mut each = |rows: Range<usize>, arrays| outputs.write_rows(inputs.rows(), rows, arrays);
+    let whole = infer(opened, inputs, request, &mut each)?;
+    if let Some(loss) = whole.loss {
+        outputs.write_whole(LOSS, &TensorData::new(vec![loss as f32], [1]))?;
+    }
+    for (path, gradient) in &whole.gradients {
+        outputs.write_whole(&format!("{GRADIENT}{path}"), gradient)?;
+    }
+    Ok(())
+}
+
+/// Adds the gradients of some rows to those of the rows before.
+fn add(model: &Objective, gradients: GradientsParams, sums: &mut BTreeMap<String, TensorData>) {
+    let trained = parameters::list(model).into_iter().map(|p| p.path);
+    let mut adder = Adder {
+        path: Dotted::default(),
+        trained: trained.collect(),
+        gradients,
+        sums,
+    };
+    model.visit(&mut adder);
+}
+
+struct Adder<'a> {
+    path: Dotted,
+    /// The paths of parameters; norms keep other values beside them.
+    trained: BTreeSet<String>,
+    gradients: GradientsParams,
+    sums: &'a mut BTreeMap<String, TensorData>,
+}
+
+impl ModuleVisitor for Adder<'_> {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _name: &str, container: &str) {
+        self.path.exit(container);
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let path = self.path.joined();
+        if !self.trained.contains(&path) {
+            return;
+        }
+        let shape = param.lazy_shape().to_vec();
+        let count = shape.iter().product();
+        let more: Vec<f32> = match self.gradients.remove::<D>(param.id) {
+            Some(gradient) => gradient.into_data().convert::<f32>().iter().collect(),
+            None => vec![0.0; count],
+        };
+        let sum = match self.sums.remove(&path) {
+            Some(sum) => sum.iter::<f32>().zip(more).map(|(a, b)| a + b).collect(),
+            None => more,
+        };
+        self.sums.insert(path, TensorData::new(sum, shape));
+    }
+}

@@ -1,0 +1,148 @@
+//! The file that `infer` writes: safetensors, filled row by row beside its place and renamed when it is whole.
+
+use crate::error::{Error, Result};
+use crate::files::Partial;
+use burn::tensor::TensorData;
+use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
+use std::collections::BTreeMap;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a number.
+const WIDTH: usize = size_of::<f32>();
+/// The header's length is a multiple of this, so that numbers behind it are aligned.
+const ALIGNMENT: usize = 8;
+
+/// A file of arrays in the making; dropped before it is placed, it leaves nothing.
+#[derive(Debug)]
+pub struct Outputs {
+    path: PathBuf,
+    file: Partial,
+    /// Arrays that are one for all rows.
+    whole: Vec<(String, Vec<usize>)>,
+    /// Where each array lies, in the order of their names, once the first rows are known.
+    places: BTreeMap<String, Place>,
+}
+
+#[derive(Clone, Debug)]
+struct Place {
+    shape: Vec<usize>,
+    begin: u64,
+}
+
+impl Outputs {
+    /// Begins a file whose place will be `path`, links followed.
+    ///
+    /// # Errors
+    /// A folder, or a place that cannot be written to.
+    pub fn create(path: &Path) -> Result<Self> {
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        if target.exists() && !target.is_file() {
+            return Err(Error::usage(format!(
+                "{} is not a file: outputs are written to one",
+                path.display()
+            )));
+        }
+        Ok(Self {
+            path: path.to_path_buf(),
+            file: Partial::beside(&target).map_err(Error::io("write", path))?,
+            whole: Vec::new(),
+            places: BTreeMap::new(),
+        })
+    }
+
+    /// Names and shapes of the arrays, when rows were written.
+    pub fn shapes(&self) -> impl Iterator<Item = (&str, &[usize])> {
+        let places = self.places.iter();
+        places.map(|(name, place)| (name.as_str(), place.shape.as_slice()))
+    }
+
+    /// Makes room for arrays that are one for all rows; before the first rows are written.
+    pub(super) fn of_all_rows(&mut self, whole: Vec<(String, Vec<usize>)>) {
+        self.whole = whole;
+    }
+
+    /// Writes some of all `rows`: the same arrays each time.
+    pub(super) fn write_rows(
+        &mut self,
+        all: usize,
+        rows: Range<usize>,
+        arrays: Vec<(String, TensorData)>,
+    ) -> Result<()> {
+        if self.places.is_empty() {
+            let shapes = arrays.iter().map(|(name, data)| {
+                let mut shape = data.shape().to_vec();
+                shape[0] = all;
+                (name.clone(), shape)
+            });
+            let shapes = shapes.chain(std::mem::take(&mut self.whole)).collect();
+            self.begin(shapes).map_err(Error::io("write", &self.path))?;
+        }
+        for (name, data) in arrays {
+            let row: usize = data.shape()[1..].iter().product();
+            self.put(&name, rows.start * row, &data)?;
+        }
+        Ok(())
+    }
+
+    /// Writes an array that is one for all rows.
+    pub(super) fn write_whole(&mut self, name: &str, data: &TensorData) -> Result<()> {
+        self.put(name, 0, data)
+    }
+
+    /// Brings the file to its place.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn place(self) -> Result<()> {
+        self.file.place().map_err(Error::io("write", &self.path))
+    }
+
+    /// Lays the arrays out and writes the header.
+    fn begin(&mut self, shapes: Vec<(String, Vec<usize>)>) -> io::Result<()> {
+        let (mut end, mut infos) = (0, Vec::new());
+        let shapes: BTreeMap<String, Vec<usize>> = shapes.into_iter().collect();
+        for (name, shape) in shapes {
+            let count = shape.iter().try_fold(WIDTH, |n, d| n.checked_mul(*d));
+            let next = count.and_then(|bytes| bytes.checked_add(end));
+            let next = next.ok_or_else(|| io::Error::other("the arrays are too large"))?;
+            let place = Place {
+                shape: shape.clone(),
+                begin: end as u64,
+            };
+            self.places.insert(name.clone(), place);
+            let info = TensorInfo {
+                dtype: Dtype::F32,
+                shape,
+                data_offsets: (end, next),
+            };
+            infos.push((name, info));
+            end = next;
+        }
+        let header = Metadata::new(None, infos).map_err(io::Error::other)?;
+        let mut header = serde_json::to_vec(&header)?;
+        header.resize(header.len().next_multiple_of(ALIGNMENT), b' ');
+        self.file.write_all(&(header.len() as u64).to_le_bytes())?;
+        self.file.write_all(&header)?;
+        let first = (ALIGNMENT + header.len()) as u64;
+        for place in self.places.values_mut() {
+            place.begin += first;
+        }
+        Ok(())
+    }
+
+    /// Writes numbers of an array from number `first` on.
+    fn put(&mut self, name: &str, first: usize, data: &TensorData) -> Result<()> {
+        let Some(place) = self.places.get(name) else {
+            unreachable!("every batch gives the same arrays")
+        };
+        let at = place.begin + (first * WIDTH) as u64;
+        let bytes: Vec<u8> = data.iter::<f32>().flat_map(f32::to_le_bytes).collect();
+        self.file
+            .seek(SeekFrom::Start(at))
+            .and_then(|_| self.file.write_all(&bytes))
+            .map_err(Error::io("write", &self.path))
+    }
+}

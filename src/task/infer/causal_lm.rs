@@ -1,0 +1,37 @@
+//! Next-token prediction: `logits` at every position; labels are the inputs themselves, as Hugging Face has them, and
+//! are shifted here.
+
+use super::{ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input, Scores};
+use crate::data::{NOT_SCORED, Shape};
+use crate::model::decoder::DecoderInput;
+use crate::nn::pass::Pass;
+use crate::task::{CausalLm, host};
+
+impl Infers for CausalLm {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        let below = shape.vocab_size;
+        let targets = Holds::Targets {
+            of: INPUT_IDS,
+            below,
+        };
+        let mut all = Input::tokens(below, self.model.network().max_len()).to_vec();
+        all.push(Input::labels(targets));
+        all
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let (network, ids) = (self.model.network(), given.matrix(INPUT_IDS));
+        let ids = host::matrix(&ids.values, ids.cols, &network.device());
+        let mut input = DecoderInput::new(ids);
+        input.visible.lengths = given.lengths(ATTENTION_MASK).map(Into::into);
+        let hidden = network.forward(input, None, pass);
+        Inferred::of(Scores::of_tokens(network.logits(hidden)))
+    }
+
+    fn targets(&self, given: &Given, labels: &str) -> Option<Vec<i32>> {
+        let labels = given.integers.get(labels)?;
+        let rows = labels.values.chunks(labels.cols);
+        let next = rows.flat_map(|row| row[1..].iter().copied().chain([NOT_SCORED]));
+        Some(next.collect())
+    }
+}

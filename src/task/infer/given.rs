@@ -1,0 +1,108 @@
+//! Some rows of the arrays that `infer` was given.
+
+use super::{DECODER_INPUT_IDS, LABELS};
+use crate::data::NOT_SCORED;
+use std::collections::BTreeMap;
+
+/// Rows of integers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matrix {
+    /// `[rows, cols]`, or `[rows]` where `cols` is 1.
+    pub values: Vec<i32>,
+    /// Numbers of a row.
+    pub cols: usize,
+}
+
+/// The tokens that a decoder's inputs are made with from labels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// Begins a row.
+    pub begin: i32,
+    /// Stands where labels have −100.
+    pub pad: i32,
+}
+
+/// Some rows of all arrays, each checked against its [`Input`](super::Input).
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// How many.
+    pub rows: usize,
+    /// Ids, masks and labels, by their names.
+    pub integers: BTreeMap<&'static str, Matrix>,
+    /// Pixels `[rows, channels, height, width]`.
+    pub pixels: Vec<f32>,
+    /// Channels, height and width of the images.
+    pub image: [usize; 3],
+    /// Where a decoder's inputs are made from labels: with these tokens.
+    pub start: Option<Start>,
+}
+
+impl Given {
+    /// The numbers of an array.
+    pub fn values(&self, name: &str) -> Option<&[i32]> {
+        self.integers.get(name).map(|m| m.values.as_slice())
+    }
+
+    /// An array that the task cannot do without.
+    pub(super) fn matrix(&self, name: &str) -> &Matrix {
+        match self.integers.get(name) {
+            Some(matrix) => matrix,
+            None => unreachable!("arrays are checked before a pass"),
+        }
+    }
+
+    /// Tokens of each row, when some row is filled up: the ones of its mask, which stand in front.
+    pub(super) fn lengths(&self, mask: &str) -> Option<Vec<usize>> {
+        let mask = self.integers.get(mask)?;
+        if mask.values.iter().all(|x| *x == 1) {
+            return None;
+        }
+        let ones = |row: &[i32]| row.iter().filter(|x| **x == 1).count();
+        Some(mask.values.chunks(mask.cols).map(ones).collect())
+    }
+
+    /// The ids that a decoder reads: those given, else the labels one place to the right.
+    pub(super) fn decoder_inputs(&self) -> Matrix {
+        match (self.integers.get(DECODER_INPUT_IDS), self.start) {
+            (Some(ids), _) => ids.clone(),
+            (None, start) => shifted(self.matrix(LABELS), start.unwrap_or_default()),
+        }
+    }
+}
+
+/// Labels one place to the right, behind the token that begins a row.
+fn shifted(labels: &Matrix, start: Start) -> Matrix {
+    let mut values = Vec::with_capacity(labels.values.len());
+    for row in labels.values.chunks(labels.cols) {
+        values.push(start.begin);
+        let before_last = &row[..row.len() - 1];
+        values.extend(before_last.iter().map(|label| match *label {
+            NOT_SCORED => start.pad,
+            id => id,
+        }));
+    }
+    Matrix {
+        values,
+        cols: labels.cols,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_shifted_right_behind_the_start() {
+        let labels = Matrix {
+            values: vec![5, 6, 2, 7, 2, NOT_SCORED],
+            cols: 3,
+        };
+        let start = Start { begin: 1, pad: 9 };
+        assert_eq!(shifted(&labels, start).values, [1, 5, 6, 1, 7, 2]);
+        let holes = Matrix {
+            values: vec![5, NOT_SCORED, 6],
+            cols: 3,
+        };
+        assert_eq!(shifted(&holes, start).values, [1, 5, 9]);
+    }
+}

@@ -1,0 +1,46 @@
+//! Classes of images: `logits` of every row, from `pixel_values`.
+
+use super::{
+    Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Needed, PIXEL_VALUES, Scores, floats,
+};
+use crate::data::Shape;
+use crate::model::{ImageModel, heads};
+use crate::nn::pass::Pass;
+use crate::task::ImageClassification;
+use burn::tensor::{Tensor, TensorData};
+
+impl Infers for ImageClassification {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        let pixels = Holds::Pixels(shape.image.unwrap_or_default());
+        let below = shape.classes.len();
+        vec![
+            Input::new(PIXEL_VALUES, pixels, Needed::Always),
+            Input::labels(Holds::Classes { below }),
+        ]
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let device = self.head.weight.val().device();
+        let [channels, height, width] = given.image;
+        let shape = [given.rows, channels, height, width];
+        let pixels = TensorData::new(given.pixels.clone(), shape);
+        let features = self.model.pooled(Tensor::from_data(pixels, &device), pass);
+        let pooled = match &self.model {
+            // The mean over the last feature map, in the shape that it has there.
+            ImageModel::Resnet(_) => {
+                let [rows, planes] = features.dims();
+                Some(floats(features.clone().reshape([rows, planes, 1, 1])))
+            }
+            ImageModel::Vision(_) => None,
+        };
+        let scores = heads::classes(&self.head, features);
+        Inferred {
+            scores: vec![Scores::of_rows(LOGITS, scores, LABELS)],
+            pooled,
+        }
+    }
+
+    fn ends_normed(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,78 @@
+//! Masked tokens: `logits` at every position, and `seq_relationship_logits` where the model tells pairs of segments
+//! apart.
+
+use super::{
+    ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input, LABELS, LOGITS,
+    NEXT_SENTENCE_LABEL, Needed, PAIR_LOGITS, Scores, TOKEN_TYPE_IDS, floats,
+};
+use crate::data::Shape;
+use crate::model::encoder::{Encoder, EncoderInput};
+use crate::model::heads;
+use crate::nn::pass::Pass;
+use crate::task::{MaskedLm, host};
+use burn::tensor::Device;
+
+/// The arrays that an encoder reads.
+pub(super) fn inputs(encoder: &Encoder, shape: &Shape) -> Vec<Input> {
+    let longest = encoder.position.scheme().max_len();
+    let mut all = Input::tokens(shape.vocab_size, longest).to_vec();
+    if let Some(table) = &encoder.segments {
+        let segments = Holds::Segments {
+            of: INPUT_IDS,
+            below: table.val().dims()[0],
+        };
+        all.push(Input::new(TOKEN_TYPE_IDS, segments, Needed::Never));
+    }
+    all
+}
+
+/// The rows as an encoder reads them.
+pub(super) fn input(given: &Given, device: &Device) -> EncoderInput {
+    let ids = given.matrix(INPUT_IDS);
+    let matrix = |values: &[i32]| host::matrix(values, ids.cols, device);
+    EncoderInput {
+        ids: matrix(&ids.values),
+        segments: given.values(TOKEN_TYPE_IDS).map(matrix),
+        lengths: given.lengths(ATTENTION_MASK),
+    }
+}
+
+impl Infers for MaskedLm {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        let mut all = inputs(&self.model, shape);
+        all.push(Input::labels(Holds::Targets {
+            of: INPUT_IDS,
+            below: shape.vocab_size,
+        }));
+        if self.pair_head.is_some() {
+            let classes = Holds::Classes { below: 2 };
+            all.push(Input::new(NEXT_SENTENCE_LABEL, classes, Needed::Never));
+        }
+        all
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let device = self.model.embedding.weight.val().device();
+        let hidden = self.model.forward(input(given, &device), pass);
+        let [rows, tokens, d] = hidden.dims();
+        let flat = hidden.clone().reshape([1, rows * tokens, d]);
+        let values = self.head.forward(flat, &self.model);
+        let vocab = values.dims()[1];
+        let mut scores = vec![Scores {
+            name: LOGITS,
+            values,
+            shape: vec![rows, tokens, vocab],
+            labels: LABELS,
+        }];
+        let pooled = (self.model.pooler.is_some() || self.pair_head.is_some())
+            .then(|| self.model.pooled(hidden));
+        if let (Some(head), Some(pooled)) = (&self.pair_head, &pooled) {
+            let values = heads::classes(head, pooled.clone());
+            scores.push(Scores::of_rows(PAIR_LOGITS, values, NEXT_SENTENCE_LABEL));
+        }
+        Inferred {
+            scores,
+            pooled: pooled.filter(|_| self.model.pooler.is_some()).map(floats),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Text to text: `logits` at every position of the decoder, whose inputs are `decoder_input_ids`, or `labels` one place
+//! to the right.
+//!
+//! A decoder alone reads both in one row: the tokens of `input_ids`, those of `decoder_input_ids`, and then padding.
+//! Its hidden states and attention weights are those of such rows.
+
+use super::{
+    ATTENTION_MASK, DECODER_ATTENTION_MASK, DECODER_INPUT_IDS, Given, Holds, INPUT_IDS, Inferred,
+    Infers, Input, LABELS, Needed, Scores,
+};
+use crate::data::Shape;
+use crate::data::batch::PairBatch;
+use crate::model::{LanguageModel, PairModel};
+use crate::nn::pass::Pass;
+use crate::task::{PrefixLm, Translation, host};
+
+/// The arrays of a source and a target, of which each may have so many tokens, or both together.
+fn inputs(shape: &Shape, [source, target]: [Option<usize>; 2], together: bool) -> Vec<Input> {
+    let below = shape.vocab_size;
+    let mut all = Input::tokens(shape.source_vocab_size.unwrap_or(below), source).to_vec();
+    let tokens = Holds::Tokens {
+        below,
+        longest: target,
+        beside: together.then_some(INPUT_IDS),
+    };
+    let mask = Holds::Mask {
+        of: DECODER_INPUT_IDS,
+    };
+    all.extend([
+        Input::new(DECODER_INPUT_IDS, tokens, Needed::Unless(LABELS)),
+        Input::new(DECODER_ATTENTION_MASK, mask, Needed::Never),
+        Input::labels(Holds::Targets {
+            of: DECODER_INPUT_IDS,
+            below,
+        }),
+    ]);
+    all
+}
+
+impl Infers for Translation {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        let longest = match &self.model {
+            PairModel::EncoderDecoder(network) => {
+                let encoder = network.encoder.position.scheme();
+                [encoder.max_len(), network.max_len()]
+            }
+            PairModel::Recurrent(_) => [None, None],
+        };
+        inputs(shape, longest, false)
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let head = self.model.vocabulary_head();
+        let device = head.embedding.weight.val().device();
+        let (source, target) = (given.matrix(INPUT_IDS), given.decoder_inputs());
+        let source = host::matrix(&source.values, source.cols, &device);
+        let target = host::matrix(&target.values, target.cols, &device);
+        let lengths = given.lengths(ATTENTION_MASK);
+        let hidden = self.model.hidden(source, lengths, target, pass);
+        Inferred::of(Scores::of_tokens(head.logits(hidden)))
+    }
+
+    fn ends_normed(&self) -> bool {
+        match &self.model {
+            PairModel::EncoderDecoder(_) => true,
+            // Its last hidden states are made from those of the cells and more.
+            PairModel::Recurrent(_) => false,
+        }
+    }
+}
+
+impl Infers for PrefixLm {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        inputs(shape, [self.model.max_len(); 2], true)
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let (source, target) = (given.matrix(INPUT_IDS), given.decoder_inputs());
+        let source_lengths = given.lengths(ATTENTION_MASK);
+        let pairs = PairBatch {
+            source: source.values.clone(),
+            source_lengths: source_lengths.unwrap_or_else(|| vec![source.cols; given.rows]),
+            source_cols: source.cols,
+            targets: target.values.clone(),
+            inputs: target.values,
+            target_lengths: vec![target.cols; given.rows],
+            target_cols: target.cols,
+        };
+        Inferred::of(Scores::of_tokens(self.logits(&pairs, pass)))
+    }
+}

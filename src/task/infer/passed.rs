@@ -1,0 +1,46 @@
+//! One pass of `infer`: arrays, and the mean cross-entropy against labels with its gradients.
+
+use super::{Given, Infers, arrays};
+use crate::nn::pass::Pass;
+use crate::nn::record::Keep;
+use burn::tensor::{Gradients, TensorData};
+use std::collections::BTreeMap;
+
+/// How many answers of each array of labels are scored, in all rows that are inferred.
+pub type Scored = BTreeMap<&'static str, usize>;
+
+/// The results of one pass.
+pub struct Passed {
+    /// Arrays by their names, batch first.
+    pub arrays: Vec<(String, TensorData)>,
+    /// These rows' share of the mean cross-entropy; the sum of those against each array of labels.
+    pub loss: f64,
+    /// Of that share, when they are asked for and some labels are given.
+    pub gradients: Option<Gradients>,
+}
+
+/// Runs some rows without dropout. With `differentiate` the model's parameters must be tracked.
+pub fn passed(
+    task: &dyn Infers,
+    given: &Given,
+    keep: Keep,
+    scored: &Scored,
+    differentiate: bool,
+) -> Passed {
+    let pass = Pass::evaluation().recorded(keep);
+    let inferred = task.infer(given, &pass);
+    let losses = inferred.scores.iter().filter_map(|scores| {
+        let targets = task.targets(given, scores.labels)?;
+        let count = scored.get(scores.labels).copied().unwrap_or(0).max(1);
+        Some(scores.loss(targets) / count as f64)
+    });
+    let loss = losses.reduce(|sum, loss| sum + loss);
+    let value = loss.as_ref().map_or(0.0, |loss| {
+        f64::from(loss.clone().detach().into_scalar::<f32>())
+    });
+    Passed {
+        gradients: loss.filter(|_| differentiate).map(|loss| loss.backward()),
+        loss: value,
+        arrays: arrays(inferred, pass.take_recorded(), task.ends_normed()),
+    }
+}

@@ -1,0 +1,45 @@
+//! Classes of texts: `logits` of every row.
+
+use super::{
+    ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input, LABELS, LOGITS, Scores,
+    TOKEN_TYPE_IDS, floats, masked_lm,
+};
+use crate::data::Shape;
+use crate::data::batch::TextBatch;
+use crate::model::TextModel;
+use crate::nn::pass::Pass;
+use crate::task::TextClassification;
+
+impl Infers for TextClassification {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        let mut all = match &self.model {
+            TextModel::Encoder(encoder) => masked_lm::inputs(encoder, shape),
+            TextModel::Recurrent(_) => Input::tokens(shape.vocab_size, None).to_vec(),
+        };
+        let below = shape.classes.len();
+        all.push(Input::labels(Holds::Classes { below }));
+        all
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let ids = given.matrix(INPUT_IDS);
+        let texts = TextBatch {
+            inputs: ids.values.clone(),
+            segments: given.values(TOKEN_TYPE_IDS).map(<[i32]>::to_vec),
+            lengths: given.lengths(ATTENTION_MASK),
+            cols: ids.cols,
+            ..TextBatch::default()
+        };
+        let (scores, hidden) = self.scores_and_hidden(&texts, &self.device(), pass);
+        let pooled = match &self.model {
+            TextModel::Encoder(encoder) if encoder.pooler.is_some() => {
+                Some(floats(encoder.pooled(hidden)))
+            }
+            TextModel::Encoder(_) | TextModel::Recurrent(_) => None,
+        };
+        Inferred {
+            scores: vec![Scores::of_rows(LOGITS, scores, LABELS)],
+            pooled,
+        }
+    }
+}

@@ -177,6 +177,9 @@ pub struct Shape {
     /// The standard deviation of each channel that was divided by.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub std: Vec<f32>,
+    /// Of an imported model: how images of another size are fitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fit: Option<images::Fit>,
 }
 
 impl Shape {

@@ -5,7 +5,9 @@
 //! network with its weights; [`to_hf`] goes back.
 
 pub mod families;
+pub mod generation;
 mod hf_config;
+pub mod image_processor;
 mod load;
 pub mod rename;
 pub mod weights;

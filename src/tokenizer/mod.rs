@@ -12,11 +12,13 @@ mod chars;
 mod config;
 mod format;
 mod frame;
+pub mod hf;
 mod likelihood;
 mod marks;
 mod merges;
 mod pieces;
 mod pretrained;
+mod sound;
 mod spelling;
 mod unigram;
 mod vocabulary;
@@ -133,6 +135,9 @@ impl Tokenizer {
         let bad = |why: String| Error::run(format!("{} is not a tokenizer: {why}", path.display()));
         let value: serde_json::Value =
             serde_json::from_slice(&json).map_err(|e| bad(e.to_string()))?;
+        if let Some(why) = sound::fault(&value) {
+            return Err(bad(why));
+        }
         let added = format::added_tokens(&value);
         let (engine, vocab_size) = if let Some(chars) = chars::Chars::read(&value, &added) {
             let size = chars.vocab_size();

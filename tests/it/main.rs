@@ -29,6 +29,8 @@ mod goldens_details;
 mod goldens_encoder_decoder;
 mod goldens_encoders;
 mod head_diversity;
+mod hf_files;
+mod hf_tokenizers;
 mod house;
 mod infer;
 mod interop;

@@ -36,12 +36,18 @@ pub fn shape_of(bytes: &[u8], name: &str) -> Result<[usize; 3]> {
 /// # Errors
 /// Neither PNG nor JPEG, or damaged; `name` says which file.
 pub fn decode(bytes: &[u8], name: &str, wanted: [usize; 3]) -> Result<Vec<u8>> {
+    let (pixels, shape) = whole(bytes, name)?;
+    Ok(shaped(&pixels, shape, wanted))
+}
+
+/// The pixels of a file as it is, and their shape.
+fn whole(bytes: &[u8], name: &str) -> Result<(Vec<u8>, [usize; 3])> {
     let image = image::load_from_memory(bytes).map_err(|e| undecodable(name, &e))?;
     let (pixels, shape) = planes(image);
     if shape.contains(&0) {
         return Err(undecodable(name, &"it has no pixel"));
     }
-    Ok(shaped(&pixels, shape, wanted))
+    Ok((pixels, shape))
 }
 
 fn undecodable(name: &str, why: &dyn std::fmt::Display) -> Error {
@@ -69,7 +75,11 @@ pub fn read_image(path: &Path, shape: &Shape) -> Result<ImageItem> {
         return Err(Error::usage("this model was not trained on images"));
     };
     let bytes = documents::content(path)?;
-    let pixels = decode(&bytes, &path.display().to_string(), wanted)?;
+    let (pixels, found) = whole(&bytes, &path.display().to_string())?;
+    let pixels = match &shape.fit {
+        Some(fit) => fit.apply(&pixels, found, wanted),
+        None => shaped(&pixels, found, wanted),
+    };
     Ok(ImageItem {
         pixels: Normalise::new(&shape.mean, &shape.std, wanted[0]).apply(&pixels),
         shape: wanted,

@@ -63,7 +63,7 @@ pub fn shaped(image: &[u8], from: [usize; 3], to: [usize; 3]) -> Vec<u8> {
 
 /// The image with one channel or three. Grey is the luma of ITU-R BT.601 in whole numbers, as PIL's
 /// `convert("L")` has it: (19595 R + 38470 G + 7471 B + 2¹⁵) / 2¹⁶.
-fn coloured(image: &[u8], from: usize, to: usize) -> Vec<u8> {
+pub(super) fn coloured(image: &[u8], from: usize, to: usize) -> Vec<u8> {
     match (from, to) {
         (1, 3) => image.repeat(3),
         (3, 1) => {

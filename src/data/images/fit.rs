@@ -1,0 +1,66 @@
+//! How an image of any size becomes one of the size that a model reads, where another program decided it: Hugging
+//! Face's image processors resize as PIL does, and some cut out the middle of what they resized.
+
+use serde::{Deserialize, Serialize};
+
+use super::pictures::coloured;
+use super::resize::{Filter, resize_in_bytes};
+
+/// Without `height` and `shorter` an image is stretched to the size that the model reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Fit {
+    /// The weight of neighbours.
+    pub filter: Filter,
+    /// The shorter side gets this length, the other one in proportion; then the middle is cut out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shorter: Option<usize>,
+    /// The image is stretched to this height and width; then the middle is cut out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stretched: Option<[usize; 2]>,
+}
+
+impl Fit {
+    /// An image `[channels, height, width]` in the wanted shape, of which no side is longer than it is resized to.
+    pub fn apply(&self, image: &[u8], from: [usize; 3], wanted: [usize; 3]) -> Vec<u8> {
+        let [channels, height, width] = wanted;
+        let image = coloured(image, from[0], channels);
+        let size = self.size([from[1], from[2]], [height, width]);
+        let resized = if [from[1], from[2]] == size {
+            image
+        } else {
+            resize_in_bytes(&image, [channels, from[1], from[2]], size, self.filter)
+        };
+        middle(&resized, [channels, size[0], size[1]], [height, width])
+    }
+
+    /// The size before the middle is cut out.
+    fn size(&self, from: [usize; 2], wanted: [usize; 2]) -> [usize; 2] {
+        let Some(shorter) = self.shorter else {
+            return self.stretched.unwrap_or(wanted);
+        };
+        let [height, width] = from;
+        let in_proportion = |long: usize, short: usize| shorter.saturating_mul(long) / short.max(1);
+        match width <= height {
+            true => [in_proportion(height, width), shorter],
+            false => [shorter, in_proportion(width, height)],
+        }
+    }
+}
+
+/// The middle of an image; one that is already of this size stays as it is.
+fn middle(image: &[u8], from: [usize; 3], [height, width]: [usize; 2]) -> Vec<u8> {
+    let [_, rows, columns] = from;
+    if [rows, columns] == [height, width] {
+        return image.to_vec();
+    }
+    let (top, left) = (
+        rows.saturating_sub(height) / 2,
+        columns.saturating_sub(width) / 2,
+    );
+    let planes = image.chunks_exact((rows * columns).max(1));
+    let lines = planes.flat_map(|plane| plane.chunks_exact(columns).skip(top).take(height));
+    lines
+        .flat_map(|line| line[left..left + width].iter().copied())
+        .collect()
+}

@@ -1,0 +1,128 @@
+//! `preprocessor_config.json`: how pixels become a model's inputs, both ways.
+//!
+//! Hugging Face computes (byte · rescale_factor − image_mean) / image_std; ours is (byte / 255 − mean) / std, so that
+//! any factor is a matter of mean and deviation. Images are resized as its processors resize them ([`Fit`]): bilinear
+//! and bicubic, within 1/255 of PIL and torchvision; with `shortest_edge` in proportion, and the middle cut out where
+//! the processor crops. Other filters, padding and tiles are refused.
+
+mod reader;
+
+use crate::data::Shape;
+use crate::data::images::{Filter, Fit};
+use crate::error::{Error, Fault, Result};
+use crate::files;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// The file.
+pub const NAME: &str = "preprocessor_config.json";
+/// The numbers of PIL's filters.
+const BILINEAR: u64 = 2;
+const BICUBIC: u64 = 3;
+
+/// How pixels become inputs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImageProcessor {
+    /// Height and width of inputs, when the file says them.
+    pub size: Option<[usize; 2]>,
+    /// Of each channel, for values from 0 to 1.
+    pub mean: Vec<f32>,
+    /// Of each channel.
+    pub std: Vec<f32>,
+    /// How images of another size are fitted; `None` when the processor does not resize.
+    pub fit: Option<Fit>,
+    /// Keys that change no pixel here.
+    pub ignored: Vec<String>,
+}
+
+/// Reads a folder's file; `None` when it has none.
+///
+/// # Errors
+/// A file that is no JSON object; every key whose value cannot be had.
+pub fn read(dir: &Path) -> Result<Option<ImageProcessor>> {
+    let path = dir.join(NAME);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
+    let at = |message: String| Fault {
+        file: Some(path.clone()),
+        line: None,
+        message,
+    };
+    let object: Map<String, Value> = serde_json::from_slice(&text)
+        .map_err(|e| Error::Invalid(vec![at(format!("is not a JSON object: {e}"))]))?;
+    let read = reader::read(object);
+    let wrong = |faults: Vec<String>| Error::Invalid(faults.into_iter().map(at).collect());
+    read.map(Some).map_err(wrong)
+}
+
+impl ImageProcessor {
+    /// Puts it into the facts of the data; the size only where the model has not said it.
+    pub fn apply(&self, shape: &mut Shape) {
+        let channels = self.mean.len();
+        if let (None, Some([height, width])) = (shape.image, self.size) {
+            shape.image = Some([channels, height, width]);
+        }
+        let channels = shape.image.map_or(channels, |image| image[0]);
+        let each = |values: &[f32]| {
+            (0..channels)
+                .map(|c| values[c.min(values.len() - 1)])
+                .collect()
+        };
+        shape.mean = each(&self.mean);
+        shape.std = each(&self.std);
+        shape.fit = self.fit;
+    }
+}
+
+/// Writes the file that says what `shape` says; gives what has no place in it. Nothing is written of data without
+/// images.
+///
+/// # Errors
+/// The disk's.
+pub fn write(dir: &Path, shape: &Shape) -> Result<Vec<String>> {
+    let Some([channels, height, width]) = shape.image else {
+        return Ok(Vec::new());
+    };
+    let fit = shape.fit.unwrap_or_default();
+    let number = |x: f32| json!(f64::from(x));
+    let each = |values: &[f32], default: f32| {
+        let value = |c: usize| values.get(c).copied().unwrap_or(default);
+        (0..channels).map(|c| number(value(c))).collect::<Vec<_>>()
+    };
+    let target = json!({"height": height, "width": width});
+    let size = match (fit.shorter, fit.stretched) {
+        (Some(shorter), _) => json!({"shortest_edge": shorter}),
+        (None, Some([height, width])) => json!({"height": height, "width": width}),
+        (None, None) => target.clone(),
+    };
+    let crops = fit.shorter.is_some() || fit.stretched.is_some_and(|s| s != [height, width]);
+    let mut file = json!({
+        // Of the processors that resize and crop by `size` and `crop_size`, the ones with nothing else.
+        "image_processor_type": if crops { "CLIPImageProcessor" } else { "ViTImageProcessor" },
+        "do_resize": true,
+        "size": size,
+        "resample": match fit.filter { Filter::Bilinear => BILINEAR, Filter::Bicubic => BICUBIC },
+        "do_center_crop": crops,
+        "do_rescale": true,
+        "rescale_factor": 1.0 / 255.0,
+        "do_normalize": true,
+        "image_mean": each(&shape.mean, 0.0),
+        "image_std": each(&shape.std, 1.0),
+    });
+    if crops {
+        file["crop_size"] = target;
+        file["do_convert_rgb"] = json!(channels == 3);
+    }
+    let mut text = serde_json::to_vec_pretty(&file)
+        .map_err(|e| Error::run(format!("cannot write {NAME}: {e}")))?;
+    text.push(b'\n');
+    files::write(&dir.join(NAME), &text)?;
+    let grey = (channels != 3)
+        .then(|| format!("{channels} channel(s): convert images before the processor reads them"));
+    let ours = shape.fit.is_none().then(|| {
+        "our rounding between rows and columns: resized pixels may differ by 1/255".to_owned()
+    });
+    Ok(grey.into_iter().chain(ours).collect())
+}

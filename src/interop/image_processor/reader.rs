@@ -1,0 +1,256 @@
+//! The keys of `preprocessor_config.json`, with the defaults of Hugging Face's classes; every fault is kept.
+
+use super::{BICUBIC, BILINEAR, ImageProcessor};
+use crate::data::images::{Filter, Fit};
+use serde_json::{Map, Value};
+
+/// Longest side, as of images that a network of this kind reads.
+const LONGEST: u64 = 4096;
+/// ConvNext's processor resizes to this or more without cutting.
+const CONVNEXT_WHOLE: usize = 384;
+/// Keys that are read.
+const READ: [&str; 13] = [
+    "image_processor_type",
+    "feature_extractor_type",
+    "do_resize",
+    "size",
+    "resample",
+    "do_center_crop",
+    "crop_size",
+    "crop_pct",
+    "do_rescale",
+    "rescale_factor",
+    "do_normalize",
+    "image_mean",
+    "image_std",
+];
+/// Keys that must be off.
+const REFUSED: [&str; 4] = [
+    "do_pad",
+    "do_image_splitting",
+    "do_reduce_labels",
+    "do_flip_channel_order",
+];
+
+/// Reads the keys of a file.
+///
+/// # Errors
+/// Every key whose value cannot be had.
+pub fn read(object: Map<String, Value>) -> Result<ImageProcessor, Vec<String>> {
+    let mut reader = Reader {
+        object,
+        faults: Vec::new(),
+    };
+    let processor = reader.processor();
+    match reader.faults.is_empty() {
+        true => Ok(processor),
+        false => Err(reader.faults),
+    }
+}
+
+/// A file, and what is wrong with it so far.
+struct Reader {
+    object: Map<String, Value>,
+    faults: Vec<String>,
+}
+
+impl Reader {
+    fn get(&self, key: &str) -> Option<&Value> {
+        self.object.get(key).filter(|v| !v.is_null())
+    }
+
+    fn flag(&mut self, key: &str, default: bool) -> bool {
+        let Some(value) = self.get(key) else {
+            return default;
+        };
+        let on = value.as_bool();
+        if on.is_none() {
+            let message = format!("`{key}` = {value} is not true or false");
+            self.faults.push(message);
+        }
+        on.unwrap_or(default)
+    }
+
+    fn real(&mut self, key: &str, default: f64) -> f64 {
+        let Some(value) = self.get(key) else {
+            return default;
+        };
+        let number = value.as_f64().filter(|x| x.is_finite() && *x > 0.0);
+        if number.is_none() {
+            let message = format!("`{key}` = {value} is not a number above 0");
+            self.faults.push(message);
+        }
+        number.unwrap_or(default)
+    }
+
+    /// A number for each channel.
+    fn channels(&mut self, key: &str, least: f64, default: f64) -> Vec<f64> {
+        let numbers = match self.get(key) {
+            None => Some(vec![default; 3]),
+            Some(Value::Array(list)) => list.iter().map(Value::as_f64).collect(),
+            Some(one) => one.as_f64().map(|x| vec![x; 3]),
+        };
+        let fine = |x: &f64| x.is_finite() && x.abs() <= 1e6 && *x >= least;
+        let counts = |n: usize| n == 1 || n == 3;
+        match numbers.filter(|all| counts(all.len()) && all.iter().all(fine)) {
+            Some(numbers) => numbers,
+            None => {
+                let value = self.get(key).cloned().unwrap_or_default();
+                self.faults.push(format!("`{key}` = {value} is not a number from {least} to 1e6 for each of 1 or 3 channels"));
+                vec![default; 3]
+            }
+        }
+    }
+
+    fn processor(&mut self) -> ImageProcessor {
+        for key in REFUSED {
+            if self.flag(key, false) {
+                self.faults.push(format!("`{key}` = true cannot be had"));
+            }
+        }
+        let factor = match self.flag("do_rescale", true) {
+            true => self.real("rescale_factor", 1.0 / 255.0) * 255.0,
+            false => 255.0,
+        };
+        let (mean, std) = match self.flag("do_normalize", true) {
+            true => (
+                self.channels("image_mean", -1e6, 0.5),
+                self.channels("image_std", 1e-6, 0.5),
+            ),
+            false => (vec![0.0; 3], vec![1.0; 3]),
+        };
+        let scaled = |values: &[f64]| {
+            values
+                .iter()
+                .map(|x| (x / factor) as f32)
+                .collect::<Vec<f32>>()
+        };
+        let (mean, std) = (scaled(&mean), scaled(&std));
+        if mean.len() != std.len() {
+            self.faults.push(format!(
+                "`image_mean` has {} number(s) and `image_std` {}",
+                mean.len(),
+                std.len()
+            ));
+        }
+        let (size, fit) = self.sizes();
+        let known = |key: &str| READ.contains(&key) || REFUSED.contains(&key);
+        ImageProcessor {
+            size,
+            mean,
+            std,
+            fit,
+            ignored: self
+                .object
+                .keys()
+                .filter(|key| !known(key))
+                .cloned()
+                .collect(),
+        }
+    }
+
+    /// Height and width of inputs, and how images get them.
+    fn sizes(&mut self) -> (Option<[usize; 2]>, Option<Fit>) {
+        let named = ["image_processor_type", "feature_extractor_type"];
+        let class = named
+            .iter()
+            .find_map(|key| self.get(key)?.as_str())
+            .unwrap_or_default();
+        let convnext = class.starts_with("ConvNext");
+        let filter = match self.get("resample").map(|v| (v.as_u64(), v.clone())) {
+            None if convnext => Filter::Bicubic,
+            None | Some((Some(BILINEAR), _)) => Filter::Bilinear,
+            Some((Some(BICUBIC), _)) => Filter::Bicubic,
+            Some((_, value)) => {
+                self.faults.push(format!(
+                    "`resample` = {value} cannot be had; 2 is bilinear, 3 bicubic"
+                ));
+                Filter::Bilinear
+            }
+        };
+        let resize = self.flag("do_resize", true);
+        let crop = self
+            .flag("do_center_crop", false)
+            .then(|| self.size("crop_size"))
+            .flatten();
+        let crop = crop.map(|crop| match crop {
+            Size::Exact(size) => size,
+            Size::Shorter(n) => [n, n],
+        });
+        if !resize {
+            return (crop, None);
+        }
+        let size = self.size("size");
+        let mut fit = Fit {
+            filter,
+            ..Fit::default()
+        };
+        let target = match size {
+            None => None,
+            Some(Size::Shorter(n)) if convnext => {
+                let share = self.real("crop_pct", 224.0 / 256.0);
+                if n < CONVNEXT_WHOLE {
+                    fit.shorter = Some(((n as f64 / share) as usize).clamp(n, LONGEST as usize));
+                }
+                Some([n, n])
+            }
+            Some(Size::Shorter(n)) => {
+                fit.shorter = Some(n);
+                if crop.is_none() {
+                    self.faults.push(
+                        "`size` with `shortest_edge` makes images of different sizes without `do_center_crop`".into(),
+                    );
+                }
+                crop
+            }
+            Some(Size::Exact(exact)) => {
+                fit.stretched = crop.filter(|crop| *crop != exact).map(|_| exact);
+                crop.or(Some(exact))
+            }
+        };
+        let before = fit.shorter.map(|n| [n, n]).or(fit.stretched);
+        if let (Some(before), Some(target)) = (before, target)
+            && (target[0] > before[0] || target[1] > before[1])
+        {
+            self.faults.push(format!(
+                "`crop_size` {target:?} is larger than `size` {before:?}; padding cannot be had"
+            ));
+        }
+        (target, Some(fit))
+    }
+
+    fn size(&mut self, key: &str) -> Option<Size> {
+        let value = self.get(key)?.clone();
+        let length = |v: &Value| {
+            v.as_u64()
+                .filter(|n| (1..=LONGEST).contains(n))
+                .map(|n| n as usize)
+        };
+        let found = match &value {
+            Value::Number(_) => length(&value).map(|n| Size::Exact([n, n])),
+            Value::Object(object) => {
+                let side = |key: &str| object.get(key).and_then(length);
+                match (side("height"), side("width"), side("shortest_edge")) {
+                    (Some(height), Some(width), _) => Some(Size::Exact([height, width])),
+                    (_, _, Some(n)) if !object.contains_key("longest_edge") => {
+                        Some(Size::Shorter(n))
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        if found.is_none() {
+            self.faults.push(format!(
+                "`{key}` = {value} is not {{height, width}} or {{shortest_edge}}, each 1 to {LONGEST}"
+            ));
+        }
+        found
+    }
+}
+
+/// A size as these files have it.
+enum Size {
+    Exact([usize; 2]),
+    Shorter(usize),
+}

@@ -1,0 +1,197 @@
+//! `vocab.json` and `merges.txt`: byte-level BPE as GPT-2, RoBERTa and BART have it, and OpenAI's GPT.
+
+use serde_json::{Map, Value, json};
+
+use super::Draft;
+use super::family::{Family, Files, Named};
+use super::files::{Folder, numbered};
+use super::frame;
+use super::settings::{Role, Settings, Special};
+use crate::error::{Error, Fault, Result};
+
+/// The two files, as Hugging Face and OpenAI name them.
+pub const NAMES: [(&str, &str); 2] = [("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")];
+
+/// Qwen2's rule for words.
+const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// How a word ends in the vocabulary of OpenAI's GPT.
+const WORD_END: &str = "</w>";
+const END_OF_TEXT: &str = "<|endoftext|>";
+
+/// Reads the two files.
+///
+/// # Errors
+/// An id that is none or that is given twice; a merge that is not two tokens; a class that reads such files otherwise.
+pub fn read(
+    folder: Folder,
+    (vocab_name, merges_name): (&str, &str),
+    settings: &mut Settings,
+) -> Result<Draft> {
+    let path = folder.path(vocab_name);
+    let vocab = folder.object(vocab_name)?.unwrap_or_default();
+    numbered(&path, &vocab)?;
+    let merges = merges(folder, merges_name, &vocab)?;
+    let family = match Family::named(settings, Files::Merges) {
+        Named::Family(family) => family,
+        Named::Unknown(class) => return Err(super::unknown_class(&path, class)),
+        Named::Nothing => guessed(&vocab),
+    };
+    for (role, token) in defaults(family) {
+        if vocab.contains_key(&token.content) {
+            settings.default_role(role, token);
+        }
+    }
+    let unknown = settings.name(Role::Unk, "<unk>").to_owned();
+    let prefix = settings.flag("add_prefix_space").unwrap_or(false);
+    let id = |name: &str| Some(vocab.get(name)?.as_u64()? as u32);
+    let token = |role: Role, default: &'static str| {
+        let name = settings.name(role, default).to_owned();
+        id(&name).map(|id| (name, id))
+    };
+    let post_processor = match family {
+        Family::Roberta => match (token(Role::Cls, "<s>"), token(Role::Sep, "</s>")) {
+            (Some(cls), Some(sep)) => frame::roberta((&cls.0, cls.1), (&sep.0, sep.1)),
+            _ => Value::Null,
+        },
+        _ => {
+            let wanted = |key: &str, role: Role| {
+                let on = settings.flag(key).unwrap_or(false);
+                on.then(|| token(role, END_OF_TEXT)).flatten()
+            };
+            let (bos, eos) = (
+                wanted("add_bos_token", Role::Bos),
+                wanted("add_eos_token", Role::Eos),
+            );
+            frame::optional(
+                bos.as_ref().map(|(n, id)| (n.as_str(), *id)),
+                eos.as_ref().map(|(n, id)| (n.as_str(), *id)),
+            )
+        }
+    };
+    let gpt = family == Family::OpenAiGpt;
+    let (normalizer, pre_tokenizer, decoder) = rules(family, prefix);
+    Ok(Draft {
+        normalizer,
+        pre_tokenizer,
+        post_processor,
+        decoder,
+        model: json!({"type": "BPE", "dropout": null, "unk_token": gpt.then_some(unknown),
+                      "continuing_subword_prefix": null, "end_of_word_suffix": gpt.then_some(WORD_END),
+                      "fuse_unk": false, "byte_fallback": false, "vocab": vocab, "merges": merges}),
+        added: Vec::new(),
+        notes: Vec::new(),
+    })
+}
+
+/// What is done before and after the merges.
+fn rules(family: Family, prefix: bool) -> (Value, Value, Value) {
+    let bytes = |words: bool| json!({"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": true, "use_regex": words});
+    let nfc = json!({"type": "NFC"});
+    match family {
+        Family::OpenAiGpt => (
+            json!({"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
+                   "strip_accents": null, "lowercase": true}),
+            json!({"type": "BertPreTokenizer"}),
+            json!({"type": "BPEDecoder", "suffix": WORD_END}),
+        ),
+        Family::Qwen2 => {
+            let words = json!({"type": "Split", "pattern": {"Regex": QWEN2}, "behavior": "Isolated", "invert": false});
+            let both = json!({"type": "Sequence", "pretokenizers": [words, bytes(false)]});
+            (nfc, both, bytes(true))
+        }
+        Family::GptNeox => (nfc, bytes(true), bytes(true)),
+        _ => (Value::Null, bytes(true), bytes(true)),
+    }
+}
+
+/// The merges, the first first.
+fn merges(folder: Folder, name: &str, vocab: &Map<String, Value>) -> Result<Vec<[String; 2]>> {
+    let text = folder.text(name)?;
+    let mut merges = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        // The first line is a comment; a later one may be a merge that begins so.
+        if line.trim().is_empty() || number == 0 && line.starts_with("#version") {
+            continue;
+        }
+        let wrong = |message: String| {
+            Error::Invalid(vec![Fault::at(folder.path(name), number + 1, message)])
+        };
+        let mut parts = line.split(' ');
+        let (Some(first), Some(second), None) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(wrong(format!(
+                "a merge is two tokens with a blank between them, and this is `{line}`"
+            )));
+        };
+        for token in [
+            first.to_owned(),
+            second.to_owned(),
+            format!("{first}{second}"),
+        ] {
+            if !vocab.contains_key(&token) {
+                return Err(wrong(format!(
+                    "`{token}` of the merge `{line}` is not in the vocabulary"
+                )));
+            }
+        }
+        merges.push([first.to_owned(), second.to_owned()]);
+    }
+    Ok(merges)
+}
+
+/// The family of a vocabulary that no file names.
+fn guessed(vocab: &Map<String, Value>) -> Family {
+    let has = |name: &str| vocab.contains_key(name);
+    if has("<mask>") && has("<s>") && has("</s>") {
+        Family::Roberta
+    } else if vocab.keys().any(|token| token.ends_with(WORD_END)) {
+        Family::OpenAiGpt
+    } else {
+        Family::Gpt2
+    }
+}
+
+/// The tokens that its class has by default.
+fn defaults(family: Family) -> Vec<(Role, Special)> {
+    let all = |names: &[(Role, &str)]| {
+        let each = names
+            .iter()
+            .map(|(role, name)| (*role, Special::mark(*name)));
+        each.collect::<Vec<_>>()
+    };
+    match family {
+        Family::Roberta => {
+            let mut all = all(&[
+                (Role::Bos, "<s>"),
+                (Role::Pad, "<pad>"),
+                (Role::Eos, "</s>"),
+                (Role::Unk, "<unk>"),
+                (Role::Sep, "</s>"),
+                (Role::Cls, "<s>"),
+            ]);
+            // A blank before a mask is part of it: released vocabularies say so, and the models were trained so.
+            let mask = Special {
+                lstrip: true,
+                ..Special::mark("<mask>")
+            };
+            all.push((Role::Mask, mask));
+            all
+        }
+        Family::OpenAiGpt => all(&[(Role::Unk, "<unk>")]),
+        Family::Qwen2 => all(&[
+            (Role::Eos, END_OF_TEXT),
+            (Role::Unk, END_OF_TEXT),
+            (Role::Pad, END_OF_TEXT),
+        ]),
+        Family::GptNeox => all(&[
+            (Role::Bos, END_OF_TEXT),
+            (Role::Eos, END_OF_TEXT),
+            (Role::Unk, END_OF_TEXT),
+            (Role::Pad, "<|padding|>"),
+        ]),
+        _ => all(&[
+            (Role::Bos, END_OF_TEXT),
+            (Role::Eos, END_OF_TEXT),
+            (Role::Unk, END_OF_TEXT),
+        ]),
+    }
+}

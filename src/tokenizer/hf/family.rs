@@ -1,0 +1,129 @@
+//! Which tokenizer a folder's files belong to, by the class that transformers reads it with or the model's type.
+
+use super::settings::Settings;
+
+/// A way of reading vocabulary files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// WordPiece, `[CLS] … [SEP]`.
+    Bert,
+    /// As BERT, but Chinese words are cut by a dictionary.
+    RoFormer,
+    /// Byte-level BPE without a frame.
+    Gpt2,
+    /// As GPT-2 with NFC before it.
+    GptNeox,
+    /// As GPT-2 with `<s> … </s>` around a text; BART's as well.
+    Roberta,
+    /// BPE over lower-cased words that end with `</w>`.
+    OpenAiGpt,
+    /// Byte-level BPE with NFC and a rule of its own for words.
+    Qwen2,
+    /// SentencePiece with sentinels, `… </s>`.
+    T5,
+    /// SentencePiece over lower-cased text, `[CLS] … [SEP]`.
+    Albert,
+    /// SentencePiece whose ids are moved by one, `<s> … </s>`.
+    XlmRoberta,
+    /// SentencePiece's BPE with bytes for unknown characters.
+    Llama,
+    /// Two SentencePiece models that share the ids of vocab.json.
+    Marian,
+}
+
+/// Which files a reader is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Files {
+    /// vocab.txt.
+    Words,
+    /// vocab.json and merges.txt.
+    Merges,
+    /// A SentencePiece model.
+    Pieces,
+}
+
+/// What the settings say.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Named<'a> {
+    /// A family.
+    Family(Family),
+    /// A class that has none here.
+    Unknown(&'a str),
+    /// Nothing.
+    Nothing,
+}
+
+impl Family {
+    /// The files that it reads.
+    pub fn files(self) -> Files {
+        match self {
+            Self::Bert | Self::RoFormer => Files::Words,
+            Self::Gpt2 | Self::GptNeox | Self::Roberta | Self::OpenAiGpt | Self::Qwen2 => {
+                Files::Merges
+            }
+            Self::T5 | Self::Albert | Self::XlmRoberta | Self::Llama | Self::Marian => {
+                Files::Pieces
+            }
+        }
+    }
+
+    /// The family that the settings name, among those that read such files.
+    pub fn named(settings: &Settings, files: Files) -> Named<'_> {
+        let general = ["TokenizersBackend", "PreTrainedTokenizer", "PythonBackend"];
+        let class = settings
+            .class
+            .as_deref()
+            .filter(|name| !general.contains(name));
+        if let Some(class) = class {
+            return match of_class(class).filter(|family| family.files() == files) {
+                Some(family) => Named::Family(family),
+                None => Named::Unknown(class),
+            };
+        }
+        let model = settings.model_type.as_deref().and_then(of_model);
+        match model.filter(|family| family.files() == files) {
+            Some(family) => Named::Family(family),
+            None => Named::Nothing,
+        }
+    }
+}
+
+fn of_class(class: &str) -> Option<Family> {
+    let family = match class.strip_suffix("Tokenizer")? {
+        "Bert" | "DistilBert" | "Electra" | "MobileBert" | "ConvBert" | "Funnel" | "LayoutLM"
+        | "SqueezeBert" | "Retribert" | "Lxmert" => Family::Bert,
+        "RoFormer" => Family::RoFormer,
+        "GPT2" | "CodeGen" => Family::Gpt2,
+        "GPTNeoX" => Family::GptNeox,
+        "Roberta" | "Bart" | "Longformer" | "LED" | "Mvp" => Family::Roberta,
+        "OpenAIGPT" => Family::OpenAiGpt,
+        "Qwen2" => Family::Qwen2,
+        "T5" | "MT5" => Family::T5,
+        "Albert" => Family::Albert,
+        "XLMRoberta" => Family::XlmRoberta,
+        "Llama" => Family::Llama,
+        "Marian" => Family::Marian,
+        _ => return None,
+    };
+    Some(family)
+}
+
+/// As transformers' table of tokenizers by `model_type`.
+fn of_model(model_type: &str) -> Option<Family> {
+    let family = match model_type {
+        "bert" | "distilbert" | "electra" | "mobilebert" | "convbert" | "nezha" => Family::Bert,
+        "roformer" => Family::RoFormer,
+        "gpt2" | "gpt_neo" | "gptj" | "opt" | "phi" | "codegen" | "gpt_bigcode" => Family::Gpt2,
+        "gpt_neox" | "mpt" | "olmo" | "mamba" | "mamba2" | "rwkv" | "falcon" => Family::GptNeox,
+        "roberta" | "bart" | "longformer" | "led" | "mvp" | "xlm-roberta-xl" => Family::Roberta,
+        "openai-gpt" => Family::OpenAiGpt,
+        "qwen2" | "qwen2_moe" | "qwen3" | "qwen3_moe" => Family::Qwen2,
+        "t5" | "mt5" | "umt5" | "longt5" | "switch_transformers" => Family::T5,
+        "albert" => Family::Albert,
+        "xlm-roberta" => Family::XlmRoberta,
+        "llama" | "mistral" | "mixtral" => Family::Llama,
+        "marian" => Family::Marian,
+        _ => return None,
+    };
+    Some(family)
+}

@@ -1,0 +1,130 @@
+//! Marian's folders: `source.spm` and `target.spm` cut texts, `vocab.json` numbers the pieces of both.
+//!
+//! Differences from transformers, which looks pieces up after SentencePiece has cut the text. A piece of the model
+//! that vocab.json lacks is unknown there; here the text is cut into the pieces that have a number. Of characters that
+//! the model lacks, each is looked up by itself here, and a run of them as a whole there. The code of a language
+//! (`>>fr<<`) is a token wherever it stands, there at the beginning alone. A `▁` that the text itself has is no blank.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+
+use super::Draft;
+use super::files::{Folder, fault, numbered};
+use super::frame::{Part, template};
+use super::pieces::{Model, Pieces, Sort};
+use super::sentencepiece::{default_roles, metaspace, rules};
+use super::settings::{Role, Settings, Special};
+use crate::error::Result;
+
+/// The models of both sides, and the numbers.
+pub const SIDES: [&str; 2] = ["source.spm", "target.spm"];
+pub const VOCAB: &str = "vocab.json";
+const OTHER_VOCAB: &str = "target_vocab.json";
+/// What a character of a piece costs that only the other side's model has: more than any text of known ones.
+const FOREIGN: f64 = -1e9;
+
+/// Reads the tokenizers of sources and targets.
+///
+/// # Errors
+/// A file that is missing or damaged; numbers with holes.
+pub fn read(folder: Folder, settings: &mut Settings) -> Result<[Draft; 2]> {
+    let separate = folder.has(OTHER_VOCAB);
+    let names = [VOCAB, if separate { OTHER_VOCAB } else { VOCAB }];
+    let [source, target] = [0, 1].map(|side| side_of(folder, SIDES[side], names[side], settings));
+    Ok([source?, target?])
+}
+
+fn side_of(
+    folder: Folder,
+    model: &str,
+    vocab_name: &str,
+    settings: &mut Settings,
+) -> Result<Draft> {
+    let path = folder.path(vocab_name);
+    let pieces = Pieces::read(folder, model)?;
+    if pieces.model != Model::Unigram {
+        let message = "is of the type `bpe`; Marian's models are of the type `unigram`";
+        return Err(fault(&folder.path(model), message));
+    }
+    let tokens = numbered(&path, &folder.object(vocab_name)?.unwrap_or_default())?;
+    if let Some((at, (token, id))) = tokens
+        .iter()
+        .enumerate()
+        .find(|(at, (_, id))| *id as usize != *at)
+    {
+        let message = format!("has no token with the id {at}; the next is `{token}` with {id}");
+        return Err(fault(&path, message));
+    }
+    let scores: HashMap<&str, f64> = pieces
+        .all
+        .iter()
+        .filter(|piece| matches!(piece.sort, Sort::Normal | Sort::UserDefined))
+        .map(|piece| (piece.text.as_str(), piece.score))
+        .collect();
+    let numbers: HashMap<&str, u32> = tokens
+        .iter()
+        .map(|(token, id)| (token.as_str(), *id))
+        .collect();
+    let roles = [
+        (Role::Eos, "</s>"),
+        (Role::Unk, "<unk>"),
+        (Role::Pad, "<pad>"),
+    ];
+    default_roles(settings, |name| numbers.contains_key(name), &roles);
+    let (unknown, end) = (
+        settings.name(Role::Unk, "<unk>"),
+        settings.name(Role::Eos, "</s>"),
+    );
+    let (Some(unknown), Some(end_id)) = (numbers.get(unknown), numbers.get(end)) else {
+        return Err(fault(
+            &path,
+            format!("needs the tokens `{unknown}` and `{end}`"),
+        ));
+    };
+    let foreign = |token: &str| {
+        FOREIGN
+            * match token.chars().count() {
+                1 => 1.0,
+                n => n as f64 + 1.0,
+            }
+    };
+    let vocab: Vec<(&str, f64)> = tokens
+        .iter()
+        .map(|(token, _)| {
+            (
+                token.as_str(),
+                scores
+                    .get(token.as_str())
+                    .copied()
+                    .unwrap_or_else(|| foreign(token)),
+            )
+        })
+        .collect();
+    let without = scores
+        .keys()
+        .filter(|text| !numbers.contains_key(*text))
+        .count();
+    let notes = (without > 0).then(|| {
+        format!("{without} of {} pieces of {model} have no number in {vocab_name}: other pieces stand for them", scores.len())
+    });
+    // `>>de<<` before a source names the language of its target.
+    let codes = tokens
+        .iter()
+        .filter(|(token, _)| token.starts_with(">>") && token.ends_with("<<"));
+    let codes = codes.map(|(token, id)| (*id, Special::mark(token.clone())));
+    let end = Part::Token(end, *end_id);
+    let (normalizer, pre_tokenizer) = rules(&pieces);
+    Ok(Draft {
+        normalizer,
+        pre_tokenizer,
+        post_processor: template(
+            &[(Part::A, 0), (end, 0)],
+            &[(Part::A, 0), (Part::B, 0), (end, 0)],
+        ),
+        decoder: metaspace("always", true),
+        model: json!({"type": "Unigram", "unk_id": unknown, "vocab": vocab, "byte_fallback": false}),
+        added: codes.collect(),
+        notes: notes.into_iter().collect(),
+    })
+}

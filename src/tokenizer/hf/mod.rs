@@ -1,0 +1,246 @@
+//! Tokenizers of Hugging Face folders in and out.
+//!
+//! [`read`] makes one of our tokenizers, which is a `tokenizer.json`, of the files that a folder has: `tokenizer.json`
+//! itself, else BERT's `vocab.txt`, GPT-2's `vocab.json` and `merges.txt`, Marian's two models with `vocab.json`, or a
+//! SentencePiece model. [`write`] gives a folder the files with which transformers' `AutoTokenizer` makes the same ids.
+//! The ids are those of transformers 5; where they can differ, [`HfTokenizer::notes`] says so.
+//!
+//! Not here: chat templates, which are programs and no part of a vocabulary (they are listed as ignored); tokenizers
+//! that are programs themselves.
+
+mod byte_level;
+mod family;
+mod files;
+mod frame;
+mod marian;
+mod pieces;
+mod proto;
+mod sentencepiece;
+mod settings;
+mod whole;
+mod wordpiece;
+mod write;
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{MarkNames, Tokenizer, format};
+use crate::error::Result;
+use family::{Family, Files, Named};
+use files::{Folder, fault};
+use settings::{Role, Settings, Special};
+
+pub use write::{REBUILDS, ReadBy, write};
+
+/// What a folder has in place of a tokenizer when [`read`] finds none; for messages.
+pub const EXPECTED: &str = "tokenizer.json, vocab.txt, vocab.json + merges.txt, spiece.model, tokenizer.model, \
+                            sentencepiece.bpe.model, or source.spm + target.spm + vocab.json";
+
+/// The tokenizer of a folder.
+#[derive(Debug)]
+pub struct HfTokenizer {
+    /// Of texts; Marian's of sources. `encode_framed` gives the ids of transformers with special tokens, `encode` without.
+    pub tokenizer: Tokenizer,
+    /// Of targets, where they are cut otherwise.
+    pub target: Option<Tokenizer>,
+    /// Names of the files that it was made of.
+    pub files: Vec<&'static str>,
+    /// Keys and files that have no place here, such as chat templates.
+    pub ignored: Vec<String>,
+    /// Where the ids can differ from those of transformers.
+    pub notes: Vec<String>,
+    /// The longest input in tokens, when the folder says so.
+    pub max_length: Option<usize>,
+}
+
+/// A `tokenizer.json` before its special tokens are in it.
+struct Draft {
+    normalizer: Value,
+    pre_tokenizer: Value,
+    post_processor: Value,
+    decoder: Value,
+    model: Value,
+    /// Tokens that are found before the text is cut.
+    added: Vec<(u32, Special)>,
+    notes: Vec<String>,
+}
+
+/// Reads the tokenizer of a folder; `None` when it has none.
+///
+/// # Errors
+/// Files that are damaged or contradict each other; a class whose files are read otherwise. Each names its file.
+pub fn read(dir: &Path) -> Result<Option<HfTokenizer>> {
+    let folder = Folder(dir);
+    if folder.has(whole::NAME) {
+        return whole::read(folder).map(Some);
+    }
+    let settings = &mut Settings::read(folder)?;
+    if marian::SIDES.iter().all(|name| folder.has(name)) && folder.has(marian::VOCAB) {
+        let [source, target] = marian::read(folder, settings)?;
+        let files = vec![marian::SIDES[0], marian::SIDES[1], marian::VOCAB];
+        let target = finish(folder, marian::SIDES[1], target, settings)?;
+        let mut found = found(folder, files, source, settings)?;
+        found.notes.extend(target.1);
+        found.target = Some(target.0);
+        return Ok(Some(found));
+    }
+    let merges = byte_level::NAMES
+        .into_iter()
+        .find(|(vocab, merges)| folder.has(vocab) && folder.has(merges));
+    let (files, draft) = if folder.has(wordpiece::VOCAB) {
+        let path = folder.path(wordpiece::VOCAB);
+        let family = match Family::named(settings, Files::Words) {
+            Named::Family(family) => family,
+            Named::Unknown(class) => return Err(unknown_class(&path, class)),
+            Named::Nothing => Family::Bert,
+        };
+        let draft = wordpiece::read(folder, family, settings)?;
+        (vec![wordpiece::VOCAB], draft)
+    } else if let Some(names) = merges {
+        let draft = byte_level::read(folder, names, settings)?;
+        (vec![names.0, names.1], draft)
+    } else if let Some(name) = folder.first(&sentencepiece::NAMES) {
+        let draft = sentencepiece::read(folder, name, settings)?;
+        (vec![name], draft)
+    } else {
+        return Ok(None);
+    };
+    found(folder, files, draft, settings).map(Some)
+}
+
+/// A class whose files cannot be read as others of their names.
+fn unknown_class(path: &Path, class: &str) -> crate::error::Error {
+    fault(
+        path,
+        format!(
+            "belongs to the class {class}, which may number tokens in its own way; write the folder's tokenizer.json with \
+             transformers: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"
+        ),
+    )
+}
+
+fn found(
+    folder: Folder,
+    files: Vec<&'static str>,
+    draft: Draft,
+    settings: &Settings,
+) -> Result<HfTokenizer> {
+    let (tokenizer, notes) = finish(folder, files[0], draft, settings)?;
+    Ok(HfTokenizer {
+        tokenizer,
+        target: None,
+        files,
+        ignored: settings.ignored.clone(),
+        notes,
+        max_length: settings.max_length,
+    })
+}
+
+/// The tokenizer of a draft, and its notes; `name` is the file that faults name.
+fn finish(
+    folder: Folder,
+    name: &str,
+    mut draft: Draft,
+    settings: &Settings,
+) -> Result<(Tokenizer, Vec<String>)> {
+    let path = folder.path(name);
+    let notes = std::mem::take(&mut draft.notes);
+    let mut file = format::file(
+        &[],
+        draft.normalizer,
+        draft.pre_tokenizer,
+        draft.post_processor,
+        draft.decoder,
+        draft.model,
+    );
+    let mut added = draft.added;
+    for (id, token) in &settings.added {
+        added.retain(|(other, _)| other != id);
+        added.push((*id, token.clone()));
+    }
+    add(&path, &mut file, added, settings)?;
+    let tokenizer =
+        Tokenizer::from_json(format::to_bytes(&file)?, &path).map_err(|e| e.before_running())?;
+    Ok((with_roles(&path, tokenizer, settings)?, notes))
+}
+
+/// Adds tokens to `added_tokens`: those with ids first, then the marks of roles and further ones, which get the ids
+/// that they have in the vocabulary, else the next ones.
+fn add(
+    path: &Path,
+    file: &mut Value,
+    mut with_ids: Vec<(u32, Special)>,
+    settings: &Settings,
+) -> Result<()> {
+    let mut vocab = whole::vocabulary(file);
+    let mut entries = whole::entries(file);
+    with_ids.sort_by_key(|(id, _)| *id);
+    for (id, token) in with_ids {
+        match vocab.id(&token.content) {
+            Some(known) if known != id => {
+                let message = format!(
+                    "gives the token `{}` the id {known}, and tokenizer_config.json or added_tokens.json {id}",
+                    token.content
+                );
+                return Err(fault(path, message));
+            }
+            Some(_) => {}
+            None => {
+                let next = vocab.next();
+                if id != next {
+                    let message = format!(
+                        "ends before the id {next}, and the next added token, `{}`, has the id {id}",
+                        token.content
+                    );
+                    return Err(fault(path, message));
+                }
+                vocab.add(&token.content);
+            }
+        }
+        if entries.iter().all(|e| e["content"] != token.content) {
+            entries.push(token.entry(id));
+        }
+    }
+    let roles = settings.roles.iter().map(|(_, token)| token);
+    for token in roles.chain(&settings.extra) {
+        if let Some(entry) = entries.iter_mut().find(|e| e["content"] == token.content) {
+            entry["special"] = json!(true);
+            continue;
+        }
+        let id = vocab
+            .id(&token.content)
+            .unwrap_or_else(|| vocab.add(&token.content));
+        entries.push(token.entry(id));
+    }
+    entries.sort_by_key(|e| e["id"].as_u64());
+    file["added_tokens"] = json!(entries);
+    Ok(())
+}
+
+/// The tokenizer with the marks that the settings name; the same bytes when it finds these by itself.
+fn with_roles(path: &Path, tokenizer: Tokenizer, settings: &Settings) -> Result<Tokenizer> {
+    let token = |roles: [Role; 2]| roles.into_iter().find_map(|role| settings.role(role));
+    let wanted = [
+        token([Role::Bos, Role::Cls]),
+        token([Role::Eos, Role::Sep]),
+        token([Role::Sep, Role::Sep]),
+        token([Role::Pad, Role::Pad]),
+    ];
+    let id = |token: Option<&Special>| token.and_then(|token| tokenizer.id(&token.content));
+    let tokenizer = match id(wanted[1]).filter(|id| tokenizer.end_of_text() != Some(*id)) {
+        Some(id) => whole::ended(path, &tokenizer, id)?,
+        None => tokenizer,
+    };
+    let differs = |at: usize| {
+        let name = wanted[at].filter(|token| tokenizer.id(&token.content) != tokenizer.0.marks[at]);
+        name.map(|token| token.content.clone())
+    };
+    let names = MarkNames {
+        begin: differs(0),
+        end: differs(1),
+        separator: differs(2),
+        pad: differs(3),
+    };
+    tokenizer.with_marks(&names)
+}

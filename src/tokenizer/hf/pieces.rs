@@ -1,0 +1,164 @@
+//! A SentencePiece model as data: its pieces and what decides how a text is cut, checked.
+
+use std::collections::HashMap;
+
+use prost::Message;
+
+use super::files::{Folder, fault};
+use super::proto::ModelProto;
+use crate::error::Result;
+
+/// Pieces at most; the largest published vocabulary has a million (XLM-V).
+const MOST_PIECES: usize = 4_000_000;
+
+/// What a piece is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    Normal,
+    Unknown,
+    Control,
+    UserDefined,
+    Unused,
+    Byte,
+}
+
+/// A token.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    pub text: String,
+    pub score: f64,
+    pub sort: Sort,
+}
+
+/// How a text is cut into pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    Unigram,
+    Bpe,
+}
+
+/// A model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pieces {
+    pub all: Vec<Piece>,
+    pub model: Model,
+    /// The number of the piece for unknown text.
+    pub unknown: usize,
+    pub byte_fallback: bool,
+    /// Empty when a text is not normalised.
+    pub charsmap: Vec<u8>,
+    pub add_dummy_prefix: bool,
+    pub remove_extra_whitespaces: bool,
+}
+
+impl Pieces {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// A file that is no SentencePiece model, or one that the library of that name would refuse.
+    pub fn read(folder: Folder, name: &str) -> Result<Self> {
+        let path = folder.path(name);
+        let bad = |why: String| fault(&path, format!("is not a SentencePiece model: {why}"));
+        let file = ModelProto::decode(folder.bytes(name)?.as_slice());
+        Self::of(&file.map_err(|e| bad(e.to_string()))?).map_err(bad)
+    }
+
+    fn of(file: &ModelProto) -> Result<Self, String> {
+        let count = file.pieces.len();
+        if count == 0 {
+            return Err("it has no pieces".into());
+        }
+        if count > MOST_PIECES {
+            return Err(format!("it has {count} pieces, more than {MOST_PIECES}"));
+        }
+        let mut all = Vec::with_capacity(count);
+        let mut seen: HashMap<&str, usize> = HashMap::with_capacity(count);
+        let mut unknown = None;
+        for (id, piece) in file.pieces.iter().enumerate() {
+            let (text, score) = (piece.piece(), piece.score());
+            let sort = sort(piece.r#type())
+                .ok_or_else(|| format!("piece {id} has the type {}", piece.r#type()))?;
+            if text.is_empty() {
+                return Err(format!("piece {id} is empty"));
+            }
+            if let Some(first) = seen.insert(text, id) {
+                return Err(format!("the pieces {first} and {id} are both `{text}`"));
+            }
+            if !score.is_finite() {
+                return Err(format!("piece {id}, `{text}`, has the score {score}"));
+            }
+            if sort == Sort::Unknown && unknown.replace(id).is_some() {
+                return Err(format!(
+                    "piece {id}, `{text}`, is a second one for unknown text"
+                ));
+            }
+            all.push(Piece {
+                text: text.to_owned(),
+                score: f64::from(score),
+                sort,
+            });
+        }
+        let unknown = unknown.ok_or("no piece stands for unknown text")?;
+        let trainer = file.trainer_spec.clone().unwrap_or_default();
+        let normalizer = file.normalizer_spec.clone().unwrap_or_default();
+        let model = match trainer.model_type() {
+            1 => Model::Unigram,
+            2 => Model::Bpe,
+            3 => {
+                return Err("it is of the type `word`, and `unigram` and `bpe` can be read".into());
+            }
+            4 => {
+                return Err("it is of the type `char`, and `unigram` and `bpe` can be read".into());
+            }
+            other => {
+                return Err(format!(
+                    "its type is {other}, and 1 (unigram) and 2 (bpe) can be read"
+                ));
+            }
+        };
+        if !normalizer.escape_whitespaces() {
+            return Err(
+                "its pieces do not write blanks as `▁` (escape_whitespaces = false)".into(),
+            );
+        }
+        Ok(Self {
+            all,
+            model,
+            unknown,
+            byte_fallback: trainer.byte_fallback(),
+            charsmap: normalizer.precompiled_charsmap().to_vec(),
+            add_dummy_prefix: normalizer.add_dummy_prefix(),
+            remove_extra_whitespaces: normalizer.remove_extra_whitespaces(),
+        })
+    }
+
+    /// Pairs that BPE joins, the first first: a piece is joined of every two that make it up, in the order of the
+    /// pieces, as transformers makes merges of a vocabulary.
+    pub fn merges(&self) -> Vec<[&str; 2]> {
+        let known: std::collections::HashSet<&str> =
+            self.all.iter().map(|p| p.text.as_str()).collect();
+        let mut merges = Vec::new();
+        for piece in &self.all {
+            let text = piece.text.as_str();
+            for (at, _) in text.char_indices().skip(1) {
+                let (left, right) = text.split_at(at);
+                if known.contains(left) && known.contains(right) {
+                    merges.push([left, right]);
+                }
+            }
+        }
+        merges
+    }
+}
+
+fn sort(number: i32) -> Option<Sort> {
+    Some(match number {
+        1 => Sort::Normal,
+        2 => Sort::Unknown,
+        3 => Sort::Control,
+        4 => Sort::UserDefined,
+        5 => Sort::Unused,
+        6 => Sort::Byte,
+        _ => return None,
+    })
+}

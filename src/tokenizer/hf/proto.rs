@@ -1,0 +1,47 @@
+//! The messages of a SentencePiece model (`sentencepiece_model.proto`, Kudo and Richardson, arXiv:1808.06226): the
+//! fields that decide how a text is cut, by their numbers there. Other fields are passed over.
+
+/// A whole file.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ModelProto {
+    #[prost(message, repeated, tag = "1")]
+    pub pieces: Vec<SentencePiece>,
+    #[prost(message, optional, tag = "2")]
+    pub trainer_spec: Option<TrainerSpec>,
+    #[prost(message, optional, tag = "3")]
+    pub normalizer_spec: Option<NormalizerSpec>,
+}
+
+/// A token.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct SentencePiece {
+    #[prost(string, optional, tag = "1")]
+    pub piece: Option<String>,
+    /// Its log-probability; of BPE minus its rank.
+    #[prost(float, optional, tag = "2")]
+    pub score: Option<f32>,
+    #[prost(int32, optional, tag = "3", default = "1")]
+    pub r#type: Option<i32>,
+}
+
+/// How it was trained, and what of it holds for reading.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TrainerSpec {
+    #[prost(int32, optional, tag = "3", default = "1")]
+    pub model_type: Option<i32>,
+    #[prost(bool, optional, tag = "35", default = "false")]
+    pub byte_fallback: Option<bool>,
+}
+
+/// How a text is normalised.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct NormalizerSpec {
+    #[prost(bytes = "vec", optional, tag = "2")]
+    pub precompiled_charsmap: Option<Vec<u8>>,
+    #[prost(bool, optional, tag = "3", default = "true")]
+    pub add_dummy_prefix: Option<bool>,
+    #[prost(bool, optional, tag = "4", default = "true")]
+    pub remove_extra_whitespaces: Option<bool>,
+    #[prost(bool, optional, tag = "5", default = "true")]
+    pub escape_whitespaces: Option<bool>,
+}

@@ -1,0 +1,349 @@
+//! SentencePiece models as T5, ALBERT, XLM-RoBERTa and LLaMA use them: pieces and rules of `tokenizer.json`.
+
+use std::collections::HashMap;
+
+use base64::Engine;
+use serde_json::{Map, Value, json};
+
+use super::family::{Family, Files, Named};
+use super::files::{Folder, fault};
+use super::pieces::{Model, Pieces, Sort};
+use super::settings::{Role, Settings, Special};
+use super::{Draft, frame};
+use crate::error::Result;
+
+/// The names of its file.
+pub const NAMES: [&str; 3] = ["spiece.model", "tokenizer.model", "sentencepiece.bpe.model"];
+/// Sentinels that T5's class adds to its pieces.
+const SENTINELS: u64 = 100;
+const MOST_SENTINELS: u64 = 100_000;
+
+/// Reads the folder's SentencePiece model.
+///
+/// # Errors
+/// A file that is no such model; a class that numbers pieces otherwise.
+pub fn read(folder: Folder, name: &'static str, settings: &mut Settings) -> Result<Draft> {
+    let path = folder.path(name);
+    let pieces = Pieces::read(folder, name)?;
+    let family = match Family::named(settings, Files::Pieces) {
+        Named::Family(family) => Some(family),
+        Named::Unknown(class) => return Err(super::unknown_class(&path, class)),
+        Named::Nothing => guessed(name, &pieces),
+    };
+    let wanted = match family {
+        Some(Family::Llama) => Some(Model::Bpe),
+        Some(_) => Some(Model::Unigram),
+        None => None,
+    };
+    if wanted.is_some_and(|model| model != pieces.model) {
+        let message = format!(
+            "is of the type {:?}, and {family:?} reads {wanted:?}",
+            pieces.model
+        );
+        return Err(fault(&path, message));
+    }
+    match family {
+        Some(Family::T5) => t5(folder, pieces, settings),
+        Some(Family::Albert) => Ok(albert(&pieces, settings)),
+        Some(Family::XlmRoberta) => Ok(xlm_roberta(pieces, settings)),
+        Some(Family::Llama) => Ok(llama(&pieces, settings)),
+        _ => Ok(plain(&pieces, settings)),
+    }
+}
+
+fn guessed(name: &str, pieces: &Pieces) -> Option<Family> {
+    let is = |id: usize, text: &str| pieces.all.get(id).is_some_and(|piece| piece.text == text);
+    match pieces.model {
+        Model::Bpe => Some(Family::Llama),
+        Model::Unigram if name == "sentencepiece.bpe.model" => Some(Family::XlmRoberta),
+        Model::Unigram if is(0, "<pad>") && is(1, "</s>") && is(2, "<unk>") => Some(Family::T5),
+        Model::Unigram if is(0, "<pad>") && is(2, "[CLS]") && is(3, "[SEP]") => {
+            Some(Family::Albert)
+        }
+        Model::Unigram => None,
+    }
+}
+
+/// Pieces that are found before the text is cut: control pieces are marks, those of the user are text.
+fn added(pieces: &Pieces) -> Vec<(u32, Special)> {
+    let listed = pieces.all.iter().enumerate().filter_map(|(id, piece)| {
+        let special = match piece.sort {
+            Sort::Control => true,
+            Sort::UserDefined => false,
+            Sort::Normal | Sort::Unknown | Sort::Unused | Sort::Byte => return None,
+        };
+        let token = Special {
+            special,
+            ..Special::mark(piece.text.clone())
+        };
+        Some((id as u32, token))
+    });
+    listed.collect()
+}
+
+fn vocab(pieces: &Pieces) -> Vec<(String, f64)> {
+    pieces
+        .all
+        .iter()
+        .map(|p| (p.text.clone(), p.score))
+        .collect()
+}
+
+fn unigram(vocab: &[(String, f64)], unknown: usize, byte_fallback: bool) -> Value {
+    json!({"type": "Unigram", "unk_id": unknown, "vocab": vocab, "byte_fallback": byte_fallback})
+}
+
+pub fn metaspace(prepend: &str, split: bool) -> Value {
+    json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": prepend, "split": split})
+}
+
+/// Words between blanks, each with `▁` before it.
+fn words() -> Value {
+    json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace("always", true)]})
+}
+
+/// The normaliser that is compiled into the model.
+fn charsmap(pieces: &Pieces) -> Option<Value> {
+    let map = &pieces.charsmap;
+    let encoded = || base64::engine::general_purpose::STANDARD.encode(map);
+    (!map.is_empty()).then(|| json!({"type": "Precompiled", "precompiled_charsmap": encoded()}))
+}
+
+fn find(vocab: &[(String, f64)], name: &str) -> Option<u32> {
+    vocab
+        .iter()
+        .position(|(text, _)| text == name)
+        .map(|id| id as u32)
+}
+
+/// Roles by the names that a class has by default, where the vocabulary has them.
+pub fn default_roles(settings: &mut Settings, has: impl Fn(&str) -> bool, names: &[(Role, &str)]) {
+    for (role, name) in names {
+        if has(name) {
+            settings.default_role(*role, Special::mark(*name));
+        }
+    }
+}
+
+fn t5(folder: Folder, pieces: Pieces, settings: &mut Settings) -> Result<Draft> {
+    let mut vocab = vocab(&pieces);
+    let mut added = added(&pieces);
+    let sentinels = settings.number("extra_ids").unwrap_or(SENTINELS);
+    if sentinels > MOST_SENTINELS {
+        let message = format!("`extra_ids` = {sentinels} is more than {MOST_SENTINELS}");
+        return Err(fault(&folder.path("tokenizer_config.json"), message));
+    }
+    let known: HashMap<String, u32> = vocab
+        .iter()
+        .enumerate()
+        .filter(|(_, (text, _))| text.starts_with("<extra_id_"))
+        .map(|(id, (text, _))| (text.clone(), id as u32))
+        .collect();
+    for number in (0..sentinels).rev() {
+        let name = format!("<extra_id_{number}>");
+        // The pieces of mT5 have theirs.
+        let id = known.get(&name).copied().unwrap_or_else(|| {
+            vocab.push((name.clone(), 0.0));
+            vocab.len() as u32 - 1
+        });
+        if added.iter().all(|(other, _)| *other != id) {
+            added.push((id, Special::mark(name)));
+        }
+    }
+    let roles = [
+        (Role::Eos, "</s>"),
+        (Role::Unk, "<unk>"),
+        (Role::Pad, "<pad>"),
+    ];
+    default_roles(settings, |name| find(&vocab, name).is_some(), &roles);
+    let end = settings.name(Role::Eos, "</s>");
+    Ok(Draft {
+        normalizer: charsmap(&pieces).unwrap_or(Value::Null),
+        pre_tokenizer: words(),
+        post_processor: find(&vocab, end).map_or(Value::Null, |id| frame::t5((end, id))),
+        decoder: metaspace("always", true),
+        model: unigram(&vocab, pieces.unknown, pieces.byte_fallback),
+        added,
+        notes: Vec::new(),
+    })
+}
+
+fn albert(pieces: &Pieces, settings: &mut Settings) -> Draft {
+    let vocab = vocab(pieces);
+    let roles = [
+        (Role::Bos, "[CLS]"),
+        (Role::Eos, "[SEP]"),
+        (Role::Unk, "<unk>"),
+        (Role::Sep, "[SEP]"),
+        (Role::Pad, "<pad>"),
+        (Role::Cls, "[CLS]"),
+        (Role::Mask, "[MASK]"),
+    ];
+    default_roles(settings, |name| find(&vocab, name).is_some(), &roles);
+    let quote =
+        |written: &str| json!({"type": "Replace", "pattern": {"String": written}, "content": "\""});
+    let mut rules = vec![quote("``"), quote("''")];
+    if !settings.flag("keep_accents").unwrap_or(false) {
+        rules.extend([json!({"type": "NFKD"}), json!({"type": "StripAccents"})]);
+    }
+    if settings.flag("do_lower_case").unwrap_or(true) {
+        rules.push(json!({"type": "Lowercase"}));
+    }
+    rules.extend(charsmap(pieces));
+    let (cls, sep) = (
+        settings.name(Role::Cls, "[CLS]"),
+        settings.name(Role::Sep, "[SEP]"),
+    );
+    let post_processor = match (find(&vocab, cls), find(&vocab, sep)) {
+        (Some(cls_id), Some(sep_id)) => frame::bert((cls, cls_id), (sep, sep_id)),
+        _ => Value::Null,
+    };
+    Draft {
+        normalizer: json!({"type": "Sequence", "normalizers": rules}),
+        pre_tokenizer: words(),
+        post_processor,
+        decoder: metaspace("always", true),
+        model: unigram(&vocab, pieces.unknown, pieces.byte_fallback),
+        added: added(pieces),
+        notes: Vec::new(),
+    }
+}
+
+/// Fairseq put `<s> <pad> </s> <unk>` before the pieces, which begin with `<unk> <s> </s>`, and a mask after them.
+fn xlm_roberta(pieces: Pieces, settings: &mut Settings) -> Draft {
+    let first = [
+        (Role::Bos, "<s>"),
+        (Role::Pad, "<pad>"),
+        (Role::Eos, "</s>"),
+        (Role::Unk, "<unk>"),
+    ];
+    for (role, name) in first
+        .into_iter()
+        .chain([(Role::Cls, "<s>"), (Role::Sep, "</s>")])
+    {
+        settings.default_role(role, Special::mark(name));
+    }
+    let mask = Special {
+        lstrip: true,
+        ..Special::mark("<mask>")
+    };
+    settings.default_role(Role::Mask, mask);
+    let mut vocab: Vec<(String, f64)> = first
+        .map(|(role, name)| (settings.name(role, name).to_owned(), 0.0))
+        .to_vec();
+    vocab.extend(pieces.all.iter().skip(3).map(|p| (p.text.clone(), p.score)));
+    vocab.push((settings.name(Role::Mask, "<mask>").to_owned(), 0.0));
+    let (bos, eos) = (vocab[0].0.clone(), vocab[2].0.clone());
+    Draft {
+        normalizer: charsmap(&pieces).unwrap_or(Value::Null),
+        pre_tokenizer: words(),
+        post_processor: frame::roberta((&bos, 0), (&eos, 2)),
+        decoder: metaspace("always", true),
+        model: unigram(&vocab, 3, pieces.byte_fallback),
+        added: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+fn llama(pieces: &Pieces, settings: &mut Settings) -> Draft {
+    let vocab: Map<String, Value> = pieces
+        .all
+        .iter()
+        .enumerate()
+        .map(|(id, piece)| (piece.text.clone(), json!(id)))
+        .collect();
+    let roles = [
+        (Role::Bos, "<s>"),
+        (Role::Eos, "</s>"),
+        (Role::Unk, "<unk>"),
+    ];
+    default_roles(settings, |name| vocab.contains_key(name), &roles);
+    let id = |name: &str| Some(vocab.get(name)?.as_u64()? as u32);
+    let around = |key: &str, default: bool, role: Role, name: &str| {
+        let name = settings.name(role, name).to_owned();
+        let on = settings.flag(key).unwrap_or(default);
+        on.then(|| id(&name)).flatten().map(|id| (name, id))
+    };
+    let bos = around("add_bos_token", true, Role::Bos, "<s>");
+    let eos = around("add_eos_token", false, Role::Eos, "</s>");
+    let prefix = settings.flag("add_prefix_space").unwrap_or(true);
+    let scheme = match (prefix, settings.flag("legacy").unwrap_or(false)) {
+        (true, true) => "always",
+        (true, false) => "first",
+        (false, _) => "never",
+    };
+    let mut steps = vec![
+        json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "}),
+        json!({"type": "ByteFallback"}),
+        json!({"type": "Fuse"}),
+    ];
+    if prefix {
+        steps.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
+    }
+    Draft {
+        normalizer: charsmap(pieces).unwrap_or(Value::Null),
+        pre_tokenizer: metaspace(scheme, false),
+        post_processor: frame::optional(
+            bos.as_ref().map(|(name, id)| (name.as_str(), *id)),
+            eos.as_ref().map(|(name, id)| (name.as_str(), *id)),
+        ),
+        decoder: json!({"type": "Sequence", "decoders": steps}),
+        model: json!({"type": "BPE", "dropout": null, "unk_token": pieces.all[pieces.unknown].text,
+                      "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": true,
+                      "byte_fallback": pieces.byte_fallback, "ignore_merges": false,
+                      "vocab": vocab, "merges": pieces.merges()}),
+        added: added(pieces),
+        notes: Vec::new(),
+    }
+}
+
+/// As the library of SentencePiece cuts a text, without a frame.
+fn plain(pieces: &Pieces, settings: &mut Settings) -> Draft {
+    let vocab = vocab(pieces);
+    let roles = [
+        (Role::Bos, "<s>"),
+        (Role::Eos, "</s>"),
+        (Role::Unk, "<unk>"),
+        (Role::Pad, "<pad>"),
+    ];
+    default_roles(settings, |name| find(&vocab, name).is_some(), &roles);
+    let (normalizer, pre_tokenizer) = rules(pieces);
+    Draft {
+        normalizer,
+        pre_tokenizer,
+        post_processor: Value::Null,
+        decoder: metaspace("always", true),
+        model: unigram(&vocab, pieces.unknown, pieces.byte_fallback),
+        added: added(pieces),
+        notes: Vec::new(),
+    }
+}
+
+/// The rules before the model that cut a text as SentencePiece does: its own normaliser, then blanks.
+pub fn rules(pieces: &Pieces) -> (Value, Value) {
+    let mut normalizers: Vec<Value> = charsmap(pieces).into_iter().collect();
+    let replace =
+        |from: Value, to: &str| json!({"type": "Replace", "pattern": from, "content": to});
+    let pre_tokenizer = match (pieces.add_dummy_prefix, pieces.remove_extra_whitespaces) {
+        (true, true) => {
+            let words = json!({"type": "Split", "pattern": {"String": " "}, "behavior": "Removed", "invert": false});
+            json!({"type": "Sequence", "pretokenizers": [words, metaspace("always", true)]})
+        }
+        (true, false) => {
+            normalizers.push(json!({"type": "Prepend", "prepend": "▁"}));
+            normalizers.push(replace(json!({"String": " "}), "▁"));
+            Value::Null
+        }
+        (false, true) => {
+            normalizers.push(json!({"type": "Strip", "strip_left": true, "strip_right": true}));
+            normalizers.push(replace(json!({"Regex": " {2,}"}), " "));
+            metaspace("never", true)
+        }
+        (false, false) => metaspace("never", true),
+    };
+    let normalizer = match normalizers.is_empty() {
+        true => Value::Null,
+        false => json!({"type": "Sequence", "normalizers": normalizers}),
+    };
+    (normalizer, pre_tokenizer)
+}

@@ -1,0 +1,315 @@
+//! What a folder says of its tokenizer beside the vocabulary: `tokenizer_config.json`, `special_tokens_map.json`,
+//! `added_tokens.json`, and `config.json`.
+//!
+//! As transformers 5 reads them: with `added_tokens_decoder` the first file is complete; without it the second file
+//! overrides special tokens, and the third gives ids.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::files::{Folder, fault};
+use crate::error::Result;
+
+/// The roles of special tokens that these files know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Bos,
+    Eos,
+    Unk,
+    Sep,
+    Pad,
+    Cls,
+    Mask,
+}
+
+impl Role {
+    pub const ALL: [Self; 7] = [
+        Self::Bos,
+        Self::Eos,
+        Self::Unk,
+        Self::Sep,
+        Self::Pad,
+        Self::Cls,
+        Self::Mask,
+    ];
+
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Bos => "bos_token",
+            Self::Eos => "eos_token",
+            Self::Unk => "unk_token",
+            Self::Sep => "sep_token",
+            Self::Pad => "pad_token",
+            Self::Cls => "cls_token",
+            Self::Mask => "mask_token",
+        }
+    }
+}
+
+/// A token that is found before the text is cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Special {
+    /// As it is written.
+    pub content: String,
+    /// Whether blanks before it are part of it.
+    pub lstrip: bool,
+    /// Whether blanks after it are part of it.
+    pub rstrip: bool,
+    /// Whether it is found as a whole word only.
+    pub single_word: bool,
+    /// Whether it is looked for in the normalised text.
+    pub normalized: bool,
+    /// Whether it is a mark rather than text.
+    pub special: bool,
+}
+
+impl Special {
+    /// A mark of this name.
+    pub fn mark(content: impl Into<String>) -> Self {
+        Self {
+            content: content.into(),
+            special: true,
+            ..Self::default()
+        }
+    }
+
+    /// Its entry in `added_tokens`.
+    pub fn entry(&self, id: u32) -> Value {
+        serde_json::json!({
+            "id": id, "content": self.content, "single_word": self.single_word, "lstrip": self.lstrip,
+            "rstrip": self.rstrip, "normalized": self.normalized, "special": self.special,
+        })
+    }
+
+    fn read(value: &Value, special: bool) -> Option<Self> {
+        if let Some(content) = value.as_str() {
+            return Some(Self {
+                special,
+                ..Self::mark(content)
+            });
+        }
+        let flag = |key: &str| value[key].as_bool();
+        Some(Self {
+            content: value["content"].as_str()?.to_owned(),
+            lstrip: flag("lstrip").unwrap_or(false),
+            rstrip: flag("rstrip").unwrap_or(false),
+            single_word: flag("single_word").unwrap_or(false),
+            normalized: flag("normalized").unwrap_or(!special),
+            special: flag("special").unwrap_or(special),
+        })
+    }
+}
+
+/// What the files say.
+#[derive(Debug, Default)]
+pub struct Settings {
+    /// The class that transformers reads the folder with, without `Fast`.
+    pub class: Option<String>,
+    /// `model_type` of config.json.
+    pub model_type: Option<String>,
+    /// Tokens by role.
+    pub roles: Vec<(Role, Special)>,
+    /// Tokens whose ids are given.
+    pub added: BTreeMap<u32, Special>,
+    /// Further marks.
+    pub extra: Vec<Special>,
+    /// The longest input in tokens.
+    pub max_length: Option<usize>,
+    /// Keys and files that are not used.
+    pub ignored: Vec<String>,
+    values: Map<String, Value>,
+}
+
+/// Keys of tokenizer_config.json that are read, beside those of roles.
+const READ: [&str; 14] = [
+    "tokenizer_class",
+    "additional_special_tokens",
+    "extra_special_tokens",
+    "added_tokens_decoder",
+    "model_max_length",
+    "do_lower_case",
+    "strip_accents",
+    "tokenize_chinese_chars",
+    "keep_accents",
+    "add_prefix_space",
+    "add_bos_token",
+    "add_eos_token",
+    "extra_ids",
+    "legacy",
+];
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+const SPECIAL_TOKENS: &str = "special_tokens_map.json";
+const ADDED_TOKENS: &str = "added_tokens.json";
+/// A length above this says that there is none: transformers writes 10^30.
+const NO_LENGTH: f64 = 1e9;
+
+impl Settings {
+    /// Reads the files that are there.
+    ///
+    /// # Errors
+    /// A file that is no JSON object; a token or an id that is none.
+    pub fn read(folder: Folder) -> Result<Self> {
+        let config = folder.object("config.json")?.unwrap_or_default();
+        let values = folder.object(TOKENIZER_CONFIG)?.unwrap_or_default();
+        let word = |map: &Map<String, Value>, key: &str| map.get(key)?.as_str().map(str::to_owned);
+        let class = word(&values, "tokenizer_class").or_else(|| word(&config, "tokenizer_class"));
+        let length = values.get("model_max_length").and_then(Value::as_f64);
+        let mut settings = Self {
+            class: class.map(|name| name.strip_suffix("Fast").unwrap_or(&name).to_owned()),
+            model_type: word(&config, "model_type"),
+            max_length: length
+                .filter(|n| (1.0..NO_LENGTH).contains(n))
+                .map(|n| n as usize),
+            ignored: ignored(folder, &values),
+            ..Self::default()
+        };
+        settings.tokens(folder, TOKENIZER_CONFIG, &values)?;
+        if let Some(decoder) = values
+            .get("added_tokens_decoder")
+            .and_then(Value::as_object)
+        {
+            settings.decoder(folder, decoder)?;
+        } else {
+            if let Some(map) = folder.object(SPECIAL_TOKENS)? {
+                settings.tokens(folder, SPECIAL_TOKENS, &map)?;
+            }
+            if let Some(map) = folder.object(ADDED_TOKENS)? {
+                settings.added_tokens(folder, &map)?;
+            }
+        }
+        settings.values = values;
+        Ok(settings)
+    }
+
+    /// The token of a role.
+    pub fn role(&self, role: Role) -> Option<&Special> {
+        self.roles
+            .iter()
+            .find(|(r, _)| *r == role)
+            .map(|(_, token)| token)
+    }
+
+    /// The name of a role's token, or the one that its class has by default.
+    pub fn name<'a>(&'a self, role: Role, default: &'a str) -> &'a str {
+        self.role(role)
+            .map_or(default, |token| token.content.as_str())
+    }
+
+    /// Gives a role the token that its class has by default, when the files name none.
+    pub fn default_role(&mut self, role: Role, token: Special) {
+        if self.role(role).is_none() {
+            self.roles.push((role, token));
+        }
+    }
+
+    /// A switch of tokenizer_config.json; `None` when it is absent or null.
+    pub fn flag(&self, key: &str) -> Option<bool> {
+        self.values.get(key).and_then(Value::as_bool)
+    }
+
+    /// A number of tokenizer_config.json.
+    pub fn number(&self, key: &str) -> Option<u64> {
+        self.values.get(key).and_then(Value::as_u64)
+    }
+
+    /// Roles and further marks of a file.
+    fn tokens(&mut self, folder: Folder, name: &str, map: &Map<String, Value>) -> Result<()> {
+        let wrong = |key: &str, value: &Value| {
+            let message = format!(
+                "`{key}` = {value} is not a token; write it as a text or an object with `content`"
+            );
+            fault(&folder.path(name), message)
+        };
+        for role in Role::ALL {
+            let Some(value) = map.get(role.key()).filter(|v| !v.is_null()) else {
+                continue;
+            };
+            let token = Special::read(value, true).ok_or_else(|| wrong(role.key(), value))?;
+            self.roles.retain(|(r, _)| *r != role);
+            self.roles.push((
+                role,
+                Special {
+                    special: true,
+                    ..token
+                },
+            ));
+        }
+        for key in ["additional_special_tokens", "extra_special_tokens"] {
+            let list: Vec<&Value> = match map.get(key) {
+                Some(Value::Array(list)) => list.iter().collect(),
+                Some(Value::Object(named)) => named.values().collect(),
+                Some(Value::Null) | None => continue,
+                Some(other) => return Err(wrong(key, other)),
+            };
+            for value in list {
+                let token = Special::read(value, true).ok_or_else(|| wrong(key, value))?;
+                if self.extra.iter().all(|e| e.content != token.content) {
+                    self.extra.push(token);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `added_tokens_decoder`: tokens by id. What it says of a token holds for its role, too.
+    fn decoder(&mut self, folder: Folder, decoder: &Map<String, Value>) -> Result<()> {
+        for (id, value) in decoder {
+            let token = Special::read(value, false);
+            let (Ok(id), Some(token)) = (id.parse(), token) else {
+                let message = format!(
+                    "`added_tokens_decoder` has the entry \"{id}\": {value}, which is not a token by its id"
+                );
+                return Err(fault(&folder.path(TOKENIZER_CONFIG), message));
+            };
+            for (_, known) in &mut self.roles {
+                if known.content == token.content {
+                    *known = Special {
+                        special: true,
+                        ..token.clone()
+                    };
+                }
+            }
+            self.added.insert(id, token);
+        }
+        Ok(())
+    }
+
+    /// `added_tokens.json`: ids by token.
+    fn added_tokens(&mut self, folder: Folder, map: &Map<String, Value>) -> Result<()> {
+        let path = folder.path(ADDED_TOKENS);
+        for (content, id) in super::files::numbered(&path, map)? {
+            let named = self.roles.iter().map(|(_, token)| token);
+            let known = named
+                .chain(&self.extra)
+                .find(|token| token.content == content);
+            let token = known.cloned().unwrap_or(Special {
+                content,
+                normalized: true,
+                ..Special::default()
+            });
+            self.added.insert(id, token);
+        }
+        Ok(())
+    }
+}
+
+/// Keys and files that have no place here.
+fn ignored(folder: Folder, values: &Map<String, Value>) -> Vec<String> {
+    let is_read = |key: &str| READ.contains(&key) || Role::ALL.iter().any(|role| role.key() == key);
+    let keys = values
+        .iter()
+        .filter(|(key, value)| !is_read(key) && !value.is_null());
+    let mut names: Vec<String> = keys
+        .map(|(key, _)| format!("{TOKENIZER_CONFIG}: {key}"))
+        .collect();
+    let templates = [
+        "chat_template.jinja",
+        "chat_template.json",
+        "additional_chat_templates",
+    ];
+    let found = templates.iter().filter(|name| folder.path(name).exists());
+    names.extend(found.map(|name| (*name).to_owned()));
+    names.sort();
+    names
+}

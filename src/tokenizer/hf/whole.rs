@@ -1,0 +1,181 @@
+//! `tokenizer.json` of a folder: kept byte for byte when the files beside it say nothing else.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::family::{Family, Files, Named};
+use super::files::{Folder, fault};
+use super::settings::Settings;
+use super::{HfTokenizer, add, with_roles};
+use crate::error::Result;
+use crate::tokenizer::{Tokenizer, format};
+
+/// Its name.
+pub const NAME: &str = "tokenizer.json";
+
+/// Reads it.
+///
+/// # Errors
+/// A file that is no tokenizer; one whose added tokens have ids that its vocabulary does not lead to.
+pub fn read(folder: Folder) -> Result<HfTokenizer> {
+    let path = folder.path(NAME);
+    let settings = Settings::read(folder)?;
+    let bytes = folder.bytes(NAME)?;
+    let wrong = |e: serde_json::Error| fault(&path, format!("is not a tokenizer: {e}"));
+    let mut file: Value = serde_json::from_slice(&bytes).map_err(wrong)?;
+    let before = file.clone();
+    if let Named::Family(Family::Bert) = Family::named(&settings, Files::Words) {
+        bert(&mut file, &settings);
+    }
+    let given = settings
+        .added
+        .iter()
+        .map(|(id, token)| (*id, token.clone()));
+    let missing = settings
+        .roles
+        .iter()
+        .map(|(_, token)| token)
+        .chain(&settings.extra);
+    let present = entries(&file);
+    let has = |content: &str| present.iter().any(|e| e["content"] == *content);
+    let lacking = given.clone().any(|(_, token)| !has(&token.content))
+        || missing.clone().any(|t| !has(&t.content));
+    if lacking {
+        add(&path, &mut file, given.collect(), &settings)?;
+    }
+    let bytes = if file == before {
+        bytes
+    } else {
+        format::to_bytes(&file)?
+    };
+    let tokenizer = Tokenizer::from_json(bytes, &path).map_err(|e| e.before_running())?;
+    for entry in entries(&file) {
+        let (Some(content), Some(id)) = (entry["content"].as_str(), entry["id"].as_u64()) else {
+            return Err(fault(
+                &path,
+                format!("has the added token {entry}, which lacks `id` or `content`"),
+            ));
+        };
+        let found = tokenizer.id(content).map(u64::from);
+        if found != Some(id) {
+            let found = found.map_or("none".to_owned(), |id| id.to_string());
+            let message = format!(
+                "gives the added token `{content}` the id {id}, and its vocabulary {found}"
+            );
+            return Err(fault(&path, message));
+        }
+    }
+    Ok(HfTokenizer {
+        tokenizer: with_roles(&path, tokenizer, &settings)?,
+        target: None,
+        files: vec![NAME],
+        ignored: settings.ignored.clone(),
+        notes: Vec::new(),
+        max_length: settings.max_length,
+    })
+}
+
+/// transformers reads these keys for BERT's classes in place of the file's.
+fn bert(file: &mut Value, settings: &Settings) {
+    let normalizer = &mut file["normalizer"];
+    if normalizer["type"] != "BertNormalizer" {
+        return;
+    }
+    for (key, place) in [
+        ("do_lower_case", "lowercase"),
+        ("strip_accents", "strip_accents"),
+        ("tokenize_chinese_chars", "handle_chinese_chars"),
+    ] {
+        if let Some(on) = settings.flag(key) {
+            normalizer[place] = json!(on);
+        }
+    }
+}
+
+/// The entries of `added_tokens`.
+pub fn entries(file: &Value) -> Vec<Value> {
+    file["added_tokens"].as_array().cloned().unwrap_or_default()
+}
+
+/// The tokens of a file, and the ids that added ones get.
+pub struct Vocabulary {
+    ids: HashMap<String, u32>,
+    /// Of the model alone.
+    size: u32,
+    highest_added: Option<u32>,
+}
+
+impl Vocabulary {
+    /// The id of a token.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.ids.get(token).copied()
+    }
+
+    /// The id of the next token that is added, as the library counts them.
+    pub fn next(&self) -> u32 {
+        match self.highest_added {
+            Some(highest) if highest >= self.size || self.size == 0 => highest.saturating_add(1),
+            _ => self.size,
+        }
+    }
+
+    /// Adds a token at the end.
+    pub fn add(&mut self, token: &str) -> u32 {
+        let id = self.next();
+        self.ids.insert(token.to_owned(), id);
+        self.highest_added = Some(self.highest_added.unwrap_or(id).max(id));
+        id
+    }
+}
+
+/// The tokens of a file.
+pub fn vocabulary(file: &Value) -> Vocabulary {
+    let number = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
+    let mut ids: HashMap<String, u32> = HashMap::new();
+    match &file["model"]["vocab"] {
+        Value::Object(map) => {
+            ids.extend(
+                map.iter()
+                    .filter_map(|(token, id)| Some((token.clone(), number(id)?))),
+            );
+        }
+        Value::Array(list) => {
+            let named = list.iter().enumerate();
+            ids.extend(
+                named.filter_map(|(id, pair)| Some((pair[0].as_str()?.to_owned(), id as u32))),
+            );
+        }
+        _ => {}
+    }
+    let size = ids.len() as u32;
+    let added: Vec<(String, u32)> = entries(file)
+        .iter()
+        .filter_map(|e| Some((e["content"].as_str()?.to_owned(), number(&e["id"])?)))
+        .collect();
+    let highest_added = added.iter().map(|(_, id)| *id).max();
+    ids.extend(added);
+    Vocabulary {
+        ids,
+        size,
+        highest_added,
+    }
+}
+
+/// The tokenizer with this token at the end of a text.
+pub fn ended(path: &Path, tokenizer: &Tokenizer, id: u32) -> Result<Tokenizer> {
+    let wrong = |e: serde_json::Error| fault(path, format!("is not a tokenizer: {e}"));
+    let mut file: Value = serde_json::from_slice(tokenizer.json()).map_err(wrong)?;
+    for entry in file["added_tokens"].as_array_mut().into_iter().flatten() {
+        let ends = entry["id"] == id;
+        let Some(entry) = entry.as_object_mut() else {
+            continue;
+        };
+        entry.remove("end_of_text");
+        if ends {
+            entry.insert("end_of_text".into(), json!(true));
+        }
+    }
+    Tokenizer::from_json(format::to_bytes(&file)?, path)
+}

@@ -1,0 +1,100 @@
+//! `vocab.txt`: WordPiece as BERT has it, one token a line.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use super::Draft;
+use super::family::Family;
+use super::files::{Folder, fault};
+use super::frame;
+use super::settings::{Role, Settings, Special};
+use crate::error::{Error, Fault, Result};
+
+/// The file of its vocabulary.
+pub const VOCAB: &str = "vocab.txt";
+/// Longer words are unknown, as in BERT's code.
+const LONGEST_WORD: usize = 100;
+
+/// Reads the folder's vocab.txt.
+///
+/// # Errors
+/// A vocabulary with a token twice or without a token that BERT needs.
+pub fn read(folder: Folder, family: Family, settings: &mut Settings) -> Result<Draft> {
+    let path = folder.path(VOCAB);
+    let text = folder.text(VOCAB)?;
+    let mut lines: HashMap<&str, usize> = HashMap::new();
+    let mut vocab = Map::new();
+    for (id, token) in text.lines().enumerate() {
+        if let Some(first) = lines.insert(token, id) {
+            let message = format!("the token `{token}` stands at line {} already", first + 1);
+            return Err(Error::Invalid(vec![Fault::at(&path, id + 1, message)]));
+        }
+        vocab.insert(token.to_owned(), json!(id));
+    }
+    for (role, name) in [
+        (Role::Pad, "[PAD]"),
+        (Role::Unk, "[UNK]"),
+        (Role::Cls, "[CLS]"),
+        (Role::Sep, "[SEP]"),
+        (Role::Mask, "[MASK]"),
+    ] {
+        if vocab.contains_key(name) {
+            settings.default_role(role, Special::mark(name));
+        }
+    }
+    let unknown = settings.name(Role::Unk, "[UNK]").to_owned();
+    if !vocab.contains_key(&unknown) {
+        let message = format!(
+            "is not a WordPiece vocabulary: it has no `{unknown}`, the token for unknown words"
+        );
+        return Err(fault(&path, message));
+    }
+    let mut notes = Vec::new();
+    let lowercase = settings.flag("do_lower_case").unwrap_or_else(|| {
+        let capitals = has_capitals(&vocab);
+        if capitals {
+            notes.push(format!(
+                "{VOCAB} has capital letters and no file says `do_lower_case`, so case is kept; transformers would lower it"
+            ));
+        }
+        !capitals
+    });
+    let chinese = match family {
+        Family::RoFormer => {
+            notes.push(
+                "RoFormer cuts Chinese text by the dictionary of jieba, which is not done here: Chinese gets other ids"
+                    .into(),
+            );
+            false
+        }
+        _ => settings.flag("tokenize_chinese_chars").unwrap_or(true),
+    };
+    let id = |name: &str| Some(vocab.get(name)?.as_u64()? as u32);
+    let (cls, sep) = (
+        settings.name(Role::Cls, "[CLS]"),
+        settings.name(Role::Sep, "[SEP]"),
+    );
+    let post_processor = match (id(cls), id(sep)) {
+        (Some(cls_id), Some(sep_id)) => frame::bert((cls, cls_id), (sep, sep_id)),
+        _ => Value::Null,
+    };
+    Ok(Draft {
+        normalizer: json!({"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": chinese,
+                           "strip_accents": settings.flag("strip_accents"), "lowercase": lowercase}),
+        pre_tokenizer: json!({"type": "BertPreTokenizer"}),
+        post_processor,
+        decoder: json!({"type": "WordPiece", "prefix": "##", "cleanup": true}),
+        model: json!({"type": "WordPiece", "unk_token": unknown, "continuing_subword_prefix": "##",
+                      "max_input_chars_per_word": LONGEST_WORD, "vocab": vocab}),
+        added: Vec::new(),
+        notes,
+    })
+}
+
+/// Whether a token that is no mark has a capital letter.
+fn has_capitals(vocab: &Map<String, Value>) -> bool {
+    let mark = |token: &str| token.starts_with('[') && token.ends_with(']');
+    let mut plain = vocab.keys().filter(|token| !mark(token));
+    plain.any(|token| token.contains(|c: char| c.is_ascii_uppercase()))
+}

@@ -1,0 +1,95 @@
+//! A tokenizer as the files with which transformers' `AutoTokenizer` makes the same ids, frame included.
+//!
+//! `tokenizer.json` is ours without the keys that only we read; what these say stands in `tokenizer_config.json` and
+//! `special_tokens_map.json` as roles. The class is the general one, `PreTrainedTokenizerFast`, which takes
+//! `tokenizer.json` as it is. For some model types transformers has the classes of its own table read every folder;
+//! [`REBUILDS`] names those of ours.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::files::fault;
+use super::settings::Role;
+use crate::error::Result;
+use crate::files;
+use crate::tokenizer::{Tokenizer, format};
+
+/// Model types for which `AutoTokenizer` of transformers 5 makes its own rules around the vocabulary, whatever class the
+/// folder names. There `PreTrainedTokenizerFast.from_pretrained` reads a tokenizer of another sort rightly.
+pub const REBUILDS: [&str; 1] = ["qwen2"];
+/// Keys of an added token that only we read.
+const OURS: [&str; 2] = ["end_of_text", "mark"];
+
+/// How the model of the folder reads ids.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadBy {
+    /// The longest input in tokens.
+    pub max_length: Option<usize>,
+    /// Whether it has two segments (BERT's `token_type_ids`).
+    pub segments: bool,
+}
+
+/// Writes `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`; gives their names.
+///
+/// # Errors
+/// The disk's.
+pub fn write(dir: &Path, tokenizer: &Tokenizer, by: ReadBy) -> Result<Vec<&'static str>> {
+    let path = dir.join(super::whole::NAME);
+    let wrong = |e: serde_json::Error| fault(&path, format!("is not a tokenizer: {e}"));
+    let mut file: Value = serde_json::from_slice(tokenizer.json()).map_err(wrong)?;
+    for entry in file["added_tokens"].as_array_mut().into_iter().flatten() {
+        if let Some(entry) = entry.as_object_mut() {
+            entry.retain(|key, _| !OURS.contains(&key.as_str()));
+        }
+    }
+    let roles = roles(tokenizer, &file);
+    let mut config = Map::new();
+    config.insert("tokenizer_class".into(), json!("PreTrainedTokenizerFast"));
+    config.extend(roles.clone());
+    config.insert("clean_up_tokenization_spaces".into(), json!(false));
+    let inputs = match by.segments {
+        true => json!(["input_ids", "token_type_ids", "attention_mask"]),
+        false => json!(["input_ids", "attention_mask"]),
+    };
+    config.insert("model_input_names".into(), inputs);
+    if let Some(length) = by.max_length {
+        config.insert("model_max_length".into(), json!(length));
+    }
+    for (name, content) in [
+        (super::whole::NAME, file),
+        ("tokenizer_config.json", Value::Object(config)),
+        ("special_tokens_map.json", Value::Object(roles)),
+    ] {
+        files::write(&dir.join(name), &format::to_bytes(&content)?)?;
+    }
+    Ok(vec![
+        super::whole::NAME,
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+    ])
+}
+
+/// The tokens of roles by their keys.
+fn roles(tokenizer: &Tokenizer, file: &Value) -> Map<String, Value> {
+    let [begin, end, separator, pad] = tokenizer.0.marks;
+    let frame = tokenizer.frame();
+    let model = &file["model"];
+    let unknown = match model["unk_token"].as_str() {
+        Some(name) => tokenizer.id(name),
+        None => model["unk_id"].as_u64().map(|id| id as u32),
+    };
+    let found = [
+        (Role::Bos, begin),
+        (Role::Eos, tokenizer.end_of_text().or(end)),
+        (Role::Unk, unknown),
+        (Role::Sep, frame.map(|frame| frame.end).or(separator)),
+        (Role::Pad, pad),
+        (Role::Cls, frame.map(|frame| frame.begin)),
+        (Role::Mask, tokenizer.mask()),
+    ];
+    let written = found
+        .into_iter()
+        .filter_map(|(role, id)| Some((role.key().to_owned(), json!(tokenizer.token(id?)?))));
+    written.collect()
+}

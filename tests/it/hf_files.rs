@@ -1,0 +1,226 @@
+//! What stands beside a model in a Hugging Face folder: image processors and generation settings, both ways.
+
+use crate::oracle::Oracle;
+use formwork::data::Shape;
+use formwork::data::images::normalise::Normalise;
+use formwork::data::images::{Filter, Fit};
+use formwork::error::Error;
+use formwork::generate::BeamConfig;
+use formwork::generate::beam::{AverageConfig, LengthPenalty};
+use formwork::interop::generation;
+use formwork::interop::image_processor::{self, ImageProcessor};
+use serde_json::{Value, json};
+use std::path::Path;
+use tempfile::TempDir;
+
+pub fn folder(files: &[(&str, &[u8])]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        std::fs::write(dir.path().join(name), content).unwrap();
+    }
+    dir
+}
+
+pub fn read_json(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+/// What a person reads, without the folder's name; the fault is one of what was given.
+pub fn told<T>(dir: &Path, result: formwork::error::Result<T>) -> String {
+    let Err(error) = result else {
+        panic!("accepted")
+    };
+    assert!(matches!(error, Error::Invalid(_)), "{error:?}");
+    error
+        .to_string()
+        .replace(&format!("{}/", dir.display()), "")
+}
+
+fn processor(config: &Value) -> (TempDir, formwork::error::Result<Option<ImageProcessor>>) {
+    let dir = folder(&[("preprocessor_config.json", config.to_string().as_bytes())]);
+    let found = image_processor::read(dir.path());
+    (dir, found)
+}
+
+#[test]
+fn image_processors_are_mean_deviation_and_fit() {
+    let vit = json!({"image_processor_type": "ViTImageProcessor", "size": {"height": 24, "width": 32}, "resample": 2,
+                     "image_mean": [0.5, 0.4, 0.3], "image_std": [0.5, 0.25, 0.2], "do_rescale": true,
+                     "rescale_factor": 0.00392156862745098, "size_divisor": null});
+    let found = processor(&vit).1.unwrap().unwrap();
+    assert_eq!(found.size, Some([24, 32]));
+    assert_eq!(
+        (found.mean.clone(), found.std.clone()),
+        (vec![0.5, 0.4, 0.3], vec![0.5, 0.25, 0.2])
+    );
+    assert_eq!(found.ignored, ["size_divisor"]);
+    let mut shape = Shape::default();
+    found.apply(&mut shape);
+    assert_eq!(shape.image, Some([3, 24, 32]));
+    // Without rescaling, 255 is a mean of bytes.
+    let bytes = json!({"do_rescale": false, "image_mean": 127.5, "image_std": 255.0, "size": 16});
+    let found = processor(&bytes).1.unwrap().unwrap();
+    assert_eq!((found.mean, found.std), (vec![0.5; 3], vec![1.0; 3]));
+    // ConvNext's processor, which ResNets use.
+    let convnext = json!({"feature_extractor_type": "ConvNextFeatureExtractor", "size": {"shortest_edge": 224},
+                          "crop_pct": 0.875, "resample": 3});
+    let found = processor(&convnext).1.unwrap().unwrap();
+    let fit = Fit {
+        filter: Filter::Bicubic,
+        shorter: Some(256),
+        stretched: None,
+    };
+    assert_eq!((found.size, found.fit), (Some([224, 224]), Some(fit)));
+    found.apply(&mut shape);
+    assert_eq!(shape.image, Some([3, 24, 32]), "the model's own size stays");
+    // What is written is read back as the same.
+    for shape in [
+        Shape {
+            fit: Some(Fit::default()),
+            ..shape.clone()
+        },
+        Shape {
+            image: Some([3, 224, 224]),
+            ..shape.clone()
+        },
+    ] {
+        let dir = folder(&[]);
+        assert!(
+            image_processor::write(dir.path(), &shape)
+                .unwrap()
+                .is_empty()
+        );
+        let mut again = Shape::default();
+        image_processor::read(dir.path())
+            .unwrap()
+            .unwrap()
+            .apply(&mut again);
+        assert_eq!(
+            again,
+            Shape {
+                context: 0,
+                vocab_size: 0,
+                classes: Vec::new(),
+                ..shape
+            }
+        );
+    }
+    let wrong = json!({"size": {"shortest_edge": 9}, "resample": 1, "image_std": [0.0, 1, 1], "do_pad": true, "do_resize": 1});
+    let (dir, found) = processor(&wrong);
+    let message = told(dir.path(), found);
+    for part in [
+        "`do_pad` = true",
+        "`image_std`",
+        "`resample` = 1",
+        "`do_resize` = 1",
+        "without `do_center_crop`",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn pixels_are_those_of_the_processors() {
+    let oracle = Oracle::open("image_processors");
+    let (dims, image) = oracle.bytes("image");
+    let from = [dims[0], dims[1], dims[2]];
+    let configs: Value = serde_json::from_str(&oracle.config()).unwrap();
+    for (name, config) in configs.as_object().unwrap() {
+        let found = processor(config).1.unwrap().unwrap();
+        let mut shape = Shape::default();
+        found.apply(&mut shape);
+        let wanted = shape.image.unwrap();
+        let bytes = found.fit.unwrap().apply(&image, from, wanted);
+        let ours = Normalise::new(&shape.mean, &shape.std, 3).apply(&bytes);
+        for backend in ["torchvision", "pil"] {
+            let theirs = oracle.array(&format!("{name}.{backend}"));
+            assert_eq!(theirs.shape, wanted, "{name}");
+            let area = wanted[1] * wanted[2];
+            let levels = ours.iter().zip(&theirs.values).enumerate();
+            let levels = levels.map(|(at, (a, b))| ((a - b) * 255.0 * shape.std[at / area]).abs());
+            let (other, most) = levels.fold((0, 0.0f32), |(n, most), d| {
+                (n + usize::from(d > 0.5), most.max(d))
+            });
+            println!(
+                "{name} {backend}: {other} of {} differ, by {most} at most",
+                ours.len()
+            );
+            // The two differ from each other by 1 of 255 where a value lies between.
+            assert!(
+                most < 1.01 && other * 50 < ours.len(),
+                "{name} {backend}: {other} by {most}"
+            );
+        }
+    }
+}
+
+#[test]
+fn generation_settings_go_both_ways() {
+    let dir = folder(&[(
+        "generation_config.json",
+        br#"{"decoder_start_token_id": 2, "bos_token_id": 0, "eos_token_id": [2, 5], "pad_token_id": 1, "num_beams": 4,
+            "length_penalty": 2.0, "max_length": 142, "min_length": 56, "no_repeat_ngram_size": 3, "early_stopping": true,
+            "forced_bos_token_id": 0, "do_sample": true, "top_p": 0.9, "diversity_penalty": 0.0}"#,
+    )]);
+    let found = generation::read(dir.path(), true).unwrap().unwrap();
+    assert_eq!(
+        (found.begin, found.end.as_slice(), found.pad),
+        (Some(2), &[2, 5][..], Some(1))
+    );
+    let search = BeamConfig {
+        beam: 4,
+        length_penalty: LengthPenalty::Average(AverageConfig { alpha: 2.0 }),
+        n_best: 1,
+        max_len_a: 0.0,
+        max_len_b: 140,
+        min_len: 55,
+    };
+    assert_eq!(found.search, search);
+    let sampling = &found.sampling;
+    assert_eq!(
+        (sampling.temperature, sampling.top_k, sampling.top_p),
+        (1.0, Some(50), Some(0.9))
+    );
+    assert_eq!(
+        found.without_place,
+        [
+            "no_repeat_ngram_size = 3",
+            "early_stopping = true",
+            "forced_bos_token_id = 0",
+            "eos_token_id: of [2, 5] the first ends a text"
+        ]
+    );
+    let dir = folder(&[]);
+    assert!(
+        generation::write(dir.path(), Some(&search), None)
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(
+        generation::read(dir.path(), true).unwrap().unwrap().search,
+        search
+    );
+    let gnmt = BeamConfig::default();
+    assert_eq!(
+        generation::write(dir.path(), Some(&gnmt), None)
+            .unwrap()
+            .len(),
+        2
+    );
+    let dir = folder(&[(
+        "config.json",
+        br#"{"model_type": "bart", "num_beams": 0.5, "eos_token_id": "x", "top_k": -1}"#,
+    )]);
+    let message = told(dir.path(), generation::read(dir.path(), true));
+    for key in ["num_beams", "eos_token_id", "top_k"] {
+        assert!(
+            message.contains(&format!("config.json: `{key}` = ")),
+            "{message}"
+        );
+    }
+    let dir = folder(&[(
+        "config.json",
+        br#"{"model_type": "bert", "hidden_size": 4}"#,
+    )]);
+    assert!(generation::read(dir.path(), false).unwrap().is_none());
+}

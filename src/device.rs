@@ -107,6 +107,15 @@ impl FromStr for DeviceName {
 }
 
 impl DeviceName {
+    /// The text of a flag, when it names a device that this binary can open; the reason why not as text.
+    ///
+    /// # Errors
+    /// As those of parsing.
+    pub fn of_flag(text: &str) -> std::result::Result<String, String> {
+        let parsed: Result<Self> = text.parse();
+        parsed.map(|_| text.to_owned()).map_err(|e| e.to_string())
+    }
+
     /// Opens the device. Library code of Burn asks for a default device behind our back, so the choice is
     /// also made the default; call this before other threads start.
     ///

@@ -8,9 +8,20 @@ use crate::ablation::prepared::{Prepared, Sweep};
 use crate::data::Data;
 use crate::error::{Error, Fault, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
-use crate::experiment::{self, Loaded, Origin, assemble, cost};
+use crate::experiment::{self, Loaded, Origin, assemble, cost, rehearse};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// A sweep before anything is timed.
+struct Untimed {
+    loaded: Loaded,
+    config: AblationConfig,
+    baseline: String,
+    arms: Vec<Prepared>,
+    /// The place of the baseline among them.
+    at: usize,
+    costs: Costs,
+}
 
 /// Reads a file with `[ablation]`, checks every arm and finds its cost and steps. `before` is the sweep
 /// that is resumed: steps that were measured by time stay as they are.
@@ -18,6 +29,46 @@ use std::path::Path;
 /// # Errors
 /// No `[ablation]`; faults of any arm, each with the arm's name; data that is missing.
 pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
+    let mut sweep = untimed(path, sets)?;
+    let config = &sweep.config;
+    let timed = matching::needs_timing(config);
+    let budget = format!("{:?} {:?}", config.matched, config.budget);
+    let settled = |arm: &Prepared| before.steps_of(&arm.loaded, &budget).filter(|_| timed);
+    let known: Vec<Option<u64>> = sweep.arms.iter().map(settled).collect();
+    if timed {
+        time(&mut sweep.arms, sweep.at, &known, &mut sweep.costs)?;
+    }
+    settle(&mut sweep, known)?;
+    Ok(Sweep {
+        name: sweep.loaded.experiment.name.clone(),
+        first_seed: sweep.loaded.experiment.seed,
+        config: sweep.config,
+        baseline: sweep.baseline,
+        budget,
+        arms: sweep.arms,
+    })
+}
+
+/// What `sweep` refuses, and what the run of each arm would be refused with; nothing is timed or trained.
+///
+/// # Errors
+/// As [`prepare`]; those of [`rehearse`](rehearse::rehearse) for each arm, with its name.
+pub fn rehearse(path: &Path, sets: &[String]) -> Result<()> {
+    let mut sweep = untimed(path, sets)?;
+    for arm in &sweep.arms {
+        let found = sweep.costs.data(&arm.loaded);
+        found
+            .and_then(|data| rehearse::with_data(&arm.loaded, data))
+            .map_err(|error| of_arm(&sweep.loaded, &arm.name, error))?;
+    }
+    if matching::needs_timing(&sweep.config) {
+        return Ok(());
+    }
+    let known = vec![None; sweep.arms.len()];
+    settle(&mut sweep, known)
+}
+
+fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
     let loaded = experiment::load(path, sets)?;
     let Some(config) = loaded.experiment.ablation.clone() else {
         return Err(Error::usage(format!(
@@ -30,16 +81,8 @@ pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
     let baseline = baseline(&loaded, &config, &arms)?;
     let mut costs = Costs::default();
     for arm in &mut arms {
-        arm.cost = costs.of(&arm.loaded).map_err(|error| match error {
-            Error::Invalid(wrong) => {
-                let named = wrong.iter().map(|f| in_arm(&loaded, &arm.name, f));
-                Error::Invalid(named.collect())
-            }
-            Error::Run(reason) => {
-                Error::Invalid(vec![in_arm(&loaded, &arm.name, &Fault::new(reason))])
-            }
-            other => other,
-        })?;
+        let cost = costs.of(&arm.loaded);
+        arm.cost = cost.map_err(|error| of_arm(&loaded, &arm.name, error))?;
     }
     let at = arms
         .iter()
@@ -48,34 +91,49 @@ pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
     if config.matched == Some(Matched::Parameters) {
         widen(&mut arms, at, path, sets, &mut costs)?;
     }
-    let timed = matching::needs_timing(&config);
-    let budget = format!("{:?} {:?}", config.matched, config.budget);
-    let settled = |arm: &Prepared| before.steps_of(&arm.loaded, &budget).filter(|_| timed);
-    let known: Vec<Option<u64>> = arms.iter().map(settled).collect();
-    if timed {
-        time(&mut arms, at, &known, &mut costs)?;
-    }
+    Ok(Untimed {
+        loaded,
+        config,
+        baseline,
+        arms,
+        at,
+        costs,
+    })
+}
+
+/// Gives every arm its steps: those that are known, else those that match and budget ask for.
+fn settle(sweep: &mut Untimed, known: Vec<Option<u64>>) -> Result<()> {
+    let Untimed {
+        loaded,
+        config,
+        arms,
+        at,
+        ..
+    } = sweep;
     let base = Cost {
-        steps: known[at].unwrap_or(arms[at].cost.steps),
-        ..arms[at].cost
+        steps: known[*at].unwrap_or(arms[*at].cost.steps),
+        ..arms[*at].cost
     };
     for (arm, known) in arms.iter_mut().zip(known) {
-        let found = known.map_or_else(|| matching::steps(&config, &base, &arm.cost), Ok);
+        let found = known.map_or_else(|| matching::steps(config, &base, &arm.cost), Ok);
         arm.cost.steps = found.map_err(|reason| {
-            let fault = in_arm(&loaded, &arm.name, &Fault::new(reason));
+            let fault = in_arm(loaded, &arm.name, &Fault::new(reason));
             Error::Invalid(vec![fault])
         })?;
         arm.loaded.experiment.train.steps = arm.cost.steps;
     }
-    faults_of(&arms, &loaded)?;
-    Ok(Sweep {
-        name: loaded.experiment.name.clone(),
-        first_seed: loaded.experiment.seed,
-        config,
-        baseline,
-        budget,
-        arms,
-    })
+    faults_of(arms, loaded)
+}
+
+/// An error of an arm, with its name.
+fn of_arm(base: &Loaded, arm: &str, error: Error) -> Error {
+    match error {
+        Error::Invalid(wrong) => {
+            Error::Invalid(wrong.iter().map(|fault| in_arm(base, arm, fault)).collect())
+        }
+        Error::Run(reason) => Error::Invalid(vec![in_arm(base, arm, &Fault::new(reason))]),
+        other => other,
+    }
 }
 
 /// Every arm's experiment, read and checked.

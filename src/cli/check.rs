@@ -1,8 +1,13 @@
-//! `formwork check`: validates an experiment and prints it resolved, with where each value comes from.
+//! `formwork check`: validates an experiment and prints it resolved, with where each value came from.
+//!
+//! It goes the way of `train` and `sweep` up to the first step, so that neither refuses what it passed: data is read and
+//! encoded (into the caches that a run then uses), models are built without their weights. `--keys-only` stays with
+//! what the files of the experiment say.
 
 use super::output;
+use crate::ablation::planner;
 use crate::error::Result;
-use crate::experiment::{annotated_toml, check, load};
+use crate::experiment::{annotated_toml, check, load, rehearse};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -15,14 +20,22 @@ pub struct CheckArgs {
     /// Override a key, as in train.steps=100
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub sets: Vec<String>,
+    /// Look at keys and for files alone: do not read the data, build no model
+    #[arg(long)]
+    pub keys_only: bool,
 }
 
 /// Prints the resolved experiment: TOML that loads back, each line with its origin as a comment.
 ///
 /// # Errors
-/// All faults of the experiment.
+/// All faults of the experiment; what a run of it, or of an arm, would be refused with.
 pub fn run(args: CheckArgs) -> Result<()> {
     let loaded = load(&args.file, &args.sets)?;
     check(&loaded)?;
+    match loaded.experiment.ablation {
+        _ if args.keys_only => {}
+        Some(_) => planner::rehearse(&args.file, &args.sets)?,
+        None => rehearse::rehearse(&loaded)?,
+    }
     output::part(annotated_toml(&loaded))
 }

@@ -3,6 +3,7 @@
 use super::output;
 use crate::data::batch::{ImageBatch, ImageItem, TextBatch};
 use crate::data::images::read_image;
+use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
@@ -34,7 +35,7 @@ pub struct ClassifyArgs {
     #[arg(long, value_name = "WHICH", default_value = "best")]
     checkpoint: Which,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
 }
 

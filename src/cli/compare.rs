@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::output;
 use crate::error::Result;
+use crate::report::analyse::causes::causes;
 use crate::report::analyse::cells::Cells;
 use crate::report::analyse::comparison::{Comparison, Options, compare};
 use crate::report::analyse::selection::Selection;
@@ -95,7 +96,8 @@ pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
 /// `9 runs in 3 arms; 2 settings differ`; of a sweep also how its cells stand.
 pub fn headline(c: &Comparison) -> String {
     let many = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let differ = match c.differing.len() {
+    let followers = c.differing.len() - causes(&c.differing).len();
+    let differ = match c.differing.len() - followers {
         0 => "no setting differs".into(),
         1 => "1 setting differs".into(),
         n if n > sheet::SETTINGS => {

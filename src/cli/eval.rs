@@ -2,6 +2,7 @@
 
 use super::output;
 use crate::data::{self, Data, Gives, Texts};
+use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::measure::measured;
 use crate::experiment::open::{self, Opened};
@@ -28,7 +29,7 @@ pub struct EvalArgs {
     #[arg(long, value_name = "WHICH", default_value = "best")]
     checkpoint: Which,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
     /// Hypotheses of a source, where texts are written for texts; the experiment's when absent.
     #[arg(long, value_name = "B")]

@@ -2,6 +2,7 @@
 
 use super::output;
 use crate::data::batch::TextBatch;
+use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
@@ -28,7 +29,7 @@ pub struct FillArgs {
     #[arg(long, value_name = "WHICH", default_value = "best")]
     checkpoint: Which,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
 }
 
@@ -121,15 +122,19 @@ fn candidates(args: &FillArgs, opened: &Opened) -> Result<Vec<Vec<Candidate>>> {
 
 /// The ids of the text with the tokenizer's frame around them.
 fn framed(text: &str, tokenizer: &Tokenizer, mask: u32) -> Result<Vec<i32>> {
-    let mut ids = Vec::new();
     let name = tokenizer.token(mask).unwrap_or_default();
     let text = text.replace(&name, WRITTEN);
-    for (number, part) in text.split(WRITTEN).enumerate() {
-        if number > 0 {
-            ids.push(mask as i32);
-        }
-        ids.extend(tokenizer.encode(part)?.into_iter().map(|id| id as i32));
-    }
+    let parts: Vec<&str> = text.split(WRITTEN).collect();
+    let last = parts.len() - 1;
+    // A mask stands for a word with the blank before it, where tokens hold that blank.
+    let blanks = tokenizer.joins_blanks();
+    let before = |(number, part): (usize, &&str)| match blanks && number < last {
+        true => part.trim_end().to_owned(),
+        false => (*part).to_owned(),
+    };
+    let parts: Vec<String> = parts.iter().enumerate().map(before).collect();
+    let ids = tokenizer.encode(&parts.join(&name))?;
+    let ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
     Ok(match tokenizer.frame() {
         Some(frame) => frame.around(&ids),
         None => ids,

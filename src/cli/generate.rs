@@ -1,6 +1,7 @@
 //! `formwork generate`: a trained model continues a text.
 
 use super::output;
+use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::open;
 use crate::experiment::saved::Which;
@@ -53,7 +54,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "WHICH", default_value = "best")]
     checkpoint: Which,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
 }
 

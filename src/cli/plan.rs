@@ -55,7 +55,8 @@ pub fn run(args: PlanArgs) -> Result<()> {
 }
 
 fn of_preset(name: &str) -> Result<ModelCost> {
-    let preset = experiment::parse_preset(name)?;
+    let preset = experiment::parse_preset(name)
+        .map_err(|e| Error::usage(format!("--preset {name}: {e}")))?;
     let question = Question {
         model: &preset.model,
         task: None,

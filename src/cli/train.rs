@@ -1,6 +1,7 @@
 //! `formwork train` and `formwork resume`.
 
 use super::output;
+use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::{self, open, run};
 use crate::report::render::terminal::{duration, number};
@@ -55,7 +56,7 @@ pub struct ResumeArgs {
 #[derive(Debug, Args)]
 struct How {
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
     /// One line a report, also in a terminal.
     #[arg(long, conflicts_with = "quiet")]
@@ -156,11 +157,6 @@ fn report_line(report: &Report) -> String {
         format!("{:5}", report.split),
         format!("loss {:.4}", report.loss),
     ];
-    // A perplexity of classes says nothing that the loss does not.
-    let words = report.unit == "tokens" && !report.metrics.contains_key("accuracy");
-    if words && !report.metrics.contains_key("perplexity") {
-        parts.push(format!("perplexity {}", number(report.loss.exp())));
-    }
     for (name, value) in &report.metrics {
         parts.push(format!("{name} {}", number(*value)));
     }

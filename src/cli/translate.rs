@@ -1,6 +1,10 @@
 //! `formwork translate`: a trained model writes a text for each line it reads.
+//!
+//! A line that is not UTF-8 or that the tokenizer cannot encode is an error of its own: it is named on standard error,
+//! its output line is empty (each of them with `--n-best`), the other lines are translated, and the exit status is 1.
 
 use super::output;
+use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::open;
 use crate::experiment::saved::Which;
@@ -10,7 +14,7 @@ use crate::generate::decode::check_width;
 use crate::generate::{Translator, Written};
 use clap::Args;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -35,7 +39,7 @@ pub struct TranslateArgs {
     #[arg(long, value_name = "WHICH", default_value = "best")]
     checkpoint: Which,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
 }
 
@@ -63,20 +67,36 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     };
     let began = Instant::now();
     let n_best = (args.n_best.is_some() || search.n_best > 1).then_some(search.n_best);
+    let name = args
+        .input
+        .clone()
+        .unwrap_or_else(|| "standard input".into());
     let mut lines = lines(args.input.as_deref())?;
     let mut whole = String::new();
-    let mut count = 0;
+    let (mut count, mut bad) = (0, 0);
     loop {
-        let some = lines
-            .by_ref()
-            .take(AT_A_TIME)
-            .collect::<Result<Vec<String>>>()?;
+        let some: Vec<Vec<u8>> = lines.by_ref().take(AT_A_TIME).collect::<Result<_>>()?;
         if some.is_empty() {
             break;
         }
-        let sources: Vec<&str> = some.iter().map(String::as_str).collect();
-        let text = shown(&translator.write_after(count, &sources, &search)?, n_best);
-        count += some.len();
+        let some: Vec<Result<&str>> = some.iter().map(|line| text_of(line)).collect();
+        let sources: Vec<&str> = some
+            .iter()
+            .map(|line| *line.as_ref().unwrap_or(&""))
+            .collect();
+        let written = translator.write_each(&sources, &search)?;
+        let both = some.into_iter().zip(written).zip(count + 1..);
+        let written: Vec<Vec<Written>> = both
+            .map(|((line, texts), number)| {
+                line.and(texts).unwrap_or_else(|error| {
+                    bad += 1;
+                    output::note(format!("error: {}:{number}: {error}", name.display()));
+                    Vec::new()
+                })
+            })
+            .collect();
+        let text = shown(&written, n_best);
+        count += written.len();
         match &args.output {
             Some(_) => whole.push_str(&text),
             None => output::part(text)?,
@@ -94,7 +114,12 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     }
     let speed = count as f64 / began.elapsed().as_secs_f64();
     output::note(format!("{count} texts, {speed:.1} a second"));
-    Ok(())
+    match bad {
+        0 => Ok(()),
+        _ => Err(Error::run(format!(
+            "{bad} of {count} lines could not be read, and their output lines are empty"
+        ))),
+    }
 }
 
 fn search(args: &TranslateArgs, config: &BeamConfig) -> Result<BeamConfig> {
@@ -110,7 +135,13 @@ fn search(args: &TranslateArgs, config: &BeamConfig) -> Result<BeamConfig> {
     }
 }
 
-type Lines = Box<dyn Iterator<Item = Result<String>>>;
+/// A line as text, without its end.
+fn text_of(line: &[u8]) -> Result<&str> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    std::str::from_utf8(line).map_err(|_| Error::usage("the line is not UTF-8; convert it"))
+}
+
+type Lines = Box<dyn Iterator<Item = Result<Vec<u8>>>>;
 
 /// The lines of a file, or of standard input.
 fn lines(path: Option<&Path>) -> Result<Lines> {
@@ -121,16 +152,10 @@ fn lines(path: Option<&Path>) -> Result<Lines> {
         }
         None => (Box::new(std::io::stdin()), "standard input".into()),
     };
-    let lines = BufReader::new(stream).lines().zip(1u64..);
-    Ok(Box::new(lines.map(move |(line, number)| {
-        line.map_err(|error| match error.kind() {
-            ErrorKind::InvalidData => Error::usage(format!(
-                "{}:{number}: the line is not UTF-8; convert it",
-                name.display()
-            )),
-            _ => Error::io("read", &name)(error),
-        })
-    })))
+    let lines = BufReader::new(stream).split(b'\n');
+    Ok(Box::new(
+        lines.map(move |line| line.map_err(Error::io("read", &name))),
+    ))
 }
 
 /// One line a text; with a score before it when several are asked for.

@@ -13,8 +13,8 @@ use super::{
     RandomPairsConfig, RandomTokensConfig, ReverseConfig, Shape, ShapesConfig, SortConfig, Split,
     TextConfig, TextItem, Tokenizers, View,
 };
-use crate::error::{Error, Fault, Result};
-use crate::tokenizer::{Tokenizer, TokenizerConfig};
+use crate::error::{Error, Result};
+use crate::tokenizer::{Around, Tokenizer, TokenizerConfig};
 
 /// `[data]` of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -146,6 +146,14 @@ pub trait DataSet {
     /// A text that a model trained on it can continue.
     fn prompt(&self) -> Option<String> {
         None
+    }
+
+    /// What the model reads around a text.
+    fn around(&self, view: &View) -> Around {
+        match view {
+            View::Masked(_) => Around::Frame,
+            View::AsItIs => Around::Nothing,
+        }
     }
 
     /// Reads or generates it.
@@ -299,26 +307,4 @@ impl DataConfig {
         }
         faults
     }
-}
-
-/// Prepares data and tokenizer.
-///
-/// # Errors
-/// Faults of the configuration, files that are missing or unreadable, a split too short for one
-/// example, a view that the data does not have.
-pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
-    let set = config.set();
-    // A resumed run may have a tokenizer without its configuration.
-    let faults = match request.saved.text {
-        Some(_) => set.faults(),
-        None => config.faults(request.tokenizer),
-    };
-    if !faults.is_empty() {
-        return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
-    }
-    let faults = set.view_faults(request.view);
-    if !faults.is_empty() {
-        return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
-    }
-    set.prepare(request)
 }

@@ -19,6 +19,7 @@ pub mod loader;
 pub mod masked;
 mod order;
 pub mod pairs;
+mod prepare;
 pub mod sample;
 pub mod split;
 pub mod synthetic;
@@ -33,7 +34,7 @@ use crate::tokenizer::Tokenizer;
 
 pub use batch::{Batch, Content, Item, PairItem, TextItem};
 pub use catalog::search_path::Places;
-pub use config::{DataConfig, DataSet, Request, prepare};
+pub use config::{DataConfig, DataSet, Request};
 pub use files::paths::Paths;
 pub use form::Gives;
 pub use images::ImagesConfig;
@@ -41,6 +42,7 @@ pub use kinds::KINDS;
 pub use labelled::LabelledTextConfig;
 pub use masked::masking::{MaskedView, MaskingConfig, Pairs};
 pub use pairs::{PairsConfig, Texts};
+pub use prepare::prepare;
 pub use synthetic::arithmetic::ArithmeticConfig;
 pub use synthetic::copy::CopyConfig;
 pub use synthetic::dates::DatesConfig;
@@ -239,7 +241,7 @@ pub struct Data {
     pub shape: Shape,
     /// Text to ids; `None` where no text stands behind the ids.
     pub tokenizers: Tokenizers,
-    /// Bytes of text that a token stands for on average: bits per byte = loss / ln 2 / this. `None`
+    /// Bytes of text that a scored token stands for on average: bits per byte = loss / ln 2 / this. `None`
     /// where tokens stand for no text.
     pub bytes_per_token: PerSplit<Option<f64>>,
     /// Tokens of each split, of pairs on both sides; 0 for generators, which have no end.

@@ -285,6 +285,7 @@ impl Training {
                 ItemOf::Token | ItemOf::Pair => "tokens",
                 ItemOf::Image => "images",
             },
+            perplexity: experiment.task.has_perplexity(),
             ema: self.average,
             carried: self.carried,
             train: data.train.clone(),
@@ -304,7 +305,10 @@ impl Training {
 }
 
 /// The optimizer, with the learning rates of `[init]`.
-fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
+///
+/// # Errors
+/// A group that matches no parameter.
+pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
     let transformer = experiment.model.transformer();
     let stacks = transformer.iter().flat_map(|t| t.depths());
     let layers = stacks.map(|depth| depth.blocks()).max().unwrap_or(0);

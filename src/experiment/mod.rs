@@ -12,6 +12,7 @@ mod file;
 pub mod infer;
 pub mod measure;
 pub mod open;
+pub mod rehearse;
 pub mod run;
 pub mod saved;
 pub mod transfer;

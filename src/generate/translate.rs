@@ -15,6 +15,7 @@ use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::ModelState;
 use crate::task::{Objective, TextToText};
+use crate::tokenizer::Tokenizer;
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -82,19 +83,22 @@ impl<'a> Translator<'a> {
     /// # Errors
     /// A run without tokenizers, a text that they cannot encode, scores that are not numbers.
     pub fn write(&self, sources: &[&str], config: &BeamConfig) -> Result<Vec<Vec<Written>>> {
-        self.write_after(0, sources, config)
+        let written = self.write_each(sources, config)?.into_iter().zip(1..);
+        let named = |(texts, number): (Result<_>, usize)| {
+            texts.map_err(|e| Error::usage(format!("text {number}: {e}")))
+        };
+        written.map(named).collect()
     }
 
-    /// [`Translator::write`] for what follows `before` texts, which messages count.
+    /// [`Translator::write`], with the error of each text that the tokenizer cannot encode in its place.
     ///
     /// # Errors
-    /// Those of [`Translator::write`].
-    pub fn write_after(
+    /// A run without tokenizers, scores that are not numbers.
+    pub fn write_each(
         &self,
-        before: usize,
         sources: &[&str],
         config: &BeamConfig,
-    ) -> Result<Vec<Vec<Written>>> {
+    ) -> Result<Vec<Result<Vec<Written>>>> {
         let (Some(reads), Some(writes)) = (&self.tokenizers.text, self.tokenizers.of_targets())
         else {
             return Err(Error::usage(
@@ -104,26 +108,21 @@ impl<'a> Translator<'a> {
         let end = reads.marks()?.end;
         let rules = Rules::of(writes)?;
         let begin = writes.marks()?.begin;
-        let mut ids = sources
-            .iter()
-            .enumerate()
+        let mut written: Vec<Result<Vec<Written>>> =
+            sources.iter().map(|_| Ok(Vec::new())).collect();
+        let mut ids = Vec::new();
+        for (number, text) in sources.iter().enumerate() {
             // An empty source has an empty text.
-            .filter(|(_, text)| !text.trim().is_empty())
-            .map(|(number, text)| {
-                let mut ids = reads
-                    .encode(text)
-                    .map_err(|e| Error::usage(format!("text {}: {e}", before + number + 1)))?;
-                let room = self.longest.saturating_sub(1);
-                self.cut
-                    .fetch_add(usize::from(ids.len() > room), Ordering::Relaxed);
-                ids.truncate(room);
-                ids.push(end);
-                Ok((number, ids))
-            })
-            .collect::<Result<Vec<_>>>()?;
+            if text.trim().is_empty() {
+                continue;
+            }
+            match self.source(reads, text, end) {
+                Ok(source) => ids.push((number, source)),
+                Err(error) => written[number] = Err(error),
+            }
+        }
         // Stable: equal lengths stay in order.
         ids.sort_by_key(|(_, ids)| ids.len());
-        let mut written: Vec<Vec<Written>> = vec![Vec::new(); sources.len()];
         for batch in self.batches(&ids) {
             let sentences: Vec<Sentence> = batch
                 .iter()
@@ -141,10 +140,21 @@ impl<'a> Translator<'a> {
                     log_prob: hypothesis.log_prob,
                     score: hypothesis.score,
                 });
-                written[*number] = texts.collect();
+                written[*number] = Ok(texts.collect());
             }
         }
         Ok(written)
+    }
+
+    /// The ids of a source as the model reads it: cut short where it is too long, and ended.
+    fn source(&self, reads: &Tokenizer, text: &str, end: u32) -> Result<Vec<u32>> {
+        let mut ids = reads.encode(text)?;
+        let room = self.longest.saturating_sub(1);
+        self.cut
+            .fetch_add(usize::from(ids.len() > room), Ordering::Relaxed);
+        ids.truncate(room);
+        ids.push(end);
+        Ok(ids)
     }
 
     /// Tokens that a target of a source may have: as many as the search allows and the model can place.

@@ -27,6 +27,17 @@ impl TaskConfig {
         self.facts().reads()
     }
 
+    /// Whether e to the power of the training loss is a perplexity: the loss is of tokens, and without label smoothing,
+    /// which adds to it.
+    pub fn has_perplexity(&self) -> bool {
+        match self {
+            Self::CausalLm(c) => c.label_smoothing == 0.0,
+            Self::Translation(c) => c.label_smoothing == 0.0,
+            Self::MaskedLm(_) => true,
+            Self::ImageClassification(_) | Self::TextClassification(_) => false,
+        }
+    }
+
     /// How texts are read for it.
     pub fn view(&self) -> View {
         self.facts().view()

@@ -96,7 +96,7 @@ pub(super) fn file(
     for token in added {
         vocab.insert(token.content.clone(), json!(token.id));
     }
-    format::file(
+    let mut file = format::file(
         added,
         Value::Null,
         format::byte_level(true),
@@ -105,5 +105,7 @@ pub(super) fn file(
         json!({"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
                "vocab": vocab, "merges": merges}),
-    )
+    );
+    format::masks_take_blanks(&mut file);
+    file
 }

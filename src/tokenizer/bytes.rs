@@ -79,7 +79,7 @@ impl Bytes {
             && model["merges"].as_array()?.is_empty()
             && file["pre_tokenizer"] == format::byte_level(false)
             && file["normalizer"].is_null()
-            && file["post_processor"].is_null();
+            && format::is_template(&file["post_processor"]);
         let vocab = model["vocab"].as_object()?;
         let bytes = vocab.len() == 256
             && (0..=255u8).all(|b| vocab.get(&format::byte_char(b).to_string()) == Some(&json!(b)));

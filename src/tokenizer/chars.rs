@@ -132,7 +132,7 @@ impl Chars {
             && file["pre_tokenizer"]["behavior"] == "Isolated"
             && file["pre_tokenizer"]["invert"] == false
             && file["normalizer"].is_null()
-            && file["post_processor"].is_null();
+            && format::is_template(&file["post_processor"]);
         if !plain {
             return None;
         }

@@ -51,6 +51,20 @@ pub fn file(
     })
 }
 
+/// Names of the token that stands for a hidden one.
+pub const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
+
+/// The special tokens of a vocabulary whose tokens hold the blank before a word: a mask takes the place of a token with
+/// its blank, so that the blank before a written mask is part of it (`lstrip`, as in RoBERTa's tokenizer).
+pub fn masks_take_blanks(file: &mut Value) {
+    let entries = file["added_tokens"].as_array_mut();
+    for entry in entries.into_iter().flatten() {
+        if MASKS.iter().any(|name| entry["content"] == *name) {
+            entry["lstrip"] = Value::Bool(true);
+        }
+    }
+}
+
 /// A special token's entry in `added_tokens`.
 pub fn entry(token: &Added) -> Value {
     let mut entry = json!({
@@ -156,6 +170,11 @@ pub fn template(before: Option<&Added>, after: &Added) -> Value {
         })
         .collect();
     json!({"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": tokens})
+}
+
+/// Whether a post-processor puts tokens around a text, or does nothing.
+pub fn is_template(post_processor: &Value) -> bool {
+    post_processor.is_null() || post_processor["type"] == "TemplateProcessing"
 }
 
 /// The bytes of a file.

@@ -3,6 +3,7 @@
 //! BERT reads `[CLS] a [SEP]` and `[CLS] a [SEP] b [SEP]` (Devlin et al., arXiv:1810.04805); RoBERTa `<s> a </s>`
 //! and `<s> a </s> </s> b </s>` (Liu et al., arXiv:1907.11692). The tokens are found by these names.
 
+use super::format::MASKS;
 use super::{Tokenizer, TokenizerConfig};
 
 /// The special tokens around a text.
@@ -22,7 +23,6 @@ const FRAMES: [(&str, &str, bool); 3] = [
     ("<s>", "</s>", true),
     ("<cls>", "<sep>", false),
 ];
-const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 const PADS: [&str; 2] = ["[PAD]", "<pad>"];
 
 impl Frame {

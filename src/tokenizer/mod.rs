@@ -20,6 +20,7 @@ mod pieces;
 mod pretrained;
 mod sound;
 mod spelling;
+mod template;
 mod unigram;
 mod vocabulary;
 mod word_counts;
@@ -44,6 +45,7 @@ pub use config::{KINDS, Kind, TokenizerConfig};
 pub use frame::Frame;
 pub use marks::{MarkNames, Marks};
 pub use pretrained::PretrainedConfig;
+pub use template::Around;
 pub use unigram::UnigramConfig;
 pub use wordpiece::WordpieceConfig;
 
@@ -186,7 +188,7 @@ impl Tokenizer {
         }
     }
 
-    /// As [`Self::encode`], with the frame that the tokenizer puts around one text (BERT's `[CLS] …
+    /// As [`Self::encode`], with the tokens that the tokenizer's file puts around one text (BERT's `[CLS] …
     /// [SEP]`).
     ///
     /// # Errors
@@ -194,7 +196,12 @@ impl Tokenizer {
     pub fn encode_framed(&self, text: &str) -> Result<Vec<u32>> {
         match &self.0.engine {
             Engine::Library(l) => library_encode(l, text, true),
-            Engine::Chars(_) | Engine::Bytes(_) => self.encode(text),
+            // The direct paths know texts alone.
+            Engine::Chars(_) | Engine::Bytes(_) => {
+                let library = tokenizers::Tokenizer::from_bytes(&self.0.json);
+                let library = library.map_err(|e| Error::run(e.to_string()))?;
+                library_encode(&library, text, true)
+            }
         }
     }
 
@@ -269,9 +276,14 @@ impl Tokenizer {
         files::write(path, &self.0.json)
     }
 
-    /// SHA-256 (hex) of what [`Self::save`] writes: equal fingerprints, equal ids.
+    /// SHA-256 (hex) of its file without what it puts around a text, which [`Self::encode`] does not use: equal
+    /// fingerprints, equal ids.
     pub fn fingerprint(&self) -> String {
-        hex(&Sha256::digest(&self.0.json))
+        let bare = self.file().and_then(|mut file| {
+            file["post_processor"] = serde_json::Value::Null;
+            format::to_bytes(&file)
+        });
+        hex(&Sha256::digest(bare.as_ref().unwrap_or(&self.0.json)))
     }
 }
 

@@ -14,6 +14,7 @@ use super::{Engine, Tokenizer, format};
 pub(super) struct Spelling {
     tokens: Vec<Token>,
     rule: Rule,
+    joins_blanks: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -23,6 +24,8 @@ struct Token {
     begins: bool,
     /// Of its first and last character.
     classes: [Class; 2],
+    /// Bytes of the text that it stands for.
+    bytes: usize,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -111,7 +114,14 @@ impl Spelling {
             Writing::Bytes(_) | Writing::Characters => Rule::Classes,
             Writing::Continued(_) | Writing::Metaspace | Writing::Words => Rule::Marked,
         };
-        Self { tokens, rule }
+        // Without merges, a blank is a token of its own.
+        let merged = tokens.iter().any(|t| !t.special && t.begins && t.bytes > 1);
+        let joins_blanks = matches!(writing, Writing::Bytes(_) | Writing::Metaspace) && merged;
+        Self {
+            tokens,
+            rule,
+            joins_blanks,
+        }
     }
 }
 
@@ -132,10 +142,17 @@ fn written(token: &str, writing: &Writing) -> Token {
             (blank, ends(&class))
         }
     };
+    let bytes = match writing {
+        Writing::Continued(prefix) => token.strip_prefix(prefix.as_str()).unwrap_or(token).len(),
+        Writing::Bytes(bytes) => token.chars().filter(|c| bytes.contains_key(c)).count(),
+        Writing::Metaspace => token.replace('▁', " ").len(),
+        Writing::Characters | Writing::Words => token.len(),
+    };
     Token {
         special: false,
         begins,
         classes,
+        bytes,
     }
 }
 
@@ -148,6 +165,17 @@ impl Tokenizer {
     pub fn is_special(&self, id: u32) -> bool {
         let token = self.spelling().tokens.get(id as usize);
         token.is_some_and(|token| token.special)
+    }
+
+    /// Bytes of the text that a token stands for, as the vocabulary writes it; none for a special one.
+    pub fn bytes_of(&self, id: u32) -> usize {
+        let token = self.spelling().tokens.get(id as usize);
+        token.map_or(0, |token| if token.special { 0 } else { token.bytes })
+    }
+
+    /// Whether a blank before a word is part of the word's token, so that a mask stands for both.
+    pub fn joins_blanks(&self) -> bool {
+        self.spelling().joins_blanks
     }
 
     /// Whether a word begins with token `id` where `before` stands before it. A special token is a word of its

@@ -80,14 +80,16 @@ impl UnigramConfig {
             .map(|a| json!([a.content, 0.0]))
             .chain(pieces.iter().map(|(piece, score)| json!([piece, score])))
             .collect();
-        Ok(format::file(
+        let mut file = format::file(
             &added,
             Value::Null,
             pre_tokenizer(),
             format::template(None, end),
             metaspace(),
             json!({"type": "Unigram", "unk_id": UNKNOWN, "vocab": vocab, "byte_fallback": false}),
-        ))
+        );
+        format::masks_take_blanks(&mut file);
+        Ok(file)
     }
 }
 

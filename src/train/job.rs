@@ -35,6 +35,8 @@ pub struct Job<M: Trained> {
     pub schedule: ScheduleConfig,
     /// What speed is counted in: tokens, images.
     pub unit: &'static str,
+    /// Whether e to the power of the training loss is a perplexity.
+    pub perplexity: bool,
     /// Moving average of the weights, when asked for.
     pub ema: Option<Ema<M>>,
     /// What the model passes on to the next step of the same rows (`carry_state`), where it carries something.

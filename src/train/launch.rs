@@ -29,6 +29,7 @@ pub fn run<M: Trained>(
         Some(every) => job.config.steps.div_ceil(every.max(1)),
         None => 1,
     };
+    let perplexity = job.perplexity;
     let strategy = Arc::new(StepStrategy::new(job, observer));
     let training = SupervisedTraining::<M>::new(folder, Arc::new(NoLoader), Arc::new(NoLoader))
         .with_metric_logger(NoFiles)
@@ -37,8 +38,6 @@ pub fn run<M: Trained>(
         .label(label)
         .metric_train_numeric(StepMetric::new("Loss", |v| v.loss, false))
         .metric_valid_numeric(StepMetric::new("Loss", |v| v.loss, false))
-        .metric_train_numeric(StepMetric::new("Perplexity", |v| v.loss.exp(), false))
-        .metric_valid_numeric(StepMetric::new("Perplexity", |v| v.loss.exp(), false))
         .metric_train_numeric(StepMetric::new(
             "Gradient norm",
             |v| v.shown.grad_norm,
@@ -51,6 +50,13 @@ pub fn run<M: Trained>(
             true,
         ))
         .with_training_strategy(TrainingStrategy::Custom(strategy.clone()));
+    let shown = StepMetric::new("Perplexity", |v| v.loss.exp(), false);
+    let training = match perplexity {
+        true => training
+            .metric_train_numeric(shown.clone())
+            .metric_valid_numeric(shown),
+        false => training,
+    };
     let training = match view {
         View::Interactive => training,
         View::Plain => training.renderer(Box::new(Silent)),

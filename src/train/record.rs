@@ -26,7 +26,6 @@ pub fn train(report: &Report, items: u64) -> Value {
         "step": report.step,
         "split": report.split,
         "loss": report.loss,
-        "perplexity": report.loss.exp(),
         "lr": report.lr,
         "grad_norm": report.grad_norm,
         "items": items,

@@ -1,5 +1,6 @@
 //! Beam search against enumeration, against a plain greedy search, and against values computed by hand.
 
+mod hugging_face;
 mod rules;
 
 use formwork::error::Result;
@@ -267,16 +268,19 @@ fn to_the_end(
             }
         }
         next.sort_by(|a, b| b.2.total_cmp(&a.2));
-        next.truncate(config.beam);
+        next.truncate(if config.beam == 1 { 1 } else { 2 * config.beam });
         let mut longer = Vec::new();
-        for (read, token, log_prob) in next {
+        for (rank, (read, token, log_prob)) in next.into_iter().enumerate() {
+            if token == END && rank >= config.beam {
+                continue;
+            }
             if token == END {
                 ended.push(Hypothesis {
                     tokens: read[1..].to_vec(),
                     log_prob,
                     score: log_prob / config.length_penalty.divisor(read.len()),
                 });
-            } else {
+            } else if longer.len() < config.beam {
                 let mut read = read.clone();
                 read.push(token);
                 longer.push((read, log_prob));

@@ -1,11 +1,13 @@
 //! Every command once, on a small run, as scripts use them.
 
 mod bench;
+mod checked;
 mod context;
 mod data_faults;
 mod instruction_sets;
 mod other_tasks;
 mod pipes;
+mod said;
 mod use_of_runs;
 
 use crate::binary::{experiments, failure, formwork, output, shipped};

@@ -2,6 +2,7 @@
 //! numbers.
 
 mod batches;
+mod frames;
 mod generators;
 mod image_changes;
 mod image_faults;

@@ -203,7 +203,7 @@ fn pre_norm_is_torch_s() {
     check("transformer_pre", &config, &table, &SMOOTHED);
 }
 
-fn marian() -> EncoderDecoderConfig {
+pub fn marian() -> EncoderDecoderConfig {
     let position = PositionConfig::Sinusoidal(SinusoidalConfig {
         layout: Layout::Halves,
         ..SinusoidalConfig::default()

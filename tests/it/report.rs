@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 mod browser;
 mod many;
+mod named;
 mod page;
 mod paper;
 mod reading;

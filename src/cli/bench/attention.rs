@@ -178,15 +178,20 @@ fn exponent(all: &[Value], measure: impl Fn(&Value) -> f64) -> Option<f64> {
 /// An error for sizes that make no attention, or none that a machine could hold.
 fn check_sizes(args: &AttentionArgs, kv_heads: usize, backend: Backend) -> Result<()> {
     let (batch, heads, width) = (args.batch, args.heads, args.head_width);
-    let sizes = [batch, heads, kv_heads, width, args.rounds];
-    if sizes
-        .iter()
-        .chain(&args.context)
-        .any(|size| !(1..=1 << 20).contains(size))
-    {
-        return Err(Error::usage(
-            "--context, --batch, --heads, --kv-heads, --head-width and --rounds are 1 to 1048576",
-        ));
+    let sizes = [
+        ("--batch", batch),
+        ("--heads", heads),
+        ("--kv-heads", kv_heads),
+        ("--head-width", width),
+        ("--rounds", args.rounds),
+    ];
+    let contexts = args.context.iter().map(|context| ("--context", *context));
+    for (flag, size) in sizes.into_iter().chain(contexts) {
+        if !(1..=1 << 20).contains(&size) {
+            return Err(Error::usage(format!(
+                "{flag} {size} is not between 1 and 1048576"
+            )));
+        }
     }
     if !heads.is_multiple_of(kv_heads) {
         return Err(Error::usage(format!(

@@ -2,6 +2,7 @@
 
 use super::super::output;
 use super::{case, kernels_json, opened, show_kernels};
+use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::assemble;
 use crate::generate::{Generator, Sampling};
@@ -36,7 +37,7 @@ pub struct GenerateArgs {
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
     /// Show where the time of a token goes, by kernel.
     #[arg(long)]

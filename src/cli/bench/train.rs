@@ -2,6 +2,7 @@
 
 use super::super::output;
 use super::{case, kernels_json, opened, show_kernels, show_times};
+use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::cost;
 use crate::report::render::terminal::number;
@@ -25,7 +26,7 @@ pub struct TrainArgs {
     #[arg(long, default_value_t = 3)]
     warmup: usize,
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
     /// Show where the time goes: by part of the step and by kernel.
     #[arg(long)]

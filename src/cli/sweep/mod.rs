@@ -54,6 +54,9 @@ pub struct SweepArgs {
     /// Seconds without a heartbeat after which a process on another machine counts as dead
     #[arg(long, value_name = "SECONDS", default_value_t = 90.0)]
     lease: f64,
+    /// Plain lines and tables without drawn characters, also in a terminal
+    #[arg(long)]
+    plain: bool,
     /// Submit a Slurm job array of N tasks instead, which share the cells; with --dry-run its script is only shown
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     slurm: Option<u16>,
@@ -122,7 +125,7 @@ pub fn run(args: SweepArgs) -> Result<()> {
     let stop = Stop::on_signals()?;
     let mut follow = |event: Event| shown::follow(&sweep_folder, &event);
     runner::work(&sweep_folder, ledger, options, &stop, &mut follow)?;
-    shown::finish(&sweep_folder)
+    shown::finish(&sweep_folder, args.plain)
 }
 
 /// The sweep with its plan on disk: made anew beside what another process wrote there in the meantime.

@@ -145,8 +145,8 @@ fn so_many(count: usize) -> String {
     format!("{count} cell{}", if count == 1 { "" } else { "s" })
 }
 
-/// How it all ended.
-pub(super) fn finish(sweep: &SweepFolder) -> Result<()> {
+/// How it all ended; `plain` draws with ASCII alone.
+pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
     let mut ends = [0usize; 3];
     let mut first_failed = None;
     let mut open = 0;
@@ -171,7 +171,10 @@ pub(super) fn finish(sweep: &SweepFolder) -> Result<()> {
         .and_then(|selection| compare(selection, &Default::default()));
     match compared {
         Ok(comparison) if done > 0 => {
-            output::part(format!("\n{}\n", view(&comparison, unicode(), None)))?;
+            output::part(format!(
+                "\n{}\n",
+                view(&comparison, !plain && unicode(), None)
+            ))?;
         }
         Ok(_) => {}
         // Failed cells are listed below in either case.

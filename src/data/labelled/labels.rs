@@ -1,6 +1,9 @@
 //! Labels as they are written, and the classes that they stand for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+
+use super::tables::{Layout, Row};
 
 use crate::data::Shape;
 use crate::error::{Error, Result, suggestion};
@@ -24,6 +27,46 @@ fn sorted<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     labels.sort_unstable_by_key(|label| (label.parse::<i64>().unwrap_or(i64::MAX), *label));
     labels.dedup();
     labels
+}
+
+/// Rows from which on a column of labels can be told from one of texts.
+const ENOUGH_ROWS: usize = 20;
+/// Classes beyond which a column is held against the other one, too.
+const MANY_CLASSES: usize = 1000;
+
+/// An error where the column of labels holds no classes: most of its values are different ones, or there are thousands
+/// and fewer in the column of texts. It says which column is meant where that can be seen.
+pub(super) fn check_column(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<()> {
+    let different = |of: fn(&Row) -> &str| {
+        rows.iter()
+            .map(|(_, row)| of(row))
+            .collect::<BTreeSet<_>>()
+            .len()
+    };
+    let labels = different(|row| &row.label);
+    let singles = rows.len() >= ENOUGH_ROWS && 2 * labels > rows.len();
+    if !singles && labels <= MANY_CLASSES {
+        return Ok(());
+    }
+    let texts = different(|row| &row.text);
+    let swapped = texts < labels && 2 * texts <= rows.len();
+    if !singles && !swapped {
+        return Ok(());
+    }
+    let (text, label) = (layout.text.key_value(), layout.label.key_value());
+    let remedy = match swapped {
+        true => format!(
+            "column {} has {texts}: set `label = {text}` and `text = {label}`",
+            layout.text
+        ),
+        false => "set `label` to the column of the class, such as `label = 1`, or `classes` to the names of all \
+                  classes"
+            .into(),
+    };
+    Err(Error::usage(format!(
+        "[data] label = {label}: this column has {labels} different values in {} rows, too many for classes; {remedy}",
+        rows.len()
+    )))
 }
 
 impl Labels {

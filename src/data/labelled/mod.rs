@@ -19,9 +19,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, split,
+    Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, View, split,
 };
 use crate::error::{Error, Result};
+use crate::tokenizer::Around;
 use header::Header;
 use labels::Labels;
 use tables::{Column, Format, Layout, Quoting};
@@ -240,8 +241,15 @@ impl DataSet for LabelledTextConfig {
         true
     }
 
+    fn around(&self, _view: &View) -> Around {
+        Around::Frame
+    }
+
     fn prepare(&self, request: &Request) -> Result<Data> {
         let mut rows = self.rows(request)?;
+        if self.classes.is_empty() {
+            labels::check_column(&rows.train, &self.layout(Split::Train))?;
+        }
         let tokenizer = self.tokenizer(request, &rows.train)?;
         let labels = rows.train.iter().map(|(_, row)| row.label.as_str());
         let labels = match request.run {

@@ -78,6 +78,16 @@ impl Format {
     }
 }
 
+impl Column {
+    /// As it stands behind a key.
+    pub(super) fn key_value(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Name(name) => format!("{name:?}"),
+        }
+    }
+}
+
 impl fmt::Display for Column {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

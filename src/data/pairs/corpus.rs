@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::super::{Data, Paths, PerSplit, Places, Request, Shape, Source, Split, Tokenizers};
 use super::read::{Fields, Found, Texts, read};
-use super::source::{Limits, PairSource, Side};
+use super::source::{Limits, PairSource, Side, bytes_per_scored_token};
 use super::{Files, PairsConfig};
 use crate::data::DataSet;
 use crate::data::files::documents;
@@ -147,13 +147,13 @@ impl<'a> Corpus<'a> {
 pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
     let mut corpus = Corpus::find(config, request.places)?;
     let tokenizers = tokenizers(&mut corpus, request)?;
-    let (Some(source), Some(target)) = (&tokenizers.text, tokenizers.of_targets()) else {
+    let (Some(reads), Some(writes)) = (&tokenizers.text, tokenizers.of_targets()) else {
         return Err(Error::usage("[data] kind = \"pairs\" needs a [tokenizer]"));
     };
     let shape = Shape {
         context: config.max_len,
-        vocab_size: target.vocab_size(),
-        source_vocab_size: tokenizers.target.as_ref().map(|_| source.vocab_size()),
+        vocab_size: writes.vocab_size(),
+        source_vocab_size: tokenizers.target.as_ref().map(|_| reads.vocab_size()),
         ..Shape::default()
     };
     let limits = Limits {
@@ -176,10 +176,9 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
                 marks: tokenizer.marks()?,
             })
         };
-        let (source, target) = (side(source, Which::Source)?, side(target, Which::Target)?);
-        // Every target's end is scored too.
-        let scored = target.tokens.len() + target.tokens.documents();
-        *bytes_per_token.get_mut(split) = Some(target.tokens.text_bytes() as f64 / scored as f64);
+        let (source, target) = (side(reads, Which::Source)?, side(writes, Which::Target)?);
+        *bytes_per_token.get_mut(split) =
+            bytes_per_scored_token(&target.tokens, writes, config.max_len);
         let source = PairSource::new(source, target, limits, split);
         if source.is_empty() {
             return Err(empty(config, split, source.all()));

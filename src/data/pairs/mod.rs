@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::files::paths::Paths;
-use super::{Data, DataSet, Gives, PerSplit, Request, Split};
+use super::{Data, DataSet, Gives, PerSplit, Request, Split, View};
 use crate::error::Result;
-use crate::tokenizer::{MarkNames, TokenizerConfig};
+use crate::tokenizer::{Around, MarkNames, TokenizerConfig};
 
 pub use field::Field;
 pub use read::Texts;
@@ -307,6 +307,10 @@ impl DataSet for PairsConfig {
             ));
         }
         faults
+    }
+
+    fn around(&self, _view: &View) -> Around {
+        Around::End
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::{Item, PairItem, Source, Split};
 use crate::data::text::cache::Tokens;
 use crate::error::Result;
-use crate::tokenizer::Marks;
+use crate::tokenizer::{Marks, Tokenizer};
 
 /// Which training pairs are left out or cut.
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +122,27 @@ pub(in super::super) fn frame_target(ids: &[i32], marks: &Marks, max_len: usize)
     framed.push(marks.end as i32);
     framed.truncate(max_len);
     framed
+}
+
+/// Bytes of the targets behind their scored tokens, over the number of these. A target's end is scored too; one of more
+/// than `max_len` tokens with its marks is cut, and what is cut is not scored.
+pub(super) fn bytes_per_scored_token(
+    targets: &Tokens,
+    tokenizer: &Tokenizer,
+    max_len: usize,
+) -> Option<f64> {
+    // The mark that begins a target is read, not scored.
+    let most = max_len.saturating_sub(1);
+    let (mut scored, mut cut) = (0, 0);
+    for target in (0..targets.documents()).map(|number| targets.span(number)) {
+        scored += (target.len() + 1).min(most);
+        let rest = (target.start + most).min(target.end)..target.end;
+        cut += rest
+            .map(|at| tokenizer.bytes_of(targets.get(at) as u32))
+            .sum::<usize>();
+    }
+    let bytes = (targets.text_bytes() as usize).saturating_sub(cut);
+    (scored > 0).then(|| bytes as f64 / scored as f64)
 }
 
 impl Source for PairSource {

@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use super::problems::{HeldOut, key};
 use crate::data::labelled::examples::Labelled;
 use crate::data::{
-    Data, DataSet, Gives, Item, Request, Shape, Source, Split, TextItem, Tokenizers,
+    Data, DataSet, Gives, Item, Request, Shape, Source, Split, TextItem, Tokenizers, View,
 };
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
-use crate::tokenizer::{Frame, Tokenizer};
+use crate::tokenizer::{Around, Frame, Tokenizer};
 
 /// `kind = "listops"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -227,6 +227,10 @@ impl DataSet for ListopsConfig {
             Split::Valid => self.valid_items > 0,
             Split::Test => self.test_items > 0,
         }
+    }
+
+    fn around(&self, _view: &View) -> Around {
+        Around::Frame
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use super::problems::{self, HeldOut};
 use crate::data::pairs::{Texts, frame_source, frame_target};
 use crate::data::{
-    Data, DataSet, Gives, Item, PairItem, PerSplit, Request, Shape, Source, Split, Tokenizers,
+    Data, DataSet, Gives, Item, PairItem, PerSplit, Request, Shape, Source, Split, Tokenizers, View,
 };
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
-use crate::tokenizer::{MarkNames, Marks, Tokenizer, TokenizerConfig};
+use crate::tokenizer::{Around, MarkNames, Marks, Tokenizer, TokenizerConfig};
 
 /// Phrases that people write, each with the one form that machines want.
 pub trait Family: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static {
@@ -102,6 +102,10 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
 
     fn prompt(&self) -> Option<String> {
         Some(F::EXAMPLE.into())
+    }
+
+    fn around(&self, _view: &View) -> Around {
+        Around::End
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {

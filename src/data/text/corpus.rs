@@ -211,7 +211,7 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
             let encoded = texts.encoded(&tokenizer, split, entries, places.cache())?;
             long_enough(&encoded, config, split)?;
             *bytes_per_token.get_mut(split) =
-                Some(encoded.text_bytes() as f64 / encoded.len() as f64);
+                bytes_per_scored_token(&encoded, &tokenizer, config.blocked());
             *tokens.get_mut(split) = encoded.len() as u64;
             let layout = match (split, config.windows) {
                 (Split::Valid | Split::Test, _) => Layout::Covering,
@@ -240,6 +240,25 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
         tokens,
         ..Data::new(train, shape)
     })
+}
+
+/// Bytes of text behind the scored tokens, over their number: nothing precedes the first token of a split, or that of
+/// a document where attention is blocked between documents, so that neither is scored (`windows`).
+fn bytes_per_scored_token(tokens: &Tokens, tokenizer: &Tokenizer, blocked: bool) -> Option<f64> {
+    let documents = match blocked {
+        true => tokens.documents(),
+        false => tokens.documents().min(1),
+    };
+    let spans = (0..documents).map(|number| tokens.span(number));
+    let firsts: Vec<usize> = spans
+        .filter(|span| !span.is_empty())
+        .map(|span| span.start)
+        .collect();
+    let id = |at: &usize| tokens.get(*at) as u32;
+    let unscored: usize = firsts.iter().map(|at| tokenizer.bytes_of(id(at))).sum();
+    let scored = tokens.len().checked_sub(firsts.len()).filter(|n| *n > 0)?;
+    let bytes = (tokens.text_bytes() as usize).saturating_sub(unscored);
+    Some(bytes as f64 / scored as f64)
 }
 
 fn long_enough(tokens: &Tokens, config: &TextConfig, split: Split) -> Result<()> {

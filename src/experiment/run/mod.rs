@@ -93,7 +93,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
 }
 
 /// An error when the text that is to be continued at evaluations cannot be encoded.
-fn require_prompt(experiment: &Experiment, tokenizers: &Tokenizers) -> Result<()> {
+pub(super) fn require_prompt(experiment: &Experiment, tokenizers: &Tokenizers) -> Result<()> {
     let (Some(sample), Some(tokenizer)) = (&experiment.train.sample, &tokenizers.text) else {
         return Ok(());
     };

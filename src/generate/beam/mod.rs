@@ -1,12 +1,15 @@
 //! Beam search: the likeliest texts that a model can write for each of several sources, as far as keeping `beam`
 //! hypotheses finds them.
 //!
-//! At each step every hypothesis of a source is followed by every token, and the `beam` likeliest of these go on;
-//! those of them that end are taken out. Ended ones are compared by the sum of their log-probabilities over a
-//! [`LengthPenalty`]. A source is done when no hypothesis that goes on can get a better score than the `n_best` that
+//! At each step every hypothesis of a source is followed by every token, and the 2 · `beam` likeliest of these are
+//! looked at: those that end and are among the first `beam` are taken out, and the first `beam` of those that do not
+//! end go on. So a text that ends takes no place from the others, and `beam` hypotheses go on at every step (Hugging
+//! Face's search with `early_stopping = "never"`, and fairseq's). Ended ones are compared by the sum of their
+//! log-probabilities over a [`LengthPenalty`]. A text that has reached its limit is ended there, and the end mark is
+//! scored as any other token, as in fairseq; Hugging Face cuts such a text off without an end. A source is done when no hypothesis that goes on can get a better score than the `n_best` that
 //! have ended, whatever follows: log-probabilities are never positive, so a sum that is now s ends with s over the
 //! largest divisor at best. This changes no result (Huang et al. 2017, "When to finish?", for a fixed bound on the
-//! length). With `beam = 1` the search is greedy.
+//! length). With `beam = 1` the search is greedy: one candidate is looked at, and the text is over when it is the end.
 //!
 //! Sources are searched side by side, independently of each other, and leave the batch when they are done. Equal
 //! scores are decided by the rank of the hypothesis that is followed, then by the smaller token.
@@ -140,13 +143,16 @@ impl Step<'_> {
             let sentence = group[0].sentence;
             let (len, max_len) = (group[0].tokens.len(), self.sentences[sentence].max_len);
             let best = self.best(group, from, max_len)?;
-            let (ended, open): (Vec<_>, Vec<_>) =
-                best.into_iter().partition(|c| c.token == self.end);
+            let beam = self.config.beam.max(1);
+            // Behind the first `beam` stand those that go on in the places of texts that end.
+            let ended = best.iter().take(beam).filter(|c| c.token == self.end);
             for candidate in ended {
                 let tokens = group[candidate.row].tokens.clone();
                 self.config
                     .keep(&mut found[sentence], tokens, candidate.log_prob);
             }
+            let going_on = best.iter().filter(|c| c.token != self.end).take(beam);
+            let open: Vec<Candidate> = going_on.copied().collect();
             let goes_on = self
                 .config
                 .may_improve(&found[sentence], &open, len + 1, max_len);
@@ -169,16 +175,20 @@ impl Step<'_> {
     /// first, and of equal ones the first.
     fn best(&self, group: &[Row], from: usize, max_len: usize) -> Result<Vec<Candidate>> {
         let len = group[0].tokens.len();
-        let beam = self.config.beam.max(1);
-        let mut best: Vec<Candidate> = Vec::with_capacity(beam + 1);
+        let count = match self.config.beam.max(1) {
+            1 => 1,
+            // Each row has one end, so that `beam` of these go on.
+            beam => 2 * beam,
+        };
+        let mut best: Vec<Candidate> = Vec::with_capacity(count + 1);
         let mut offer = |candidate: Candidate| {
-            let full = best.len() == beam;
-            if full && best[beam - 1].log_prob >= candidate.log_prob {
+            let full = best.len() == count;
+            if full && best[count - 1].log_prob >= candidate.log_prob {
                 return;
             }
             let place = best.partition_point(|b| b.log_prob >= candidate.log_prob);
             best.insert(place, candidate);
-            best.truncate(beam);
+            best.truncate(count);
         };
         for (row, hypothesis) in group.iter().enumerate() {
             let scores = &self.scores[(from + row) * self.vocab_size..][..self.vocab_size];

@@ -12,8 +12,10 @@ use crate::report::read::sweep::{SweepFolder, SweepPlan};
 pub struct Arm {
     /// `A`, `B`, … by first appearance on the command line.
     pub id: String,
-    /// The common part of the names of its runs.
+    /// The common part of the names of its runs, or what a sweep's plan calls it.
     pub label: String,
+    /// What tells it from the other arms, as a person says it: `pre, rotary`.
+    pub name: String,
     /// Indices of its runs.
     pub members: Vec<usize>,
     /// Those that count in means: the runs that are done. Of runs that are named one by one, all while none is.
@@ -132,6 +134,7 @@ pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
         Arm {
             id: letters(n),
             label: label(&members, runs),
+            name: String::new(),
             members,
             counted,
             absent: Vec::new(),

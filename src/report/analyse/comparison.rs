@@ -7,8 +7,10 @@
 //! their p values are corrected together for all arms ([`crate::report::analyse::statistics::contrast`]).
 
 use super::arms::{self, Arm, Difference};
+use super::causes::causes;
 use super::learning::Yardstick;
 use super::metrics::{self, better, more_is_better};
+use super::names;
 use super::notes::notes;
 use super::results::{ArmResults, RunResult};
 use super::selection::Selection;
@@ -100,7 +102,7 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
             "--reach: {value} is no value to reach"
         )));
     }
-    let (sweep, arms) = match sweep {
+    let (sweep, mut arms) = match sweep {
         Some((folder, arms)) => {
             arms::comparable(&folder, &runs, options.each)?;
             (Some(folder.plan), arms)
@@ -128,9 +130,11 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
     for (result, (best, last)) in results.iter_mut().skip(1).zip(best.into_iter().zip(last)) {
         (result.best_gap, result.last_gap) = (Some(best), Some(last));
     }
+    let differing = arms::differences(&runs, &arms, sweep.as_ref());
+    names::tell_apart(&mut arms, &causes(&differing), sweep.is_some());
     Ok(Comparison {
         notes: notes(&runs, &arms, &results, split),
-        differing: arms::differences(&runs, &arms, sweep.as_ref()),
+        differing,
         metric,
         split,
         runs,

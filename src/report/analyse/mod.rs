@@ -1,6 +1,7 @@
 //! From runs to findings: arms, their metrics over seeds, the tests between them.
 
 pub mod arms;
+pub mod causes;
 pub mod cells;
 pub mod comparison;
 pub mod curves;

@@ -1,6 +1,8 @@
-//! Names of arms: a letter as their mark, and the common part of the names of their runs.
+//! Names of arms: a letter as their mark, the common part of the names of their runs, and what tells them apart.
 
+use super::arms::{Arm, Difference};
 use crate::report::read::run::Run;
+use std::collections::BTreeSet;
 
 /// `A` … `Z`, `AA`, `AB` …
 pub(super) fn letters(mut n: usize) -> String {
@@ -60,6 +62,127 @@ fn stem(run: &Run) -> String {
     }
 }
 
+/// Differing settings in the name of an arm, at most.
+const TOLD: usize = 4;
+
+/// Gives each arm the name that a person knows it by. A sweep's `norm_placement=pre, position=rotary` is `pre, rotary`: a
+/// value stands alone where it is a word that no other axis has. Runs of one name are told apart by the settings in which
+/// they differ.
+pub(super) fn tell_apart(arms: &mut [Arm], causes: &[&Difference], planned: bool) {
+    let labels: Vec<&str> = arms.iter().map(|arm| arm.label.as_str()).collect();
+    let all: BTreeSet<&str> = labels.iter().copied().collect();
+    let names = match (planned, all.len() == labels.len()) {
+        (true, _) => of_axes(&labels),
+        (false, true) => None,
+        (false, false) => Some(of_settings(&labels, causes)),
+    };
+    let fine = |names: &Vec<String>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
+    let names = names
+        .filter(fine)
+        .unwrap_or_else(|| labels.into_iter().map(str::to_owned).collect());
+    for (arm, name) in arms.iter_mut().zip(names) {
+        arm.name = name;
+    }
+}
+
+/// Whether a value says of itself what it is a value of: a word, not a number or a table.
+fn is_word(value: &str) -> bool {
+    let plain = value.starts_with(char::is_alphabetic);
+    plain && value.parse::<f64>().is_err() && !matches!(value, "true" | "false" | "none")
+}
+
+/// Names of the plan with keys left out; none where they are no list of `key=value` with the same keys for all.
+fn of_axes(labels: &[&str]) -> Option<Vec<String>> {
+    let split: Vec<Vec<(&str, &str)>> = labels.iter().map(|label| parts(label)).collect();
+    let keys = |parts: &[(&str, &str)]| {
+        parts
+            .iter()
+            .map(|(key, _)| key.to_string())
+            .collect::<Vec<_>>()
+    };
+    let first = keys(split.first()?);
+    if split.iter().any(|parts| keys(parts) != first) {
+        return None;
+    }
+    let values = |axis: usize| {
+        split
+            .iter()
+            .map(move |parts| parts[axis].1)
+            .collect::<BTreeSet<_>>()
+    };
+    let alone = |axis: usize| {
+        let others = (0..first.len()).filter(|other| *other != axis);
+        let other: BTreeSet<&str> = others.flat_map(values).collect();
+        values(axis)
+            .iter()
+            .all(|value| is_word(value) && !other.contains(value))
+    };
+    let alone: Vec<bool> = (0..first.len()).map(alone).collect();
+    let name =
+        |parts: &Vec<(&str, &str)>| {
+            let shown = parts.iter().zip(&alone).map(|((key, value), alone)| {
+                match *alone || key.is_empty() {
+                    true => (*value).to_owned(),
+                    false => format!("{key}={value}"),
+                }
+            });
+            shown.collect::<Vec<_>>().join(", ")
+        };
+    Some(split.iter().map(name).collect())
+}
+
+/// `key=value` parts of a name; a part without a key has an empty one. Commas inside of tables and quotes separate
+/// nothing.
+fn parts(label: &str) -> Vec<(&str, &str)> {
+    let (mut depth, mut quoted, mut from) = (0i32, false, 0);
+    let mut found = Vec::new();
+    for (at, c) in label.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            '{' | '[' if !quoted => depth += 1,
+            '}' | ']' if !quoted => depth -= 1,
+            ',' if !quoted && depth == 0 && label[at..].starts_with(", ") => {
+                found.push(&label[from..at]);
+                from = at + 2;
+            }
+            _ => {}
+        }
+    }
+    found.push(&label[from..]);
+    let keyed = |part: &'_ str| -> Option<usize> {
+        let key = part.find('=')?;
+        let plain = |c: char| c.is_alphanumeric() || "._-".contains(c);
+        part[..key].chars().all(plain).then_some(key)
+    };
+    found
+        .into_iter()
+        .map(|part| match keyed(part) {
+            Some(end) => (&part[..end], &part[end + 1..]),
+            None => ("", part),
+        })
+        .collect()
+}
+
+/// Names of runs followed by the values in which they differ.
+fn of_settings(labels: &[&str], causes: &[&Difference]) -> Vec<String> {
+    let told: Vec<&&Difference> = causes.iter().take(TOLD).collect();
+    let same = labels.iter().all(|label| *label == labels[0]);
+    let name = |(arm, label): (usize, &&str)| {
+        let values = told.iter().map(|d| match d.values[arm].as_deref() {
+            Some(value) if d.values.iter().flatten().all(|v| is_word(v)) => value.to_owned(),
+            Some(value) => format!("{}={value}", d.short),
+            None => format!("no {}", d.short),
+        });
+        let values: Vec<String> = (!same)
+            .then(|| (*label).to_owned())
+            .into_iter()
+            .chain(values)
+            .collect();
+        values.join(", ")
+    };
+    labels.iter().enumerate().map(name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +193,28 @@ mod tests {
             [0, 25, 26, 27, 701, 702].map(letters),
             ["A", "Z", "AA", "AB", "ZZ", "AAA"]
         );
+    }
+
+    #[test]
+    fn values_stand_alone_where_they_are_words_of_one_axis() {
+        let names = |labels: &[&str]| of_axes(labels).unwrap();
+        assert_eq!(
+            names(&[
+                "norm_placement=pre, position=rotary, n_layers=2",
+                "norm_placement=post, position=rotary, n_layers=4",
+            ]),
+            ["pre, rotary, n_layers=2", "post, rotary, n_layers=4"]
+        );
+        // A word of two axes would not say which of them has it.
+        assert_eq!(
+            names(&["encoder=pre, decoder=post", "encoder=post, decoder=post"]),
+            ["encoder=pre, decoder=post", "encoder=post, decoder=post"]
+        );
+        assert_eq!(
+            names(&["big, norm={ kind = \"rms\", eps = 1 }", "small, norm=layer"]),
+            ["big, norm={ kind = \"rms\", eps = 1 }", "small, norm=layer"]
+        );
+        assert_eq!(of_axes(&["one", "norm=pre, lr=1"]), None);
+        assert_eq!(names(&["draw 1", "draw 2"]), ["draw 1", "draw 2"]);
     }
 }

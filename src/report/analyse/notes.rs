@@ -40,7 +40,7 @@ pub fn notes(runs: &[Run], arms: &[Arm], results: &[ArmResults], split: &str) ->
     let tests = tests.count();
     if tests > 1 {
         notes.push(format!(
-            "p values are corrected for {tests} arms (Holm 1979)"
+            "p values are corrected for {tests} arms (Holm 1979); intervals are not: each holds for its arm alone"
         ));
     }
     notes
@@ -62,7 +62,7 @@ fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
             }
         }
         for absent in &arm.absent {
-            let (id, label, seed) = (&arm.id, &arm.label, absent.seed);
+            let (id, label, seed) = (&arm.id, &arm.name, absent.seed);
             notes.push(format!("{id} ({label}, seed {seed}): {}", absent.state()));
         }
     }

@@ -80,6 +80,7 @@ impl Selection {
         let arm = |(n, (members, absent)): (usize, (Vec<usize>, Vec<Absent>))| Arm {
             id: names::letters(n),
             label: ordered[n].name.clone(),
+            name: String::new(),
             counted: members
                 .iter()
                 .copied()

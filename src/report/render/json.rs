@@ -49,6 +49,7 @@ fn arm(c: &Comparison, i: usize) -> Value {
     json!({
         "id": arm.id,
         "label": arm.label,
+        "name": arm.name,
         "settings": settings,
         "seeds": seeds,
         "params": arm.cost.map(|cost| cost.params),

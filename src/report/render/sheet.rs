@@ -1,27 +1,29 @@
 //! The table of a comparison, once, for the terminal, Markdown and HTML.
 
-use super::terminal::{count, number, shortened};
+use super::terminal::shortened;
+use crate::report::analyse::causes::causes;
 use crate::report::analyse::comparison::{Comparison, earlier};
 use crate::report::analyse::metrics::SHOWN;
 use crate::report::analyse::results::ArmResults;
 use crate::report::analyse::statistics::LEVEL;
-use crate::report::analyse::statistics::contrast::Contrast;
 use crate::report::analyse::statistics::summary::{Summary, summarize};
 use crate::report::read::run::Run;
 use std::collections::BTreeMap;
 
 mod cells;
+mod gaps;
 mod learning;
 
 pub use cells::marked;
-use cells::{
-    bootstrapped, difference, effect, p_cell, rate, seeds, setting, state, steps, summary, time,
-    verdict,
-};
+use cells::{rate, seeds, setting, state, steps, summary, time};
+use gaps::{GAPS, bests, finals, gap, tested_gap};
 use learning::learning;
 
 /// Longest name or setting in a terminal cell, in columns.
 const CELL: usize = 28;
+
+/// The title of the column of names.
+const ARM: &str = "arm";
 
 /// Differing settings in the table; runs that differ in more are not read column by column.
 pub const SETTINGS: usize = 8;
@@ -66,22 +68,26 @@ impl Sheet {
         cells.all(|cell| cell.value.is_some() || cell.text.is_empty())
     }
 
-    /// Header and cells as text, long names shortened when `short`.
+    /// Header and cells as text, long settings shortened when `short`. Names of arms are whole: what tells them apart may
+    /// stand anywhere in them.
     pub fn text(&self, short: bool) -> Vec<Vec<String>> {
-        let cell = |text: &str| match (text.is_empty(), short) {
+        let cell = |(column, text): (usize, &str)| match (text.is_empty(), short) {
             (true, _) => "–".to_string(),
-            (false, true) => shortened(text, CELL),
-            (false, false) => text.to_string(),
+            (false, true) if self.columns[column].0 != ARM => shortened(text, CELL),
+            (false, _) => text.to_string(),
         };
         let header = self
             .columns
             .iter()
             .map(|(title, _)| title.clone())
             .collect();
-        let rows = self
-            .rows
-            .iter()
-            .map(|row| row.iter().map(|c| cell(&c.text)).collect());
+        let rows = self.rows.iter().map(|row| {
+            row.iter()
+                .map(|c| c.text.as_str())
+                .enumerate()
+                .map(cell)
+                .collect()
+        });
         std::iter::once(header).chain(rows).collect()
     }
 }
@@ -138,13 +144,18 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
         sheet.add("", "the arm's mark in the curves", marks);
     }
     sheet.add(
-        "arm",
+        ARM,
         "runs that differ only in their seed",
-        c.arms.iter().map(|a| text(&a.label)).collect(),
+        c.arms.iter().map(|a| text(&a.name)).collect(),
     );
-    let telling = c
-        .differing
-        .iter()
+    if detail == Detail::Full {
+        // What the page is opened for stands first: the result, then what can be said of its difference.
+        finals(&mut sheet, c);
+        gap(&mut sheet, c, GAPS[1]);
+        tested_gap(&mut sheet, c, detail);
+    }
+    let telling = causes(&c.differing)
+        .into_iter()
         .filter(|d| detail != Detail::Full && d.key != "train.steps" && tells(c, &d.key));
     for difference in telling.take(SETTINGS) {
         let cells = difference
@@ -169,10 +180,20 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
         let cells = c.arms.iter().map(|a| steps(&runs(&a.members)));
         sheet.add("steps", "optimizer steps done", cells.collect());
     }
-    values(&mut sheet, c, detail);
-    differences(&mut sheet, c, detail);
-    if detail == Detail::Full {
-        learning(&mut sheet, c);
+    match detail {
+        Detail::Full => {
+            bests(&mut sheet, c);
+            gap(&mut sheet, c, GAPS[0]);
+            learning(&mut sheet, c);
+        }
+        Detail::Brief | Detail::Paper => {
+            if detail == Detail::Brief {
+                bests(&mut sheet, c);
+            }
+            finals(&mut sheet, c);
+            gap(&mut sheet, c, GAPS[1]);
+            tested_gap(&mut sheet, c, detail);
+        }
     }
     others(&mut sheet, c, detail);
     if detail != Detail::Paper {
@@ -189,79 +210,6 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
 /// A cell of each arm.
 fn each(c: &Comparison, cell: impl Fn(&ArmResults) -> Cell) -> Vec<Cell> {
     c.results.iter().map(cell).collect()
-}
-
-/// Best and final values.
-fn values(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
-    let name = format!("{} {}", c.split, c.metric);
-    let over = "mean ± sd over runs";
-    if detail != Detail::Paper {
-        let best = each(c, |r| summary(r.best.as_ref()));
-        let of_part = c.outcomes.iter().any(|o| o.best_of_part);
-        let part = if of_part { " (part)" } else { "" };
-        sheet.add(format!("best {name}{part}"), over, best);
-        let at = |step: f64| Cell {
-            text: count(step.round() as u64),
-            value: Some(step),
-        };
-        sheet.add(
-            "at step",
-            "step of the best value, mean over runs",
-            each(c, |r| r.best_step.map(at).unwrap_or_default()),
-        );
-    }
-    sheet.add(
-        format!("final {name}"),
-        "mean ± sd over runs, of the whole split at the last step where it does not say otherwise",
-        each(c, |r| marked(summary(r.last.as_ref()), &r.last_marks)),
-    );
-    if detail == Detail::Full && c.results.iter().any(|r| r.last.is_some_and(|s| s.n > 1)) {
-        let median = |r: &ArmResults| {
-            r.last.map_or_else(Cell::default, |s| Cell {
-                text: number(s.median),
-                value: Some(s.median),
-            })
-        };
-        sheet.add("median", "median of the final values", each(c, median));
-    }
-}
-
-/// Differences from the first arm, with what can be said of them.
-fn differences(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
-    type Pick = fn(&ArmResults) -> Option<&Contrast>;
-    let gaps: [(&str, Pick); 2] = [
-        ("best", |r| r.best_gap.as_ref()),
-        ("final", |r| r.last_gap.as_ref()),
-    ];
-    let base = &c.arms[0].id;
-    for (which, pick) in &gaps[usize::from(detail != Detail::Full)..] {
-        let gap = format!(
-            "{which} {} {} minus that of arm {base}, with its t interval: paired where two seeds pair",
-            c.split, c.metric
-        );
-        let p = format!("two-sided t test of Δ {which}, corrected for all tested arms (Holm 1979)");
-        let title = format!("Δ {which} [95 %]");
-        sheet.add(title, gap, each(c, |r| difference(pick(r))));
-        sheet.add("p", p, each(c, |r| p_cell(pick(r))));
-    }
-    let last = |r: &ArmResults| r.last_gap.clone();
-    if detail == Detail::Full {
-        sheet.add(
-            "bootstrap [95 %]",
-            "BCa bootstrap interval of Δ final over paired seeds; too short for few seeds",
-            each(c, |r| bootstrapped(r.last_gap.as_ref())),
-        );
-    }
-    sheet.add(
-        "effect",
-        "Δ final in standard deviations of the differences, corrected for small samples (Hedges' g)",
-        each(c, |r| last(r).and_then(|g| g.effect()).map_or_else(Cell::default, effect)),
-    );
-    sheet.add(
-        "verdict",
-        "by p of Δ final at 0.05; how many seeds would settle what is open, if the effect is the seen one; differences that are all equal are not tested",
-        each(c, |r| last(r).map_or_else(Cell::default, |g| verdict(&g))),
-    );
 }
 
 /// Other metrics, of the same checkpoints as the compared one; scores on other splits.

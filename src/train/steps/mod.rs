@@ -186,11 +186,16 @@ impl<M: Trained> Steps<M> {
         let state = &mut self.job.state;
         let window = std::mem::take(&mut state.window);
         let left = self.job.config.steps - state.step;
+        let loss = window.loss / window.weight;
+        let perplexity = self
+            .job
+            .perplexity
+            .then(|| ("perplexity".into(), loss.exp()));
         let report = Report {
             step: state.step,
             steps: self.job.config.steps,
             split: "train",
-            loss: window.loss / window.weight,
+            loss,
             lr: Some(lr),
             grad_norm: Some(window.grad_norm / window.steps as f64),
             items_per_s: per_second(timed.items),
@@ -201,6 +206,7 @@ impl<M: Trained> Steps<M> {
                 .added
                 .into_iter()
                 .map(|(name, added)| (name, added.sum / added.weight))
+                .chain(perplexity)
                 .collect(),
             part: None,
         };

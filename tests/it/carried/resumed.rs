@@ -56,6 +56,7 @@ pub(super) fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job
         base_lr: 1e-2,
         schedule: Default::default(),
         unit: "tokens",
+        perplexity: true,
         ema: None,
         carried: model.empty_state(),
         train: windows(14, CONTEXT, 0),

@@ -84,7 +84,8 @@ fn documents_are_packed_across() {
         (256, 256, None)
     );
     assert_eq!(data.tokens.train, 14);
-    assert!((data.bytes_per_token.train.unwrap() - 11.0 / 14.0).abs() < 1e-12);
+    // Scored are 13 tokens: all but the first `a`, and the 10 bytes of text behind it.
+    assert!((data.bytes_per_token.train.unwrap() - 10.0 / 13.0).abs() < 1e-12);
 }
 
 #[test]
@@ -115,6 +116,9 @@ fn documents_are_packed_apart() {
     assert_eq!(valid[0].targets, [e, NOT_SCORED, b('z'), e]);
     assert_eq!(valid[0].documents.as_deref(), Some(&[0, 0, 1, 1][..]));
     assert_eq!(valid.len(), 1);
+    // Of `abc. de. fghijk.`, `a`, `d` and `f` are not scored: 8 bytes and 3 ends are. Of `x. yz.`, `x` and `y` are not.
+    assert!((data.bytes_per_token.train.unwrap() - 8.0 / 11.0).abs() < 1e-12);
+    assert!((data.bytes_per_token.valid.unwrap() - 1.0 / 3.0).abs() < 1e-12);
 }
 
 #[test]

@@ -62,9 +62,18 @@ const PROBE: &str = r##"<script>
   document.getElementById("logy").click();
   seen.log = chart.querySelector("path.valid").getAttribute("d") !== before;
   const train = chart.querySelector("path.train").getAttribute("d");
-  document.getElementById("smooth").value = "0";
-  document.getElementById("smooth").dispatchEvent(new Event("input"));
-  seen.smoothing = chart.querySelector("path.train").getAttribute("d") !== train;
+  const weigh = (weight) => {
+    document.getElementById("smooth").value = weight;
+    document.getElementById("smooth").dispatchEvent(new Event("input"));
+    return chart.querySelector("path.train").getAttribute("d");
+  };
+  seen.points = Math.max(...data.series.loss.train.map((points) => points.length));
+  seen.smoothing = weigh("0") !== train;
+  const few = data.series.loss.train;
+  data.series.loss.train = few.map((points) => Array.from({ length: 50 }, (_, i) => [4 * (i + 1), 2 + (i % 2), 0, 1]));
+  seen.smoothed = weigh("0.8") !== weigh("0");
+  data.series.loss.train = few;
+  weigh("0");
 
   const map = document.getElementById("layer-chart");
   seen.cells = map.querySelectorAll("rect").length;
@@ -81,6 +90,12 @@ const PROBE: &str = r##"<script>
   seen.counted = box.closest("label").textContent;
   type("");
   seen.again = shown().length;
+
+  const frame = document.querySelector(".scroll").getBoundingClientRect();
+  seen.order = all("table")[0].tHead.innerText.split(/\t|\n/).map((title) => title.trim()).filter(Boolean).slice(0, 6);
+  seen.hidden = ["arm", "final valid loss", "Δ final [95 %]", "p", "verdict"]
+    .filter((title) => header(title).getBoundingClientRect().right > frame.right + 1);
+  seen.figures = all("figure").map((figure) => figure.scrollWidth - figure.clientWidth);
 
   const ground = () => getComputedStyle(document.body).backgroundColor;
   seen.light = ground();
@@ -116,7 +131,12 @@ addEventListener("message", (e) => {
 
 /// The browser's executable, wherever PATH has it.
 fn browser() -> Option<PathBuf> {
-    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let names = [
+        "chromium",
+        "chromium-browser",
+        "google-chrome",
+        "chromium-headless-shell",
+    ];
     let path = std::env::var_os("PATH")?;
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     names
@@ -180,7 +200,9 @@ fn written(root: &Path) {
 #[test]
 fn a_reader_sorts_hovers_and_switches_without_an_error() {
     let Some(browser) = browser() else {
-        println!("passed over: neither chromium nor google-chrome is on PATH");
+        println!(
+            "passed over: none of chromium, google-chrome and chromium-headless-shell is on PATH"
+        );
         return;
     };
     let root = tempfile::tempdir().unwrap();
@@ -205,10 +227,19 @@ fn a_reader_sorts_hovers_and_switches_without_an_error() {
     assert!(tip.contains("valid 1.483") && tip.contains("n 3"), "{tip}");
     assert_eq!(seen["away"], true);
     assert!(seen["spoken"].as_str().unwrap().contains("valid"), "{say}");
+    assert_eq!(seen["log"], true, "{say}");
+    // Few points are drawn as they are, fifty are smoothed.
+    assert!(seen["points"].as_u64().unwrap() < 50, "{say}");
     assert_eq!(
-        (&seen["log"], &seen["smoothing"]),
-        (&true.into(), &true.into()),
+        (&seen["smoothing"], &seen["smoothed"]),
+        (&false.into(), &true.into()),
         "{say}"
+    );
+    assert_eq!(seen["width"], 1280, "{say}");
+    assert_eq!(
+        seen["hidden"],
+        serde_json::json!([]),
+        "the result is in view: {say}"
     );
     // 2 × 20 measured cells and the 40 of the scale; parts are in the order of their numbers.
     assert_eq!(seen["cells"], 2 * 20 + 40, "{say}");
@@ -233,7 +264,9 @@ fn a_reader_sorts_hovers_and_switches_without_an_error() {
 #[test]
 fn a_phone_shows_the_page_without_scrolling_sideways() {
     let Some(browser) = browser() else {
-        println!("passed over: neither chromium nor google-chrome is on PATH");
+        println!(
+            "passed over: none of chromium, google-chrome and chromium-headless-shell is on PATH"
+        );
         return;
     };
     let root = tempfile::tempdir().unwrap();
@@ -243,5 +276,10 @@ fn a_phone_shows_the_page_without_scrolling_sideways() {
     assert_eq!(seen["width"], 390, "{say}");
     assert_eq!(seen["overflow"], 0, "{say}");
     assert_eq!(seen["lines"], 4, "{say}");
+    let figures = seen["figures"].as_array().unwrap();
+    assert!(
+        !figures.is_empty() && figures.iter().all(|over| *over == 0),
+        "{say}"
+    );
     assert_eq!(seen["wrong"], serde_json::json!([]), "{say}");
 }

@@ -61,3 +61,25 @@ fn a_slower_arm_is_found_to_be_worse() {
     let bootstrap = &difference["bootstrap"]["bca"];
     assert!(bootstrap["low"].as_f64().unwrap() > 0.0, "{difference}");
 }
+
+/// Lines and tables of signs that any terminal has, where the locale would allow others.
+#[test]
+fn a_plain_sweep_draws_with_ascii() {
+    let place = Place::new();
+    let file = place.file(
+        "plain",
+        "seeds = 2\naxes = { \"model.n_layers\" = [1, 2] }\n",
+    );
+    let swept = |more: &[&str]| {
+        let short = ["--set", "train.steps=2", "--set", "train.eval_every=2"];
+        let flags = [&short[..], &["--set", "schedule.warmup_steps=1"], more].concat();
+        let mut command = place.sweep(&file, "plain", &flags);
+        let output = command.env("LC_ALL", "C.UTF-8").output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{told}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let plain = swept(&["--plain"]);
+    assert!(plain.is_ascii() && plain.contains("+-"), "{plain}");
+    assert!(swept(&[]).contains('±'));
+}

@@ -13,6 +13,13 @@ const LARGEST: f64 = 1e150;
 /// Ranges below this are one value.
 const SMALLEST: f64 = 1e-150;
 
+/// Whether there are no two different values, so that an axis of them says nothing.
+pub fn one_value(values: impl IntoIterator<Item = f64>) -> bool {
+    let mut values = values.into_iter().filter(|v| v.is_finite());
+    let first = values.next();
+    values.all(|v| Some(v) == first)
+}
+
 /// An axis.
 #[derive(Clone, Debug)]
 pub struct Axis {

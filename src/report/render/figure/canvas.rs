@@ -10,7 +10,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::axis::Axis;
 use crate::error::{Error, Result};
-use crate::report::render::terminal::{plain, shortened};
+use crate::report::render::terminal::plain;
 
 /// Letters of Latin, Greek and Cyrillic; its licence lies beside it.
 pub const FONT: &[u8] = include_bytes!("sans.ttf");
@@ -142,8 +142,10 @@ pub enum Mark {
 /// A legend: a mark and a text for each entry, from the top of `area` down.
 pub fn legend(area: &Area, entries: &[(RGBColor, String)], mark: Mark) -> Result<()> {
     let style = text(12.0, INK).pos(Pos::new(HPos::Left, VPos::Center));
-    for (i, (color, label)) in entries.iter().enumerate() {
-        let y = px(22.0 + 20.0 * i as f64);
+    let room = f64::from(area.dim_in_pixel().0) / f64::from(FINE) - 33.0;
+    let mut top = 22.0;
+    for (color, label) in entries {
+        let y = px(top);
         let (from, to) = (px(4.0), px(22.0));
         let drawn = match mark {
             Mark::Line => area.draw(&PathElement::new(
@@ -157,9 +159,49 @@ pub fn legend(area: &Area, entries: &[(RGBColor, String)], mark: Mark) -> Result
             }
         };
         drawn.map_err(failed)?;
-        let label = shortened(&plain(label), 22);
-        area.draw(&Text::new(label, (px(29.0), y), style.clone()))
-            .map_err(failed)?;
+        for line in lines(area, &ending(&plain(label)), room)? {
+            area.draw(&Text::new(line, (px(29.0), px(top)), style.clone()))
+                .map_err(failed)?;
+            top += 15.0;
+        }
+        top += 5.0;
     }
     Ok(())
+}
+
+/// Letters of a name in a figure, at most.
+const NAME: usize = 80;
+
+/// A name, at its end cut to what a figure has room for: never in its middle, where names may differ.
+pub fn ending(name: &str) -> String {
+    match name.char_indices().nth(NAME) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
+/// A text in lines that fit into `room` pixels, broken at blanks; a longer word has a line of its own, broken where it
+/// must be.
+fn lines(area: &Area, label: &str, room: f64) -> Result<Vec<String>> {
+    let mut lines: Vec<String> = Vec::new();
+    let fits = |text: &str| Ok::<bool, Error>(width(area, text, 12.0)? <= room);
+    for word in label.split(' ') {
+        let longer = lines.last().map(|line| format!("{line} {word}"));
+        if let (Some(longer), Some(last)) = (longer, lines.last_mut())
+            && fits(&longer)?
+        {
+            *last = longer;
+            continue;
+        }
+        let mut line = String::new();
+        for c in word.chars() {
+            line.push(c);
+            if line.chars().count() > 1 && !fits(&line)? {
+                line.pop();
+                lines.push(std::mem::replace(&mut line, c.to_string()));
+            }
+        }
+        lines.push(line);
+    }
+    Ok(lines)
 }

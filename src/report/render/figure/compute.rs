@@ -4,7 +4,7 @@
 
 use plotters::prelude::*;
 
-use super::axis::Axis;
+use super::axis::{Axis, one_value};
 use super::canvas::{COLORS, Mark, failed, frame, legend, px, svg};
 use super::{ARMS, Figure, Look, drawn, metric};
 use crate::error::Result;
@@ -13,7 +13,7 @@ use crate::report::analyse::comparison::Comparison;
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 380;
 /// Where the legend begins, in pixels.
-const LEGEND: f64 = 540.0;
+const LEGEND: f64 = 520.0;
 /// Compute is on a logarithmic axis where it spans more than this factor.
 const SPAN: f64 = 5.0;
 
@@ -23,7 +23,7 @@ pub fn flops(c: &Comparison, arm: usize, run: usize) -> Option<f64> {
     Some(c.arms[arm].cost?.flops_per_item * items).filter(|flops| *flops > 0.0)
 }
 
-/// The figure; none when compute is unknown.
+/// The figure; none when compute is unknown or the same for all runs.
 pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
     let (arms, note) = drawn(c, ARMS);
     let of_arm = |i: usize| -> Vec<(f64, f64)> {
@@ -34,7 +34,8 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
     };
     let points: Vec<(usize, Vec<(f64, f64)>)> = arms.iter().map(|&i| (i, of_arm(i))).collect();
     let all = || points.iter().flat_map(|(_, p)| p);
-    if all().next().is_none() {
+    // Runs of one compute, or of one value, are no relation between the two.
+    if one_value(all().map(|p| p.0)) || one_value(all().map(|p| p.1)) {
         return Ok(None);
     }
     let low = all().map(|p| p.0).fold(f64::INFINITY, f64::min);
@@ -64,7 +65,7 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
             .iter()
             .enumerate()
             .filter(|(_, (_, points))| !points.is_empty())
-            .map(|(n, (i, _))| (COLORS[n], c.arms[*i].label.clone()))
+            .map(|(n, (i, _))| (COLORS[n], c.arms[*i].name.clone()))
             .collect();
         legend(&right, &entries, Mark::Dot)
     })?;

@@ -16,7 +16,7 @@ const POINTS: usize = 400;
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 380;
 /// Where the legend begins, in pixels.
-const LEGEND: f64 = 540.0;
+const LEGEND: f64 = 520.0;
 
 /// The curve of an arm.
 struct Trace {
@@ -68,7 +68,7 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
         }
         let entries: Vec<_> = curves
             .iter()
-            .map(|t| (t.color, c.arms[t.arm].label.clone()))
+            .map(|t| (t.color, c.arms[t.arm].name.clone()))
             .collect();
         legend(&right, &entries, Mark::Line)
     })?;

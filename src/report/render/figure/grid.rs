@@ -3,18 +3,20 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::canvas::{Area, INK, QUIET, failed, line, px, svg, text, width};
+use super::canvas::{Area, INK, QUIET, ending, failed, line, px, svg, text};
 use super::{Figure, metric};
 use crate::error::Result;
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::metrics::more_is_better;
 use crate::report::read::sweep::PlannedArm;
-use crate::report::render::terminal::{number, plain, shortened};
+use crate::report::render::terminal::{number, plain};
 
 /// Cells on a side, at most.
 const SIDE: usize = 24;
-/// Pixels of a cell.
+/// Pixels of a cell; columns are wider where their names are.
 const CELL: (f64, f64) = (64.0, 34.0);
+/// Pixels of a letter, about; names are measured when they are drawn.
+const LETTER: f64 = 7.0;
 /// Stops of the viridis colour map (Smith and van der Walt, matplotlib 2.0), dark to light.
 const VIRIDIS: [(f64, f64, f64); 5] = [
     (68.0, 1.0, 84.0),
@@ -49,16 +51,17 @@ pub fn figure(c: &Comparison) -> Result<Option<Figure>> {
     };
     let (wide, high) = (grid.columns.1.len() as f64, grid.rows.1.len() as f64);
     // Names of rows: about 7 pixels a letter, measured when drawn.
-    let names = grid.rows.1.iter().map(|n| n.chars().count()).max();
-    let left = 44.0 + 7.0 * names.unwrap_or(0) as f64;
+    let longest = |names: &[String]| names.iter().map(|n| n.chars().count()).max().unwrap_or(0);
+    let left = 44.0 + LETTER * longest(&grid.rows.1) as f64;
+    let cell = CELL.0.max(12.0 + LETTER * longest(&grid.columns.1) as f64);
     let size = (
-        (left + wide * CELL.0 + 110.0).max(320.0) as u32,
+        (left + wide * cell + 110.0).max(320.0) as u32,
         (high * CELL.1 + 74.0).max(150.0) as u32,
     );
     let svg = svg(&title, size, |root| {
-        cells(root, &grid, left)?;
-        names_of_axes(root, &grid, left)?;
-        scale(root, &grid, left + wide * CELL.0 + 24.0)
+        cells(root, &grid, left, cell)?;
+        names_of_axes(root, &grid, left, cell)?;
+        scale(root, &grid, left + wide * cell + 24.0)
     })?;
     Ok(Some(Figure {
         name: "grid",
@@ -130,7 +133,7 @@ fn setting(c: &Comparison, i: usize, arm: &PlannedArm, axis: &str) -> Option<Str
         let found = run.settings.iter().find(|(k, _)| k == axis || *k == kind);
         found.map(|(_, v)| v.clone())
     };
-    planned.or_else(resolved).map(|v| shortened(&plain(&v), 20))
+    planned.or_else(resolved).map(|v| ending(&plain(&v)))
 }
 
 /// `norm_placement` of `model.norm_placement`.
@@ -167,13 +170,13 @@ fn share(value: f64, (low, high): (f64, f64)) -> f64 {
 
 const TOP: f64 = 12.0;
 
-fn cells(root: &Area, grid: &Grid, left: f64) -> Result<()> {
+fn cells(root: &Area, grid: &Grid, left: f64, cell: f64) -> Result<()> {
     let range = range(grid);
     for (r, row) in grid.values.iter().enumerate() {
         for (k, value) in row.iter().enumerate() {
-            let (x, y) = (left + k as f64 * CELL.0, TOP + r as f64 * CELL.1);
-            let corners = [(px(x), px(y)), (px(x + CELL.0 - 1.0), px(y + CELL.1 - 1.0))];
-            let middle = (px(x + CELL.0 / 2.0), px(y + CELL.1 / 2.0));
+            let (x, y) = (left + k as f64 * cell, TOP + r as f64 * CELL.1);
+            let corners = [(px(x), px(y)), (px(x + cell - 1.0), px(y + CELL.1 - 1.0))];
+            let middle = (px(x + cell / 2.0), px(y + CELL.1 / 2.0));
             let centred = Pos::new(HPos::Center, VPos::Center);
             match value {
                 Some(value) => {
@@ -194,7 +197,7 @@ fn cells(root: &Area, grid: &Grid, left: f64) -> Result<()> {
     Ok(())
 }
 
-fn names_of_axes(root: &Area, grid: &Grid, left: f64) -> Result<()> {
+fn names_of_axes(root: &Area, grid: &Grid, left: f64, cell: f64) -> Result<()> {
     let put = |label: &str, (x, y): (f64, f64), pos: HPos, turned: bool| {
         let style = text(12.0, INK).pos(Pos::new(pos, VPos::Center));
         let style = match turned {
@@ -210,17 +213,10 @@ fn names_of_axes(root: &Area, grid: &Grid, left: f64) -> Result<()> {
         put(name, (left - 8.0, y), HPos::Right, false)?;
     }
     for (k, name) in grid.columns.1.iter().enumerate() {
-        let x = left + (k as f64 + 0.5) * CELL.0;
-        // A name that is wider than its cell would run into its neighbour.
-        let fits = width(root, name, 12.0)? <= CELL.0 - 4.0;
-        let name = if fits {
-            name.clone()
-        } else {
-            shortened(name, 9)
-        };
-        put(&name, (x, bottom + 14.0), HPos::Center, false)?;
+        let x = left + (k as f64 + 0.5) * cell;
+        put(name, (x, bottom + 14.0), HPos::Center, false)?;
     }
-    let middle = left + grid.columns.1.len() as f64 * CELL.0 / 2.0;
+    let middle = left + grid.columns.1.len() as f64 * cell / 2.0;
     put(
         &grid.columns.0,
         (middle, bottom + 38.0),

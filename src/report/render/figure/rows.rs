@@ -5,23 +5,23 @@
 
 use plotters::prelude::*;
 
-use super::axis::Axis;
+use super::axis::{Axis, one_value};
 use super::canvas::{
-    Area, COLORS, Chart, INK, Mark, QUIET, failed, frame, legend, line, px, svg, width,
+    Area, COLORS, Chart, INK, Mark, QUIET, ending, failed, frame, legend, line, px, svg, width,
 };
 use super::{Figure, drawn, metric};
 use crate::error::Result;
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::statistics::contrast::{Contrast, Verdict};
-use crate::report::render::terminal::{plain, shortened};
+use crate::report::render::terminal::plain;
 
 /// Rows at most: a page's height.
 const ROWS: usize = 40;
 const WIDTH: u32 = 720;
 /// Room for a legend above, in pixels.
 const HEAD: f64 = 34.0;
-/// Columns of an arm's name, at most.
-const NAME: usize = 30;
+/// Room for the names of rows in a figure of `WIDTH`, in pixels; longer ones make it wider.
+const NAMES: f64 = 260.0;
 
 /// Final values: the mean with its 95 % interval, and every run; none when there are not two.
 pub fn results(c: &Comparison) -> Result<Option<Figure>> {
@@ -38,13 +38,13 @@ pub fn results(c: &Comparison) -> Result<Option<Figure>> {
         finals(i).into_iter().chain(ends)
     });
     let values: Vec<f64> = values.collect();
-    // A single value needs no figure.
-    if values.len() < 2 {
+    // A single value needs no figure, nor do several that are one.
+    if one_value(values.iter().copied()) {
         return Ok(None);
     }
     let title = format!("final {}", metric(c));
     let x = Axis::fit(&title, values, false, 6, true);
-    let svg = svg(&title, (WIDTH, height(arms.len())), |root| {
+    let svg = svg(&title, (wide(c, &arms), height(arms.len())), |root| {
         let chart = framed(root, c, &arms, &x)?;
         let area = chart.plotting_area();
         for (row, &i) in arms.iter().enumerate() {
@@ -93,10 +93,10 @@ pub fn differences(c: &Comparison) -> Result<Option<Figure>> {
             let ends = gap.interval().into_iter().flat_map(|e| [e.low, e.high]);
             [0.0, difference].into_iter().chain(ends)
         });
-    let baseline = plain(&c.arms[0].label);
+    let baseline = plain(&c.arms[0].name);
     let title = format!("difference of final {} from {baseline}", metric(c));
     let x = Axis::fit(&title, ends, false, 6, true);
-    let size = (WIDTH, height(arms.len()) + HEAD as u32);
+    let size = (wide(c, &arms), height(arms.len()) + HEAD as u32);
     let svg = svg(&title, size, |root| {
         let (head, body) = root.split_vertically(px(HEAD));
         legend_row(&head, c, &arms)?;
@@ -124,7 +124,7 @@ pub fn differences(c: &Comparison) -> Result<Option<Figure>> {
     Ok(Some(Figure {
         name: "differences",
         caption: format!(
-            "{title}, with 95 % t intervals (paired by seed where two seeds pair). Coloured where the corrected p is at most 0.05.{note}"
+            "{title}, with 95 % t intervals (paired by seed where two seeds pair; not corrected for the number of arms). Coloured where the corrected p is at most 0.05.{note}"
         ),
         svg,
     }))
@@ -164,6 +164,13 @@ fn legend_row(area: &Area, c: &Comparison, arms: &[usize]) -> Result<()> {
     Ok(())
 }
 
+/// The width of a figure whose rows have these names: about 7 pixels a letter.
+fn wide(c: &Comparison, arms: &[usize]) -> u32 {
+    let names = arms.iter().map(|i| ending(&plain(&c.arms[*i].name)));
+    let longest = names.map(|name| name.chars().count()).max().unwrap_or(0);
+    WIDTH + (7.0 * longest as f64 - NAMES).max(0.0) as u32
+}
+
 fn height(rows: usize) -> u32 {
     70 + 30 * rows as u32
 }
@@ -175,8 +182,10 @@ fn framed<'a, 'b>(
     arms: &[usize],
     x: &Axis,
 ) -> Result<Chart<'a, 'b>> {
-    let name = |i: &usize| shortened(&plain(&c.arms[*i].label), NAME);
-    let names: Vec<String> = arms.iter().map(name).collect();
+    let names: Vec<String> = arms
+        .iter()
+        .map(|i| ending(&plain(&c.arms[*i].name)))
+        .collect();
     let mut left = 40.0f64;
     for name in &names {
         left = left.max(width(area, name, 12.0)? + 18.0);

@@ -17,6 +17,8 @@
     return t0 + ((t1 - t0) * (step - s0)) / (s1 - s0);
   };
 
+  /** Points from which on a curve is smoothed: fewer are read one by one. */
+  const SMOOTHED = 50;
   /** Exponential mean, started without a bias towards zero. */
   const smooth = (points, weight) => {
     let [sum, norm] = [0, 0];
@@ -37,7 +39,7 @@
         if (!on.has(arm)) return;
         let points = raw.map(([step, y, sd, n]) => ({ step, x: $("axis").value === "time" ? seconds(arm, step) : step, y, sd, n }));
         points = points.filter((p) => p.x !== null && (!$("logx").checked || p.x > 0) && (!$("logy").checked || p.y > 0));
-        if (split === "train") points = smooth(points, Number($("smooth").value));
+        if (split === "train" && points.length >= SMOOTHED) points = smooth(points, Number($("smooth").value));
         if (points.length > 0) made.push({ arm, split, points });
       });
     }

@@ -1,6 +1,7 @@
 //! The page's data: mean curves of each arm, thinned out so that any number of runs opens at once.
 
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::curves::{Band, curve};
@@ -22,13 +23,14 @@ pub fn data(c: &Comparison, layers: &Value) -> Value {
             .iter()
             .map(|b| json!([b.step, rounded(b.mean)]))
             .collect();
-        json!({"id": c.arms[i].id, "label": plain(&c.arms[i].label), "runs": c.arms[i].drawn().len(), "clock": clock})
+        json!({"id": c.arms[i].id, "label": plain(&c.arms[i].name), "runs": c.arms[i].drawn().len(), "clock": clock})
     };
     let arms: Vec<Value> = (0..c.arms.len()).map(arm).collect();
     json!({"arms": arms, "series": series(c), "layers": layers, "more": more_is_better(&c.metric), "on": c.leading(ON)})
 }
 
-/// `{metric: {split: [points of each arm]}}`, a point `[step, mean, sd, n]`; splits without points are left out.
+/// `{metric: {split: [points of each arm]}}`, a point `[step, mean, sd, n]`; splits with points at one step or
+/// none are left out.
 pub fn series(c: &Comparison) -> Map<String, Value> {
     let metrics: Vec<&str> = std::iter::once(c.metric.as_str())
         .chain(c.metrics.iter().map(String::as_str))
@@ -44,7 +46,13 @@ pub fn series(c: &Comparison) -> Map<String, Value> {
             let arms: Vec<Vec<Value>> = (0..c.arms.len())
                 .map(|i| of_arm(i).iter().map(point).collect())
                 .collect();
-            if arms.iter().any(|points| !points.is_empty()) {
+            // At one step alone there is no curve: the tables have its values.
+            let steps: BTreeSet<u64> = arms
+                .iter()
+                .flatten()
+                .filter_map(|p| p[0].as_u64())
+                .collect();
+            if steps.len() > 1 {
                 splits.insert(split.to_string(), json!(arms));
             }
         }

@@ -9,6 +9,7 @@ use super::figure::{self, Figure, Look};
 use super::terminal::plain;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::report::analyse::causes::causes;
 use crate::report::analyse::cells::Cells;
 use crate::report::analyse::comparison::Comparison;
 
@@ -105,7 +106,7 @@ fn title(c: &Comparison) -> String {
     if let Some(plan) = &c.sweep {
         return plan.name.clone();
     }
-    let labels: Vec<&str> = c.arms.iter().map(|a| a.label.as_str()).collect();
+    let labels: Vec<&str> = c.arms.iter().map(|a| a.name.as_str()).collect();
     match labels.as_slice() {
         [one] => one.to_string(),
         [first, second] => format!("{first} and {second}"),
@@ -116,14 +117,14 @@ fn title(c: &Comparison) -> String {
 }
 
 fn header(c: &Comparison, title: &str) -> String {
-    let differing: Vec<String> = c
-        .differing
+    let causes = causes(&c.differing);
+    let differing: Vec<String> = causes
         .iter()
         .take(8)
         .map(|d| format!("<code>{}</code>", escape(&d.key)))
         .collect();
-    let more = if c.differing.len() > 8 {
-        format!(" and {} more", c.differing.len() - 8)
+    let more = if causes.len() > 8 {
+        format!(" and {} more", causes.len() - 8)
     } else {
         String::new()
     };
@@ -163,7 +164,8 @@ fn header(c: &Comparison, title: &str) -> String {
 
 fn curves(c: &Comparison) -> String {
     if data::series(c).is_empty() {
-        return "<h2>Curves</h2>\n<p class=\"quiet\">Nothing was measured yet.</p>\n".into();
+        return "<h2>Curves</h2>\n<p class=\"quiet\">Nothing was measured at two steps yet.</p>\n"
+            .into();
     }
     let check = |id: &str, text: &str, on: bool| {
         format!(

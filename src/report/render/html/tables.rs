@@ -148,7 +148,7 @@ pub fn settings(c: &Comparison) -> String {
     )];
     columns.extend(c.arms.iter().map(|a| {
         (
-            format!("{} {}", a.id, a.label),
+            format!("{} {}", a.id, a.name),
             "value in this arm".to_string(),
         )
     }));
@@ -189,7 +189,7 @@ pub fn runs(c: &Comparison, folder: Option<&Path>) -> String {
         for absent in &arm.absent {
             let mut row = vec![Cell::default(); titles.len()];
             row[0] = text("–");
-            row[1] = text(&format!("{} {}", arm.id, arm.label));
+            row[1] = text(&format!("{} {}", arm.id, arm.name));
             row[2] = text(&absent.seed.to_string());
             row[3] = text(&absent.state());
             rows.push(row);
@@ -227,7 +227,7 @@ fn run(c: &Comparison, arm: &Arm, m: usize) -> Vec<Cell> {
             value: None,
         },
         Cell {
-            text: format!("{} {}", arm.id, arm.label),
+            text: format!("{} {}", arm.id, arm.name),
             value: None,
         },
         text(run.seed.as_deref().unwrap_or_default()),

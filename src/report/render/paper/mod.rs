@@ -96,12 +96,12 @@ fn caption(c: &Comparison) -> String {
     };
     let gaps = || c.results.iter().filter_map(|r| r.last_gap.as_ref());
     if gaps().next().is_some() {
-        let baseline = terminal::plain(&c.arms[0].label);
+        let baseline = terminal::plain(&c.arms[0].name);
         text.push_str(&format!(
             " Δ is the difference from {baseline} with its 95 % t interval, paired by seed where two seeds pair"
         ));
         text.push_str(match gaps().any(|gap| gap.p.is_some()) {
-            true => "; p is two-sided and corrected for all tested arms (Holm 1979); the effect is Hedges' g.",
+            true => "; p is two-sided and corrected for all tested arms (Holm 1979), the interval is not; the effect is Hedges' g.",
             false => ".",
         });
     }

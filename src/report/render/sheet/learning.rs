@@ -1,12 +1,22 @@
 //! The columns that say how fast arms learn.
 
 use super::cells::{rate, share, share_with_interval, summary};
-use super::{Sheet, each};
+use super::{Cell, Sheet, each};
 use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::results::ArmResults;
 use crate::report::render::terminal::number;
 
-/// How fast the arms learn, and how often they diverge.
+/// The median of the final values, how fast the arms learn, and how often they diverge.
 pub(super) fn learning(sheet: &mut Sheet, c: &Comparison) {
+    if c.results.iter().any(|r| r.last.is_some_and(|s| s.n > 1)) {
+        let median = |r: &ArmResults| {
+            r.last.map_or_else(Cell::default, |s| Cell {
+                text: number(s.median),
+                value: Some(s.median),
+            })
+        };
+        sheet.add("median", "median of the final values", each(c, median));
+    }
     if let Some((low, high)) = c.yardstick.range {
         let hint = format!(
             "area under the curve from step {low} to {high}, the steps that all runs have, divided by its width"

@@ -1,0 +1,35 @@
+//! The one way to data: faults first, then the files or generators, then what the tokenizers put around texts.
+
+use super::{Data, DataConfig, Request, Tokenizers};
+use crate::error::{Error, Fault, Result};
+
+/// Prepares data and tokenizer.
+///
+/// # Errors
+/// Faults of the configuration, files that are missing or unreadable, a split too short for one
+/// example, a view that the data does not have.
+pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
+    let set = config.set();
+    // A resumed run may have a tokenizer without its configuration.
+    let faults = match request.saved.text {
+        Some(_) => set.faults(),
+        None => config.faults(request.tokenizer),
+    };
+    if !faults.is_empty() {
+        return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
+    }
+    let faults = set.view_faults(request.view);
+    if !faults.is_empty() {
+        return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
+    }
+    let mut data = set.prepare(request)?;
+    // A run that goes on keeps its files as they are.
+    if request.saved.text.is_none() {
+        let around = set.around(request.view);
+        let Tokenizers { text, target } = &mut data.tokenizers;
+        for tokenizer in text.iter_mut().chain(target) {
+            *tokenizer = tokenizer.reading(around)?;
+        }
+    }
+    Ok(data)
+}

@@ -1,0 +1,31 @@
+//! What `train` refuses before there is a folder, without training: the data is read, the tokenizer made, the model built
+//! with no parameter drawn, `[init]` and `[optimizer]` held against it. Each step is the function that a run takes.
+
+use super::{Loaded, assemble, run, transfer};
+use crate::data::Data;
+use crate::error::Result;
+use burn::tensor::Device;
+
+/// Everything that a new run of a checked experiment can be refused for but its folder and its device.
+///
+/// # Errors
+/// What `train` would be refused with.
+pub fn rehearse(loaded: &Loaded) -> Result<()> {
+    let (experiment, places) = (&loaded.experiment, loaded.places());
+    transfer::folder(experiment, &places)?;
+    with_data(loaded, &assemble::data_to_train_on(experiment, &places)?)
+}
+
+/// [`rehearse`] with its data, which experiments may share.
+///
+/// # Errors
+/// As [`rehearse`].
+pub fn with_data(loaded: &Loaded, data: &Data) -> Result<()> {
+    let (experiment, places) = (&loaded.experiment, loaded.places());
+    run::require_prompt(experiment, &data.tokenizers)?;
+    let model = assemble::objective(experiment, &data.shape, &Device::default())?;
+    let (shape, tokenizers) = (&data.shape, &data.tokenizers);
+    let (model, _) = transfer::weights(experiment, &places, shape, tokenizers, model)?;
+    assemble::optimizer(experiment, &model)?;
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! The columns of a result: best and final values, their differences from the first arm, and what can be said of those.
+
+use super::cells::{bootstrapped, difference, effect, marked, p_cell, summary, verdict};
+use super::{Cell, Detail, Sheet, each};
+use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::results::ArmResults;
+use crate::report::analyse::statistics::contrast::Contrast;
+use crate::report::render::terminal::count;
+
+/// The best values.
+pub(super) fn bests(sheet: &mut Sheet, c: &Comparison) {
+    let best = each(c, |r| summary(r.best.as_ref()));
+    let of_part = c.outcomes.iter().any(|o| o.best_of_part);
+    let part = if of_part { " (part)" } else { "" };
+    let name = format!("best {} {}{part}", c.split, c.metric);
+    sheet.add(name, "mean ± sd over runs", best);
+    let at = |step: f64| Cell {
+        text: count(step.round() as u64),
+        value: Some(step),
+    };
+    sheet.add(
+        "at step",
+        "step of the best value, mean over runs",
+        each(c, |r| r.best_step.map(at).unwrap_or_default()),
+    );
+}
+
+/// The final values.
+pub(super) fn finals(sheet: &mut Sheet, c: &Comparison) {
+    let last = each(c, |r| marked(summary(r.last.as_ref()), &r.last_marks));
+    let hint =
+        "mean ± sd over runs, of the whole split at the last step where it does not say otherwise";
+    sheet.add(format!("final {} {}", c.split, c.metric), hint, last);
+}
+
+pub(super) type Pick = fn(&ArmResults) -> Option<&Contrast>;
+
+/// The two differences of an arm: their names, and where they are.
+pub(super) const GAPS: [(&str, Pick); 2] = [
+    ("best", |r| r.best_gap.as_ref()),
+    ("final", |r| r.last_gap.as_ref()),
+];
+
+/// A difference from the first arm with its p.
+pub(super) fn gap(sheet: &mut Sheet, c: &Comparison, (which, pick): (&str, Pick)) {
+    let base = &c.arms[0].id;
+    let gap = format!(
+        "{which} {} {} minus that of arm {base}, with its t interval, which is not corrected for the number of arms: \
+         paired where two seeds pair",
+        c.split, c.metric
+    );
+    let p = format!("two-sided t test of Δ {which}, corrected for all tested arms (Holm 1979)");
+    let title = format!("Δ {which} [95 %]");
+    sheet.add(title, gap, each(c, |r| difference(pick(r))));
+    sheet.add("p", p, each(c, |r| p_cell(pick(r))));
+}
+
+/// What is said of the difference of the final values.
+pub(super) fn tested_gap(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
+    let last = |r: &ArmResults| r.last_gap.clone();
+    let says = |r: &ArmResults| last(r).map_or_else(Cell::default, |g| verdict(&g));
+    let size = |r: &ArmResults| {
+        let effect_size = last(r).and_then(|g| g.effect());
+        effect_size.map_or_else(Cell::default, effect)
+    };
+    let verdict_hint = "by p of Δ final at 0.05; how many seeds would settle what is open, if the effect is the seen one; \
+                        differences that are all equal are not tested";
+    let effect_hint = "Δ final in standard deviations of the differences, corrected for small samples (Hedges' g)";
+    if detail == Detail::Full {
+        sheet.add("verdict", verdict_hint, each(c, says));
+        sheet.add("effect", effect_hint, each(c, size));
+        sheet.add(
+            "bootstrap [95 %]",
+            "BCa bootstrap interval of Δ final over paired seeds; too short for few seeds",
+            each(c, |r| bootstrapped(r.last_gap.as_ref())),
+        );
+    } else {
+        sheet.add("effect", effect_hint, each(c, size));
+        sheet.add("verdict", verdict_hint, each(c, says));
+    }
+}

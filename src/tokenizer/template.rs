@@ -1,0 +1,117 @@
+//! What a tokenizer's file puts around a text: that which the model reads there, so that a program that loads the file
+//! gives the model the ids that it was trained on.
+//!
+//! The library calls it a post-processor. Our own encoding never uses it: data puts frames and marks around ids.
+
+use serde_json::{Map, Value, json};
+
+use super::{Engine, Tokenizer, format};
+use crate::error::{Error, Result};
+use std::path::Path;
+
+/// The tokens around a text that a model reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Around {
+    /// Text as it is: next-token models.
+    #[default]
+    Nothing,
+    /// The [`super::Frame`] of encoders, where the vocabulary has one.
+    Frame,
+    /// The end mark after a text that becomes another one.
+    End,
+}
+
+/// Stand for the two texts of a pair.
+const TEXTS: [i32; 2] = [-1, -2];
+
+impl Tokenizer {
+    /// The same with a file that puts around a text, and around two, what a model reads; the same as it is when its
+    /// file does so already.
+    ///
+    /// # Errors
+    /// A vocabulary without the marks that are asked for.
+    pub fn reading(&self, around: Around) -> Result<Self> {
+        let (one, two) = self.around(around)?;
+        if self.puts(&one, &two) {
+            return Ok(self.clone());
+        }
+        let mut file: Value = self.file()?;
+        file["post_processor"] = match one.len() {
+            1 => Value::Null,
+            _ => self.template(&one, &two),
+        };
+        Self::from_json(format::to_bytes(&file)?, Path::new("tokenizer.json"))
+    }
+
+    /// One text and two, among the tokens around them; each token with its segment.
+    fn around(&self, around: Around) -> Result<(Vec<(i32, i32)>, Vec<(i32, i32)>)> {
+        let [a, b] = TEXTS;
+        let frame = self.frame().filter(|_| around == Around::Frame);
+        Ok(match (around, frame) {
+            (Around::Frame, Some(frame)) => {
+                let one = frame.around(&[a]).into_iter().map(|id| (id, 0));
+                let (ids, segments) = frame.around_both(&[a], &[b]);
+                (one.collect(), ids.into_iter().zip(segments).collect())
+            }
+            (Around::End, _) => {
+                let end = self.marks()?.end as i32;
+                (
+                    vec![(a, 0), (end, 0)],
+                    vec![(a, 0), (end, 0), (b, 1), (end, 1)],
+                )
+            }
+            (Around::Nothing, _) | (Around::Frame, None) => (vec![(a, 0)], vec![(a, 0), (b, 1)]),
+        })
+    }
+
+    /// Whether its file puts these tokens around a text and around two: empty texts show them.
+    fn puts(&self, one: &[(i32, i32)], two: &[(i32, i32)]) -> bool {
+        let Engine::Library(library) = &self.0.engine else {
+            let own = |file: Value| match one.len() {
+                1 => file["post_processor"].is_null(),
+                _ => file["post_processor"] == self.template(one, two),
+            };
+            return self.file().is_ok_and(own);
+        };
+        let only = |tokens: &[(i32, i32)]| -> Vec<u32> {
+            let marks = tokens.iter().map(|(id, _)| *id).filter(|id| *id >= 0);
+            marks.map(|id| id as u32).collect()
+        };
+        let found = |encoding: tokenizers::Result<tokenizers::Encoding>| {
+            Some(encoding.ok()?.get_ids().to_vec())
+        };
+        found(library.encode("", true)) == Some(only(one))
+            && found(library.encode(("", ""), true)) == Some(only(two))
+    }
+
+    fn template(&self, one: &[(i32, i32)], two: &[(i32, i32)]) -> Value {
+        let name = |id: i32| self.token(id as u32).unwrap_or_default();
+        let part = |(id, kind): &(i32, i32)| {
+            let text = TEXTS.iter().zip(["A", "B"]).find(|(text, _)| *text == id);
+            match text {
+                Some((_, name)) => json!({"Sequence": {"id": name, "type_id": kind}}),
+                None => json!({"SpecialToken": {"id": name(*id), "type_id": kind}}),
+            }
+        };
+        let marks = two.iter().map(|(id, _)| *id).filter(|id| *id >= 0);
+        let tokens: Map<String, Value> = marks
+            .map(|id| {
+                let name = name(id);
+                let token = json!({"id": name, "ids": [id], "tokens": [name]});
+                (name, token)
+            })
+            .collect();
+        json!({
+            "type": "TemplateProcessing",
+            "single": one.iter().map(part).collect::<Vec<_>>(),
+            "pair": two.iter().map(part).collect::<Vec<_>>(),
+            "special_tokens": tokens,
+        })
+    }
+
+    /// Its file as JSON.
+    pub(super) fn file(&self) -> Result<Value> {
+        serde_json::from_slice(&self.0.json)
+            .map_err(|e| Error::run(format!("the tokenizer's file is damaged: {e}")))
+    }
+}

@@ -1,0 +1,230 @@
+//! `check` says what `train` and `sweep` would refuse, in the same words: everything that is known before a step.
+
+use crate::binary::{failure, output, shipped};
+use std::fs;
+use std::path::Path;
+
+const MODEL: &str = "[model]\nkind = \"encoder\"\nd_model = 8\nn_layers = 1\nattention = { kind = \"multi_head\", n_heads = 1 }\n";
+const DECODER: &str = "[model]\nkind = \"decoder\"\nd_model = 8\nn_layers = 1\nattention = { kind = \"multi_head\", n_heads = 1 }\n";
+const TRAIN: &str = "[train]\nsteps = 2\nbatch_size = 2\n";
+const ADAMW: &str = "[optimizer]\nkind = \"adamw\"\nlr = 1e-3\n";
+
+fn errors(said: &str) -> Vec<&str> {
+    said.lines()
+        .filter(|line| line.starts_with("error: "))
+        .collect()
+}
+
+/// Both commands are refused alike, with this among the words.
+fn refused(folder: &Path, command: &str, text: &str, says: &str) {
+    let (file, run) = (folder.join("x.toml"), folder.join("run"));
+    fs::write(&file, text).unwrap();
+    let (file, run) = (file.display().to_string(), run.display().to_string());
+    let mut arguments = vec![command, &file, "--run", &run];
+    if command == "train" {
+        arguments.push("--quiet");
+    }
+    let (status, told) = failure(&arguments);
+    assert_eq!(status, 2, "{says}: {told}");
+    let (status, checked) = failure(&["check", &file]);
+    assert_eq!(status, 2, "{says}: {checked}");
+    assert_eq!(errors(&checked), errors(&told), "{says}");
+    assert!(checked.contains(says), "{says}: {checked}");
+}
+
+fn labelled(table: &str) -> String {
+    format!(
+        "name = \"x\"\n{MODEL}[data]\nkind = \"labelled_text\"\ncontext = 16\n{table}\n[tokenizer]\nkind = \"char\"\n\
+         [task]\nkind = \"text_classification\"\n{ADAMW}{TRAIN}"
+    )
+}
+
+#[test]
+fn tables_that_training_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let rows = "a good film\tyes\na bad film\tno\n".repeat(20);
+    write("rows.dat", &rows);
+    write("rows.tsv", &rows);
+    write(
+        "named.csv",
+        &format!("text,class\n{}", rows.replace('\t', ",")),
+    );
+    write("one.tsv", &"a film\tyes\n".repeat(30));
+    write("other.tsv", "a film\tmaybe\na film\tno\n");
+    write("short.tsv", "only a text\n");
+    write(
+        "rows.jsonl",
+        &"{\"text\": \"a\", \"class\": 1}\n{\"text\": \"b\", \"class\": 0}\n".repeat(20),
+    );
+    write(
+        "bad.jsonl",
+        &"{\"text\": \"a\", \"label\": 1}\n{\"text\": \n".repeat(20),
+    );
+    write("latin.tsv", "x");
+    fs::write(folder.path().join("latin.tsv"), b"a \xff film\tyes\n").unwrap();
+    for (table, says) in [
+        (
+            "path = \"rows.dat\"",
+            "does not say how it is written; set format",
+        ),
+        (
+            "path = \"named.csv\"\nheader = true\nlabel = \"label\"",
+            "no column `label`",
+        ),
+        (
+            "path = \"one.tsv\"",
+            "every training row has the label `yes`",
+        ),
+        (
+            "path = \"rows.tsv\"\nvalid_path = \"other.tsv\"",
+            "unknown label `maybe`",
+        ),
+        ("path = \"short.tsv\"", "no column 2"),
+        ("path = \"rows.jsonl\"", "no field `label`"),
+        ("path = \"bad.jsonl\"", "not JSON"),
+        ("path = \"latin.tsv\"", "is not UTF-8"),
+        (
+            "path = \"rows.tsv\"\ntext = 2\nlabel = 1\ntrain_items = 4000",
+            "train_items",
+        ),
+    ] {
+        refused(folder.path(), "train", &labelled(table), says);
+    }
+}
+
+fn text(data: &str, more: &str) -> String {
+    let train = match more.contains("[train]") {
+        true => "",
+        false => TRAIN,
+    };
+    format!(
+        "name = \"x\"\n{DECODER}[data]\nkind = \"text\"\npath = \"text.txt\"\n{data}\n[task]\nkind = \"causal_lm\"\n{more}\n{train}"
+    )
+}
+
+#[test]
+fn texts_models_and_optimizers_that_training_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(
+        folder.path().join("text.txt"),
+        "the cat sits on the mat\n".repeat(10),
+    )
+    .unwrap();
+    let chars = format!("[tokenizer]\nkind = \"char\"\n{ADAMW}");
+    let group = format!(
+        "[tokenizer]\nkind = \"char\"\n{ADAMW}groups = [{{ match = \"nothing\", lr_scale = 0.1 }}]\n"
+    );
+    let frozen = format!("{chars}[init]\nfreeze = [\"nothing\"]\n");
+    let sample = format!("{chars}{TRAIN}eval_every = 1\nsample = {{ prompt = \"QUIZ\" }}\n");
+    let unigram = format!("[tokenizer]\nkind = \"unigram\"\nvocab_size = 5\n{ADAMW}");
+    let carried = format!("{chars}{TRAIN}carry_state = true\n");
+    for (data, more, says) in [
+        ("context = 4000", &chars, "needs at least 4001"),
+        (
+            "context = 8\nvalid_fraction = 0.001",
+            &chars,
+            "token(s), and context",
+        ),
+        ("context = 8", &unigram, "vocab_size = 5 is too small"),
+        ("context = 8", &group, "matches no parameter"),
+        ("context = 8", &frozen, "nothing"),
+        (
+            "context = 8",
+            &sample,
+            "[train] sample.prompt = \"QUIZ\" cannot be continued",
+        ),
+        (
+            "context = 8\nwindows = \"contiguous\"",
+            &carried,
+            "carry_state = true has no effect",
+        ),
+        (
+            "context = 8\nwindows = \"documents\"",
+            &chars,
+            "needs a token between documents",
+        ),
+    ] {
+        refused(folder.path(), "train", &text(data, more), says);
+    }
+    // Another run's weights do not fit.
+    let run = folder.path().join("wide").display().to_string();
+    let tiny = shipped("experiments/smoke/tiny.toml").display().to_string();
+    output(&[
+        "train",
+        &tiny,
+        "--quiet",
+        "--run",
+        &run,
+        "--set",
+        "train.steps=1",
+    ]);
+    let from = format!("{chars}[init]\nfrom = {run:?}\n");
+    refused(
+        folder.path(),
+        "train",
+        &text("context = 8", &from),
+        "error: ",
+    );
+    let from = format!("{chars}[init]\nfrom = \"nowhere\"\n");
+    refused(
+        folder.path(),
+        "train",
+        &text("context = 8", &from),
+        "nowhere",
+    );
+}
+
+#[test]
+fn sweeps_that_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(
+        folder.path().join("text.txt"),
+        "the cat sits on the mat\n".repeat(10),
+    )
+    .unwrap();
+    let base = text(
+        "context = 8",
+        &format!("[tokenizer]\nkind = \"char\"\n{ADAMW}"),
+    );
+    for (ablation, says) in [
+        (
+            "baseline = \"norm_placement=past\"\naxes = { \"model.norm_placement\" = [\"pre\", \"post\"] }",
+            "is no arm; did you mean",
+        ),
+        (
+            "axes = { \"model.norm_placement\" = [\"pre\", \"past\"] }",
+            "arm `norm_placement=past`",
+        ),
+        (
+            "axes = { \"data.context\" = [8, 4000] }",
+            "[ablation] arm `context=4000`",
+        ),
+        (
+            "axes = { \"model.n_layers\" = [1, 2] }\nbudget = { steps = 0 }",
+            "budget.steps must be above 0",
+        ),
+        (
+            "axes = { \"model.n_layers\" = [1, 2] }\nbudget = { items = 1 }",
+            "arm `n_layers=1`",
+        ),
+    ] {
+        refused(
+            folder.path(),
+            "sweep",
+            &format!("{base}[ablation]\n{ablation}\n"),
+            says,
+        );
+    }
+    // What only the run of an arm would be refused with is known before the first of them, too.
+    let axes = "axes = { \"optimizer.groups\" = [[], [{ match = \"nothing\", lr_scale = 0.1 }]] }";
+    let file = folder.path().join("x.toml");
+    fs::write(&file, format!("{base}[ablation]\n{axes}\n")).unwrap();
+    let (status, said) = failure(&["check", &file.display().to_string()]);
+    assert_eq!(status, 2, "{said}");
+    assert!(
+        said.contains("[ablation] arm `") && said.contains("matches no parameter"),
+        "{said}"
+    );
+    output(&["check", &file.display().to_string(), "--keys-only"]);
+}

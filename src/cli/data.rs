@@ -69,7 +69,7 @@ fn list(places: &Places) -> Result<String> {
         let here = manifest
             .files
             .iter()
-            .filter(|f| manifest.located(f, places).is_some())
+            .filter(|f| manifest.located(f, places.roots()).is_some())
             .count();
         let state = match here {
             0 => "-".to_owned(),
@@ -137,7 +137,7 @@ fn show(manifest: &Manifest, places: &Places) -> String {
                 made.as_deref().unwrap_or_default()
             )),
         }
-        let here = manifest.located(file, places);
+        let here = manifest.located(file, places.roots());
         let here = here.map_or("no".to_owned(), |path| path.display().to_string());
         text.push_str(&format!("  here    {here}\n"));
     }

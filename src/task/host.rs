@@ -1,8 +1,9 @@
 //! From batches of the host to tensors, and from tensors to numbers: what every task does alike.
 
-use super::Sum;
+use super::{Scored, Sum};
 use crate::data::batch::{Batch, Content, ImageBatch, PairBatch, TextBatch};
 use crate::evaluate::classification::Confusion;
+use crate::evaluate::metric::ACCURACY;
 use crate::kernel::HeadLoss;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
@@ -33,6 +34,16 @@ pub(super) fn right(loss: &HeadLoss, targets: &[i32]) -> Sum {
     let scored = targets.iter().filter(|t| **t >= 0).count();
     let right = loss.right.clone().sum().into_scalar::<f32>();
     Sum::new(f64::from(right), scored as f64)
+}
+
+/// The loss of texts that are written after a source, with the share of right tokens in an evaluation.
+pub(super) fn written(loss: HeadLoss, targets: &[i32], batch: &Batch, pass: &Pass) -> Scored {
+    let accuracy = (!pass.trains()).then(|| right(&loss, targets));
+    let scored = Scored::new(loss.sum, batch.tokens as u64);
+    match accuracy {
+        Some(accuracy) => scored.with_metric(ACCURACY, accuracy),
+        None => scored,
+    }
 }
 
 /// How many of the scored rows `[n, classes]` have their highest score at the target; rows with a target below 0

@@ -145,12 +145,7 @@ impl Task for PrefixLm {
         let (pairs, device) = (host::pairs(batch), self.device());
         let joined = joined(pairs);
         let loss = self.loss(pairs, &joined, &device, pass);
-        let accuracy = (!pass.trains()).then(|| host::right(&loss, &joined.targets));
-        let scored = Scored::new(loss.sum, batch.tokens as u64);
-        match accuracy {
-            Some(accuracy) => scored.with_metric(ACCURACY, accuracy),
-            None => scored,
-        }
+        host::written(loss, &joined.targets, batch, pass)
     }
 
     fn seed(&self) -> u64 {

@@ -124,12 +124,7 @@ impl Task for Translation {
         let embedding = self.model.vocabulary_head().embedding;
         let device = embedding.weight.val().device();
         let loss = self.loss(pairs, &device, pass);
-        let accuracy = (!pass.trains()).then(|| host::right(&loss, &pairs.targets));
-        let scored = Scored::new(loss.sum, batch.tokens as u64);
-        match accuracy {
-            Some(accuracy) => scored.with_metric(ACCURACY, accuracy),
-            None => scored,
-        }
+        host::written(loss, &pairs.targets, batch, pass)
     }
 
     fn seed(&self) -> u64 {

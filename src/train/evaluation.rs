@@ -59,7 +59,7 @@ impl Scores {
 }
 
 /// A pass over a split, batch after batch; it can be left at any of them.
-pub struct Pass {
+pub struct Evaluation {
     batches: Box<dyn Iterator<Item = Result<Batch>> + Send>,
     count: usize,
     total: StepOutput,
@@ -69,7 +69,7 @@ pub struct Pass {
     state: Option<ModelState>,
 }
 
-impl Pass {
+impl Evaluation {
     /// A pass from the first item on.
     pub fn new(split: &Split, batch_size: usize) -> Self {
         let source = split.source.clone();
@@ -136,7 +136,7 @@ impl Pass {
 /// # Errors
 /// Items that cannot be read, and a split without a scored position.
 pub fn evaluate<M: Trained>(model: &M, split: &Split, batch_size: usize) -> Result<Scores> {
-    let mut pass = Pass::new(split, batch_size);
+    let mut pass = Evaluation::new(split, batch_size);
     while pass.step(model)?.is_some() {}
     pass.scores()
 }

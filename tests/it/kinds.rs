@@ -96,8 +96,11 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
             add(&format!("windows of 3, {dilation:?}, {kind}"), &|c| {
                 c.stack.position = position(kind);
                 c.stack.attention = AttentionConfig::SlidingWindow(SlidingWindowConfig {
-                    n_heads: 4,
-                    n_kv_heads: Some(2),
+                    heads: MultiHeadConfig {
+                        n_heads: 4,
+                        n_kv_heads: Some(2),
+                        ..MultiHeadConfig::default()
+                    },
                     window: 3,
                     dilation: dilation.clone(),
                     ..SlidingWindowConfig::default()

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::search_path::{Places, either};
+use crate::data::files::archive::either;
 use crate::data::files::documents;
 use crate::digest::hex;
 use crate::error::{Error, Result, suggestion};
@@ -196,9 +196,9 @@ impl Manifest {
         Err(Error::usage(format!("there is no data set `{name}`{hint}")))
     }
 
-    /// Where a file lies, plain or gzipped, when it does.
-    pub fn located(&self, file: &FileEntry, places: &Places) -> Option<PathBuf> {
-        let folders = places.roots().iter().map(|root| root.join(&self.name));
+    /// The place of a file under one of the folders, plain or gzipped, when it is there.
+    pub fn located(&self, file: &FileEntry, roots: &[PathBuf]) -> Option<PathBuf> {
+        let folders = roots.iter().map(|root| root.join(&self.name));
         folders
             .into_iter()
             .find_map(|folder| either(&folder.join(&file.path)))

@@ -2,11 +2,10 @@
 //! folder, and only then as given), else in the folders of `FORMWORK_DATA` (separated like `PATH`), in `datasets/data` (what `data pull`
 //! fetches) and in `datasets`. A file may lie there plain or with `.gz`, and a path may lead on into an archive.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::manifest;
-use crate::data::files::archive;
+use crate::data::files::archive::{self, either};
 use crate::error::{Error, Result};
 
 /// Folders to look in, and the folder for caches.
@@ -156,19 +155,4 @@ fn canonical(path: &Path) -> Option<PathBuf> {
         }
         _ => path.canonicalize().ok(),
     }
-}
-
-/// The path, or the same with `.gz` added or taken away; or a path that leads into an archive which is there.
-pub fn either(path: &Path) -> Option<PathBuf> {
-    if path.exists() || archive::split(path).is_some() {
-        return Some(path.to_path_buf());
-    }
-    let mut zipped: OsString = path.as_os_str().to_owned();
-    zipped.push(".gz");
-    let zipped = PathBuf::from(zipped);
-    if zipped.is_file() {
-        return Some(zipped);
-    }
-    let plain = path.with_extension("");
-    (path.extension().is_some_and(|e| e == "gz") && plain.is_file()).then_some(plain)
 }

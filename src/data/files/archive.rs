@@ -86,3 +86,18 @@ fn nothing(archive: &Path, inside: &Path, tops: &[String]) -> Error {
         tops.join(", ")
     ))
 }
+
+/// The path, or the same with `.gz` added or taken away; or a path that leads into an archive which is there.
+pub fn either(path: &Path) -> Option<PathBuf> {
+    if path.exists() || split(path).is_some() {
+        return Some(path.to_path_buf());
+    }
+    let mut zipped: std::ffi::OsString = path.as_os_str().to_owned();
+    zipped.push(".gz");
+    let zipped = PathBuf::from(zipped);
+    if zipped.is_file() {
+        return Some(zipped);
+    }
+    let plain = path.with_extension("");
+    (path.extension().is_some_and(|e| e == "gz") && plain.is_file()).then_some(plain)
+}

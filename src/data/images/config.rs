@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{AugmentConfig, prepare};
+use super::AugmentConfig;
+use crate::data::Split;
 use crate::data::files::paths::Paths;
-use crate::data::{Data, DataSet, Gives, Request, Split};
-use crate::error::Result;
 
 /// `kind = "images"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -119,7 +118,7 @@ impl ImagesConfig {
         )
     }
 
-    fn path_faults(&self, fault: &mut dyn FnMut(bool, &str)) {
+    pub(super) fn path_faults(&self, fault: &mut dyn FnMut(bool, &str)) {
         let empty = |p: &Paths| p.0.is_empty() || p.0.iter().any(|p| p.as_os_str().is_empty());
         fault(
             empty(&self.path),
@@ -166,7 +165,7 @@ impl ImagesConfig {
         }
     }
 
-    fn share_faults(&self, fault: &mut dyn FnMut(bool, &str)) {
+    pub(super) fn share_faults(&self, fault: &mut dyn FnMut(bool, &str)) {
         let share = |f: Option<f64>| f.is_some_and(|f| !(0.0..1.0).contains(&f));
         let (valid, test) = self.fractions();
         for (name, fraction, path) in [
@@ -192,7 +191,7 @@ impl ImagesConfig {
         );
     }
 
-    fn shape_faults(&self, fault: &mut dyn FnMut(bool, &str)) {
+    pub(super) fn shape_faults(&self, fault: &mut dyn FnMut(bool, &str)) {
         fault(
             self.channels.is_some_and(|c| c != 1 && c != 3),
             "channels must be 1 (grey) or 3 (colour)",
@@ -216,59 +215,5 @@ impl ImagesConfig {
             wrong(&self.mean) || wrong(&self.std) || self.std.iter().any(|s| *s < 1e-6),
             "mean must be -1e6 to 1e6, and std 1e-6 to 1e6: pixels are 0 to 1",
         );
-    }
-}
-
-impl DataSet for ImagesConfig {
-    fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        let mut fault = |wrong: bool, message: &str| {
-            if wrong {
-                faults.push(format!("[data] {message}"));
-            }
-        };
-        self.path_faults(&mut fault);
-        self.share_faults(&mut fault);
-        self.shape_faults(&mut fault);
-        faults.extend(self.augment.faults());
-        faults
-    }
-
-    fn gives(&self) -> Gives {
-        Gives::Images
-    }
-
-    fn image(&self) -> Option<[usize; 3]> {
-        let [height, width] = self.size?;
-        Some([self.channels?, height, width])
-    }
-
-    fn context(&self) -> usize {
-        0
-    }
-
-    fn has(&self, split: Split) -> bool {
-        match split {
-            Split::Train => true,
-            Split::Valid => self.valid_path.is_some() || self.fractions().0 > 0.0,
-            Split::Test => self.test_path.is_some() || self.fractions().1 > 0.0,
-        }
-    }
-
-    fn paths(&self) -> Vec<(&'static str, &Path)> {
-        let mut all = Vec::new();
-        for files in Split::ALL.into_iter().filter_map(|s| self.files(s)) {
-            all.extend(files.paths.keyed(files.keys[0]));
-            all.extend(files.labels.map(|path| (files.keys[1], path)));
-        }
-        all
-    }
-
-    fn is_text(&self) -> bool {
-        false
-    }
-
-    fn prepare(&self, request: &Request) -> Result<Data> {
-        prepare::prepare(self, request)
     }
 }

@@ -1,4 +1,4 @@
-//! From the keys of `kind = "images"` to its sources: files read, split, measured.
+//! The facts of `kind = "images"`, and the way from its keys to its sources: files read, split, measured.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,11 +10,65 @@ use super::source::{Augmented, Plain};
 use super::{Pictures, idx, normalise};
 use crate::data::files::archive;
 use crate::data::split::{SPLIT_SEED, bounds, limit};
-use crate::data::{Data, PerSplit, Places, Request, Shape, Source, Split};
+use crate::data::{Data, DataSet, Gives, PerSplit, Places, Request, Shape, Source, Split};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 
-pub(super) fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
+impl DataSet for ImagesConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut fault = |wrong: bool, message: &str| {
+            if wrong {
+                faults.push(format!("[data] {message}"));
+            }
+        };
+        self.path_faults(&mut fault);
+        self.share_faults(&mut fault);
+        self.shape_faults(&mut fault);
+        faults.extend(self.augment.faults());
+        faults
+    }
+
+    fn gives(&self) -> Gives {
+        Gives::Images
+    }
+
+    fn image(&self) -> Option<[usize; 3]> {
+        let [height, width] = self.size?;
+        Some([self.channels?, height, width])
+    }
+
+    fn context(&self) -> usize {
+        0
+    }
+
+    fn has(&self, split: Split) -> bool {
+        match split {
+            Split::Train => true,
+            Split::Valid => self.valid_path.is_some() || self.fractions().0 > 0.0,
+            Split::Test => self.test_path.is_some() || self.fractions().1 > 0.0,
+        }
+    }
+
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        let mut all = Vec::new();
+        for files in Split::ALL.into_iter().filter_map(|s| self.files(s)) {
+            all.extend(files.paths.keyed(files.keys[0]));
+            all.extend(files.labels.map(|path| (files.keys[1], path)));
+        }
+        all
+    }
+
+    fn is_text(&self) -> bool {
+        false
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        prepare(self, request)
+    }
+}
+
+fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
     let named = (!config.classes.is_empty()).then_some(config.classes.as_slice());
     let of_run = request.run.and_then(|run| run.image);
     let wanted = Wanted {

@@ -16,8 +16,8 @@ use super::simd::{map_in_place, run};
 use super::threads;
 use crate::kernel::extension::AttentionGradients;
 
-/// What the pieces of work share.
-struct Pass<'a> {
+/// The arguments that the pieces of work share.
+struct Work<'a> {
     problem: &'a Problem,
     out: Heads,
     grad: Heads,
@@ -56,7 +56,7 @@ pub fn backward(
     let mut d_v = output(batch * n_k * heads * d_head);
     let mut d_bias = wants_bias.then(|| problem.bias.sums(batch));
     let shared_bias = wants_bias && problem.bias.is_shared(batch);
-    let pass = Pass {
+    let pass = Work {
         problem,
         out: Heads::new(out),
         grad: Heads::new(grad),
@@ -113,7 +113,7 @@ fn sum_groups(x: &[f32], group: usize, width: usize) -> Vec<f32> {
     out
 }
 
-impl Pass<'_> {
+impl Work<'_> {
     /// All gradients that one query head of one batch row gives.
     fn head(&self, batch: usize, head: usize) {
         let ([_, heads, n_q, d_head], n_k) = (self.problem.q.dims, self.problem.k.dims[2]);

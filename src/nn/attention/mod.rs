@@ -52,7 +52,7 @@ impl AttentionConfig {
     pub fn heads(&self) -> MultiHeadConfig {
         match self {
             Self::MultiHead(c) => c.clone(),
-            Self::SlidingWindow(c) => c.heads(),
+            Self::SlidingWindow(c) => c.heads.clone(),
         }
     }
 

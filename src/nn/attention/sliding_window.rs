@@ -11,7 +11,7 @@ use super::multi_head::{MultiHead, MultiHeadConfig};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::Window;
 use crate::nn::init::Init;
-use crate::nn::norm::NormConfig;
+use crate::one_table::one_table;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -24,31 +24,11 @@ pub const KIND: Kind = Kind {
 
 /// The knobs of sliding-window attention: those of multi-head attention, the window and its dilation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct SlidingWindowConfig {
-    /// Query heads.
-    pub n_heads: usize,
-    /// Key and value heads, a divisor of `n_heads`; `n_heads` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub n_kv_heads: Option<usize>,
-    /// Width of a head; d_model / n_heads when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub d_head: Option<usize>,
-    /// Whether queries, keys and values have biases.
-    pub bias: bool,
-    /// Whether the output has a bias; as `bias` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub out_bias: Option<bool>,
-    /// Norm on each head's queries and keys.
-    pub qk_norm: NormConfig,
-    /// Scores become c·tanh(score/c).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub softcap: Option<f64>,
-    /// Factor on the scores; 1/√d_head when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scale: Option<f64>,
-    /// As of `multi_head`: coefficient of a loss that drives the heads' outputs apart.
-    pub head_diversity: f64,
+    /// The heads with their projections.
+    #[serde(skip)]
+    pub heads: MultiHeadConfig,
     /// Keys that a query sees on one side, its own position included.
     pub window: usize,
     /// Distance between neighbouring keys of the window, for each head; 1 everywhere when absent.
@@ -58,49 +38,17 @@ pub struct SlidingWindowConfig {
 
 impl Default for SlidingWindowConfig {
     fn default() -> Self {
-        let MultiHeadConfig {
-            n_heads,
-            n_kv_heads,
-            d_head,
-            bias,
-            out_bias,
-            qk_norm,
-            softcap,
-            scale,
-            head_diversity,
-        } = MultiHeadConfig::default();
         Self {
-            n_heads,
-            n_kv_heads,
-            d_head,
-            bias,
-            out_bias,
-            qk_norm,
-            softcap,
-            scale,
-            head_diversity,
+            heads: MultiHeadConfig::default(),
             window: 256,
             dilation: None,
         }
     }
 }
 
-impl SlidingWindowConfig {
-    /// The same attention over all positions.
-    pub fn heads(&self) -> MultiHeadConfig {
-        MultiHeadConfig {
-            n_heads: self.n_heads,
-            n_kv_heads: self.n_kv_heads,
-            d_head: self.d_head,
-            bias: self.bias,
-            out_bias: self.out_bias,
-            qk_norm: self.qk_norm.clone(),
-            softcap: self.softcap,
-            scale: self.scale,
-            head_diversity: self.head_diversity,
-        }
-    }
+one_table!(SlidingWindowConfig, heads: MultiHeadConfig, |_| &[]);
 
+impl SlidingWindowConfig {
     /// The keys around a query; a causal model does not see those after it.
     fn window(&self) -> Window {
         Window {
@@ -119,7 +67,7 @@ impl SlidingWindowConfig {
 
     /// Attention over vectors of `d_model` elements, with dropout on its weights.
     pub fn init(&self, d_model: usize, dropout: f64, init: &Init) -> MultiHead {
-        MultiHead::new(&self.heads(), d_model, dropout, init).within(self.window())
+        MultiHead::new(&self.heads, d_model, dropout, init).within(self.window())
     }
 
     /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
@@ -128,7 +76,7 @@ impl SlidingWindowConfig {
         if let Some(dilation) = &self.dilation {
             self.dilation_faults(dilation, at);
         }
-        self.heads().faults(d_model, at)
+        self.heads.faults(d_model, at)
     }
 
     fn dilation_faults(&self, dilation: &[usize], at: &mut TableFaults) {
@@ -136,8 +84,8 @@ impl SlidingWindowConfig {
             let rule = format!("dilation = {step} of a head is not between 1 and {LONGEST}");
             at.fault(&["dilation"], rule);
         }
-        if dilation.len() != self.n_heads {
-            let (given, heads) = (dilation.len(), self.n_heads);
+        if dilation.len() != self.heads.n_heads {
+            let (given, heads) = (dilation.len(), self.heads.n_heads);
             let rule =
                 format!("dilation has {given} numbers; it takes one for each of n_heads = {heads}");
             at.fault(&["dilation", "n_heads"], rule);

@@ -9,7 +9,7 @@ use crate::data::sample::PartFirst;
 use crate::error::Result;
 use crate::task::Trained;
 use crate::train::checkpoint::Best;
-use crate::train::evaluation::{Pass, Scores, Split};
+use crate::train::evaluation::{Evaluation, Scores, Split};
 use crate::train::events::Part;
 use crate::train::job::Report;
 use crate::train::journals::Journals;
@@ -113,7 +113,7 @@ impl<M: Trained> Steps<M> {
         if drawn {
             split.source = Arc::new(PartFirst::new(split.source, first.saturating_mul(size)));
         }
-        let mut pass = Pass::new(&split, size);
+        let mut pass = Evaluation::new(&split, size);
         let mut wanted = if whole { all } else { first };
         let (mut compared, mut of_part) = (f64::NAN, None);
         let mut broken_off = false;

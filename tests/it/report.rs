@@ -190,10 +190,10 @@ fn runs_that_differ_in_their_seed_are_one_arm() {
     let table = terminal::markdown(&sheet::sheet(&c).text(false));
     assert_eq!(
         table,
-        "|  | arm | norm_placement | runs | steps | best valid loss | final valid loss | Δ final [95 %] | p | effect | verdict | accuracy | items/s | time |\n\
-         | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: |\n\
-         | A | pre | pre | 3 (1, 2, 3) | 200 | 1.513 ± 0.016 | 1.513 ± 0.016 | – | – | – | – | 0.5000 ± 0.0000 | 100.0 | 3 min 20 s |\n\
-         | B | post | post | 3 (1, 2, 3) | 200 | 1.4830 ± 0.0062 | 1.4830 ± 0.0062 | -0.030 [-0.060, -0.001] | 0.048 | -1.43 | better | 0.5000 ± 0.0000 | 100.0 | 3 min 20 s |\n"
+        "|  | arm | norm_placement | runs | steps | best valid loss | at step | final valid loss | Δ final [95 %] | p | effect | verdict | accuracy at best | items/s | time |\n\
+         | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: |\n\
+         | A | pre | pre | 3 (1, 2, 3) | 200 | 1.513 ± 0.016 | 200 | 1.513 ± 0.016 | – | – | – | – | 0.5000 ± 0.0000 | 100.0 | 3 min 20 s |\n\
+         | B | post | post | 3 (1, 2, 3) | 200 | 1.4830 ± 0.0062 | 200 | 1.4830 ± 0.0062 | -0.030 [-0.060, -0.001] | 0.048 | -1.43 | better | 0.5000 ± 0.0000 | 100.0 | 3 min 20 s |\n"
     );
     let object = json::json(&c);
     assert_eq!(

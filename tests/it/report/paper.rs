@@ -23,7 +23,7 @@ fn tables_are_what_a_paper_prints() {
     let found = report(&study(root.path()));
     assert_eq!(
         text(&found, "table.md"),
-        "| arm | norm | n | final valid loss | Δ final [95 %] | p | effect | verdict | accuracy | state |\n\
+        "| arm | norm | n | final valid loss | Δ final [95 %] | p | effect | verdict | accuracy at final | state |\n\
          | --- | --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | --- |\n\
          | pre | pre | 3 | 1.513 ± 0.016 | – | – | – | – | 0.5000 ± 0.0000 | done |\n\
          | post | post | 3 | 1.4830 ± 0.0062 | -0.030 [-0.060, -0.001] | 0.048 | -1.43 | better | 0.5000 ± 0.0000 | done |\n\

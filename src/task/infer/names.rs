@@ -18,8 +18,8 @@ pub fn arrays(
     }
     if ends_normed {
         for (network, last) in &recorded.last {
-            let stream = recorded.hidden_states.iter_mut();
-            if let Some((_, end)) = stream.filter(|((of, _), _)| of == network).next_back() {
+            let mut stream = recorded.hidden_states.iter_mut();
+            if let Some((_, end)) = stream.rfind(|((of, _), _)| of == network) {
                 end.clone_from(last);
             }
         }

@@ -7,7 +7,6 @@
 use super::{Networks, Scored, Task, TextToText, TranslationConfig, host};
 use crate::data::batch::{Batch, PairBatch};
 use crate::data::{NOT_SCORED, Shape};
-use crate::evaluate::metric::ACCURACY;
 use crate::kernel::{self, HeadLoss};
 use crate::model::decoder::DecoderInput;
 use crate::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};

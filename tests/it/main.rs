@@ -31,6 +31,7 @@ mod goldens_encoders;
 mod head_diversity;
 mod hf_files;
 mod hf_tokenizers;
+mod hf_folders;
 mod house;
 mod infer;
 mod interop;

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""What Hugging Face transformers computes with a model folder: its inputs and its outputs as one safetensors file,
+which `formwork import --reference FILE` compares with what Formwork computes.
+
+    python3 hf_reference.py HF_DIR OUT.safetensors [--inputs FILE] [--text TEXT]… [--batch 2] [--length 12] [--details]
+
+`formwork import HF_DIR RUN --python PATH` runs this script with the interpreter PATH. Needs torch, transformers and
+safetensors; nothing is downloaded. The class is the one that config.json names under `architectures`.
+
+Inputs are, in this order of preference, the tensors of `--inputs` (those of `expected.…` are left out), the texts of
+`--text` through the folder's own tokenizer, or a fixed pattern of ids or pixels that depends on the sizes in
+config.json alone. Of the pattern, the last row of an encoder or an encoder-decoder ends in padding.
+
+The file holds the inputs under their own names (integers as I64, pixels as F32) and, all in F32,
+
+    expected.logits                     of BertForPreTraining: its prediction_logits
+    expected.seq_relationship_logits    of BertForPreTraining
+    expected.last_hidden_state          of the network under the head; of its decoder where it has an encoder
+    expected.encoder_last_hidden_state, expected.pooler_output
+
+as far as the model has them; `--details` adds expected.hidden_states.N, expected.attentions.N and their forms with
+encoder_, decoder_ and cross_. The weights are cast to float32, dropout is off. Numbers at
+padding (attention_mask or decoder_attention_mask 0) mean nothing and should not be compared.
+"""
+
+import argparse
+import json
+import os
+import sys
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+SINGLE = ["logits", "seq_relationship_logits", "last_hidden_state", "encoder_last_hidden_state", "pooler_output"]
+TOKENIZERS = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "source.spm"]
+STATES = ["hidden_states", "encoder_hidden_states", "decoder_hidden_states"]
+ATTENTIONS = ["attentions", "encoder_attentions", "decoder_attentions", "cross_attentions"]
+
+
+def load(folder, details=False):
+    """The model of a folder, in float32, ready to evaluate.
+
+    Attention weights are given by plain attention alone. Other outputs come from the attention that transformers
+    chooses: its plain one adds Falcon's linear biases twice (5.23).
+    """
+    if not os.path.isfile(os.path.join(folder, "config.json")):
+        sys.exit(f"error: {folder}: has no config.json")
+    config = transformers.AutoConfig.from_pretrained(folder)
+    names = config.architectures or []
+    if not names or not hasattr(transformers, names[0]):
+        found = f"names {names[0]}, which transformers {transformers.__version__} has not" if names else "names no class"
+        sys.exit(f"error: {os.path.join(folder, 'config.json')}: `architectures` {found}")
+    choice = {"attn_implementation": "eager"} if details and config.model_type != "resnet" else {}
+    return getattr(transformers, names[0]).from_pretrained(folder, dtype=torch.float32, **choice).eval()
+
+
+def special(config, name):
+    """The id of a special token, or none."""
+    return getattr(config, name + "_token_id", None)
+
+
+def pattern_of_ids(config, batch, length):
+    """Ids that differ between rows and places, away from the special tokens."""
+    taken = set()
+    for name in ["pad", "bos", "eos", "decoder_start"]:
+        found = special(config, name)
+        taken |= set(found) if isinstance(found, list) else {found}
+    ordinary = [i for i in range(config.vocab_size) if i not in taken and i >= min(4, config.vocab_size // 4)]
+    row = torch.arange(batch)[:, None]
+    place = torch.arange(length)[None]
+    return torch.tensor(ordinary)[(7 + 131 * row + 37 * place + 11 * place * place * (row + 1)) % len(ordinary)]
+
+
+def first_of_decoder(config):
+    """The token that a decoder begins with."""
+    start = special(config, "decoder_start")
+    return (special(config, "pad") or 0) if start is None else start
+
+
+def padded(ids, config, least):
+    """Ids whose last row ends in padding, and the mask that says so."""
+    mask = torch.ones_like(ids)
+    mask[-1, max(least, ids.shape[1] * 2 // 3) :] = 0
+    return torch.where(mask == 1, ids, special(config, "pad") or 0), mask
+
+
+def image_size(config, folder):
+    """Height and width of an image that the model takes."""
+    size = getattr(config, "image_size", None)
+    processor = os.path.join(folder, "preprocessor_config.json")
+    if size is None and os.path.isfile(processor):
+        with open(processor) as file:
+            found = json.load(file)
+        size = found.get("crop_size") or found.get("size")
+        if isinstance(size, dict):
+            size = [size["height"], size["width"]] if "height" in size else size.get("shortest_edge")
+    size = 64 if size is None else size
+    return tuple(size) if isinstance(size, (list, tuple)) else (size, size)
+
+
+def pattern(model, folder, batch, length):
+    """Inputs that depend on the sizes in config.json alone."""
+    config = model.config
+    if model.main_input_name == "pixel_values":
+        shape = (batch, config.num_channels, *image_size(config, folder))
+        count = torch.arange(torch.tensor(shape).prod().item(), dtype=torch.float64)
+        return {"pixel_values": torch.sin(0.7 * count + 0.013 * count % 5).float().reshape(shape)}
+    longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+    if longest and config.model_type == "roberta":
+        longest -= special(config, "pad") + 1
+    ids = pattern_of_ids(config, batch, min(length, longest or length))
+    if config.is_encoder_decoder:
+        ids, mask = padded(ids, config, 1)
+        decoder = pattern_of_ids(config, batch + 1, max(2, ids.shape[1] * 3 // 4))[1:]
+        if getattr(config, "decoder_vocab_size", None):
+            decoder = decoder % config.decoder_vocab_size
+        decoder[:, 0] = first_of_decoder(config)
+        return {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": decoder}
+    if not model.can_generate():
+        ids, mask = padded(ids, config, 1)
+        found = {"input_ids": ids, "attention_mask": mask}
+        if getattr(config, "type_vocab_size", 1) > 1:
+            found["token_type_ids"] = (torch.arange(ids.shape[1])[None] >= ids.shape[1] // 3).long() * mask
+        return found
+    return {"input_ids": ids}
+
+
+def from_texts(model, folder, texts):
+    """What the folder's tokenizer makes of texts."""
+    # Of a folder without one, transformers makes a tokenizer that knows no words.
+    if not any(os.path.isfile(os.path.join(folder, name)) for name in TOKENIZERS):
+        sys.exit(f"error: {folder}: has no tokenizer for --text (none of {', '.join(TOKENIZERS)})")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    found = dict(tokenizer(texts, return_tensors="pt", padding=True, padding_side="right", truncation=True))
+    if model.config.is_encoder_decoder:
+        first = torch.full_like(found["input_ids"][:, :1], first_of_decoder(model.config))
+        found["decoder_input_ids"] = torch.cat([first, found["input_ids"][:, :-1]], 1)
+        found["decoder_attention_mask"] = torch.cat([torch.ones_like(first), found["attention_mask"][:, :-1]], 1)
+    return found
+
+
+def compute(model, inputs, details=False):
+    """The outputs of `model` for `inputs`, by the names of the file without `expected.`."""
+    captured = {}
+
+    def keep(_module, _arguments, output):
+        captured.update({name: output[name] for name in SINGLE if output.get(name) is not None})
+
+    # The class of a whole T5 is its own base model.
+    under_head = model.get_decoder() if model.config.is_encoder_decoder else model.base_model
+    handle = under_head.register_forward_hook(keep)
+    asked = {}
+    if details:
+        asked["output_hidden_states"] = True
+        if model.config.model_type != "resnet":
+            asked["output_attentions"] = True
+    with torch.no_grad():
+        output = model(**inputs, **asked)
+    handle.remove()
+    found = {**captured, **{name: output[name] for name in SINGLE if output.get(name) is not None}}
+    if output.get("prediction_logits") is not None:
+        found["logits"] = output["prediction_logits"]
+    for name in STATES + ATTENTIONS if details else []:
+        for number, tensor in enumerate(output.get(name) or ()):
+            found[f"{name}.{number}"] = tensor
+    # A copy each: the file has no tensors that share memory.
+    return {name: tensor.float().clone().contiguous() for name, tensor in found.items()}
+
+
+def write(path, inputs, outputs):
+    tensors = {name: value.clone().contiguous() for name, value in inputs.items()}
+    tensors |= {f"expected.{name}": value for name, value in outputs.items()}
+    save_file(tensors, path)
+
+
+def main():
+    p = argparse.ArgumentParser(description="Inputs and outputs of a Hugging Face model folder, as computed by transformers.")
+    p.add_argument("folder", metavar="HF_DIR")
+    p.add_argument("out", metavar="OUT.safetensors")
+    p.add_argument("--inputs", metavar="FILE", help="a safetensors file with the inputs")
+    p.add_argument("--text", action="append", default=[], metavar="TEXT", help="a text for the folder's tokenizer (repeatable)")
+    p.add_argument("--batch", type=int, default=2, help="rows of the pattern")
+    p.add_argument("--length", type=int, default=12, help="most tokens of a row of the pattern")
+    p.add_argument("--details", action="store_true", help="also hidden states and attention weights")
+    a = p.parse_args()
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    model = load(a.folder, a.details)
+    if a.inputs:
+        inputs = {name: x for name, x in load_file(a.inputs).items() if not name.startswith("expected.")}
+        inputs = {name: x if x.is_floating_point() else x.long() for name, x in inputs.items()}
+    elif a.text:
+        inputs = from_texts(model, a.folder, a.text)
+    else:
+        inputs = pattern(model, a.folder, a.batch, a.length)
+    outputs = compute(model, inputs, a.details)
+    write(a.out, inputs, outputs)
+    made = ", ".join(f"{name} {list(x.shape)}" for name, x in outputs.items() if name in SINGLE)
+    print(f"{type(model).__name__} of transformers {transformers.__version__}: {made}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Hugging Face folders through Formwork and back: the same logits in transformers, in Formwork, and in transformers
+again from the folder that Formwork exported.
+
+    python3 benches/hf_roundtrip.py [--formwork target/release/formwork] [--seed 0] [--tolerance 1e-4] [FOLDER…]
+
+For each folder (all of tests/fixtures/hf unless some are named):
+
+    import    formwork import FOLDER RUN
+    infer     formwork infer RUN on random inputs, beside transformers with the folder: largest difference of any output
+    export    formwork export RUN EXPORTED, and from_pretrained of EXPORTED: its class and configuration, tensors that it
+              misses or has over, and the largest difference of any output between both folders in transformers
+
+The inputs are drawn anew for each folder from the seed: three rows of ids or pixels, for networks with an encoder with
+padding of another length in each row. Prints a table with the date and the versions; the exit status is 1 when a folder
+fails or a difference is above the tolerance. Needs torch, transformers (written for 5.23.0) and safetensors; nothing is
+downloaded. hf_reference.py says what is computed and how.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zlib
+
+import hf_reference
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FIXTURES = os.path.join(HERE, "..", "tests", "fixtures", "hf")
+ROWS, LENGTH = 3, 15
+# What a configuration says beside the network: names of files and classes of an older version, how it is stored, and
+# keys that version 5 derives from others.
+BESIDE = {"transformers_version", "_name_or_path", "dtype", "architectures"}
+
+
+class Failed(Exception):
+    pass
+
+
+def command(*arguments):
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()
+        raise Failed(f"{arguments[1]} ended with {done.returncode}: {' | '.join(said[:3])}")
+
+
+def draw(model, folder, seed):
+    """Inputs of the kinds that the model takes, from the seed and the folder's name."""
+    generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {os.path.basename(folder)}".encode()))
+    given = hf_reference.pattern(model, folder, ROWS, LENGTH)
+    reference = os.path.join(folder, "reference.safetensors")
+    if "pixel_values" in given and os.path.isfile(reference):
+        # ResNet's config.json does not say how large its images are.
+        size = load_file(reference)["pixel_values"].shape[-2:]
+        given["pixel_values"] = torch.zeros(ROWS, given["pixel_values"].shape[1], *size)
+    found = {}
+    for name, pattern in given.items():
+        if name == "pixel_values":
+            found[name] = torch.randn(pattern.shape, generator=generator)
+        elif name == "input_ids" or name == "decoder_input_ids":
+            # Another order of the pattern's own ids: the special ones stay away.
+            order = torch.randperm(pattern.shape[1] - 1, generator=generator) + 1
+            shift = torch.randint(0, pattern.shape[1], (ROWS, 1), generator=generator)
+            mixed = pattern[:, order].gather(1, (torch.arange(len(order))[None] + shift) % len(order))
+            found[name] = torch.cat([pattern[:, :1], mixed], 1)
+        else:
+            found[name] = pattern
+    if "attention_mask" in found:
+        length = found["input_ids"].shape[1]
+        lengths = torch.randint(length // 2, length + 1, (ROWS, 1), generator=generator)
+        lengths[0] = length
+        mask = (torch.arange(length)[None] < lengths).long()
+        pad = hf_reference.special(model.config, "pad") or 0
+        ordinary = given["input_ids"][0, 0]
+        # The pattern has padding of its own.
+        ids = torch.where(found["input_ids"] == pad, ordinary, found["input_ids"])
+        found["input_ids"] = torch.where(mask == 1, ids, pad)
+        found["attention_mask"] = mask
+        if "token_type_ids" in found:
+            found["token_type_ids"] = found["token_type_ids"][:1] * mask
+    return found
+
+
+def at_tokens(name, x, inputs):
+    """An output without its rows at padding, which mean nothing."""
+    of_decoder = "decoder_input_ids" in inputs and not name.startswith("encoder_")
+    mask = inputs.get("decoder_attention_mask" if of_decoder else "attention_mask")
+    return x[mask == 1] if mask is not None and x.shape[: mask.dim()] == mask.shape else x
+
+
+def far(ours, theirs, inputs):
+    """The largest difference of any output, and its name."""
+    lacking = [name for name in theirs if name not in ours]
+    if lacking:
+        raise Failed(f"no output {', '.join(lacking)}")
+    worst = (0.0, "")
+    for name, x in theirs.items():
+        if ours[name].shape != x.shape:
+            raise Failed(f"{name} is {list(ours[name].shape)}, not {list(x.shape)}")
+        a, b = at_tokens(name, ours[name], inputs), at_tokens(name, x, inputs)
+        if not torch.isfinite(a).all():
+            raise Failed(f"{name} has numbers that are not finite")
+        worst = max(worst, ((a.float() - b.float()).abs().max().item(), name))
+    return worst
+
+
+def configurations(folder, exported):
+    """Keys of the network whose values differ between two folders, as transformers reads them."""
+    one, other = (transformers.AutoConfig.from_pretrained(f).to_dict() for f in (folder, exported))
+    dead = {"use_cache", "is_decoder", "id2label", "label2id"}
+    keys = sorted((set(one) & set(other)) - BESIDE - dead)
+    return [key for key in keys if one[key] != other[key]]
+
+
+def round_trip(folder, formwork, seed, work):
+    """Differences of both ways and what is to be said about a folder."""
+    run, exported = os.path.join(work, "run"), os.path.join(work, "exported")
+    inputs_file, outputs_file = os.path.join(work, "in.safetensors"), os.path.join(work, "out.safetensors")
+    model = hf_reference.load(folder)
+    inputs = draw(model, folder, seed)
+    theirs = hf_reference.compute(model, inputs)
+    save_file({name: x.contiguous() for name, x in inputs.items()}, inputs_file)
+    command(formwork, "import", folder, run)
+    command(formwork, "infer", run, "--inputs", inputs_file, "--outputs", outputs_file)
+    inferred = far(load_file(outputs_file), theirs, inputs)
+    command(formwork, "export", run, exported)
+    config = transformers.AutoConfig.from_pretrained(exported)
+    if config.architectures != [type(model).__name__]:
+        raise Failed(f"the exported folder names {config.architectures}, not {type(model).__name__}")
+    again, report = type(model).from_pretrained(exported, dtype=torch.float32, output_loading_info=True)
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        if report[kind]:
+            raise Failed(f"{kind} of the exported folder: {', '.join(map(str, sorted(report[kind])))[:200]}")
+    exported_far = far(hf_reference.compute(again.eval(), inputs), theirs, inputs)
+    return inferred, exported_far, configurations(folder, exported)
+
+
+def main():
+    p = argparse.ArgumentParser(description="Hugging Face folders through Formwork and back, held against transformers.")
+    p.add_argument("folders", nargs="*", metavar="FOLDER")
+    p.add_argument("--formwork", default=os.path.join(HERE, "..", "target", "release", "formwork"))
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--tolerance", type=float, default=1e-4)
+    p.add_argument("--json", metavar="FILE", help="also the rows as JSON")
+    a = p.parse_args()
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    folders = a.folders or sorted(os.path.join(FIXTURES, name) for name in os.listdir(FIXTURES))
+    versions = f"transformers {transformers.__version__}, torch {torch.__version__}"
+    print(f"{datetime.date.today()}  {versions}  seed {a.seed}  tolerance {a.tolerance:g}")
+    print(f"{'folder':18} {'class':32} {'infer':>9} {'export':>9}  note")
+    rows, failures = [], 0
+    for folder in folders:
+        name = os.path.basename(os.path.normpath(folder))
+        row = {"folder": name}
+        with open(os.path.join(folder, "config.json")) as file:
+            row["class"] = (json.load(file).get("architectures") or ["?"])[0]
+        try:
+            with tempfile.TemporaryDirectory() as work:
+                inferred, exported, keys = round_trip(folder, a.formwork, a.seed, work)
+            row |= {"infer": inferred[0], "export": exported[0], "keys_that_differ": keys}
+            above = [f"{way} {output}" for way, (x, output) in (("infer", inferred), ("export", exported)) if not x <= a.tolerance]
+            note = "FAILED: " + ", ".join(above) if above else ("other values: " + ", ".join(keys) if keys else "")
+            print(f"{name:18} {row['class']:32} {inferred[0]:9.1e} {exported[0]:9.1e}  {note}", flush=True)
+            failures += bool(above)
+        except Exception as error:  # one folder that fails does not hide the others
+            row["failed"] = str(error) or type(error).__name__
+            said = row["failed"].splitlines()[0] if isinstance(error, Failed) else repr(error)
+            print(f"{name:18} {row['class']:32} {'':9} {'':9}  FAILED: {said}", flush=True)
+            failures += 1
+        rows.append(row)
+    print(f"{len(folders)} folders, {failures} failed")
+    if a.json:
+        with open(a.json, "w") as file:
+            json.dump({"date": str(datetime.date.today()), "versions": versions, "seed": a.seed, "rows": rows}, file, indent=2)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,272 @@
+"""The folders that make_hf_folders.py makes: class and configuration of each, and what is odd about the folder."""
+
+import torch
+
+
+def cases():
+    found = {}
+    for part in (gpts, llamas, linear_biases, encoders, encoder_decoders, images, experts):
+        found |= part()
+    return found
+
+
+def case(model, config, **rest):
+    """A folder: the model's class, its configuration's class and keys, and keys of `make_hf_folders.make`."""
+    names = (model, MODELS[model])
+    return {"class": names, "config": config, **rest}
+
+
+MODELS = {
+    "GPT2LMHeadModel": "GPT2Config",
+    "OpenAIGPTLMHeadModel": "OpenAIGPTConfig",
+    "GPTNeoXForCausalLM": "GPTNeoXConfig",
+    "GPTJForCausalLM": "GPTJConfig",
+    "LlamaForCausalLM": "LlamaConfig",
+    "MistralForCausalLM": "MistralConfig",
+    "Qwen2ForCausalLM": "Qwen2Config",
+    "Qwen3ForCausalLM": "Qwen3Config",
+    "FalconForCausalLM": "FalconConfig",
+    "BloomForCausalLM": "BloomConfig",
+    "MptForCausalLM": "MptConfig",
+    "MixtralForCausalLM": "MixtralConfig",
+    "BertForMaskedLM": "BertConfig",
+    "BertForPreTraining": "BertConfig",
+    "BertForSequenceClassification": "BertConfig",
+    "RobertaForMaskedLM": "RobertaConfig",
+    "RobertaForSequenceClassification": "RobertaConfig",
+    "RoFormerForMaskedLM": "RoFormerConfig",
+    "RoFormerForSequenceClassification": "RoFormerConfig",
+    "T5ForConditionalGeneration": "T5Config",
+    "MT5ForConditionalGeneration": "MT5Config",
+    "BartForConditionalGeneration": "BartConfig",
+    "MarianMTModel": "MarianConfig",
+    "ViTForImageClassification": "ViTConfig",
+    "ResNetForImageClassification": "ResNetConfig",
+}
+
+# What version 4 wrote into config.json and version 5 does not.
+OLD = {
+    "dtype": None,
+    "torch_dtype": "float32",
+    "transformers_version": "4.30.2",
+    "_name_or_path": "./somewhere",
+    "output_past": True,
+    "max_length": 40,
+    "num_beams": 4,
+}
+
+
+def gpts():
+    gpt = dict(vocab_size=37, n_embd=16, n_layer=2, n_head=2, n_positions=20, bos_token_id=0, eos_token_id=0)
+    neox = dict(
+        vocab_size=37, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
+        max_position_embeddings=20, bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    gpt_j = dict(gpt, n_layer=2, tie_word_embeddings=False)
+    inverse = dict(gpt, n_layer=3, scale_attn_by_inverse_layer_idx=True)
+    untied = dict(gpt, n_inner=20, tie_word_embeddings=False, activation_function="relu", layer_norm_epsilon=1e-3)
+    summary = {
+        "n_ctx": 20, "summary_type": "cls_index", "summary_use_proj": True, "summary_activation": None,
+        "summary_proj_to_labels": True, "summary_first_dropout": 0.1, "task_specific_params": {"text-generation": {"max_length": 50}},
+    }  # fmt: skip
+    shape = dict(hidden_act="relu", attention_bias=False, use_parallel_residual=False)
+    whole = rope(5000.0, partial_rotary_factor=1.0)
+    parallel = {"use_parallel_residual": True, "rope_parameters": rope(5000.0, partial_rotary_factor=0.25)}
+    return {
+        "gpt2_1": case("GPT2LMHeadModel", inverse, plain={"scale_attn_by_inverse_layer_idx": False}),
+        "gpt2_2": case("GPT2LMHeadModel", untied, pad=True, plain={"activation_function": "gelu"}),
+        "gpt2_bare": case("GPT2LMHeadModel", gpt, tensors=bare_gpt2, config_json=OLD | summary),
+        "gpt2_bin": case("GPT2LMHeadModel", gpt, form="bin"),
+        "openai_gpt_1": case("OpenAIGPTLMHeadModel", dict(gpt, n_layer=3)),
+        "openai_gpt_2": case("OpenAIGPTLMHeadModel", dict(gpt, afn="silu", n_head=4), plain={"n_head": 2}),
+        "gpt_neox_1": case("GPTNeoXForCausalLM", neox),
+        "gpt_neox_2": case("GPTNeoXForCausalLM", dict(neox, **shape, rope_parameters=whole), plain=parallel),
+        "gpt_neox_shards": case("GPTNeoXForCausalLM", neox, form="shards", config_json=OLD | NEOX_OLD),
+        "gptj_1": case("GPTJForCausalLM", dict(gpt_j, rotary_dim=4), plain={"rotary_dim": 8}),
+        "gptj_2": case("GPTJForCausalLM", dict(gpt_j, rotary_dim=8, n_inner=20, activation_function="gelu")),
+    }
+
+
+NEOX_OLD = {"rope_parameters": None, "rotary_pct": 0.25, "rotary_emb_base": 10000, "rope_scaling": None}
+
+
+def bare_gpt2(tensors):
+    for name in list(tensors):
+        tensors[name.removeprefix("transformer.")] = tensors.pop(name)
+    tensors["lm_head.weight"] = tensors["wte.weight"].clone()
+    for layer in range(2):
+        tensors[f"h.{layer}.attn.bias"] = torch.ones(20, 20).tril()[None, None].contiguous()
+        tensors[f"h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
+
+
+def rope(theta=10000.0, kind="default", **rest):
+    return {"rope_theta": theta, "rope_type": kind, **rest}
+
+
+def llamas():
+    shape = dict(
+        vocab_size=37, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=1,
+        intermediate_size=32, max_position_embeddings=64,
+    )  # fmt: skip
+    llama3 = rope(kind="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
+    linear = rope(5000.0, "linear", factor=2.0)
+    yarn = rope(kind="yarn", factor=4.0, original_max_position_embeddings=8)
+    biased = dict(shape, num_key_value_heads=2, attention_bias=True, mlp_bias=True, tie_word_embeddings=True)
+    linear_old = {"rope_parameters": None, "rope_theta": 5000.0, "rope_scaling": {"type": "linear", "factor": 2.0}, "pretraining_tp": 1}
+    window = dict(shape, sliding_window=4)
+    open_window = dict(shape, sliding_window=None, head_dim=10, rms_norm_eps=1e-3)
+    old_window = {"rope_parameters": None, "rope_theta": 10000.0}
+    qwen3 = dict(shape, head_dim=8)
+    return {
+        "llama_1": case(
+            "LlamaForCausalLM", dict(shape, head_dim=8, rope_parameters=llama3), length=20, plain={"rope_parameters": rope()},
+        ),  # fmt: skip
+        "llama_2": case("LlamaForCausalLM", dict(biased, rope_parameters=linear), pad=True, config_json=OLD | linear_old),
+        "llama_shards_bin": case("LlamaForCausalLM", shape, form="shards_bin"),
+        "mistral_1": case("MistralForCausalLM", window, length=13, config_json=old_window, plain={"sliding_window": None}),
+        "mistral_2": case("MistralForCausalLM", open_window, pad=True),
+        "mistral_bf16": case("MistralForCausalLM", window, length=13, dtype=torch.bfloat16),
+        "qwen2_1": case("Qwen2ForCausalLM", dict(shape, tie_word_embeddings=True)),
+        "qwen2_2": case("Qwen2ForCausalLM", dict(shape, num_key_value_heads=2, rope_parameters=yarn), length=20, plain={"rope_parameters": rope()}),
+        "qwen2_f16": case("Qwen2ForCausalLM", shape, dtype=torch.float16),
+        "qwen3_1": case("Qwen3ForCausalLM", qwen3),
+        "qwen3_2": case("Qwen3ForCausalLM", dict(qwen3, num_key_value_heads=2, attention_bias=True, tie_word_embeddings=True)),
+    }
+
+
+def linear_biases():
+    """Falcon, BLOOM and MPT."""
+    falcon = dict(
+        vocab_size=37, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=20,
+        bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    with_alibi = dict(falcon, alibi=True, bias=True, parallel_attn=False, multi_query=False, ffn_hidden_size=40)
+    grouped = dict(falcon, new_decoder_architecture=True, num_kv_heads=2, tie_word_embeddings=False)
+    bloom = dict(vocab_size=37, hidden_size=24, n_layer=2, bos_token_id=0, eos_token_id=0, pad_token_id=3)
+    mpt = dict(vocab_size=37, d_model=16, n_layers=2, max_seq_len=20)
+    attention = {"model_type": "", "softmax_scale": 0.2}
+    return {
+        "falcon_1": case("FalconForCausalLM", falcon),
+        "falcon_2": case("FalconForCausalLM", grouped, pad=True),
+        "falcon_3": case("FalconForCausalLM", with_alibi, plain={"alibi": False}),
+        "bloom_1": case("BloomForCausalLM", dict(bloom, n_head=3)),
+        "bloom_2": case("BloomForCausalLM", dict(bloom, n_head=4, tie_word_embeddings=False, layer_norm_epsilon=1e-3), pad=True),
+        "mpt_1": case("MptForCausalLM", dict(mpt, n_heads=2)),
+        "mpt_2": case("MptForCausalLM", dict(mpt, n_heads=4, tie_word_embeddings=False, attn_config=attention), plain={"attn_config": {"softmax_scale": None}}),
+    }
+
+
+def encoders():
+    shape = dict(
+        vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+        max_position_embeddings=20,
+    )  # fmt: skip
+    labelled = dict(shape, id2label={0: "good", 1: "bad", 2: "neither"}, label2id={"good": 0, "bad": 1, "neither": 2})
+    hub = OLD | {
+        "architectures": ["BertForMaskedLM"], "position_embedding_type": "absolute", "gradient_checkpointing": False,
+    }  # fmt: skip
+    roberta = dict(shape, type_vocab_size=1, layer_norm_eps=1e-5)
+    return {
+        "bert_1": case("BertForMaskedLM", dict(shape, hidden_act="gelu_new", layer_norm_eps=1e-5)),
+        "bert_2": case("BertForSequenceClassification", dict(labelled, hidden_act="relu", type_vocab_size=3), plain={"hidden_act": "gelu"}),
+        "bert_3": case("BertForPreTraining", dict(shape, num_attention_heads=4, num_hidden_layers=1)),
+        "bert_4": case("BertForMaskedLM", dict(shape, tie_word_embeddings=False, num_hidden_layers=1)),
+        "bert_hub": case("BertForPreTraining", shape, tensors=old_bert, config_json=hub),
+        "roberta_1": case("RobertaForMaskedLM", roberta),
+        "roberta_2": case("RobertaForSequenceClassification", dict(labelled, hidden_act="relu", pad_token_id=3), plain={"pad_token_id": 1, "hidden_act": "gelu"}),
+        "roformer_1": case("RoFormerForMaskedLM", shape),
+        "roformer_2": case(
+            "RoFormerForMaskedLM", dict(shape, num_attention_heads=4, hidden_act="relu", type_vocab_size=1, layer_norm_eps=1e-3),
+            length=17, plain={"hidden_act": "gelu"},
+        ),  # fmt: skip
+        "roformer_3": case("RoFormerForMaskedLM", dict(shape, rotary_value=True, num_hidden_layers=1), plain={"rotary_value": False}),
+    }
+
+
+def old_bert(tensors):
+    """As the first BERT's files: other names of norms, a buffer, copies of what is tied."""
+    for name in list(tensors):
+        if "LayerNorm" in name:
+            new = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+            tensors[new] = tensors.pop(name)
+    tensors["bert.embeddings.position_ids"] = torch.arange(20)[None].contiguous()
+    tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"].clone()
+    tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"].clone()
+
+
+def encoder_decoders():
+    t5 = dict(vocab_size=37, d_model=16, d_kv=6, d_ff=24, num_layers=1, num_decoder_layers=2, num_heads=2, decoder_start_token_id=0)
+    gated = dict(t5, num_layers=2, num_decoder_layers=1, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+    gated |= dict(relative_attention_num_buckets=8, relative_attention_max_distance=10, layer_norm_epsilon=1e-4)
+    hub = {"tie_word_embeddings": False, "scale_decoder_outputs": None, "dense_act_fn": None, "is_gated_act": None}
+    hub_t5 = OLD | hub | {"n_positions": 512}
+    bart = dict(
+        vocab_size=37, d_model=16, encoder_layers=1, decoder_layers=2, encoder_ffn_dim=20, decoder_ffn_dim=24,
+        encoder_attention_heads=2, decoder_attention_heads=4, max_position_embeddings=20,
+    )  # fmt: skip
+    layout = {"normalize_before": False, "add_final_layer_norm": False, "add_bias_logits": False, "classif_dropout": 0.0}
+    hub_bart = OLD | layout | {"normalize_embedding": True, "static_position_embeddings": False, "extra_pos_embeddings": 2}
+    hub_marian = OLD | layout | {
+        "normalize_embedding": False, "static_position_embeddings": True, "extra_pos_embeddings": 36, "bad_words_ids": [[36]],
+    }  # fmt: skip
+    bart_2 = dict(bart, encoder_layers=2, decoder_layers=1, activation_function="relu", decoder_start_token_id=0)
+    marian = dict(bart, pad_token_id=36, decoder_start_token_id=36, scale_embedding=True, activation_function="swish")
+    two_tables = dict(bart, pad_token_id=36, decoder_start_token_id=36, share_encoder_decoder_embeddings=False, decoder_vocab_size=41)
+    return {
+        "t5_1": case("T5ForConditionalGeneration", t5, length=16, plain={"scale_decoder_outputs": False}),
+        "t5_2": case("T5ForConditionalGeneration", gated, untied=True, length=16, config_json=hub_t5),
+        "t5_again": case("T5ForConditionalGeneration", gated, untied=True, plain={"relative_attention_max_distance": 5}),
+        "mt5_1": case("MT5ForConditionalGeneration", gated, untied=True, config_json=OLD | hub),
+        "mt5_2": case("MT5ForConditionalGeneration", dict(t5, feed_forward_proj="gated-silu", num_layers=2)),
+        "bart_1": case("BartForConditionalGeneration", dict(bart, scale_embedding=True), plain={"scale_embedding": False, "encoder_attention_heads": 4}),
+        "bart_2": case("BartForConditionalGeneration", bart_2, config_json=hub_bart),
+        "bart_3": case("BartForConditionalGeneration", dict(bart, tie_word_embeddings=False, decoder_layers=1)),
+        "bart_f16": case("BartForConditionalGeneration", bart, dtype=torch.float16),
+        "marian_1": case("MarianMTModel", marian, config_json=hub_marian, plain={"scale_embedding": False, "activation_function": "gelu"}),
+        "marian_2": case("MarianMTModel", two_tables),
+    }
+
+
+def images():
+    vit = dict(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, image_size=15, patch_size=5,
+        id2label={0: "cat", 1: "dog", 2: "tree"}, label2id={"cat": 0, "dog": 1, "tree": 2},
+    )  # fmt: skip
+    oblong = dict(vit, qkv_bias=False, image_size=[10, 15], hidden_act="gelu_new", num_attention_heads=4, layer_norm_eps=1e-5)
+    resnet = dict(embedding_size=4, layer_type="basic", hidden_sizes=[4, 8, 16], depths=[1, 2, 1])
+    bottleneck = dict(embedding_size=6, layer_type="bottleneck", hidden_sizes=[24, 48], depths=[2, 1])
+    first = dict(bottleneck, downsample_in_first_stage=True, hidden_sizes=[24], depths=[2])
+    processor = {
+        "image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 20}, "crop_pct": 1.0, "do_resize": True,
+        "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.3, 0.4],
+        "resample": 3,
+    }  # fmt: skip
+    vit_processor = dict(processor, image_processor_type="ViTImageProcessor", size={"height": 15, "width": 15}, resample=2)
+    del vit_processor["crop_pct"]
+    name = "ResNetForImageClassification"
+    return {
+        "vit_1": case("ViTForImageClassification", vit, files={"preprocessor_config.json": vit_processor}),
+        "vit_2": case("ViTForImageClassification", oblong),
+        "vit_new": case("ViTForImageClassification", dict(vit, num_channels=1), form="new"),
+        "resnet_1": case(name, dict(resnet, num_labels=3), files={"preprocessor_config.json": processor}),
+        "resnet_2": case(name, dict(bottleneck, num_labels=5, num_channels=1), image=[40, 24]),
+        "resnet_3": case(name, dict(first, num_labels=2), image=[33, 33], plain={"downsample_in_first_stage": False}),
+    }
+
+
+def experts():
+    shape = dict(
+        vocab_size=37, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=1, num_local_experts=3, num_experts_per_tok=2, max_position_embeddings=32,
+    )  # fmt: skip
+    old = OLD | {"rope_parameters": None, "rope_theta": 1e6}
+    tied = dict(shape, num_local_experts=4, num_experts_per_tok=3, tie_word_embeddings=True, sliding_window=4, rms_norm_eps=1e-3)
+    top_2 = {"sliding_window": None, "num_experts_per_tok": 2}
+    return {
+        "mixtral_1": case("MixtralForCausalLM", dict(shape, head_dim=6), config_json=old),
+        "mixtral_2": case("MixtralForCausalLM", dict(tied, num_key_value_heads=2), length=13, pad=True, plain=top_2),
+        "mixtral_new": case("MixtralForCausalLM", shape, form="new"),
+    }
+
+
+CASES = cases()

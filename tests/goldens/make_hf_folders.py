@@ -1,0 +1,210 @@
+"""Tiny random models as Hugging Face folders, odd in every way that their families allow: tests/fixtures/hf/NAME/.
+
+Run by hand, on the CPU, in this folder; nothing is downloaded:
+
+    pip install torch==2.15.0 transformers==5.23.0 safetensors==0.8.0
+    python make_hf_folders.py [NAME…]
+
+A folder holds config.json, weights and `reference.safetensors`, which benches/hf_reference.py describes: inputs, and
+the outputs of `from_pretrained` of the very folder in float32. `FAMILY_1` has also `details.safetensors`, the same
+with hidden states and attention weights. Numbers at padding mean nothing.
+
+Weights are not what initialisation gives: every bias, gain, running mean and final_logits_bias is random, and
+attention is far from uniform. `FAMILY_2` and higher numbers are other configurations; a word in place of the number
+is another form of a folder:
+
+    bert_hub         names of the oldest files (LayerNorm.gamma), buffers, tied copies, heads that the class has not
+    gpt2_bare        names without `transformer.`, the mask's buffers, a copy of the tied table
+    gpt_neox_shards  safetensors in shards                 gpt2_bin        pytorch_model.bin
+    llama_shards_bin pytorch_model.bin in shards           mistral_bf16, qwen2_f16, bart_f16  half precision
+    t5_again         an untied T5 as transformers 5 saves it again: `tie_word_embeddings` true, yet a head of its own
+    vit_new, mixtral_new     the names of the modules of transformers 5 (save_original_format=False)
+
+`AS_OLD` has configurations as version 4 wrote them: rope_theta at the top, torch_dtype, keys of generation.
+"""
+
+import json
+import os
+import shutil
+import sys
+import zlib
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "benches"))
+
+import hf_reference
+import torch
+import transformers as hf
+from hf_folder_cases import CASES
+from safetensors.torch import load_file, save_file
+
+WANTED = {"torch": "2.15.0", "transformers": "5.23.0"}
+OUT = os.path.join(HERE, "..", "fixtures", "hf")
+
+
+def redraw(model, generator):
+    """Weights of a size at which attention is far from uniform and every bias, gain and table shows."""
+    with torch.no_grad():
+        for name, x in list(model.named_parameters()) + list(model.named_buffers()):
+            noise = torch.randn(x.shape, generator=generator)
+            if name.endswith("running_var"):
+                x.copy_(0.5 + noise.abs())
+            elif name.endswith("num_batches_tracked"):
+                x.fill_(7)
+            elif name.endswith(("running_mean", "final_logits_bias")):
+                x.copy_(0.3 * noise)
+            elif not isinstance(x, torch.nn.Parameter) or not x.requires_grad:
+                continue
+            elif name.endswith("normalization.bias"):
+                # Few channels before a ReLU: all of them negative would hide the layer.
+                x.copy_(0.4 + 0.2 * noise)
+            elif name.endswith(("cls_token", "position_embeddings")):
+                x.copy_(0.5 * noise)
+            elif x.dim() == 1:
+                x.copy_((1.0 if name.endswith("weight") else 0.0) + 0.2 * noise)
+            elif x.dim() == 3:
+                x.copy_(noise * 1.3 * x.shape[-1] ** -0.5)
+            else:
+                x.copy_(noise * 1.3 * x[0].numel() ** -0.5)
+
+
+def untie(model):
+    """Gives a T5 a head of its own, which its class does not do of itself."""
+    model.lm_head.weight = torch.nn.Parameter(torch.zeros_like(model.lm_head.weight))
+    model.all_tied_weights_keys.pop("lm_head.weight", None)
+
+
+def save(model, folder, case):
+    """The folder of `model` in the form that `case` asks for."""
+    form = case.get("form", "")
+    options = {"max_shard_size": "12KB"} if "shards" in form else {}
+    if form == "new":
+        options["save_original_format"] = False
+    model.save_pretrained(folder, **options)
+    if "bin" in form:
+        to_bin(folder, model)
+    if "tensors" in case:
+        path = os.path.join(folder, "model.safetensors")
+        tensors = load_file(path)
+        case["tensors"](tensors)
+        save_file(tensors, path, {"format": "pt"})
+    path = os.path.join(folder, "config.json")
+    with open(path) as file:
+        config = json.load(file)
+    for key, value in case.get("config_json", {}).items():
+        config.pop(key, None) if value is None else config.update({key: value})
+    with open(path, "w") as file:
+        json.dump(config, file, indent=2, sort_keys=True)
+        file.write("\n")
+    for name, content in case.get("files", {}).items():
+        with open(os.path.join(folder, name), "w") as file:
+            json.dump(content, file, indent=2, sort_keys=True)
+            file.write("\n")
+
+
+def to_bin(folder, model):
+    """The folder's safetensors files as PyTorch's; a single one has tied tensors twice, in one storage."""
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if name.endswith(".safetensors"):
+            tensors = model.state_dict() if name == "model.safetensors" else load_file(path)
+            torch.save(tensors, os.path.join(folder, "pytorch_" + name[: -len("safetensors")] + "bin"))
+            os.remove(path)
+        elif name.endswith(".safetensors.index.json"):
+            with open(path) as file:
+                text = file.read()
+            os.remove(path)
+            text = text.replace('"model-', '"pytorch_model-').replace(".safetensors", ".bin")
+            with open(os.path.join(folder, "pytorch_model.bin.index.json"), "w") as file:
+                file.write(text)
+
+
+def inputs_of(model, folder, case):
+    """The pattern of hf_reference.py, longer or padded where the case says so."""
+    inputs = hf_reference.pattern(model, folder, 2, case.get("length", 9))
+    if case.get("pad"):
+        inputs["input_ids"], inputs["attention_mask"] = hf_reference.padded(inputs["input_ids"], model.config, 1)
+    if case.get("image"):
+        model.config.image_size = case["image"]
+        inputs = hf_reference.pattern(model, folder, 2, 0)
+    return inputs
+
+
+def make(name, case):
+    folder = os.path.join(OUT, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    torch.manual_seed(0)
+    config = getattr(hf, case["class"][1])(**case["config"])
+    model = getattr(hf, case["class"][0])(config).eval()
+    if case.get("untied"):
+        untie(model)
+    redraw(model, generator)
+    save(model.to(case.get("dtype", torch.float32)), folder, case)
+    loaded = hf_reference.load(folder)
+    inputs = inputs_of(loaded, folder, case)
+    outputs = hf_reference.compute(loaded, inputs)
+    if type(loaded) is type(model):
+        before = hf_reference.compute(model.float(), inputs)
+        far = max((before[k] - outputs[k]).abs().max().item() for k in outputs)
+        # Casting to half and back rounds rotary frequencies too, which are in no file.
+        assert far < (1e-2 if "dtype" in case else 1e-5), f"{name} is another model: outputs are {far} away"
+    hf_reference.write(os.path.join(folder, "reference.safetensors"), inputs, outputs)
+    if name.endswith("_1"):
+        details = hf_reference.compute(hf_reference.load(folder, details=True), inputs, details=True)
+        assert (details["logits"] - outputs["logits"]).abs().max() < 1e-5, f"{name}: two kinds of attention differ"
+        hf_reference.write(os.path.join(folder, "details.safetensors"), inputs, details)
+    check_weights(name, loaded, inputs, outputs)
+    check_config(folder, case, inputs, outputs)
+    size = sum(os.path.getsize(os.path.join(folder, file)) for file in os.listdir(folder))
+    logits = outputs["logits"]
+    print(f"{name:18} {size // 1024:4} KB  logits {list(logits.shape)} of size {logits.std():.2f}")
+    assert size < 120_000, "too large"
+    return size
+
+
+def check_weights(name, model, inputs, outputs):
+    """That each weight counts: another value of it gives other outputs."""
+    for key, x in model.named_parameters():
+        if key.endswith(("embed_positions.weight", "position_embeddings.weight", "wpe.weight")):
+            continue
+        before = x.data.clone()
+        x.data = before.roll(1, -1) - 0.05
+        after = hf_reference.compute(model, inputs)
+        x.data = before
+        if all(torch.equal(after[k], outputs[k]) for k in outputs):
+            print(f"  {name}: `{key}` changes no output")
+
+
+def check_config(folder, case, inputs, outputs):
+    """That the odd keys count: with a plain value the same weights give other outputs."""
+    path = os.path.join(folder, "config.json")
+    with open(path) as file:
+        text = file.read()
+    try:
+        for key, plain in case.get("plain", {}).items():
+            with open(path, "w") as file:
+                json.dump(json.loads(text) | {key: plain}, file)
+            other = hf_reference.compute(hf_reference.load(folder), inputs)
+            far = (other["logits"] - outputs["logits"]).abs().max().item()
+            assert far > 1e-2, f"{key} changes logits by {far} alone"
+    finally:
+        with open(path, "w") as file:
+            file.write(text)
+
+
+def main():
+    hf.logging.set_verbosity_error()
+    hf.utils.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    for module in (torch, hf):
+        found, wanted = module.__version__.split("+")[0], WANTED[module.__name__]
+        if found != wanted:
+            print(f"warning: the folders in the repository were made with {module.__name__} {wanted}, not {found}")
+    names = sys.argv[1:] or list(CASES)
+    total = sum(make(name, CASES[name]) for name in names)
+    print(f"{len(names)} folders, {total // 1024} KB")
+
+
+if __name__ == "__main__":
+    main()

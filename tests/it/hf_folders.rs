@@ -1,0 +1,222 @@
+//! Folders of Hugging Face (`tests/goldens/make_hf_folders.py` makes them with transformers 5) through the commands:
+//! import, the same outputs from `infer`, export of the same tensors, and import of what was exported.
+
+mod files;
+mod hostile;
+mod whole;
+
+use crate::binary::{output, shipped};
+use files::Numbers;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Largest difference of an output from that of transformers.
+const TOLERANCE: f32 = 1e-4;
+
+type Tensors = BTreeMap<String, Numbers>;
+
+/// One of the folders.
+fn fixture(name: &str) -> PathBuf {
+    shipped("tests/fixtures/hf").join(name)
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// A folder's way through all commands.
+fn round_trip(name: &str) {
+    let folder = fixture(name);
+    let work = tempfile::tempdir().unwrap();
+    let at = |part: &str| shown(&work.path().join(part));
+    output(&["import", &shown(&folder), &at("run")]);
+    let outputs = infer(&folder, "reference", &at("run"), &[]);
+    assert_outputs(name, &folder, "reference", &outputs);
+    if folder.join("details.safetensors").exists() {
+        let options: &[&str] = match name {
+            "resnet_1" => &["--hidden-states"],
+            _ => &["--hidden-states", "--attentions"],
+        };
+        let details = infer(&folder, "details", &at("run"), options);
+        assert_outputs(name, &folder, "details", &details);
+    }
+    output(&["export", &at("run"), &at("exported")]);
+    if !UNREAD.contains(&name) {
+        assert_tensors(name, &folder, Path::new(&at("exported")));
+    }
+    output(&["import", &at("exported"), &at("again")]);
+    let weights =
+        |run: &str| files::read(&Path::new(&at(run)).join("steps/00000000/model.safetensors"));
+    assert!(
+        weights("run") == weights("again"),
+        "{name}: an exported folder is another model"
+    );
+    assert!(
+        outputs == infer(&folder, "reference", &at("again"), &[]),
+        "{name}: an exported folder gives other outputs"
+    );
+}
+
+/// The outputs of a run for a file's inputs.
+fn infer(folder: &Path, file: &str, run: &str, options: &[&str]) -> Tensors {
+    let work = tempfile::tempdir().unwrap();
+    let (inputs, outputs) = (
+        work.path().join("in.safetensors"),
+        work.path().join("out.safetensors"),
+    );
+    files::write_inputs(&folder.join(format!("{file}.safetensors")), &inputs);
+    let (inputs, outputs_shown) = (shown(&inputs), shown(&outputs));
+    let mut arguments = vec![
+        "infer",
+        run,
+        "--inputs",
+        &inputs,
+        "--outputs",
+        &outputs_shown,
+    ];
+    arguments.extend(options);
+    output(&arguments);
+    files::read(&outputs)
+}
+
+/// Every expected output is there and near, but for numbers at padding, which mean nothing.
+fn assert_outputs(name: &str, folder: &Path, file: &str, ours: &Tensors) {
+    let reference = files::read(&folder.join(format!("{file}.safetensors")));
+    let expected = reference
+        .iter()
+        .filter_map(|(key, numbers)| Some((key.strip_prefix("expected.")?, numbers)));
+    let mut compared = 0;
+    for (key, theirs) in expected {
+        let Some(ours) = ours.get(key) else {
+            panic!(
+                "{name}: `infer` gives no `{key}`; it gives {:?}",
+                ours.keys()
+            );
+        };
+        assert_eq!(ours.shape, theirs.shape, "{name}: shape of `{key}`");
+        let seen = tokens(key, &theirs.shape, &reference);
+        let pairs = ours.values.iter().zip(&theirs.values);
+        let worst = pairs
+            .enumerate()
+            .filter(|(place, _)| seen(*place))
+            .map(|(_, (a, b))| (a - b).abs())
+            .fold(0.0, f32::max);
+        assert!(
+            worst <= TOLERANCE,
+            "{name}: `{key}` is {worst:e} from transformers'"
+        );
+        compared += 1;
+    }
+    assert!(compared > 0, "{name}: nothing was compared");
+}
+
+/// Whether a place of an output belongs to a token: its row is not padding.
+fn tokens<'a>(
+    key: &str,
+    shape: &'a [usize],
+    reference: &'a Tensors,
+) -> impl Fn(usize) -> bool + 'a {
+    // Attention weights are [batch, head, query, key], all else that has tokens is [batch, token, …].
+    let axis = if key.contains("attentions") { 2 } else { 1 };
+    let decoder = reference.contains_key("decoder_input_ids") && !key.starts_with("encoder_");
+    let mask = if decoder {
+        "decoder_attention_mask"
+    } else {
+        "attention_mask"
+    };
+    let mask = reference.get(mask).filter(|mask| {
+        shape.len() > axis && shape[0] == mask.shape[0] && shape[axis] == mask.shape[1]
+    });
+    let per_token: usize = shape.iter().skip(axis + 1).product();
+    let per_row: usize = shape.iter().skip(1).product();
+    move |place| {
+        mask.is_none_or(|mask| {
+            let (row, token) = (place / per_row, place / per_token % mask.shape[1]);
+            mask.values[row * mask.shape[1] + token] == 1.0
+        })
+    }
+}
+
+/// Folders whose weights the test itself does not read (PyTorch's format) or which are stored in another arrangement
+/// (experts fused in one tensor): that the exported folder is the same model is all that is held of them.
+const UNREAD: [&str; 3] = ["gpt2_bin", "llama_shards_bin", "mixtral_new"];
+
+/// The exported tensors are those of the folder, bit by bit, under the names that its class saves.
+fn assert_tensors(name: &str, folder: &Path, exported: &Path) {
+    let expected: Tensors = files::read_folder(folder)
+        .into_iter()
+        .filter_map(|(key, numbers)| Some((saved_as(name, key)?, numbers)))
+        .collect();
+    let mut exported = files::read_folder(exported);
+    exported.retain(|key, _| !without_effect(name, key));
+    let names = |tensors: &Tensors| tensors.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(
+        names(&exported),
+        names(&expected),
+        "{name}: names of the exported tensors"
+    );
+    for (key, theirs) in &expected {
+        let ours = &exported[key];
+        assert_eq!(ours.shape, theirs.shape, "{name}: shape of `{key}`");
+        // A table of sines is a function of the configuration: the last bit may be another.
+        let allowed = if key.ends_with("embed_positions.weight") && name.starts_with("roformer") {
+            1e-6
+        } else {
+            0.0
+        };
+        let pairs = ours.values.iter().zip(&theirs.values);
+        let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || (a - b).abs() <= allowed;
+        assert!(pairs.clone().all(same), "{name}: `{key}` changed");
+    }
+}
+
+/// Tensors that the class of a folder saves and never reads: an exported folder may have others or none.
+fn without_effect(name: &str, key: &str) -> bool {
+    match name {
+        // Tables and biases of a model that shares none of them.
+        "bart_3" => key == "model.shared.weight",
+        "bert_4" => key == "cls.predictions.bias",
+        _ => key.ends_with("num_batches_tracked"),
+    }
+}
+
+/// The name under which transformers saves a tensor of a fixture; none for copies of tied tensors, buffers and
+/// tensors that the class of the folder has no place for.
+fn saved_as(name: &str, key: String) -> Option<String> {
+    if without_effect(name, &key) {
+        return None;
+    }
+    match name {
+        "gpt2_bare"
+            if key.starts_with("lm_head")
+                || key.ends_with("attn.bias")
+                || key.ends_with("masked_bias") =>
+        {
+            None
+        }
+        "gpt2_bare" => Some(format!("transformer.{key}")),
+        "bert_hub" if key.contains("pooler") || key.contains("seq_relationship") => None,
+        "bert_hub" if key.contains("predictions.decoder") || key.ends_with("position_ids") => None,
+        "bert_hub" => Some(
+            key.replace("LayerNorm.gamma", "LayerNorm.weight")
+                .replace("LayerNorm.beta", "LayerNorm.bias"),
+        ),
+        "vit_new" => {
+            let renamed = [
+                ("vit.layers.", "vit.encoder.layer."),
+                ("attention.q_proj", "attention.attention.query"),
+                ("attention.k_proj", "attention.attention.key"),
+                ("attention.v_proj", "attention.attention.value"),
+                ("attention.o_proj", "attention.output.dense"),
+                ("mlp.fc1", "intermediate.dense"),
+                ("mlp.fc2", "output.dense"),
+            ];
+            Some(
+                renamed
+                    .iter()
+                    .fold(key, |key, (new, old)| key.replace(new, old)),
+            )
+        }
+        _ => Some(key),
+    }
+}

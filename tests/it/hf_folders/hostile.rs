@@ -1,0 +1,240 @@
+//! Folders that are damaged, truncated or made to harm: one clear error each, no panic, no run folder left.
+
+mod config;
+mod shards;
+
+use super::files::{copy, parts, write_parts};
+use super::{fixture, shown};
+use crate::binary::formwork;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+const WEIGHTS: &str = "model.safetensors";
+
+/// The end of a command that is given a minute: a pipe that is opened as a file would hold it for ever.
+fn ended(arguments: &[&str]) -> Output {
+    let mut command = formwork(arguments);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("{arguments:?} does not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// That the folder is refused, with these words in the message, and that nothing is left behind.
+pub fn refused(what: &str, folder: &Path, words: &[&str]) {
+    refused_with(what, folder, &[], words);
+}
+
+fn refused_with(what: &str, folder: &Path, options: &[&str], words: &[&str]) {
+    let work = tempfile::tempdir().unwrap();
+    let (folder, run) = (shown(folder), shown(&work.path().join("run")));
+    let mut arguments = vec!["import", &folder, &run];
+    arguments.extend(options);
+    let output = ended(&arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{what}: {said}");
+    assert!(!said.contains("panicked"), "{what}: {said}");
+    for word in words {
+        assert!(said.contains(word), "{what}: `{word}` is not in\n{said}");
+    }
+    assert!(
+        said.len() < 2000,
+        "{what}: a message of {} bytes",
+        said.len()
+    );
+    let left: Vec<_> = std::fs::read_dir(work.path()).unwrap().collect();
+    assert!(left.is_empty(), "{what}: {left:?} is left");
+}
+
+/// A good folder after a change of one of its files.
+fn changed(name: &str, change: impl FnOnce(&Path)) -> tempfile::TempDir {
+    let folder = copy(&fixture(name));
+    change(folder.path());
+    folder
+}
+
+/// The folder with another header of its weights.
+fn with_header(change: impl FnOnce(&mut Value)) -> tempfile::TempDir {
+    changed("llama_1", |dir| {
+        let (mut header, data) = parts(&dir.join(WEIGHTS));
+        change(&mut header);
+        write_parts(&dir.join(WEIGHTS), &header.to_string(), &data);
+    })
+}
+
+#[test]
+fn damaged_weights() {
+    let cut = |keep: usize| {
+        changed("llama_1", |dir| {
+            let bytes = std::fs::read(dir.join(WEIGHTS)).unwrap();
+            std::fs::write(dir.join(WEIGHTS), &bytes[..keep.min(bytes.len() - 1)]).unwrap();
+        })
+    };
+    for keep in [0, 7, 8, 100, 20_000, usize::MAX] {
+        refused(
+            &format!("the first {keep} bytes"),
+            cut(keep).path(),
+            &[WEIGHTS],
+        );
+    }
+    for length in [u64::MAX, u64::MAX - 7, 1 << 62, 99_999_999] {
+        let folder = changed("llama_1", |dir| {
+            let mut bytes = std::fs::read(dir.join(WEIGHTS)).unwrap();
+            bytes[..8].copy_from_slice(&length.to_le_bytes());
+            std::fs::write(dir.join(WEIGHTS), bytes).unwrap();
+        });
+        refused(
+            &format!("a header of {length} bytes"),
+            folder.path(),
+            &[WEIGHTS],
+        );
+    }
+    let longer = changed("llama_1", |dir| {
+        let mut bytes = std::fs::read(dir.join(WEIGHTS)).unwrap();
+        bytes.extend([0; 64]);
+        std::fs::write(dir.join(WEIGHTS), bytes).unwrap();
+    });
+    refused("bytes after the end", longer.path(), &[WEIGHTS]);
+    for header in [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{\"a\": 1}",
+        "{\"__metadata__\": 3}",
+        &"[".repeat(100_000),
+    ] {
+        let folder = changed("llama_1", |dir| {
+            write_parts(&dir.join(WEIGHTS), header, &[0; 16])
+        });
+        let shown = &header[..header.len().min(20)];
+        refused(&format!("the header {shown}"), folder.path(), &[WEIGHTS]);
+    }
+}
+
+#[test]
+fn wrong_headers() {
+    const NAME: &str = "model.layers.1.mlp.up_proj.weight";
+    let set = |key: &str, value: Value| with_header(|header| header[NAME][key] = value);
+    refused(
+        "another shape",
+        set("shape", json!([24, 32])).path(),
+        &[NAME, "[32, 24]"],
+    );
+    refused("another rank", set("shape", json!([768])).path(), &[NAME]);
+    refused(
+        "a shape of 2^64 numbers",
+        set("shape", json!([1u64 << 32, 1u64 << 32])).path(),
+        &[WEIGHTS],
+    );
+    refused(
+        "a shape of 2^65 numbers",
+        set("shape", json!([1u64 << 33, 1u64 << 32])).path(),
+        &[WEIGHTS],
+    );
+    refused(
+        "a negative length",
+        set("shape", json!([-32, 24])).path(),
+        &[WEIGHTS],
+    );
+    refused(
+        "a shape of nothing",
+        set("shape", json!([0, 24])).path(),
+        &[WEIGHTS],
+    );
+    refused(
+        "a type that does not exist",
+        set("dtype", json!("F33")).path(),
+        &[WEIGHTS],
+    );
+    refused("integers", set("dtype", json!("I32")).path(), &[NAME]);
+    refused(
+        "twice the size",
+        set("dtype", json!("F64")).path(),
+        &[WEIGHTS],
+    );
+    refused(
+        "data elsewhere",
+        set("data_offsets", json!([u64::MAX - 3072, u64::MAX])).path(),
+        &[WEIGHTS],
+    );
+    refused(
+        "data backwards",
+        set("data_offsets", json!([3072, 0])).path(),
+        &[WEIGHTS],
+    );
+    refused(
+        "data of another tensor",
+        set("data_offsets", json!([0, 3072])).path(),
+        &[WEIGHTS],
+    );
+
+    let twice = changed("llama_1", |dir| {
+        let (header, data) = parts(&dir.join(WEIGHTS));
+        let entry = format!("{{\"{NAME}\": {}, ", header["lm_head.weight"]);
+        let text = header.to_string().replacen('{', &entry, 1);
+        write_parts(&dir.join(WEIGHTS), &text, &data);
+    });
+    refused("a name twice", twice.path(), &[NAME]);
+
+    let missing = with_header(|header| {
+        let entry = header.as_object_mut().unwrap().remove(NAME).unwrap();
+        header["model.layers.1.mlp.sideways_proj.weight"] = entry;
+    });
+    refused("a missing tensor", missing.path(), &[NAME, "missing"]);
+}
+
+/// A run that is there stays as it is, and a reference that cannot be used leaves no run.
+#[test]
+fn where_it_goes_and_what_it_is_held_against() {
+    let work = tempfile::tempdir().unwrap();
+    let (folder, run) = (shown(&fixture("llama_1")), work.path().join("run"));
+    std::fs::create_dir(&run).unwrap();
+    std::fs::write(run.join("notes.txt"), "mine").unwrap();
+    let output = ended(&["import", &folder, &shown(&run)]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let left: Vec<_> = std::fs::read_dir(&run).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+
+    let reference = std::fs::read(fixture("llama_1").join("reference.safetensors")).unwrap();
+    let half = work.path().join("half.safetensors");
+    std::fs::write(&half, &reference[..reference.len() / 2]).unwrap();
+    let good = fixture("llama_1");
+    refused_with(
+        "half a reference",
+        &good,
+        &["--reference", &shown(&half)],
+        &["half.safetensors"],
+    );
+    let weights = shown(&good.join(WEIGHTS));
+    refused_with(
+        "weights as reference",
+        &good,
+        &["--reference", &weights],
+        &[WEIGHTS],
+    );
+    let (pixels, gone) = (
+        shown(&fixture("vit_1").join("reference.safetensors")),
+        shown(&half.with_file_name("gone")),
+    );
+    refused_with(
+        "pixels for a text model",
+        &good,
+        &["--reference", &pixels],
+        &["pixel_values"],
+    );
+    refused_with("no reference", &good, &["--reference", &gone], &["gone"]);
+}

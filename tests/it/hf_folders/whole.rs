@@ -1,0 +1,116 @@
+//! Every folder's round trip, a test for each family.
+
+use super::hostile::refused;
+use super::{fixture, round_trip, shown};
+use crate::binary::{output, shipped};
+
+/// A test that takes folders on their round trip, and their names.
+macro_rules! families {
+    ($($family:ident: $($name:literal)+;)+) => {
+        $(#[test]
+        fn $family() {
+            for name in [$($name),+] {
+                round_trip(name);
+            }
+        })+
+
+        /// No folder lies there untested.
+        #[test]
+        fn every_folder_is_in_a_test() {
+            let tested = [$($($name),+),+];
+            let folders = std::fs::read_dir(shipped("tests/fixtures/hf")).unwrap();
+            for folder in folders {
+                let name = folder.unwrap().file_name().into_string().unwrap();
+                let refused = REFUSED.iter().any(|(folder, _)| *folder == name);
+                assert!(refused || tested.contains(&name.as_str()), "{name} is in no test");
+            }
+        }
+    };
+}
+
+/// Folders of models that we have not, and the key of config.json that says so: a message names it.
+const REFUSED: [(&str, &str); 2] = [
+    ("roformer_3", "rotary_value"),
+    ("resnet_3", "downsample_in_first_stage"),
+];
+
+#[test]
+fn models_that_we_have_not_are_refused() {
+    for (name, key) in REFUSED {
+        refused(name, &fixture(name), &[key, "config.json"]);
+    }
+}
+
+families! {
+    gpt2: "gpt2_1" "gpt2_2" "gpt2_bare" "gpt2_bin";
+    openai_gpt: "openai_gpt_1" "openai_gpt_2";
+    gpt_neox: "gpt_neox_1" "gpt_neox_2" "gpt_neox_shards";
+    gptj: "gptj_1" "gptj_2";
+    llama: "llama_1" "llama_2" "llama_shards_bin";
+    mistral: "mistral_1" "mistral_2" "mistral_bf16";
+    qwen2: "qwen2_1" "qwen2_2" "qwen2_f16";
+    qwen3: "qwen3_1" "qwen3_2";
+    falcon: "falcon_1" "falcon_2" "falcon_3";
+    bloom: "bloom_1" "bloom_2";
+    mpt: "mpt_1" "mpt_2";
+    mixtral: "mixtral_1" "mixtral_2" "mixtral_new";
+    bert: "bert_1" "bert_2" "bert_3" "bert_4" "bert_hub";
+    roberta: "roberta_1" "roberta_2";
+    roformer: "roformer_1" "roformer_2";
+    t5: "t5_1" "t5_2" "t5_again";
+    mt5: "mt5_1" "mt5_2";
+    bart: "bart_1" "bart_2" "bart_3" "bart_f16";
+    marian: "marian_1" "marian_2";
+    vit: "vit_1" "vit_2" "vit_new";
+    resnet: "resnet_1" "resnet_2";
+}
+
+/// What a person reads: the family, its parameters, the keys without effect, the tensors without a place.
+#[test]
+fn import_says_what_it_read() {
+    let work = tempfile::tempdir().unwrap();
+    let run = shown(&work.path().join("run"));
+    let said = output(&["import", &shown(&fixture("bert_hub")), &run]);
+    for part in [
+        "bert",
+        "position_embedding_type",
+        "bert.pooler.dense.weight",
+        "cls.seq_relationship.bias",
+    ] {
+        assert!(said.contains(part), "{part} is missing:\n{said}");
+    }
+}
+
+/// A reference is compared while the model is imported; one that lies says so.
+#[test]
+fn a_reference_is_compared() {
+    let work = tempfile::tempdir().unwrap();
+    let folder = fixture("t5_1");
+    let reference = shown(&folder.join("reference.safetensors"));
+    let run = shown(&work.path().join("run"));
+    let said = output(&["import", &shown(&folder), &run, "--reference", &reference]);
+    for part in ["logits", "last_hidden_state", "encoder_last_hidden_state"] {
+        assert!(said.contains(part), "{part} is missing:\n{said}");
+    }
+}
+
+/// The cache of the hub keeps weights as links to files elsewhere.
+#[cfg(unix)]
+#[test]
+fn links_to_files_are_files() {
+    let (folder, elsewhere) = (
+        super::files::copy(&fixture("llama_1")),
+        tempfile::tempdir().unwrap(),
+    );
+    let (weights, blob) = (
+        folder.path().join("model.safetensors"),
+        elsewhere.path().join("blob"),
+    );
+    std::fs::rename(&weights, &blob).unwrap();
+    std::os::unix::fs::symlink(&blob, &weights).unwrap();
+    output(&[
+        "import",
+        &shown(folder.path()),
+        &shown(&elsewhere.path().join("run")),
+    ]);
+}

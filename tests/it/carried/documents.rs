@@ -41,7 +41,7 @@ fn networks() -> Vec<(String, Objective<CausalLm>)> {
                 "kind = \"recurrent\"\nn_layers = 2\nd_model = 8\ncell = {{ kind = \"{kind}\" }}"
             ),
             format!(
-                "kind = \"decoder\"\nd_model = 8\nposition = {{ kind = \"none\" }}\n[[layers]]\nrepeat = 2\nmixer = {{ \
+                "kind = \"decoder\"\nd_model = 8\nposition = {{ kind = \"none\" }}\ninit = {{ kind = \"xavier\" }}\n[[layers]]\nrepeat = 2\nmixer = {{ \
                  kind = \"{kind}\" }}\nfeed_forward = {{ kind = \"dense\" }}"
             ),
         ] {

@@ -1,14 +1,14 @@
 //! The cost of a model before it is trained: parameters by part, FLOPs by item, memory by part.
 //!
-//! Nothing is allocated: a model's parameters are drawn when they are first used. A training step costs
-//! 6 FLOPs for each weight that multiplies an item (two for the forward product, four for the backward ones)
-//! and 12·layers·heads·d_head·keys for the attention products, where a position sees so many keys at most: all
-//! positions or those of a window, without a discount for the causal mask (Chowdhery et al. 2022, PaLM, appendix B). A convolution's weights multiply once for each place of its result.
+//! Nothing is allocated: a model's parameters are drawn when they are first used. What a forward pass multiplies is said by
+//! the layers, networks and tasks themselves (`products`): two FLOPs for each multiplication of a product, without a
+//! discount for the causal mask (Chowdhery et al. 2022, PaLM, appendix B), and none for what is looked up or computed
+//! element by element. A training step costs three forward passes: gradients of inputs and of weights are two products
+//! for each of the forward pass.
 
 use crate::data::{Gives, Shape};
 use crate::error::Result;
-use crate::model::{ItemOf, ModelConfig, ModelInputs};
-use crate::nn::attention::AttentionConfig;
+use crate::model::{Demand, ItemOf, ModelConfig, ModelInputs, Use};
 use crate::nn::path::Path;
 use crate::nn::role::{ParameterKind, Place, Role};
 use crate::task::{ROLES, TaskConfig};
@@ -93,8 +93,8 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     }
     Ok(ModelCost {
         params,
-        active: params.saturating_sub(question.model.unused()[0]),
-        flops_per_item: flops(question, &count),
+        active: params.saturating_sub(question.model.unused()),
+        flops_per_item: flops(question),
         parts: count.parts,
         item: match question.model.item() {
             ItemOf::Token | ItemOf::Pair => "token",
@@ -104,42 +104,26 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     })
 }
 
-/// FLOPs of a training step for each item: a token, or an image.
-fn flops(question: &Question, count: &Count) -> f64 {
-    let shape = question.shape;
-    let mut head = count.head as f64;
-    let convolutions = question.model.convolutions(shape).products;
-    let d_model = question.model.d_model();
-    if question.model.ties_head() {
-        head += shape.vocab_size as f64 * d_model as f64;
-    }
-    let Some(model) = question.model.transformer() else {
-        let cells = match question.model.cells() {
-            Some(_) => count.matrices as f64,
-            None => 0.0,
-        };
-        return 6.0 * (convolutions + cells + head);
+/// FLOPs of a forward pass over one example: a text, both texts of a pair, or an image.
+pub fn forward_flops(question: &Question) -> f64 {
+    let (model, shape) = (question.model, question.shape);
+    let products = match question.task {
+        Some(task) => task.facts().products(model, shape),
+        // As a language model where it writes, without heads elsewhere.
+        None => model.products(&Demand::of(Use::NextTokens), shape),
     };
-    let tokens = row(question) as f64;
-    let width = |c: &AttentionConfig| c.n_heads() * c.d_head(d_model);
-    let mut products = 0.0;
-    for depth in model.depths() {
-        for block in model.stack.blocks(&depth) {
-            let own = |a| width(a) as f64 * a.keys(row(question), depth.causal) as f64;
-            // A layer that writes looks at the whole source too.
-            let crossed = block.cross.map_or(0.0, |a| width(a) as f64 * tokens);
-            products += block.attention.map_or(0.0, own) + crossed;
-        }
-    }
-    let used = count.matrices.saturating_sub(question.model.unused()[1]);
-    let token = 6.0 * used as f64 + 12.0 * products;
-    match question.model.item() {
-        ItemOf::Token => token + 6.0 * head,
-        // Of a pair, a token goes through one of the two stacks.
-        ItemOf::Pair => (token + 6.0 * head) / 2.0,
-        // A class is told once for an image.
-        ItemOf::Image => token * tokens + 6.0 * (convolutions + head),
-    }
+    2.0 * products
+}
+
+/// FLOPs of a training step for each item: a token of any side, or an image.
+fn flops(question: &Question) -> f64 {
+    let items = match question.model.item() {
+        ItemOf::Token => row(question),
+        // Both sides are counted.
+        ItemOf::Pair => question.shape.context.saturating_mul(2),
+        ItemOf::Image => 1,
+    };
+    3.0 * forward_flops(question) / items.max(1) as f64
 }
 
 /// Texts that an example of a task has: the two sides of a pair, of which the journal counts every token.
@@ -192,16 +176,12 @@ fn activations(question: &Question) -> u128 {
     tokens.saturating_add(maps)
 }
 
-/// Parameters by part, and those in matrices that multiply every token.
+/// Parameters by part, and those in the matrices of blocks.
 #[derive(Default)]
 struct Count {
     path: Path,
     parts: BTreeMap<&'static str, usize>,
-    matrices: usize,
-    /// Those of them in the blocks.
     blocks: usize,
-    /// Those in matrices at the end.
-    head: usize,
 }
 
 /// The part of a plan that a parameter of this role is counted in.
@@ -230,16 +210,9 @@ impl ModuleVisitor for Count {
         let part = part(role);
         let count = self.parts.entry(part).or_default();
         *count = count.saturating_add(values);
-        match part {
-            _ if !matches!(D, 2 | 3) => {}
-            "embedding" | "position" => {}
-            "head" => self.head = self.head.saturating_add(values),
-            _ => {
-                self.matrices = self.matrices.saturating_add(values);
-                if part != "stem" {
-                    self.blocks = self.blocks.saturating_add(values);
-                }
-            }
+        let outside = ["embedding", "position", "head", "stem"].contains(&part);
+        if matches!(D, 2 | 3) && !outside {
+            self.blocks = self.blocks.saturating_add(values);
         }
     }
 
@@ -311,7 +284,11 @@ mod tests {
         let pairs = planned(DecoderConfig::default(), 64, |q| {
             q.task = Some(&TRANSLATION);
         });
-        assert_eq!(pairs, planned(DecoderConfig::default(), 128, |_| {}));
+        let one = planned(DecoderConfig::default(), 128, |_| {});
+        assert_eq!(pairs.params, one.params);
+        // Half of the row is scored against the 100 tokens of the vocabulary.
+        let unscored = 6.0 * (100 * 128 / 2) as f64;
+        assert_eq!(one.flops_per_item - pairs.flops_per_item, unscored);
     }
 
     /// Of the products of both stacks a token takes half: it goes through one of them.

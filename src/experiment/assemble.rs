@@ -309,10 +309,8 @@ impl Training {
 /// # Errors
 /// A group that matches no parameter.
 pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
-    let transformer = experiment.model.transformer();
-    let stacks = transformer.iter().flat_map(|t| t.depths());
-    let layers = stacks.map(|depth| depth.blocks()).max().unwrap_or(0);
-    let scale = experiment.init.lr_scale(layers);
+    let depths = experiment.model.stack_depths();
+    let scale = depths.and_then(|depths| experiment.init.lr_scale(depths));
     optim::build_scaled(&experiment.optimizer, model, scale)
 }
 

@@ -5,7 +5,7 @@ use super::{Experiment, assemble, file};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::nn::position::Grid;
-use crate::nn::position::resample::resample_grid;
+use crate::nn::position::resample::{resample_grid, stretch};
 use crate::nn::role::{ParameterKind, Place};
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
@@ -204,41 +204,13 @@ fn resampled(
             let table = resample_grid(table, sides(theirs), sides(ours), ours.class_token);
             table.into_data().iter::<f32>().collect()
         }
-        _ => stretched(&table, from, to, d),
+        _ => stretch(&table, [from, to], d, reserved(experiment))?,
     };
     Some(TensorData::new(values, [to, d]).convert_dtype(data.dtype()))
 }
 
-/// A table of positions `[from, d]` with another number of rows, each between its two nearest ones.
-fn stretched(table: &[f32], from: usize, to: usize, d: usize) -> Vec<f32> {
-    let place = |row: usize| match to {
-        0 | 1 => 0.0,
-        _ => row as f64 * (from - 1) as f64 / (to - 1) as f64,
-    };
-    (0..to)
-        .flat_map(|row| {
-            let at = place(row);
-            let below = (at as usize).min(from - 1);
-            let above = (below + 1).min(from - 1);
-            let share = (at - below as f64) as f32;
-            (0..d).map(move |i| {
-                let (x, y) = (table[below * d + i], table[above * d + i]);
-                x + share * (y - x)
-            })
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::stretched;
-
-    #[test]
-    fn a_stretched_table_keeps_its_ends() {
-        let table = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
-        assert_eq!(stretched(&table, 3, 3, 2), table);
-        let longer = stretched(&table, 3, 5, 2);
-        assert_eq!(longer, [0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0]);
-        assert_eq!(stretched(&table, 3, 1, 2), [0.0, 1.0]);
-    }
+/// Rows at the head of the table of positions that are no position's.
+fn reserved(experiment: &Experiment) -> usize {
+    let transformer = experiment.model.transformer();
+    transformer.map_or(0, |model| model.stack.position.reserved())
 }

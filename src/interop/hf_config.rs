@@ -174,9 +174,10 @@ impl HfConfig {
         }
     }
 
-    /// Rotary positions over `fraction` of each head: `rope_theta` and `rope_scaling`, or both in
-    /// `rope_parameters` as newer files have them. `context` stands in for a missing original length.
-    pub fn rotary(&self, theta_key: &str, context: usize) -> RotaryConfig {
+    /// Rotary positions: `rope_theta`, `rope_scaling` and `partial_rotary_factor`, or all of them in
+    /// `rope_parameters` as newer files have them. `fraction` of each head is rotated where neither says, and `context`
+    /// stands in for a missing original length.
+    pub fn rotary(&self, theta_key: &str, fraction: f64, context: usize) -> RotaryConfig {
         let newer = self.get("rope_parameters").is_some();
         let scaling = self.nested(if newer {
             "rope_parameters"
@@ -184,8 +185,11 @@ impl HfConfig {
             "rope_scaling"
         });
         let theta = self.real(theta_key, 10_000.0);
+        let part = "partial_rotary_factor";
+        let fraction = self.real(part, fraction);
         let config = RotaryConfig {
             theta: scaling.real("rope_theta", theta),
+            fraction: scaling.real(part, fraction),
             scaling: scaling.rope_scaling(context),
             ..RotaryConfig::default()
         };

@@ -110,12 +110,33 @@ impl DecoderConfig {
         demand.context.map(|context| 2 * context)
     }
 
+    /// Multiplications of a forward pass over a row of `tokens`, of which `scored` are scored against the vocabulary: no
+    /// others pay for the product onto it.
+    pub fn products(&self, vocab: usize, tokens: usize, scored: usize) -> u128 {
+        let head = scored as u128 * vocab as u128 * self.stack.d_model as u128;
+        self.stack.products(&self.depth(), tokens, 0) + head
+    }
+
     /// Builds the network; its parameters are drawn when they are first used.
     pub fn init(&self, inputs: &ModelInputs) -> Decoder {
-        let (config, depth) = (&self.stack, self.depth());
+        self.build(self.depth(), inputs)
+    }
+
+    /// The network of a prefix language model, in which positions of the prefix see keys on both sides: what positions
+    /// are told of distances is told of both directions.
+    pub fn init_of_prefixes(&self, inputs: &ModelInputs) -> Decoder {
+        let depth = Depth {
+            causal: false,
+            ..self.depth()
+        };
+        self.build(depth, inputs)
+    }
+
+    fn build(&self, depth: Depth, inputs: &ModelInputs) -> Decoder {
+        let config = &self.stack;
         let (d_model, blocks) = (config.d_model, depth.blocks());
         let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
-        let init = Init::new(inputs.device, inputs.seed, &config.init, 2 * blocks, beta);
+        let init = Init::new(inputs.device, inputs.seed, &config.init(), 2 * blocks, beta);
         let shape = StackShape {
             config,
             depth,

@@ -5,6 +5,7 @@ use super::{
     ModelConfig, decoder, encoder, encoder_decoder, recurrent, resnet, vision,
     {DecoderConfig, EncoderConfig},
 };
+use crate::data::Shape;
 use crate::faults::TableFaults;
 use crate::nn::Kind;
 use crate::nn::init::InitConfig;
@@ -126,12 +127,49 @@ impl ModelConfig {
     /// How its initial weights are drawn, and those of heads on it.
     pub fn initial(&self) -> InitConfig {
         match self {
-            Self::Decoder(c) => c.stack.init.clone(),
-            Self::Encoder(c) => c.stack.init.clone(),
-            Self::EncoderDecoder(c) => c.stack.init.clone(),
-            Self::Vision(c) => c.stack.init.clone(),
+            Self::Decoder(c) => c.stack.init(),
+            Self::Encoder(c) => c.stack.init(),
+            Self::EncoderDecoder(c) => c.stack.init(),
+            Self::Vision(c) => c.stack.init(),
             Self::Recurrent(c) => c.init.clone(),
             Self::Resnet(_) => InitConfig::default(),
+        }
+    }
+
+    /// The model without the parts that nothing reads under a demand.
+    #[must_use]
+    pub fn under(&self, demand: &Demand) -> Self {
+        match self {
+            Self::Encoder(c) => Self::Encoder(c.pooled_if(demand.whole_text != WholeText::NotRead)),
+            Self::Decoder(_)
+            | Self::EncoderDecoder(_)
+            | Self::Vision(_)
+            | Self::Resnet(_)
+            | Self::Recurrent(_) => self.clone(),
+        }
+    }
+
+    /// Multiplications of a forward pass over one example of this shape under a demand: a text, a pair, or an image, as
+    /// long as it may be, and its classes where those are asked for. Of a source and a target in one row the target alone
+    /// is scored against the vocabulary; an encoder gives states.
+    pub fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
+        let (vocab, tokens) = (shape.vocab_size, shape.context);
+        let network = match self {
+            Self::Decoder(c) if demand.used_for == Use::TextToText => {
+                c.products(vocab, tokens.saturating_mul(2), tokens) as f64
+            }
+            Self::Decoder(c) => c.products(vocab, tokens, tokens) as f64,
+            Self::Encoder(c) => c.products(tokens) as f64,
+            Self::EncoderDecoder(c) => c.products(vocab, [tokens, tokens]) as f64,
+            Self::Vision(c) => shape.image.map_or(0.0, |image| c.products(image)),
+            Self::Resnet(c) => shape.image.map_or(0.0, |image| c.cost(image).products),
+            Self::Recurrent(c) => c.products(demand.used_for, vocab, tokens) as f64,
+        };
+        match demand.used_for {
+            Use::TextClasses | Use::ImageClasses => {
+                network + (shape.classes.len() * self.d_model()) as f64
+            }
+            Use::NextTokens | Use::HiddenTokens | Use::TextToText => network,
         }
     }
 

@@ -3,7 +3,7 @@
 //! Token, segment and position vectors are added, normalised when asked for, and go through a stack without a
 //! causal mask. Heads that score tokens or whole texts stand in [`super::heads`].
 
-use super::{Demand, ModelInputs, Use, WholeText, replaced};
+use super::{Demand, ModelInputs, Use, replaced};
 use crate::faults::TableFaults;
 use crate::kernel;
 use crate::nn::Kind;
@@ -52,9 +52,10 @@ pub struct EncoderConfig {
     pub embedding_norm: bool,
     /// Whether the token vectors are multiplied by √d_model.
     pub embedding_scale: bool,
-    /// Vectors for segments: 2 tell the two texts of a pair apart, 0 for none.
+    /// Vectors for segments: 2 tell the two texts of a pair apart, 1 is added to every token (RoBERTa), 0 for none.
     pub segments: usize,
-    /// Whether tanh(W·first position + b) stands for the whole text (BERT); its first position itself otherwise.
+    /// Whether tanh(W·first position + b) stands for the whole text (BERT); its first position itself otherwise. A task
+    /// that reads no vector of a whole text from there builds none, so that one model serves both.
     pub pooler: bool,
     /// Whether the product onto the vocabulary uses the embeddings' table.
     pub tie_embeddings: bool,
@@ -111,13 +112,6 @@ impl EncoderConfig {
         if !USES.contains(&demand.used_for) {
             return;
         }
-        if self.pooler && demand.whole_text == WholeText::NotRead {
-            at.fault(
-                &["pooler", "task.kind"],
-                "pooler = true has no effect: the task reads no vector of a whole text from the first position; leave it \
-                 out",
-            );
-        }
         if demand.segments && segments < 2 {
             let rule = format!(
                 "segments = {segments} cannot tell the two segments of [task] pairs apart; set 2"
@@ -126,12 +120,29 @@ impl EncoderConfig {
         }
     }
 
+    /// Multiplications of a forward pass over a text of so many tokens; the pooler's are once a text.
+    pub fn products(&self, tokens: usize) -> u128 {
+        let d = self.stack.d_model as u128;
+        let pooler = if self.pooler { d * d } else { 0 };
+        self.stack.products(&self.depth(), tokens, 0) + pooler
+    }
+
+    /// The same encoder for a task that reads a vector of the whole text from the first position, or for one that does
+    /// not: a pooler that nothing reads has parameters that do not learn.
+    #[must_use]
+    pub fn pooled_if(&self, read: bool) -> Self {
+        Self {
+            pooler: self.pooler && read,
+            ..self.clone()
+        }
+    }
+
     /// Builds the network; its parameters are drawn when they are first used.
     pub fn init(&self, inputs: &ModelInputs) -> Encoder {
         let (config, depth) = (&self.stack, self.depth());
         let (d, blocks) = (config.d_model, depth.blocks());
         let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
-        let init = Init::new(inputs.device, inputs.seed, &config.init, 2 * blocks, beta);
+        let init = Init::new(inputs.device, inputs.seed, &config.init(), 2 * blocks, beta);
         let position = config.position_shape(&depth, inputs.shape.context);
         let shape = StackShape {
             config,
@@ -249,17 +260,17 @@ impl Encoder {
     }
 }
 
-/// Segment vectors `[batch, seq, d]`, or the first one's `[1, 1, d]`.
+/// Segment vectors `[batch, seq, d]`. A table of one row has one vector for all tokens, whatever their segment.
 fn segment_vectors(
     table: Tensor<2>,
     segments: Option<Tensor<2, Int>>,
     batch: usize,
     seq: usize,
 ) -> Tensor<3> {
-    let [_, d] = table.dims();
+    let [rows, d] = table.dims();
     match segments {
-        Some(ids) => kernel::embedding(table, ids),
-        None => table
+        Some(ids) if rows > 1 => kernel::embedding(table, ids),
+        Some(_) | None => table
             .slice([0..1, 0..d])
             .reshape([1, 1, d])
             .expand([batch, seq, d]),

@@ -16,7 +16,7 @@ use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Places, Position, Span};
-use crate::nn::role::{Place, Roles, Says};
+use crate::nn::role::{Place, Roles, Says, Side as NetworkSide};
 use crate::nn::state::StateUse;
 use crate::one_table::one_table;
 use crate::stack::{
@@ -140,13 +140,21 @@ impl EncoderDecoderConfig {
         }
     }
 
+    /// Multiplications of a forward pass over a source and a target of so many tokens each.
+    pub fn products(&self, vocab: usize, [source, target]: [usize; 2]) -> u128 {
+        let (reads, writes) = (self.encoder_depth(), self.decoder_depth());
+        let head = target as u128 * vocab as u128 * self.stack.d_model as u128;
+        let encoder = self.stack.products(&reads, source, 0);
+        encoder + self.stack.products(&writes, target, source) + head
+    }
+
     /// Builds the network; its parameters are drawn when they are first used.
     pub fn init(&self, inputs: &ModelInputs) -> EncoderDecoder {
         let config = &self.stack;
         let (reads, writes) = (self.encoder_depth(), self.decoder_depth());
         let (n, m) = (reads.blocks(), writes.blocks());
         let [encoder, decoder] = config.norm_placement.alpha_beta_of_both(n, m);
-        let model = Init::new(inputs.device, inputs.seed, &config.init, 1, 1.0);
+        let model = Init::new(inputs.device, inputs.seed, &config.init(), 1, 1.0);
         let (shape, d) = (inputs.shape, config.d_model);
         let scale = match self.embedding_scale {
             true => (d as f64).sqrt(),
@@ -202,6 +210,8 @@ pub const ROLES: Roles = Roles::new(
         ("embedding", Says::Stands(Place::Tokens)),
         ("source_embedding", Says::Stands(Place::SourceTokens)),
         ("head", Says::Stands(Place::TokenHead)),
+        ("encoder", Says::In(NetworkSide::Reads)),
+        ("decoder", Says::In(NetworkSide::Writes)),
     ],
 );
 

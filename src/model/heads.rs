@@ -81,6 +81,13 @@ pub struct MlmHead {
 }
 
 impl MlmHead {
+    /// Multiplications of a forward pass for each scored position.
+    pub fn products(config: &EncoderConfig, vocab: usize) -> u128 {
+        let d = config.stack.d_model as u128;
+        let transform = if config.head_transform { d * d } else { 0 };
+        transform + d * vocab as u128
+    }
+
     /// A head over `vocab` tokens for an encoder of this config.
     pub fn new(config: &EncoderConfig, vocab: usize, init: &Init) -> Self {
         let d = config.stack.d_model;

@@ -121,17 +121,6 @@ impl ModelConfig {
         }
     }
 
-    /// Whether a table of embeddings is also the product onto the vocabulary.
-    pub fn ties_head(&self) -> bool {
-        match self {
-            Self::Decoder(c) => c.tie_embeddings,
-            Self::Encoder(c) => c.tie_embeddings,
-            Self::EncoderDecoder(c) => c.tie_embeddings,
-            Self::Recurrent(c) => c.ties(),
-            Self::Vision(_) | Self::Resnet(_) => false,
-        }
-    }
-
     /// Positions that an input of this shape has, of a pair each side; 1 of a network that has none.
     pub fn tokens(&self, shape: &Shape) -> usize {
         let [_, height, width] = shape.image.unwrap_or_default();
@@ -153,9 +142,9 @@ impl ModelConfig {
         }
     }
 
-    /// Parameters that a token does not use, and those of them in matrices: of experts that are not chosen.
-    pub fn unused(&self) -> [usize; 2] {
-        self.transformer().map_or([0, 0], |model| model.unused())
+    /// Parameters that a token does not use: of experts that are not chosen.
+    pub fn unused(&self) -> usize {
+        self.transformer().map_or(0, |model| model.unused())
     }
 
     /// What it is as a transformer; `None` when it is none.
@@ -174,6 +163,20 @@ impl ModelConfig {
             stack,
             stacks,
             embedding_norm,
+        })
+    }
+
+    /// The blocks of its stacks, by which learning rates fall with depth; `None` of a network without transformer blocks.
+    pub fn stack_depths(&self) -> Option<StackDepths> {
+        let [first, second] = self.transformer()?.stacks;
+        let blocks = |depth: Option<Depth>| depth.map(|depth| depth.blocks());
+        let reads = blocks(first).unwrap_or(0);
+        let writes = blocks(second).unwrap_or(reads);
+        let shared = matches!(self, Self::EncoderDecoder(c) if c.share_embeddings);
+        Some(StackDepths {
+            reads,
+            writes,
+            tokens: if shared { reads.max(writes) } else { writes },
         })
     }
 
@@ -203,6 +206,17 @@ impl ModelConfig {
             _ => Cost::default(),
         }
     }
+}
+
+/// Blocks of the stacks of a network; one stack counts as both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackDepths {
+    /// Of that which reads.
+    pub reads: usize,
+    /// Of that which writes.
+    pub writes: usize,
+    /// Blocks above the table of the tokens that are written: those of the deeper stack where both read from it.
+    pub tokens: usize,
 }
 
 /// What speed and cost are counted in.
@@ -241,15 +255,11 @@ impl<'a> Transformer<'a> {
         self.stacks.into_iter().flatten()
     }
 
-    /// Parameters that a token does not use, and those of them in matrices.
-    fn unused(&self) -> [usize; 2] {
+    /// Parameters that a token does not use.
+    fn unused(&self) -> usize {
         let layers = self.blocks().filter_map(|block| block.feed_forward);
-        layers.fold([0, 0], |[all, matrices]: [usize; 2], layer| {
-            let more = layer.unused(self.stack.d_model);
-            [
-                all.saturating_add(more[0]),
-                matrices.saturating_add(more[1]),
-            ]
+        layers.fold(0, |sum: usize, layer| {
+            sum.saturating_add(layer.unused(self.stack.d_model))
         })
     }
 

@@ -1,5 +1,6 @@
 //! The 2-D convolution of residual networks: no bias (a norm follows), padding that keeps an image's size at
-//! stride 1.
+//! stride 1: the same on both sides (PyTorch's networks), or only as much as the last kernel needs, the odd pixel behind
+//! (TensorFlow's SAME, as the hybrids of Dosovitskiy et al. 2021 were trained).
 //!
 //! Weights are drawn as in He et al. 2015: normal with variance 2/(outputs·size²), so that what comes back keeps
 //! its size. They may be standardised (Qiao et al. 2019): every output's weights have mean 0 and variance 1, which
@@ -10,9 +11,36 @@ use crate::kernel::{self, ConvolutionSettings};
 use crate::nn::role::{Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+use burn::tensor::ops::PadMode;
+use serde::{Deserialize, Serialize};
 
 /// Added to the variance of standardised weights.
 const EPS: f64 = 1e-8;
+
+/// Where zeros stand around an image. At stride 1 both are alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Padding {
+    /// Half of the kernel on every side (PyTorch).
+    #[default]
+    Symmetric,
+    /// As many as the kernels reach beyond the image, the odd one behind it (TensorFlow's SAME).
+    Same,
+}
+
+impl Padding {
+    /// Zeros before and behind a side of the image, for kernels of this size and stride.
+    pub fn pair(self, side: usize, size: usize, stride: usize) -> (usize, usize) {
+        match self {
+            Self::Symmetric => (size / 2, size / 2),
+            Self::Same => {
+                let reach = (side.div_ceil(stride) - 1) * stride + size;
+                let zeros = reach.saturating_sub(side);
+                (zeros / 2, zeros - zeros / 2)
+            }
+        }
+    }
+}
 
 /// What a convolution maps to what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,18 +76,26 @@ pub struct Convolution {
     /// `[outputs, inputs, rows, columns]`.
     pub weight: Param<Tensor<4>>,
     stride: usize,
-    padding: usize,
+    size: usize,
+    #[module(skip)]
+    padding: Padding,
     standardized: bool,
 }
 
 impl Convolution {
     /// A convolution of this shape; `standardized` weights are brought to mean 0 and variance 1 on the way.
-    pub fn new(shape: &ConvolutionShape, standardized: bool, init: &Init) -> Self {
+    pub fn new(
+        shape: &ConvolutionShape,
+        padding: Padding,
+        standardized: bool,
+        init: &Init,
+    ) -> Self {
         let size = shape.size;
         Self {
             weight: init.kernel([shape.outputs, shape.inputs, size, size]),
             stride: shape.stride,
-            padding: size / 2,
+            size,
+            padding,
             standardized,
         }
     }
@@ -72,9 +108,18 @@ impl Convolution {
         } else {
             weight
         };
+        let [_, _, height, width] = x.dims();
+        let [rows, cols] =
+            [height, width].map(|side| self.padding.pair(side, self.size, self.stride));
+        let even = rows.0 == rows.1 && rows == cols;
+        let x = if even {
+            x
+        } else {
+            x.pad((cols.0, cols.1, rows.0, rows.1), PadMode::Constant(0.0))
+        };
         let settings = ConvolutionSettings {
             stride: self.stride,
-            padding: self.padding,
+            padding: if even { rows.0 } else { 0 },
         };
         kernel::convolution(x, weight, settings)
     }

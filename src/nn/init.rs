@@ -36,6 +36,14 @@ impl InitConfig {
         Self::Xavier(XavierInitConfig::default())
     }
 
+    /// Whether projections into the residual stream are drawn the smaller, the deeper the stack is.
+    pub fn scales_with_depth(&self) -> bool {
+        match self {
+            Self::Gpt2(c) => c.depth_scaled,
+            Self::Xavier(_) | Self::TruncatedNormal(_) => false,
+        }
+    }
+
     /// Faults of its keys.
     pub fn faults(&self, at: &mut TableFaults) {
         match self {
@@ -55,7 +63,8 @@ impl InitConfig {
 pub struct Gpt2InitConfig {
     /// Standard deviation of every matrix and embedding.
     pub std: f64,
-    /// Divide the standard deviation of projections into the residual stream by √(2·layers).
+    /// Divide the standard deviation of projections into the residual stream by √(2·layers); DeepNorm's β takes its
+    /// place.
     pub depth_scaled: bool,
 }
 
@@ -278,8 +287,8 @@ impl<'a> Init<'a> {
             _ => std * beta,
         };
         match &self.config {
-            InitConfig::Gpt2(c) if role == Role::Residual && c.depth_scaled => {
-                Draw::Normal(c.std * beta / (self.residuals as f64).sqrt())
+            InitConfig::Gpt2(c) if role == Role::Residual && c.depth_scaled && beta == 1.0 => {
+                Draw::Normal(c.std / (self.residuals as f64).sqrt())
             }
             InitConfig::Gpt2(c) => Draw::Normal(small(c.std)),
             InitConfig::Xavier(c) => match role {

@@ -38,6 +38,7 @@ pub const ROLES: &[Roles] = &[
     position::learned::ROLES,
     position::learned_per_layer::ROLES,
     position::relative_bias::ROLES,
+    position::relative_bias_2d::ROLES,
     recurrent::ROLES,
     recurrent::additive::ROLES,
 ];

@@ -44,6 +44,15 @@ pub enum Place {
     TokenHead,
 }
 
+/// Which stack of a network with two a parameter stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// That which reads the source.
+    Reads,
+    /// That which writes the target.
+    Writes,
+}
+
 /// What a field says of the parameters in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Says {
@@ -51,6 +60,8 @@ pub enum Says {
     Is(ParameterKind),
     /// Where they stand.
     Stands(Place),
+    /// Which stack they stand in.
+    In(Side),
 }
 
 /// What the fields of one struct say.
@@ -78,6 +89,8 @@ pub struct Role {
     pub place: Option<Place>,
     /// The number of its block, of those that stand in blocks.
     pub block: Option<usize>,
+    /// Its stack, in a network with two.
+    pub side: Option<Side>,
 }
 
 impl Role {
@@ -101,6 +114,7 @@ impl Role {
             for (_, says) in fields.filter(|(name, _)| *name == field) {
                 match says {
                     Says::Is(kind) => role.kind = Some(*kind),
+                    Says::In(side) => role.side = Some(*side),
                     // A network inside of another one's input is all input.
                     Says::Stands(_) if role.place == Some(Place::Input) => {}
                     Says::Stands(place) => {

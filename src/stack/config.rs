@@ -7,14 +7,14 @@ use crate::nn::init::InitConfig;
 use crate::nn::norm::NormConfig;
 use crate::nn::position::{PositionConfig, PositionShape};
 use crate::nn::recurrent::RecurrentConfig;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Blocks of a stack whose number no key gives.
 pub const LAYERS: usize = 4;
 
 /// The knobs of a stack of transformer blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct StackConfig {
     /// Width of the residual stream.
     pub d_model: usize,
@@ -50,8 +50,10 @@ pub struct StackConfig {
     pub dropout_feed_forward: Option<f64>,
     /// Probability that a row skips a layer, rising linearly to this at the last one.
     pub drop_path: f64,
-    /// How the initial weights are drawn; class tokens start at 0, convolutions as in He et al. 2015.
-    pub init: InitConfig,
+    /// How the initial weights are drawn; as the norm placement wants it when absent ([`StackConfig::init`]). Class tokens
+    /// start at 0, convolutions as in He et al. 2015.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init: Option<InitConfig>,
 }
 
 impl Default for StackConfig {
@@ -71,7 +73,7 @@ impl Default for StackConfig {
             dropout_residual: None,
             dropout_feed_forward: None,
             drop_path: 0.0,
-            init: InitConfig::default(),
+            init: None,
         }
     }
 }
@@ -154,6 +156,21 @@ impl Depth<'_> {
     }
 }
 
+/// What is read says how initial weights are drawn, so that the resolved experiment does.
+impl<'de> Deserialize<'de> for StackConfig {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let mut config = Self::deserialize(d)?;
+        config.init = Some(config.init());
+        Ok(config)
+    }
+}
+
+impl Serialize for StackConfig {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, s)
+    }
+}
+
 impl StackConfig {
     /// The layers of block number `block` of a stack.
     pub fn block<'a>(&'a self, depth: &Depth<'a>, block: usize) -> BlockConfig<'a> {
@@ -183,6 +200,22 @@ impl StackConfig {
         (0..depth.blocks()).map(move |block| self.block(&depth, block))
     }
 
+    /// Multiplications of a forward pass of a stack over so many positions, and a memory of `memory` positions where it
+    /// looks at one.
+    pub fn products(&self, depth: &Depth, tokens: usize, memory: usize) -> u128 {
+        let d = self.d_model;
+        let products = self.blocks(depth).map(|block| {
+            let own = |a: &AttentionConfig| a.products(d, tokens, depth.causal);
+            let across = |a: &AttentionConfig| a.products_across(d, tokens, memory);
+            let mixer = block.mixer.map_or(0, |m| m.products(d, d));
+            let feed_forward = block.feed_forward.map_or(0, |f| f.products(d));
+            block.attention.map_or(0, own)
+                + block.cross.map_or(0, across)
+                + tokens as u128 * (mixer + feed_forward)
+        });
+        products.sum()
+    }
+
     /// The dropouts, each key's own value or the common one.
     pub fn dropouts(&self) -> Dropout {
         Dropout {
@@ -192,6 +225,18 @@ impl StackConfig {
             feed_forward: self.dropout_feed_forward.unwrap_or(0.0),
             path: self.drop_path,
         }
+    }
+
+    /// How the initial weights are drawn: for DeepNorm as in its paper, with Xavier's bound, of which β is the gain (Wang
+    /// et al. 2022, figure 2); GPT-2's way otherwise.
+    pub fn init(&self) -> InitConfig {
+        self.init.clone().unwrap_or(match self.norm_placement {
+            NormPlacement::Deepnorm => InitConfig::xavier(),
+            NormPlacement::Pre
+            | NormPlacement::Post
+            | NormPlacement::Sandwich
+            | NormPlacement::Parallel => InitConfig::default(),
+        })
     }
 
     /// Whether a norm follows the last block.

@@ -2,8 +2,8 @@
 //!
 //! post: LN(x+f(x)) (Vaswani et al. 2017) · pre: x+f(LN(x)) (Xiong et al. 2020) · sandwich:
 //! x+LN(f(LN(x))) (Ding et al. 2021) · parallel: x+a(LN(x))+m(LN(x)) (Wang and Komatsuzaki 2021, GPT-J) ·
-//! deepnorm: LN(αx+f(x)) with α = (2N)^¼ and initial weights scaled by β = (8N)^−¼ in a decoder or an
-//! encoder alone (Wang et al. 2022, table 2).
+//! deepnorm: LN(αx+f(x)) with α = (2N)^¼ and β = (8N)^−¼ in a decoder or an encoder alone (Wang et al. 2022, table 2):
+//! β is the gain of Xavier's initial weights of values, outputs and feed-forward layers, 1 that of queries and keys.
 
 use crate::kernel;
 use crate::nn::Kind;
@@ -59,7 +59,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "deepnorm",
-        summary: "LN(alpha x + f(x)) with depth-scaled initial weights",
+        summary: "LN(alpha x + f(x)), Xavier's initial weights with the gain beta",
         source: "Wang et al. 2022, DeepNet",
         example: "\"deepnorm\"",
     },
@@ -82,6 +82,14 @@ impl NormPlacement {
         match self {
             Self::Pre | Self::Parallel => false,
             Self::Post | Self::Sandwich | Self::Deepnorm => true,
+        }
+    }
+
+    /// Whether its initial weights are scaled with the depth (β).
+    pub fn scales_weights(self) -> bool {
+        match self {
+            Self::Deepnorm => true,
+            Self::Pre | Self::Post | Self::Sandwich | Self::Parallel => false,
         }
     }
 

@@ -1,8 +1,7 @@
 //! The facts of a kind of task beside its scoring function: each kind says its own, in its own file.
 
 use super::{AnyTask, TaskConfig};
-use crate::data::DataSet;
-use crate::data::{Gives, View};
+use crate::data::{DataSet, Gives, Shape, View};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::faults::TableFaults;
@@ -24,6 +23,12 @@ pub trait TaskFacts {
 
     /// Its demand on a network, without what the data adds.
     fn demand(&self) -> Demand;
+
+    /// Multiplications of a forward pass over one example with its heads.
+    fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
+        let demand = self.demand();
+        model.under(&demand).products(&demand, shape)
+    }
 
     /// Faults of its keys.
     fn faults(&self, _at: &mut TableFaults) {}

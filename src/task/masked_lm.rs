@@ -9,7 +9,7 @@ use super::{AnyTask, Networks, Over, Scored, Task, Term, host};
 use crate::data::DataSet;
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::masked::masking::{MaskedView, MaskingConfig, Pairs};
-use crate::data::{Gives, View};
+use crate::data::{Gives, Shape, View};
 use crate::error::Result;
 use crate::evaluate::metric::{Metric, PERPLEXITY};
 use crate::kernel::{self, HeadLoss};
@@ -81,6 +81,22 @@ impl TaskFacts for MaskedLmConfig {
         }
     }
 
+    /// Only scored positions pay for the product onto the vocabulary, on every device; pairs of segments are told apart once
+    /// a text.
+    fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
+        let demand = self.demand();
+        let network = model.under(&demand).products(&demand, shape);
+        let scored = self.masking.share * shape.context as f64;
+        let head = model
+            .guessing()
+            .map_or(0, |c| MlmHead::products(c, shape.vocab_size));
+        let pairs = match self.pairs {
+            Pairs::None => 0,
+            Pairs::NextSentence | Pairs::SentenceOrder => 2 * model.d_model(),
+        };
+        network + scored * head as f64 + pairs as f64
+    }
+
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
         let of_pairs: &[Metric] = match self.pairs {
             Pairs::None => &[],
@@ -136,10 +152,10 @@ struct Scores {
 impl MaskedLm {
     /// A model of this config with its heads.
     pub fn new(model: &EncoderConfig, config: &MaskedLmConfig, inputs: &ModelInputs) -> Self {
-        let init = Init::of_heads(inputs.device, inputs.seed, &model.stack.init);
+        let init = Init::of_heads(inputs.device, inputs.seed, &model.stack.init());
         let pairs = config.pairs != Pairs::None;
         Self {
-            model: model.init(inputs),
+            model: model.pooled_if(pairs).init(inputs),
             head: MlmHead::new(model, inputs.shape.vocab_size, &init),
             pair_head: pairs
                 .then(|| Linear::new(model.stack.d_model, 2, true, Role::Head, &init.of("pairs"))),

@@ -47,7 +47,10 @@ impl PrefixLm {
             ..*inputs
         };
         Self {
-            model: model.init(&inputs),
+            model: match config.bidirectional_source {
+                true => model.init_of_prefixes(&inputs),
+                false => model.init(&inputs),
+            },
             seed: inputs.seed,
             label_smoothing: config.label_smoothing,
             bidirectional_source: config.bidirectional_source,

@@ -91,7 +91,7 @@ impl TaskFacts for TextClassificationConfig {
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
         let (d, init) = (model.d_model(), model.initial());
-        let network = TextModel::new(model, inputs);
+        let network = TextModel::new(&model.under(&self.demand()), inputs);
         Ok(network.map(|network| {
             AnyTask::TextClassification(TextClassification::new(network, d, &init, self, inputs))
         }))

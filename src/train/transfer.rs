@@ -8,7 +8,8 @@ use super::optim::LrScale;
 use super::parameters::{self, Parameter};
 use super::patterns::Patterns;
 use crate::error::{Error, Result};
-use crate::nn::role::{Place, Role};
+use crate::model::StackDepths;
+use crate::nn::role::{Place, Role, Side};
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,7 @@ pub struct TransferConfig {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub freeze: Vec<String>,
     /// The learning rate of a layer is this times that of the next one; heads have the full one (Howard and
-    /// Ruder 2018; Clark et al. 2020).
+    /// Ruder 2018; Clark et al. 2020). Of an encoder and a decoder each is counted from its own last layer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer_lr_decay: Option<f64>,
 }
@@ -223,17 +224,22 @@ impl TransferConfig {
     }
 
     /// The learning rate of each parameter, relative to that of the schedule.
-    pub fn lr_scale(&self, layers: usize) -> Option<LrScale<'static>> {
+    pub fn lr_scale(&self, depths: StackDepths) -> Option<LrScale<'static>> {
         let decay = self.layer_lr_decay?;
         Some(Box::new(move |role: Role| {
-            decay.powi(depth_from_end(role, layers))
+            decay.powi(depth_from_end(role, depths))
         }))
     }
 }
 
-/// Layers between a parameter and the heads: 0 for these and the last norm, 1 for the last block … and one more
-/// than blocks for what comes before them.
-fn depth_from_end(role: Role, layers: usize) -> i32 {
+/// Layers between a parameter and the end of its stack: 0 for heads and the last norm, 1 for the last block … and one
+/// more than blocks for what comes before them. Of two stacks each is counted by itself.
+fn depth_from_end(role: Role, depths: StackDepths) -> i32 {
+    let layers = match (role.side, role.place) {
+        (Some(Side::Reads), _) | (None, Some(Place::SourceTokens)) => depths.reads,
+        (Some(Side::Writes), _) => depths.writes,
+        (None, _) => depths.tokens,
+    };
     let depth = match role.block {
         _ if role.is_input() => layers + 1,
         Some(block) => layers.saturating_sub(block),
@@ -277,6 +283,39 @@ impl std::fmt::Display for Transferred {
 mod tests {
     use super::*;
 
+    const ONE_STACK: StackDepths = StackDepths {
+        reads: 4,
+        writes: 4,
+        tokens: 4,
+    };
+
+    #[test]
+    fn each_of_two_stacks_counts_from_its_own_end() {
+        let depths = StackDepths {
+            reads: 6,
+            writes: 2,
+            tokens: 6,
+        };
+        let depth = |side, place, block| {
+            let role = Role {
+                place,
+                block,
+                side,
+                ..Role::default()
+            };
+            depth_from_end(role, depths)
+        };
+        let (reads, writes) = (Some(Side::Reads), Some(Side::Writes));
+        let blocks = Some(Place::Blocks);
+        assert_eq!(depth(reads, blocks, Some(5)), 1);
+        assert_eq!(depth(reads, blocks, Some(0)), 6);
+        assert_eq!(depth(writes, blocks, Some(1)), 1);
+        assert_eq!(depth(writes, blocks, Some(0)), 2);
+        assert_eq!(depth(writes, Some(Place::Position), None), 3);
+        assert_eq!(depth(None, Some(Place::Tokens), None), 7);
+        assert_eq!(depth(None, Some(Place::TokenHead), None), 0);
+    }
+
     #[test]
     fn layers_count_from_the_heads() {
         let depth = |place, block| {
@@ -285,7 +324,7 @@ mod tests {
                 block,
                 ..Role::default()
             };
-            depth_from_end(role, 4)
+            depth_from_end(role, ONE_STACK)
         };
         assert_eq!(depth(Some(Place::Head), None), 0);
         assert_eq!(depth(Some(Place::Blocks), Some(3)), 1);

@@ -113,6 +113,10 @@ MODELS = {
     "mistral": lambda: causal(
         hf.MistralConfig, **(LLAMA | {"num_key_value_heads": 2, "max_position_embeddings": 64, "sliding_window": 32})
     ),
+    # Each of the 13 tokens sees 5 keys.
+    "mistral_window": lambda: causal(
+        hf.MistralConfig, **(LLAMA | {"num_key_value_heads": 2, "max_position_embeddings": 64, "sliding_window": 5})
+    ),
     "qwen2": lambda: causal(hf.Qwen2Config, **(LLAMA | {"num_key_value_heads": 2})),
     "qwen3": lambda: causal(hf.Qwen3Config, **(LLAMA | {"num_key_value_heads": 2, "head_dim": 6})),
     # Gemma 2 has sandwich norms, capped scores and scaled embeddings. Its gains are stored as 1 + w.

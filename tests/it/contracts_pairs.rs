@@ -11,6 +11,7 @@ use formwork::kernel::{Span, Visibility};
 use formwork::model::encoder::EncoderInput;
 use formwork::model::encoder_decoder::Source;
 use formwork::model::{Encoder, EncoderConfig, EncoderDecoder, EncoderDecoderConfig, ModelInputs};
+use formwork::nn::init::InitConfig;
 use formwork::nn::norm::{LayerNormConfig, NormConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::state::StateUse;
@@ -258,6 +259,7 @@ fn deepnorm_acts_in_both_stacks() {
             stack: StackConfig {
                 d_model: WIDTH,
                 norm_placement,
+                init: Some(InitConfig::xavier()),
                 norm: NormConfig::Layer(LayerNormConfig {
                     eps: 1e-12,
                     bias: true,

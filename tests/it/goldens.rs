@@ -159,12 +159,37 @@ goldens!(
     gptj,
     bloom,
     mistral,
+    mistral_window,
     mpt,
     qwen2,
     qwen3,
     t5_stack,
     t5_stack_gated,
 );
+
+/// The file that HF 5 writes for GPT-NeoX: the rotated part of a head stands in `rope_parameters`.
+#[test]
+fn newer_files_say_the_rotated_part_beside_theta() {
+    let golden = Golden::open("gpt_neox");
+    let mut config: serde_json::Value = serde_json::from_str(&golden.oracle.config()).unwrap();
+    let keys = config.as_object_mut().unwrap();
+    let part = keys.remove("rotary_pct").unwrap();
+    assert_ne!(part, 0.25, "what it is where no key says it");
+    for older in [
+        "partial_rotary_factor",
+        "rope_theta",
+        "rope_scaling",
+        "rotary_emb_base",
+    ] {
+        keys.remove(older);
+    }
+    let rope = serde_json::json!({
+        "rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": part,
+    });
+    keys.insert("rope_parameters".into(), rope);
+    let folder = hf_folder(&config.to_string(), &golden.weights);
+    check_model("gpt_neox", &golden, &read_hf(folder.path()).unwrap());
+}
 
 #[test]
 fn relative_buckets_are_hf_s() {

@@ -1,8 +1,8 @@
 //! Learning rates by hand.
 
 use formwork::train::schedule::{
-    ConstantConfig, DecayConfig, InverseSqrtConfig, KINDS, NoamConfig, ScheduleConfig, WsdConfig,
-    WsdShape,
+    ConstantConfig, DecayConfig, InverseSqrtConfig, KINDS, NoamConfig, ScheduleConfig, Warmup,
+    WsdConfig, WsdShape,
 };
 
 fn close(a: f64, b: f64) {
@@ -37,12 +37,23 @@ fn schedules_by_hand() {
     assert_eq!(rates, [1.0, 2.0, 3.0, 4.0, 4.0]);
 
     let root = ScheduleConfig::InverseSqrt(InverseSqrtConfig {
+        warmup: Warmup::Linear,
         warmup_steps: 100,
         min_lr: 1e-4,
     });
     close(root.lr(1e-3, 100, 0), 1e-3);
     close(root.lr(1e-3, 400, 0), 5e-4);
     close(root.lr(1e-3, 1_000_000, 0), 1e-4);
+
+    // T5: 1/√max(step, 10,000), so 0.01 all through the warm-up.
+    let t5 = ScheduleConfig::InverseSqrt(InverseSqrtConfig {
+        warmup: Warmup::Constant,
+        warmup_steps: 10_000,
+        min_lr: 0.0,
+    });
+    for (step, rate) in [(0, 0.01), (5_000, 0.01), (10_000, 0.01), (40_000, 0.005)] {
+        close(t5.lr(0.01, step, 0), rate);
+    }
 
     // The paper's base model: its peak is 7e-4 at step 4000.
     let noam = ScheduleConfig::Noam(NoamConfig::default());

@@ -1,5 +1,6 @@
 //! The networks that read images: against PyTorch, and what each of them keeps.
 
+mod axial;
 pub mod contracts;
 mod goldens;
 mod positions;

@@ -1,21 +1,33 @@
-//! The sense of positions on a grid.
+//! The sense of positions on a grid, and along a line.
 
 use super::Sense;
 use crate::model::ItemOf;
+use crate::nn::position::PositionConfig;
 
-/// Faults of positions on a grid.
-pub(super) fn grid_positions(sense: &mut Sense, d_model: usize) {
+/// Faults of positions on a grid in texts, and along a line in images.
+pub(super) fn positions(sense: &mut Sense, position: &PositionConfig, d_model: usize) {
     let model = &sense.loaded.experiment.model;
-    if model.item() != ItemOf::Image {
-        let rule = format!(
-            "kind = \"sinusoidal_2d\" is for images; a {} reads lines of tokens: use \"sinusoidal\"",
-            model.kind()
-        );
-        sense.fault(&["model.position.kind"], rule);
-    } else if !d_model.is_multiple_of(4) {
-        let rule = format!(
-            "d_model = {d_model} is not a multiple of 4, as position kind = \"sinusoidal_2d\" needs"
-        );
-        sense.fault(&["model.d_model", "model.position.kind"], rule);
+    let of_images = model.item() == ItemOf::Image;
+    match (position.on_a_grid(), position.along_a_line()) {
+        (Some([kind, other]), _) if !of_images => {
+            let rule = format!(
+                "kind = \"{kind}\" is for images; a {} reads lines of tokens: use \"{other}\"",
+                model.kind()
+            );
+            sense.fault(&["model.position.kind"], rule);
+        }
+        (_, Some([kind, other])) if of_images => {
+            let rule = format!(
+                "kind = \"{kind}\" goes by distances along a line, and patches stand in rows and columns: use \"{other}\""
+            );
+            sense.fault(&["model.position.kind"], rule);
+        }
+        (Some([kind, _]), _) if !position.has_heads() && !d_model.is_multiple_of(4) => {
+            let rule = format!(
+                "d_model = {d_model} is not a multiple of 4, as position kind = \"{kind}\" needs"
+            );
+            sense.fault(&["model.d_model", "model.position.kind"], rule);
+        }
+        _ => {}
     }
 }

@@ -57,7 +57,7 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
         faults: Vec::new(),
     };
     let context = data::check(&mut sense, what);
-    model::check(&mut sense, context);
+    model::check(&mut sense, context, what);
     matched::check(&mut sense);
     train::check(&mut sense);
     if what != For::Use {

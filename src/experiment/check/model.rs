@@ -1,12 +1,12 @@
 //! The sense of `[model]`.
 
-use super::{Sense, images, layers};
+use super::{For, Sense, images, layers};
 use crate::faults::WIDEST;
 use crate::model::{Demand, Transformer};
 use crate::stack::Depth;
 
 /// All faults of `[model]`, for inputs of `context` tokens when that is known.
-pub(super) fn check(sense: &mut Sense, context: Option<usize>) {
+pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
     let experiment = &sense.loaded.experiment;
     let (model, data) = (&experiment.model, experiment.data.set());
     let demand = Demand {
@@ -18,6 +18,9 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>) {
     let positions = sense.told("model", |at| model.faults(&demand, at));
     if let Some(model) = model.transformer() {
         transformer(sense, &model, positions);
+        if what == For::Beginning {
+            weights(sense, &model);
+        }
         layers::without_attention(sense, &model, demand.whole_source);
     }
 }
@@ -32,11 +35,28 @@ fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
     sense.told("model.norm", |at| c.norm.faults(at));
     placement(sense, model);
     dropouts(sense, model);
-    sense.told("model.init", |at| c.init.faults(at));
+    sense.told("model.init", |at| c.init().faults(at));
     let heads = layers::all(sense, model, width.then_some(c.d_model));
     sense.told("model.position", |at| c.position.faults(heads, context, at));
-    if c.position.is_on_a_grid() {
-        images::grid_positions(sense, c.d_model);
+    images::positions(sense, &c.position, c.d_model);
+}
+
+/// Initial weights that are scaled with the depth twice.
+fn weights(sense: &mut Sense, model: &Transformer) {
+    let c = model.stack;
+    if c.norm_placement.scales_weights() && c.init().scales_with_depth() {
+        sense.fault(
+            &[
+                "model.init.depth_scaled",
+                "model.init.kind",
+                "model.norm_placement",
+            ],
+            format!(
+                "depth_scaled = true has no effect: norm_placement = \"{}\" scales with the depth in its own way; set it \
+                 to false, or leave init out for the weights of its paper",
+                c.norm_placement.name()
+            ),
+        );
     }
 }
 

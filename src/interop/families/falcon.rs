@@ -48,7 +48,7 @@ fn read(hf: &HfConfig) -> HfShape {
             ..AlibiConfig::default()
         })
     } else {
-        PositionConfig::Rotary(hf.rotary("rope_theta", context))
+        PositionConfig::Rotary(hf.rotary("rope_theta", 1.0, context))
     };
     let config = DecoderConfig {
         n_layers: Some(hf.count(&["num_hidden_layers", "n_layer"], 32)),

@@ -9,7 +9,6 @@ use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
-use crate::nn::position::rotary::RotaryConfig;
 use crate::stack::{NormPlacement, StackConfig};
 
 /// Its row of the table of architectures.
@@ -35,10 +34,11 @@ fn read(hf: &HfConfig) -> HfShape {
                 NormPlacement::Pre
             },
             shared_parallel_norm: parallel.then_some(false),
-            position: PositionConfig::Rotary(RotaryConfig {
-                fraction: hf.real("rotary_pct", 0.25),
-                ..hf.rotary("rotary_emb_base", context)
-            }),
+            position: PositionConfig::Rotary(hf.rotary(
+                "rotary_emb_base",
+                hf.real("rotary_pct", 0.25),
+                context,
+            )),
             attention: AttentionConfig::MultiHead(MultiHeadConfig {
                 n_heads: hf.count(&["num_attention_heads"], 64),
                 bias: hf.flag("attention_bias", true),

@@ -29,7 +29,7 @@ pub(super) fn read(hf: &HfConfig) -> HfShape {
         stack: StackConfig {
             d_model: hf.count(&["hidden_size"], 4096),
             norm: rms_norm(hf.real("rms_norm_eps", 1e-6)),
-            position: PositionConfig::Rotary(hf.rotary("rope_theta", context)),
+            position: PositionConfig::Rotary(hf.rotary("rope_theta", 1.0, context)),
             attention: AttentionConfig::MultiHead(MultiHeadConfig {
                 n_heads,
                 n_kv_heads: Some(hf.count(&["num_key_value_heads"], n_heads)),

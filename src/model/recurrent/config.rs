@@ -4,7 +4,7 @@ use crate::faults::{TableFaults, WIDEST};
 use crate::model::demand::head_faults;
 use crate::model::{Demand, Use, WholeText};
 use crate::nn::init::InitConfig;
-use crate::nn::recurrent::RecurrentConfig;
+use crate::nn::recurrent::{RecurrentConfig, additive};
 use serde::{Deserialize, Serialize};
 
 /// Layers at most.
@@ -107,6 +107,26 @@ impl RecurrentModelConfig {
     /// Whether source and target have one table.
     pub fn shares(&self) -> bool {
         self.share_embeddings.unwrap_or(true)
+    }
+
+    /// Multiplications of a forward pass over so many tokens, of a pair on either side.
+    pub fn products(&self, use_of: Use, vocab: usize, tokens: usize) -> u128 {
+        let d = self.d_model;
+        let (wide, n) = (d as u128, tokens as u128);
+        let cells = |d_in: usize| -> u128 {
+            let above = self.n_layers.saturating_sub(1) as u128 * self.cell.products(d, d);
+            self.cell.products(d_in, d) + above
+        };
+        let head = vocab as u128 * wide;
+        match use_of {
+            Use::TextClasses => n * cells(d),
+            Use::NextTokens | Use::HiddenTokens | Use::ImageClasses => n * (cells(d) + head),
+            Use::TextToText => {
+                let readout = 3 * wide * wide;
+                let attention = additive::products(d, [tokens, tokens]);
+                n * (cells(d) + cells(2 * d) + readout + head) + attention
+            }
+        }
     }
 
     /// Numbers that are kept of each position for the backward pass.

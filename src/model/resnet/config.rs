@@ -3,7 +3,7 @@
 use crate::faults::TableFaults;
 use crate::model::Use;
 use crate::nn::channel_norm::ChannelNormConfig;
-use crate::nn::convolution::ConvolutionShape;
+use crate::nn::convolution::{ConvolutionShape, Padding};
 use serde::{Deserialize, Serialize};
 
 /// Planes of a bottleneck block's result for each plane inside it.
@@ -31,6 +31,8 @@ pub struct ResnetConfig {
     pub width: usize,
     /// What comes before the first stage.
     pub stem: StemSize,
+    /// Where zeros stand around images and maps: symmetric as in PyTorch's networks, same as in the published hybrids.
+    pub padding: Padding,
     /// Every norm.
     pub norm: ChannelNormConfig,
     /// Whether the weights of convolutions are standardised (Qiao et al. 2019), as in the hybrids.
@@ -44,6 +46,7 @@ impl Default for ResnetConfig {
             stages: vec![2, 2, 2, 2],
             width: 64,
             stem: StemSize::Small,
+            padding: Padding::Symmetric,
             norm: ChannelNormConfig::default(),
             standardized: false,
         }

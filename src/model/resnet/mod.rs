@@ -12,7 +12,7 @@ use super::ModelInputs;
 use crate::kernel::{self, Activation};
 use crate::nn::Kind;
 use crate::nn::channel_norm::ChannelNorm;
-use crate::nn::convolution::{Convolution, ConvolutionShape};
+use crate::nn::convolution::{Convolution, ConvolutionShape, Padding};
 use crate::nn::init::{Init, InitConfig};
 use crate::nn::pass::Pass;
 use crate::nn::role::{Place, Roles, Says};
@@ -50,6 +50,7 @@ impl ResnetConfig {
             stem: self.layer(&self.stem_shape(channels), init),
             stages: self.block_shapes().into_iter().map(stage).collect(),
             pooled_stem: self.stem == StemSize::Large,
+            padding: self.padding,
         }
     }
 
@@ -64,7 +65,7 @@ impl ResnetConfig {
 
     fn layer(&self, shape: &ConvolutionShape, init: &Init) -> ConvNorm {
         ConvNorm {
-            convolution: Convolution::new(shape, self.standardized, init),
+            convolution: Convolution::new(shape, self.padding, self.standardized, init),
             norm: self.norm.init(shape.outputs, init),
         }
     }
@@ -87,6 +88,8 @@ pub struct Resnet {
     /// In the order of the computation.
     pub stages: Vec<Stage>,
     pooled_stem: bool,
+    #[module(skip)]
+    padding: Padding,
 }
 
 /// Blocks of one number of planes.
@@ -144,9 +147,10 @@ impl Resnet {
         if !self.pooled_stem {
             return x;
         }
+        let [_, _, height, width] = x.dims();
         let options = MaxPoolOptions::new([3, 3])
             .with_stride([2, 2])
-            .with_padding_pairs([(1, 1), (1, 1)]);
+            .with_padding_pairs([height, width].map(|side| self.padding.pair(side, 3, 2)));
         max_pool2d(x, options)
     }
 

@@ -113,13 +113,24 @@ impl VisionConfig {
         })
     }
 
+    /// Multiplications of a forward pass over an image. A class token is no product of pixels.
+    pub fn products(&self, image: [usize; 3]) -> f64 {
+        let [channels, height, width] = image;
+        let grid = self.grid(height, width);
+        let stem =
+            self.stem.products(channels, self.stack.d_model) * (grid.rows * grid.cols) as f64;
+        let network = self.stem.network().map_or(0.0, |c| c.cost(image).products);
+        let stack = self.stack.products(&self.depth(), grid.positions(), 0);
+        network + stem + stack as f64
+    }
+
     /// Builds the network for images of `[channels, height, width]`; its parameters are drawn when they are first
     /// used.
     pub fn init(&self, [channels, height, width]: [usize; 3], inputs: &ModelInputs) -> Vision {
         let (config, depth) = (&self.stack, self.depth());
         let (d_model, blocks) = (config.d_model, depth.blocks());
         let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
-        let init = &Init::new(inputs.device, inputs.seed, &config.init, 2 * blocks, beta);
+        let init = &Init::new(inputs.device, inputs.seed, &config.init(), 2 * blocks, beta);
         let shape = StackShape {
             config,
             depth,

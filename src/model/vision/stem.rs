@@ -99,6 +99,15 @@ impl StemConfig {
         ))
     }
 
+    /// Multiplications that make a position of what stands there in the image, or in a hybrid's feature map.
+    pub(super) fn products(&self, channels: usize, d_model: usize) -> f64 {
+        let inputs = match self {
+            Self::Patches(c) => channels as f64 * (c.size as f64).powi(2),
+            Self::Resnet(c) => c.features() as f64,
+        };
+        inputs * d_model as f64
+    }
+
     /// The residual network of a hybrid.
     pub fn network(&self) -> Option<&ResnetConfig> {
         match self {

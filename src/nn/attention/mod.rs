@@ -85,6 +85,17 @@ impl AttentionConfig {
         self.heads().kept(d_model)
     }
 
+    /// Multiplications of a forward pass over so many positions of a model of width `d_model`, which see each other.
+    pub fn products(&self, d_model: usize, tokens: usize, causal: bool) -> u128 {
+        let keys = self.keys(tokens, causal);
+        self.heads().products(d_model, [tokens, tokens, keys])
+    }
+
+    /// The same where so many positions look at a memory of `memory` positions.
+    pub fn products_across(&self, d_model: usize, tokens: usize, memory: usize) -> u128 {
+        self.heads().products(d_model, [tokens, memory, memory])
+    }
+
     /// Query heads.
     pub fn n_heads(&self) -> usize {
         self.heads().n_heads

@@ -128,6 +128,19 @@ impl MultiHeadConfig {
         2 * (self.n_heads as u128 + self.n_kv_heads() as u128) * self.d_head(d_model) as u128
     }
 
+    /// Multiplications of a forward pass in a model of width `d_model`: so many queries over the keys of `sources`
+    /// positions, of which each sees `keys`. Projections, scores, and weighted values; a causal mask is no discount.
+    pub fn products(&self, d_model: usize, [queries, sources, keys]: [usize; 3]) -> u128 {
+        let [d_model, queries, sources, keys] =
+            [d_model, queries, sources, keys].map(|n| n as u128);
+        let head = self.d_head(d_model as usize) as u128;
+        let (width, kv_width) = (
+            self.n_heads as u128 * head,
+            self.n_kv_heads() as u128 * head,
+        );
+        2 * d_model * (queries * width + sources * kv_width) + 2 * queries * keys * width
+    }
+
     /// Key and value heads.
     pub fn n_kv_heads(&self) -> usize {
         self.n_kv_heads.unwrap_or(self.n_heads)

@@ -49,6 +49,15 @@ impl Default for SlidingWindowConfig {
 one_table!(SlidingWindowConfig, heads: MultiHeadConfig, |_| &[]);
 
 impl SlidingWindowConfig {
+    /// These heads over a window of so many keys.
+    pub fn of(heads: MultiHeadConfig, window: usize) -> Self {
+        Self {
+            heads,
+            window,
+            ..Self::default()
+        }
+    }
+
     /// The keys around a query; a causal model does not see those after it.
     fn window(&self) -> Window {
         Window {

@@ -52,6 +52,11 @@ impl DenseConfig {
         2 * self.d_ff(d_model) as u128
     }
 
+    /// Multiplications of a forward pass for each position.
+    pub fn products(&self, d_model: usize) -> u128 {
+        2 * d_model as u128 * self.d_ff(d_model) as u128
+    }
+
     /// The inner width for vectors of `d_model` elements.
     pub fn d_ff(&self, d_model: usize) -> usize {
         self.d_ff.unwrap_or(4 * d_model)

@@ -52,6 +52,11 @@ impl GatedConfig {
         2 * self.d_ff(d_model) as u128
     }
 
+    /// Multiplications of a forward pass for each position.
+    pub fn products(&self, d_model: usize) -> u128 {
+        3 * d_model as u128 * self.d_ff(d_model) as u128
+    }
+
     /// The inner width for vectors of `d_model` elements.
     pub fn d_ff(&self, d_model: usize) -> usize {
         self.d_ff

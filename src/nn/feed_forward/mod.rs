@@ -101,10 +101,19 @@ impl FeedForwardConfig {
         }
     }
 
-    /// Parameters that a token does not use in a model of width `d_model`, and those of them in matrices.
-    pub fn unused(&self, d_model: usize) -> [usize; 2] {
+    /// Multiplications of a forward pass for each position, in a model of width `d_model`.
+    pub fn products(&self, d_model: usize) -> u128 {
         match self {
-            Self::Dense(_) | Self::Gated(_) => [0, 0],
+            Self::Dense(c) => c.products(d_model),
+            Self::Gated(c) => c.products(d_model),
+            Self::Moe(c) => c.products(d_model),
+        }
+    }
+
+    /// Parameters that a token does not use in a model of width `d_model`.
+    pub fn unused(&self, d_model: usize) -> usize {
+        match self {
+            Self::Dense(_) | Self::Gated(_) => 0,
             Self::Moe(c) => c.unused(d_model),
         }
     }

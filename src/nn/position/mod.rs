@@ -10,8 +10,10 @@ pub mod learned;
 pub mod learned_per_layer;
 pub mod none;
 pub mod relative_bias;
+pub mod relative_bias_2d;
 pub mod resample;
 pub mod rotary;
+pub mod rotary_2d;
 pub mod sinusoidal;
 pub mod sinusoidal_2d;
 
@@ -26,7 +28,9 @@ use learned::{Learned, LearnedConfig};
 use learned_per_layer::{LearnedPerLayer, LearnedPerLayerConfig};
 use none::{NoPosition, NoPositionConfig};
 use relative_bias::{RelativeBias, RelativeBiasConfig};
+use relative_bias_2d::{RelativeBias2d, RelativeBias2dConfig};
 use rotary::{Rotary, RotaryConfig};
+use rotary_2d::{Rotary2d, Rotary2dConfig};
 use serde::{Deserialize, Serialize};
 use sinusoidal::{Sinusoidal, SinusoidalConfig};
 use sinusoidal_2d::{Sinusoidal2d, Sinusoidal2dConfig};
@@ -39,8 +43,10 @@ pub const KINDS: &[Kind] = &[
     learned::KIND,
     learned_per_layer::KIND,
     rotary::KIND,
+    rotary_2d::KIND,
     alibi::KIND,
     relative_bias::KIND,
+    relative_bias_2d::KIND,
 ];
 
 /// Which position scheme a model uses.
@@ -60,10 +66,16 @@ pub enum PositionConfig {
     LearnedPerLayer(LearnedPerLayerConfig),
     /// Queries and keys rotated by their position.
     Rotary(RotaryConfig),
+    /// Queries and keys of an image rotated by column and row.
+    #[serde(rename = "rotary_2d")]
+    Rotary2d(Rotary2dConfig),
     /// Scores lowered in proportion to distance.
     Alibi(AlibiConfig),
     /// A learned scalar for each head and distance bucket.
     RelativeBias(RelativeBiasConfig),
+    /// A learned scalar for each head and distance by rows and columns of an image.
+    #[serde(rename = "relative_bias_2d")]
+    RelativeBias2d(RelativeBias2dConfig),
 }
 
 impl Default for PositionConfig {
@@ -113,20 +125,68 @@ impl PositionConfig {
     /// Faults of its keys, for heads of width `head` and inputs of `context` tokens, as far as these are known.
     pub fn faults(&self, head: Option<usize>, context: Option<usize>, at: &mut TableFaults) {
         match self {
-            Self::None(_) => {}
+            Self::None(_) | Self::RelativeBias2d(_) => {}
             Self::Sinusoidal(c) => c.faults(at),
             Self::Sinusoidal2d(c) => c.faults(at),
             Self::Learned(c) => c.faults(context, at),
             Self::LearnedPerLayer(c) => c.faults(context, at),
             Self::Rotary(c) => c.faults(head, at),
+            Self::Rotary2d(c) => c.faults(head, at),
             Self::Alibi(c) => c.faults(at),
             Self::RelativeBias(c) => c.faults(at),
         }
     }
 
-    /// Whether it places the patches of an image by row and column.
-    pub fn is_on_a_grid(&self) -> bool {
-        matches!(self, Self::Sinusoidal2d(_))
+    /// The value of the key `kind` of a scheme that places the patches of an image by row and column, and the scheme of
+    /// texts that is like it.
+    pub fn on_a_grid(&self) -> Option<[&'static str; 2]> {
+        match self {
+            Self::Sinusoidal2d(_) => Some([sinusoidal_2d::KIND.kind, sinusoidal::KIND.kind]),
+            Self::Rotary2d(_) => Some([rotary_2d::KIND.kind, rotary::KIND.kind]),
+            Self::RelativeBias2d(_) => {
+                Some([relative_bias_2d::KIND.kind, relative_bias::KIND.kind])
+            }
+            Self::None(_)
+            | Self::Sinusoidal(_)
+            | Self::Learned(_)
+            | Self::LearnedPerLayer(_)
+            | Self::Rotary(_)
+            | Self::Alibi(_)
+            | Self::RelativeBias(_) => None,
+        }
+    }
+
+    /// The value of the key `kind` of a scheme that goes by distances along a line, of which the patches of an image have
+    /// none, and what places them by row and column in its stead.
+    pub fn along_a_line(&self) -> Option<[&'static str; 2]> {
+        match self {
+            Self::Rotary(_) => Some([rotary::KIND.kind, rotary_2d::KIND.kind]),
+            Self::Alibi(_) => Some([alibi::KIND.kind, relative_bias_2d::KIND.kind]),
+            Self::RelativeBias(_) => Some([relative_bias::KIND.kind, relative_bias_2d::KIND.kind]),
+            Self::None(_)
+            | Self::Sinusoidal(_)
+            | Self::Sinusoidal2d(_)
+            | Self::Learned(_)
+            | Self::LearnedPerLayer(_)
+            | Self::Rotary2d(_)
+            | Self::RelativeBias2d(_) => None,
+        }
+    }
+
+    /// Rows at the head of a table of positions that are no position's.
+    pub fn reserved(&self) -> usize {
+        match self {
+            Self::Learned(c) => c.first,
+            Self::None(_)
+            | Self::Sinusoidal(_)
+            | Self::Sinusoidal2d(_)
+            | Self::LearnedPerLayer(_)
+            | Self::Rotary(_)
+            | Self::Rotary2d(_)
+            | Self::Alibi(_)
+            | Self::RelativeBias(_)
+            | Self::RelativeBias2d(_) => 0,
+        }
     }
 
     /// Whether it acts on the heads of attention, whose number and width must then be one in all layers.
@@ -137,7 +197,11 @@ impl PositionConfig {
             | Self::Sinusoidal2d(_)
             | Self::Learned(_)
             | Self::LearnedPerLayer(_) => false,
-            Self::Rotary(_) | Self::Alibi(_) | Self::RelativeBias(_) => true,
+            Self::Rotary(_)
+            | Self::Rotary2d(_)
+            | Self::Alibi(_)
+            | Self::RelativeBias(_)
+            | Self::RelativeBias2d(_) => true,
         }
     }
 
@@ -152,8 +216,10 @@ impl PositionConfig {
                 Position::LearnedPerLayer(LearnedPerLayer::new(c, shape, init))
             }
             Self::Rotary(c) => Position::Rotary(Rotary::new(c, shape)),
+            Self::Rotary2d(c) => Position::Rotary2d(Rotary2d::new(c, shape)),
             Self::Alibi(c) => Position::Alibi(Alibi::new(c, shape)),
             Self::RelativeBias(c) => Position::RelativeBias(RelativeBias::new(c, shape, init)),
+            Self::RelativeBias2d(_) => Position::RelativeBias2d(RelativeBias2d::new(shape, init)),
         }
     }
 }
@@ -173,10 +239,14 @@ pub enum Position {
     LearnedPerLayer(LearnedPerLayer),
     /// Rotated queries and keys.
     Rotary(Rotary),
+    /// The same by column and row.
+    Rotary2d(Rotary2d),
     /// Linear biases.
     Alibi(Alibi),
     /// Bucketed biases.
     RelativeBias(RelativeBias),
+    /// Biases by rows and columns.
+    RelativeBias2d(RelativeBias2d),
 }
 
 impl Position {
@@ -189,8 +259,10 @@ impl Position {
             Self::Learned(scheme) => scheme,
             Self::LearnedPerLayer(scheme) => scheme,
             Self::Rotary(scheme) => scheme,
+            Self::Rotary2d(scheme) => scheme,
             Self::Alibi(scheme) => scheme,
             Self::RelativeBias(scheme) => scheme,
+            Self::RelativeBias2d(scheme) => scheme,
         }
     }
 }

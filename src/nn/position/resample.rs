@@ -1,7 +1,7 @@
-//! A learned table of positions on a grid, resampled for a grid of another size (Dosovitskiy et al. 2021, section
-//! 3.2), so that a network can be fine-tuned at a higher resolution.
+//! A learned table of positions, resampled for a text of another length or a grid of another size (Dosovitskiy et al. 2021, section
+//! 3.2), so that a network can be fine-tuned on longer texts or at a higher resolution.
 //!
-//! Each side is interpolated by the cubic convolution of Keys 1981 with a = −0.75, aligned at the corners of the
+//! A text's rows lie on the straight line between their neighbours. Of a grid each side is interpolated by the cubic convolution of Keys 1981 with a = −0.75, aligned at the corners of the
 //! cells and clamped at the edges: what PyTorch's bicubic `interpolate` does without `align_corners` and without
 //! antialiasing. The interpolation is linear in the table, so it is one matrix and may be differentiated.
 
@@ -32,6 +32,36 @@ pub fn resample_grid(
     let values = matrix(from, to, extra);
     let shape = [extra + to[0] * to[1], positions];
     Tensor::<2>::from_data(TensorData::new(values, shape), &table.device()).matmul(table)
+}
+
+/// A table of a text's positions `[from, d]` with another number of rows, each between its two nearest ones. The first
+/// `reserved` rows are no position's and stay as they are. `None` where nothing but such rows is left.
+pub fn stretch(
+    table: &[f32],
+    [from, to]: [usize; 2],
+    d: usize,
+    reserved: usize,
+) -> Option<Vec<f32>> {
+    if from <= reserved || to <= reserved {
+        return None;
+    }
+    let (kept, table) = table.split_at(reserved * d);
+    let (from, to) = (from - reserved, to - reserved);
+    let place = |row: usize| match to {
+        1 => 0.0,
+        _ => row as f64 * (from - 1) as f64 / (to - 1) as f64,
+    };
+    let stretched = (0..to).flat_map(|row| {
+        let at = place(row);
+        let below = (at as usize).min(from - 1);
+        let above = (below + 1).min(from - 1);
+        let share = (at - below as f64) as f32;
+        (0..d).map(move |i| {
+            let (x, y) = (table[below * d + i], table[above * d + i]);
+            x + share * (y - x)
+        })
+    });
+    Some(kept.iter().copied().chain(stretched).collect())
 }
 
 /// Share of each old position in each new one.
@@ -75,4 +105,27 @@ fn near(x: f64) -> f64 {
 /// The kernel at distances from 1 to 2.
 fn far(x: f64) -> f64 {
     ((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stretch;
+
+    #[test]
+    fn a_stretched_table_keeps_its_ends() {
+        let table = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
+        assert_eq!(stretch(&table, [3, 3], 2, 0).unwrap(), table);
+        let longer = stretch(&table, [3, 5], 2, 0).unwrap();
+        assert_eq!(longer, [0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0]);
+        assert_eq!(stretch(&table, [3, 1], 2, 0).unwrap(), [0.0, 1.0]);
+    }
+
+    #[test]
+    fn rows_of_no_position_stay() {
+        let table = [9.0, 8.0, 0.0, 1.0, 2.0];
+        let longer = stretch(&table, [5, 7], 1, 2).unwrap();
+        assert_eq!(longer, [9.0, 8.0, 0.0, 0.5, 1.0, 1.5, 2.0]);
+        assert_eq!(stretch(&table, [5, 2], 1, 2), None);
+        assert_eq!(stretch(&table, [5, 0], 1, 0), None);
+    }
 }

@@ -37,6 +37,13 @@ pub struct AttendedMemory {
     padding: Option<Tensor<2, Bool>>,
 }
 
+/// Multiplications of a forward pass with all widths `d`: keys once, then for each query its map, a score for each key,
+/// and the keys' mean.
+pub fn products(d: usize, [queries, keys]: [usize; 2]) -> u128 {
+    let [d, queries, keys] = [d, queries, keys].map(|n| n as u128);
+    d * d * (queries + keys) + 2 * queries * keys * d
+}
+
 impl AdditiveAttention {
     /// From queries of `d_query` elements to a memory of `d_memory`, compared in `d` dimensions.
     pub fn new([d_query, d_memory, d]: [usize; 3], init: &Init) -> Self {

@@ -81,6 +81,12 @@ impl RecurrentConfig {
         (cell.gates() + 1 + inner) as u128 * d as u128
     }
 
+    /// Multiplications of a forward pass for each position, from vectors of `d_in` elements to states of `d`.
+    pub fn products(&self, d_in: usize, d: usize) -> u128 {
+        let gates = self.cell().gates() as u128;
+        gates * d as u128 * (d_in as u128 + d as u128)
+    }
+
     /// The cell that computes it.
     pub fn cell(&self) -> Cell {
         match self {

@@ -69,12 +69,32 @@ fn faults_of_models_that_read_images() {
 
 #[test]
 fn a_grid_is_of_images() {
-    let sets = ["model.position={ kind = \"sinusoidal_2d\" }".to_string()];
-    let error = judged(super::RIGHT, &sets).unwrap_err().to_string();
-    assert!(
-        error.contains("kind = \"sinusoidal_2d\" is for images; a decoder reads lines of tokens: use \"sinusoidal\""),
-        "{error}"
-    );
+    for kind in ["sinusoidal", "rotary", "relative_bias"] {
+        let sets = [format!("model.position={{ kind = \"{kind}_2d\" }}")];
+        let error = judged(super::RIGHT, &sets).unwrap_err().to_string();
+        let rule = format!(
+            "kind = \"{kind}_2d\" is for images; a decoder reads lines of tokens: use \"{kind}\""
+        );
+        assert!(error.contains(&rule), "{error}");
+    }
+}
+
+#[test]
+fn a_line_is_no_image() {
+    for (kind, other) in [
+        ("rotary", "rotary_2d"),
+        ("alibi", "relative_bias_2d"),
+        ("relative_bias", "relative_bias_2d"),
+    ] {
+        let model = |kind: &str| format!("kind = \"vision\"\nposition = {{ kind = \"{kind}\" }}");
+        assert_eq!(
+            says(&model(kind)),
+            format!(
+                "x.toml:8: [model.position] kind = \"{kind}\" goes by distances along a line, and patches stand in rows \
+                 and columns: use \"{other}\""
+            )
+        );
+    }
 }
 
 #[test]

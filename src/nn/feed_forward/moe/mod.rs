@@ -157,8 +157,17 @@ impl MoeConfig {
         2 * self.n_experts as u128 + self.top_k as u128 * (2 * d_model as u128 + inner)
     }
 
-    /// Parameters that a token does not use in a model of width `d_model`, and those of them in matrices.
-    pub fn unused(&self, d_model: usize) -> [usize; 2] {
+    /// Multiplications of a forward pass for each position: the router's, and those of the experts that it uses.
+    pub fn products(&self, d_model: usize) -> u128 {
+        let expert = match &self.expert {
+            ExpertConfig::Dense(c) => c.products(d_model),
+            ExpertConfig::Gated(c) => c.products(d_model),
+        };
+        d_model as u128 * self.n_experts as u128 + self.top_k as u128 * expert
+    }
+
+    /// Parameters that a token does not use in a model of width `d_model`.
+    pub fn unused(&self, d_model: usize) -> usize {
         let d_ff = self.expert.d_ff(d_model);
         let (matrices, vectors) = match &self.expert {
             ExpertConfig::Dense(c) => (2, usize::from(c.bias)),
@@ -170,8 +179,9 @@ impl MoeConfig {
             0 => 0,
             inner => d_model.saturating_add(inner.saturating_mul(d_ff)),
         };
-        let all = of_matrices.saturating_add(of_vectors);
-        [all, of_matrices].map(|numbers| numbers.saturating_mul(unused))
+        of_matrices
+            .saturating_add(of_vectors)
+            .saturating_mul(unused)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Learning rates as closed forms of the step: nothing to save, nothing to replay.
 //!
-//! `step` counts from 0 and is the step about to be taken. During the warm-up of `w` steps every
-//! schedule gives `base·(step + 1)/(w + 1)`, as nanoGPT does: the first step moves, and the step after
-//! the warm-up has the full rate.
+//! `step` counts from 0 and is the step about to be taken. During the warm-up of `w` steps every schedule but T5's gives
+//! `base·(step + 1)/(w + 1)`, as nanoGPT does: the first step moves, and the step after the warm-up has the full rate.
+
+mod faults;
 
 use crate::nn::Kind;
 use serde::{Deserialize, Serialize};
@@ -54,9 +55,9 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "inverse_sqrt",
-        summary: "base·√(warmup/step) after the warm-up",
-        source: "Vaswani et al. 2017; Raffel et al. 2020 (T5)",
-        example: "kind = \"inverse_sqrt\"\nwarmup_steps = 4000",
+        summary: "base·√(warmup/step) after the warm-up, which is a straight line up or (T5) constant",
+        source: "Ott et al. 2019 (fairseq); Raffel et al. 2020, section 3.1.2 (T5)",
+        example: "kind = \"inverse_sqrt\"\nwarmup_steps = 4000\nwarmup = \"linear\"",
     },
     Kind {
         kind: "noam",
@@ -101,16 +102,31 @@ pub struct DecayConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct InverseSqrtConfig {
-    /// Steps of rising learning rate at the start; the fall begins there.
+    /// Steps of the warm-up; the fall begins there.
     pub warmup_steps: u64,
+    /// The learning rate in the warm-up.
+    pub warmup: Warmup,
     /// The least learning rate.
     pub min_lr: f64,
+}
+
+/// The learning rate before it falls with the root of the step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Warmup {
+    /// A straight line up (fairseq's `inverse_sqrt`; the shape of Vaswani et al. 2017).
+    #[default]
+    Linear,
+    /// The full one: base·√(w/max(step, w)), which is T5's 1/√max(step, w) for a base of 1/√w (Raffel et al. 2020,
+    /// section 3.1.2; Adafactor's relative steps fall alike, Shazeer and Stern 2018, section 9).
+    Constant,
 }
 
 impl Default for InverseSqrtConfig {
     fn default() -> Self {
         Self {
             warmup_steps: 4000,
+            warmup: Warmup::Linear,
             min_lr: 0.0,
         }
     }
@@ -209,7 +225,7 @@ impl ScheduleConfig {
             let width = c.d_model.unwrap_or(PAPER_WIDTH) as f64;
             return base / width.sqrt() * (1.0 / n.sqrt()).min(n * w.powf(-1.5));
         }
-        if step < warmup {
+        if step < warmup && !self.begins_at_its_height() {
             return base * (step + 1) as f64 / (warmup + 1) as f64;
         }
         match self {
@@ -242,7 +258,12 @@ impl ScheduleConfig {
         }
     }
 
-    /// Steps of rising learning rate at the start.
+    /// Whether the warm-up has the full learning rate.
+    fn begins_at_its_height(&self) -> bool {
+        matches!(self, Self::InverseSqrt(c) if c.warmup == Warmup::Constant)
+    }
+
+    /// Steps of the warm-up.
     pub fn warmup_steps(&self) -> u64 {
         match self {
             Self::Constant(c) => c.warmup_steps,
@@ -251,44 +272,6 @@ impl ScheduleConfig {
             Self::Noam(c) => c.warmup_steps,
             Self::Wsd(c) => c.warmup_steps,
         }
-    }
-
-    /// Faults of sense, each as a sentence about keys of `[schedule]`, for a run of `total` steps.
-    pub fn faults(&self, base: f64, total: u64) -> Vec<String> {
-        let mut faults = Vec::new();
-        let warmup = self.warmup_steps();
-        let ends = match self {
-            Self::Linear(c) | Self::Cosine(c) => Some((c.min_lr, c.final_fraction)),
-            Self::Wsd(c) => Some((c.min_lr, c.final_fraction)),
-            Self::InverseSqrt(c) => Some((Some(c.min_lr), None)),
-            Self::Constant(_) | Self::Noam(_) => None,
-        };
-        match ends {
-            Some((Some(_), Some(_))) => {
-                faults.push("min_lr and final_fraction say the same thing; keep one".into());
-            }
-            Some((Some(low), None)) if !(0.0..=base).contains(&low) => {
-                faults.push(format!("min_lr = {low} is not between 0 and lr = {base}"));
-            }
-            Some((None, Some(f))) if !(0.0..=1.0).contains(&f) => {
-                faults.push(format!("final_fraction = {f} is not between 0 and 1"));
-            }
-            _ => {}
-        }
-        match self {
-            Self::Linear(c) | Self::Cosine(c) if c.decay_steps.unwrap_or(total) <= warmup => {
-                faults.push(format!(
-                    "warmup_steps = {warmup} leaves nothing of the {} steps to decay over",
-                    c.decay_steps.unwrap_or(total)
-                ));
-            }
-            Self::Wsd(c) => c.faults(total, &mut faults),
-            Self::Noam(c) if c.d_model == Some(0) || c.warmup_steps == 0 => {
-                faults.push("noam wants d_model and warmup_steps of 1 or more".into());
-            }
-            _ => {}
-        }
-        faults
     }
 }
 
@@ -307,20 +290,6 @@ impl WsdConfig {
         let share = self.decay_fraction.unwrap_or(WSD_DECAY);
         self.decay_steps
             .unwrap_or((share * total as f64).round() as u64)
-    }
-
-    fn faults(&self, total: u64, faults: &mut Vec<String>) {
-        if self.decay_steps.is_some() && self.decay_fraction.is_some() {
-            faults.push("decay_steps and decay_fraction say the same thing; keep one".into());
-        } else if let Some(f) = self.decay_fraction.filter(|f| !(0.0..=1.0).contains(f)) {
-            faults.push(format!("decay_fraction = {f} is not between 0 and 1"));
-        } else if self.decay_length(total) + self.warmup_steps > total {
-            faults.push(format!(
-                "warmup_steps = {} and a decay of {} steps are more than the {total} of the run",
-                self.warmup_steps,
-                self.decay_length(total)
-            ));
-        }
     }
 }
 

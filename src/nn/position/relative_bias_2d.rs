@@ -1,0 +1,103 @@
+//! Relative position bias on a grid: a learned scalar for each head and each pair of distances, by rows and by columns
+//! (Liu et al. 2021, Swin, section 3.2; Bao et al. 2022, BEiT, with three scalars more for a class token: as query, as key,
+//! and to itself). All layers share one table. A text is a grid of one row.
+
+use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
+use crate::kernel;
+use crate::nn::init::Init;
+use crate::nn::role::{Roles, TABLE};
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "relative_bias_2d",
+    summary: "a learned scalar for each head and each distance by rows and columns, added to the scores",
+    source: "Liu et al. 2021, section 3.2; Bao et al. 2022",
+    example: "{ kind = \"relative_bias_2d\" }",
+};
+
+/// `relative_bias_2d` has no knobs: the image's size says how many distances there are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RelativeBias2dConfig {}
+
+/// What the parameters of [`RelativeBias2d`] are.
+pub const ROLES: Roles = Roles::new("RelativeBias2d", &[("table", TABLE)]);
+
+/// Biases scores by rows and columns between query and key.
+#[derive(Module, Debug)]
+pub struct RelativeBias2d {
+    /// `[distances, heads]`: number (rows + R − 1)·(2C − 1) + columns + C − 1 is that of a query so many rows below and
+    /// columns to the right of its key in a grid of R rows and C columns; a class token's three come last.
+    pub table: Param<Tensor<2>>,
+    #[module(skip)]
+    grid: Grid,
+}
+
+/// Distances between the patches of a grid.
+fn distances(grid: Grid) -> usize {
+    (2 * grid.rows).saturating_sub(1) * (2 * grid.cols).saturating_sub(1)
+}
+
+/// Rows of a class token.
+const OF_CLASS_TOKEN: usize = 3;
+
+impl RelativeBias2d {
+    /// The scheme for a model of this shape.
+    pub fn new(shape: &PositionShape, init: &Init) -> Self {
+        let grid = shape.grid.unwrap_or(Grid {
+            rows: 1,
+            cols: shape.context,
+            class_token: false,
+        });
+        let more = usize::from(grid.class_token) * OF_CLASS_TOKEN;
+        Self {
+            table: init.table(distances(grid) + more, shape.n_heads),
+            grid,
+        }
+    }
+
+    /// The table's row for a query and a key.
+    fn row(&self, query: usize, key: usize) -> usize {
+        let Grid {
+            rows,
+            cols,
+            class_token,
+        } = self.grid;
+        let patch = |position: usize| position.checked_sub(usize::from(class_token));
+        match (patch(query), patch(key)) {
+            (Some(query), Some(key)) => {
+                let below = query / cols + rows - 1 - key / cols;
+                let right = query % cols + cols - 1 - key % cols;
+                below * (2 * cols - 1) + right
+            }
+            (None, Some(_)) => distances(self.grid),
+            (Some(_), None) => distances(self.grid) + 1,
+            (None, None) => distances(self.grid) + 2,
+        }
+    }
+}
+
+impl PositionScheme for RelativeBias2d {
+    fn prepare(&self, span: Span, device: &Device) -> Prepared {
+        let Span {
+            queries,
+            keys,
+            offset,
+        } = span;
+        let pairs = (offset..offset + queries).flat_map(|i| (0..keys).map(move |j| (i, j)));
+        let ids: Vec<i32> = pairs.map(|(i, j)| self.row(i, j) as i32).collect();
+        let ids: Tensor<2, Int> = Tensor::from_data(TensorData::new(ids, [queries, keys]), device);
+        let bias = kernel::embedding(self.table.val(), ids);
+        Prepared {
+            rotation: None,
+            score_bias: ScoreBias::Dense(bias.permute([2, 0, 1]).unsqueeze_dim::<4>(0)),
+        }
+    }
+
+    fn max_len(&self) -> Option<usize> {
+        Some(self.grid.positions())
+    }
+}

@@ -1,0 +1,105 @@
+//! Rotary positions of a grid: the first half of the pairs of a head is rotated by the column, the second half by the row,
+//! θ_i = theta^(−4i/d_head) in either (Heo et al. 2024, "Rotary position embedding for vision transformer", section 3.2,
+//! axial frequencies; Fang et al. 2023, EVA-02). A class token is not rotated. A text is a grid of one row.
+
+use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
+use crate::faults::TableFaults;
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "rotary_2d",
+    summary: "queries and keys of an image rotated by their column and their row, half of each head by either",
+    source: "Heo et al. 2024, section 3.2 (axial)",
+    example: "{ kind = \"rotary_2d\", theta = 100.0 }",
+};
+
+/// The knobs of rotary positions on a grid.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rotary2dConfig {
+    /// Base of the wavelengths: an image has fewer rows than a text has tokens.
+    pub theta: f64,
+}
+
+impl Default for Rotary2dConfig {
+    fn default() -> Self {
+        Self { theta: 100.0 }
+    }
+}
+
+impl Rotary2dConfig {
+    /// Faults of its keys, for heads of width `head` when that is known.
+    pub fn faults(&self, head: Option<usize>, at: &mut TableFaults) {
+        at.positive("theta", self.theta);
+        if let Some(head) = head.filter(|head| !head.is_multiple_of(4)) {
+            let rule = format!(
+                "rotary_2d turns pairs by column and by row, but a head of {head} elements is not a multiple of 4"
+            );
+            let keys = [
+                "kind",
+                "model.attention.d_head",
+                "model.attention.n_heads",
+                "model.d_model",
+            ];
+            at.fault(&keys, rule);
+        }
+    }
+}
+
+/// Rotates queries and keys by column and row.
+#[derive(Module, Debug)]
+pub struct Rotary2d {
+    frequencies: Vec<f64>,
+    #[module(skip)]
+    grid: Option<Grid>,
+}
+
+impl Rotary2d {
+    /// The scheme for a model of this shape, whose heads are a multiple of 4 wide.
+    pub fn new(config: &Rotary2dConfig, shape: &PositionShape) -> Self {
+        let quarter = shape.d_head / 4;
+        let frequency = |i: usize| config.theta.powf(-(i as f64) / quarter as f64);
+        Self {
+            frequencies: (0..quarter).map(frequency).collect(),
+            grid: shape.grid,
+        }
+    }
+
+    /// Column and row of a position; `None` of a class token.
+    fn place(&self, position: usize) -> Option<[usize; 2]> {
+        let Some(grid) = self.grid else {
+            return Some([position, 0]);
+        };
+        let patch = position.checked_sub(usize::from(grid.class_token))?;
+        Some([patch % grid.cols, patch / grid.cols])
+    }
+}
+
+impl PositionScheme for Rotary2d {
+    fn prepare(&self, span: Span, device: &Device) -> Prepared {
+        let half = 2 * self.frequencies.len();
+        let (mut cos, mut sin) = (Vec::new(), Vec::new());
+        for position in span.offset..span.offset + span.queries {
+            for along in self.place(position).unwrap_or_default() {
+                for frequency in &self.frequencies {
+                    let (s, c) = (along as f64 * frequency).sin_cos();
+                    cos.push(c as f32);
+                    sin.push(s as f32);
+                }
+            }
+        }
+        let table =
+            |v: Vec<f32>| Tensor::<2>::from_data(TensorData::new(v, [span.queries, half]), device);
+        Prepared {
+            rotation: Some(Rotation {
+                cos: table(cos),
+                sin: table(sin),
+                interleaved: true,
+            }),
+            ..Prepared::default()
+        }
+    }
+}

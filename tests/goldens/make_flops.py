@@ -1,0 +1,394 @@
+"""FLOPs of a forward pass as PyTorch counts them: flops.json, for tests/it/flops.rs.
+
+Run by hand, on the CPU, in this folder; nothing is downloaded and no weight is drawn (meta device):
+
+    pip install torch==2.15.0 torchvision==0.29.2 transformers==5.23.0 timm==1.0.31
+    python make_flops.py
+
+`presets` has, for each preset of formwork, what `torch.utils.flop_counter.FlopCounterMode` counts in one forward pass of
+the reference implementation over one example of the preset's length (of a pair: two such texts; of an image: its size),
+attention eager, without a cache. `angles` is the part of that which HF spends on the angles of rotary positions, a matrix
+product of positions and frequencies which formwork computes element by element; it is to be taken off. Networks are
+counted without a task's head where formwork has none: encoders give states (and BERT's pooler), networks for images
+features; all that write texts include the product onto the vocabulary, for all positions.
+
+`heads` has the heads of tasks, each as the difference of two models, for one scored position or one text. `kinds` has layers that no preset has.
+"""
+
+import json
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import timm
+import torch
+import torchvision
+import transformers as hf
+import transformers.masking_utils
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+# Whether documents are packed in a row is read from values, which meta tensors have none of.
+hf.masking_utils.find_packed_sequence_indices = lambda *_: None
+EAGER = {"attn_implementation": "eager"}
+
+
+def counted(make, inputs):
+    """Total FLOPs of a forward pass, and those of rotary angles."""
+    with torch.device("meta"):
+        model = make().eval()
+        given = inputs()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(**given) if isinstance(given, dict) else model(*given)
+    modules = counter.get_flop_counts()
+    angles = sum(sum(ops.values()) for name, ops in modules.items() if name.endswith("rotary_emb"))
+    return {"flops": counter.get_total_flops(), "angles": angles}
+
+
+def ids(length):
+    return torch.zeros([1, length], dtype=torch.int64)
+
+
+def text(length):
+    return lambda: {"input_ids": ids(length), "use_cache": False}
+
+
+def encoded(length):
+    return lambda: {"input_ids": ids(length)}
+
+
+def pair(length):
+    return lambda: {"input_ids": ids(length), "decoder_input_ids": ids(length), "use_cache": False}
+
+
+def causal(config):
+    return lambda: hf.AutoModelForCausalLM.from_config(config, **EAGER)
+
+
+def gpt2(layers, width, heads, vocab=50257, length=1024):
+    config = hf.GPT2Config(n_layer=layers, n_embd=width, n_head=heads, n_positions=length, vocab_size=vocab)
+    return causal(config), text(length)
+
+
+def llama(layers, width, heads, inner, vocab, length, kv=None, kind=hf.LlamaConfig, **more):
+    config = kind(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        num_key_value_heads=kv or heads,
+        intermediate_size=inner,
+        vocab_size=vocab,
+        max_position_embeddings=length,
+        **more,
+    )
+    return causal(config), text(length)
+
+
+def neox(layers, width, heads, inner, vocab=50304, length=2048):
+    config = hf.GPTNeoXConfig(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=inner,
+        vocab_size=vocab,
+        max_position_embeddings=length,
+    )
+    return causal(config), text(length)
+
+
+def bloom(layers, width, heads):
+    config = hf.BloomConfig(n_layer=layers, hidden_size=width, n_head=heads, vocab_size=250880)
+    return causal(config), text(2048)
+
+
+def bert(layers, width, heads, inner):
+    config = hf.BertConfig(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=inner,
+        **EAGER,
+    )
+    return lambda: hf.BertModel(config), encoded(512)
+
+
+def roberta(layers, width, heads, inner):
+    config = hf.RobertaConfig(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=inner,
+        vocab_size=50265,
+        max_position_embeddings=514,
+        type_vocab_size=1,
+        **EAGER,
+    )
+    return lambda: hf.RobertaModel(config), encoded(512)
+
+
+def image(size):
+    return lambda: (torch.zeros([1, 3, size, size]),)
+
+
+def vit(layers, width, heads, patch):
+    config = hf.ViTConfig(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+        patch_size=patch,
+        **EAGER,
+    )
+    return lambda: hf.ViTModel(config, add_pooling_layer=False), image(224)
+
+
+def hybrid(name):
+    def make():
+        timm.layers.set_fused_attn(False)
+        return timm.create_model(name, num_classes=0)
+
+    return make, image(224)
+
+
+def resnet(name):
+    def make():
+        model = getattr(torchvision.models, name)(weights=None)
+        model.fc = nn.Identity()
+        return model
+
+    return make, image(224)
+
+
+class Transformer(nn.Module):
+    """torch's `nn.Transformer` with a product onto the vocabulary."""
+
+    def __init__(self, layers, width, heads, inner, vocab):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab, width)
+        self.transformer = nn.Transformer(width, heads, layers, layers, inner, batch_first=True)
+
+    def forward(self, source, target):
+        # In training mode, so that torch does not take its fused path, which the counter does not see.
+        self.transformer.train()
+        hidden = self.transformer(self.embedding(source), self.embedding(target))
+        return hidden @ self.embedding.weight.T
+
+
+def transformer(layers, width, heads, inner, vocab, length):
+    return lambda: Transformer(layers, width, heads, inner, vocab), lambda: (ids(length), ids(length))
+
+
+PRESETS = {
+    "nano": llama(4, 128, 4, 344, 256, 256),
+    "openai-gpt": (
+        causal(hf.OpenAIGPTConfig(n_layer=12, n_embd=768, n_head=12, n_positions=512, vocab_size=40478)),
+        encoded(512),
+    ),
+    "gpt2": gpt2(12, 768, 12),
+    "gpt2-medium": gpt2(24, 1024, 16),
+    "gpt2-large": gpt2(36, 1280, 20),
+    "gpt2-xl": gpt2(48, 1600, 25),
+    "llama-7b": llama(32, 4096, 32, 11008, 32000, 2048),
+    "llama-13b": llama(40, 5120, 40, 13824, 32000, 2048),
+    "llama-33b": llama(60, 6656, 52, 17920, 32000, 2048),
+    "llama-65b": llama(80, 8192, 64, 22016, 32000, 2048),
+    "llama2-7b": llama(32, 4096, 32, 11008, 32000, 4096),
+    "llama2-13b": llama(40, 5120, 40, 13824, 32000, 4096),
+    "llama2-70b": llama(80, 8192, 64, 28672, 32000, 4096, kv=8),
+    "llama3-8b": llama(32, 4096, 32, 14336, 128256, 8192, kv=8),
+    "llama3-70b": llama(80, 8192, 64, 28672, 128256, 8192, kv=8),
+    "llama3.1-8b": llama(32, 4096, 32, 14336, 128256, 131072, kv=8),
+    "llama3.2-1b": llama(16, 2048, 32, 8192, 128256, 131072, kv=8),
+    "llama3.2-3b": llama(28, 3072, 24, 8192, 128256, 131072, kv=8),
+    "tinyllama-1.1b": llama(22, 2048, 32, 5632, 32000, 2048, kv=4),
+    "smollm2-135m": llama(30, 576, 9, 1536, 49152, 8192, kv=3),
+    "mistral-7b-v0.2": llama(32, 4096, 32, 14336, 32000, 32768, kv=8, kind=hf.MistralConfig, sliding_window=None),
+    "mixtral-8x7b": llama(
+        32,
+        4096,
+        32,
+        14336,
+        32000,
+        32768,
+        kv=8,
+        kind=hf.MixtralConfig,
+        sliding_window=None,
+        num_local_experts=8,
+        num_experts_per_tok=2,
+        experts_implementation="batched_mm",
+    ),
+    "qwen2-0.5b": llama(24, 896, 14, 4864, 151936, 131072, kv=2, kind=hf.Qwen2Config),
+    "qwen3-0.6b": llama(28, 1024, 16, 3072, 151936, 40960, kv=8, kind=hf.Qwen3Config, head_dim=128),
+    "falcon-7b": (
+        causal(
+            hf.FalconConfig(
+                num_hidden_layers=32, hidden_size=4544, num_attention_heads=71, vocab_size=65024, multi_query=True
+            )
+        ),
+        text(2048),
+    ),
+    "gpt-neox-20b": neox(44, 6144, 64, 24576, vocab=50432),
+    "pythia-70m": neox(6, 512, 8, 2048),
+    "pythia-160m": neox(12, 768, 12, 3072),
+    "pythia-410m": neox(24, 1024, 16, 4096),
+    "pythia-1.4b": neox(24, 2048, 16, 8192),
+    "mpt-7b": (causal(hf.MptConfig(d_model=4096, n_heads=32, n_layers=32, vocab_size=50432)), text(2048)),
+    "bloom-560m": bloom(24, 1024, 16),
+    "bloom-7b1": bloom(30, 4096, 32),
+    "bloom": bloom(70, 14336, 112),
+    "vit-tiny-16": vit(12, 192, 3, 16),
+    "vit-small-16": vit(12, 384, 6, 16),
+    "vit-base-16": vit(12, 768, 12, 16),
+    "vit-base-32": vit(12, 768, 12, 32),
+    "vit-large-16": vit(24, 1024, 16, 16),
+    "vit-huge-14": vit(32, 1280, 16, 14),
+    "vit-r26-small-32": hybrid("vit_small_r26_s32_224"),
+    "vit-r50-large-32": hybrid("vit_large_r50_s32_224"),
+    "resnet18": resnet("resnet18"),
+    "resnet34": resnet("resnet34"),
+    "resnet50": resnet("resnet50"),
+    "resnet101": resnet("resnet101"),
+    "bert-tiny": bert(2, 128, 2, 512),
+    "bert-mini": bert(4, 256, 4, 1024),
+    "bert-small": bert(4, 512, 8, 2048),
+    "bert-medium": bert(8, 512, 8, 2048),
+    "bert-base": bert(12, 768, 12, 3072),
+    "bert-large": bert(24, 1024, 16, 4096),
+    "roberta-base": roberta(12, 768, 12, 3072),
+    "roberta-large": roberta(24, 1024, 16, 4096),
+    "transformer-tiny": transformer(4, 128, 4, 256, 10000, 256),
+    "transformer-base": transformer(6, 512, 8, 2048, 37000, 512),
+    "transformer-big": transformer(6, 1024, 16, 4096, 37000, 1024),
+    "bart-base": (
+        lambda: hf.BartForConditionalGeneration(
+            hf.BartConfig(
+                d_model=768,
+                encoder_layers=6,
+                decoder_layers=6,
+                encoder_attention_heads=12,
+                decoder_attention_heads=12,
+                encoder_ffn_dim=3072,
+                decoder_ffn_dim=3072,
+                vocab_size=50265,
+                **EAGER,
+            )
+        ),
+        pair(1024),
+    ),
+    "marian-base": (
+        lambda: hf.MarianMTModel(
+            hf.MarianConfig(
+                d_model=512,
+                encoder_layers=6,
+                decoder_layers=6,
+                encoder_attention_heads=8,
+                decoder_attention_heads=8,
+                encoder_ffn_dim=2048,
+                decoder_ffn_dim=2048,
+                vocab_size=58101,
+                max_position_embeddings=512,
+                pad_token_id=58100,
+                **EAGER,
+            )
+        ),
+        pair(512),
+    ),
+    "t5-small": (
+        lambda: hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=32128, **EAGER)),
+        pair(512),
+    ),
+}
+
+# Table 2.1 of the GPT-3 paper; 13B as the preset rounds its heads.
+GPT3 = {
+    "gpt3-small": (12, 768, 12),
+    "gpt3-medium": (24, 1024, 16),
+    "gpt3-large": (24, 1536, 16),
+    "gpt3-xl": (24, 2048, 16),
+    "gpt3-2.7b": (32, 2560, 32),
+    "gpt3-6.7b": (32, 4096, 32),
+    "gpt3-13b": (40, 5120, 40),
+    "gpt3-175b": (96, 12288, 96),
+}
+PRESETS |= {name: gpt2(*shape, length=2048) for name, shape in GPT3.items()}
+
+
+def difference(large, small):
+    return counted(*large)["flops"] - counted(*small)["flops"]
+
+
+def heads():
+    """What heads of BERT-mini add: to a scored position, to a text."""
+    config = hf.BertConfig(
+        num_hidden_layers=1, hidden_size=256, num_attention_heads=4, intermediate_size=1024, num_labels=3, **EAGER
+    )
+    bare = lambda: hf.BertModel(config, add_pooling_layer=False)
+    pooled = lambda: hf.BertModel(config)
+    classes = lambda: hf.BertForSequenceClassification(config)
+    masked = lambda: hf.BertForMaskedLM(config)
+    pairs = lambda: hf.BertForNextSentencePrediction(config)
+    text = encoded(64)
+    return {
+        "masked_position": difference((masked, text), (bare, text)) // 64,
+        "pooler": difference((pooled, text), (bare, text)),
+        "three_classes": difference((classes, text), (pooled, text)),
+        "next_sentence": difference((pairs, text), (pooled, text)),
+    }
+
+
+class Recurrent(nn.Module):
+    def __init__(self, cell, bias=True):
+        super().__init__()
+        self.embedding = nn.Embedding(50, 24)
+        self.cell = cell(24, 24, num_layers=2, batch_first=True, bias=bias)
+
+    def forward(self, ids):
+        return self.cell(self.embedding(ids))[0] @ self.embedding.weight.T
+
+
+def kinds():
+    """Two layers, width 24, a vocabulary of 50, 16 tokens; recurrent cells, and experts on rotary decoders."""
+    made = {}
+    for name, cell in [("elman", nn.RNN), ("gru", nn.GRU), ("lstm", nn.LSTM)]:
+        # The meta device has no loop over positions of its own: real numbers, of the same count.
+        model = Recurrent(cell)
+        with torch.no_grad(), FlopCounterMode(display=False) as counter, torch.backends.mkldnn.flags(enabled=False):
+            model(ids(16))
+        made[name] = counter.get_total_flops()
+    # Switch's experts and Mixtral's, each token using one of three and two of four.
+    for name, chosen, experts in [("one of three", 1, 3), ("two of four", 2, 4)]:
+        model = llama(
+            2,
+            24,
+            4,
+            40,
+            50,
+            16,
+            kv=2,
+            kind=hf.MixtralConfig,
+            sliding_window=None,
+            num_local_experts=experts,
+            num_experts_per_tok=chosen,
+            experts_implementation="batched_mm",
+        )
+        found = counted(*model)
+        made[name] = found["flops"] - found["angles"]
+    return made
+
+
+def main():
+    found = {"presets": {}}
+    for name, (make, inputs) in PRESETS.items():
+        found["presets"][name] = counted(make, inputs)
+        print(name, found["presets"][name], flush=True)
+    found["heads"] = heads()
+    found["kinds"] = kinds()
+    print(found["heads"], found["kinds"])
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "flops.json")
+    with open(path, "w") as file:
+        json.dump(found, file, indent=1)
+        file.write("\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+//! FLOPs of plans against those that PyTorch counts on reference implementations (`tests/goldens/make_flops.py`): every
+//! preset, the heads of tasks, and kinds that no preset has.
+
+use burn::tensor::Device;
+use formwork::data::Shape;
+use formwork::model::ModelConfig;
+use formwork::model::preset::{names, parse_preset};
+use formwork::plan::{Question, plan};
+use formwork::task::TaskConfig;
+use formwork::train::optim::Moments;
+use serde_json::{Value, json};
+
+fn golden() -> Value {
+    serde_json::from_str(include_str!("../goldens/flops.json")).unwrap()
+}
+
+/// FLOPs of training for each item.
+fn planned(model: &ModelConfig, task: Option<&TaskConfig>, shape: &Shape) -> f64 {
+    let question = Question {
+        model,
+        task,
+        shape,
+        micro_batch_size: 1,
+        moments: Moments {
+            matrices: 2,
+            others: 2,
+        },
+        ema: false,
+        value_bytes: 4,
+    };
+    plan(&question, &Device::default()).unwrap().flops_per_item
+}
+
+/// To the last FLOP: a training step is three forward passes, divided by the items of an example.
+#[test]
+fn every_preset_s_are_pytorch_s() {
+    let golden = golden();
+    let presets = golden["presets"].as_object().unwrap();
+    for name in names() {
+        let preset = parse_preset(name).unwrap();
+        let count = |key: &str| presets[name][key].as_u64().unwrap();
+        // Angles of rotary positions are computed element by element here.
+        let forward = count("flops") - count("angles");
+        let items = match &preset.model {
+            ModelConfig::Vision(_) | ModelConfig::Resnet(_) => 1,
+            ModelConfig::EncoderDecoder(_) => 2 * preset.context,
+            ModelConfig::Decoder(_) | ModelConfig::Encoder(_) | ModelConfig::Recurrent(_) => {
+                preset.context
+            }
+        };
+        let wanted = 3.0 * forward as f64 / items as f64;
+        assert_eq!(
+            planned(&preset.model, None, &preset.shape()),
+            wanted,
+            "{name}"
+        );
+    }
+    assert_eq!(presets.len(), names().count());
+}
+
+/// Heads pay for what they read: a masked position the vocabulary, a text its pooler and its classes.
+#[test]
+fn heads_are_counted_for_what_they_read() {
+    let golden = golden();
+    let head = |name: &str| golden["heads"][name].as_f64().unwrap();
+    let length = 64;
+    let shape = Shape {
+        classes: ["a", "b", "c"].map(String::from).to_vec(),
+        ..Shape::of_text(length, 30522)
+    };
+    let model = |pooler: bool| -> ModelConfig {
+        let config = json!({
+            "kind": "encoder", "n_layers": 1, "d_model": 256, "pooler": pooler,
+            "attention": { "kind": "multi_head", "n_heads": 4 },
+        });
+        serde_json::from_value(config).unwrap()
+    };
+    let of = |task: Value, pooler: bool| {
+        let task: TaskConfig = serde_json::from_value(task).unwrap();
+        planned(&model(pooler), Some(&task), &shape) * length as f64 / 3.0
+    };
+    let bare = planned(&model(false), None, &shape) * length as f64 / 3.0;
+    let near = |found: f64, wanted: f64| {
+        assert!(
+            ((found - bare) / wanted - 1.0).abs() < 1e-9,
+            "{found} {wanted}"
+        );
+    };
+    let masked = 0.15 * length as f64 * head("masked_position");
+    near(of(json!({ "kind": "masked_lm" }), true), masked);
+    let pairs = json!({ "kind": "masked_lm", "pairs": "next_sentence" });
+    near(
+        of(pairs, true),
+        masked + head("pooler") + head("next_sentence"),
+    );
+    let classes = json!({ "kind": "text_classification" });
+    near(
+        of(classes.clone(), true),
+        head("pooler") + head("three_classes"),
+    );
+    near(of(classes, false), head("three_classes"));
+}
+
+/// Recurrent cells and experts as PyTorch counts them; of a window its own keys, where PyTorch's dense attention pays for
+/// all pairs.
+#[test]
+fn kinds_without_a_preset_are_counted() {
+    let golden = golden();
+    let shape = Shape::of_text(16, 50);
+    let forward = |config: Value| {
+        let model: ModelConfig = serde_json::from_value(config).unwrap();
+        planned(&model, None, &shape) * 16.0 / 3.0
+    };
+    for cell in ["elman", "gru", "lstm"] {
+        let config = json!({
+            "kind": "recurrent", "cell": { "kind": cell }, "n_layers": 2, "d_model": 24,
+        });
+        assert_eq!(
+            forward(config),
+            golden["kinds"][cell].as_f64().unwrap(),
+            "{cell}"
+        );
+    }
+    let decoder = |feed_forward: Value, attention: Value| {
+        forward(json!({
+            "kind": "decoder", "n_layers": 2, "d_model": 24, "tie_embeddings": false,
+            "feed_forward": feed_forward, "attention": attention,
+        }))
+    };
+    let heads = |kind: &str| json!({ "kind": kind, "n_heads": 4, "n_kv_heads": 2, "bias": false });
+    for (name, chosen, experts) in [("one of three", 1, 3), ("two of four", 2, 4)] {
+        let experts = json!({
+            "kind": "moe", "n_experts": experts, "top_k": chosen, "expert": { "kind": "gated", "d_ff": 40 },
+        });
+        let found = decoder(experts, heads("multi_head"));
+        assert_eq!(found, golden["kinds"][name].as_f64().unwrap(), "{name}");
+    }
+    let dense = json!({ "kind": "dense" });
+    let mut window = heads("sliding_window");
+    window["window"] = json!(5);
+    let all = decoder(dense.clone(), heads("multi_head"));
+    // Two products a pair, two layers, 16 queries that see 5 keys and not 16.
+    let spared = (2 * 2 * 2 * 16 * (16 - 5) * 24) as f64;
+    assert_eq!(all - decoder(dense, window), spared);
+}

@@ -7,8 +7,10 @@ pub mod classify;
 pub mod compare;
 pub mod data;
 pub mod eval;
+pub mod export;
 pub mod fill;
 pub mod generate;
+pub mod import;
 pub mod infer;
 pub mod list;
 pub mod output;
@@ -58,6 +60,10 @@ enum Command {
     Classify(classify::ClassifyArgs),
     /// Arrays for arrays, by the names of Hugging Face's models: logits, hidden states, attention, gradients.
     Infer(infer::InferArgs),
+    /// Make a run of a Hugging Face folder.
+    Import(import::ImportArgs),
+    /// Make a Hugging Face folder of a run.
+    Export(export::ExportArgs),
     /// Kinds and presets by family.
     List(list::ListArgs),
     /// Set runs side by side: what differs, how they ended, their curves.
@@ -133,6 +139,8 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Fill(args) => fill::run(args),
         Command::Classify(args) => classify::run(args),
         Command::Infer(args) => infer::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Export(args) => export::run(args),
         Command::List(args) => list::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),

@@ -1,9 +1,13 @@
 //! The form of the examples that a kind of data gives, and a task reads.
 
+use serde::{Deserialize, Serialize};
+
 /// The form of the examples of a data set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Gives {
     /// Texts, for language models.
+    #[default]
     Text,
     /// Texts with a class.
     Labelled,

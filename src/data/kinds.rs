@@ -102,4 +102,10 @@ pub const KINDS: &[Kind] = &[
         source: "Nangia and Bowman, arXiv:1804.06028",
         example: "[data]\nkind = \"listops\"",
     },
+    Kind {
+        kind: "none",
+        summary: "no examples: the data of a run that `formwork import` made",
+        source: "",
+        example: "[data]\nkind = \"none\"\ngives = \"text\"\ncontext = 1024",
+    },
 ];

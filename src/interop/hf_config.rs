@@ -1,5 +1,6 @@
 //! Reading HF's config.json: typed keys with the defaults of HF's classes, every fault kept for one report.
 
+use super::weights::Weights;
 use crate::error::{Fault, suggestion};
 use crate::nn::feed_forward::Activation;
 use crate::nn::position::rotary::{
@@ -8,22 +9,29 @@ use crate::nn::position::rotary::{
 };
 use serde_json::Value;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// The most that a count may be. Tables and vectors are made by it, so that a wrong one in a small file would ask for any
 /// amount of memory; released models stay below a sixteenth of these, those of layers and heads below a quarter.
 fn most(key: &str) -> u64 {
     match key {
-        "n_layer" | "n_layers" | "num_layers" | "num_hidden_layers" => 10_000,
+        "n_layer" | "n_layers" | "num_layers" | "num_hidden_layers" | "num_decoder_layers"
+        | "encoder_layers" | "decoder_layers" => 10_000,
         "n_head"
         | "n_heads"
         | "num_heads"
         | "num_attention_heads"
         | "num_kv_heads"
         | "n_head_kv"
-        | "num_key_value_heads" => 4096,
+        | "num_key_value_heads"
+        | "encoder_attention_heads"
+        | "decoder_attention_heads" => 4096,
         "vocab_size" => 1 << 24,
-        "n_inner" | "d_ff" | "intermediate_size" | "ffn_hidden_size" => 1 << 22,
+        "n_inner" | "d_ff" | "intermediate_size" | "ffn_hidden_size" | "encoder_ffn_dim"
+        | "decoder_ffn_dim" => 1 << 22,
+        "image_size" | "patch_size" => 1 << 14,
+        "num_channels" => 1 << 10,
         "n_positions"
         | "max_position_embeddings"
         | "original_max_position_embeddings"
@@ -39,19 +47,25 @@ fn most(key: &str) -> u64 {
 
 /// A config.json, and what is wrong with it so far.
 #[derive(Debug)]
-pub struct HfConfig {
+pub struct HfConfig<'a> {
     file: PathBuf,
     value: Value,
     faults: RefCell<Vec<Fault>>,
+    /// Keys that were asked for.
+    read: RefCell<BTreeSet<String>>,
+    /// The weights beside the file, when there are any.
+    weights: Option<&'a Weights>,
 }
 
-impl HfConfig {
+impl<'a> HfConfig<'a> {
     /// A parsed file; `file` is named in faults.
-    pub fn new(file: impl Into<PathBuf>, value: Value) -> Self {
+    pub fn new(file: impl Into<PathBuf>, value: Value, weights: Option<&'a Weights>) -> Self {
         Self {
             file: file.into(),
             value,
             faults: RefCell::default(),
+            read: RefCell::default(),
+            weights,
         }
     }
 
@@ -69,19 +83,77 @@ impl HfConfig {
         self.faults.into_inner()
     }
 
-    /// A nested object, as a config of its own that reports into a fresh list; empty when absent.
-    pub fn nested(&self, key: &str) -> Self {
-        Self::new(self.file.clone(), self.value[key].clone())
+    /// Keys that have a value and were not asked for, in the file's order.
+    pub fn unread(&self) -> Vec<String> {
+        let read = self.read.borrow();
+        let entries = self.value.as_object().into_iter().flatten();
+        entries
+            .filter(|(key, value)| !value.is_null() && !read.contains(*key))
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 
-    /// Takes over the faults of a nested object.
+    /// Whether the weights have a tensor of this name; yes when there are no weights to look at.
+    pub fn has_tensor(&self, name: &str) -> bool {
+        self.weights
+            .is_none_or(|weights| weights.shape(name).is_some())
+    }
+
+    /// Whether the weights have two tensors, and they are not equal.
+    pub fn differ(&self, name: &str, other: &str) -> bool {
+        self.weights.is_some_and(|weights| {
+            let read = |name| weights.read(name).ok();
+            let (one, other) = (read(name), read(other));
+            one.is_some() && other.is_some() && one != other
+        })
+    }
+
+    /// The class that the weights were saved from, `BertForMaskedLM`; `None` when the file does not say.
+    pub fn architecture(&self) -> Option<&str> {
+        self.get("architectures")?.get(0)?.as_str()
+    }
+
+    /// The classes of a classifier, in the order of their ids.
+    pub fn classes(&self) -> Vec<String> {
+        let Some(names) = self.get("id2label").and_then(Value::as_object) else {
+            let count = self.count(&["num_labels", "_num_labels"], 2);
+            return (0..count).map(|id| format!("LABEL_{id}")).collect();
+        };
+        let ids = 0..names.len();
+        let named: Option<Vec<String>> = ids
+            .map(|id| Some(names.get(&id.to_string())?.as_str()?.to_string()))
+            .collect();
+        named.unwrap_or_else(|| {
+            self.fault("`id2label` does not name the classes 0, 1, 2 and so on");
+            Vec::new()
+        })
+    }
+
+    /// A nested object, as a config of its own that reports into a fresh list; empty when absent.
+    pub fn nested(&self, key: &str) -> Self {
+        self.note(key);
+        Self::new(self.file.clone(), self.value[key].clone(), self.weights)
+    }
+
+    /// Takes over the faults of a nested object; keys of it that were not asked for are faults, unless they are harmless.
     pub fn adopt(&self, nested: Self) {
+        for key in nested.unread() {
+            if super::harmless::is_harmless(&key) {
+                continue;
+            }
+            nested.fault(format!("`{key}` is not known in this place"));
+        }
         self.faults.borrow_mut().extend(nested.into_faults());
     }
 
     /// The value of a key; `None` when it is absent or null.
     pub fn get(&self, key: &str) -> Option<&Value> {
+        self.note(key);
         self.value.get(key).filter(|v| !v.is_null())
+    }
+
+    fn note(&self, key: &str) {
+        self.read.borrow_mut().insert(key.to_string());
     }
 
     /// The first of several names of one number that is present, at least 1 and not beyond all models.
@@ -128,7 +200,7 @@ impl HfConfig {
     }
 
     /// A name.
-    pub fn word<'a>(&'a self, key: &str, default: &'a str) -> &'a str {
+    pub fn word<'k>(&'k self, key: &str, default: &'k str) -> &'k str {
         self.get(key).and_then(Value::as_str).unwrap_or(default)
     }
 

@@ -1,53 +1,74 @@
-//! Moving weights between HF's files and the parameters of a decoder, by dotted paths.
+//! Moving weights between HF's files and the parameters of a module, by dotted paths, one at a time.
 
 use super::HfModel;
-use super::rename::{Rule, Table};
+use super::rename::{Constant, Rule, Table};
 use super::weights::{Array, Weights};
-use crate::data::Shape;
 use crate::error::{Error, Fault, Result};
-use crate::model::{Decoder, ModelInputs};
 use crate::nn::path::Path;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The network of an opened folder.
-pub(super) fn decoder(model: &HfModel, device: &Device) -> Result<Decoder> {
-    // A block has several tensors: config.json cannot make us build more blocks than there are tensors.
-    let (layers, tensors) = (model.config.n_layers(), model.weights.names().count());
-    if layers > tensors {
+/// Distance of a number from the formula that rounding explains, tables in half precision included.
+const NEAR: f32 = 2e-3;
+
+impl HfModel {
+    /// Where each parameter of `module` lies in the folder, by the rules of `table`; nothing is read yet, and no
+    /// parameter made.
+    ///
+    /// # Errors
+    /// Every tensor that is missing, has no place or another shape, all at once.
+    pub fn source<M: Module>(&self, module: &M, table: Table) -> Result<Source<'_>> {
+        let shapes = shapes(module);
+        let mut plan = Plan::new(self, &shapes);
+        for rule in &table.rules {
+            plan.add(rule, table.prefix);
+        }
+        plan.finish(&table)
+    }
+
+    /// An error when config.json asks for more blocks than the folder can have tensors for: building them would take
+    /// any amount of memory.
+    ///
+    /// # Errors
+    /// Then.
+    pub fn require_tensors(&self) -> Result<()> {
+        let network = self.shape.model.transformer();
+        let stacks = network.iter().flat_map(|network| network.depths());
+        let layers: usize = stacks.map(|depth| depth.blocks()).sum();
+        let tensors = self.weights.names().count();
+        if layers <= tensors {
+            return Ok(());
+        }
         let message =
             format!("holds {tensors} tensors, too few for the {layers} layers of config.json");
-        return Err(Error::Invalid(vec![Fault {
-            file: Some(model.dir.clone()),
+        Err(Error::Invalid(vec![Fault {
+            file: Some(self.dir.clone()),
             line: None,
             message,
-        }]));
+        }]))
     }
-    let inputs = ModelInputs {
-        shape: &Shape::of_text(model.context, model.vocab_size),
-        seed: 0,
-        device,
-    };
-    let decoder = model.config.init(&inputs);
-    let table = model.table();
-    let sources = plan(model, &table, &shapes(&decoder))?;
-    let mut loader = Loader {
-        path: Path::default(),
-        weights: &model.weights,
-        sources,
-        last: None,
-        failure: None,
-    };
-    let decoder = decoder.map(&mut loader);
-    match loader.failure {
-        Some(error) => Err(error),
-        None => Ok(decoder),
+
+    /// `module` with the folder's weights as 32-bit floats.
+    ///
+    /// # Errors
+    /// Those of [`Self::source`]; a file that cannot be read.
+    pub fn load<M: Module>(&self, module: M, table: Table) -> Result<M> {
+        let mut loader = Loader {
+            path: Path::default(),
+            source: self.source(&module, table)?,
+            failure: None,
+        };
+        let module = module.map(&mut loader);
+        match loader.failure {
+            Some(error) => Err(error),
+            None => Ok(module),
+        }
     }
 }
 
-/// The weights of `decoder` under HF's names.
-pub fn to_hf(decoder: &Decoder, table: &Table) -> BTreeMap<String, Array> {
+/// The weights of `module` under HF's names.
+pub fn to_hf<M: Module>(module: &M, table: &Table) -> BTreeMap<String, Array> {
     struct Values {
         path: Path,
         found: BTreeMap<String, Array>,
@@ -71,12 +92,12 @@ pub fn to_hf(decoder: &Decoder, table: &Table) -> BTreeMap<String, Array> {
         path: Path::default(),
         found: BTreeMap::new(),
     };
-    decoder.visit(&mut visitor);
+    module.visit(&mut visitor);
     table.export(&visitor.found)
 }
 
 /// The shape of every parameter, by dotted path, without making one.
-fn shapes(decoder: &Decoder) -> BTreeMap<String, Vec<usize>> {
+fn shapes<M: Module>(module: &M) -> BTreeMap<String, Vec<usize>> {
     struct Shapes {
         path: Path,
         found: BTreeMap<String, Vec<usize>>,
@@ -97,65 +118,189 @@ fn shapes(decoder: &Decoder) -> BTreeMap<String, Vec<usize>> {
         path: Path::default(),
         found: BTreeMap::new(),
     };
-    decoder.visit(&mut visitor);
+    module.visit(&mut visitor);
     visitor.found
 }
 
 /// Where a parameter of ours comes from.
-struct TheirTensor<'a> {
-    rule: &'a Rule,
-    name: String,
+#[derive(Debug)]
+struct TheirTensors {
+    rule: Rule,
+    /// The names of the rule's tensors in the files.
+    names: Vec<String>,
     part: usize,
+    shape: Vec<usize>,
 }
 
-/// The source of every parameter; all that is missing, unused or of another shape as one error.
-fn plan<'a>(
-    model: &HfModel,
-    table: &'a Table,
-    shapes: &BTreeMap<String, Vec<usize>>,
-) -> Result<BTreeMap<String, TheirTensor<'a>>> {
-    let (mut sources, mut used, mut faults) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
-    for rule in &table.rules {
-        let ours: Option<Vec<&[usize]>> = rule
-            .ours
-            .iter()
-            .map(|path| shapes.get(path).map(Vec::as_slice))
-            .collect();
-        let Some(ours) = ours else { continue };
-        let expected = rule.their_shape(&ours);
-        match find(&model.weights, table.prefix, &rule.theirs) {
-            None => faults.push(format!("tensor `{}` {expected:?} is missing", rule.theirs)),
-            Some((name, found)) if found != expected => faults.push(format!(
-                "tensor `{name}` has the shape {found:?}; config.json makes it {expected:?}"
-            )),
-            Some((name, _)) => {
-                used.insert(name.to_string());
-                for (part, path) in rule.ours.iter().enumerate() {
-                    let name = name.to_string();
-                    sources.insert(path.clone(), TheirTensor { rule, name, part });
-                }
+/// The parameters of a module in an HF folder.
+#[derive(Debug)]
+pub struct Source<'a> {
+    weights: &'a Weights,
+    sources: BTreeMap<String, TheirTensors>,
+    /// The tensors read last: a fused one serves three parameters in a row.
+    last: Option<(Vec<String>, Vec<Array>)>,
+    /// Tensors of the files that no parameter of the module is taken from: buffers, copies, heads of other tasks.
+    pub passed_over: Vec<String>,
+}
+
+impl Source<'_> {
+    /// The shape of every parameter by its path.
+    pub fn shapes(&self) -> BTreeMap<String, Vec<usize>> {
+        let entries = self.sources.iter();
+        entries
+            .map(|(path, source)| (path.clone(), source.shape.clone()))
+            .collect()
+    }
+
+    /// A parameter by its path; `None` when the module has no such one.
+    ///
+    /// # Errors
+    /// A file that cannot be read, numbers that are no floats.
+    pub fn read(&mut self, path: &str) -> Result<Option<Array>> {
+        let Some(source) = self.sources.get(path) else {
+            return Ok(None);
+        };
+        let theirs = match self.last.take().filter(|(names, _)| *names == source.names) {
+            Some((_, arrays)) => arrays,
+            None => {
+                let names = source.names.iter();
+                names
+                    .map(|name| self.weights.read(name))
+                    .collect::<Result<_>>()?
             }
+        };
+        let ours = source.rule.import(&theirs, source.part, &source.shape);
+        self.last = Some((source.names.clone(), theirs));
+        Ok(Some(ours))
+    }
+}
+
+/// A source in the making.
+struct Plan<'a, 's> {
+    model: &'a HfModel,
+    shapes: &'s BTreeMap<String, Vec<usize>>,
+    sources: BTreeMap<String, TheirTensors>,
+    used: BTreeSet<String>,
+    faults: Vec<String>,
+    /// What is missing for a parameter, unless another rule has a source of it.
+    missing: Vec<(String, Vec<String>)>,
+}
+
+impl<'a, 's> Plan<'a, 's> {
+    fn new(model: &'a HfModel, shapes: &'s BTreeMap<String, Vec<usize>>) -> Self {
+        Self {
+            model,
+            shapes,
+            sources: BTreeMap::new(),
+            used: BTreeSet::new(),
+            faults: Vec::new(),
+            missing: Vec::new(),
         }
     }
-    if faults.is_empty() {
-        let without = shapes.keys().filter(|path| !sources.contains_key(*path));
-        faults.extend(without.map(|path| {
-            let family = model.family.model_type;
-            format!("our parameter `{path}` has no counterpart in the family {family}")
-        }));
-        let unused = model.weights.names().filter(|name| !used.contains(*name));
-        let unused = unused.filter(|name| !table.ignores(name));
-        faults.extend(unused.map(|name| format!("tensor `{name}` has no place in the model")));
+
+    /// Finds the tensors of a rule; rules whose parameters the module lacks are idle.
+    fn add(&mut self, rule: &Rule, prefix: &str) {
+        let paths = rule.ours.iter();
+        let ours: Option<Vec<&[usize]>> = paths
+            .map(|path| self.shapes.get(path).map(Vec::as_slice))
+            .collect();
+        let Some(ours) = ours else { return };
+        let expected = rule.their_shape(&ours);
+        if !rule.fits(ours[0]) {
+            let (theirs, ours) = (&rule.theirs[0], &rule.ours[0]);
+            self.faults.push(format!(
+                "tensor `{theirs}` {expected:?} cannot be our `{ours}` of another size"
+            ));
+            return;
+        }
+        let (mut names, mut missing) = (Vec::with_capacity(rule.theirs.len()), Vec::new());
+        for theirs in &rule.theirs {
+            match find(&self.model.weights, prefix, theirs) {
+                None => missing.push(format!("tensor `{theirs}` {expected:?} is missing")),
+                Some((name, found)) if found != expected => self.faults.push(format!(
+                    "tensor `{name}` has the shape {found:?}; config.json makes it {expected:?}"
+                )),
+                Some((name, _)) => names.push(name.to_string()),
+            }
+        }
+        if !missing.is_empty() {
+            if !rule.read_only {
+                self.missing.push((rule.ours[0].clone(), missing));
+            }
+            return;
+        }
+        self.used.extend(names.iter().cloned());
+        if names.len() < rule.theirs.len() {
+            return;
+        }
+        for (part, path) in rule.ours.iter().enumerate() {
+            let source = TheirTensors {
+                rule: rule.clone(),
+                names: names.clone(),
+                part,
+                shape: self.shapes[path].clone(),
+            };
+            self.sources.insert(path.clone(), source);
+        }
     }
-    if faults.is_empty() {
-        return Ok(sources);
+
+    /// Holds a tensor that follows from the shape against the formula, where the folder has it.
+    fn check(&mut self, constant: &Constant, prefix: &str) -> Result<()> {
+        let Some((name, _)) = find(&self.model.weights, prefix, &constant.name) else {
+            return Ok(());
+        };
+        let (found, formula) = (self.model.weights.read(name)?, constant.array());
+        let near = |(a, b): (&f32, &f32)| (a - b).abs() <= NEAR;
+        if found.shape != formula.shape || !found.values.iter().zip(&formula.values).all(near) {
+            let shape = &formula.shape;
+            self.faults.push(format!(
+                "tensor `{name}` is not the table {shape:?} of sines and cosines that config.json makes it"
+            ));
+        }
+        self.used.insert(name.to_string());
+        Ok(())
     }
-    let faults = faults.into_iter().map(|message| Fault {
-        file: Some(model.dir.clone()),
-        line: None,
-        message,
-    });
-    Err(Error::Invalid(faults.collect()))
+
+    /// The source when every parameter has one; all that is missing, without a place or of another shape as one error.
+    fn finish(mut self, table: &Table) -> Result<Source<'a>> {
+        for (path, missing) in std::mem::take(&mut self.missing) {
+            if !self.sources.contains_key(&path) {
+                self.faults.extend(missing);
+            }
+        }
+        for constant in &table.constants {
+            self.check(constant, table.prefix)?;
+        }
+        let unused = self.model.weights.names();
+        let unused = unused.filter(|name| !self.used.contains(*name));
+        let (passed_over, unplaced): (Vec<&str>, Vec<&str>) =
+            unused.partition(|name| table.ignores(name));
+        if self.faults.is_empty() {
+            let paths = self.shapes.keys();
+            let without = paths.filter(|path| !self.sources.contains_key(*path));
+            let family = self.model.family.model_type;
+            self.faults.extend(without.map(|path| {
+                format!("our parameter `{path}` has no counterpart in the family {family}")
+            }));
+            let unplaced = unplaced.iter();
+            self.faults
+                .extend(unplaced.map(|name| format!("tensor `{name}` has no place in the model")));
+        }
+        if self.faults.is_empty() {
+            return Ok(Source {
+                weights: &self.model.weights,
+                sources: self.sources,
+                last: None,
+                passed_over: passed_over.into_iter().map(String::from).collect(),
+            });
+        }
+        let faults = self.faults.into_iter().map(|message| Fault {
+            file: Some(self.model.dir.clone()),
+            line: None,
+            message,
+        });
+        Err(Error::Invalid(faults.collect()))
+    }
 }
 
 /// A tensor by its full name, or by its name without `prefix`.
@@ -166,29 +311,11 @@ fn find<'a>(weights: &'a Weights, prefix: &str, name: &'a str) -> Option<(&'a st
         .find_map(|name| Some((name, weights.shape(name)?)))
 }
 
-/// Replaces every parameter by the part of an HF tensor that belongs to it.
+/// Replaces every parameter by that of an HF folder.
 struct Loader<'a> {
     path: Path,
-    weights: &'a Weights,
-    sources: BTreeMap<String, TheirTensor<'a>>,
-    /// The tensor read last: a fused one serves three parameters in a row.
-    last: Option<(String, Array)>,
+    source: Source<'a>,
     failure: Option<Error>,
-}
-
-impl Loader<'_> {
-    fn array(&mut self) -> Result<Option<Array>> {
-        let Some(source) = self.sources.get(&self.path.joined()) else {
-            return Ok(None);
-        };
-        let theirs = match self.last.take().filter(|(name, _)| *name == source.name) {
-            Some((_, array)) => array,
-            None => self.weights.read(&source.name)?,
-        };
-        let ours = source.rule.import(&theirs, source.part);
-        self.last = Some((source.name.clone(), theirs));
-        Ok(Some(ours))
-    }
 }
 
 impl ModuleMapper for Loader<'_> {
@@ -204,7 +331,7 @@ impl ModuleMapper for Loader<'_> {
         if self.failure.is_some() {
             return param;
         }
-        match self.array() {
+        match self.source.read(&self.path.joined()) {
             Ok(Some(array)) => {
                 let data = TensorData::new(array.values, array.shape);
                 let tensor = Tensor::from_data(data, &param.lazy_device());

@@ -1,86 +1,97 @@
 //! HF model folders in and out: the one place that knows HF's names.
 //!
-//! A family (one file in `families/`) reads a `config.json` into our config and gives the table between
-//! HF's tensor names and our parameter paths. [`read_hf`] opens a folder; [`HfModel::decoder`] builds the
-//! network with its weights; [`to_hf`] goes back.
+//! A family (one file in `families/`) reads a `config.json` into our configs and gives the table between HF's tensor
+//! names and the paths of our parameters. [`read_hf`] opens a folder; [`HfModel::source`] gives each parameter of ours
+//! from it, one at a time; [`to_hf`] goes back.
 
+mod canonical;
+pub mod export;
 pub mod families;
 pub mod generation;
+mod harmless;
 mod hf_config;
 pub mod image_processor;
 mod load;
+mod pickled;
 pub mod rename;
+mod rule;
 pub mod weights;
 
 use crate::error::{Error, Fault, Result, suggestion};
-use crate::model::{Decoder, DecoderConfig};
 use crate::nn::position::PositionConfig;
-use burn::tensor::Device;
+use crate::stack::StackConfig;
 use families::{FAMILIES, Family, HfShape};
 pub use hf_config::HfConfig;
-pub use load::to_hf;
+pub use load::{Source, to_hf};
 use rename::Table;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use weights::Weights;
 
-/// An HF folder that was opened: what model it holds, and where its weights lie.
+/// An HF folder that was opened: the model it holds, and where its weights lie.
 #[derive(Debug)]
 pub struct HfModel {
     /// The folder.
     pub dir: PathBuf,
     /// The architecture that its config.json names.
     pub family: Family,
-    /// The model as ours.
-    pub config: DecoderConfig,
-    /// Tokens of the vocabulary.
-    pub vocab_size: usize,
-    /// Longest input of its pre-training in tokens.
-    pub context: usize,
+    /// The network, its task and the shape of its inputs.
+    pub shape: HfShape,
+    /// Keys of config.json that were passed over: they do not change the forward pass, or were to be ignored.
+    pub ignored_keys: Vec<String>,
     /// Its weights, not read yet.
     pub weights: Weights,
 }
 
 impl HfModel {
-    /// The table between HF's names and ours.
+    /// The table between HF's names and the paths of the task's parameters.
     pub fn table(&self) -> Table {
-        (self.family.table)(&self.config)
-    }
-
-    /// The network with the folder's weights as 32-bit floats.
-    ///
-    /// # Errors
-    /// Every tensor that is missing, unused or of another shape, all at once; a file that cannot be read.
-    pub fn decoder(&self, device: &Device) -> Result<Decoder> {
-        load::decoder(self, device)
+        (self.family.table)(&self.shape)
     }
 }
 
-/// Opens an HF folder: `config.json` with `model.safetensors` or its shards.
+/// Opens an HF folder: `config.json` with `model.safetensors` or its shards. Keys in `ignore` are passed over.
 ///
 /// # Errors
-/// A file that is missing or damaged, an architecture or an option that we do not have.
-pub fn read_hf(dir: &Path) -> Result<HfModel> {
+/// A file that is missing or damaged, an architecture or an option that we do not have, a key that is not known.
+pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
     let path = dir.join("config.json");
     let text = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
     let value: Value = serde_json::from_str(&text)
         .map_err(|e| Error::Invalid(vec![fault(&path, format!("is not JSON: {e}"))]))?;
-    let (family, shape) = read_config(&path, value)?;
+    let weights = Weights::open(dir)?;
+    let read = read_config(&path, value, ignore, Some(&weights))?;
     Ok(HfModel {
         dir: dir.to_path_buf(),
-        family,
-        config: shape.config,
-        vocab_size: shape.vocab_size,
-        context: shape.context,
-        weights: Weights::open(dir)?,
+        family: read.family,
+        shape: read.shape,
+        ignored_keys: read.ignored_keys,
+        weights,
     })
 }
 
-/// The family and the shape that a parsed config.json describes; `file` is named in errors.
+/// The contents of a config.json.
+#[derive(Clone, Debug)]
+pub struct ReadConfig {
+    /// Its architecture.
+    pub family: Family,
+    /// The network, its task and the shape of its inputs.
+    pub shape: HfShape,
+    /// Keys that were passed over.
+    pub ignored_keys: Vec<String>,
+}
+
+/// Reads a parsed config.json; `file` is named in errors. Keys in `ignore` are passed over. `weights` are those beside
+/// it: some files do not say whether a head has a matrix of its own.
 ///
 /// # Errors
-/// An unknown `model_type`; every option that we do not have.
-pub fn read_config(file: &Path, value: Value) -> Result<(Family, HfShape)> {
+/// An unknown `model_type`; every option that we do not have, and every key that is not known.
+pub fn read_config(
+    file: &Path,
+    mut value: Value,
+    ignore: &[String],
+    weights: Option<&Weights>,
+) -> Result<ReadConfig> {
     let known = FAMILIES.iter().map(|f| f.model_type);
     let Some(model_type) = value["model_type"].as_str() else {
         let message = "has no `model_type`, the name of the architecture".into();
@@ -91,32 +102,71 @@ pub fn read_config(file: &Path, value: Value) -> Result<(Family, HfShape)> {
         let message = format!("`model_type` \"{model_type}\" cannot be imported{hint}");
         return Err(Error::Invalid(vec![fault(file, message)]));
     };
-    let config = HfConfig::new(file, value);
+    let ignored = without(file, &mut value, ignore)?;
+    let config = HfConfig::new(file, value, weights);
     let shape = (family.read)(&config);
-    check_heads(&config, &shape.config);
+    if let Some(network) = shape.model.transformer() {
+        check_heads(&config, network.stack);
+    }
+    let (harmless, unknown): (Vec<String>, Vec<String>) = config
+        .unread()
+        .into_iter()
+        .partition(|key| harmless::is_harmless(key));
+    for key in unknown {
+        config.fault(format!(
+            "`{key}` is not known for \"{}\": it may change what the model computes; if it does not, give --ignore-key \
+             {key}",
+            family.model_type
+        ));
+    }
     match config.into_faults() {
-        faults if faults.is_empty() => Ok((*family, shape)),
+        faults if faults.is_empty() => Ok(ReadConfig {
+            family: *family,
+            shape,
+            ignored_keys: ignored.into_iter().chain(harmless).collect(),
+        }),
         faults => Err(Error::Invalid(faults)),
     }
 }
 
-/// What a network cannot be built with: heads that do not divide what they split, an odd rotation.
-fn check_heads(hf: &HfConfig, config: &DecoderConfig) {
-    let attention = config.stack.attention.heads();
+/// Takes keys out of a config.json, and gives those that were there.
+fn without(file: &Path, value: &mut Value, keys: &[String]) -> Result<Vec<String>> {
+    let Some(object) = value.as_object_mut() else {
+        return Ok(Vec::new());
+    };
+    let mut faults = Vec::new();
+    for key in keys {
+        if key == "model_type" || object.shift_remove(key).is_none() {
+            let hint = suggestion(key, object.keys().map(String::as_str));
+            faults.push(fault(
+                file,
+                format!("--ignore-key {key}: has no such key{hint}"),
+            ));
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(keys.to_vec()),
+        false => Err(Error::Invalid(faults)),
+    }
+}
+
+/// Faults of a network that cannot be built: heads that do not divide what they split, an odd rotation.
+fn check_heads(hf: &HfConfig, stack: &StackConfig) {
+    let attention = stack.attention.heads();
     let (heads, kv_heads) = (attention.n_heads, attention.n_kv_heads());
     if !heads.is_multiple_of(kv_heads) {
         hf.fault(format!(
             "{heads} query heads are not a multiple of {kv_heads} key-value heads"
         ));
     }
-    let width = config.stack.d_model;
+    let width = stack.d_model;
     if attention.d_head.is_none() && !width.is_multiple_of(heads) {
         hf.fault(format!(
             "a width of {width} is not a multiple of {heads} heads"
         ));
         return;
     }
-    if let PositionConfig::Rotary(rotary) = &config.stack.position {
+    if let PositionConfig::Rotary(rotary) = &stack.position {
         let d_head = attention.d_head(width);
         let fraction = rotary.fraction;
         if d_head % 2 == 1 || !(0.0..=1.0).contains(&fraction) {

@@ -1,143 +1,58 @@
 //! Tables between HF names and ours, used in both directions.
 //!
-//! A rule ties one HF tensor to one of our parameters, or to three when HF stores queries, keys and values
-//! in one matrix. A family writes its table once; import selects rows with it, export puts them back.
+//! A rule ties one HF tensor to one of our parameters, to three when HF stores queries, keys and values in one matrix,
+//! or one tensor for each expert to one of ours. A family writes its table once; import and export read the same one.
 
+use super::rule::Form;
+pub use super::rule::{Fused, Rule, Stored};
 use super::weights::Array;
 use std::collections::BTreeMap;
-
-/// How queries, keys and values lie in one fused matrix: `groups` times (`query` heads, `key_value` heads of
-/// keys, as many of values), each head `d_head` wide.
-///
-/// All queries before all keys (GPT-2, MPT) is one group; one head of each in turn (GPT-NeoX, BLOOM) is a
-/// group for each head; Falcon has a group for each key-value head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fused {
-    /// Repetitions.
-    pub groups: usize,
-    /// Query heads in a group.
-    pub query: usize,
-    /// Key heads in a group, and value heads.
-    pub key_value: usize,
-    /// Width of a head.
-    pub d_head: usize,
-}
-
-impl Fused {
-    /// The rows of the fused matrix `[out, in]` that are queries (part 0), keys (1) or values (2), in our order.
-    fn rows(self, part: usize) -> Vec<usize> {
-        let (first, heads) = match part {
-            0 => (0, self.query),
-            1 => (self.query, self.key_value),
-            _ => (self.query + self.key_value, self.key_value),
-        };
-        let per_group = self.query + 2 * self.key_value;
-        let mut rows = Vec::with_capacity(self.groups * heads * self.d_head);
-        for group in 0..self.groups {
-            let from = (group * per_group + first) * self.d_head;
-            rows.extend(from..from + heads * self.d_head);
-        }
-        rows
-    }
-}
-
-/// One HF tensor and what it is with us.
-#[derive(Clone, Debug)]
-pub struct Rule {
-    /// HF's name.
-    pub theirs: String,
-    /// Our dotted paths: one, or query, key and value of a fused matrix.
-    pub ours: Vec<String>,
-    /// Whether HF stores matrices as `[in, out]`; ours are `[out, in]`.
-    transposed: bool,
-    fused: Option<Fused>,
-}
-
-impl Rule {
-    /// The shape that HF's tensor must have for our parameters of these shapes.
-    pub fn their_shape(&self, ours: &[&[usize]]) -> Vec<usize> {
-        let mut shape = ours[0].to_vec();
-        if let Some(rows) = shape.first_mut() {
-            *rows = ours.iter().filter_map(|s| s.first()).sum();
-        }
-        if self.transposed {
-            shape.reverse();
-        }
-        shape
-    }
-
-    /// Our parameter number `part` from HF's tensor.
-    pub fn import(&self, theirs: &Array, part: usize) -> Array {
-        let whole = self.turn(theirs);
-        let Some(fused) = self.fused else {
-            return whole;
-        };
-        let (mut shape, rows) = (whole.shape, fused.rows(part));
-        let width: usize = shape.iter().skip(1).product();
-        let row = |row: &usize| &whole.values[row * width..(row + 1) * width];
-        let values = rows.iter().flat_map(row).copied().collect();
-        if let Some(first) = shape.first_mut() {
-            *first = rows.len();
-        }
-        Array { shape, values }
-    }
-
-    /// HF's tensor from our parameters.
-    pub fn export(&self, ours: &[&Array]) -> Array {
-        let Some(fused) = self.fused else {
-            return self.turn(ours[0]);
-        };
-        let mut shape = ours[0].shape.clone();
-        let width: usize = shape.iter().skip(1).product();
-        let mut values = vec![0.0; ours.iter().map(|array| array.values.len()).sum()];
-        for (part, array) in ours.iter().enumerate() {
-            let rows = fused.rows(part).into_iter();
-            for (row, from) in rows.zip(array.values.chunks(width.max(1))) {
-                values[row * width..(row + 1) * width].copy_from_slice(from);
-            }
-        }
-        if let Some(first) = shape.first_mut() {
-            *first = ours.iter().filter_map(|array| array.shape.first()).sum();
-        }
-        self.turn(&Array { shape, values })
-    }
-
-    /// The transpose of a matrix when HF stores it the other way round; vectors stay.
-    fn turn(&self, x: &Array) -> Array {
-        let &[rows, columns] = x.shape.as_slice() else {
-            return x.clone();
-        };
-        if !self.transposed {
-            return x.clone();
-        }
-        let values = (0..columns)
-            .flat_map(|c| (0..rows).map(move |r| x.values[r * columns + c]))
-            .collect();
-        Array {
-            shape: vec![columns, rows],
-            values,
-        }
-    }
-}
-
-/// Which way round HF stores the matrices of a layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
-    /// `torch.nn.Linear`: `[out, in]`, as ours.
-    OutIn,
-    /// GPT-2's `Conv1D`: `[in, out]`.
-    InOut,
-}
+use std::fmt;
+use std::rc::Rc;
 
 /// All rules of a model.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     /// One for each HF tensor that the model may have; those whose parameters our model lacks (a bias) are idle.
     pub rules: Vec<Rule>,
-    /// What HF's names begin with when the whole model was saved, and lack when its body alone was.
+    /// The beginning of HF's names when the whole model was saved, which they lack when its body alone was.
     pub prefix: &'static str,
     /// Endings of names that carry nothing: buffers, copies of tied weights.
     pub ignored: Vec<&'static str>,
+    /// Tensors of an exported folder that are copies of others: the copy and its original.
+    pub copies: Vec<(String, String)>,
+    /// Whole numbers of an exported folder, all 0: counts of batches.
+    pub counts: Vec<String>,
+    /// Tensors that follow from the shape and are no parameters of ours.
+    pub constants: Vec<Constant>,
+}
+
+/// A tensor of HF's that follows from the shape: sinusoids.
+#[derive(Clone)]
+pub struct Constant {
+    /// HF's name.
+    pub name: String,
+    /// Length of each dimension.
+    pub shape: Vec<usize>,
+    /// Whether an exported folder has it.
+    pub written: bool,
+    values: Rc<dyn Fn() -> Vec<f32>>,
+}
+
+impl Constant {
+    /// Its numbers.
+    pub fn array(&self) -> Array {
+        Array {
+            shape: self.shape.clone(),
+            values: (self.values)(),
+        }
+    }
+}
+
+impl fmt::Debug for Constant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.name, self.shape)
+    }
 }
 
 impl Table {
@@ -149,14 +64,54 @@ impl Table {
         }
     }
 
+    /// The same with our paths below `part`.
+    #[must_use]
+    pub fn within(mut self, part: &str) -> Self {
+        for path in self.rules.iter_mut().flat_map(|rule| &mut rule.ours) {
+            path.insert_str(0, part);
+        }
+        self
+    }
+
+    /// The rules of the parameters below `part`, with paths that begin there.
+    #[must_use]
+    pub fn below(mut self, part: &str) -> Self {
+        self.rules.retain_mut(|rule| {
+            let short: Option<Vec<String>> = rule
+                .ours
+                .iter()
+                .map(|path| path.strip_prefix(part).map(String::from))
+                .collect();
+            short.is_some_and(|short| {
+                rule.ours = short;
+                true
+            })
+        });
+        self
+    }
+
+    fn add(&mut self, theirs: impl Into<String>, ours: Vec<String>, form: Form) {
+        self.rules.push(Rule {
+            theirs: vec![theirs.into()],
+            ours,
+            form,
+            read_only: false,
+        });
+    }
+
     /// A tensor that both sides store alike: a table of embeddings.
     pub fn same(&mut self, theirs: impl Into<String>, ours: impl Into<String>) {
-        self.rules.push(Rule {
-            theirs: theirs.into(),
-            ours: vec![ours.into()],
-            transposed: false,
-            fused: None,
-        });
+        self.add(theirs, vec![ours.into()], Form::Same);
+    }
+
+    /// A tensor of the same numbers that HF stores in this shape.
+    pub fn reshaped(
+        &mut self,
+        theirs: impl Into<String>,
+        ours: impl Into<String>,
+        shape: Vec<usize>,
+    ) {
+        self.add(theirs, vec![ours.into()], Form::Reshaped(shape));
     }
 
     /// A norm: `weight` is our γ, `bias` our β.
@@ -167,28 +122,102 @@ impl Table {
 
     /// A matrix with its bias.
     pub fn linear(&mut self, theirs: &str, ours: &str, stored: Stored) {
+        let form = match stored {
+            Stored::OutIn => Form::Same,
+            Stored::InOut => Form::Transposed,
+        };
         for kind in ["weight", "bias"] {
-            self.rules.push(Rule {
-                theirs: format!("{theirs}.{kind}"),
-                ours: vec![format!("{ours}.{kind}")],
-                transposed: stored == Stored::InOut,
-                fused: None,
-            });
+            let ours = vec![format!("{ours}.{kind}")];
+            self.add(format!("{theirs}.{kind}"), ours, form.clone());
         }
+    }
+
+    /// Some matrices with their biases, as [`Stored::OutIn`]: names below `theirs`, and our paths below `ours`.
+    pub fn linears(&mut self, theirs: &str, ours: &str, pairs: &[(&str, &str)]) {
+        for (name, path) in pairs {
+            let (name, path) = (format!("{theirs}.{name}"), format!("{ours}.{path}"));
+            self.linear(&name, &path, Stored::OutIn);
+        }
+    }
+
+    /// Some norms: names below `theirs`, and our paths below `ours`.
+    pub fn norms(&mut self, theirs: &str, ours: &str, pairs: &[(&str, &str)]) {
+        for (name, path) in pairs {
+            self.norm(&format!("{theirs}.{name}"), &format!("{ours}.{path}"));
+        }
+    }
+
+    /// The matrices of experts, one HF tensor each; ours has all of them.
+    pub fn experts(&mut self, theirs: Vec<String>, ours: String) {
+        self.rules.push(Rule {
+            theirs,
+            ours: vec![ours],
+            form: Form::Experts,
+            read_only: false,
+        });
+    }
+
+    /// Two matrices of all experts in one tensor, which files of version 5 of the library may have: read, not written.
+    pub fn or_fused_experts(&mut self, theirs: String, ours: [String; 2]) {
+        self.rules.push(Rule {
+            theirs: vec![theirs],
+            ours: ours.to_vec(),
+            form: Form::FusedExperts,
+            read_only: true,
+        });
+    }
+
+    /// A tensor that both sides store alike, under another name of it: read, not written.
+    pub fn or_same(&mut self, theirs: String, ours: String) {
+        self.same(theirs, ours);
+        if let Some(rule) = self.rules.last_mut() {
+            rule.read_only = true;
+        }
+    }
+
+    /// The rules once more with other parts of HF's names, which files of another version of the library have: read, not
+    /// written.
+    pub fn or_named(&mut self, renamed: &[(&str, &str)]) {
+        let renamed = |name: &String| {
+            let parts = renamed.iter();
+            parts.fold(name.clone(), |name, (old, new)| name.replace(old, new))
+        };
+        let others: Vec<Rule> = self
+            .rules
+            .iter()
+            .map(|rule| Rule {
+                theirs: rule.theirs.iter().map(renamed).collect(),
+                read_only: true,
+                ..rule.clone()
+            })
+            .filter(|other| self.rules.iter().all(|rule| rule.theirs != other.theirs))
+            .collect();
+        self.rules.extend(others);
     }
 
     /// Queries, keys and values in one matrix, with its bias; `ours` is the path of the attention.
     pub fn fused(&mut self, theirs: &str, ours: &str, stored: Stored, fused: Fused) {
         for kind in ["weight", "bias"] {
-            self.rules.push(Rule {
-                theirs: format!("{theirs}.{kind}"),
-                ours: ["query", "key", "value"]
-                    .map(|part| format!("{ours}.{part}.{kind}"))
-                    .to_vec(),
-                transposed: stored == Stored::InOut,
-                fused: Some(fused),
-            });
+            let ours = ["query", "key", "value"].map(|part| format!("{ours}.{part}.{kind}"));
+            let form = Form::Fused(fused, stored);
+            self.add(format!("{theirs}.{kind}"), ours.to_vec(), form);
         }
+    }
+
+    /// A tensor that follows from the shape.
+    pub fn constant(
+        &mut self,
+        name: String,
+        shape: Vec<usize>,
+        written: bool,
+        values: impl Fn() -> Vec<f32> + 'static,
+    ) {
+        self.constants.push(Constant {
+            name,
+            shape,
+            written,
+            values: Rc::new(values),
+        });
     }
 
     /// Whether an HF name carries nothing that we need.
@@ -199,12 +228,19 @@ impl Table {
     /// HF's tensors (weights, or gradients of them) from ours; rules whose parameters are absent are idle.
     pub fn export(&self, ours: &BTreeMap<String, Array>) -> BTreeMap<String, Array> {
         let mut theirs = BTreeMap::new();
-        for rule in &self.rules {
+        for rule in self.rules.iter().filter(|rule| !rule.read_only) {
             let parts: Option<Vec<&Array>> = rule.ours.iter().map(|path| ours.get(path)).collect();
             if let Some(parts) = parts {
-                theirs.insert(rule.theirs.clone(), rule.export(&parts));
+                theirs.extend(rule.theirs.iter().cloned().zip(rule.export(&parts)));
             }
         }
+        for (copy, original) in &self.copies {
+            if let Some(array) = theirs.get(original).cloned() {
+                theirs.insert(copy.clone(), array);
+            }
+        }
+        let written = self.constants.iter().filter(|constant| constant.written);
+        theirs.extend(written.map(|constant| (constant.name.clone(), constant.array())));
         theirs
     }
 }
@@ -229,11 +265,13 @@ mod tests {
             shape: vec![2, 8],
             values: (0..16).map(|x| x as f32).collect(),
         };
-        let parts: Vec<Array> = (0..3).map(|p| rule.import(&theirs, p)).collect();
+        let parts: Vec<Array> = (0..3)
+            .map(|p| rule.import(std::slice::from_ref(&theirs), p, &[]))
+            .collect();
         assert_eq!(parts[0].values, [0., 8., 1., 9., 4., 12., 5., 13.]);
         assert_eq!(parts[1].values, [2., 10., 6., 14.]);
         assert_eq!(parts[2].shape, [2, 2]);
-        assert_eq!(rule.export(&parts.iter().collect::<Vec<_>>()), theirs);
+        assert_eq!(rule.export(&parts.iter().collect::<Vec<_>>()), [theirs]);
         assert_eq!(rule.their_shape(&[&[4, 2], &[2, 2], &[2, 2]]), [2, 8]);
     }
 
@@ -245,9 +283,9 @@ mod tests {
             shape: vec![2, 3],
             values: vec![1., 2., 3., 4., 5., 6.],
         };
-        let ours = table.rules[0].import(&theirs, 0);
+        let ours = table.rules[0].import(std::slice::from_ref(&theirs), 0, &[3, 2]);
         assert_eq!(ours.shape, [3, 2]);
         assert_eq!(ours.values, [1., 4., 2., 5., 3., 6.]);
-        assert_eq!(table.rules[0].export(&[&ours]), theirs);
+        assert_eq!(table.rules[0].export(&[&ours]), [theirs]);
     }
 }

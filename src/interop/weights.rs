@@ -1,8 +1,9 @@
-//! Weights of an HF folder: `model.safetensors`, or the shards that `model.safetensors.index.json` names.
+//! Weights of an HF folder: `model.safetensors` or `pytorch_model.bin`, or the shards that an index names.
 //!
 //! Headers are read when the folder is opened; a tensor is read, and cast to 32-bit floats, when it is
 //! asked for, so that a model larger than half of the memory can be imported.
 
+use super::pickled;
 use crate::error::{Error, Fault, Result};
 use burn::tensor::{bf16, f16};
 use safetensors::Dtype;
@@ -13,10 +14,9 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// The one-file form.
-const SINGLE: &str = "model.safetensors";
-/// The list of shards.
-const INDEX: &str = "model.safetensors.index.json";
+/// The files of weights, in the order in which they are looked for; the list of the shards of each is
+/// `NAME.index.json`.
+const NAMES: [&str; 2] = ["model.safetensors", "pytorch_model.bin"];
 /// Headers above this size are refused (the format's own limit).
 const MAX_HEADER: u64 = 100_000_000;
 
@@ -33,10 +33,21 @@ pub struct Array {
 #[derive(Clone, Debug)]
 struct Entry {
     file: usize,
-    dtype: Dtype,
     shape: Vec<usize>,
-    start: u64,
-    bytes: usize,
+    place: Place,
+}
+
+/// The bytes of a tensor.
+#[derive(Clone, Debug)]
+enum Place {
+    /// In a safetensors file.
+    Bytes {
+        dtype: Dtype,
+        start: u64,
+        bytes: usize,
+    },
+    /// In a file of PyTorch's.
+    Pickled(pytorch_reader::Tensor),
 }
 
 /// The weights of a folder, by their HF names.
@@ -47,7 +58,7 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Reads the headers of the safetensors files of `dir`.
+    /// Reads the headers of the files of `dir`.
     ///
     /// # Errors
     /// No safetensors file, a shard that is missing, a damaged header, a name in two shards.
@@ -87,18 +98,26 @@ impl Weights {
             .get(name)
             .ok_or_else(|| Error::run(format!("the weights have no tensor `{name}`")))?;
         let path = &self.files[entry.file];
-        let mut file = File::open(path).map_err(Error::io("open", path))?;
-        let mut bytes = vec![0; entry.bytes];
-        file.seek(SeekFrom::Start(entry.start))
-            .and_then(|_| file.read_exact(&mut bytes))
-            .map_err(Error::io("read", path))?;
-        let values = floats(&bytes, entry.dtype).ok_or_else(|| {
-            let message = format!(
-                "tensor `{name}` is {:?}; F64, F32, F16 and BF16 can be imported",
-                entry.dtype
-            );
-            invalid(path, message)
-        })?;
+        let values = match &entry.place {
+            Place::Pickled(tensor) => pickled::floats(tensor, path, name)?,
+            Place::Bytes {
+                dtype,
+                start,
+                bytes,
+            } => {
+                let mut file = File::open(path).map_err(Error::io("open", path))?;
+                let mut read = vec![0; *bytes];
+                file.seek(SeekFrom::Start(*start))
+                    .and_then(|_| file.read_exact(&mut read))
+                    .map_err(Error::io("read", path))?;
+                floats(&read, *dtype).ok_or_else(|| {
+                    let message = format!(
+                        "tensor `{name}` is {dtype:?}; F64, F32, F16 and BF16 can be imported"
+                    );
+                    invalid(path, message)
+                })?
+            }
+        };
         Ok(Array {
             shape: entry.shape.clone(),
             values,
@@ -106,32 +125,56 @@ impl Weights {
     }
 
     fn add(&mut self, path: PathBuf) -> Result<()> {
+        if path.extension().is_some_and(|end| end == "bin") {
+            for (name, tensor) in pickled::tensors(&path)? {
+                let (shape, place) = (tensor.shape().to_vec(), Place::Pickled(tensor));
+                self.insert(&path, &name, shape, place)?;
+            }
+            self.files.push(path);
+            return Ok(());
+        }
         let (header_end, header) = header(&path)?;
-        let file = self.files.len();
         for (name, info) in header.tensors() {
             let (start, end) = info.data_offsets;
-            let entry = Entry {
-                file,
+            let place = Place::Bytes {
                 dtype: info.dtype,
-                shape: info.shape.clone(),
                 start: header_end + start as u64,
                 bytes: end - start,
             };
-            if let Some(before) = self.entries.insert(name.clone(), entry) {
-                let other = self.files[before.file].display();
-                return Err(invalid(
-                    &path,
-                    format!("tensor `{name}` is also in {other}"),
-                ));
-            }
+            self.insert(&path, &name, info.shape.clone(), place)?;
         }
         self.files.push(path);
         Ok(())
     }
+
+    /// Adds a tensor of the file `path`, which is about to be the next one.
+    fn insert(&mut self, path: &Path, name: &str, shape: Vec<usize>, place: Place) -> Result<()> {
+        let file = self.files.len();
+        let name = current(name);
+        let entry = Entry { file, shape, place };
+        match self.entries.insert(name.clone(), entry) {
+            None => Ok(()),
+            Some(before) => {
+                let other = self.files.get(before.file).map_or(path, PathBuf::as_path);
+                let message = format!("tensor `{name}` is also in {}", other.display());
+                Err(invalid(path, message))
+            }
+        }
+    }
+}
+
+/// A name as it is written today: the first files of BERT call the weights of norms γ and β.
+fn current(name: &str) -> String {
+    for (old, new) in [("gamma", "weight"), ("beta", "bias")] {
+        if let Some(norm) = name.strip_suffix(old).filter(|n| n.ends_with("LayerNorm.")) {
+            return format!("{norm}{new}");
+        }
+    }
+    name.to_string()
 }
 
 /// A fault of a file of the user.
-fn invalid(path: &Path, message: String) -> Error {
+pub(super) fn invalid(path: &Path, message: String) -> Error {
     Error::Invalid(vec![Fault {
         file: Some(path.to_path_buf()),
         line: None,
@@ -139,42 +182,42 @@ fn invalid(path: &Path, message: String) -> Error {
     }])
 }
 
-/// The safetensors files of a folder.
+/// The files of weights of a folder.
 fn files(dir: &Path) -> Result<Vec<PathBuf>> {
-    let index = dir.join(INDEX);
-    if index.is_file() {
-        let text = std::fs::read_to_string(&index).map_err(Error::io("read", &index))?;
-        let value: Value = serde_json::from_str(&text)
-            .map_err(|e| invalid(&index, format!("is not JSON: {e}")))?;
-        let map = value["weight_map"].as_object().ok_or_else(|| {
-            let message = "has no `weight_map`, the object from tensor names to files".into();
-            invalid(&index, message)
-        })?;
-        let shards: BTreeSet<&str> = map.values().filter_map(Value::as_str).collect();
-        return shards
-            .into_iter()
-            .map(|shard| match plain(shard).then(|| dir.join(shard)) {
-                Some(path) if path.is_file() => Ok(path),
-                _ => Err(invalid(
-                    &index,
-                    format!("names the shard `{shard}`, which is not in the folder"),
-                )),
-            })
-            .collect();
+    for single in NAMES {
+        let (stem, end) = single.rsplit_once('.').unwrap_or((single, ""));
+        let index = dir.join(format!("{stem}.{end}.index.json"));
+        if index.is_file() {
+            return shards(dir, &index);
+        }
+        let file = dir.join(single);
+        if file.is_file() {
+            return Ok(vec![file]);
+        }
     }
-    let single = dir.join(SINGLE);
-    if single.is_file() {
-        return Ok(vec![single]);
-    }
-    let remedy = if dir.join("pytorch_model.bin").is_file() {
-        "; it has pytorch_model.bin: save it again with save_pretrained(…, safe_serialization=True)"
-    } else {
-        ""
+    let [first, second] = NAMES;
+    let message = format!("has neither {first} nor {second}, nor an index of shards of either");
+    Err(invalid(dir, message))
+}
+
+/// The files that an index names.
+fn shards(dir: &Path, index: &Path) -> Result<Vec<PathBuf>> {
+    let text = std::fs::read_to_string(index).map_err(Error::io("read", index))?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|e| invalid(index, format!("is not JSON: {e}")))?;
+    let map = value["weight_map"].as_object().ok_or_else(|| {
+        let message = "has no `weight_map`, the object from tensor names to files".into();
+        invalid(index, message)
+    })?;
+    let shards: BTreeSet<&str> = map.values().filter_map(Value::as_str).collect();
+    let place = |shard: &str| match plain(shard).then(|| dir.join(shard)) {
+        Some(path) if path.is_file() => Ok(path),
+        _ => {
+            let message = format!("names the shard `{shard}`, which is not in the folder");
+            Err(invalid(index, message))
+        }
     };
-    Err(invalid(
-        dir,
-        format!("has neither {SINGLE} nor {INDEX}{remedy}"),
-    ))
+    shards.into_iter().map(place).collect()
 }
 
 /// Whether a shard's name is a file of the folder itself.

@@ -257,6 +257,7 @@ impl LanguageModel for Decoder {
         VocabularyHead {
             own: self.head.as_ref(),
             embedding: &self.embedding,
+            bias: None,
             factor: self.head_factor,
         }
     }

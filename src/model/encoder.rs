@@ -9,6 +9,7 @@ use crate::kernel;
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::embed::Embedding;
+use crate::nn::feed_forward::Activation;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
@@ -59,8 +60,10 @@ pub struct EncoderConfig {
     pub pooler: bool,
     /// Whether the product onto the vocabulary uses the embeddings' table.
     pub tie_embeddings: bool,
-    /// Whether a dense layer, GELU and a norm come before the product onto the vocabulary (BERT).
+    /// Whether a dense layer, a nonlinearity and a norm come before the product onto the vocabulary (BERT).
     pub head_transform: bool,
+    /// Nonlinearity of that dense layer.
+    pub head_activation: Activation,
     /// Whether the product onto the vocabulary has a bias.
     pub head_bias: bool,
 }
@@ -77,6 +80,7 @@ impl Default for EncoderConfig {
             pooler: false,
             tie_embeddings: true,
             head_transform: true,
+            head_activation: Activation::Gelu,
             head_bias: true,
         }
     }

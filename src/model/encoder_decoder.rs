@@ -16,13 +16,13 @@ use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Places, Position, Span};
-use crate::nn::role::{Place, Roles, Says, Side as NetworkSide};
+use crate::nn::role::{BIAS, Place, Roles, Says, Side as NetworkSide};
 use crate::nn::state::StateUse;
 use crate::one_table::one_table;
 use crate::stack::{
     Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackContext, StackShape,
 };
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,7 @@ pub struct EncoderDecoderConfig {
     pub share_embeddings: bool,
     /// Whether the product onto the vocabulary uses the target's table.
     pub tie_embeddings: bool,
-    /// Whether an untied product onto the vocabulary has a bias.
+    /// Whether the product onto the vocabulary has a bias (BART, Marian).
     pub head_bias: bool,
     /// Whether the hidden state is multiplied by 1/√d_model before the vocabulary (T5 v1.0).
     pub head_scale: bool,
@@ -190,6 +190,8 @@ impl EncoderDecoderConfig {
                 decoder.0,
                 model.of("decoder").scaled(3 * m, decoder.1),
             ),
+            head_bias: (self.tie_embeddings && self.head_bias)
+                .then(|| model.of("head").vector(shape.vocab_size, 0.0)),
             head: (!self.tie_embeddings).then(|| {
                 let init = model.of("head");
                 Linear::new(d, shape.vocab_size, self.head_bias, Role::Head, &init)
@@ -212,6 +214,8 @@ pub const ROLES: Roles = Roles::new(
         ("head", Says::Stands(Place::TokenHead)),
         ("encoder", Says::In(NetworkSide::Reads)),
         ("decoder", Says::In(NetworkSide::Writes)),
+        ("head_bias", Says::Stands(Place::TokenHead)),
+        ("head_bias", BIAS),
     ],
 );
 
@@ -228,6 +232,8 @@ pub struct EncoderDecoder {
     pub decoder: Side,
     /// The untied product onto the vocabulary.
     pub head: Option<Linear>,
+    /// Added to the scores of a tied product, `[vocab]`.
+    pub head_bias: Option<Param<Tensor<1>>>,
     dropout: f64,
     head_factor: f64,
 }
@@ -348,6 +354,7 @@ impl EncoderDecoder {
         VocabularyHead {
             own: self.head.as_ref(),
             embedding: &self.embedding,
+            bias: self.head_bias.as_ref(),
             factor: self.head_factor,
         }
     }

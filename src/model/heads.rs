@@ -1,8 +1,9 @@
 //! What turns hidden states into scores: BERT's head for masked tokens, and classes of whole texts.
 
 use super::encoder::{Encoder, EncoderConfig};
-use crate::kernel::{self, Activation};
+use crate::kernel;
 use crate::nn::embed::Embedding;
+use crate::nn::feed_forward::Activation;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
@@ -17,6 +18,8 @@ pub struct VocabularyHead<'a> {
     pub own: Option<&'a Linear>,
     /// The table it is tied to otherwise.
     pub embedding: &'a Embedding,
+    /// Added to the scores of a tied product, `[vocab]`.
+    pub bias: Option<&'a Param<Tensor<1>>>,
     /// Multiplies hidden states before the product.
     pub factor: f64,
 }
@@ -27,7 +30,10 @@ impl VocabularyHead<'_> {
         let hidden = self.scaled(hidden);
         match self.own {
             Some(head) => head.forward(hidden),
-            None => self.embedding.logits(hidden),
+            None => {
+                let head = self.tied();
+                kernel::linear(hidden, head.weight, head.bias)
+            }
         }
     }
 
@@ -42,9 +48,17 @@ impl VocabularyHead<'_> {
         let hidden = self.scaled(hidden).reshape([batch * seq, d]);
         let head = match self.own {
             Some(head) => head.head(),
-            None => self.embedding.head(),
+            None => self.tied(),
         };
         kernel::head_loss(hidden, head, targets, label_smoothing)
+    }
+
+    /// The table as a head.
+    fn tied(&self) -> kernel::Head {
+        kernel::Head {
+            bias: self.bias.map(Param::val),
+            ..self.embedding.head()
+        }
     }
 
     fn scaled(&self, hidden: Tensor<3>) -> Tensor<3> {
@@ -67,7 +81,7 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// Scores of the vocabulary for single positions: dense, GELU, norm, product (Devlin et al. 2018, released code).
+/// Scores of the vocabulary for single positions: dense, nonlinearity, norm, product (Devlin et al. 2018, released code).
 #[derive(Module, Debug)]
 pub struct MlmHead {
     /// Before the product.
@@ -78,6 +92,8 @@ pub struct MlmHead {
     pub product: Option<Linear>,
     /// Added to the scores of a tied product, `[vocab]`.
     pub bias: Option<Param<Tensor<1>>>,
+    #[module(skip)]
+    activation: Activation,
 }
 
 impl MlmHead {
@@ -98,6 +114,7 @@ impl MlmHead {
             norm: transform.then(|| config.stack.norm.init(d, init)),
             product: (!tied).then(|| Linear::new(d, vocab, bias, Role::Head, init)),
             bias: (tied && bias).then(|| init.vector(vocab, 0.0)),
+            activation: config.head_activation,
         }
     }
 
@@ -123,7 +140,7 @@ impl MlmHead {
 
     fn transformed(&self, hidden: Tensor<3>) -> Tensor<3> {
         let x = match &self.transform {
-            Some(transform) => kernel::activate(transform.forward(hidden), Activation::Gelu),
+            Some(transform) => kernel::activate(transform.forward(hidden), self.activation.into()),
             None => hidden,
         };
         match &self.norm {

@@ -53,9 +53,4 @@ impl Embedding {
             bias: None,
         }
     }
-
-    /// The tied product onto the vocabulary: `[batch, seq, d_model]` → `[batch, seq, vocab]`.
-    pub fn logits(&self, x: Tensor<3>) -> Tensor<3> {
-        kernel::linear(x, self.weight.val(), None)
-    }
 }

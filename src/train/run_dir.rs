@@ -31,6 +31,8 @@ pub const TARGET_TOKENIZER: &str = "target_tokenizer.json";
 pub const DATA: &str = "data.json";
 /// Fingerprints of the files of its data.
 pub const FILES: &str = "files.json";
+/// The config.json of the Hugging Face folder that the run was imported from.
+pub const HF_CONFIG: &str = "hf_config.json";
 /// The machine that the run was computed on.
 pub const MACHINE: &str = "machine.json";
 /// The journal.
@@ -193,11 +195,12 @@ impl RunDir {
 }
 
 /// What a run writes before its first step; what makes the folder a run's comes last.
-pub(super) const DESCRIPTION: [&str; 8] = [
+pub(super) const DESCRIPTION: [&str; 9] = [
     TOKENIZER,
     TARGET_TOKENIZER,
     DATA,
     FILES,
+    HF_CONFIG,
     MACHINE,
     EXPERIMENT,
     run_files::NAME,

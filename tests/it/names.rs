@@ -126,7 +126,9 @@ pub fn transformer(root: &str, layers: usize, heads: usize, d_model: usize) -> T
         table.norm(&format!("{theirs}.norm"), &format!("{stack}.final_norm"));
     }
     for rule in &mut table.rules {
-        rule.theirs = rule.theirs.replace("in_proj.", "in_proj_");
+        for name in &mut rule.theirs {
+            *name = name.replace("in_proj.", "in_proj_");
+        }
     }
     table
 }

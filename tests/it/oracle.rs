@@ -1,7 +1,11 @@
 //! Reading golden files (`tests/goldens/*.safetensors`) and holding our numbers against theirs.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
+use formwork::error::Result;
+use formwork::interop::HfModel;
+use formwork::interop::rename::Table;
 use formwork::interop::weights::Array;
+use formwork::model::{Decoder, DecoderConfig, ModelConfig, ModelInputs};
 use formwork::train::checkpoint::VERSION;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::{BTreeMap, HashMap};
@@ -145,4 +149,31 @@ pub fn difference(ours: &[f32], theirs: &[f32]) -> f64 {
 
 pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().iter::<f32>().collect()
+}
+
+/// The decoder of an HF folder with its weights.
+pub fn decoder_of(model: &HfModel, device: &Device) -> Result<Decoder> {
+    model.require_tensors()?;
+    let ModelConfig::Decoder(config) = &model.shape.model else {
+        panic!("the folder holds no decoder");
+    };
+    let inputs = ModelInputs {
+        shape: &model.shape.shape,
+        seed: 0,
+        device,
+    };
+    model.load(config.init(&inputs), decoder_table(model))
+}
+
+/// The names of a decoder's parameters, with paths from the decoder.
+pub fn decoder_table(model: &HfModel) -> Table {
+    model.table().below("model.")
+}
+
+/// The config of a folder's decoder.
+pub fn decoder_config(model: &mut HfModel) -> &mut DecoderConfig {
+    match &mut model.shape.model {
+        ModelConfig::Decoder(config) => config,
+        _ => panic!("the folder holds no decoder"),
+    }
 }

@@ -6,6 +6,7 @@
 
 use crate::batches;
 use crate::oracle::{Oracle, difference, hf_folder};
+use crate::oracle::{decoder_of, decoder_table};
 use crate::transfer::Arrays;
 use burn::tensor::Device;
 use formwork::data::Batch;
@@ -154,8 +155,8 @@ fn fifty_steps_are_pytorch_s() {
     let device = Device::flex().autodiff();
     let start = oracle.arrays(|name| name.strip_prefix("start."));
     let dir = hf_folder(&oracle.config(), &start);
-    let hf = read_hf(dir.path()).unwrap();
-    let decoder = hf.decoder(&device).unwrap();
+    let hf = read_hf(dir.path(), &[]).unwrap();
+    let decoder = decoder_of(&hf, &device).unwrap();
     let config = CausalLmConfig::default();
     let task = Objective(CausalLm::new(decoder, &config, 0, false));
     let inputs = Steps::of(&oracle, "inputs");
@@ -180,5 +181,5 @@ fn fifty_steps_are_pytorch_s() {
     let AnyLanguageModel::Decoder(decoder) = &task.model else {
         unreachable!("a decoder learned");
     };
-    compare_ends(&oracle, &to_hf(decoder, &hf.table()), 1e-4);
+    compare_ends(&oracle, &to_hf(decoder, &decoder_table(&hf)), 1e-4);
 }

@@ -105,10 +105,16 @@ pub fn put<M: Module>(module: M, arrays: &Arrays) -> M {
 pub fn import<M: Module>(module: M, table: &Table, theirs: &Arrays) -> M {
     let mut ours = BTreeMap::new();
     for name in theirs.keys() {
-        let rule = table.rules.iter().find(|rule| rule.theirs == *name);
+        let rule = table
+            .rules
+            .iter()
+            .find(|rule| rule.theirs == [name.as_str()]);
         let rule = rule.unwrap_or_else(|| panic!("the table does not know {name}"));
         for (part, path) in rule.ours.iter().enumerate() {
-            ours.insert(path.clone(), rule.import(&theirs[name], part));
+            ours.insert(
+                path.clone(),
+                rule.import(std::slice::from_ref(&theirs[name]), part, &[]),
+            );
         }
     }
     put(module, &ours)

@@ -1,6 +1,7 @@
 //! BLOOM (Le Scao et al. 2022): ALiBi, a norm on the embeddings, one head of queries, keys and values in turn
 //! in the fused matrix.
 
+use super::plain::plain;
 use super::{Family, HfShape, block, fused_by_group, layer_norm};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
@@ -11,12 +12,14 @@ use crate::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::alibi::AlibiConfig;
 use crate::stack::StackConfig;
+use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "bloom",
     summary: "BLOOM: ALiBi, a norm on the embeddings",
     read,
+    write,
     table,
 };
 
@@ -45,15 +48,30 @@ fn read(hf: &HfConfig) -> HfShape {
         },
         ..DecoderConfig::default()
     };
-    HfShape {
-        config,
-        vocab_size: hf.count(&["vocab_size"], 250_880),
-        // ALiBi has no table of positions; the released models were trained on 2048 tokens.
-        context: hf.count(&["seq_length"], 2048),
-    }
+    let vocab_size = hf.count(&["vocab_size"], 250_880);
+    // ALiBi has no table of positions; the released models were trained on 2048 tokens.
+    HfShape::language_model(config, vocab_size, hf.count(&["seq_length"], 2048))
 }
 
-fn table(config: &DecoderConfig) -> Table {
+fn write(of: &HfShape) -> Option<Value> {
+    let config = of.decoder_if_any()?;
+    let plain = plain(&config.stack, &config.depth())?;
+    Some(json!({
+        "architectures": ["BloomForCausalLM"],
+        "vocab_size": of.shape.vocab_size,
+        "seq_length": of.shape.context,
+        "hidden_size": config.stack.d_model,
+        "n_layer": plain.layers,
+        "n_head": plain.heads.n_heads,
+        "layer_norm_epsilon": plain.eps,
+        "tie_word_embeddings": config.tie_embeddings,
+        "attention_dropout": plain.dropout.attention,
+        "hidden_dropout": plain.dropout.residual,
+    }))
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.decoder();
     let mut table = Table::new("transformer.");
     table.same("transformer.word_embeddings.weight", "embedding.weight");
     let norm = "transformer.word_embeddings_layernorm";
@@ -81,5 +99,5 @@ fn table(config: &DecoderConfig) -> Table {
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");
     }
-    table
+    table.within("model.")
 }

@@ -1,6 +1,7 @@
 //! Falcon (Almazrouei et al. 2023): parallel layers after one norm (7B) or two (40B), one key-value head or
 //! one for each group, rotary positions; the RW models have ALiBi, biases and layers in a row.
 
+use super::plain::{add_rotary, plain, rotary};
 use super::{Family, HfShape, block, fused_by_group, layer_norm};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
@@ -11,12 +12,14 @@ use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::alibi::AlibiConfig;
 use crate::stack::{NormPlacement, StackConfig};
+use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "falcon",
     summary: "Falcon: parallel layers, few key-value heads, rotary positions or ALiBi",
     read,
+    write,
     table,
 };
 
@@ -80,14 +83,52 @@ fn read(hf: &HfConfig) -> HfShape {
         },
         ..DecoderConfig::default()
     };
-    HfShape {
-        config,
-        vocab_size: hf.count(&["vocab_size"], 65024),
-        context,
-    }
+    let vocab_size = hf.count(&["vocab_size"], 65024);
+    HfShape::language_model(config, vocab_size, context)
 }
 
-fn table(config: &DecoderConfig) -> Table {
+fn write(of: &HfShape) -> Option<Value> {
+    let config = of.decoder_if_any()?;
+    let plain = plain(&config.stack, &config.depth())?;
+    let (heads, kv) = (plain.heads.n_heads, plain.heads.n_kv_heads());
+    let parallel = config.stack.norm_placement == NormPlacement::Parallel;
+    let norms = if config.stack.shared_parallel_norm == Some(false) {
+        2
+    } else {
+        1
+    };
+    let grouped = parallel && (norms == 2 || (kv != 1 && kv != heads));
+    let mut written = json!({
+        "architectures": ["FalconForCausalLM"],
+        "vocab_size": of.shape.vocab_size,
+        "max_position_embeddings": of.shape.context,
+        "hidden_size": config.stack.d_model,
+        "num_hidden_layers": plain.layers,
+        "num_attention_heads": heads,
+        "num_kv_heads": kv,
+        "multi_query": kv == 1,
+        "new_decoder_architecture": grouped,
+        "parallel_attn": parallel,
+        "bias": plain.bias,
+        "alibi": matches!(config.stack.position, PositionConfig::Alibi(_)),
+        "ffn_hidden_size": plain.d_ff,
+        "activation": plain.activation,
+        "layer_norm_epsilon": plain.eps,
+        "tie_word_embeddings": config.tie_embeddings,
+        "attention_dropout": plain.dropout.attention,
+        "hidden_dropout": plain.dropout.residual,
+    });
+    if grouped {
+        written["num_ln_in_parallel_attn"] = json!(norms);
+    }
+    if let Some(rotary) = rotary(&config.stack) {
+        add_rotary(&mut written, rotary, "rope_theta");
+    }
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.decoder();
     let mut table = Table::new("transformer.");
     table.same("transformer.word_embeddings.weight", "embedding.weight");
     let fused = fused_by_group(config);
@@ -122,5 +163,5 @@ fn table(config: &DecoderConfig) -> Table {
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");
     }
-    table
+    table.within("model.")
 }

@@ -1,6 +1,7 @@
 //! GPT-2 (Radford et al. 2019): pre-norm, learned positions, tied embeddings, `Conv1D` matrices.
 
-use super::{Family, HfShape, block, fused_in_thirds, layer_norm};
+use super::plain::plain;
+use super::{Family, HfShape, block, fused_in_thirds, heads, layer_norm, multi_head};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
 use crate::model::DecoderConfig;
@@ -9,28 +10,46 @@ use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::learned::LearnedConfig;
-use crate::stack::{NormPlacement, StackConfig};
+use crate::stack::{LayerGroup, NormPlacement, StackConfig};
+use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gpt2",
     summary: "GPT-2: pre-norm, learned positions",
     read,
+    write,
     table,
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    hf.only("scale_attn_by_inverse_layer_idx", false);
     hf.only("add_cross_attention", false);
     let scaled = hf.flag("scale_attn_weights", true);
     let activation = hf.activation("activation_function", "gelu_new");
-    let mut shape = read_gpt(hf, NormPlacement::Pre, activation);
-    let AttentionConfig::MultiHead(attention) = &mut shape.config.stack.attention else {
-        unreachable!("the family it builds on has multi-head attention")
+    let mut config = read_gpt(hf, NormPlacement::Pre, activation);
+    heads(&mut config).scale = (!scaled).then_some(1.0);
+    config.tie_embeddings = hf.flag("tie_word_embeddings", true);
+    if hf.flag("scale_attn_by_inverse_layer_idx", false) {
+        config.layers = scaled_by_layer(&config);
+    }
+    let vocab_size = hf.count(&["vocab_size"], 50257);
+    HfShape::language_model(config, vocab_size, hf.count(&["n_positions"], 1024))
+}
+
+/// Blocks whose scores are divided by their number, counted from 1.
+fn scaled_by_layer(config: &DecoderConfig) -> Vec<LayerGroup> {
+    let attention = multi_head(config);
+    let d_head = attention.d_head(config.stack.d_model).max(1);
+    let scale = attention.scale.unwrap_or(1.0 / (d_head as f64).sqrt());
+    let block = |layer: usize| LayerGroup {
+        attention: Some(AttentionConfig::MultiHead(MultiHeadConfig {
+            scale: Some(scale / (layer + 1) as f64),
+            ..attention.clone()
+        })),
+        feed_forward: Some(config.stack.feed_forward.clone()),
+        ..LayerGroup::default()
     };
-    attention.scale = (!scaled).then_some(1.0);
-    shape.config.tie_embeddings = hf.flag("tie_word_embeddings", true);
-    shape
+    (0..config.n_layers()).map(block).collect()
 }
 
 /// What GPT and GPT-2 have in common.
@@ -38,9 +57,9 @@ pub(super) fn read_gpt(
     hf: &HfConfig,
     norm_placement: NormPlacement,
     activation: Activation,
-) -> HfShape {
+) -> DecoderConfig {
     let context = hf.count(&["n_positions"], 1024);
-    let config = DecoderConfig {
+    DecoderConfig {
         n_layers: Some(hf.count(&["n_layer"], 12)),
         tie_embeddings: true,
         stack: StackConfig {
@@ -66,15 +85,37 @@ pub(super) fn read_gpt(
             ..StackConfig::default()
         },
         ..DecoderConfig::default()
-    };
-    HfShape {
-        config,
-        vocab_size: hf.count(&["vocab_size"], 50257),
-        context,
     }
 }
 
-fn table(config: &DecoderConfig) -> Table {
+fn write(of: &HfShape) -> Option<Value> {
+    let config = of.decoder_if_any()?;
+    let plain = plain(&config.stack, &config.depth())?;
+    let d_head = plain.d_head.max(1);
+    let scale = plain.heads.scale.unwrap_or(1.0 / (d_head as f64).sqrt());
+    let scales = config.stack.blocks(&config.depth()).nth(1);
+    let second = scales.and_then(|block| block.attention?.heads().scale);
+    Some(json!({
+        "architectures": ["GPT2LMHeadModel"],
+        "vocab_size": of.shape.vocab_size,
+        "n_positions": of.shape.context,
+        "n_embd": config.stack.d_model,
+        "n_layer": plain.layers,
+        "n_head": plain.heads.n_heads,
+        "n_inner": plain.d_ff,
+        "activation_function": plain.activation,
+        "layer_norm_epsilon": plain.eps,
+        "scale_attn_weights": scale != 1.0,
+        "scale_attn_by_inverse_layer_idx": second.is_some_and(|second| second < scale),
+        "tie_word_embeddings": config.tie_embeddings,
+        "embd_pdrop": plain.dropout.embedding,
+        "attn_pdrop": plain.dropout.attention,
+        "resid_pdrop": plain.dropout.residual,
+    }))
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.decoder();
     let mut table = Table::new("transformer.");
     table.same("transformer.wte.weight", "embedding.weight");
     table.same("transformer.wpe.weight", "position.table");
@@ -85,7 +126,7 @@ fn table(config: &DecoderConfig) -> Table {
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");
     }
-    table
+    table.within("model.")
 }
 
 /// The blocks of GPT and GPT-2.

@@ -1,6 +1,7 @@
 //! GPT-NeoX and Pythia (Black et al. 2022): parallel layers with a norm each, partial rotary positions, one
 //! head of queries, keys and values in turn in the fused matrix.
 
+use super::plain::{add_rotary, plain, rotary};
 use super::{Family, HfShape, block, fused_by_group, layer_norm};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
@@ -10,12 +11,14 @@ use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::stack::{NormPlacement, StackConfig};
+use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gpt_neox",
     summary: "GPT-NeoX, Pythia: parallel layers with a norm each, partial rotary positions",
     read,
+    write,
     table,
 };
 
@@ -56,14 +59,37 @@ fn read(hf: &HfConfig) -> HfShape {
         },
         ..DecoderConfig::default()
     };
-    HfShape {
-        config,
-        vocab_size: hf.count(&["vocab_size"], 50432),
-        context,
-    }
+    let vocab_size = hf.count(&["vocab_size"], 50432);
+    HfShape::language_model(config, vocab_size, context)
 }
 
-fn table(config: &DecoderConfig) -> Table {
+fn write(of: &HfShape) -> Option<Value> {
+    let config = of.decoder_if_any()?;
+    let plain = plain(&config.stack, &config.depth())?;
+    let rotary = rotary(&config.stack)?;
+    let mut written = json!({
+        "architectures": ["GPTNeoXForCausalLM"],
+        "vocab_size": of.shape.vocab_size,
+        "max_position_embeddings": of.shape.context,
+        "hidden_size": config.stack.d_model,
+        "num_hidden_layers": plain.layers,
+        "num_attention_heads": plain.heads.n_heads,
+        "intermediate_size": plain.d_ff,
+        "hidden_act": plain.activation,
+        "layer_norm_eps": plain.eps,
+        "rotary_pct": rotary.fraction,
+        "use_parallel_residual": config.stack.norm_placement == NormPlacement::Parallel,
+        "attention_bias": plain.heads.bias,
+        "tie_word_embeddings": config.tie_embeddings,
+        "attention_dropout": plain.dropout.attention,
+        "hidden_dropout": plain.dropout.residual,
+    });
+    add_rotary(&mut written, rotary, "rotary_emb_base");
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.decoder();
     let mut table = Table::new("gpt_neox.");
     table.same("gpt_neox.embed_in.weight", "embedding.weight");
     let fused = fused_by_group(config);
@@ -100,5 +126,5 @@ fn table(config: &DecoderConfig) -> Table {
     if config.tie_embeddings {
         table.ignored.push("embed_out.weight");
     }
-    table
+    table.within("model.")
 }

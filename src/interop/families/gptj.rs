@@ -1,6 +1,7 @@
 //! GPT-J (Wang and Komatsuzaki 2021): parallel layers after one norm, rotary positions over neighbours of a
 //! part of each head, a bias on the vocabulary.
 
+use super::plain::{plain, rotary};
 use super::{Family, HfShape, block, layer_norm};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
@@ -11,12 +12,14 @@ use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::rotary::{Pairing, RotaryConfig};
 use crate::stack::{NormPlacement, StackConfig};
+use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gptj",
     summary: "GPT-J: parallel layers after one norm, interleaved partial rotary positions",
     read,
+    write,
     table,
 };
 
@@ -64,14 +67,34 @@ fn read(hf: &HfConfig) -> HfShape {
         },
         ..DecoderConfig::default()
     };
-    HfShape {
-        config,
-        vocab_size: hf.count(&["vocab_size"], 50400),
-        context,
-    }
+    let vocab_size = hf.count(&["vocab_size"], 50400);
+    HfShape::language_model(config, vocab_size, context)
 }
 
-fn table(config: &DecoderConfig) -> Table {
+fn write(of: &HfShape) -> Option<Value> {
+    let config = of.decoder_if_any()?;
+    let plain = plain(&config.stack, &config.depth())?;
+    let rotary = rotary(&config.stack)?;
+    Some(json!({
+        "architectures": ["GPTJForCausalLM"],
+        "vocab_size": of.shape.vocab_size,
+        "n_positions": of.shape.context,
+        "n_embd": config.stack.d_model,
+        "n_layer": plain.layers,
+        "n_head": plain.heads.n_heads,
+        "n_inner": plain.d_ff,
+        "rotary_dim": rotary.rotated(plain.d_head),
+        "activation_function": plain.activation,
+        "layer_norm_epsilon": plain.eps,
+        "tie_word_embeddings": false,
+        "embd_pdrop": plain.dropout.embedding,
+        "attn_pdrop": plain.dropout.attention,
+        "resid_pdrop": plain.dropout.residual,
+    }))
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.decoder();
     let mut table = Table::new("transformer.");
     table.same("transformer.wte.weight", "embedding.weight");
     for layer in 0..config.n_layers() {
@@ -93,5 +116,5 @@ fn table(config: &DecoderConfig) -> Table {
     table.norm("transformer.ln_f", "stack.final_norm");
     table.linear("lm_head", "head", Stored::OutIn);
     table.ignored = vec![".attn.bias", ".attn.masked_bias"];
-    table
+    table.within("model.")
 }

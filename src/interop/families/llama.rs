@@ -1,5 +1,6 @@
 //! LLaMA 1 to 3 (Touvron et al. 2023): pre-RMS-norm, rotary positions, SwiGLU, grouped queries.
 
+use super::plain::{add_rotary, plain, rotary};
 use super::{Family, HfShape, block, rms_norm};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
@@ -9,21 +10,33 @@ use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::{FeedForwardConfig, GatedConfig};
 use crate::nn::position::PositionConfig;
 use crate::stack::StackConfig;
+use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "llama",
     summary: "LLaMA: RMS norm, rotary positions, gated feed-forward, grouped queries",
     read,
+    write,
     table,
 };
 
+fn read(hf: &HfConfig) -> HfShape {
+    shape(hf, config(hf))
+}
+
+/// A model of this config.
+pub(super) fn shape(hf: &HfConfig, config: DecoderConfig) -> HfShape {
+    let context = hf.count(&["max_position_embeddings"], 2048);
+    HfShape::language_model(config, hf.count(&["vocab_size"], 32000), context)
+}
+
 /// Also what Mistral and Qwen share with LLaMA.
-pub(super) fn read(hf: &HfConfig) -> HfShape {
+pub(super) fn config(hf: &HfConfig) -> DecoderConfig {
     let context = hf.count(&["max_position_embeddings"], 2048);
     let bias = hf.flag("attention_bias", false);
     let n_heads = hf.count(&["num_attention_heads"], 32);
-    let config = DecoderConfig {
+    DecoderConfig {
         n_layers: Some(hf.count(&["num_hidden_layers"], 32)),
         tie_embeddings: hf.flag("tie_word_embeddings", false),
         stack: StackConfig {
@@ -46,16 +59,50 @@ pub(super) fn read(hf: &HfConfig) -> HfShape {
             ..StackConfig::default()
         },
         ..DecoderConfig::default()
-    };
-    HfShape {
-        config,
-        vocab_size: hf.count(&["vocab_size"], 32000),
-        context,
+    }
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    write_as(of, "LlamaForCausalLM")
+}
+
+/// The keys that Mistral, Mixtral and Qwen share with LLaMA.
+pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
+    let config = of.decoder_if_any()?;
+    let plain = plain(&config.stack, &config.depth())?;
+    let mut written = json!({
+        "architectures": [class],
+        "vocab_size": of.shape.vocab_size,
+        "max_position_embeddings": of.shape.context,
+        "hidden_size": config.stack.d_model,
+        "num_hidden_layers": plain.layers,
+        "num_attention_heads": plain.heads.n_heads,
+        "num_key_value_heads": plain.heads.n_kv_heads(),
+        "head_dim": plain.d_head,
+        "intermediate_size": plain.d_ff,
+        "hidden_act": plain.activation,
+        "rms_norm_eps": plain.eps,
+        "attention_bias": plain.heads.bias,
+        "mlp_bias": plain.bias,
+        "tie_word_embeddings": config.tie_embeddings,
+        "attention_dropout": plain.dropout.attention,
+    });
+    add_rotary(&mut written, rotary(&config.stack)?, "rope_theta");
+    Some(written)
+}
+
+/// The window of the first block's attention, when it has one.
+pub(super) fn window(of: &HfShape) -> Option<usize> {
+    let config = of.decoder_if_any()?;
+    match config.stack.block(&config.depth(), 0).attention? {
+        AttentionConfig::MultiHead(_) => None,
+        AttentionConfig::SlidingWindow(c) => Some(c.window),
     }
 }
 
 /// Also the names of Mistral and Qwen; rules whose parameters a model lacks are idle.
-pub(super) fn table(config: &DecoderConfig) -> Table {
+pub(super) fn table(of: &HfShape) -> Table {
+    let config = of.decoder();
     let mut table = Table::new("model.");
     table.same("model.embed_tokens.weight", "embedding.weight");
     for layer in 0..config.n_layers() {
@@ -87,5 +134,5 @@ pub(super) fn table(config: &DecoderConfig) -> Table {
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");
     }
-    table
+    table.within("model.")
 }

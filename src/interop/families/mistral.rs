@@ -4,23 +4,40 @@
 use super::llama::{self, table};
 use super::{Family, HfShape};
 use crate::interop::HfConfig;
+use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::sliding_window::SlidingWindowConfig;
+use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "mistral",
     summary: "Mistral: LLaMA with grouped queries, in early releases over a sliding window",
     read,
+    write,
     table,
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    let mut shape = llama::read(hf);
+    llama::shape(hf, windowed(hf, llama::config(hf)))
+}
+
+/// Every layer over the file's sliding window, when it has one.
+pub(super) fn windowed(hf: &HfConfig, mut config: DecoderConfig) -> DecoderConfig {
     if let Some(window) = hf.count_if_any(&["sliding_window"]) {
-        let attention = &mut shape.config.stack.attention;
+        let attention = &mut config.stack.attention;
         *attention =
             AttentionConfig::SlidingWindow(SlidingWindowConfig::of(attention.heads(), window));
     }
-    shape
+    config
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let mut written = llama::write_as(of, "MistralForCausalLM")?;
+    let keys = written.as_object_mut()?;
+    for key in ["attention_bias", "mlp_bias"] {
+        keys.shift_remove(key);
+    }
+    written["sliding_window"] = json!(llama::window(of));
+    Some(written)
 }

@@ -1,33 +1,98 @@
 //! The architectures whose HF folders can be imported, one file each.
 
+pub mod bart;
+pub mod bert;
 pub mod bloom;
 pub mod falcon;
 pub mod gpt2;
 pub mod gpt_neox;
 pub mod gptj;
 pub mod llama;
+pub mod marian;
 pub mod mistral;
+pub mod mixtral;
 pub mod mpt;
 pub mod openai_gpt;
+mod plain;
 pub mod qwen2;
 pub mod qwen3;
-pub mod t5_stack;
+pub mod resnet;
+pub mod roberta;
+pub mod roformer;
+pub mod t5;
+mod t5_stack;
+pub mod vit;
 
 use super::hf_config::HfConfig;
 use super::rename::{Fused, Table};
-use crate::model::DecoderConfig;
+use crate::data::Shape;
+use crate::model::{DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelConfig};
+use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::norm::{LayerNormConfig, NormConfig, RmsNormConfig};
+use crate::task::{CausalLmConfig, TaskConfig};
+use serde_json::{Value, json};
 
-/// What a config.json says about a model.
+/// The contents of a config.json: a network, the task that it was trained for, and the shape of its inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HfShape {
-    /// The model as ours.
-    pub config: DecoderConfig,
-    /// Tokens of the vocabulary.
-    pub vocab_size: usize,
-    /// Longest input in tokens.
-    pub context: usize,
+    /// The network as ours.
+    pub model: ModelConfig,
+    /// Its objective, which has the heads.
+    pub task: TaskConfig,
+    /// Vocabulary, longest input, images, classes.
+    pub shape: Shape,
+}
+
+impl HfShape {
+    /// A decoder that was trained on next tokens.
+    fn language_model(config: DecoderConfig, vocab_size: usize, context: usize) -> Self {
+        Self {
+            model: ModelConfig::Decoder(config),
+            task: TaskConfig::CausalLm(CausalLmConfig::default()),
+            shape: Shape::of_text(context, vocab_size),
+        }
+    }
+
+    /// The network, when it is a decoder.
+    fn decoder_if_any(&self) -> Option<&DecoderConfig> {
+        match &self.model {
+            ModelConfig::Decoder(config) => Some(config),
+            _ => None,
+        }
+    }
+
+    /// The network, when it is an encoder.
+    fn encoder_if_any(&self) -> Option<&EncoderConfig> {
+        match &self.model {
+            ModelConfig::Encoder(config) => Some(config),
+            _ => None,
+        }
+    }
+
+    /// The network of a family of decoders.
+    fn decoder(&self) -> &DecoderConfig {
+        match &self.model {
+            ModelConfig::Decoder(config) => config,
+            _ => unreachable!("the family reads decoders alone"),
+        }
+    }
+
+    /// The network of a family of encoders.
+    fn encoder(&self) -> &EncoderConfig {
+        match &self.model {
+            ModelConfig::Encoder(config) => config,
+            _ => unreachable!("the family reads encoders alone"),
+        }
+    }
+
+    /// The network of a family of encoder-decoders.
+    fn encoder_decoder(&self) -> &EncoderDecoderConfig {
+        match &self.model {
+            ModelConfig::EncoderDecoder(config) => config,
+            _ => unreachable!("the family reads encoder-decoders alone"),
+        }
+    }
 }
 
 /// One architecture of HF.
@@ -37,27 +102,48 @@ pub struct Family {
     pub model_type: &'static str,
     /// One line that says what it is.
     pub summary: &'static str,
-    /// Our config from a config.json; unsupported options become faults of the argument.
+    /// Our configs from a config.json; unsupported options become faults of the argument.
     pub read: fn(&HfConfig) -> HfShape,
-    /// The names of a model of this config.
-    pub table: fn(&DecoderConfig) -> Table,
+    /// A config.json of this shape; `None` when the family has no such network or task. It need not say everything: what
+    /// is written is read again and compared.
+    pub write: fn(&HfShape) -> Option<Value>,
+    /// The names of the parameters of a model of this shape, with our paths from its task.
+    pub table: fn(&HfShape) -> Table,
 }
 
 /// Every architecture that can be imported.
 pub const FAMILIES: &[Family] = &[
+    bart::FAMILY,
+    bert::FAMILY,
     bloom::FAMILY,
     falcon::FAMILY,
     gpt2::FAMILY,
     gpt_neox::FAMILY,
     gptj::FAMILY,
     llama::FAMILY,
+    marian::FAMILY,
     mistral::FAMILY,
+    mixtral::FAMILY,
     mpt::FAMILY,
     openai_gpt::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
-    t5_stack::FAMILY,
+    resnet::FAMILY,
+    roberta::FAMILY,
+    roformer::FAMILY,
+    t5::FAMILY,
+    t5::MT5,
+    vit::FAMILY,
 ];
+
+/// Adds the names of classes.
+fn add_classes(config: &mut Value, classes: &[String]) {
+    let entries = || classes.iter().enumerate();
+    let names = entries().map(|(id, name)| (id.to_string(), json!(name)));
+    let ids = entries().map(|(id, name)| (name.clone(), json!(id)));
+    config["id2label"] = Value::Object(names.collect());
+    config["label2id"] = Value::Object(ids.collect());
+}
 
 /// Our paths of the parts of a block.
 struct BlockPaths {
@@ -89,6 +175,16 @@ fn layer_norm(eps: f64) -> NormConfig {
 /// RMS norm.
 fn rms_norm(eps: f64) -> NormConfig {
     NormConfig::Rms(RmsNormConfig { eps })
+}
+
+/// The attention's knobs, to change.
+fn heads(config: &mut DecoderConfig) -> &mut MultiHeadConfig {
+    match &mut config.stack.attention {
+        AttentionConfig::MultiHead(heads) => heads,
+        AttentionConfig::SlidingWindow(_) => {
+            unreachable!("the family it builds on has multi-head attention")
+        }
+    }
 }
 
 /// The attention's knobs.

@@ -1,5 +1,6 @@
 //! MPT (MosaicML 2023): ALiBi, no biases anywhere, norms without shift.
 
+use super::plain::plain;
 use super::{Family, HfShape, block, fused_in_thirds, multi_head};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
@@ -11,12 +12,14 @@ use crate::nn::norm::{LayerNormConfig, NormConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::alibi::AlibiConfig;
 use crate::stack::StackConfig;
+use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "mpt",
     summary: "MPT: ALiBi, no biases",
     read,
+    write,
     table,
 };
 
@@ -24,6 +27,10 @@ fn read(hf: &HfConfig) -> HfShape {
     hf.only("no_bias", true);
     hf.only("expansion_ratio", 4);
     hf.only("embedding_fraction", 1.0);
+    hf.only("norm_type", "low_precision_layernorm");
+    for key in ["learned_pos_emb", "init_device"] {
+        hf.get(key);
+    }
     if let Some(scale) = hf.get("logit_scale") {
         hf.fault(format!("`logit_scale` = {scale} is not supported"));
     }
@@ -32,6 +39,9 @@ fn read(hf: &HfConfig) -> HfShape {
     attention.only("alibi", true);
     attention.only("qk_ln", false);
     attention.only("prefix_lm", false);
+    for key in ["attn_impl", "attn_uses_sequence_id"] {
+        attention.get(key);
+    }
     if let Some(clip) = attention
         .get("clip_qkv")
         .filter(|v| v.as_f64() != Some(0.0))
@@ -39,6 +49,8 @@ fn read(hf: &HfConfig) -> HfShape {
         attention.fault(format!("`clip_qkv` = {clip} is not supported"));
     }
     let max_exponent = attention.real("alibi_bias_max", 8.0);
+    // MosaicML's code takes it, transformers' class always computes with 8: which one trained the weights is not known.
+    attention.only("alibi_bias_max", 8);
     let dropout = attention.real("attn_pdrop", 0.0);
     let scale = attention.get("softmax_scale").and_then(|v| v.as_f64());
     hf.adopt(attention);
@@ -79,14 +91,39 @@ fn read(hf: &HfConfig) -> HfShape {
             "`n_heads` = {heads}: MPT orders the slopes of a number of heads that is not a power of two in its own way"
         ));
     }
-    HfShape {
-        config,
-        vocab_size: hf.count(&["vocab_size"], 50368),
-        context: hf.count(&["max_seq_len"], 2048),
-    }
+    let vocab_size = hf.count(&["vocab_size"], 50368);
+    HfShape::language_model(config, vocab_size, hf.count(&["max_seq_len"], 2048))
 }
 
-fn table(config: &DecoderConfig) -> Table {
+fn write(of: &HfShape) -> Option<Value> {
+    let config = of.decoder_if_any()?;
+    let plain = plain(&config.stack, &config.depth())?;
+    let PositionConfig::Alibi(alibi) = &config.stack.position else {
+        return None;
+    };
+    Some(json!({
+        "architectures": ["MptForCausalLM"],
+        "vocab_size": of.shape.vocab_size,
+        "max_seq_len": of.shape.context,
+        "d_model": config.stack.d_model,
+        "n_layers": plain.layers,
+        "n_heads": plain.heads.n_heads,
+        "expansion_ratio": 4,
+        "layer_norm_epsilon": plain.eps,
+        "no_bias": true,
+        "tie_word_embeddings": config.tie_embeddings,
+        "emb_pdrop": plain.dropout.embedding,
+        "attn_config": {
+            "alibi": true,
+            "alibi_bias_max": alibi.max_exponent,
+            "attn_pdrop": plain.dropout.attention,
+            "softmax_scale": plain.heads.scale,
+        },
+    }))
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.decoder();
     let mut table = Table::new("transformer.");
     table.same("transformer.wte.weight", "embedding.weight");
     let fused = fused_in_thirds(config);
@@ -111,5 +148,5 @@ fn table(config: &DecoderConfig) -> Table {
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");
     }
-    table
+    table.within("model.")
 }

@@ -1,18 +1,20 @@
 //! GPT (Radford et al. 2018): GPT-2's shapes with the norm after each sum, and no final one.
 
 use super::gpt2::{add_blocks, read_gpt};
+use super::plain::plain;
 use super::{Family, HfShape};
 use crate::interop::HfConfig;
 use crate::interop::rename::Table;
-use crate::model::DecoderConfig;
 use crate::nn::feed_forward::Activation;
 use crate::stack::NormPlacement;
+use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "openai-gpt",
     summary: "GPT: post-norm, learned positions",
     read,
+    write,
     table,
 };
 
@@ -23,17 +25,38 @@ fn read(hf: &HfConfig) -> HfShape {
         "gelu" => Activation::GeluTanh,
         _ => hf.activation("afn", "gelu"),
     };
-    let mut shape = read_gpt(hf, NormPlacement::Post, activation);
-    shape.context = hf.count(&["n_positions"], 512);
-    shape.vocab_size = hf.count(&["vocab_size"], 40478);
-    shape
+    let config = read_gpt(hf, NormPlacement::Post, activation);
+    let vocab_size = hf.count(&["vocab_size"], 40478);
+    HfShape::language_model(config, vocab_size, hf.count(&["n_positions"], 512))
 }
 
-fn table(config: &DecoderConfig) -> Table {
+fn write(of: &HfShape) -> Option<Value> {
+    let config = of.decoder_if_any()?;
+    let plain = plain(&config.stack, &config.depth())?;
+    Some(json!({
+        "architectures": ["OpenAIGPTLMHeadModel"],
+        "vocab_size": of.shape.vocab_size,
+        "n_positions": of.shape.context,
+        "n_embd": config.stack.d_model,
+        "n_layer": plain.layers,
+        "n_head": plain.heads.n_heads,
+        "afn": match plain.activation {
+            "gelu_new" => "gelu",
+            other => other,
+        },
+        "layer_norm_epsilon": plain.eps,
+        "embd_pdrop": plain.dropout.embedding,
+        "attn_pdrop": plain.dropout.attention,
+        "resid_pdrop": plain.dropout.residual,
+    }))
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.decoder();
     let mut table = Table::new("transformer.");
     table.same("transformer.tokens_embed.weight", "embedding.weight");
     table.same("transformer.positions_embed.weight", "position.table");
     add_blocks(&mut table, config);
     table.ignored = vec![".attn.bias", "lm_head.weight", "position_ids"];
-    table
+    table.within("model.")
 }

@@ -1,25 +1,32 @@
 //! Qwen 3 (Yang et al. 2025): LLaMA with an RMS norm on each head's queries and keys.
 
 use super::llama::{self, table};
-use super::{Family, HfShape};
+use super::{Family, HfShape, heads};
 use crate::interop::HfConfig;
-use crate::nn::attention::AttentionConfig;
+use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "qwen3",
     summary: "Qwen 3: LLaMA with normalised queries and keys",
     read,
+    write,
     table,
 };
 
 fn read(hf: &HfConfig) -> HfShape {
     hf.only("use_sliding_window", false);
-    let mut shape = llama::read(hf);
-    let AttentionConfig::MultiHead(attention) = &mut shape.config.stack.attention else {
-        unreachable!("the family it builds on has multi-head attention")
-    };
-    attention.qk_norm = shape.config.stack.norm.clone();
+    let mut config = llama::config(hf);
+    let norm = config.stack.norm.clone();
+    let attention = heads(&mut config);
+    attention.qk_norm = norm;
     attention.d_head = Some(hf.count(&["head_dim"], 128));
-    shape
+    llama::shape(hf, config)
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let mut written = llama::write_as(of, "Qwen3ForCausalLM")?;
+    written.as_object_mut()?.shift_remove("mlp_bias");
+    written["use_sliding_window"] = json!(false);
+    Some(written)
 }

@@ -1,9 +1,7 @@
 //! T5's decoder stack without an encoder (Raffel et al. 2020): RMS norm, one bucketed bias for all layers,
 //! scores without 1/√d_head; the head of v1.0 is tied and scaled by d^−½, that of v1.1 is neither.
-//!
-//! Whole T5 models, with their encoder and cross-attention, are not decoders and are refused.
 
-use super::{Family, HfShape, block, rms_norm};
+use super::{HfShape, block, rms_norm};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
 use crate::model::DecoderConfig;
@@ -14,30 +12,8 @@ use crate::nn::position::PositionConfig;
 use crate::nn::position::relative_bias::RelativeBiasConfig;
 use crate::stack::StackConfig;
 
-/// Its row of the table of architectures.
-pub const FAMILY: Family = Family {
-    model_type: "t5",
-    summary: "T5's decoder stack alone: RMS norm, bucketed relative bias",
-    read,
-    table,
-};
-
-fn read(hf: &HfConfig) -> HfShape {
-    if hf.flag("is_encoder_decoder", true) || !hf.flag("is_decoder", false) {
-        hf.fault(
-            "holds a T5 with an encoder; a decoder stack alone (`is_decoder`) can be imported",
-        );
-    }
-    let projection = hf.word("feed_forward_proj", "relu");
-    let (gated, name) = match projection.strip_prefix("gated-") {
-        // HF reads "gated-gelu" as GELU's tanh form.
-        Some("gelu") => (true, "gelu_new"),
-        Some(name) => (true, name),
-        None => (false, projection),
-    };
-    let activation = hf.activation_named("feed_forward_proj", name);
-    let d_ff = Some(hf.count(&["d_ff"], 2048));
-    let bias = false;
+/// A decoder of T5's, from a config of `model_type` t5.
+pub(super) fn read(hf: &HfConfig) -> HfShape {
     let tied = hf.flag("tie_word_embeddings", true);
     let config = DecoderConfig {
         n_layers: Some(hf.count(&["num_layers"], 6)),
@@ -53,36 +29,55 @@ fn read(hf: &HfConfig) -> HfShape {
             attention: AttentionConfig::MultiHead(MultiHeadConfig {
                 n_heads: hf.count(&["num_heads"], 8),
                 d_head: Some(hf.count(&["d_kv"], 64)),
-                bias,
+                bias: false,
                 scale: Some(1.0),
                 ..MultiHeadConfig::default()
             }),
-            feed_forward: if gated {
-                FeedForwardConfig::Gated(GatedConfig {
-                    d_ff,
-                    activation,
-                    bias,
-                })
-            } else {
-                FeedForwardConfig::Dense(DenseConfig {
-                    d_ff,
-                    activation,
-                    bias,
-                })
-            },
+            feed_forward: feed_forward(hf, false),
             dropout: hf.real("dropout_rate", 0.1),
             ..StackConfig::default()
         },
         ..DecoderConfig::default()
     };
-    HfShape {
-        config,
-        vocab_size: hf.count(&["vocab_size"], 32128),
-        context: hf.count(&["n_positions"], 512),
+    let vocab_size = hf.count(&["vocab_size"], 32128);
+    HfShape::language_model(config, vocab_size, hf.count(&["n_positions"], 512))
+}
+
+/// The feed-forward layers of a T5; those of mT5 are gated unless the file says otherwise.
+pub(super) fn feed_forward(hf: &HfConfig, multilingual: bool) -> FeedForwardConfig {
+    let usual = if multilingual { "gated-gelu" } else { "relu" };
+    let projection = hf.word("feed_forward_proj", usual);
+    // Both follow from the projection in HF's class.
+    for key in ["is_gated_act", "dense_act_fn"] {
+        hf.get(key);
+    }
+    let (gated, name) = match projection.strip_prefix("gated-") {
+        // HF reads "gated-gelu" as GELU's tanh form.
+        Some("gelu") => (true, "gelu_new"),
+        Some(name) => (true, name),
+        None => (false, projection),
+    };
+    let activation = hf.activation_named("feed_forward_proj", name);
+    let d_ff = Some(hf.count(&["d_ff"], if multilingual { 1024 } else { 2048 }));
+    let bias = false;
+    if gated {
+        FeedForwardConfig::Gated(GatedConfig {
+            d_ff,
+            activation,
+            bias,
+        })
+    } else {
+        FeedForwardConfig::Dense(DenseConfig {
+            d_ff,
+            activation,
+            bias,
+        })
     }
 }
 
-fn table(config: &DecoderConfig) -> Table {
+/// The names of a decoder of T5's.
+pub(super) fn table(of: &HfShape) -> Table {
+    let config = of.decoder();
     let mut table = Table::new("");
     table.same("embed_tokens.weight", "embedding.weight");
     table.same(
@@ -123,5 +118,5 @@ fn table(config: &DecoderConfig) -> Table {
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");
     }
-    table
+    table.within("model.")
 }

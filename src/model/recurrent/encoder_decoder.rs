@@ -150,6 +150,7 @@ impl RecurrentEncoderDecoder {
         VocabularyHead {
             own: self.head.as_ref(),
             embedding: &self.embedding,
+            bias: None,
             factor: 1.0,
         }
     }

@@ -257,6 +257,7 @@ impl LanguageModel for RecurrentLm {
         VocabularyHead {
             own: self.head.as_ref(),
             embedding: &self.embedding,
+            bias: None,
             factor: 1.0,
         }
     }

@@ -71,6 +71,46 @@ pub(super) fn write(mut tensors: Vec<(String, TensorData)>, path: &Path) -> Resu
     write().map_err(Error::io("write", path))
 }
 
+/// Writes 32-bit floats by their paths, each asked for when its turn comes, so that one of them is in memory at a time.
+///
+/// # Errors
+/// When the disk refuses, and what `read` returns.
+pub(super) fn write_floats(
+    path: &Path,
+    shapes: &BTreeMap<String, Vec<usize>>,
+    read: &mut dyn FnMut(&str) -> Result<Vec<f32>>,
+) -> Result<()> {
+    let mut header = Map::new();
+    header.insert(
+        METADATA.into(),
+        json!({ "format": FORMAT, "version": VERSION.to_string() }),
+    );
+    let mut offset = 0;
+    for (name, shape) in shapes {
+        let end = offset + size_of::<f32>() * shape.iter().product::<usize>();
+        let place = json!({ "dtype": Dtype::F32, "shape": shape, "data_offsets": [offset, end] });
+        header.insert(name.clone(), place);
+        offset = end;
+    }
+    let mut header = Value::Object(header).to_string().into_bytes();
+    header.resize(header.len().next_multiple_of(ALIGNMENT), b' ');
+    let io = Error::io("write", path);
+    let open = || {
+        let mut file = BufWriter::new(File::create(path)?);
+        file.write_all(&(header.len() as u64).to_le_bytes())?;
+        file.write_all(&header)?;
+        Ok(file)
+    };
+    let mut file = open().map_err(io)?;
+    for name in shapes.keys() {
+        for value in read(name)? {
+            file.write_all(&value.to_le_bytes())
+                .map_err(Error::io("write", path))?;
+        }
+    }
+    file.flush().map_err(Error::io("write", path))
+}
+
 /// The version of a file, from its first bytes.
 ///
 /// # Errors

@@ -27,6 +27,7 @@ use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 pub use format::VERSION;
 pub use state::{Best, KeyChange, State, Window};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 pub use weights::{load as load_weights, save as save_weights, weights_hash};
 
@@ -81,6 +82,30 @@ pub fn save<M: Module>(run: &RunDir, parts: &Parts<M>, keep_last: usize) -> Resu
     let best = best.filter(|s| steps.join(name(*s)).is_dir());
     place::link(run.root(), BEST, best)?;
     place::prune(run.root(), step, best, keep_last)?;
+    Ok(target)
+}
+
+/// Writes the checkpoint of step 0 of a run whose weights come from elsewhere, `shapes` by their paths, each read when
+/// its turn comes. It has no optimizer's state: the run can be used, and not be resumed.
+///
+/// # Errors
+/// When the disk refuses, and what `read` returns.
+pub fn import(
+    run: &RunDir,
+    shapes: &BTreeMap<String, Vec<usize>>,
+    read: &mut dyn FnMut(&str) -> Result<Vec<f32>>,
+) -> Result<PathBuf> {
+    let steps = run.steps();
+    let partial = steps.join(format!("{}.tmp", name(0)));
+    let target = steps.join(name(0));
+    files::delete_folder(&partial)?;
+    std::fs::create_dir(&partial).map_err(Error::io("create", &partial))?;
+    format::write_floats(&partial.join(MODEL), shapes, read)?;
+    write_json(&partial.join(STATE), &State::default())?;
+    manifest::seal(&partial, &[MODEL, STATE])?;
+    place::put(&partial, &target)?;
+    files::sync_folder(&steps)?;
+    place::link(run.root(), LATEST, Some(0))?;
     Ok(target)
 }
 
@@ -181,7 +206,7 @@ impl Checkpoint {
             )));
         }
         let manifest = manifest::verify(&folder)?;
-        for file in [MODEL, OPTIMIZER, STATE] {
+        for file in [MODEL, STATE] {
             if !manifest.files.contains_key(file) {
                 let what = format!("manifest.json does not name {file}");
                 return Err(damaged(&folder, &what));
@@ -274,6 +299,10 @@ impl Checkpoint {
         optimizer: ModuleOptimizer,
         model: &M,
     ) -> Result<ModuleOptimizer> {
+        if !self.manifest.files.contains_key(OPTIMIZER) {
+            let reason = "it has no optimizer's state, as the run was imported; begin a run from it with [init] from";
+            return Err(damaged(&self.folder, reason));
+        }
         moments::load(optimizer, model, &self.folder.join(OPTIMIZER), self.version)
     }
 }

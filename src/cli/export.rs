@@ -1,0 +1,41 @@
+//! `formwork export`: a run becomes a Hugging Face folder.
+
+use super::output;
+use crate::error::Result;
+use crate::experiment::export;
+use crate::experiment::saved::Which;
+use clap::Args;
+use std::path::PathBuf;
+
+/// `formwork export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The run folder.
+    run: PathBuf,
+    /// The Hugging Face folder to make.
+    folder: PathBuf,
+    /// The family to write it as (`model_type`): bert, gpt2, llama …; the one that fits when absent.
+    #[arg(long, value_name = "NAME")]
+    family: Option<String>,
+    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
+    #[arg(long, value_name = "WHICH", default_value = "best")]
+    checkpoint: Which,
+}
+
+/// Runs `formwork export`.
+///
+/// # Errors
+/// A run that cannot be opened, a model that is none of Hugging Face's, a folder that is not empty.
+pub fn run(args: ExportArgs) -> Result<()> {
+    let family = args.family.as_deref();
+    let exported = export::export(&args.run, args.checkpoint, &args.folder, family)?;
+    if !exported.tokenizer {
+        output::note("the run has no tokenizer: the folder has none either");
+    }
+    output::line(format!(
+        "{}: {} with {} tensors",
+        args.folder.display(),
+        exported.family,
+        exported.tensors
+    ))
+}

@@ -1,0 +1,118 @@
+//! `kind = "none"`: a run that was imported, and has no examples of its own.
+//!
+//! Its keys say how inputs look, so that the run can be used; `eval RUN --data FILE` reads examples from elsewhere.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::labelled::LabelledTextConfig;
+use super::{
+    Data, DataConfig, DataSet, Gives, ImagesConfig, PairsConfig, Paths, Request, Shape, Split,
+    TextConfig,
+};
+use crate::error::{Error, Result};
+
+/// `kind = "none"`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ImportedConfig {
+    /// The form of the inputs.
+    pub gives: Gives,
+    /// Tokens of the longest input; 0 for images.
+    pub context: usize,
+    /// Channels, height and width of images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<[usize; 3]>,
+}
+
+impl ImportedConfig {
+    /// Data from files for a model of this shape: the second file holds the labels of images, or the targets of texts.
+    pub fn with_files(&self, files: &[PathBuf], shape: &Shape) -> DataConfig {
+        let first = Paths(files.first().cloned().into_iter().collect());
+        let second = files.get(1).cloned();
+        match self.gives {
+            Gives::Text => DataConfig::Text(TextConfig {
+                path: first,
+                context: self.context,
+                ..TextConfig::default()
+            }),
+            Gives::Labelled => DataConfig::LabelledText(LabelledTextConfig {
+                path: first,
+                context: self.context,
+                classes: shape.classes.clone(),
+                ..LabelledTextConfig::default()
+            }),
+            Gives::Pairs => {
+                let mut pairs = PairsConfig {
+                    max_len: self.context,
+                    ..PairsConfig::default()
+                };
+                match second {
+                    Some(target) => {
+                        pairs.source = first;
+                        pairs.target = Paths(vec![target]);
+                    }
+                    None => pairs.path = first,
+                }
+                DataConfig::Pairs(Box::new(pairs))
+            }
+            Gives::Images => DataConfig::Images(ImagesConfig {
+                path: first,
+                labels: second,
+                classes: shape.classes.clone(),
+                channels: self.image.map(|[channels, ..]| channels),
+                size: self.image.map(|[_, height, width]| [height, width]),
+                mean: shape.mean.iter().map(|x| f64::from(*x)).collect(),
+                std: shape.std.iter().map(|x| f64::from(*x)).collect(),
+                ..ImagesConfig::default()
+            }),
+        }
+    }
+}
+
+impl DataSet for ImportedConfig {
+    fn faults(&self) -> Vec<String> {
+        let images = self.gives == Gives::Images;
+        let mut faults = Vec::new();
+        if images != self.image.is_some() || images != (self.context == 0) {
+            faults.push(
+                "[data] kind = \"none\" has `context` for texts, and `image` = [channels, height, width] for images"
+                    .into(),
+            );
+        }
+        faults
+    }
+
+    fn gives(&self) -> Gives {
+        self.gives
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn image(&self) -> Option<[usize; 3]> {
+        self.image
+    }
+
+    fn has(&self, _split: Split) -> bool {
+        false
+    }
+
+    /// A folder may have come without a tokenizer.
+    fn is_text(&self) -> bool {
+        false
+    }
+
+    fn can_be_masked(&self) -> bool {
+        self.gives == Gives::Text
+    }
+
+    fn prepare(&self, _request: &Request) -> Result<Data> {
+        Err(Error::usage(
+            "[data] kind = \"none\" has no examples: the run was imported; name data with `formwork eval RUN --data FILE`, \
+             or begin a run from it with [init] from",
+        ))
+    }
+}

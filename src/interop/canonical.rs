@@ -1,0 +1,166 @@
+//! A model in one form, whichever keys its config says it with: two models are equal here when they compute the same from
+//! the same weights.
+//!
+//! Defaults are written out, blocks stand one by one, and keys that matter to training alone are left out: dropout,
+//! initial weights, losses of layers.
+
+use super::families::HfShape;
+use crate::data::masked::masking::Pairs;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::feed_forward::FeedForwardConfig;
+use crate::nn::position::PositionConfig;
+use crate::stack::{BlockConfig, NormPlacement, StackConfig};
+use crate::task::TaskConfig;
+use serde_json::{Map, Value, json};
+
+/// Keys that do not change the forward pass of an evaluation.
+const OF_TRAINING: &[&str] = &[
+    "dropout",
+    "dropout_embedding",
+    "dropout_attention",
+    "dropout_residual",
+    "dropout_feed_forward",
+    "drop_path",
+    "init",
+    "head_diversity",
+    "balance_loss",
+    "z_loss",
+    "capacity_factor",
+];
+
+/// Keys that the list of blocks stands in place of.
+const OF_BLOCKS: &[&str] = &[
+    "n_layers",
+    "n_encoder_layers",
+    "n_decoder_layers",
+    "layers",
+    "encoder_layers",
+    "decoder_layers",
+    "attention",
+    "feed_forward",
+    "cross",
+];
+
+/// The model as dotted keys with their values.
+pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
+    let mut model = serde_json::to_value(&of.model).unwrap_or_default();
+    if let Some(network) = of.model.transformer() {
+        let stack = network.stack;
+        let keys = model.as_object_mut();
+        if let Some(keys) = keys {
+            keys.retain(|key, _| !OF_BLOCKS.contains(&key.as_str()));
+        }
+        let depths = network.depths();
+        let blocks = depths.map(|depth| {
+            let blocks = stack.blocks(&depth);
+            blocks.map(|b| block(b, stack.d_model)).collect::<Value>()
+        });
+        model["blocks"] = blocks.collect();
+        model["final_norm"] = json!(stack.has_final_norm());
+        let parallel = stack.norm_placement == NormPlacement::Parallel;
+        model["shared_parallel_norm"] =
+            json!(parallel.then_some(stack.shared_parallel_norm != Some(false)));
+        model["position"] = position(stack, of.shape.context);
+    }
+    let pairs = match &of.task {
+        TaskConfig::MaskedLm(c) => c.pairs != Pairs::None,
+        _ => false,
+    };
+    let shape = &of.shape;
+    let whole = json!({
+        "model": model,
+        "task": { "kind": of.task.kind(), "pairs": pairs },
+        "shape": {
+            "vocab_size": shape.vocab_size,
+            "source_vocab_size": shape.source_vocab_size,
+            "image": shape.image,
+            "classes": shape.classes.len(),
+        },
+    });
+    let mut flat = Map::new();
+    flatten("", &whole, &mut flat);
+    flat
+}
+
+fn block(block: BlockConfig, d_model: usize) -> Value {
+    json!({
+        "attention": block.attention.map(|c| attention(c, d_model)),
+        "mixer": block.mixer,
+        "feed_forward": block.feed_forward.map(|c| feed_forward(c, d_model)),
+        "cross": block.cross.map(|c| attention(c, d_model)),
+    })
+}
+
+fn attention(config: &AttentionConfig, d_model: usize) -> Value {
+    let heads = config.heads();
+    let d_head = heads.d_head(d_model);
+    let mut keys = serde_json::to_value(config).unwrap_or_default();
+    keys["n_kv_heads"] = json!(heads.n_kv_heads());
+    keys["d_head"] = json!(d_head);
+    keys["out_bias"] = json!(heads.out_bias.unwrap_or(heads.bias));
+    keys["scale"] = json!(heads.scale.unwrap_or(1.0 / (d_head as f64).sqrt()));
+    keys
+}
+
+fn feed_forward(config: &FeedForwardConfig, d_model: usize) -> Value {
+    let mut keys = serde_json::to_value(config).unwrap_or_default();
+    match config {
+        FeedForwardConfig::Dense(c) => keys["d_ff"] = json!(c.d_ff(d_model)),
+        FeedForwardConfig::Gated(c) => keys["d_ff"] = json!(c.d_ff(d_model)),
+        FeedForwardConfig::Moe(c) => {
+            keys["normalize_weights"] = json!(c.normalizes());
+            keys["expert"]["d_ff"] = json!(c.expert.d_ff(d_model));
+        }
+    }
+    keys
+}
+
+/// The scheme with the rows of its table.
+fn position(stack: &StackConfig, context: usize) -> Value {
+    let mut keys = serde_json::to_value(&stack.position).unwrap_or_default();
+    if let PositionConfig::Learned(c) = &stack.position {
+        keys["max_len"] = json!(c.max_len.unwrap_or(context + c.first));
+    }
+    keys
+}
+
+/// Objects and lists as dotted keys; nulls and keys of training are left out.
+fn flatten(path: &str, value: &Value, flat: &mut Map<String, Value>) {
+    let below = |name: &str| match path {
+        "" => name.to_string(),
+        path => format!("{path}.{name}"),
+    };
+    match value {
+        Value::Null => {}
+        Value::Object(keys) => {
+            for (key, value) in keys {
+                if !OF_TRAINING.contains(&key.as_str()) {
+                    flatten(&below(key), value, flat);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (number, item) in items.iter().enumerate() {
+                flatten(&below(&number.to_string()), item, flat);
+            }
+        }
+        plain => {
+            flat.insert(path.to_string(), plain.clone());
+        }
+    }
+}
+
+/// The keys of `ours` that `theirs` has another value of, and those that one of them lacks.
+pub(super) fn differences(ours: &HfShape, theirs: &HfShape) -> Vec<String> {
+    let (ours, theirs) = (canonical(ours), canonical(theirs));
+    let shown = |value: Option<&Value>| value.map_or("absent".into(), Value::to_string);
+    let keys = ours
+        .keys()
+        .chain(theirs.keys().filter(|key| !ours.contains_key(*key)));
+    keys.filter(|key| ours.get(*key) != theirs.get(*key))
+        .map(|key| {
+            let (ours, theirs) = (shown(ours.get(key)), shown(theirs.get(key)));
+            format!("{key} is {ours}, there {theirs}")
+        })
+        .collect()
+}

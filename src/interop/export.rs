@@ -1,0 +1,138 @@
+//! A model of ours as an HF folder: the family that it is one of, its config.json, its weights under HF's names.
+
+use super::canonical::differences;
+use super::families::{FAMILIES, Family, HfShape};
+use super::read_config;
+use super::weights::Array;
+use crate::error::{Error, Result};
+use safetensors::tensor::{Dtype, TensorView};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Differences that a message lists before it only counts them.
+const LISTED: usize = 6;
+
+/// A family that a model is one of.
+#[derive(Debug)]
+pub struct Target {
+    /// The family.
+    pub family: Family,
+    /// The model as its config.json says it, which reads back as the same one.
+    pub config: Value,
+    /// What is read from it.
+    pub shape: HfShape,
+}
+
+/// The family that a model is one of: `wanted` alone, or the first that fits, `likely` before the others.
+///
+/// # Errors
+/// None fits: the nearest one, and all that differs from it.
+pub fn target(shape: &HfShape, wanted: Option<&str>, likely: Option<&str>) -> Result<Target> {
+    let mut families: Vec<&Family> = FAMILIES.iter().collect();
+    if let Some(wanted) = wanted {
+        families.retain(|family| family.model_type == wanted);
+        if families.is_empty() {
+            let known = FAMILIES.iter().map(|f| f.model_type);
+            let hint = crate::error::suggestion(wanted, known);
+            return Err(Error::usage(format!("there is no family `{wanted}`{hint}")));
+        }
+    }
+    families.sort_by_key(|family| Some(family.model_type) != likely);
+    let mut nearest: Option<(&str, Vec<String>)> = None;
+    for family in families {
+        let Some((config, read)) = written(family, shape) else {
+            continue;
+        };
+        let off = differences(shape, &read);
+        if off.is_empty() {
+            return Ok(Target {
+                family: *family,
+                config,
+                shape: read,
+            });
+        }
+        if nearest
+            .as_ref()
+            .is_none_or(|(_, least)| off.len() < least.len())
+        {
+            nearest = Some((family.model_type, off));
+        }
+    }
+    let Some((name, off)) = nearest else {
+        return Err(Error::usage(format!(
+            "no family of Hugging Face's has a model of kind `{}` for the task `{}`",
+            shape.model.kind(),
+            shape.task.kind()
+        )));
+    };
+    let mut text = off[..off.len().min(LISTED)].join("; ");
+    if off.len() > LISTED {
+        text.push_str(&format!("; and {} more", off.len() - LISTED));
+    }
+    Err(Error::usage(format!(
+        "the model is none of Hugging Face's families; it is nearest to `{name}`, but {text}"
+    )))
+}
+
+/// A family's config.json of a model, and what is read from it; `None` when the family has no such model at all.
+fn written(family: &Family, shape: &HfShape) -> Option<(Value, HfShape)> {
+    let keys = (family.write)(shape)?;
+    let mut config = json!({ "model_type": family.model_type });
+    for (key, value) in keys.as_object()? {
+        if !value.is_null() {
+            config[key] = value.clone();
+        }
+    }
+    config["dtype"] = json!("float32");
+    let read = read_config(Path::new("config.json"), config.clone(), &[], None).ok()?;
+    Some((config, read.shape))
+}
+
+/// The keys of an older config.json that a written one lacks, ids of special tokens say, added to it.
+pub fn with_keys_of(mut config: Value, older: &Value) -> Value {
+    let empty = Map::new();
+    for (key, value) in older.as_object().unwrap_or(&empty) {
+        if super::harmless::is_harmless(key) && config.get(key).is_none() {
+            config[key] = value.clone();
+        }
+    }
+    config
+}
+
+/// Writes weights as `model.safetensors`, and whole numbers that are all 0.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn write_weights(
+    path: &Path,
+    weights: &BTreeMap<String, Array>,
+    counts: &[String],
+) -> Result<()> {
+    let bytes = |array: &Array| -> Vec<u8> {
+        let values = array.values.iter();
+        values.flat_map(|value| value.to_le_bytes()).collect()
+    };
+    let stored: Vec<(&String, &Array, Vec<u8>)> = weights
+        .iter()
+        .map(|(name, array)| (name, array, bytes(array)))
+        .collect();
+    let views = stored.iter().map(|(name, array, bytes)| {
+        let view = TensorView::new(Dtype::F32, array.shape.clone(), bytes);
+        view.map(|view| (name.as_str(), view))
+    });
+    let zero = 0_i64.to_le_bytes();
+    let counts = counts.iter().map(|name| {
+        TensorView::new(Dtype::I64, Vec::new(), &zero).map(|view| (name.as_str(), view))
+    });
+    let failed = |e: safetensors::SafeTensorError| {
+        Error::run(format!("{} cannot be written: {e}", path.display()))
+    };
+    let views: Vec<(&str, TensorView)> = views
+        .chain(counts)
+        .collect::<Result<_, _>>()
+        .map_err(failed)?;
+    let metadata = [("format".to_string(), "pt".to_string())];
+    let metadata = Some(metadata.into_iter().collect());
+    safetensors::serialize_to_file(views, metadata, path).map_err(failed)
+}

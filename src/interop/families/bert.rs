@@ -1,0 +1,241 @@
+//! BERT (Devlin et al. 2018): a post-norm encoder with learned positions and segments, for masked tokens, for masked
+//! tokens and next sentences, or for classes of texts.
+
+use super::add_classes;
+use super::plain::plain;
+use super::{Family, HfShape, layer_norm};
+use crate::data::Shape;
+use crate::data::masked::masking::Pairs;
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::{EncoderConfig, ModelConfig};
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::learned::LearnedConfig;
+use crate::stack::{NormPlacement, StackConfig};
+use crate::task::{MaskedLmConfig, TaskConfig, TextClassificationConfig};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "bert",
+    summary: "BERT: post-norm encoder, learned positions, segments",
+    read,
+    write,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    hf.only("position_embedding_type", "absolute");
+    let context = hf.count(&["max_position_embeddings"], 512);
+    let mut config = config(hf);
+    config.stack.position = PositionConfig::Learned(LearnedConfig {
+        max_len: Some(context),
+        ..LearnedConfig::default()
+    });
+    let vocab_size = hf.count(&["vocab_size"], 30522);
+    shape(hf, "Bert", config, Shape::of_text(context, vocab_size))
+}
+
+/// The encoder of BERT and of its kin, without positions.
+pub(super) fn config(hf: &HfConfig) -> EncoderConfig {
+    hf.only("is_decoder", false);
+    hf.only("add_cross_attention", false);
+    let activation = hf.activation("hidden_act", "gelu");
+    EncoderConfig {
+        n_layers: Some(hf.count(&["num_hidden_layers"], 12)),
+        embedding_norm: true,
+        segments: hf.count(&["type_vocab_size"], 2),
+        tie_embeddings: hf.flag("tie_word_embeddings", true),
+        head_activation: activation,
+        stack: StackConfig {
+            d_model: hf.count(&["hidden_size"], 768),
+            norm: layer_norm(hf.real("layer_norm_eps", 1e-12)),
+            norm_placement: NormPlacement::Post,
+            attention: AttentionConfig::MultiHead(MultiHeadConfig {
+                n_heads: hf.count(&["num_attention_heads"], 12),
+                ..MultiHeadConfig::default()
+            }),
+            feed_forward: FeedForwardConfig::Dense(DenseConfig {
+                d_ff: Some(hf.count(&["intermediate_size"], 3072)),
+                activation,
+                bias: true,
+            }),
+            dropout: hf.real("hidden_dropout_prob", 0.1),
+            dropout_attention: Some(hf.real("attention_probs_dropout_prob", 0.1)),
+            ..StackConfig::default()
+        },
+        ..EncoderConfig::default()
+    }
+}
+
+/// The encoder with the heads of its class, `BertForMaskedLM` say; `name` is what the classes of the family begin with.
+pub(super) fn shape(
+    hf: &HfConfig,
+    name: &str,
+    mut config: EncoderConfig,
+    mut shape: Shape,
+) -> HfShape {
+    let class = hf.architecture().unwrap_or_default();
+    let masked = |pairs| {
+        TaskConfig::MaskedLm(MaskedLmConfig {
+            pairs,
+            ..MaskedLmConfig::default()
+        })
+    };
+    let task = match class.strip_prefix(name) {
+        Some("ForMaskedLM") => masked(Pairs::None),
+        Some("ForPreTraining") if name == "Bert" => {
+            config.pooler = true;
+            masked(Pairs::NextSentence)
+        }
+        Some("ForSequenceClassification") => {
+            hf.only("problem_type", "single_label_classification");
+            config.pooler = true;
+            shape.classes = hf.classes();
+            let dropout = hf.real("classifier_dropout", config.stack.dropout);
+            TaskConfig::TextClassification(TextClassificationConfig {
+                dropout,
+                ..TextClassificationConfig::default()
+            })
+        }
+        _ => {
+            hf.fault(format!(
+                "`architectures` = [\"{class}\"] has no head that can be imported; {name}ForMaskedLM and \
+                 {name}ForSequenceClassification have"
+            ));
+            masked(Pairs::None)
+        }
+    };
+    HfShape {
+        model: ModelConfig::Encoder(config),
+        task,
+        shape,
+    }
+}
+
+/// The embeddings and blocks of an encoder whose names begin with `body`.
+pub(super) fn add_body(table: &mut Table, body: &str, config: &EncoderConfig) {
+    let embeddings = format!("{body}.embeddings");
+    for (name, path) in [
+        ("word_embeddings", "model.embedding.weight"),
+        ("position_embeddings", "model.position.table"),
+        ("token_type_embeddings", "model.segments"),
+    ] {
+        table.same(format!("{embeddings}.{name}.weight"), path);
+    }
+    table.norm(&format!("{embeddings}.LayerNorm"), "model.embedding_norm");
+    for layer in 0..config.n_layers() {
+        let theirs = format!("{body}.encoder.layer.{layer}");
+        let ours = format!("model.stack.blocks.{layer}");
+        table.linears(
+            &theirs,
+            &ours,
+            &[
+                ("attention.self.query", "attention.query"),
+                ("attention.self.key", "attention.key"),
+                ("attention.self.value", "attention.value"),
+                ("attention.output.dense", "attention.output"),
+                ("intermediate.dense", "feed_forward.up"),
+                ("output.dense", "feed_forward.down"),
+            ],
+        );
+        table.norms(
+            &theirs,
+            &ours,
+            &[
+                ("attention.output.LayerNorm", "attention_residual.norm"),
+                ("output.LayerNorm", "feed_forward_residual.norm"),
+            ],
+        );
+    }
+    table.ignored = vec!["embeddings.position_ids"];
+}
+
+/// The head for masked tokens as BERT names it.
+pub(super) fn add_predictions(table: &mut Table, tied: bool) {
+    let predictions = "cls.predictions";
+    let transform = format!("{predictions}.transform");
+    table.linear(
+        &format!("{transform}.dense"),
+        "head.transform",
+        Stored::OutIn,
+    );
+    table.norm(&format!("{transform}.LayerNorm"), "head.norm");
+    table.same(format!("{predictions}.bias"), "head.bias");
+    if tied {
+        table.ignored.push("cls.predictions.decoder.weight");
+        table.ignored.push("cls.predictions.decoder.bias");
+    } else {
+        add_untied(table, &format!("{predictions}.decoder"), predictions);
+        table.ignored.push("cls.predictions.bias");
+    }
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    write_as(of, "Bert")
+}
+
+/// The keys that BERT's kin shares with it; `name` is what the classes of the family begin with.
+pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
+    let config = of.encoder_if_any()?;
+    let plain = plain(&config.stack, &config.depth())?;
+    let class = match &of.task {
+        TaskConfig::TextClassification(_) => "ForSequenceClassification",
+        TaskConfig::MaskedLm(c) if c.pairs == Pairs::NextSentence => "ForPreTraining",
+        TaskConfig::MaskedLm(_) => "ForMaskedLM",
+        _ => return None,
+    };
+    let mut written = json!({
+        "architectures": [format!("{name}{class}")],
+        "vocab_size": of.shape.vocab_size,
+        "hidden_size": config.stack.d_model,
+        "num_hidden_layers": plain.layers,
+        "num_attention_heads": plain.heads.n_heads,
+        "intermediate_size": plain.d_ff,
+        "hidden_act": plain.activation,
+        "type_vocab_size": config.segments,
+        "layer_norm_eps": plain.eps,
+        "max_position_embeddings": of.shape.context,
+        "tie_word_embeddings": config.tie_embeddings,
+        "hidden_dropout_prob": plain.dropout.residual,
+        "attention_probs_dropout_prob": plain.dropout.attention,
+    });
+    if !of.shape.classes.is_empty() {
+        add_classes(&mut written, &of.shape.classes);
+    }
+    Some(written)
+}
+
+/// A product onto the vocabulary of its own, `decoder`. Its bias is the one that counts; the head `of` has a copy, or in
+/// some files the only one.
+pub(super) fn add_untied(table: &mut Table, decoder: &str, of: &str) {
+    table.linear(decoder, "head.product", Stored::OutIn);
+    let copy = format!("{of}.bias");
+    table.or_same(copy.clone(), "head.product.bias".into());
+    table.copies.push((copy, format!("{decoder}.bias")));
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.encoder();
+    let mut table = Table::new("bert.");
+    add_body(&mut table, "bert", config);
+    table.linear("bert.pooler.dense", "model.pooler", Stored::OutIn);
+    match &of.task {
+        TaskConfig::TextClassification(_) => {
+            table.linear("classifier", "head", Stored::OutIn);
+        }
+        _ => {
+            add_predictions(&mut table, config.tie_embeddings);
+            table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
+            // Released files of a class without them have them all the same.
+            table.ignored.push("cls.seq_relationship.weight");
+            table.ignored.push("cls.seq_relationship.bias");
+            table.ignored.push("bert.pooler.dense.weight");
+            table.ignored.push("bert.pooler.dense.bias");
+        }
+    }
+    table
+}

@@ -1,0 +1,99 @@
+//! Mixtral (Jiang et al. 2024): Mistral with experts in every layer, of which a token uses a few.
+
+use super::{Family, HfShape, llama, mistral};
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::nn::feed_forward::FeedForwardConfig;
+use crate::nn::feed_forward::moe::{ExpertConfig, MoeConfig};
+use crate::nn::position::PositionConfig;
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "mixtral",
+    summary: "Mixtral: Mistral with experts",
+    read,
+    write,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    let mut config = mistral::windowed(hf, llama::config(hf));
+    let n_experts = hf.count(&["num_local_experts"], 8);
+    let top_k = hf.count(&["num_experts_per_tok"], 2);
+    if top_k > n_experts {
+        hf.fault(format!(
+            "`num_experts_per_tok` = {top_k} is more than `num_local_experts` = {n_experts}"
+        ));
+    }
+    if let FeedForwardConfig::Gated(expert) = config.stack.feed_forward {
+        config.stack.feed_forward = FeedForwardConfig::Moe(MoeConfig {
+            n_experts,
+            top_k,
+            expert: ExpertConfig::Gated(expert),
+            // One chosen probability, too, is divided by itself.
+            normalize_weights: Some(true),
+            ..MoeConfig::default()
+        });
+    }
+    if let (PositionConfig::Rotary(rotary), None, None) = (
+        &mut config.stack.position,
+        hf.get("rope_theta"),
+        hf.get("rope_parameters"),
+    ) {
+        rotary.theta = 1e6;
+    }
+    llama::shape(hf, config)
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let config = of.decoder_if_any()?;
+    let FeedForwardConfig::Moe(moe) = config.stack.block(&config.depth(), 0).feed_forward? else {
+        return None;
+    };
+    let mut written = llama::write_as(of, "MixtralForCausalLM")?;
+    let keys = written.as_object_mut()?;
+    for key in ["attention_bias", "mlp_bias"] {
+        keys.shift_remove(key);
+    }
+    written["num_local_experts"] = json!(moe.n_experts);
+    written["num_experts_per_tok"] = json!(moe.top_k);
+    written["sliding_window"] = json!(llama::window(of));
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    let mut table = llama::table(of);
+    let config = of.decoder();
+    let FeedForwardConfig::Moe(moe) = &config.stack.feed_forward else {
+        return table;
+    };
+    for layer in 0..config.n_layers() {
+        let theirs = format!("model.layers.{layer}.block_sparse_moe");
+        let ours = format!("model.stack.blocks.{layer}.feed_forward");
+        table.linear(
+            &format!("{theirs}.gate"),
+            &format!("{ours}.router"),
+            Stored::OutIn,
+        );
+        for (name, part) in [("w1", "gate"), ("w3", "up"), ("w2", "down")] {
+            let names = (0..moe.n_experts)
+                .map(|expert| format!("{theirs}.experts.{expert}.{name}.weight"))
+                .collect();
+            table.experts(names, format!("{ours}.experts.{part}.weight"));
+        }
+        // The names of version 5's own modules.
+        let theirs = format!("model.layers.{layer}.mlp");
+        let expert = |part: &str| format!("{ours}.experts.{part}.weight");
+        table.or_same(
+            format!("{theirs}.gate.weight"),
+            format!("{ours}.router.weight"),
+        );
+        table.or_fused_experts(
+            format!("{theirs}.experts.gate_up_proj"),
+            [expert("gate"), expert("up")],
+        );
+        table.or_same(format!("{theirs}.experts.down_proj"), expert("down"));
+    }
+    table
+}

@@ -1,0 +1,117 @@
+//! The numbers that most config.json files have, taken from one of our networks.
+
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::moe::ExpertConfig;
+use crate::nn::feed_forward::{Activation, FeedForwardConfig};
+use crate::nn::norm::NormConfig;
+use crate::nn::position::PositionConfig;
+use crate::nn::position::rotary::{RotaryConfig, ScalingConfig};
+use crate::stack::{Depth, Dropout, StackConfig};
+use serde_json::{Map, Value, json};
+
+/// A stack in numbers, those of its first block. Whether the others are alike is found when what was written is read
+/// again.
+pub(super) struct Plain {
+    pub layers: usize,
+    pub heads: MultiHeadConfig,
+    pub d_head: usize,
+    pub d_ff: usize,
+    /// Of feed-forward layers, as HF calls it.
+    pub activation: &'static str,
+    pub gated: bool,
+    pub bias: bool,
+    pub eps: f64,
+    pub dropout: Dropout,
+}
+
+/// The numbers of a stack; `None` when its first block has no attention or no feed-forward layer.
+pub(super) fn plain(stack: &StackConfig, depth: &Depth) -> Option<Plain> {
+    let block = stack.block(depth, 0);
+    let (attention, d_model) = (block.attention?, stack.d_model);
+    let heads = attention.heads();
+    let (d_ff, activation, gated, bias) = match block.feed_forward? {
+        FeedForwardConfig::Dense(c) => (c.d_ff(d_model), c.activation, false, c.bias),
+        FeedForwardConfig::Gated(c) => (c.d_ff(d_model), c.activation, true, c.bias),
+        FeedForwardConfig::Moe(moe) => match &moe.expert {
+            ExpertConfig::Dense(c) => (c.d_ff(d_model), c.activation, false, c.bias),
+            ExpertConfig::Gated(c) => (c.d_ff(d_model), c.activation, true, c.bias),
+        },
+    };
+    Some(Plain {
+        layers: depth.blocks(),
+        d_head: heads.d_head(d_model),
+        heads,
+        d_ff,
+        activation: activation_name(activation),
+        gated,
+        bias,
+        eps: match &stack.norm {
+            NormConfig::Layer(c) => c.eps,
+            NormConfig::Rms(c) => c.eps,
+            NormConfig::None(_) => return None,
+        },
+        dropout: stack.dropouts(),
+    })
+}
+
+/// HF's name of a nonlinearity.
+pub(super) fn activation_name(activation: Activation) -> &'static str {
+    match activation {
+        Activation::Relu => "relu",
+        Activation::Gelu => "gelu",
+        Activation::GeluTanh => "gelu_new",
+        Activation::Silu => "silu",
+        Activation::ReluSquared => "relu2",
+    }
+}
+
+/// The rotary positions of a stack; `None` for any other scheme.
+pub(super) fn rotary(stack: &StackConfig) -> Option<&RotaryConfig> {
+    match &stack.position {
+        PositionConfig::Rotary(rotary) => Some(rotary),
+        _ => None,
+    }
+}
+
+/// Adds the keys of rotary positions; `theta` is the family's name of the base.
+pub(super) fn add_rotary(config: &mut Value, rotary: &RotaryConfig, theta: &str) {
+    config[theta] = json!(rotary.theta);
+    let mut keys = Map::new();
+    let mut add = |kind: &str, values: &[(&str, Value)]| {
+        keys.insert("rope_type".into(), kind.into());
+        keys.extend(values.iter().map(|(k, v)| ((*k).to_string(), v.clone())));
+    };
+    match &rotary.scaling {
+        ScalingConfig::None(_) => {}
+        ScalingConfig::Linear(c) => add("linear", &[("factor", json!(c.factor))]),
+        // HF has no fixed form of it: what is read again differs.
+        ScalingConfig::Ntk(_) => {}
+        ScalingConfig::Yarn(c) => add(
+            "yarn",
+            &[
+                ("factor", json!(c.factor)),
+                (
+                    "original_max_position_embeddings",
+                    json!(c.original_context),
+                ),
+                ("beta_fast", json!(c.beta_fast)),
+                ("beta_slow", json!(c.beta_slow)),
+            ],
+        ),
+        ScalingConfig::Llama3(c) => add(
+            "llama3",
+            &[
+                ("factor", json!(c.factor)),
+                (
+                    "original_max_position_embeddings",
+                    json!(c.original_context),
+                ),
+                ("low_freq_factor", json!(c.low_freq_factor)),
+                ("high_freq_factor", json!(c.high_freq_factor)),
+            ],
+        ),
+    }
+    if !keys.is_empty() {
+        config["rope_scaling"] = Value::Object(keys);
+    }
+}

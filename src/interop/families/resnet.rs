@@ -1,0 +1,163 @@
+//! The residual network (He et al. 2016) as a classifier of images.
+
+use super::add_classes;
+use super::{Family, HfShape};
+use crate::data::Shape;
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::resnet::{Blocks, StemSize};
+use crate::model::{ModelConfig, ResnetConfig};
+use crate::task::{ImageClassificationConfig, TaskConfig};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "resnet",
+    summary: "ResNet: basic or bottleneck blocks, batch norm",
+    read,
+    write,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    super::bart::require_class(hf, &["ResNetForImageClassification"]);
+    hf.only("hidden_act", "relu");
+    hf.only("downsample_in_first_stage", false);
+    hf.only("downsample_in_bottleneck", false);
+    for key in ["out_features", "out_indices", "stage_names"] {
+        // Of a backbone within another model.
+        hf.get(key);
+    }
+    let width = hf.count(&["embedding_size"], 64);
+    let (blocks, expansion) = match hf.word("layer_type", "bottleneck") {
+        "basic" => (Blocks::Basic, 1),
+        "bottleneck" => (Blocks::Bottleneck, 4),
+        other => {
+            hf.fault(format!(
+                "`layer_type` = \"{other}\" is neither \"basic\" nor \"bottleneck\""
+            ));
+            (Blocks::Basic, 1)
+        }
+    };
+    let stages = numbers(hf, "depths", &[3, 4, 6, 3]);
+    let planes = numbers(hf, "hidden_sizes", &[256, 512, 1024, 2048]);
+    let doubled = |(stage, planes): (usize, &usize)| {
+        Some(*planes) == (expansion * width).checked_shl(stage as u32)
+    };
+    if stages.len() > 20 || planes.len() != stages.len() || !planes.iter().enumerate().all(doubled)
+    {
+        hf.fault(format!(
+            "`hidden_sizes` = {planes:?} must be one number for each of `depths` = {stages:?}, beginning with {} and \
+             doubling from stage to stage",
+            expansion * width
+        ));
+    }
+    HfShape {
+        model: ModelConfig::Resnet(ResnetConfig {
+            blocks,
+            stages,
+            width,
+            stem: StemSize::Large,
+            ..ResnetConfig::default()
+        }),
+        task: TaskConfig::ImageClassification(ImageClassificationConfig::default()),
+        shape: Shape {
+            // A residual network reads images of any size; the released ones were trained on 224 by 224.
+            image: Some([hf.count(&["num_channels"], 3), 224, 224]),
+            classes: hf.classes(),
+            ..Shape::default()
+        },
+    }
+}
+
+/// A list of counts.
+fn numbers(hf: &HfConfig, key: &str, default: &[usize]) -> Vec<usize> {
+    let Some(value) = hf.get(key) else {
+        return default.to_vec();
+    };
+    let list = value.as_array().map(|list| list.iter().map(Value::as_u64));
+    let list: Option<Vec<u64>> = list.and_then(Iterator::collect);
+    match list {
+        Some(list) if !list.is_empty() && list.iter().all(|n| (1..1 << 20).contains(n)) => {
+            list.into_iter().map(|n| n as usize).collect()
+        }
+        _ => {
+            hf.fault(format!("`{key}` = {value} is not a list of counts"));
+            default.to_vec()
+        }
+    }
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let ModelConfig::Resnet(config) = &of.model else {
+        return None;
+    };
+    let (kind, expansion) = match config.blocks {
+        Blocks::Basic => ("basic", 1),
+        Blocks::Bottleneck => ("bottleneck", 4),
+    };
+    let stages = 0..config.stages.len();
+    let planes: Vec<usize> = stages
+        .map(|stage| (expansion * config.width) << stage)
+        .collect();
+    let mut written = json!({
+        "architectures": ["ResNetForImageClassification"],
+        "num_channels": of.shape.image?[0],
+        "embedding_size": config.width,
+        "hidden_sizes": planes,
+        "depths": config.stages,
+        "layer_type": kind,
+        "hidden_act": "relu",
+        "downsample_in_first_stage": false,
+    });
+    add_classes(&mut written, &of.shape.classes);
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    let mut table = Table::new("resnet.");
+    let ModelConfig::Resnet(config) = &of.model else {
+        unreachable!("the family reads residual networks alone")
+    };
+    add_layer(&mut table, "resnet.embedder.embedder", "model.stem");
+    let layers = match config.blocks {
+        Blocks::Basic => 2,
+        Blocks::Bottleneck => 3,
+    };
+    for (stage, blocks) in config.stages.iter().enumerate() {
+        for block in 0..*blocks {
+            let theirs = format!("resnet.encoder.stages.{stage}.layers.{block}");
+            let ours = format!("model.stages.{stage}.blocks.{block}");
+            for layer in 0..layers {
+                let name = format!("{theirs}.layer.{layer}");
+                add_layer(&mut table, &name, &format!("{ours}.layers.{layer}"));
+            }
+            add_layer(
+                &mut table,
+                &format!("{theirs}.shortcut"),
+                &format!("{ours}.shortcut"),
+            );
+        }
+    }
+    table.linear("classifier.1", "head", Stored::OutIn);
+    // Batch norm with a fixed momentum does not use its count of batches.
+    table.ignored = vec!["num_batches_tracked"];
+    table
+}
+
+/// A convolution and its norm.
+fn add_layer(table: &mut Table, theirs: &str, ours: &str) {
+    table.same(
+        format!("{theirs}.convolution.weight"),
+        format!("{ours}.convolution.weight"),
+    );
+    let norm = format!("{theirs}.normalization");
+    table.norm(&norm, &format!("{ours}.norm"));
+    table.counts.push(format!("{norm}.num_batches_tracked"));
+    for average in ["running_mean", "running_var"] {
+        table.same(
+            format!("{norm}.{average}"),
+            format!("{ours}.norm.{average}"),
+        );
+    }
+}

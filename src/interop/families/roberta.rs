@@ -1,0 +1,83 @@
+//! RoBERTa (Liu et al. 2019): BERT whose positions begin behind the id of padding, with a head of its own names.
+
+use super::{Family, HfShape, bert};
+use crate::data::Shape;
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::nn::feed_forward::Activation;
+use crate::nn::position::PositionConfig;
+use crate::nn::position::learned::LearnedConfig;
+use crate::task::TaskConfig;
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "roberta",
+    summary: "RoBERTa: BERT with positions behind the id of padding",
+    read,
+    write,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    hf.only("position_embedding_type", "absolute");
+    let rows = hf.count(&["max_position_embeddings"], 512);
+    // The table's row of padding is never read; positions are counted from the next one.
+    let padding = hf.get("pad_token_id").and_then(|id| id.as_u64());
+    let first = padding.map_or(1, |id| id as usize).saturating_add(1);
+    if first >= rows {
+        hf.fault(format!(
+            "`pad_token_id` = {} leaves no position of `max_position_embeddings` = {rows}",
+            first - 1
+        ));
+    }
+    let mut config = bert::config(hf);
+    // The head's nonlinearity is GELU whatever the blocks have.
+    config.head_activation = Activation::Gelu;
+    config.stack.position = PositionConfig::Learned(LearnedConfig {
+        max_len: Some(rows),
+        first,
+    });
+    let vocab_size = hf.count(&["vocab_size"], 50265);
+    let shape = Shape::of_text(rows.saturating_sub(first).max(1), vocab_size);
+    bert::shape(hf, "Roberta", config, shape)
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let config = of.encoder_if_any()?;
+    let PositionConfig::Learned(positions) = &config.stack.position else {
+        return None;
+    };
+    let mut written = bert::write_as(of, "Roberta")?;
+    written["pad_token_id"] = json!(positions.first.checked_sub(1)?);
+    written["max_position_embeddings"] = json!(of.shape.context + positions.first);
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.encoder();
+    let mut table = Table::new("roberta.");
+    bert::add_body(&mut table, "roberta", config);
+    match &of.task {
+        // The head's first layer is BERT's pooler: tanh of a dense layer over the first position.
+        TaskConfig::TextClassification(_) => {
+            table.linear("classifier.dense", "model.pooler", Stored::OutIn);
+            table.linear("classifier.out_proj", "head", Stored::OutIn);
+        }
+        _ => {
+            table.linear("lm_head.dense", "head.transform", Stored::OutIn);
+            table.norm("lm_head.layer_norm", "head.norm");
+            table.same("lm_head.bias", "head.bias");
+            if config.tie_embeddings {
+                table.ignored.push("lm_head.decoder.weight");
+                table.ignored.push("lm_head.decoder.bias");
+            } else {
+                bert::add_untied(&mut table, "lm_head.decoder", "lm_head");
+                table.ignored.push("lm_head.bias");
+            }
+            table.ignored.push("roberta.pooler.dense.weight");
+            table.ignored.push("roberta.pooler.dense.bias");
+        }
+    }
+    table
+}

@@ -1,0 +1,62 @@
+//! RoFormer (Su et al. 2021): BERT with rotary positions over neighbouring elements in place of a table.
+
+use super::{Family, HfShape, bert};
+use crate::data::Shape;
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::rotary::{Pairing, RotaryConfig};
+use crate::nn::position::sinusoidal::{Layout, table as sinusoids};
+use crate::task::TaskConfig;
+use serde_json::Value;
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "roformer",
+    summary: "RoFormer: BERT with interleaved rotary positions",
+    read,
+    write,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    hf.only("rotary_value", false);
+    let mut config = bert::config(hf);
+    hf.only("embedding_size", config.stack.d_model);
+    config.stack.position = PositionConfig::Rotary(RotaryConfig {
+        pairing: Pairing::Interleaved,
+        ..RotaryConfig::default()
+    });
+    let context = hf.count(&["max_position_embeddings"], 1536);
+    let vocab_size = hf.count(&["vocab_size"], 50000);
+    let shape = bert::shape(hf, "RoFormer", config, Shape::of_text(context, vocab_size));
+    if let TaskConfig::TextClassification(_) = shape.task {
+        // Its classifier's first layer has the blocks' nonlinearity; our pooler has tanh.
+        hf.only("hidden_act", "tanh");
+    }
+    shape
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    bert::write_as(of, "RoFormer")
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.encoder();
+    let mut table = Table::new("roformer.");
+    bert::add_body(&mut table, "roformer", config);
+    match &of.task {
+        TaskConfig::TextClassification(_) => {
+            table.linear("classifier.dense", "model.pooler", Stored::OutIn);
+            table.linear("classifier.out_proj", "head", Stored::OutIn);
+        }
+        _ => bert::add_predictions(&mut table, config.tie_embeddings),
+    }
+    let heads = config.stack.attention.heads();
+    let (rows, d_head) = (of.shape.context, heads.d_head(config.stack.d_model));
+    let name = "roformer.encoder.embed_positions.weight".into();
+    table.constant(name, vec![rows, d_head], true, move || {
+        sinusoids(0, rows, d_head, 10_000.0, Layout::Halves)
+    });
+    table
+}

@@ -1,0 +1,191 @@
+//! The vision transformer (Dosovitskiy et al. 2021) as a classifier of images.
+
+use super::add_classes;
+use super::plain::plain;
+use super::{Family, HfShape, layer_norm};
+use crate::data::Shape;
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::vision::{PatchesConfig, Pooling, StemConfig};
+use crate::model::{ModelConfig, VisionConfig};
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::learned::LearnedConfig;
+use crate::stack::{NormPlacement, StackConfig};
+use crate::task::{ImageClassificationConfig, TaskConfig};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "vit",
+    summary: "ViT: a pre-norm encoder over the patches of an image",
+    read,
+    write,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    for key in ["encoder_stride", "pooler_act", "pooler_output_size"] {
+        // Of heads that a classifier has not.
+        hf.get(key);
+    }
+    super::bart::require_class(hf, &["ViTForImageClassification"]);
+    let [height, width] = sides(hf, "image_size", 224);
+    let [size, other] = sides(hf, "patch_size", 16);
+    if size != other || !height.is_multiple_of(size) || !width.is_multiple_of(size) {
+        hf.fault(format!(
+            "`patch_size` = {size} by {other} must be a square that divides `image_size` = {height} by {width}"
+        ));
+    }
+    let bias = hf.flag("qkv_bias", true);
+    let config = VisionConfig {
+        n_layers: Some(hf.count(&["num_hidden_layers"], 12)),
+        stem: StemConfig::Patches(PatchesConfig { size }),
+        pooling: Pooling::Class,
+        stack: StackConfig {
+            d_model: hf.count(&["hidden_size"], 768),
+            norm: layer_norm(hf.real("layer_norm_eps", 1e-12)),
+            norm_placement: NormPlacement::Pre,
+            position: PositionConfig::Learned(LearnedConfig::default()),
+            attention: AttentionConfig::MultiHead(MultiHeadConfig {
+                n_heads: hf.count(&["num_attention_heads"], 12),
+                d_head: hf.count_if_any(&["head_dim"]),
+                bias,
+                out_bias: Some(true),
+                ..MultiHeadConfig::default()
+            }),
+            feed_forward: FeedForwardConfig::Dense(DenseConfig {
+                d_ff: Some(hf.count(&["intermediate_size"], 3072)),
+                activation: hf.activation("hidden_act", "gelu"),
+                bias: true,
+            }),
+            dropout: hf.real("hidden_dropout_prob", 0.0),
+            dropout_attention: Some(hf.real("attention_probs_dropout_prob", 0.0)),
+            ..StackConfig::default()
+        },
+        ..VisionConfig::default()
+    };
+    HfShape {
+        model: ModelConfig::Vision(config),
+        task: TaskConfig::ImageClassification(ImageClassificationConfig::default()),
+        shape: Shape {
+            image: Some([hf.count(&["num_channels"], 3), height, width]),
+            classes: hf.classes(),
+            ..Shape::default()
+        },
+    }
+}
+
+/// A height and a width: one number for both, or two.
+fn sides(hf: &HfConfig, key: &str, default: usize) -> [usize; 2] {
+    let pair = hf.get(key).and_then(|value| value.as_array()).map(|pair| {
+        let numbers = pair.iter().map(|side| side.as_u64().unwrap_or(0) as usize);
+        numbers.collect::<Vec<_>>()
+    });
+    match pair.as_deref() {
+        None => [hf.count(&[key], default); 2],
+        Some(&[height, width]) if [height, width].iter().all(|n| (1..1 << 14).contains(n)) => {
+            [height, width]
+        }
+        Some(_) => {
+            hf.fault(format!("`{key}` is not a side, or a height and a width"));
+            [1, 1]
+        }
+    }
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let ModelConfig::Vision(config) = &of.model else {
+        return None;
+    };
+    let StemConfig::Patches(patches) = &config.stem else {
+        return None;
+    };
+    let plain = plain(&config.stack, &config.depth())?;
+    let [channels, height, width] = of.shape.image?;
+    let mut written = json!({
+        "architectures": ["ViTForImageClassification"],
+        "hidden_size": config.stack.d_model,
+        "num_hidden_layers": plain.layers,
+        "num_attention_heads": plain.heads.n_heads,
+        "intermediate_size": plain.d_ff,
+        "hidden_act": plain.activation,
+        "layer_norm_eps": plain.eps,
+        "image_size": match height == width {
+            true => json!(height),
+            false => json!([height, width]),
+        },
+        "patch_size": patches.size,
+        "num_channels": channels,
+        "qkv_bias": plain.heads.bias,
+        "hidden_dropout_prob": plain.dropout.residual,
+        "attention_probs_dropout_prob": plain.dropout.attention,
+    });
+    add_classes(&mut written, &of.shape.classes);
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    let mut table = Table::new("vit.");
+    let ModelConfig::Vision(config) = &of.model else {
+        unreachable!("the family reads vision transformers alone")
+    };
+    let [channels, height, width] = of.shape.image.unwrap_or_default();
+    let (d, positions) = (config.stack.d_model, config.grid(height, width).positions());
+    let size = match &config.stem {
+        StemConfig::Patches(patches) => patches.size,
+        StemConfig::Resnet(_) => unreachable!("the family has patches"),
+    };
+    let embeddings = "vit.embeddings";
+    let token = format!("{embeddings}.cls_token");
+    table.reshaped(token, "model.class_token", vec![1, 1, d]);
+    let places = format!("{embeddings}.position_embeddings");
+    table.reshaped(places, "model.position.table", vec![1, positions, d]);
+    let patches = format!("{embeddings}.patch_embeddings.projection");
+    let kernel = vec![d, channels, size, size];
+    table.reshaped(
+        format!("{patches}.weight"),
+        "model.stem.projection.weight",
+        kernel,
+    );
+    table.same(format!("{patches}.bias"), "model.stem.projection.bias");
+    for layer in 0..config.depth().blocks() {
+        let theirs = format!("vit.encoder.layer.{layer}");
+        let ours = format!("model.stack.blocks.{layer}");
+        table.linears(
+            &theirs,
+            &ours,
+            &[
+                ("attention.attention.query", "attention.query"),
+                ("attention.attention.key", "attention.key"),
+                ("attention.attention.value", "attention.value"),
+                ("attention.output.dense", "attention.output"),
+                ("intermediate.dense", "feed_forward.up"),
+                ("output.dense", "feed_forward.down"),
+            ],
+        );
+        table.norms(
+            &theirs,
+            &ours,
+            &[
+                ("layernorm_before", "attention_residual.norm"),
+                ("layernorm_after", "feed_forward_residual.norm"),
+            ],
+        );
+    }
+    table.norm("vit.layernorm", "model.stack.final_norm");
+    table.linear("classifier", "head", Stored::OutIn);
+    // The names of version 5's own modules.
+    table.or_named(&[
+        ("vit.encoder.layer.", "vit.layers."),
+        ("attention.attention.query", "attention.q_proj"),
+        ("attention.attention.key", "attention.k_proj"),
+        ("attention.attention.value", "attention.v_proj"),
+        ("attention.output.dense", "attention.o_proj"),
+        ("intermediate.dense", "mlp.fc1"),
+        ("output.dense", "mlp.fc2"),
+    ]);
+    table
+}

@@ -1,0 +1,211 @@
+//! One row of a table of names: HF tensors, our parameters, and how their numbers lie to each other.
+
+use super::weights::Array;
+
+/// How queries, keys and values lie in one fused matrix: `groups` times (`query` heads, `key_value` heads of
+/// keys, as many of values), each head `d_head` wide.
+///
+/// All queries before all keys (GPT-2, MPT) is one group; one head of each in turn (GPT-NeoX, BLOOM) is a
+/// group for each head; Falcon has a group for each key-value head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fused {
+    /// Repetitions.
+    pub groups: usize,
+    /// Query heads in a group.
+    pub query: usize,
+    /// Key heads in a group, and value heads.
+    pub key_value: usize,
+    /// Width of a head.
+    pub d_head: usize,
+}
+
+impl Fused {
+    /// The rows of the fused matrix `[out, in]` that are queries (part 0), keys (1) or values (2), in our order.
+    fn rows(self, part: usize) -> Vec<usize> {
+        let (first, heads) = match part {
+            0 => (0, self.query),
+            1 => (self.query, self.key_value),
+            _ => (self.query + self.key_value, self.key_value),
+        };
+        let per_group = self.query + 2 * self.key_value;
+        let mut rows = Vec::with_capacity(self.groups * heads * self.d_head);
+        for group in 0..self.groups {
+            let from = (group * per_group + first) * self.d_head;
+            rows.extend(from..from + heads * self.d_head);
+        }
+        rows
+    }
+}
+
+/// HF tensors and what they are with us.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// HF's names: one, or one for each expert.
+    pub theirs: Vec<String>,
+    /// Our dotted paths: one, or query, key and value of a fused matrix.
+    pub ours: Vec<String>,
+    pub(super) form: Form,
+    /// Whether these are other names of tensors that another rule has: they are read, and never written.
+    pub(super) read_only: bool,
+}
+
+/// How the numbers of an HF tensor lie, beside ours.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Form {
+    /// As ours.
+    Same,
+    /// A matrix as `[in, out]`; ours are `[out, in]`. Vectors as ours.
+    Transposed,
+    /// As ours, in another shape: a kernel of patches, a table with a leading 1.
+    Reshaped(Vec<usize>),
+    /// Queries, keys and values in one matrix, which may be transposed.
+    Fused(Fused, Stored),
+    /// One tensor an expert; ours has all of them, one after another.
+    Experts,
+    /// Two of ours in one tensor of all experts, rows of the one before rows of the other.
+    FusedExperts,
+}
+
+impl Rule {
+    /// The shape that each of HF's tensors must have for our parameters of these shapes.
+    pub fn their_shape(&self, ours: &[&[usize]]) -> Vec<usize> {
+        let mut shape = ours[0].to_vec();
+        match &self.form {
+            Form::Same => {}
+            Form::Transposed => shape.reverse(),
+            Form::Reshaped(theirs) => shape.clone_from(theirs),
+            Form::Fused(_, stored) => {
+                if let Some(rows) = shape.first_mut() {
+                    *rows = ours.iter().filter_map(|s| s.first()).sum();
+                }
+                if *stored == Stored::InOut {
+                    shape.reverse();
+                }
+            }
+            Form::Experts => {
+                shape.remove(0);
+            }
+            Form::FusedExperts => shape[1] = ours.iter().map(|shape| shape[1]).sum(),
+        }
+        shape
+    }
+
+    /// Whether HF's tensors can be ours of this shape: as many numbers, and as many experts.
+    pub fn fits(&self, ours: &[usize]) -> bool {
+        match &self.form {
+            Form::Reshaped(theirs) => {
+                theirs.iter().product::<usize>() == ours.iter().product::<usize>()
+            }
+            Form::Experts => ours.first() == Some(&self.theirs.len()),
+            Form::FusedExperts => ours.len() == 3,
+            Form::Same | Form::Transposed | Form::Fused(..) => true,
+        }
+    }
+
+    /// Our parameter number `part`, of this shape, from HF's tensors.
+    pub fn import(&self, theirs: &[Array], part: usize, shape: &[usize]) -> Array {
+        match &self.form {
+            Form::Same => theirs[0].clone(),
+            Form::Transposed => transposed(&theirs[0]),
+            Form::Reshaped(_) | Form::Experts => Array {
+                shape: shape.to_vec(),
+                values: theirs.iter().flat_map(|x| &x.values).copied().collect(),
+            },
+            Form::Fused(fused, stored) => selected(&turned(&theirs[0], *stored), fused.rows(part)),
+            Form::FusedExperts => {
+                let each: usize = shape[1..].iter().product();
+                let experts = theirs[0].values.chunks(2 * each.max(1));
+                let rows = experts.flat_map(|expert| &expert[part * each..(part + 1) * each]);
+                Array {
+                    shape: shape.to_vec(),
+                    values: rows.copied().collect(),
+                }
+            }
+        }
+    }
+
+    /// HF's tensors from our parameters.
+    pub fn export(&self, ours: &[&Array]) -> Vec<Array> {
+        match &self.form {
+            Form::Same => vec![ours[0].clone()],
+            Form::Transposed => vec![transposed(ours[0])],
+            Form::Reshaped(shape) => vec![Array {
+                shape: shape.clone(),
+                values: ours[0].values.clone(),
+            }],
+            Form::Fused(fused, stored) => vec![turned(&scattered(*fused, ours), *stored)],
+            // Rules that are only read have it.
+            Form::FusedExperts => Vec::new(),
+            Form::Experts => {
+                let shape = ours[0].shape[1..].to_vec();
+                let each = shape.iter().product::<usize>().max(1);
+                let experts = ours[0].values.chunks(each);
+                experts
+                    .map(|values| Array {
+                        shape: shape.clone(),
+                        values: values.to_vec(),
+                    })
+                    .collect()
+            }
+        }
+    }
+}
+
+/// Some rows of a matrix, or elements of a vector.
+fn selected(whole: &Array, rows: Vec<usize>) -> Array {
+    let mut shape = whole.shape.clone();
+    let width: usize = shape.iter().skip(1).product();
+    let row = |row: &usize| &whole.values[row * width..(row + 1) * width];
+    let values = rows.iter().flat_map(row).copied().collect();
+    if let Some(first) = shape.first_mut() {
+        *first = rows.len();
+    }
+    Array { shape, values }
+}
+
+/// Queries, keys and values as one fused matrix.
+fn scattered(fused: Fused, ours: &[&Array]) -> Array {
+    let mut shape = ours[0].shape.clone();
+    let width: usize = shape.iter().skip(1).product();
+    let mut values = vec![0.0; ours.iter().map(|array| array.values.len()).sum()];
+    for (part, array) in ours.iter().enumerate() {
+        let rows = fused.rows(part).into_iter();
+        for (row, from) in rows.zip(array.values.chunks(width.max(1))) {
+            values[row * width..(row + 1) * width].copy_from_slice(from);
+        }
+    }
+    if let Some(first) = shape.first_mut() {
+        *first = ours.iter().filter_map(|array| array.shape.first()).sum();
+    }
+    Array { shape, values }
+}
+
+fn turned(x: &Array, stored: Stored) -> Array {
+    match stored {
+        Stored::OutIn => x.clone(),
+        Stored::InOut => transposed(x),
+    }
+}
+
+/// The transpose of a matrix; vectors stay.
+fn transposed(x: &Array) -> Array {
+    let &[rows, columns] = x.shape.as_slice() else {
+        return x.clone();
+    };
+    let values = (0..columns)
+        .flat_map(|c| (0..rows).map(move |r| x.values[r * columns + c]))
+        .collect();
+    Array {
+        shape: vec![columns, rows],
+        values,
+    }
+}
+
+/// Which way round HF stores the matrices of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// `torch.nn.Linear`: `[out, in]`, as ours.
+    OutIn,
+    /// GPT-2's `Conv1D`: `[in, out]`.
+    InOut,
+}

@@ -116,6 +116,11 @@ impl DeviceName {
         parsed.map(|_| text.to_owned()).map_err(|e| e.to_string())
     }
 
+    /// Whether its memory is the machine's.
+    pub fn is_cpu(self) -> bool {
+        matches!(self.backend, Backend::Flex | Backend::Ndarray)
+    }
+
     /// Opens the device. Library code of Burn asks for a default device behind our back, so the choice is
     /// also made the default; call this before other threads start.
     ///

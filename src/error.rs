@@ -92,11 +92,12 @@ impl Error {
         Self::Run(message.into())
     }
 
-    /// The same failure while nothing has run yet: what the user gave is wrong.
+    /// The same failure while nothing has run yet: what the user gave, or where it is to run, is wrong.
     #[must_use]
     pub fn before_running(self) -> Self {
         match self {
             Self::Run(message) => Self::usage(message),
+            Self::Io { .. } => Self::usage(self.to_string()),
             other => other,
         }
     }

@@ -4,6 +4,10 @@
 //! a reader finds the old content or all of the new one, whatever ended the process or the machine meanwhile. Not here:
 //! folders that are renamed whole (`train::checkpoint`), journals that grow (`train::journal`).
 
+mod ordinary;
+
+pub use ordinary::{read, require_ordinary, require_ordinary_in, special};
+
 use crate::error::{Error, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -48,6 +52,14 @@ impl Partial {
     /// Where it lies until it is put into its place.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The open file; it outlives this value, and so does a lock on it.
+    ///
+    /// # Errors
+    /// No further file can be open.
+    pub fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
     }
 
     /// Brings what was written to the disk.
@@ -112,7 +124,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 /// The disk's, or the reader's.
 pub fn write_result(path: &Path, bytes: &[u8]) -> Result<()> {
     // What a process has open already is appended to: another may have written to it.
-    let open = ["/dev", "/proc"].iter().any(|root| path.starts_with(root));
+    let open = is_open_file(path);
     match fs::metadata(path) {
         Ok(found) if !found.is_dir() && (open || !found.is_file()) => OpenOptions::new()
             .append(true)
@@ -129,6 +141,14 @@ pub fn write_result(path: &Path, bytes: &[u8]) -> Result<()> {
             Err(_) => write(path, bytes),
         },
     }
+}
+
+/// Whether a path names what a process has open, such as `/dev/stdout`, whatever kind of file that is. Other files below
+/// `/dev`, such as those of `/dev/shm`, are files like any.
+fn is_open_file(path: &Path) -> bool {
+    let named = ["/dev/stdin", "/dev/stdout", "/dev/stderr"];
+    let descriptors = path.starts_with("/proc") || path.starts_with("/dev/fd");
+    descriptors || named.iter().any(|name| path == Path::new(name))
 }
 
 /// Brings a file that was written under another name to the disk and puts it into its place in the same folder.
@@ -212,6 +232,14 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
+/// Opens a file to ask for its lock, if the file is there.
+///
+/// # Errors
+/// A file that is not there or cannot be opened.
+pub fn open_there(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(path)
+}
+
 /// Locks a file, unless another holds it for longer than `patience`. The system takes the lock back from a process that
 /// ends.
 ///
@@ -264,84 +292,4 @@ fn gone(removed: io::Result<()>, path: &Path) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).unwrap();
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn a_file_is_as_it_was_until_it_is_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.json");
-        write(&path, b"old").unwrap();
-        let mut part = Partial::beside(&path).unwrap();
-        part.write_all(b"half").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"old");
-        assert_eq!(names(folder.path()).len(), 2);
-        drop(part);
-        write(&path, b"new").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"new");
-        assert_eq!(names(folder.path()), ["a.json"]);
-        // A folder in its place: the rename fails.
-        let taken = folder.path().join("taken");
-        fs::create_dir_all(taken.join("inside")).unwrap();
-        let error = write(&taken, b"new").unwrap_err().to_string();
-        assert!(error.starts_with("cannot write "), "{error}");
-        assert!(error.contains("taken: "), "{error}");
-        assert_eq!(names(folder.path()), ["a.json", "taken"]);
-    }
-
-    #[test]
-    fn names_are_drawn_and_known_again() {
-        let target = Path::new("run/a.b.json");
-        let drawn: Vec<PathBuf> = (0..100).map(|_| drawn_beside(target)).collect();
-        for (i, path) in drawn.iter().enumerate() {
-            assert!(!drawn[..i].contains(path));
-            assert_eq!(path.parent(), Some(Path::new("run")));
-            let name = path.file_name().unwrap().to_str().unwrap();
-            assert_eq!(target_of(name), Some("a.b.json"), "{name}");
-        }
-        for (name, target) in [
-            ("latest.tmp", Some("latest")),
-            ("a.json.tmp", Some("a.json")),
-            ("a.0123456789abcde.tmp", Some("a.0123456789abcde")),
-            ("a.json", None),
-            ("0123456789abcdef", None),
-        ] {
-            assert_eq!(target_of(name), target, "{name}");
-        }
-    }
-
-    #[test]
-    fn leftovers_of_known_files_are_deleted_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        let left = ["a.0123456789abcdef.tmp", "a.tmp"];
-        let kept = ["a", "b.0123456789abcdef.tmp", "b.tmp"];
-        for name in left.iter().chain(&kept) {
-            fs::write(folder.path().join(name), "").unwrap();
-        }
-        delete_leftovers(folder.path(), |file| file == "a").unwrap();
-        assert_eq!(names(folder.path()), kept);
-    }
-
-    #[test]
-    fn a_lock_is_waited_for_only_so_long() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.lock");
-        let held = open_lock(&path).unwrap();
-        lock_within(&held, Duration::ZERO).unwrap();
-        let other = open_lock(&path).unwrap();
-        let patience = Duration::from_millis(50);
-        let refused = lock_within(&other, patience);
-        assert!(matches!(refused, Err(TryLockError::WouldBlock)));
-        drop(held);
-        lock_within(&other, patience).unwrap();
-    }
-}
+mod tests;

@@ -28,6 +28,7 @@ pub mod plan;
 pub mod report;
 pub mod rng;
 pub mod stack;
+pub mod stop;
 pub mod task;
 pub mod tokenizer;
 pub mod train;

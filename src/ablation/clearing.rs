@@ -1,11 +1,16 @@
 //! `--fresh`: a sweep's own files are deleted, once no process trains in them.
 
+use crate::ablation::folders;
 use crate::ablation::ledger::{Ledger, Standing, cells};
 use crate::ablation::slurm::SCRIPT;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::report::read::sweep::{CELLS, LEDGER, PLAN, SweepFolder};
 use crate::train::run_dir;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -15,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(500);
 /// The folder that `report` writes.
 const REPORT: &str = "report";
+/// What is to be deleted lies here first.
+const CLEARED: &str = "cleared";
 
 /// Deletes the plan, the ledger, the cells and the report of a sweep; nothing else that lies in its folder.
 ///
@@ -35,10 +42,12 @@ pub fn clear(folder: &Path, experiment: &Path, lease: Duration) -> Result<()> {
             experiment.display()
         )));
     }
-    unused(&SweepFolder::read(folder)?, lease)?;
-    for part in [CELLS, LEDGER, REPORT] {
-        files::delete_folder(&folder.join(part))?;
-    }
+    // No plan is settled meanwhile.
+    let _planning = folders::planning(folder)?;
+    let sweep = SweepFolder::read(folder)?;
+    let claims = unused(&sweep, lease)?;
+    aside(&sweep, &claims)?;
+    files::delete_folder(&folder.join(REPORT))?;
     // The plan last: a clearing that is cut short can be begun again.
     for file in [SCRIPT, PLAN] {
         files::delete(&folder.join(file))?;
@@ -46,14 +55,79 @@ pub fn clear(folder: &Path, experiment: &Path, lease: Duration) -> Result<()> {
     Ok(())
 }
 
+/// Deletes the cells and the ledger under other names, once it is certain that no process came to one between the look at
+/// them and that. What a process begins after it lies in folders of their own names and stays.
+fn aside(sweep: &SweepFolder, known: &BTreeSet<OsString>) -> Result<()> {
+    let away = sweep.path.join(CLEARED);
+    if away.exists() {
+        // Of a clearing that was cut short.
+        require_idle(sweep, &away, known)?;
+        files::delete_folder(&away)?;
+    }
+    fs::create_dir_all(&away).map_err(Error::io("create", &away))?;
+    let mut moved = Vec::new();
+    for part in [LEDGER, CELLS] {
+        let (from, to) = (sweep.path.join(part), away.join(part));
+        if !from.exists() {
+            continue;
+        }
+        files::delete_folder(&to)?;
+        fs::rename(&from, &to).map_err(Error::io("rename", &from))?;
+        moved.push((from, to));
+    }
+    if let Err(error) = require_idle(sweep, &away, known) {
+        for (from, to) in moved {
+            fs::rename(&to, &from).map_err(Error::io("rename", &to))?;
+        }
+        return Err(error);
+    }
+    files::delete_folder(&away)
+}
+
+/// The claims of a ledger.
+fn claims(ledger: &Path) -> Result<BTreeSet<OsString>> {
+    let entries = match fs::read_dir(ledger) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        entries => entries.map_err(Error::io("read", ledger))?,
+    };
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+    let names: std::io::Result<BTreeSet<OsString>> = names.collect();
+    let mut names = names.map_err(Error::io("read", ledger))?;
+    names.retain(|name| name.to_string_lossy().contains(".claim."));
+    Ok(names)
+}
+
+/// An error when a claim was made that is not known, in a ledger that was moved, or a process trains in a run that was.
+fn require_idle(sweep: &SweepFolder, away: &Path, known: &BTreeSet<OsString>) -> Result<()> {
+    let all = cells(sweep);
+    let now = claims(&away.join(LEDGER))?;
+    let busy = all.iter().map(|(arm, seed, _)| {
+        let run = sweep.run(&sweep.plan.arms[*arm], *seed);
+        match run.strip_prefix(&sweep.path) {
+            Ok(run) => away.join(run),
+            Err(_) => run,
+        }
+    });
+    let mut busy = busy.filter(|run| run_dir::is_busy(run));
+    let taken = now.difference(known).next();
+    let taken = taken.map(|name| name.to_string_lossy().into_owned());
+    match taken.or_else(|| busy.next().map(|run| run.display().to_string())) {
+        Some(taken) => Err(Error::usage(format!(
+            "--fresh would delete {taken}, which a process took meanwhile; stop it first"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Waits until no process holds a cell or trains in its folder: a moment for those of this machine, a lease for those of
-/// others, of which there is only the heartbeat.
-fn unused(sweep: &SweepFolder, lease: Duration) -> Result<()> {
+/// others, of which there is only the heartbeat. The claims of that moment.
+fn unused(sweep: &SweepFolder, lease: Duration) -> Result<BTreeSet<OsString>> {
     let all = cells(sweep);
     let names: Vec<String> = all.iter().map(|(_, _, name)| name.clone()).collect();
     let mut ledger = Ledger::open(&sweep.path, lease)?;
     let begun = Instant::now();
     loop {
+        let known = claims(&sweep.path.join(LEDGER))?;
         let standings = ledger.standings(&names)?;
         let held = names.iter().zip(standings).find_map(|(name, s)| match s {
             Standing::Held(holder) => Some((name, holder)),
@@ -68,7 +142,7 @@ fn unused(sweep: &SweepFolder, lease: Duration) -> Result<()> {
         let busy = runs.find(|run| run_dir::is_busy(run));
         let patience = if far { lease + PATIENCE } else { PATIENCE };
         match (held, busy) {
-            (None, None) => return Ok(()),
+            (None, None) => return Ok(known),
             (Some((name, holder)), _) if !far || begun.elapsed() > patience => {
                 return Err(Error::usage(format!(
                     "--fresh would delete {name}, which process {} on {} trains; stop it first",
@@ -83,5 +157,45 @@ fn unused(sweep: &SweepFolder, lease: Duration) -> Result<()> {
             }
             _ => sleep(PAUSE),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::read::sweep::SweepPlan;
+    use crate::train::run_dir::{Existing, RunDir};
+
+    fn sweep(folder: &Path) -> SweepFolder {
+        let arm = serde_json::json!({"name": "a", "folder": "a", "steps": 1, "params": 1, "flops_per_item": 1.0, "settings": {}});
+        let plan = serde_json::json!({"arms": [arm], "seeds": [1], "baseline": "a", "metric": "loss", "name": "s", "axes": []});
+        let plan: SweepPlan = serde_json::from_value(plan).unwrap();
+        SweepFolder {
+            path: folder.to_path_buf(),
+            plan,
+        }
+    }
+
+    /// Between the look at the claims and the move of the folders.
+    #[test]
+    fn what_is_taken_meanwhile_is_put_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let sweep = sweep(folder.path());
+        let lease = Duration::from_secs(60);
+        let mut ledger = Ledger::open(folder.path(), lease).unwrap();
+        let known = unused(&sweep, lease).unwrap();
+        let run = sweep.run(&sweep.plan.arms[0], 1);
+        let claim = ledger.claim("a.seed-1").unwrap().unwrap();
+        let error = aside(&sweep, &known).unwrap_err().to_string();
+        assert!(error.contains("took meanwhile"), "{error}");
+        assert!(ledger.holds(&claim) && folder.path().join(LEDGER).is_dir());
+        let known = claims(&folder.path().join(LEDGER)).unwrap();
+        let busy = RunDir::create(&run, Existing::Refuse).unwrap();
+        let error = aside(&sweep, &known).unwrap_err().to_string();
+        assert!(error.contains("took meanwhile"), "{error}");
+        assert!(run.is_dir());
+        drop(busy);
+        aside(&sweep, &known).unwrap();
+        assert!(!run.exists() && !folder.path().join(CLEARED).exists());
     }
 }

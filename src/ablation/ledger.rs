@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::files::{self, Partial};
 use crate::report::read::sweep::{Ending, LEDGER, SweepFolder};
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,6 +45,8 @@ pub struct Claim {
     /// Which attempt this is, from 1.
     pub attempt: u32,
     beats: u64,
+    /// Locked as long as this process lives and holds the cell.
+    _lock: Option<File>,
 }
 
 /// Where a cell stands.
@@ -126,16 +128,14 @@ impl Ledger {
         }
         let claim = self.file(cell, "claim", marks.claimed);
         let text = fs::read_to_string(&claim).map_err(Error::io("read", &claim))?;
-        let Ok(holder) = serde_json::from_str::<Holder>(&text) else {
-            // Made where files cannot be linked, by a process that died before it had written it.
-            return Ok(Standing::Open);
-        };
+        // Where files cannot be linked, a claim that is there may be written only in part, by a process that lives or by
+        // one that died: it is given a lease.
+        let holder = serde_json::from_str::<Holder>(&text).unwrap_or_else(|_| Holder::unknown());
         let beat = self.file(cell, "beat", marks.claimed);
         let beat = fs::read_to_string(beat).unwrap_or_default();
-        let name = format!("{cell} {}", marks.claimed);
         let gone = self
             .watch
-            .is_gone(&holder, &self.me, &name, &beat, self.lease);
+            .is_gone(&holder, &self.me, &claim, &beat, self.lease);
         Ok(if gone {
             Standing::Open
         } else {
@@ -161,12 +161,10 @@ impl Ledger {
             let reason = format!("{cell} has more claims in its ledger than anybody can have made");
             return Err(Error::run(reason));
         };
-        let text = serde_json::to_string(&Holder::me())
-            .map_err(|e| Error::run(format!("cannot write a claim: {e}")))?;
         let claim = self.file(cell, "claim", attempt);
-        if !put_once(&claim, &text)? {
+        let Some(lock) = put_once(&claim, Holder::me())? else {
             return Ok(None);
-        }
+        };
         // A process that ended the cell between our look and our claim has written its end to disk.
         if self.file_of_end(cell).exists() {
             self.mark(cell, "free", attempt, "")?;
@@ -176,6 +174,7 @@ impl Ledger {
             cell: cell.into(),
             attempt,
             beats: 0,
+            _lock: lock,
         };
         Ok(Some(claim))
     }
@@ -259,18 +258,25 @@ pub fn put_whole(path: &Path, text: &str) -> Result<()> {
     files::write(path, text.as_bytes())
 }
 
-/// Makes a file in one step, unless it is there. Returns whether this call made it.
-fn put_once(path: &Path, text: &str) -> Result<bool> {
-    // Its own name goes with it in the end, and need not for the claim to hold.
+/// Writes who holds a cell, unless a file is there. None when one is; else the lock of the claim, where there are locks.
+fn put_once(path: &Path, mut holder: Holder) -> Result<Option<Option<File>>> {
+    let text = |holder: &Holder| {
+        serde_json::to_string(holder).map_err(|e| Error::run(format!("cannot write a claim: {e}")))
+    };
+    // Its own name goes with it in the end, and need not for the claim to hold. It is locked before it has another.
     let mut own = Partial::beside(path).map_err(Error::io("write", path))?;
-    own.write_all(text.as_bytes())
+    let lock = own.file().ok().filter(|file| file.try_lock().is_ok());
+    holder.locks = lock.is_some();
+    let found = text(&holder)?;
+    own.write_all(found.as_bytes())
         .and_then(|()| own.sync())
         .map_err(Error::io("write", path))?;
     match fs::hard_link(own.path(), path) {
-        Ok(()) => Ok(true),
+        Ok(()) => Ok(Some(lock)),
         // Over NFS a link that was made can be reported as there already: the answer was lost and asked again.
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-            Ok(fs::read_to_string(path).is_ok_and(|found| found == text))
+            let ours = fs::read_to_string(path).is_ok_and(|there| there == found);
+            Ok(ours.then_some(lock))
         }
         // A file system without links.
         Err(e)
@@ -279,15 +285,46 @@ fn put_once(path: &Path, text: &str) -> Result<bool> {
                 ErrorKind::Unsupported | ErrorKind::PermissionDenied
             ) =>
         {
-            match OpenOptions::new().write(true).create_new(true).open(path) {
-                Ok(mut file) => file
-                    .write_all(text.as_bytes())
-                    .map(|()| true)
-                    .map_err(Error::io("write", path)),
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
-                Err(e) => Err(Error::io("create", path)(e)),
-            }
+            let made = OpenOptions::new().write(true).create_new(true).open(path);
+            let mut file = match made {
+                Ok(file) => file,
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(None),
+                Err(e) => return Err(Error::io("create", path)(e)),
+            };
+            holder.locks = file.try_lock().is_ok();
+            file.write_all(text(&holder)?.as_bytes())
+                .map_err(Error::io("write", path))?;
+            Ok(Some(holder.locks.then_some(file)))
         }
         Err(e) => Err(Error::io("link", path)(e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_that_is_half_written_is_held_for_a_lease() {
+        let folder = tempfile::tempdir().unwrap();
+        let lease = Duration::from_millis(40);
+        let mut ledger = Ledger::open(folder.path(), lease).unwrap();
+        fs::write(ledger.file("a", "claim", 1), "{\"host\": \"h").unwrap();
+        assert!(ledger.claim("a").unwrap().is_none());
+        std::thread::sleep(lease);
+        assert_eq!(ledger.claim("a").unwrap().unwrap().attempt, 2);
+    }
+
+    #[test]
+    fn a_claim_is_held_as_long_as_its_process_keeps_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let lease = Duration::from_secs(600);
+        let mut ledger = Ledger::open(folder.path(), lease).unwrap();
+        let mut other = Ledger::open(folder.path(), lease).unwrap();
+        let claim = ledger.claim("a").unwrap().unwrap();
+        assert!(other.claim("a").unwrap().is_none());
+        // As when the process ends: its files are closed, and nothing is given back.
+        drop(claim);
+        assert_eq!(other.claim("a").unwrap().unwrap().attempt, 2);
     }
 }

@@ -1,12 +1,17 @@
 //! Who holds a cell, and whether they still live.
 //!
-//! On the same machine the system knows: a process is its number, its start time, and the boot and the PID
-//! namespace that these belong to. From another machine there is only the heartbeat: the holder rewrites a file, and
-//! who sees it unchanged for a lease, by a clock of its own, takes the holder for dead. No two clocks are compared.
+//! On the same machine the system knows: the holder keeps its claim locked, and the system takes the lock back from a
+//! process that ends, whatever namespaces it and the reader are in. Where files cannot be locked, a process is its
+//! number, its start time, and the boot and the PID namespace that these belong to, if the reader's `/proc` is of
+//! that namespace and shows all of it. From another machine, and where neither can be asked, there is only the heartbeat:
+//! the holder rewrites a file, and who sees it unchanged for a lease, by a clock of its own, takes the holder for
+//! dead. No two clocks are compared.
 
+use crate::files;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, TryLockError};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -23,6 +28,9 @@ pub struct Holder {
     pub started: u64,
     /// Tells claims of one process apart.
     pub serial: u64,
+    /// Whether it keeps its claim locked.
+    #[serde(default)]
+    pub locks: bool,
 }
 
 impl Holder {
@@ -47,12 +55,43 @@ impl Holder {
             pid,
             started: start_of(pid).unwrap_or_default(),
             serial: CLAIMS.fetch_add(1, Ordering::Relaxed),
+            locks: false,
         }
     }
 
-    /// Whether the system here can tell if the holder lives: it was started under the same boot and namespace.
+    /// Of a claim that is not written yet, or never will be.
+    pub fn unknown() -> Self {
+        Self {
+            host: "an unknown machine".into(),
+            system: String::new(),
+            pid: 0,
+            started: 0,
+            serial: 0,
+            locks: false,
+        }
+    }
+
+    /// Whether it was started on the same machine since it was booted, in any namespace.
     pub fn is_local_to(&self, me: &Self) -> bool {
-        !me.system.is_empty() && self.system == me.system
+        let boot = |holder: &Self| holder.system.split(' ').next().map(str::to_owned);
+        !me.system.is_empty() && boot(self) == boot(me)
+    }
+
+    /// Whether `/proc` tells if it lives: it is of the same namespace, which `/proc` shows, with processes of others.
+    fn is_shown_to(&self, me: &Self) -> bool {
+        let shown = start_of(me.pid) == Some(me.started) && me.started > 0 && start_of(1).is_some();
+        shown && !me.system.is_empty() && self.system == me.system
+    }
+}
+
+/// Whether no process holds the lock of a claim; none where that cannot be asked.
+fn is_unlocked(claim: &Path) -> Option<bool> {
+    let file = files::open_there(claim).ok()?;
+    match file.try_lock() {
+        // Closing the file gives it back.
+        Ok(()) => Some(true),
+        Err(TryLockError::WouldBlock) => Some(false),
+        Err(TryLockError::Error(_)) => None,
     }
 }
 
@@ -73,18 +112,27 @@ fn start_of(pid: u32) -> Option<u64> {
 pub struct Watch(HashMap<String, (String, Instant)>);
 
 impl Watch {
-    /// Whether the holder of a claim is gone: its process is not there, or its heartbeat stood still for a lease.
+    /// Whether the holder of the claim in a file is gone: its lock was taken back, its process is not there, or its
+    /// heartbeat stood still for a lease.
     pub fn is_gone(
         &mut self,
         holder: &Holder,
         me: &Holder,
-        claim: &str,
+        file: &Path,
         beat: &str,
         lease: Duration,
     ) -> bool {
-        if holder.is_local_to(me) {
+        if holder.locks
+            && holder.is_local_to(me)
+            && let Some(unlocked) = is_unlocked(file)
+        {
+            return unlocked;
+        }
+        if !holder.locks && holder.is_shown_to(me) {
             return start_of(holder.pid) != Some(holder.started);
         }
+        let claim = file.to_string_lossy();
+        let claim = claim.as_ref();
         let seen = self.0.get(claim).filter(|(last, _)| last == beat);
         match seen {
             Some((_, since)) => since.elapsed() >= lease,
@@ -106,7 +154,7 @@ mod tests {
         let me = Holder::me();
         let mut watch = Watch::default();
         let gone = |watch: &mut Watch, holder: &Holder| {
-            watch.is_gone(holder, &me, "a", "", Duration::from_secs(60))
+            watch.is_gone(holder, &me, Path::new("a"), "", Duration::from_secs(60))
         };
         assert!(!gone(&mut watch, &me));
         let earlier = Holder {
@@ -128,12 +176,46 @@ mod tests {
             system: "another".into(),
             ..me.clone()
         };
-        let lease = Duration::from_millis(30);
+        let (lease, claim) = (Duration::from_millis(30), Path::new("a"));
         let mut watch = Watch::default();
-        assert!(!watch.is_gone(&other, &me, "a", "1", lease));
+        assert!(!watch.is_gone(&other, &me, claim, "1", lease));
         std::thread::sleep(lease);
-        assert!(!watch.is_gone(&other, &me, "a", "2", lease));
+        assert!(!watch.is_gone(&other, &me, claim, "2", lease));
         std::thread::sleep(lease);
-        assert!(watch.is_gone(&other, &me, "a", "2", lease));
+        assert!(watch.is_gone(&other, &me, claim, "2", lease));
+    }
+
+    /// As seen where `/proc` is another namespace's, or hides the processes of others: the number means nothing there.
+    #[test]
+    fn a_holder_that_locks_its_claim_lives_whatever_proc_shows() {
+        let folder = tempfile::tempdir().unwrap();
+        let claim = folder.path().join("a.claim.1");
+        let locked = fs::File::create(&claim).unwrap();
+        locked.lock().unwrap();
+        let me = Holder::me();
+        let mut watch = Watch::default();
+        let mut gone =
+            |holder: &Holder| watch.is_gone(holder, &me, &claim, "", Duration::from_secs(60));
+        let boot = me.system.split(' ').next().unwrap_or_default();
+        let elsewhere = Holder {
+            system: format!("{boot} pid:[1]"),
+            pid: u32::MAX,
+            locks: true,
+            ..me.clone()
+        };
+        let hidden = Holder {
+            started: me.started + 1,
+            locks: true,
+            ..me.clone()
+        };
+        assert!(!gone(&elsewhere) && !gone(&hidden));
+        drop(locked);
+        assert!(gone(&elsewhere) && gone(&hidden));
+        // Of another namespace, and without a lock: there is only the heartbeat.
+        let unlocked = Holder {
+            locks: false,
+            ..elsewhere
+        };
+        assert!(!gone(&unlocked));
     }
 }

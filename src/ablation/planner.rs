@@ -8,7 +8,8 @@ use crate::ablation::prepared::{Prepared, Sweep};
 use crate::data::Data;
 use crate::error::{Error, Fault, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
-use crate::experiment::{self, Loaded, Origin, assemble, cost, rehearse};
+use crate::experiment::cost::{self, StepTime};
+use crate::experiment::{self, Loaded, Origin, assemble, rehearse};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -260,7 +261,7 @@ impl Costs {
 ///
 /// # Errors
 /// The error that a run of the arm would end with.
-pub fn step_ms(arm: &Prepared) -> Result<f64> {
+pub fn step_ms(arm: &Prepared) -> Result<StepTime> {
     let data = assemble::data_to_train_on(&arm.loaded.experiment, &arm.loaded.places())?;
     cost::step_ms(&arm.loaded.experiment, &data)
 }
@@ -272,8 +273,8 @@ fn time(arms: &mut [Prepared], at: usize, known: &[Option<u64>], costs: &mut Cos
     }
     for (i, arm) in arms.iter_mut().enumerate() {
         if i == at || known[i].is_none() {
-            let ms = cost::step_ms(&arm.loaded.experiment, costs.data(&arm.loaded)?)?;
-            arm.cost.step_ms = Some(ms);
+            let time = cost::step_ms(&arm.loaded.experiment, costs.data(&arm.loaded)?)?;
+            arm.cost.step_ms = Some(time.ms);
         }
     }
     Ok(())

@@ -35,6 +35,7 @@ pub struct PlanArgs {
 struct Probe {
     step_ms: f64,
     steps: u64,
+    cut: bool,
 }
 
 /// Runs `formwork plan`.
@@ -83,8 +84,10 @@ fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(ModelCost, Option
     if args.no_probe || plan.memory() > available {
         return Ok((plan, None));
     }
+    let time = cost::step_ms(experiment, &data)?;
     let probe = Probe {
-        step_ms: cost::step_ms(experiment, &data)?,
+        step_ms: time.ms,
+        cut: time.cut,
         steps: experiment.train.steps,
     };
     Ok((plan, Some(probe)))
@@ -101,6 +104,7 @@ fn json(plan: &ModelCost, probe: Option<&Probe>) -> serde_json::Value {
     if let Some(probe) = probe {
         object["probe"] = serde_json::json!({
             "step_ms": probe.step_ms,
+            "cut": probe.cut,
             "steps": probe.steps,
             "seconds": probe.step_ms / 1e3 * probe.steps as f64,
         });
@@ -139,6 +143,12 @@ fn show(plan: &ModelCost, probe: Option<&Probe>) -> Result<()> {
             duration(probe.step_ms / 1e3 * probe.steps as f64),
             probe.steps
         ))?;
+        if probe.cut {
+            output::line(format!(
+                "  the probe was ended after {}, before it had timed all of its steps",
+                duration(cost::PROBE_LIMIT.as_secs_f64())
+            ))?;
+        }
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::{self, open, run};
 use crate::report::render::terminal::{duration, number};
+use crate::stop;
 use crate::train::job::{Outcome, Report, Stopped};
 use crate::train::metrics::higher_is_better;
 use crate::train::run_dir::RESOLVED;
@@ -120,21 +121,13 @@ pub fn train(args: TrainArgs) -> Result<()> {
         _ => run::Start::New,
     };
     if args.while_input_open {
-        stop_with_input();
+        stop::with_input();
     }
     if !args.how.quiet {
         output::note(format!("{} → {}", args.file.display(), folder.display()));
     }
     let outcome = run::train(&loaded, &folder, start, args.how.options())?;
     summary(&folder, &outcome)
-}
-
-/// Asks the run to stop, as SIGTERM does, when standard input comes to its end.
-fn stop_with_input() {
-    std::thread::spawn(|| {
-        drop(std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
-        drop(signal_hook::low_level::raise(signal_hook::consts::SIGTERM));
-    });
 }
 
 /// Runs `formwork resume`.

@@ -147,6 +147,7 @@ type Lines = Box<dyn Iterator<Item = Result<Vec<u8>>>>;
 fn lines(path: Option<&Path>) -> Result<Lines> {
     let (stream, name): (Box<dyn Read>, PathBuf) = match path {
         Some(path) => {
+            files::require_ordinary(path)?;
             let file = std::fs::File::open(path).map_err(Error::io("read", path))?;
             (Box::new(file), path.to_path_buf())
         }

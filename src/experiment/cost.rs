@@ -2,12 +2,15 @@
 
 use super::{Experiment, assemble};
 use crate::data::{Data, Shape};
-use crate::error::Result;
+use crate::device::DeviceName;
+use crate::error::{Error, Result};
 use crate::model::ItemOf;
 use crate::plan::{self, ModelCost, Question};
 use crate::train::bench::{Bench, Measure, measure};
 use crate::train::config::Dtype;
+use crate::train::machine;
 use burn::tensor::Device;
+use std::time::Duration;
 
 /// Steps that warm up, and steps that are timed, of a short measurement.
 const PROBE: (usize, usize) = (2, 3);
@@ -32,6 +35,51 @@ pub fn plan(experiment: &Experiment, shape: &Shape) -> Result<ModelCost> {
     plan::plan(&question, &Device::default())
 }
 
+/// An error when a model needs more memory than there is, before any of it is taken. What the parameters, their gradients
+/// and the optimizer need is exact; what activations need is an estimate, and the variable [`machine::LIMIT`] says
+/// how much there may be in place of the machine.
+///
+/// # Errors
+/// Too little memory; a variable that is no size; a model that cannot learn the task.
+pub fn require_memory(experiment: &Experiment, shape: &Shape) -> Result<()> {
+    let given = std::env::var(machine::LIMIT).unwrap_or_default();
+    let limit = match given.as_str() {
+        "" => machine::memory(),
+        _ => Some(machine::size(&given).ok_or_else(|| {
+            Error::usage(format!(
+                "the variable {} = {given:?} is no size; write bytes, or 64G",
+                machine::LIMIT
+            ))
+        })?),
+    };
+    // Elsewhere memory is the device's.
+    let here = experiment.train.device.parse::<DeviceName>()?.is_cpu();
+    let Some(limit) = limit.filter(|_| here) else {
+        return Ok(());
+    };
+    let plan = plan(experiment, shape)?;
+    if plan.memory() <= limit {
+        return Ok(());
+    }
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let parts = plan.memory_bytes.iter();
+    let parts: Vec<String> = parts
+        .map(|(part, bytes)| format!("{part} {:.1}", gib(*bytes)))
+        .collect();
+    let gives = match given.is_empty() {
+        true => "this machine, or its control group, gives".to_string(),
+        false => format!("the variable {} gives", machine::LIMIT),
+    };
+    Err(Error::usage(format!(
+        "the run needs about {:.1} GiB of memory ({}), and {gives} {:.1} GiB; take a smaller model, micro_batch_size or \
+         context, or, if the estimate is wrong, set {}=SIZE",
+        gib(plan.memory()),
+        parts.join(", "),
+        gib(limit),
+        machine::LIMIT
+    )))
+}
+
 /// Tokens or images of an optimizer step, as the journal counts them: of pairs, both sides. Where examples differ in
 /// length it is the most that a step can have: all are as long as they may be, and so is the shorter side of a pair,
 /// which `batch_tokens` does not count.
@@ -47,12 +95,36 @@ pub fn items_per_step(experiment: &Experiment, shape: &Shape) -> f64 {
     }
 }
 
-/// Milliseconds of a step: the median of a few, from fresh weights.
+/// How long a probe of a step's time may take; it is looked at between micro-batches.
+pub const PROBE_LIMIT: Duration = Duration::from_secs(60);
+
+/// The time of a step, as a probe found it.
+#[derive(Clone, Copy, Debug)]
+pub struct StepTime {
+    /// Milliseconds.
+    pub ms: f64,
+    /// Whether the probe took as long as it may, and fewer steps than it should have timed.
+    pub cut: bool,
+}
+
+/// The time of a step: the median of a few, from fresh weights.
 ///
 /// # Errors
 /// A device that is not there, a model that cannot learn the task, a step that fails.
-pub fn step_ms(experiment: &Experiment, data: &Data) -> Result<f64> {
-    Ok(measured(experiment, data, PROBE, false)?.step_ms_median)
+pub fn step_ms(experiment: &Experiment, data: &Data) -> Result<StepTime> {
+    step_ms_within(experiment, data, PROBE_LIMIT)
+}
+
+/// [`step_ms`] of a probe that takes no longer than this and a micro-batch.
+///
+/// # Errors
+/// As [`step_ms`].
+pub fn step_ms_within(experiment: &Experiment, data: &Data, limit: Duration) -> Result<StepTime> {
+    let measure = measure_within(experiment, data, PROBE, false, Some(limit))?;
+    Ok(StepTime {
+        ms: measure.step_ms_median,
+        cut: measure.cut,
+    })
 }
 
 /// Steps from fresh weights, `(warm-up, timed)` of them.
@@ -62,9 +134,20 @@ pub fn step_ms(experiment: &Experiment, data: &Data) -> Result<f64> {
 pub fn measured(
     experiment: &Experiment,
     data: &Data,
-    (warmup, steps): (usize, usize),
+    steps: (usize, usize),
     profile: bool,
 ) -> Result<Measure> {
+    measure_within(experiment, data, steps, profile, None)
+}
+
+fn measure_within(
+    experiment: &Experiment,
+    data: &Data,
+    (warmup, steps): (usize, usize),
+    profile: bool,
+    limit: Option<Duration>,
+) -> Result<Measure> {
+    require_memory(experiment, &data.shape)?;
     let device = assemble::device(experiment, true)?;
     let model = assemble::objective(experiment, &data.shape, &device)?;
     let bench = Bench {
@@ -74,6 +157,7 @@ pub fn measured(
         seed: experiment.seed,
         train: data.train.clone(),
         profile,
+        limit,
     };
     measure(model, &bench, warmup, steps)
 }

@@ -14,6 +14,7 @@ use crate::model::{Decoder, EncoderDecoder, LanguageModel};
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::ModelState;
+use crate::stop::Stop;
 use crate::task::{Objective, TextToText};
 use crate::tokenizer::Tokenizer;
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
@@ -40,6 +41,7 @@ pub struct Translator<'a> {
     /// Sources that were longer.
     cut: AtomicUsize,
     device: Device,
+    stop: Stop,
 }
 
 impl<'a> Translator<'a> {
@@ -65,7 +67,17 @@ impl<'a> Translator<'a> {
             longest,
             cut: AtomicUsize::new(0),
             device,
+            stop: Stop::default(),
         })
+    }
+
+    /// The same, which ends with [`Error::Stopped`] when the flag is raised.
+    #[must_use]
+    pub fn until(self, stop: &Stop) -> Self {
+        Self {
+            stop: stop.clone(),
+            ..self
+        }
     }
 
     /// Tokens of a source at most; what is longer is cut short.
@@ -132,8 +144,12 @@ impl<'a> Translator<'a> {
                 })
                 .collect();
             let rows: Vec<&[u32]> = batch.iter().map(|(_, ids)| ids.as_slice()).collect();
-            let mut model = self.read(&rows);
-            let found = search(model.as_mut(), &sentences, &rules, config)?;
+            self.stop.check()?;
+            let mut model = Stopped {
+                model: self.read(&rows),
+                stop: &self.stop,
+            };
+            let found = search(&mut model, &sentences, &rules, config)?;
             for ((number, _), found) in batch.iter().zip(found) {
                 let texts = found.into_iter().map(|hypothesis| Written {
                     text: writes.decode_text(&hypothesis.tokens),
@@ -227,6 +243,23 @@ impl<'a> Translator<'a> {
                 })
             }
         }
+    }
+}
+
+/// A model that gives up when it is asked to.
+struct Stopped<'a> {
+    model: Box<dyn NextScores + 'a>,
+    stop: &'a Stop,
+}
+
+impl NextScores for Stopped<'_> {
+    fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
+        self.stop.check()?;
+        self.model.next(tokens)
+    }
+
+    fn select(&mut self, rows: &[usize]) -> Result<()> {
+        self.model.select(rows)
     }
 }
 

@@ -56,8 +56,8 @@ impl HfModel {
 /// A file that is missing or damaged, an architecture or an option that we do not have, a key that is not known.
 pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
     let path = dir.join("config.json");
-    let text = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
-    let value: Value = serde_json::from_str(&text)
+    let text = crate::files::read(&path)?;
+    let value: Value = serde_json::from_slice(&text)
         .map_err(|e| Error::Invalid(vec![fault(&path, format!("is not JSON: {e}"))]))?;
     let weights = Weights::open(dir)?;
     let read = read_config(&path, value, ignore, Some(&weights))?;

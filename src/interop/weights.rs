@@ -230,6 +230,7 @@ fn plain(name: &str) -> bool {
 /// # Errors
 /// A file that cannot be read, or is damaged.
 pub fn header(path: &Path) -> Result<(u64, Metadata)> {
+    crate::files::require_ordinary(path)?;
     let mut file = File::open(path).map_err(Error::io("open", path))?;
     let length = file.metadata().map_err(Error::io("read", path))?.len();
     let mut size = [0; 8];

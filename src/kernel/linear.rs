@@ -25,10 +25,15 @@ pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tenso
 /// Columns of a panel of a weight that [`stored`] has put into panels.
 pub const PANEL: usize = 16;
 
+/// What the last row of a weight in panels is full of, by which it is told from a matrix: not a number, and none that
+/// arithmetic makes.
+pub const STORED: u32 = 0x7fe5_704e;
+
 /// A weight `[d_out, d_in]` in the order in which products of a few rows, as decoding makes them, read it, if the kernels
 /// here make them; [`linear`] takes it in its place, and nothing tracks a gradient through it.
 ///
-/// The result is `[d_out / 16, d_in · 16]`: sixteen outputs after sixteen outputs, in each of them input after input.
+/// The result is `[d_out / 16 + 1, d_in · 16]`: sixteen outputs after sixteen outputs, in each of them input after input,
+/// then a row of [`STORED`].
 /// Where `d_out` is no multiple of sixteen, it is the same matrix with its rows contiguous.
 pub fn stored<const D: usize>(weight: Tensor<D>) -> Tensor<D> {
     #[cfg(feature = "flex")]
@@ -41,13 +46,14 @@ pub fn stored<const D: usize>(weight: Tensor<D>) -> Tensor<D> {
             return Tensor::from_data(weight, &device);
         }
         let rows: Vec<f32> = weight.iter().collect();
-        let mut panels: Vec<f32> = Vec::with_capacity(rows.len());
+        let mut panels: Vec<f32> = Vec::with_capacity(rows.len() + d_in * PANEL);
         for outputs in rows.chunks_exact(PANEL * d_in) {
             for input in 0..d_in {
                 panels.extend(outputs.iter().skip(input).step_by(d_in));
             }
         }
-        let shape = [d_out / PANEL, d_in * PANEL];
+        panels.resize(rows.len() + d_in * PANEL, f32::from_bits(STORED));
+        let shape = [d_out / PANEL + 1, d_in * PANEL];
         return Tensor::from_data(TensorData::new(panels, shape), &device);
     }
     weight

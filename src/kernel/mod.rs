@@ -42,7 +42,7 @@ pub use cross_entropy::{
 };
 pub use dropout::{DropKey, drop_path, dropout};
 pub use embedding::embedding;
-pub use linear::{PANEL, add, linear, stored};
+pub use linear::{PANEL, STORED, add, linear, stored};
 pub use norm::{layer_norm, layer_norm_of_sum, rms_norm, rms_norm_of_sum};
 pub use optim::{AdamwArgs, adamw_step, scale, squared_distance, sum_of_squares};
 pub use recurrent::{Cell, Recurrence, RecurrenceSettings, Sequences, recurrent, zero_state};

@@ -128,7 +128,7 @@ impl Tokenizer {
     /// # Errors
     /// A file that cannot be read or is no tokenizer.
     pub fn load(path: &Path) -> Result<Self> {
-        let json = std::fs::read(path).map_err(Error::io("read", path))?;
+        let json = files::read(path)?;
         Self::from_json(json, path)
     }
 
@@ -176,7 +176,7 @@ impl Tokenizer {
     }
 
     /// The ids of a text. Special tokens written in the text become their ids; nothing is added
-    /// around it.
+    /// around it. A text of megabytes is read as [`Self::encode_long`] does.
     ///
     /// # Errors
     /// A character or word that the vocabulary lacks, when no unknown token is configured.
@@ -184,6 +184,7 @@ impl Tokenizer {
         match &self.0.engine {
             Engine::Chars(c) => c.encode(text),
             Engine::Bytes(b) => Ok(b.encode(text.as_bytes())),
+            Engine::Library(_) if text.len() > LONG => self.encode_long(text.as_bytes()),
             Engine::Library(l) => library_encode(l, text, false),
         }
     }
@@ -205,8 +206,8 @@ impl Tokenizer {
         }
     }
 
-    /// The ids of a long text on all cores, in pieces of about 1 MiB that end where a line ends;
-    /// byte-level, character, byte and BERT-like tokenizers give the ids of [`Self::encode`]. Bytes
+    /// The ids of a long text on all cores, in pieces of 1 to 2 MiB that end where a line ends, or, in a longer line,
+    /// a word (`pieces`); byte-level, character, byte and BERT-like tokenizers give the ids of [`Self::encode`]. Bytes
     /// that are not UTF-8 are an error for every kind but `byte`.
     ///
     /// # Errors
@@ -327,6 +328,9 @@ fn span(vocab: &HashMap<String, u32>) -> Result<usize, String> {
     }
     Ok(*id as usize + 1)
 }
+
+/// Bytes from which a text is never one piece, so that a piece is none of them.
+const LONG: usize = 4 * pieces::PIECE;
 
 fn library_encode(library: &tokenizers::Tokenizer, text: &str, framed: bool) -> Result<Vec<u32>> {
     library

@@ -4,15 +4,22 @@
 //! Byte-level splitting rules look at most one run of blanks ahead, and BERT's split at every
 //! blank, so a single line break with a visible character on each side is a boundary in both. The
 //! cuts depend on the text alone, never on the number of cores.
+//!
+//! A line may be as long as a file, and a library's own form of a text is some thirty times its size. So where no such
+//! line break comes soon, a text is cut before a single space between two visible characters, which both rules
+//! keep apart from what is before it; without one, between a letter and a punctuation mark, which they keep apart, too;
+//! and within a word of megabytes at the next character. Only there, and with rules that join words across spaces,
+//! can the tokens beside a cut differ from those of the whole line.
 
 /// Bytes after which the next good place is taken.
 pub const PIECE: usize = 1 << 20;
 
-/// The pieces of `text`, in order; their concatenation is `text`.
+/// The pieces of `text`, in order; their concatenation is `text`. None is longer than twice `piece` and a character.
 pub fn cut(text: &str, piece: usize) -> Vec<&str> {
     let mut pieces = Vec::with_capacity(text.len() / piece.max(1) + 1);
     let mut rest = text;
-    while let Some(at) = boundary(rest, piece) {
+    while rest.len() > piece {
+        let at = boundary(rest, piece.max(1));
         let (head, tail) = rest.split_at(at);
         pieces.push(head);
         rest = tail;
@@ -23,22 +30,46 @@ pub fn cut(text: &str, piece: usize) -> Vec<&str> {
     pieces
 }
 
-/// The first good place at or after `from`.
-fn boundary(text: &str, from: usize) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let visible = |c: Option<char>| c.is_some_and(|c| !c.is_whitespace() && !c.is_control());
-    let mut at = from.max(1);
-    while at < bytes.len() {
-        // A line break is one byte, so both sides are character boundaries.
-        at += bytes[at..].iter().position(|b| *b == b'\n')?;
+/// The best place from `from` on and before twice that many bytes; the end of a text that is shorter and has none.
+fn boundary(text: &str, from: usize) -> usize {
+    let end = text.len().min(from.saturating_mul(2));
+    let mut places = [None; 3];
+    for at in from..end {
+        // All that is looked for is one byte, so both of its sides are borders of characters.
+        let byte = text.as_bytes()[at];
+        let (rank, place) = match byte {
+            b'\n' => (0, at + 1),
+            b' ' => (1, at),
+            _ if byte.is_ascii_punctuation() => (2, at),
+            _ => continue,
+        };
+        if places[rank].is_some() {
+            continue;
+        }
         let before = text[..at].chars().next_back();
         let after = text[at + 1..].chars().next();
-        if visible(before) && visible(after) {
-            return Some(at + 1);
+        let apart = match rank {
+            2 => before.is_some_and(char::is_alphabetic),
+            _ => visible(before) && visible(after),
+        };
+        if apart {
+            places[rank] = Some(place);
         }
-        at += 1;
+        if places[0].is_some() {
+            break;
+        }
     }
-    None
+    let found = places.into_iter().flatten().next();
+    found.unwrap_or_else(|| match text.len() <= end {
+        true => text.len(),
+        false => (end..=text.len())
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(text.len()),
+    })
+}
+
+fn visible(c: Option<char>) -> bool {
+    c.is_some_and(|c| !c.is_whitespace() && !c.is_control())
 }
 
 #[cfg(test)]
@@ -48,9 +79,22 @@ mod tests {
     #[test]
     fn cuts_only_between_visible_lines() {
         let text = "ab\ncd\n\nef\n gh\r\nij \nkl\nmé\nno";
-        let pieces = cut(text, 1);
-        assert_eq!(pieces, ["ab\n", "cd\n\nef\n gh\r\nij \nkl\n", "mé\n", "no"]);
+        let pieces = cut(text, 12);
+        assert_eq!(pieces, ["ab\ncd\n\nef\n gh\r\nij \nkl\n", "mé\nno"]);
         assert_eq!(cut(text, 1000), [text]);
         assert!(cut("", 4).is_empty());
+    }
+
+    #[test]
+    fn long_lines_are_cut_before_words_then_marks_then_anywhere() {
+        assert_eq!(cut("one two three four", 5), ["one two", " three", " four"]);
+        assert_eq!(cut("longest,word.of", 5), ["longest", ",word", ".of"]);
+        assert_eq!(cut("éééééééé", 3), ["ééé", "ééé", "éé"]);
+        let line = "é x".repeat(1000) + &"日本".repeat(1000);
+        for piece in [1, 2, 7, 64, 500] {
+            let pieces = cut(&line, piece);
+            assert_eq!(pieces.concat(), line);
+            assert!(pieces.iter().all(|p| p.len() <= 2 * piece + 3), "{piece}");
+        }
     }
 }

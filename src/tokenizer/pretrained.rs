@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::format::{self, Added};
 use super::{bpe, wordpiece};
 use crate::error::{Error, Result};
+use crate::files;
 
 /// `kind = "pretrained"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -50,7 +51,7 @@ impl PretrainedConfig {
 
     fn found(&self) -> Result<Vec<u8>> {
         let file = |name: &str| self.path.join(name);
-        let read = |path: &Path| std::fs::read(path).map_err(Error::io("read", path));
+        let read = files::read;
         if self.path.is_file() {
             if self.path.extension().is_some_and(|e| e == "txt") {
                 return format::to_bytes(&self.bert(&self.path)?);
@@ -75,7 +76,7 @@ impl PretrainedConfig {
     }
 
     fn bert(&self, path: &Path) -> Result<Value> {
-        let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
+        let text = text(path)?;
         let mut vocab = Map::new();
         for (id, line) in text.lines().enumerate() {
             if vocab
@@ -109,11 +110,16 @@ impl PretrainedConfig {
     }
 }
 
+fn text(path: &Path) -> Result<String> {
+    let utf8 = String::from_utf8(files::read(path)?);
+    utf8.map_err(|e| Error::usage(format!("{} is not UTF-8 text: {e}", path.display())))
+}
+
 fn gpt2(vocab_path: &Path, merges_path: &Path) -> Result<Value> {
-    let text = std::fs::read(vocab_path).map_err(Error::io("read", vocab_path))?;
+    let text = files::read(vocab_path)?;
     let vocab: Map<String, Value> = serde_json::from_slice(&text)
         .map_err(|e| Error::run(format!("{} is not a vocabulary: {e}", vocab_path.display())))?;
-    let text = std::fs::read_to_string(merges_path).map_err(Error::io("read", merges_path))?;
+    let text = self::text(merges_path)?;
     let merges: Vec<String> = text
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with("#version"))

@@ -1,16 +1,18 @@
 //! Training steps without a run around them, timed one by one.
 
 use super::config::TrainConfig;
+use super::gradients::{self, Left};
 use super::machine::bytes;
 use super::schedule::ScheduleConfig;
-use super::{gradients, optim, parameters};
+use super::{optim, parameters};
 use crate::data::{Source, loader};
 use crate::error::{Error, Result};
 use crate::kernel::profile::{self, Spent};
 use crate::task::Trained;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What is timed.
 pub struct Bench<'a> {
@@ -26,6 +28,8 @@ pub struct Bench<'a> {
     pub train: Arc<dyn Source>,
     /// Whether to find out where the time goes.
     pub profile: bool,
+    /// After how long no further micro-batch is begun.
+    pub limit: Option<Duration>,
 }
 
 /// Figures of a measurement.
@@ -43,6 +47,9 @@ pub struct Measure {
     pub loss_first: f64,
     /// Loss of the last step.
     pub loss_last: f64,
+    /// Whether the time was up before all steps were made. Where not one could be timed, the time of a step is that of
+    /// the micro-batches that were made, times the number of them that a step has.
+    pub cut: bool,
     /// Where the time went, when it was asked for.
     pub profile: Option<Profile>,
 }
@@ -107,6 +114,27 @@ impl Parts {
     }
 }
 
+/// Micro-batches that were made, the seconds that they took, and how many a step has.
+#[derive(Default)]
+struct Untimed {
+    made: usize,
+    seconds: f64,
+    of: usize,
+}
+
+impl Untimed {
+    fn add(&mut self, began: Instant, made: usize, of: usize) {
+        self.made += made;
+        self.seconds += began.elapsed().as_secs_f64();
+        self.of = of;
+    }
+
+    /// Seconds of a step.
+    fn step(&self) -> f64 {
+        self.seconds / self.made.max(1) as f64 * self.of as f64
+    }
+}
+
 /// Takes `warmup` steps, then times `steps`: forward, backward, clipping, update.
 ///
 /// # Errors
@@ -132,6 +160,14 @@ pub fn measure<M: Trained>(
         0,
     );
     let (mut times, mut losses, mut items) = (Vec::new(), Vec::new(), 0);
+    let all_began = Instant::now();
+    let is_late = || {
+        bench
+            .limit
+            .is_some_and(|limit| all_began.elapsed() >= limit)
+    };
+    // Micro-batches of steps before the first that is timed, and what they took.
+    let (mut untimed, mut cut) = (Untimed::default(), false);
     let mut parts = Parts::default();
     let mut carried = config.carry_state.then(|| model.empty_state()).flatten();
     for step in 0..all {
@@ -146,9 +182,21 @@ pub fn measure<M: Trained>(
         };
         let batches = batches?;
         let began = Instant::now();
-        let mut gradient = counted(&mut parts.passes, || {
-            gradients::accumulate_from(&model, batches, carried.as_ref())
+        let count = batches.len();
+        // The first micro-batch is always made: there is a time to tell.
+        let first = Cell::new(step == 0);
+        let leaves = || !first.replace(false) && is_late();
+        let made = counted(&mut parts.passes, || {
+            gradients::accumulate_until(&model, batches, carried.as_ref(), &leaves)
         });
+        let mut gradient = match made {
+            Ok(gradient) => gradient,
+            Err(Left(made)) => {
+                untimed.add(began, made, count);
+                cut = true;
+                break;
+            }
+        };
         carried = gradient.output.state.take();
         counted(&mut parts.clipping, || {
             gradient.clip(&model, config.clip_norm)
@@ -163,7 +211,12 @@ pub fn measure<M: Trained>(
         });
         if step >= warmup {
             times.push(began.elapsed().as_secs_f64());
+        } else {
+            untimed.add(began, count, count);
         }
+    }
+    if times.is_empty() {
+        times.push(untimed.step());
     }
     let profile = bench.profile.then(|| parts.profile(profile::stop(), steps));
     times.sort_by(f64::total_cmp);
@@ -173,8 +226,9 @@ pub fn measure<M: Trained>(
         step_ms_median: median * 1e3,
         items_per_s: items as f64 / median,
         peak_rss_mb: peak_rss_mb(),
-        loss_first: losses[0],
-        loss_last: losses[losses.len() - 1],
+        loss_first: losses.first().copied().unwrap_or(f64::NAN),
+        loss_last: losses.last().copied().unwrap_or(f64::NAN),
+        cut,
         profile,
     })
 }

@@ -37,14 +37,38 @@ pub fn accumulate_from<M: Trained>(
     batches: Vec<Batch>,
     state: Option<&ModelState>,
 ) -> Gradient {
+    match accumulate_until(model, batches, state, &|| false) {
+        Ok(gradient) => gradient,
+        Err(_) => unreachable!("nothing asks for its end"),
+    }
+}
+
+/// Micro-batches of a step that was left before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left(pub usize);
+
+/// [`accumulate_from`]; `leaves` is asked before each micro-batch.
+///
+/// # Errors
+/// The step was left, after so many micro-batches.
+pub fn accumulate_until<M: Trained>(
+    model: &M,
+    batches: Vec<Batch>,
+    state: Option<&ModelState>,
+    leaves: &dyn Fn() -> bool,
+) -> Result<Gradient, Left> {
     let count = batches.len();
-    let mut passed_on = Vec::new();
-    let mut parts = batches.into_iter().map(|batch| {
+    let (mut passed_on, mut made) = (Vec::new(), 0);
+    let mut parts = batches.into_iter().map_while(|batch| {
+        if leaves() {
+            return None;
+        }
+        made += 1;
         let rows = batch.first_row..batch.first_row + batch.rows;
         let state = state.map(|state| state.rows(rows));
         let mut step = TrainStep::step(model, StepInput { batch, state });
         passed_on.extend(step.item.state.take());
-        (step.grads, step.item)
+        Some((step.grads, step.item))
     });
     let both = |(mut gradients, mut output): (_, StepOutput), (more, item)| {
         output.add(&item);
@@ -54,12 +78,15 @@ pub fn accumulate_from<M: Trained>(
     let (gradients, mut output) = tree_sum(&mut parts, count, &both)
         .unwrap_or_else(|| (GradientsParams::new(), StepOutput::default()));
     drop(parts);
+    if made < count {
+        return Err(Left(made));
+    }
     output.state = ModelState::joined(passed_on);
-    Gradient {
+    Ok(Gradient {
         norm: global_norm(model, &gradients),
         gradients,
         output,
-    }
+    })
 }
 
 /// The next `count` parts, summed as a binary tree; they are taken in their order. `None` when there is none.

@@ -8,10 +8,10 @@ use super::evaluation::{Scores, Split};
 use super::exporters::JournalConfig;
 use super::run_dir::RunDir;
 use super::schedule::ScheduleConfig;
-use super::signal::Stop;
 use crate::data::Source;
 use crate::error::Result;
 use crate::stack::state::ModelState;
+use crate::stop::Stop;
 use crate::task::Trained;
 use burn::optim::ModuleOptimizer;
 use std::collections::BTreeMap;
@@ -92,19 +92,28 @@ pub trait Observer<M>: Send {
     fn report(&mut self, report: &Report);
 
     /// Further metrics of `model` (in evaluation mode) on the validation split, which take more than a pass over
-    /// its batches: translations, say.
+    /// its batches: translations, say. `None` when a request to stop broke that off.
     ///
     /// # Errors
     /// What the observer cannot measure; the run ends.
-    fn scores(&mut self, _model: &M) -> Result<BTreeMap<String, f64>> {
-        Ok(BTreeMap::new())
+    fn scores(&mut self, _model: &M) -> Result<Option<BTreeMap<String, f64>>> {
+        Ok(Some(BTreeMap::new()))
     }
 
-    /// An evaluation ended; `model` is in evaluation mode.
+    /// Makes what is written down beside an evaluation, such as a text; `model` is in evaluation mode. `false` when a
+    /// request to stop broke that off: the evaluation is then made again when the run is resumed.
     ///
     /// # Errors
-    /// What the observer cannot do with it; the run ends.
-    fn evaluated(&mut self, step: u64, model: &M) -> Result<()>;
+    /// What the observer cannot do with the model; the run ends.
+    fn sampled(&mut self, _step: u64, _model: &M) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// An evaluation ended.
+    ///
+    /// # Errors
+    /// What the observer cannot write down; the run ends.
+    fn evaluated(&mut self, step: u64) -> Result<()>;
 
     /// Brings the file of samples to the disk; its length, for the checkpoint: a resumed run cuts it there.
     ///

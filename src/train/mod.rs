@@ -24,7 +24,6 @@ mod record;
 pub mod run_dir;
 pub mod run_files;
 pub mod schedule;
-pub mod signal;
 mod steps;
 mod strategy;
 pub mod transfer;

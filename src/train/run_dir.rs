@@ -279,7 +279,7 @@ pub fn is_run(root: &Path) -> bool {
 /// With what is there instead.
 pub fn require_run(root: &Path) -> Result<()> {
     if is_run(root) {
-        return Ok(());
+        return files::require_ordinary_in(root);
     }
     Err(Error::usage(if root.is_dir() {
         format!(

@@ -9,6 +9,7 @@ mod grouped;
 mod head_loss;
 mod recurrent;
 mod visibility;
+mod wrong_shapes;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::kernel::{self, Activation, DropKey, composed};

@@ -33,6 +33,7 @@ mod head_diversity;
 mod hf_files;
 mod hf_folders;
 mod hf_tokenizers;
+mod hostile;
 mod house;
 mod infer;
 mod interop;

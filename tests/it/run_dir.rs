@@ -2,11 +2,11 @@
 
 use formwork::experiment::saved::write_scores;
 use formwork::files;
+use formwork::stop::Stop;
 use formwork::train::evaluation::Scores;
 use formwork::train::journal::{self, Journal};
 use formwork::train::machine::Machine;
 use formwork::train::run_dir::{Existing, RunDir, is_run};
-use formwork::train::signal::Stop;
 use serde_json::json;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -13,7 +13,7 @@ use crate::ablation::{clearing, folders};
 use crate::error::{Error, Result};
 use crate::experiment::run::default_folder;
 use crate::report::read::sweep::{EndState, SweepFolder};
-use crate::train::signal::Stop;
+use crate::stop::Stop;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -9,6 +9,7 @@ use crate::ablation::{cell, slurm};
 use crate::cli::compare::{unicode, view};
 use crate::cli::output;
 use crate::error::{Error, Result};
+use crate::experiment::cost;
 use crate::report::analyse::comparison::compare;
 use crate::report::analyse::selection::Selection;
 use crate::report::read::run::read;
@@ -95,7 +96,7 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
         .map(String::from)
         .to_vec(),
     ];
-    let (mut cells_left, mut seconds) = (0, Some(0.0));
+    let (mut cells_left, mut seconds, mut cut) = (0, Some(0.0), 0);
     for (i, arm) in plan.arms.iter().enumerate() {
         let ended = |seed: &&u64| folder.ending_file(arm, **seed).exists();
         let left = plan.seeds.len() - plan.seeds.iter().filter(ended).count();
@@ -104,7 +105,9 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
         let ms = match (known, prepared) {
             (Some(ms), _) => Some(ms),
             (None, Some(prepared)) if !args.no_probe && left > 0 => {
-                Some(planner::step_ms(prepared)?)
+                let time = planner::step_ms(prepared)?;
+                cut += usize::from(time.cut);
+                Some(time.ms)
             }
             _ => None,
         };
@@ -134,6 +137,12 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
         )
     });
     output::line(format!("{} left{time}", so_many(cells_left)))?;
+    if cut > 0 {
+        output::line(format!(
+            "{cut} of the probes were ended after {}, before they had timed all of their steps",
+            duration(cost::PROBE_LIMIT.as_secs_f64())
+        ))?;
+    }
     if args.slurm.is_some() {
         output::part(slurm::script(&folder.path, &array(args))?)?;
     }

@@ -112,6 +112,7 @@ pub fn changed<'a>(before: &[Fingerprint], now: &'a [Fingerprint]) -> Option<&'a
 }
 
 fn file(key: &str, path: PathBuf, before: &[Fingerprint]) -> Result<Fingerprint> {
+    crate::files::require_ordinary(&path)?;
     let file = File::open(&path).map_err(Error::io("read", &path))?;
     let about = file.metadata().map_err(Error::io("read", &path))?;
     let since = about

@@ -103,6 +103,7 @@ pub fn digests(files: &[PathBuf]) -> Result<Vec<[u8; 32]>> {
 
 /// SHA-256 of a file as it lies on disk.
 fn file_digest(path: &Path) -> Result<[u8; 32]> {
+    crate::files::require_ordinary(path)?;
     std::fs::File::open(path)
         .and_then(digest::of)
         .map(|(sum, _)| sum)
@@ -120,7 +121,7 @@ const ALWAYS_UNPACKED: u64 = 64 << 20;
 /// # Errors
 /// Unreadable, or a gzip that is cut short, damaged, or packed more tightly than data is.
 pub fn content(path: &Path) -> Result<Vec<u8>> {
-    let raw = std::fs::read(path).map_err(Error::io("read", path))?;
+    let raw = crate::files::read(path)?;
     if !raw.starts_with(&[0x1F, 0x8B]) {
         return Ok(raw);
     }

@@ -45,10 +45,7 @@ enum Content {
 impl Found {
     fn bytes(&self) -> Result<Cow<'_, [u8]>> {
         match &self.content {
-            Content::File(path) => {
-                let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
-                Ok(Cow::Owned(bytes))
-            }
+            Content::File(path) => Ok(Cow::Owned(crate::files::read(path)?)),
             Content::Packed(bytes) => Ok(Cow::Borrowed(bytes)),
         }
     }

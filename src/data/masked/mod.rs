@@ -196,7 +196,7 @@ impl Source for Windows {
 
     fn get(&self, sample: u64, draw: u64) -> Result<Item> {
         let from = sample as usize * self.inside;
-        let text = self.ids.window(from, self.count(sample));
+        let text = self.ids.window(from, self.count(sample))?;
         let mut inputs = self.frame.around(&text);
         let targets = self.masker.mask(&mut inputs, sample, draw);
         Ok(Item::Text(TextItem {
@@ -235,6 +235,7 @@ impl Source for Segments {
         let turn = self.masker.turn(draw);
         let pair = self.pairing.pair(&self.sentences, chunk, sample, turn);
         let [first, second] = pair.segments.map(|places| self.sentences.ids(places));
+        let (first, second) = (first?, second?);
         let (mut inputs, segments) = self.frame.around_both(&first, &second);
         let targets = self.masker.mask(&mut inputs, sample, draw);
         Ok(Item::Text(TextItem {

@@ -178,7 +178,7 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
         };
         let (source, target) = (side(reads, Which::Source)?, side(writes, Which::Target)?);
         *bytes_per_token.get_mut(split) =
-            bytes_per_scored_token(&target.tokens, writes, config.max_len);
+            bytes_per_scored_token(&target.tokens, writes, config.max_len)?;
         let source = PairSource::new(source, target, limits, split);
         if source.is_empty() {
             return Err(empty(config, split, source.all()));
@@ -310,27 +310,25 @@ fn encoded(
     );
     let name = &hex(&Sha256::digest(key))[..32];
     let path = cache.join(format!("{}-{name}.tokens", split.name()));
-    if let Ok(tokens) = Tokens::open(&path) {
-        return Ok(tokens);
-    }
-    let texts = corpus.texts(split)?;
-    let mut writer = Writer::new(&path, tokenizer.vocab_size())?;
-    // A group at a time: the ids in memory stay few.
-    for group in texts.examples(all).chunks(GROUP) {
-        let encoded = group
-            .par_iter()
-            .map(|pair| {
-                let text = side.of(pair);
-                Ok((tokenizer.encode(text)?, text.len()))
-            })
-            .collect::<Result<Vec<_>>>()
-            .map_err(|e| in_split(e, split, side))?;
-        for (ids, bytes) in encoded {
-            writer.document(&ids, bytes)?;
+    Tokens::open_or_make(&path, tokenizer.vocab_size(), || {
+        let texts = corpus.texts(split)?;
+        let mut writer = Writer::new(&path, tokenizer.vocab_size())?;
+        // A group at a time: the ids in memory stay few.
+        for group in texts.examples(all).chunks(GROUP) {
+            let encoded = group
+                .par_iter()
+                .map(|pair| {
+                    let text = side.of(pair);
+                    Ok((tokenizer.encode(text)?, text.len()))
+                })
+                .collect::<Result<Vec<_>>>()
+                .map_err(|e| in_split(e, split, side))?;
+            for (ids, bytes) in encoded {
+                writer.document(&ids, bytes)?;
+            }
         }
-    }
-    writer.finish()?;
-    Tokens::open(&path)
+        writer.finish()
+    })
 }
 
 /// Texts that are encoded together.

@@ -130,19 +130,18 @@ pub(super) fn bytes_per_scored_token(
     targets: &Tokens,
     tokenizer: &Tokenizer,
     max_len: usize,
-) -> Option<f64> {
+) -> Result<Option<f64>> {
     // The mark that begins a target is read, not scored.
     let most = max_len.saturating_sub(1);
     let (mut scored, mut cut) = (0, 0);
     for target in (0..targets.documents()).map(|number| targets.span(number)) {
         scored += (target.len() + 1).min(most);
         let rest = (target.start + most).min(target.end)..target.end;
-        cut += rest
-            .map(|at| tokenizer.bytes_of(targets.get(at) as u32))
-            .sum::<usize>();
+        let rest = targets.window(rest.start, rest.len())?.into_iter();
+        cut += rest.map(|id| tokenizer.bytes_of(id as u32)).sum::<usize>();
     }
     let bytes = (targets.text_bytes() as usize).saturating_sub(cut);
-    (scored > 0).then(|| bytes as f64 / scored as f64)
+    Ok((scored > 0).then(|| bytes as f64 / scored as f64))
 }
 
 impl Source for PairSource {
@@ -154,8 +153,12 @@ impl Source for PairSource {
         let (source, target) = self.spans(sample);
         let ids = |side: &Side, span: Range<usize>| side.tokens.window(span.start, span.len());
         Ok(Item::Pair(PairItem {
-            source: frame_source(ids(&self.source, source), &self.source.marks, self.max_len),
-            target: frame_target(&ids(&self.target, target), &self.target.marks, self.max_len),
+            source: frame_source(ids(&self.source, source)?, &self.source.marks, self.max_len),
+            target: frame_target(
+                &ids(&self.target, target)?,
+                &self.target.marks,
+                self.max_len,
+            ),
         }))
     }
 

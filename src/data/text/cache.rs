@@ -1,28 +1,69 @@
-//! Token ids on disk, mapped into memory: encoded once, read by every run.
+//! Token ids on disk, read where they are needed: encoded once, used by every run.
 //!
 //! `magic · bytes per id · tokens · documents · bytes of text · SHA-256 of the rest · ids ·
 //! document starts`, little-endian. A file is written aside and renamed into place, and believed
 //! only when its length and checksum are right; otherwise it is made again.
+//!
+//! Files are read and not mapped: a mapped file that another process cuts short, or that a server takes away, ends the
+//! process with SIGBUS, and nothing that this program can do beforehand rules that out. Read, it is an error. A file
+//! that is replaced stays readable, on a local file system and mostly over NFS; one that is written to is noticed by its
+//! length and by its time of change, and then by its checksum. What changes within one tick of the file system's clock
+//! goes unnoticed, but no id beyond those that were there at opening is ever handed out.
 
-use std::io::{BufWriter, IntoInnerError, Seek, SeekFrom, Write};
+mod writer;
+
+pub use writer::Writer;
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
-use memmap2::Mmap;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::files::Partial;
+use crate::files;
 
 const MAGIC: &[u8; 8] = b"FWTOKEN1";
 const HEADER: usize = 72;
 
+/// Bytes that are read at one time; whole ids and whole starts.
+const BLOCK: usize = 1 << 20;
+
+/// How long one process waits for another that encodes the same text before it does so too.
+const PATIENCE: Duration = Duration::from_secs(6 * 3600);
+
 /// An open cache.
 pub struct Tokens {
-    map: Mmap,
+    file: File,
+    path: PathBuf,
+    /// As the file was when its checksum was last right.
+    stamp: Mutex<Stamp>,
+    sum: [u8; 32],
     wide: bool,
     len: usize,
-    documents: usize,
+    /// Where each document begins.
+    starts: Vec<u64>,
     text_bytes: u64,
+    /// The highest id.
+    highest: u32,
+}
+
+/// What shows that a file was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+impl From<Metadata> for Stamp {
+    fn from(about: Metadata) -> Self {
+        Self {
+            bytes: about.len(),
+            modified: about.modified().ok(),
+        }
+    }
 }
 
 impl Tokens {
@@ -30,40 +71,101 @@ impl Tokens {
     ///
     /// # Errors
     /// A damaged or foreign file; the caller makes it again.
-    #[allow(unsafe_code)]
     pub fn open(path: &Path) -> Result<Self> {
-        let file = std::fs::File::open(path).map_err(Error::io("read", path))?;
-        // SAFETY: the map is read only, and caches are never changed in place: writers make a new
-        // file and rename.
-        let map = unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))?;
+        files::require_ordinary(path)?;
+        let mut file = File::open(path).map_err(Error::io("read", path))?;
+        let about = file.metadata().map_err(Error::io("read", path))?;
         let bad = |why: &str| {
             Error::run(format!(
                 "the token cache {} is damaged: {why}",
                 path.display()
             ))
         };
-        if map.len() < HEADER || &map[..8] != MAGIC {
+        let mut header = [0; HEADER];
+        file.read_exact(&mut header).map_err(|_| bad("no header"))?;
+        if &header[..8] != MAGIC {
             return Err(bad("no header"));
         }
-        let number = |at: usize| u64_at(&map, at);
+        let number = |at: usize| u64_at(&header, at);
         let (width, len, documents, text_bytes) = (number(8), number(16), number(24), number(32));
-        let expected = len
-            .checked_mul(width)
+        let ids = len.checked_mul(width);
+        let expected = ids
             .and_then(|n| n.checked_add(documents.checked_mul(8)?))
             .and_then(|n| n.checked_add(HEADER as u64));
-        if !matches!(width, 2 | 4) || expected != Some(map.len() as u64) {
+        let (Some(ids), true) = (ids, expected == Some(about.len())) else {
+            return Err(bad("wrong length"));
+        };
+        if !matches!(width, 2 | 4) {
             return Err(bad("wrong length"));
         }
-        if Sha256::digest(&map[HEADER..]).as_slice() != &map[40..72] {
+        let (mut hash, mut highest) = (Sha256::new(), 0);
+        let mut starts = Vec::new();
+        let read = in_blocks(&file, HEADER as u64, ids, |block| {
+            hash.update(block);
+            highest = block
+                .chunks_exact(width as usize)
+                .map(id_of)
+                .fold(highest, u32::max);
+        });
+        let read = read.and_then(|()| {
+            in_blocks(&file, HEADER as u64 + ids, 8 * documents, |block| {
+                hash.update(block);
+                starts.extend(block.chunks_exact(8).map(|start| u64_at(start, 0)));
+            })
+        });
+        read.map_err(Error::io("read", path))?;
+        let mut sum = [0; 32];
+        sum.copy_from_slice(&header[40..]);
+        if hash.finalize().as_slice() != sum {
             return Err(bad("wrong checksum"));
         }
+        if !starts.is_sorted() || starts.last().is_some_and(|start| *start > len) {
+            return Err(bad("documents that are not in order"));
+        }
         Ok(Self {
+            file,
+            path: path.to_path_buf(),
+            stamp: Mutex::new(about.into()),
+            sum,
             wide: width == 4,
             len: len as usize,
-            documents: documents as usize,
+            starts,
             text_bytes,
-            map,
+            highest,
         })
+    }
+
+    /// The cache at `path`, if its ids are all below `vocab_size`; else what `make` writes there. One process makes it
+    /// while others that want the same wait.
+    ///
+    /// # Errors
+    /// What `make` returns.
+    pub fn open_or_make(
+        path: &Path,
+        vocab_size: usize,
+        make: impl FnOnce() -> Result<()>,
+    ) -> Result<Self> {
+        let found = || {
+            Self::open(path)
+                .ok()
+                .filter(|t| (t.highest as usize) < vocab_size.max(1))
+        };
+        if let Some(tokens) = found() {
+            return Ok(tokens);
+        }
+        // Where there are no locks two processes may make the same file; the one that is done last replaces it.
+        let lock = path
+            .parent()
+            .and_then(|folder| std::fs::create_dir_all(folder).ok())
+            .and_then(|()| files::open_lock(&path.with_extension("lock")).ok());
+        if let Some(lock) = &lock
+            && files::lock_within(lock, PATIENCE).is_ok()
+            && let Some(tokens) = found()
+        {
+            return Ok(tokens);
+        }
+        make()?;
+        Self::open(path)
     }
 
     /// Tokens in all.
@@ -78,28 +180,16 @@ impl Tokens {
 
     /// Documents in all.
     pub fn documents(&self) -> usize {
-        self.documents
+        self.starts.len()
     }
 
     /// Where the tokens of a document are.
     pub fn span(&self, document: usize) -> std::ops::Range<usize> {
-        assert!(
-            document < self.documents,
-            "document {document} of {}",
-            self.documents
-        );
-        let end = if document + 1 == self.documents {
-            self.len
-        } else {
-            self.start(document + 1)
+        let start = |document: usize| self.starts.get(document).map(|start| *start as usize);
+        let Some(first) = start(document) else {
+            unreachable!("document {document} of {}", self.documents())
         };
-        self.start(document)..end
-    }
-
-    /// Where a document begins.
-    fn start(&self, document: usize) -> usize {
-        let starts = HEADER + self.len * if self.wide { 4 } else { 2 };
-        u64_at(&self.map, starts + 8 * document) as usize
+        first..start(document + 1).unwrap_or(self.len)
     }
 
     /// Bytes of the text that was encoded.
@@ -107,36 +197,99 @@ impl Tokens {
         self.text_bytes
     }
 
-    /// Token `at`.
-    pub fn get(&self, at: usize) -> i32 {
-        assert!(at < self.len, "token {at} of {}", self.len);
-        if self.wide {
-            let bytes = &self.map[HEADER + 4 * at..][..4];
-            i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
-        } else {
-            let bytes = &self.map[HEADER + 2 * at..][..2];
-            i32::from(u16::from_le_bytes([bytes[0], bytes[1]]))
-        }
-    }
-
     /// Tokens `from..from + count`.
-    pub fn window(&self, from: usize, count: usize) -> Vec<i32> {
-        (from..from + count).map(|at| self.get(at)).collect()
+    ///
+    /// # Errors
+    /// A file that can no longer be read, or that was changed.
+    pub fn window(&self, from: usize, count: usize) -> Result<Vec<i32>> {
+        let inside = from.checked_add(count).is_some_and(|end| end <= self.len);
+        assert!(inside, "{count} tokens from {from} of {}", self.len);
+        let width = if self.wide { 4 } else { 2 };
+        let mut bytes = vec![0; count * width];
+        read_at(&self.file, &mut bytes, (HEADER + from * width) as u64)
+            .map_err(|e| self.changed(&e.to_string()))?;
+        self.require_unchanged()?;
+        let ids = bytes.chunks_exact(width).map(id_of);
+        ids.map(|id| match id <= self.highest {
+            true => Ok(id as i32),
+            false => Err(self.changed("it has an id that was not there")),
+        })
+        .collect()
     }
 
     /// The number of the document that token `at` belongs to.
     pub fn document(&self, at: usize) -> usize {
-        let (mut low, mut high) = (0, self.documents);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.start(middle) <= at {
-                low = middle + 1
-            } else {
-                high = middle
-            }
-        }
-        low.saturating_sub(1)
+        let begun = self.starts.partition_point(|start| *start <= at as u64);
+        begun.saturating_sub(1)
     }
+
+    /// An error when the file is not what it was.
+    fn require_unchanged(&self) -> Result<()> {
+        let about = self
+            .file
+            .metadata()
+            .map_err(|e| self.changed(&e.to_string()))?;
+        let now = Stamp::from(about);
+        let mut known = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known == now {
+            return Ok(());
+        }
+        let mut hash = Sha256::new();
+        let len = now.bytes.saturating_sub(HEADER as u64);
+        in_blocks(&self.file, HEADER as u64, len, |block| hash.update(block))
+            .map_err(|e| self.changed(&e.to_string()))?;
+        if now.bytes != known.bytes || hash.finalize().as_slice() != self.sum {
+            return Err(self.changed("its content is another"));
+        }
+        // Only its time of change is.
+        *known = now;
+        Ok(())
+    }
+
+    fn changed(&self, why: &str) -> Error {
+        Error::run(format!(
+            "the token cache {} was changed by another process while it was read: {why}; go on with the run to have it made \
+             again",
+            self.path.display()
+        ))
+    }
+}
+
+/// Calls `each` for `len` bytes from `at`, block by block.
+fn in_blocks(file: &File, mut at: u64, len: u64, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut block = vec![0; len.min(BLOCK as u64) as usize];
+    let end = at + len;
+    while at < end {
+        let part = &mut block[..(end - at).min(BLOCK as u64) as usize];
+        read_at(file, part, at)?;
+        each(part);
+        at += part.len() as u64;
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, at)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, mut bytes: &mut [u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, at)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => (bytes, at) = (&mut bytes[n..], at + n as u64),
+        }
+    }
+    Ok(())
+}
+
+/// An id of two or four bytes.
+fn id_of(bytes: &[u8]) -> u32 {
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |id, byte| id << 8 | u32::from(*byte))
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
@@ -145,92 +298,5 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Writes a cache, part by part. Several may write the same one at once.
-pub struct Writer {
-    path: PathBuf,
-    file: BufWriter<Partial>,
-    hash: Sha256,
-    wide: bool,
-    len: u64,
-    starts: Vec<u64>,
-    text_bytes: u64,
-}
-
-impl Writer {
-    /// Begins a file for ids below `vocab_size`.
-    ///
-    /// # Errors
-    /// A folder or file that cannot be made.
-    pub fn new(path: &Path, vocab_size: usize) -> Result<Self> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(unwritable(folder))?;
-        }
-        let part = Partial::beside(path).map_err(unwritable(path))?;
-        let mut file = BufWriter::with_capacity(1 << 20, part);
-        file.write_all(&[0; HEADER]).map_err(unwritable(path))?;
-        Ok(Self {
-            path: path.to_path_buf(),
-            file,
-            hash: Sha256::new(),
-            wide: vocab_size > 1 << 16,
-            len: 0,
-            starts: Vec::new(),
-            text_bytes: 0,
-        })
-    }
-
-    /// Adds a document of so many bytes of text.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub fn document(&mut self, ids: &[u32], text_bytes: usize) -> Result<()> {
-        self.starts.push(self.len);
-        self.len += ids.len() as u64;
-        self.text_bytes += text_bytes as u64;
-        let bytes: Vec<u8> = if self.wide {
-            ids.iter().flat_map(|id| id.to_le_bytes()).collect()
-        } else {
-            ids.iter()
-                .flat_map(|id| (*id as u16).to_le_bytes())
-                .collect()
-        };
-        self.put(&bytes)
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.hash.update(bytes);
-        self.file.write_all(bytes).map_err(unwritable(&self.path))
-    }
-
-    /// Completes the file and puts it into place.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub fn finish(mut self) -> Result<()> {
-        let starts: Vec<u8> = self.starts.iter().flat_map(|s| s.to_le_bytes()).collect();
-        self.put(&starts)?;
-        let mut header = Vec::with_capacity(HEADER);
-        header.extend_from_slice(MAGIC);
-        let width: u64 = if self.wide { 4 } else { 2 };
-        for number in [width, self.len, self.starts.len() as u64, self.text_bytes] {
-            header.extend_from_slice(&number.to_le_bytes());
-        }
-        header.extend_from_slice(&self.hash.clone().finalize());
-        let Self { path, mut file, .. } = self;
-        file.seek(SeekFrom::Start(0))
-            .and_then(|_| file.write_all(&header))
-            .and_then(|()| file.into_inner().map_err(IntoInnerError::into_error))
-            .and_then(Partial::place)
-            .map_err(unwritable(&path))
-    }
-}
-
-fn unwritable(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.to_path_buf();
-    move |e| {
-        Error::run(format!(
-            "cannot write the token cache {}: {e}; FORMWORK_CACHE names another folder for caches",
-            path.display()
-        ))
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 //! keyed by the SHA-256 of the files and of the tokenizer, and cut into windows (`windows`).
 //! Documents are followed by the tokenizer's end-of-text token; without one, by a line break where
 //! they lack it. A single document stands alone. Preparing reads a whole text into memory once;
-//! training reads only the mapped cache.
+//! training reads only the cache.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -180,15 +180,13 @@ impl<'a> Texts<'a> {
             split.name(),
             &hex(&Sha256::digest(description))[..32]
         ));
-        if let Ok(tokens) = Tokens::open(&path) {
-            return Ok(tokens);
-        }
-        let separated = self.unit == Unit::Documents;
-        let documents = self.parts()?.get(split);
-        let separated = separated || documents.len() > 1;
-        encoding::write(&path, documents, tokenizer, entries, separated)
-            .map_err(|e| in_split(e, split))?;
-        Tokens::open(&path)
+        Tokens::open_or_make(&path, tokenizer.vocab_size(), || {
+            let separated = self.unit == Unit::Documents;
+            let documents = self.parts()?.get(split);
+            let separated = separated || documents.len() > 1;
+            encoding::write(&path, documents, tokenizer, entries, separated)
+                .map_err(|e| in_split(e, split))
+        })
     }
 }
 
@@ -211,7 +209,7 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
             let encoded = texts.encoded(&tokenizer, split, entries, places.cache())?;
             long_enough(&encoded, config, split)?;
             *bytes_per_token.get_mut(split) =
-                bytes_per_scored_token(&encoded, &tokenizer, config.blocked());
+                bytes_per_scored_token(&encoded, &tokenizer, config.blocked())?;
             *tokens.get_mut(split) = encoded.len() as u64;
             let layout = match (split, config.windows) {
                 (Split::Valid | Split::Test, _) => Layout::Covering,
@@ -244,7 +242,11 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
 
 /// Bytes of text behind the scored tokens, over their number: nothing precedes the first token of a split, or that of
 /// a document where attention is blocked between documents, so that neither is scored (`windows`).
-fn bytes_per_scored_token(tokens: &Tokens, tokenizer: &Tokenizer, blocked: bool) -> Option<f64> {
+fn bytes_per_scored_token(
+    tokens: &Tokens,
+    tokenizer: &Tokenizer,
+    blocked: bool,
+) -> Result<Option<f64>> {
     let documents = match blocked {
         true => tokens.documents(),
         false => tokens.documents().min(1),
@@ -254,11 +256,15 @@ fn bytes_per_scored_token(tokens: &Tokens, tokenizer: &Tokenizer, blocked: bool)
         .filter(|span| !span.is_empty())
         .map(|span| span.start)
         .collect();
-    let id = |at: &usize| tokens.get(*at) as u32;
-    let unscored: usize = firsts.iter().map(|at| tokenizer.bytes_of(id(at))).sum();
-    let scored = tokens.len().checked_sub(firsts.len()).filter(|n| *n > 0)?;
+    let mut unscored = 0;
+    for at in &firsts {
+        for id in tokens.window(*at, 1)? {
+            unscored += tokenizer.bytes_of(id as u32);
+        }
+    }
+    let scored = tokens.len().saturating_sub(firsts.len());
     let bytes = (tokens.text_bytes() as usize).saturating_sub(unscored);
-    Some(bytes as f64 / scored as f64)
+    Ok((scored > 0).then(|| bytes as f64 / scored as f64))
 }
 
 fn long_enough(tokens: &Tokens, config: &TextConfig, split: Split) -> Result<()> {

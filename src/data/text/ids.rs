@@ -1,6 +1,7 @@
-//! Token ids by their place, wherever they lie: in a mapped cache, or in memory.
+//! Token ids by their place, wherever they lie: in a cache, or in memory.
 
 use super::cache::Tokens;
+use crate::error::Result;
 
 /// A stream of token ids, cut into documents.
 pub trait Ids: Send + Sync {
@@ -13,7 +14,10 @@ pub trait Ids: Send + Sync {
     }
 
     /// Tokens `from..from + count`.
-    fn window(&self, from: usize, count: usize) -> Vec<i32>;
+    ///
+    /// # Errors
+    /// A file that can no longer be read, or that was changed.
+    fn window(&self, from: usize, count: usize) -> Result<Vec<i32>>;
 
     /// The number of the document that token `at` belongs to.
     fn document(&self, at: usize) -> usize;
@@ -24,7 +28,7 @@ impl Ids for Tokens {
         self.len()
     }
 
-    fn window(&self, from: usize, count: usize) -> Vec<i32> {
+    fn window(&self, from: usize, count: usize) -> Result<Vec<i32>> {
         self.window(from, count)
     }
 
@@ -47,8 +51,8 @@ impl Ids for Held {
         self.ids.len()
     }
 
-    fn window(&self, from: usize, count: usize) -> Vec<i32> {
-        self.ids[from..from + count].to_vec()
+    fn window(&self, from: usize, count: usize) -> Result<Vec<i32>> {
+        Ok(self.ids[from..from + count].to_vec())
     }
 
     fn document(&self, at: usize) -> usize {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::cache::Tokens;
 use super::ids::Ids;
+use crate::error::Result;
 
 /// Words with a dot that do not end a sentence.
 const ABBREVIATIONS: &[&str] = &[
@@ -187,7 +188,10 @@ impl Sentences {
     }
 
     /// The ids at some places.
-    pub fn ids(&self, places: Range<usize>) -> Vec<i32> {
+    ///
+    /// # Errors
+    /// Those of [`Ids::window`].
+    pub fn ids(&self, places: Range<usize>) -> Result<Vec<i32>> {
         self.ids.window(places.start, places.len())
     }
 }

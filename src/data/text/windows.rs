@@ -87,7 +87,7 @@ impl Source for TextSource {
         );
         let from = self.start(sample);
         let count = self.context.min(self.tokens.len() - 1 - from);
-        let window = self.tokens.window(from, count + 1);
+        let window = self.tokens.window(from, count + 1)?;
         let mut inputs = window[..count].to_vec();
         let mut targets = window[1..].to_vec();
         let documents = self.blocked.then(|| {

@@ -7,12 +7,22 @@ use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::stack::{Depth, LayerGroup};
 
-const MOST_LAYERS: usize = 10_000;
+/// Layers of a network, as many as the deepest transformers have (DeepNet, Wang et al. 2022): the optimizer's file holds
+/// 100,000 tensors at most, some fifty to a hundred for each layer.
+const MOST_LAYERS: usize = 1_000;
 
 /// Faults of the depth of one stack.
 pub(super) fn check(sense: &mut Sense, model: &Transformer, depth: &Depth) {
     let (key, groups) = (format!("model.{}", depth.key), depth.groups_key);
     sense.count(&key, depth.blocks(), MOST_LAYERS);
+    let (all, first) = (model.depths().map(|d| d.blocks()), model.depths().next());
+    let all = all.fold(0, usize::saturating_add);
+    let is_last = first.is_some_and(|first| first.key != depth.key);
+    if is_last && all > MOST_LAYERS && depth.blocks() <= MOST_LAYERS {
+        let rule =
+            format!("both stacks have {all} layers together; at most {MOST_LAYERS} can be saved");
+        sense.fault(&[&key], rule);
+    }
     let whole = depth.grouped();
     if depth.groups.is_empty() {
         return;

@@ -61,6 +61,9 @@ fn invalid(fault: Fault) -> Error {
 
 /// The text of a file, or why there is none.
 fn text(path: &Path) -> Result<String, String> {
+    if let Some(kind) = crate::files::special(path) {
+        return Err(format!("it is {kind}"));
+    }
     let bytes = std::fs::read(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => format!("no such file{}", neighbour(path)),
         std::io::ErrorKind::IsADirectory => "it is a folder".into(),

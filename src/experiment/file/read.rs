@@ -117,7 +117,12 @@ fn locate<T: DeserializeOwned>(root: &Node, reason: &Reason) -> Vec<String> {
             (Value::Array(items), _) => items.len(),
             _ => 0,
         };
-        match (0..=all).find(|length| fails(&prefix(*length))) {
+        // The items of a list are read one after the other: all beginnings that hold the first faulty one fail alike.
+        let first = match node.value {
+            Value::Array(_) => bisect(all, |length| fails(&prefix(length))),
+            _ => (0..=all).find(|length| fails(&prefix(*length))),
+        };
+        match first {
             None | Some(0) => break,
             Some(length) => {
                 tree = prefix(length);
@@ -140,6 +145,19 @@ fn locate<T: DeserializeOwned>(root: &Node, reason: &Reason) -> Vec<String> {
         path.push("kind".into());
     }
     path
+}
+
+/// The smallest number up to `most` for which `holds`, where it holds for all above.
+fn bisect(most: usize, holds: impl Fn(usize) -> bool) -> Option<usize> {
+    let (mut low, mut high) = (0, most);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match holds(middle) {
+            true => high = middle,
+            false => low = middle + 1,
+        }
+    }
+    holds(low).then_some(low)
 }
 
 /// Whether `key` is missing from this very table: put first, it is not refused as unknown.

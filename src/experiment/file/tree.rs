@@ -5,6 +5,7 @@
 
 use crate::error::Fault;
 use crate::experiment::Origin;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
@@ -76,9 +77,12 @@ impl Table {
             *self = over;
             return;
         }
+        // A file may have any number of keys, each of which is looked for.
+        let names = self.entries.iter().map(|(key, _)| key.clone());
+        let places: HashMap<String, usize> = names.zip(0..).collect();
         for (key, node) in over.entries {
-            match self.get_mut(&key) {
-                Some(old) => old.merge(node, layers),
+            match places.get(&key) {
+                Some(at) => self.entries[*at].1.merge(node, layers),
                 None => self.entries.push((key, node)),
             }
         }

@@ -6,9 +6,10 @@ mod options;
 mod standing;
 
 use super::assemble::{self, Weights};
-use super::{Experiment, Loaded, check, data_files, file, resolved_toml, saved, transfer};
+use super::{Experiment, Loaded, check, cost, data_files, file, resolved_toml, saved, transfer};
 use crate::data::{Data, Places, Texts, Tokenizers, sample};
 use crate::error::{Error, Result};
+use crate::stop::Stop;
 use crate::task::Objective;
 use crate::train;
 use crate::train::checkpoint;
@@ -17,7 +18,6 @@ use crate::train::journal::Journal;
 use crate::train::machine::Machine;
 use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::run_files;
-use crate::train::signal::Stop;
 use observer::RunObserver;
 pub use options::{OnReport, OnSample, Options};
 use standing::Standing;
@@ -70,6 +70,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     }
     let data = assemble::data_to_train_on(experiment, &places)?;
     require_prompt(experiment, &data.tokenizers)?;
+    cost::require_memory(experiment, &data.shape)?;
     let stop = Stop::on_signals()?;
     let weights = Weights::Initial {
         places: &places,
@@ -187,6 +188,7 @@ fn resume_in(
     };
     let data = assemble::data(&located, places, &saved, Some(&shape))?;
     require_prompt(experiment, &data.tokenizers)?;
+    cost::require_memory(experiment, &data.shape)?;
     let stop = Stop::on_signals()?;
     let device = assemble::device(experiment, true)?;
     let weights = match &search.found {
@@ -270,6 +272,8 @@ fn launch(
         .then(|| Journal::open(path, job.state.samples_bytes))
         .transpose()?;
     let observer = RunObserver {
+        stop: job.stop.clone(),
+        sample: None,
         options,
         experiment: experiment.clone(),
         tokenizers: data.tokenizers.clone(),

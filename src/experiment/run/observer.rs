@@ -2,10 +2,11 @@
 
 use super::options::Options;
 use crate::data::{Texts, Tokenizers};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::experiment::measure::measured;
 use crate::generate::{Generator, Sampling, Translator};
+use crate::stop::Stop;
 use crate::task::Objective;
 use crate::train::job::{Observer, Report};
 use crate::train::journal::Journal;
@@ -21,6 +22,10 @@ pub(super) struct RunObserver {
     /// The pairs behind the validation split.
     pub texts: Option<Arc<Texts>>,
     pub samples: Option<Journal>,
+    /// Whether texts are still to be written.
+    pub stop: Stop,
+    /// The text that waits for the end of its evaluation.
+    pub sample: Option<String>,
 }
 
 impl Observer<Objective> for RunObserver {
@@ -28,30 +33,28 @@ impl Observer<Objective> for RunObserver {
         (self.options.report)(report);
     }
 
-    fn scores(&mut self, model: &Objective) -> Result<BTreeMap<String, f64>> {
+    fn scores(&mut self, model: &Objective) -> Result<Option<BTreeMap<String, f64>>> {
         let config = &self.experiment.decode;
         let translator = Translator::new(model, &self.tokenizers, config, self.context);
         let (Some(texts), Some(translator)) = (&self.texts, translator) else {
-            return Ok(BTreeMap::new());
+            return Ok(Some(BTreeMap::new()));
         };
+        let translator = translator.until(&self.stop);
         let items = config.valid_items.unwrap_or(usize::MAX);
-        measured(
-            &translator,
-            texts,
-            items,
-            &config.valid_search(),
-            &config.metrics,
-        )
+        let (search, metrics) = (config.valid_search(), &config.metrics);
+        match measured(&translator, texts, items, &search, metrics) {
+            Err(Error::Stopped(_)) if self.stop.is_raised() => Ok(None),
+            scores => scores.map(Some),
+        }
     }
 
-    fn evaluated(&mut self, step: u64, model: &Objective) -> Result<()> {
-        let (Some(config), Some(tokenizer), Some(samples), Some(decoder)) = (
+    fn sampled(&mut self, _: u64, model: &Objective) -> Result<bool> {
+        let (Some(config), Some(tokenizer), Some(decoder)) = (
             &self.experiment.train.sample,
             &self.tokenizers.text,
-            &mut self.samples,
             model.networks().language_model,
         ) else {
-            return Ok(());
+            return Ok(true);
         };
         let sampling = Sampling {
             temperature: config.temperature,
@@ -62,9 +65,23 @@ impl Observer<Objective> for RunObserver {
         let mut generator = Generator::new(decoder, self.context, &[&prompt])?;
         generator.reserve(config.tokens);
         for _ in 0..config.tokens {
+            if self.stop.is_raised() {
+                return Ok(false);
+            }
             generator.next(&sampling);
         }
-        let text = tokenizer.decode(generator.tokens(0));
+        self.sample = Some(tokenizer.decode(generator.tokens(0)));
+        Ok(true)
+    }
+
+    fn evaluated(&mut self, step: u64) -> Result<()> {
+        let (Some(config), Some(samples), Some(text)) = (
+            &self.experiment.train.sample,
+            &mut self.samples,
+            self.sample.take(),
+        ) else {
+            return Ok(());
+        };
         let line = serde_json::json!({ "step": step, "prompt": config.prompt, "text": text });
         samples.append(&line)?;
         (self.options.sample)(step, &text);

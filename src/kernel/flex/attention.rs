@@ -13,7 +13,7 @@ use burn_flex::{Flex, FlexTensor};
 use super::attention_bias::Bias;
 use super::attention_one;
 use super::attention_rows::{SoftmaxRow, soft_cap};
-use super::buffer::{Shared, contiguous, dims, output, slice, tensor};
+use super::buffer::{Unwritten, contiguous, dims, room, slice, tensor};
 use super::dropout::Factors;
 use super::product::{Matrix, Packed, Put, product};
 use super::simd::run;
@@ -218,14 +218,14 @@ impl Problem {
 /// The result, and the log-sum-exp of every query, `[B, H, Q]`.
 pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
     let [batch, heads, n_q, d_head] = problem.q.dims;
-    let mut out = output(batch * n_q * heads * d_head);
-    let mut lse = output(batch * heads * n_q);
-    let (shared, lse_shared) = (Shared::new(&mut out), Shared::new(&mut lse));
+    let out = Unwritten::new(batch * n_q * heads * d_head);
+    let lse = Unwritten::new(batch * heads * n_q);
     if n_q == 1 && !problem.drops() {
-        attention_one::forward(problem, &shared, &lse_shared);
+        attention_one::forward(problem, &out, &lse);
     } else {
-        in_tiles(problem, &shared, &lse_shared);
+        in_tiles(problem, &out, &lse);
     }
+    let (out, lse) = (out.whole(), lse.whole());
     let out = tensor(out, [batch, n_q, heads, d_head]);
     [
         Flex::float_swap_dims(out, 1, 2),
@@ -243,7 +243,7 @@ pub fn settled((largest, total): (f32, f32)) -> (f32, f32) {
 }
 
 /// [`forward`] for any number of queries.
-fn in_tiles(problem: &Problem, out: &Shared, lse: &Shared) {
+fn in_tiles(problem: &Problem, out: &Unwritten, lse: &Unwritten) {
     let [batch, heads, n_q, d_head] = problem.q.dims;
     let tiles = n_q.div_ceil(TILE);
     let keys = packed_keys(problem, tiles);
@@ -254,10 +254,11 @@ fn in_tiles(problem: &Problem, out: &Shared, lse: &Shared) {
         let first = tile * TILE;
         let queries = [first, TILE.min(n_q - first)];
         let (sum, statistics) = forward_tile(problem, [row, head], keys, queries);
+        let (mut out, mut lse) = (out.rows(), lse.rows());
         for (i, (values, state)) in sum.chunks_exact(d_head).zip(statistics).enumerate() {
             let query = first + i;
             let at = ((row * n_q + query) * heads + head) * d_head;
-            // SAFETY: (row, head, query) belongs to this piece alone; both buffers outlive the loop.
+            // SAFETY: (row, head, query) belongs to this piece alone, which comes to each of its queries once.
             let (to, lse) = unsafe {
                 (
                     out.row(at, d_head),
@@ -300,8 +301,8 @@ fn forward_tile(
     let mut sum = vec![0.0; len * d_head];
     let mut statistics = vec![(f32::NEG_INFINITY, 0.0); len];
     let widest = CHUNK.min(problem.k.dims[2]);
-    let mut scores = output(len * widest);
-    let mut factors = output(if problem.drops() { len * widest } else { 0 });
+    let mut scores = room(len * widest);
+    let mut factors = room(if problem.drops() { len * widest } else { 0 });
     for keys in problem.chunks([batch, head], queries) {
         let place = Place {
             batch,

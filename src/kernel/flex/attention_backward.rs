@@ -9,7 +9,7 @@ use burn_flex::{Flex, FlexTensor};
 
 use super::attention::{CHUNK, Heads, Place, Problem, TILE};
 use super::attention_rows::{GradientRow, dot, probabilities};
-use super::buffer::{Shared, output, slice, tensor};
+use super::buffer::{Room, Shared, Unwritten, room, slice, tensor};
 use super::linear::Sum;
 use super::product::{Matrix, Packed, Put, product};
 use super::simd::{map_in_place, run};
@@ -22,18 +22,18 @@ struct Work<'a> {
     out: Heads,
     grad: Heads,
     lse: &'a [f32],
-    d_q: Shared,
-    d_k: Shared,
-    d_v: Shared,
+    d_q: &'a Unwritten,
+    d_k: &'a Unwritten,
+    d_v: &'a Unwritten,
     d_bias: Option<Shared>,
 }
 
 /// Buffers of one piece of work.
 struct Scratch {
-    scores: Vec<f32>,
-    d_scores: Vec<f32>,
-    slope: Vec<f32>,
-    factors: Vec<f32>,
+    scores: Room,
+    d_scores: Room,
+    slope: Room,
+    factors: Room,
     d_q: Vec<f32>,
     d_k: Vec<f32>,
     d_v: Vec<f32>,
@@ -51,9 +51,8 @@ pub fn backward(
     wants_bias: bool,
 ) -> AttentionGradients<Flex> {
     let ([batch, heads, n_q, d_head], n_k) = (problem.q.dims, problem.k.dims[2]);
-    let mut d_q = output(batch * n_q * heads * d_head);
-    let mut d_k = output(batch * n_k * heads * d_head);
-    let mut d_v = output(batch * n_k * heads * d_head);
+    let d_q = Unwritten::new(batch * n_q * heads * d_head);
+    let [d_k, d_v] = [0, 1].map(|_| Unwritten::new(batch * n_k * heads * d_head));
     let mut d_bias = wants_bias.then(|| problem.bias.sums(batch));
     let shared_bias = wants_bias && problem.bias.is_shared(batch);
     let pass = Work {
@@ -61,9 +60,9 @@ pub fn backward(
         out: Heads::new(out),
         grad: Heads::new(grad),
         lse: slice(&lse),
-        d_q: Shared::new(&mut d_q),
-        d_k: Shared::new(&mut d_k),
-        d_v: Shared::new(&mut d_v),
+        d_q: &d_q,
+        d_k: &d_k,
+        d_v: &d_v,
         d_bias: d_bias.as_deref_mut().map(Shared::new),
     };
     let small = n_q * n_k * d_head * heads * batch <= 32 * 32 * 32;
@@ -80,6 +79,7 @@ pub fn backward(
     } else {
         threads::for_each(0..pieces, each);
     }
+    let [d_q, d_k, d_v] = [d_q, d_k, d_v].map(Unwritten::whole);
     let view = |x: Vec<f32>, seq| {
         let x = tensor(x, [batch, seq, heads, d_head]);
         Flex::float_swap_dims(x, 1, 2)
@@ -118,13 +118,13 @@ impl Work<'_> {
     fn head(&self, batch: usize, head: usize) {
         let ([_, heads, n_q, d_head], n_k) = (self.problem.q.dims, self.problem.k.dims[2]);
         let tile = TILE.min(n_q) * CHUNK.min(n_k);
-        let wanted = |on: bool| output(if on { tile } else { 0 });
+        let wanted = |on: bool| room(if on { tile } else { 0 });
         let kv_head = self.problem.kv_head(head);
         let packed = [&self.problem.k, &self.problem.v]
             .map(|x| Packed::new(x.rows(batch, kv_head, 0, n_k).transposed()));
         let mut scratch = Scratch {
-            scores: output(tile),
-            d_scores: output(tile),
+            scores: room(tile),
+            d_scores: room(tile),
             slope: wanted(self.problem.settings.softcap.is_some()),
             factors: wanted(self.problem.drops()),
             d_q: vec![0.0; TILE.min(n_q) * d_head],
@@ -136,6 +136,7 @@ impl Work<'_> {
         for first in (0..n_q).step_by(TILE) {
             self.tile(batch, head, [first, TILE.min(n_q - first)], &mut scratch);
         }
+        let (mut to_k, mut to_v) = (self.d_k.rows(), self.d_v.rows());
         for (i, (d_k, d_v)) in scratch
             .d_k
             .chunks_exact(d_head)
@@ -143,11 +144,10 @@ impl Work<'_> {
             .enumerate()
         {
             let at = ((batch * n_k + i) * heads + head) * d_head;
-            // SAFETY: these rows belong to (batch, head), hence to this call alone; the buffers outlive
-            // the loop that makes it.
+            // SAFETY: these rows belong to (batch, head), hence to this call alone, which comes to each of them once.
             unsafe {
-                self.d_k.row(at, d_head).copy_from_slice(d_k);
-                self.d_v.row(at, d_head).copy_from_slice(d_v);
+                to_k.row(at, d_head).copy_from_slice(d_k);
+                to_v.row(at, d_head).copy_from_slice(d_v);
             }
         }
     }
@@ -174,10 +174,11 @@ impl Work<'_> {
             };
             self.chunk(place, grad, &delta, scratch);
         }
+        let mut to_q = self.d_q.rows();
         for (i, d_q) in scratch.d_q[..len * d_head].chunks_exact(d_head).enumerate() {
             let at = ((batch * n_q + first + i) * heads + head) * d_head;
             // SAFETY: as in `head`.
-            unsafe { self.d_q.row(at, d_head) }.copy_from_slice(d_q);
+            unsafe { to_q.row(at, d_head) }.copy_from_slice(d_q);
         }
     }
 
@@ -222,7 +223,7 @@ impl Work<'_> {
                 .add_gradient(sums, place, [n_q, n_k], d_scores, diagonals);
         }
         if capped {
-            let each = d_scores.iter_mut().zip(&scratch.slope);
+            let each = d_scores.iter_mut().zip(scratch.slope.iter());
             each.for_each(|(d, s)| *d *= s);
         }
         let range = from * d_head..(from + n) * d_head;

@@ -9,7 +9,7 @@ use pulp::{Simd, WithSimd};
 
 use super::attention::{FEW, Heads, Problem, settled};
 use super::attention_rows::SoftmaxRow;
-use super::buffer::Shared;
+use super::buffer::Unwritten;
 use super::product::{Matrix, step1, step4};
 use super::simd::{fetch_from, run};
 use super::threads;
@@ -24,14 +24,15 @@ const TASKS: usize = 8;
 const LINE: usize = 16;
 
 /// The results `[B, 1, H, D]` and log-sum-exps `[B, H, 1]` of a problem of one query that drops no weights.
-pub fn forward(problem: &Problem, out: &Shared, lse: &Shared) {
+pub fn forward(problem: &Problem, out: &Unwritten, lse: &Unwritten) {
     let [batch, heads, _, d_head] = problem.q.dims;
     let keys = problem.k.dims[2];
     let pieces = batch * heads;
     let work = |range: Range<usize>| {
         let mut scores = vec![0.0; keys];
+        let (mut out, mut lse) = (out.rows(), lse.rows());
         for piece in range {
-            // SAFETY: these rows are this piece's own; both buffers outlive the call.
+            // SAFETY: these rows are this piece's own.
             let (out, lse) = unsafe { (out.row(piece * d_head, d_head), lse.row(piece, 1)) };
             lse[0] = one_head(problem, piece, &mut scores, out);
         }

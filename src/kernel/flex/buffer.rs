@@ -1,5 +1,10 @@
 //! Between Burn's CPU tensors and slices: contiguous views, outputs, and cutting work into pieces.
 
+use std::cell::RefCell;
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use burn::tensor::{Shape, TensorData};
 use burn_flex::FlexTensor;
 
@@ -44,15 +49,212 @@ pub fn reshaped(x: FlexTensor, shape: impl Into<Shape>) -> FlexTensor {
     x.reshape(shape.into())
 }
 
-/// A buffer of `len` elements whose values are not defined: the caller writes every element before any is
-/// read.
-#[allow(clippy::uninit_vec)]
-pub fn output(len: usize) -> Vec<f32> {
-    let mut elements = Vec::with_capacity(len);
-    // SAFETY: the capacity was just reserved, every bit pattern is an f32, and every kernel here writes
-    // the whole buffer before it is read. Zeroing it first would cost a pass over memory.
-    unsafe { elements.set_len(len) };
-    elements
+/// A buffer that `work(first, piece)` writes in consecutive pieces, on all threads when there is enough of it. A piece is
+/// filled with zeros by the task that gets it, while it lies in a core's cache: what a task leaves out is zero, never
+/// undefined, and no pass over memory is spent on it.
+pub fn made(len: usize, piece: usize, work: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f32> {
+    let first = (0..).step_by(piece);
+    let begin = || ();
+    let [out] = made_with([len], [piece], first, begin, |(), first, [part]| {
+        work(first, part);
+    });
+    out
+}
+
+/// Zeros, written on all threads when there are many.
+pub fn zeros(len: usize) -> Vec<f32> {
+    made(len, PIECE, |_, _| ())
+}
+
+/// As [`made`], for several buffers that are cut into equally many pieces: `work` gets something that `begin` makes for
+/// each thread, the next of `others` and a piece of each buffer.
+///
+/// # Panics
+/// Where `others` or one of the buffers has fewer pieces than the first.
+pub fn made_with<const N: usize, T: Send, S>(
+    lens: [usize; N],
+    pieces: [usize; N],
+    others: impl Iterator<Item = T> + Send,
+    begin: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, T, [&mut [f32]; N]) + Sync,
+) -> [Vec<f32>; N] {
+    let counts: [usize; N] = std::array::from_fn(|i| lens[i].div_ceil(pieces[i]));
+    let count = counts.iter().copied().max().unwrap_or(0);
+    assert!(counts.iter().all(|n| *n == count), "as many pieces of each");
+    let mut buffers = lens.map(Vec::<f32>::with_capacity);
+    let mut left: [_; N] = {
+        let mut sizes = lens.into_iter().zip(pieces);
+        buffers.each_mut().map(|buffer| {
+            let (len, piece) = sizes.next().unwrap_or((0, 1));
+            buffer.spare_capacity_mut()[..len].chunks_mut(piece)
+        })
+    };
+    let mut others = others;
+    let items = (0..count).map(|_| {
+        let other = others.next().expect("one of the others for each piece");
+        let parts = left.each_mut().map(|parts| parts.next());
+        (other, parts.map(|part| part.unwrap_or_default()))
+    });
+    let each = |state: &mut S, (other, parts): (T, [&mut [MaybeUninit<f32>]; N])| {
+        work(state, other, parts.map(zeroed));
+    };
+    if lens
+        .iter()
+        .zip(pieces)
+        .all(|(len, piece)| *len <= ALONE.max(piece))
+    {
+        let mut state = begin();
+        items.for_each(|item| each(&mut state, item));
+    } else {
+        threads::for_each_with(items, begin, each);
+    }
+    for (buffer, len) in buffers.iter_mut().zip(lens) {
+        // SAFETY: the pieces are chunks of the first `len` places, so each place is in one of them; `count` of them is
+        // all, and each was filled with zeros before its task began. A panic of a task does not come here.
+        unsafe { buffer.set_len(len) };
+    }
+    buffers
+}
+
+/// Zeros where nothing was.
+fn zeroed(part: &mut [MaybeUninit<f32>]) -> &mut [f32] {
+    part.fill(MaybeUninit::new(0.0));
+    let (start, len) = (part.as_mut_ptr().cast(), part.len());
+    // SAFETY: the same places, borrowed as before, each of which was just written.
+    unsafe { std::slice::from_raw_parts_mut(start, len) }
+}
+
+thread_local! {
+    /// Buffers that no task of this thread uses.
+    static UNUSED: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Buffers that a thread keeps, and numbers of one that it keeps at most: 1 MiB.
+const KEPT: (usize, usize) = (8, 1 << 18);
+
+/// Room for a task's own numbers. They begin as those of an earlier task of the same thread.
+pub struct Room {
+    numbers: Vec<f32>,
+    len: usize,
+}
+
+/// Room for `len` numbers of any value.
+pub fn room(len: usize) -> Room {
+    let mut numbers = UNUSED
+        .with_borrow_mut(|unused| unused.pop())
+        .unwrap_or_default();
+    if numbers.len() < len {
+        // Not `resize`, which copies what is not wanted any more.
+        numbers = vec![0.0; len];
+    }
+    Room { numbers, len }
+}
+
+impl Deref for Room {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.numbers[..self.len]
+    }
+}
+
+impl DerefMut for Room {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.numbers[..self.len]
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let (count, longest) = KEPT;
+        let numbers = std::mem::take(&mut self.numbers);
+        // When the thread ends its buffers may be gone before this one.
+        let _ = UNUSED.try_with(|unused| {
+            let mut unused = unused.borrow_mut();
+            if unused.len() < count && (1..=longest).contains(&numbers.len()) {
+                unused.push(numbers);
+            }
+        });
+    }
+}
+
+/// A buffer whose rows several pieces of work write in any order. It becomes a buffer of numbers when as many were
+/// handed out as there are.
+pub struct Unwritten {
+    buffer: Vec<f32>,
+    start: *mut f32,
+    len: usize,
+    written: AtomicUsize,
+}
+
+// SAFETY: the pointer is only used through `Rows::row`, whose callers write disjoint rows.
+unsafe impl Send for Unwritten {}
+// SAFETY: as above.
+unsafe impl Sync for Unwritten {}
+
+impl Unwritten {
+    /// For `len` numbers.
+    pub fn new(len: usize) -> Self {
+        let mut buffer = Vec::with_capacity(len);
+        Self {
+            start: buffer.as_mut_ptr(),
+            buffer,
+            len,
+            written: AtomicUsize::new(0),
+        }
+    }
+
+    /// What one piece of work writes its rows through.
+    pub fn rows(&self) -> Rows<'_> {
+        Rows {
+            of: self,
+            handed: 0,
+        }
+    }
+
+    /// All of it.
+    ///
+    /// # Panics
+    /// Where a row was not written.
+    pub fn whole(mut self) -> Vec<f32> {
+        assert_eq!(self.written.into_inner(), self.len, "every row is written");
+        // SAFETY: rows are disjoint, inside the buffer and zeros from the start, and together as many numbers as it has.
+        unsafe { self.buffer.set_len(self.len) };
+        self.buffer
+    }
+}
+
+/// The rows of an [`Unwritten`] that one piece of work writes.
+pub struct Rows<'a> {
+    of: &'a Unwritten,
+    handed: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// `len` numbers from `at`, which are zeros.
+    ///
+    /// # Safety
+    /// No other row of these numbers is ever asked for.
+    pub unsafe fn row(&mut self, at: usize, len: usize) -> &'a mut [f32] {
+        let end = at.checked_add(len);
+        assert!(
+            end.is_some_and(|end| end <= self.of.len),
+            "a row of a buffer"
+        );
+        self.handed += len;
+        // SAFETY: in bounds by the assertion, zeros before they are borrowed, exclusive by the caller's promise.
+        unsafe {
+            let row = self.of.start.add(at);
+            row.write_bytes(0, len);
+            std::slice::from_raw_parts_mut(row, len)
+        }
+    }
+}
+
+impl Drop for Rows<'_> {
+    fn drop(&mut self) {
+        self.of.written.fetch_add(self.handed, Ordering::Relaxed);
+    }
 }
 
 /// A tensor's memory that several pieces of work write disjoint rows of.
@@ -81,7 +283,11 @@ impl Shared {
     /// The buffer outlives the slice, and no other slice of these elements is alive.
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn row(&self, at: usize, len: usize) -> &mut [f32] {
-        assert!(at + len <= self.len, "a row of a shared buffer");
+        let end = at.checked_add(len);
+        assert!(
+            end.is_some_and(|end| end <= self.len),
+            "a row of a shared buffer"
+        );
         // SAFETY: in bounds by the assertion; exclusive by the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(at), len) }
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use burn_flex::FlexTensor;
 
-use super::buffer::{contiguous, dims, output, slice, tensor};
+use super::buffer::{contiguous, dims, made_with, slice, tensor, zeros};
 use super::linear::Sum;
 use super::product::{Matrix, Put, product};
 use super::simd::map_in_place;
@@ -176,26 +176,28 @@ pub fn forward(x: FlexTensor, weight: FlexTensor, settings: ConvolutionSettings)
     let (x, weight) = (contiguous(x), contiguous(weight));
     let g = Geometry::new(dims(&x), dims(&weight), settings);
     let left = Matrix::rows(slice(&weight), [g.output[0], g.taps()]);
-    let mut out = output(g.images * g.result());
-    if g.taps() == 0 {
-        out.fill(0.0);
-    }
-    let work = |(columns, beside): &mut (Vec<f32>, Vec<f32>),
-                (out, images): (&mut [f32], &[f32])| {
-        let right = g.unfolded(images, columns);
-        let n = images.len() / g.image();
-        if n == 1 {
-            return product(out, left, right, Put::TILE);
+    let work =
+        |(columns, beside): &mut (Vec<f32>, Vec<f32>), images: &[f32], [out]: [&mut [f32]; 1]| {
+            let right = g.unfolded(images, columns);
+            let n = images.len() / g.image();
+            if n == 1 {
+                return product(out, left, right, Put::TILE);
+            }
+            beside.resize(out.len(), 0.0);
+            product(beside, left, right, Put::TILE);
+            exchanged(beside, out, [n, g.output[0], g.positions()], true);
+        };
+    let len = g.images * g.result();
+    let out = match len > 0 && g.image() > 0 {
+        true => {
+            let images = slice(&x).chunks(g.group() * g.image());
+            let piece = g.group() * g.result();
+            let [out] = made_with([len], [piece], images, Default::default, work);
+            out
         }
-        beside.resize(out.len(), 0.0);
-        product(beside, left, right, Put::TILE);
-        exchanged(beside, out, [n, g.output[0], g.positions()], true);
+        // Sums of no terms, such as of an image without columns between its padding.
+        false => zeros(len),
     };
-    if !out.is_empty() && g.image() > 0 {
-        let groups = out.chunks_mut(g.group() * g.result());
-        let groups = groups.zip(slice(&x).chunks(g.group() * g.image()));
-        threads::for_each_with(groups, Default::default, work);
-    }
     tensor(out, [g.images, g.output[0], g.output[1], g.output[2]])
 }
 

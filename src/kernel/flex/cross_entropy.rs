@@ -5,7 +5,7 @@ use burn::tensor::{DType, Shape};
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{PIECE, contiguous, dims, in_pieces, output, slice, slice_mut, tensor};
+use super::buffer::{PIECE, contiguous, dims, made, slice, slice_mut, tensor};
 use super::math::exp;
 use super::simd::{Vector, run};
 use super::threads;
@@ -117,8 +117,10 @@ pub fn saving(logits: FlexTensor, targets: FlexTensor, smoothing: f64) -> [FlexT
         let scored = score_rows(rows, vocab, &targets, smoothing);
         return [total(&scored), logits];
     }
-    let mut rows = output(positions * vocab);
-    copy(slice(&logits), &mut rows);
+    let from = slice(&logits);
+    let mut rows = made(positions * vocab, PIECE, |first, piece| {
+        piece.copy_from_slice(&from[first..first + piece.len()]);
+    });
     let scored = score_rows(&mut rows, vocab, &targets, smoothing);
     [total(&scored), tensor(rows, Shape::new([positions, vocab]))]
 }
@@ -148,12 +150,6 @@ pub fn score_rows(rows: &mut [f32], vocab: usize, targets: &[i64], smoothing: f6
     let pieces = pieces.zip(scored.chunks_mut(per_piece));
     threads::for_each(pieces.zip(targets.chunks(per_piece)), work);
     scored
-}
-
-fn copy(from: &[f32], to: &mut [f32]) {
-    in_pieces(to, PIECE, |first, piece| {
-        piece.copy_from_slice(&from[first..first + piece.len()]);
-    });
 }
 
 fn total(scored: &[Scored]) -> FlexTensor {

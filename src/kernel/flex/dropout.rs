@@ -3,7 +3,7 @@
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{PIECE, contiguous, in_pieces, output, slice, slice_mut, tensor};
+use super::buffer::{PIECE, contiguous, in_pieces, made, slice, slice_mut, tensor};
 use super::simd::run;
 use crate::kernel::DropKey;
 use crate::rng::{Purpose, Stream};
@@ -141,8 +141,7 @@ pub fn forward(x: FlexTensor, key: DropKey, rows: bool) -> FlexTensor {
         in_pieces(elements, PIECE, work);
         return x;
     }
-    let mut out = output(slice(&x).len());
-    in_pieces(&mut out, PIECE, |first, piece| {
+    let out = made(slice(&x).len(), PIECE, |first, piece| {
         piece.copy_from_slice(&slice(&x)[first..first + piece.len()]);
         work(first, piece);
     });

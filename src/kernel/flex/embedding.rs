@@ -3,7 +3,7 @@
 
 use burn_flex::FlexTensor;
 
-use super::buffer::{PIECE, contiguous, dims, in_pieces, output, slice, tensor};
+use super::buffer::{PIECE, contiguous, dims, made, slice, tensor};
 use super::cross_entropy::integers;
 use super::linear::Sum;
 use super::simd::map_in_place;
@@ -13,10 +13,9 @@ pub fn forward(weight: FlexTensor, ids: FlexTensor) -> FlexTensor {
     let weight = contiguous(weight);
     let ([rows, width], [batch, seq]) = (dims(&weight), dims(&ids));
     let ids = integers(ids);
-    let mut out = output(ids.len() * width);
     let step = width.max(1);
     let per_piece = (PIECE / step).max(1);
-    in_pieces(&mut out, per_piece * step, |first, piece| {
+    let out = made(ids.len() * width, per_piece * step, |first, piece| {
         let ids = &ids[first / step..];
         for (row, &id) in piece.chunks_exact_mut(step).zip(ids) {
             let id = usize::try_from(id).ok().filter(|&id| id < rows);
@@ -32,12 +31,10 @@ pub fn backward(ids: FlexTensor, grad: FlexTensor, rows: usize) -> FlexTensor {
     let grad = contiguous(grad);
     let [_, _, width] = dims(&grad);
     let ids = integers(ids);
-    let mut out = output(rows * width);
     let step = width.max(1);
     // Few pieces: each scans all ids.
     let per_piece = (rows / 16).max(PIECE / step).max(1);
-    in_pieces(&mut out, per_piece * step, |first, piece| {
-        piece.fill(0.0);
+    let out = made(rows * width, per_piece * step, |first, piece| {
         let (low, count) = (first / step, piece.len() / step);
         for (&id, row) in ids.iter().zip(slice(&grad).chunks_exact(step)) {
             let id = id as usize;

@@ -6,11 +6,10 @@
 use burn_flex::{Flex, FlexTensor};
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{PIECE, contiguous, dims, in_pieces, output, slice, tensor};
+use super::buffer::{PIECE, contiguous, dims, made, made_with, slice, tensor, zeros};
 use super::linear::sum_of_rows;
 use super::product::{Matrix, Put, product, product_on};
 use super::simd::{Elementwise, Vector, map, map_in_place, row_sum, run};
-use super::threads;
 use crate::kernel::extension::Maybe;
 use crate::kernel::grouped::Groups;
 use crate::kernel::grouped::extension::{GroupedBackwardOps, GroupedOps};
@@ -81,7 +80,7 @@ fn each_group(
     width: usize,
     mut work: impl FnMut(usize, &mut [f32]),
 ) -> FlexTensor {
-    let mut out = output(groups.rows() * width);
+    let mut out = zeros(groups.rows() * width);
     for group in 0..groups.len() {
         let rows = groups.of(group);
         if !rows.is_empty() {
@@ -126,7 +125,7 @@ fn input_gradient(grad: FlexTensor, weight: FlexTensor, groups: &Groups) -> Flex
 fn weight_gradient(x: FlexTensor, grad: FlexTensor, groups: &Groups) -> FlexTensor {
     let (x, grad) = (contiguous(x), contiguous(grad));
     let ([_, d_in], [_, d_out]) = (dims(&x), dims(&grad));
-    let mut out = output(groups.len() * d_out * d_in);
+    let mut out = zeros(groups.len() * d_out * d_in);
     let size = (d_out * d_in).max(1);
     for (group, out) in out.chunks_exact_mut(size).enumerate() {
         let left = rows_of(&grad, groups, group).transposed();
@@ -150,8 +149,9 @@ fn bias_gradient(grad: FlexTensor, groups: &Groups) -> FlexTensor {
 fn gather(x: FlexTensor, groups: &Groups) -> FlexTensor {
     let x = contiguous(x);
     let [_, width] = dims(&x);
-    let (mut out, step) = (output(groups.rows() * width), width.max(1));
-    in_pieces(&mut out, rows_of_a_piece(width) * step, |first, piece| {
+    let step = width.max(1);
+    let (len, piece) = (groups.rows() * width, rows_of_a_piece(width) * step);
+    let out = made(len, piece, |first, piece| {
         for (row, out) in (first / step..).zip(piece.chunks_exact_mut(step)) {
             out.copy_from_slice(&slice(&x)[groups.token(row) * width..][..width]);
         }
@@ -185,8 +185,9 @@ impl Elementwise<2> for PlusTimes {
 fn combine(y: FlexTensor, weights: Option<FlexTensor>, groups: &Groups) -> FlexTensor {
     let (y, weights) = (contiguous(y), weights.map(contiguous));
     let ([_, width], choices) = (dims(&y), groups.choices());
-    let (mut out, step) = (output(groups.tokens() * width), width.max(1));
-    in_pieces(&mut out, rows_of_a_piece(width) * step, |first, piece| {
+    let step = width.max(1);
+    let (len, piece) = (groups.tokens() * width, rows_of_a_piece(width) * step);
+    let out = made(len, piece, |first, piece| {
         for (token, out) in (first / step..).zip(piece.chunks_exact_mut(step)) {
             let mut empty = true;
             for (choice, row) in groups.of_token(token).iter().enumerate() {
@@ -200,9 +201,6 @@ fn combine(y: FlexTensor, weights: Option<FlexTensor>, groups: &Groups) -> FlexT
                     true => map(Times(weight), [y], out),
                     false => map_in_place(PlusTimes(weight), out, [y]),
                 }
-            }
-            if empty {
-                out.fill(0.0);
             }
         }
     });
@@ -218,10 +216,9 @@ fn combine_backward(
 ) -> [FlexTensor; 2] {
     let (y, weights, grad) = (contiguous(y), contiguous(weights), contiguous(grad));
     let ([_, width], rows, step) = (dims(&y), groups.rows(), dims::<2>(&y)[1].max(1));
-    let (mut of_y, mut of_rows) = (output(rows * width), vec![0.0; rows]);
     let piece = rows_of_a_piece(width);
-    let pieces = of_y.chunks_mut(piece * step).zip(of_rows.chunks_mut(piece));
-    threads::for_each(pieces.enumerate(), |(i, (of_y, of_rows))| {
+    let (lens, pieces) = ([rows * step, rows], [piece * step, piece]);
+    let work = |(): &mut (), i: usize, [of_y, of_rows]: [&mut [f32]; 2]| {
         let rows = (i * piece..).zip(of_y.chunks_exact_mut(step).zip(of_rows));
         for (row, (of_y, of_row)) in rows {
             let grad = &slice(&grad)[groups.token(row) * width..][..width];
@@ -229,7 +226,9 @@ fn combine_backward(
             map(Times(weight), [grad], of_y);
             *of_row = dot(grad, &slice(&y)[row * width..][..width]);
         }
-    });
+    };
+    let [mut of_y, of_rows] = made_with(lens, pieces, 0.., || (), work);
+    of_y.truncate(rows * width);
     let mut of_weights = vec![0.0; groups.tokens() * groups.choices()];
     for (choice, of_row) in groups.choice_of_rows().iter().zip(&of_rows) {
         of_weights[*choice] = *of_row;

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 
 use burn_flex::{Flex, FlexTensor};
 
-use super::buffer::{contiguous, dims, output, slice, tensor};
+use super::buffer::{contiguous, dims, slice, tensor, zeros};
 use super::cross_entropy::{Scored, integers, score_rows};
 use super::linear::sum_of_rows;
-use super::product::{Matrix, Put, product, product_on};
+use super::product::{Matrix, Put, product, product_made, product_on};
 use super::simd::map_in_place;
 use crate::kernel::NOT_SCORED;
 use crate::kernel::extension::HeadLossSaved;
@@ -37,6 +37,7 @@ struct Rows<'a> {
 /// Gradients of the scored positions' hidden states and of the head, of the loss's sum.
 struct Gradients {
     hidden: Vec<f32>,
+    /// The first tile makes it.
     weight: Vec<f32>,
     bias: Option<Vec<f32>>,
 }
@@ -101,7 +102,7 @@ impl Problem {
         let [_, d, vocab] = self.sizes();
         let (count, head) = (rows.places.len(), self.head());
         let tile = (SCORES / vocab.max(1) / ROWS * ROWS).max(ROWS);
-        let mut buffer = output(tile.min(count) * vocab);
+        let mut buffer = zeros(tile.min(count) * vocab);
         let mut all = Vec::with_capacity(count);
         for first in (0..count).step_by(tile) {
             let n = tile.min(count - first);
@@ -127,8 +128,10 @@ impl Problem {
         let scores = Matrix::rows(scores, [n, vocab]);
         let rows = &mut to.hidden[first * d..(first + n) * d];
         product(rows, scores, self.head().transposed(), Put::REPLACE);
-        let into = if first == 0 { Put::REPLACE } else { Put::ADD };
-        product(&mut to.weight, scores.transposed(), hidden, into);
+        match first {
+            0 => to.weight = product_made(scores.transposed(), hidden, None),
+            _ => product(&mut to.weight, scores.transposed(), hidden, Put::ADD),
+        }
         if let Some(bias) = &mut to.bias {
             map_in_place(super::linear::Sum, bias, [&sum_of_rows(scores.data, vocab)]);
         }
@@ -160,11 +163,11 @@ pub fn saving(problem: &Problem) -> HeadLossSaved<Flex> {
     let [positions, d, vocab] = problem.sizes();
     let rows = problem.scored(d);
     let mut gradients = Gradients {
-        hidden: output(rows.hidden.len()),
+        hidden: zeros(rows.hidden.len()),
         weight: if rows.places.is_empty() {
             vec![0.0; d * vocab]
         } else {
-            output(d * vocab)
+            Vec::new()
         },
         bias: problem.bias.as_ref().map(|_| vec![0.0; vocab]),
     };

@@ -4,11 +4,11 @@ use burn_flex::FlexTensor;
 use pulp::Simd;
 
 use super::activation::elementwise;
-use super::buffer::{ALONE, contiguous, dims, output, slice, tensor};
-use super::product::{Matrix, Put, product, product_on, product_stored};
+use super::buffer::{ALONE, contiguous, dims, slice, tensor};
+use super::product::{Matrix, product_made, stored_made};
 use super::simd::{Elementwise, Vector, map_in_place};
 use super::threads;
-use crate::kernel::PANEL;
+use crate::kernel::{PANEL, STORED};
 
 /// `x + y`.
 #[derive(Clone, Copy)]
@@ -64,19 +64,37 @@ pub fn forward(x: FlexTensor, weight: FlexTensor, bias: Option<FlexTensor>) -> F
     let right = matrix(&weight).transposed();
     let bias = bias.map(contiguous);
     let bias = bias.as_ref().map(slice);
-    // Any other shape that does not fit is refused by the product.
-    let in_panels = left.shape[1] > 0 && right.shape[0] == left.shape[1] * PANEL;
-    let d_out = match in_panels {
-        true => right.shape[1] * PANEL,
-        false => right.shape[1],
+    let out = match panels(&weight, left.shape[1]) {
+        Some(panels) => stored_made(left, panels, bias),
+        None => product_made(left, right, bias),
     };
-    let mut out = output(left.shape[0] * d_out);
-    match bias {
-        _ if in_panels => product_stored(&mut out, left, right.data, bias),
-        None => product(&mut out, left, right, Put::REPLACE),
-        Some(bias) => product_on(&mut out, left, right, bias),
-    }
+    let d_out = match left.shape[0] {
+        0 => right.shape[1],
+        rows => out.len() / rows,
+    };
     shaped(out, &x, d_out)
+}
+
+/// The panels of a weight that is stored in them for rows of this width: what lies before the row that marks it. Any
+/// other weight is a matrix, whose shape the product checks.
+fn panels(weight: &FlexTensor, d_in: usize) -> Option<&[f32]> {
+    let [rows, width] = dims(weight);
+    if rows == 0 || width == 0 || !width.is_multiple_of(PANEL) {
+        return None;
+    }
+    let numbers = matrix(weight);
+    let end = (rows - 1) * width;
+    let last = numbers.data.get(end..end + PANEL)?;
+    let marked = last.iter().all(|x| x.to_bits() == STORED);
+    if !marked || numbers.strides != [width, 1] {
+        return None;
+    }
+    assert_eq!(
+        width / PANEL,
+        d_in,
+        "a weight in panels for rows of its width"
+    );
+    Some(&numbers.data[..end])
 }
 
 /// `grad·weight`.
@@ -84,10 +102,7 @@ pub fn input_gradient(grad: FlexTensor, weight: FlexTensor) -> FlexTensor {
     let (grad, weight) = (contiguous(grad), dense(weight));
     let left = Matrix::rows(slice(&grad), as_rows(&grad));
     let right = matrix(&weight);
-    let d_in = right.shape[1];
-    let mut out = output(left.shape[0] * d_in);
-    product(&mut out, left, right, Put::REPLACE);
-    shaped(out, &grad, d_in)
+    shaped(product_made(left, right, None), &grad, right.shape[1])
 }
 
 /// `gradᵀ·x` over all positions.
@@ -96,9 +111,7 @@ pub fn weight_gradient(x: FlexTensor, grad: FlexTensor) -> FlexTensor {
     let left = Matrix::rows(slice(&grad), as_rows(&grad)).transposed();
     let right = Matrix::rows(slice(&x), as_rows(&x));
     let shape = [left.shape[0], right.shape[1]];
-    let mut out = output(shape[0] * shape[1]);
-    product(&mut out, left, right, Put::REPLACE);
-    tensor(out, shape)
+    tensor(product_made(left, right, None), shape)
 }
 
 /// Rows that are summed into one partial sum; fixed, so that the order of additions is.

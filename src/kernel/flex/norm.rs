@@ -4,10 +4,9 @@
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{PIECE, contiguous, in_pieces, output, slice, tensor};
+use super::buffer::{PIECE, contiguous, made, made_with, slice, tensor};
 use super::linear::Sum;
 use super::simd::{Vector, map_in_place, row_sum, run};
-use super::threads;
 use crate::kernel::extension::NormSettings;
 
 /// A row's mean (0 when not centred) and the inverse of its scale.
@@ -64,10 +63,8 @@ pub fn forward(
 ) -> FlexTensor {
     let x = contiguous(x);
     let width = last(&x);
-    let gamma = gamma.map_or_else(|| tensor(vec![1.0; width], [width]), contiguous);
-    let beta = beta.map(contiguous);
-    let mut out = output(slice(&x).len());
-    in_pieces(&mut out, whole_rows(width), |first, out| {
+    let (gamma, beta) = vectors(width, gamma, beta);
+    let out = made(slice(&x).len(), whole_rows(width), |first, out| {
         run(Forward {
             x: &slice(&x)[first..first + out.len()],
             gamma: slice(&gamma),
@@ -123,12 +120,10 @@ pub fn forward_of_sum(
 ) -> [FlexTensor; 2] {
     let terms = terms.map(contiguous);
     let width = last(&terms[0]);
-    let gamma = gamma.map_or_else(|| tensor(vec![1.0; width], [width]), contiguous);
-    let beta = beta.map(contiguous);
+    let (gamma, beta) = vectors(width, gamma, beta);
     let len = slice(&terms[0]).len();
-    let [mut sum, mut out] = [output(len), output(len)];
     let piece = whole_rows(width);
-    let work = |(i, (sum, out)): (usize, (&mut [f32], &mut [f32]))| {
+    let work = |i: usize, [sum, out]: [&mut [f32]; 2]| {
         run(ForwardOfSum {
             terms: terms
                 .each_ref()
@@ -141,10 +136,10 @@ pub fn forward_of_sum(
             out,
         });
     };
-    let pairs = sum.chunks_mut(piece).zip(out.chunks_mut(piece));
-    threads::for_each(pairs.enumerate(), work);
+    let sizes = ([len; 2], [piece; 2]);
+    let made = made_with(sizes.0, sizes.1, 0.., || (), |(), i, parts| work(i, parts));
     let shape = terms[0].layout().shape();
-    [sum, out].map(|numbers| tensor(numbers, shape.clone()))
+    made.map(|numbers| tensor(numbers, shape.clone()))
 }
 
 struct Backward<'a> {
@@ -201,13 +196,17 @@ pub fn backward(
 ) -> [FlexTensor; 3] {
     let (x, grad) = (contiguous(x), contiguous(grad));
     let width = last(&x);
-    let gamma = gamma.map_or_else(|| tensor(vec![1.0; width], [width]), contiguous);
+    let (gamma, _) = vectors(width, gamma, None);
+    assert_eq!(
+        slice(&x).len(),
+        slice(&grad).len(),
+        "a gradient of each number"
+    );
     let len = slice(&x).len();
     let piece = whole_rows(width);
     let pieces = len.div_ceil(piece);
-    let mut d_x = output(len);
-    let mut partial = vec![0.0; pieces * 2 * width];
-    let work = |(i, (d_x, sums)): (usize, (&mut [f32], &mut [f32]))| {
+    let sums = 2 * width.max(1);
+    let work = |i: usize, [d_x, sums]: [&mut [f32]; 2]| {
         let range = i * piece..i * piece + d_x.len();
         let (d_gamma, d_beta) = sums.split_at_mut(width);
         run(Backward {
@@ -220,9 +219,15 @@ pub fn backward(
             d_beta,
         });
     };
-    let sums = 2 * width.max(1);
-    let pairs = d_x.chunks_mut(piece).zip(partial.chunks_mut(sums));
-    threads::for_each(pairs.enumerate(), work);
+    let lens = [len, pieces * sums];
+    let made = made_with(
+        lens,
+        [piece, sums],
+        0..,
+        || (),
+        |(), i, parts| work(i, parts),
+    );
+    let [d_x, partial] = made;
     let mut total = vec![0.0; 2 * width];
     for part in partial.chunks_exact(sums) {
         map_in_place(Sum, &mut total, [part]);
@@ -234,6 +239,21 @@ pub fn backward(
         tensor(total, [width]),
         tensor(d_beta, [width]),
     ]
+}
+
+/// One gamma and, if there is beta, one beta a column; gamma is 1 where there is none.
+fn vectors(
+    width: usize,
+    gamma: Option<FlexTensor>,
+    beta: Option<FlexTensor>,
+) -> (FlexTensor, Option<FlexTensor>) {
+    let gamma = gamma.map_or_else(|| tensor(vec![1.0; width], [width]), contiguous);
+    let beta = beta.map(contiguous);
+    assert_eq!(slice(&gamma).len(), width, "one gamma a column");
+    if let Some(beta) = &beta {
+        assert_eq!(slice(beta).len(), width, "one beta a column");
+    }
+    (gamma, beta)
 }
 
 /// The last dimension.

@@ -6,13 +6,12 @@
 use burn_flex::{Flex, FlexTensor};
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{Shared, contiguous, output, slice, tensor};
+use super::buffer::{Shared, contiguous, made, slice, tensor, zeros};
 use super::linear::sum_of_rows;
-use super::product::{Matrix, Packed, Put, product};
+use super::product::{Matrix, Packed, Put, product, product_made};
 use super::recurrent::{Shape, Task, with_room};
 use super::recurrent_cells::{self as cells, Units};
 use super::simd::run;
-use super::threads;
 use crate::kernel::recurrent::{
     Cell, RecurrenceGradients, RecurrenceSaved, RecurrenceSettings, Step,
 };
@@ -132,8 +131,8 @@ impl Saved<'_> {
     fn weight_gradient(&self, gates: &[f32], inner: Option<&[f32]>) -> Vec<f32> {
         let Shape { batch, seq, d, .. } = self.shape;
         let positions = batch * seq;
-        let mut before = output(positions * d);
-        let each = |(row, part): (usize, &mut [f32])| {
+        let each = |first: usize, part: &mut [f32]| {
+            let row = first / (seq * d);
             for (at, out) in part.chunks_exact_mut(d).enumerate() {
                 match (self.shape.step(row, at), at) {
                     (Step::Begin, _) => out.fill(0.0),
@@ -142,15 +141,13 @@ impl Saved<'_> {
                 }
             }
         };
-        if d > 0 {
-            threads::for_each(before.chunks_exact_mut(seq * d).enumerate(), each);
-        }
+        let before = made(positions * d, (seq * d).max(1), each);
         let width = self.shape.width();
         let before = Matrix::rows(&before, [positions, d]);
         let gates = Matrix::rows(gates, [positions, width]).transposed();
-        let mut out = output(width * d);
         match (self.shape.settings.cell, inner) {
             (Cell::Gru, Some(inner)) => {
+                let mut out = zeros(width * d);
                 let (outer, last) = out.split_at_mut(2 * d * d);
                 let two = Matrix {
                     shape: [2 * d, positions],
@@ -159,10 +156,10 @@ impl Saved<'_> {
                 product(outer, two, before, Put::REPLACE);
                 let inner = Matrix::rows(inner, [positions, d]).transposed();
                 product(last, inner, before, Put::REPLACE);
+                out
             }
-            _ => product(&mut out, gates, before, Put::REPLACE),
+            _ => product_made(gates, before, None),
         }
-        out
     }
 }
 
@@ -186,9 +183,8 @@ impl<'a> Weights<'a> {
         let width = shape.width();
         let mut whole = Vec::new();
         if let Self::Direct(right) = self {
-            whole = output(shape.batch * shape.d);
             let left = Matrix::rows(gates, [shape.batch, width]);
-            product(&mut whole, left, *right, Put::REPLACE);
+            whole = product_made(left, *right, None);
         }
         shape.each(|task| {
             let (rows, n) = (task.rows.len(), task.units.len());

@@ -3,7 +3,7 @@
 use burn_flex::{Flex, FlexTensor};
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{Shared, contiguous, output, slice, tensor};
+use super::buffer::{Shared, contiguous, room, slice, tensor, zeros};
 use super::product::{Matrix, Packed, Put, product};
 use super::recurrent::{Shape, Task, with_room};
 use super::recurrent_cells::{self as cells, Units};
@@ -27,9 +27,9 @@ pub fn forward(
     let extra = extra.into_option().map(contiguous);
     let positions = batch * seq;
     let last = if settings.last { batch } else { 0 };
-    let mut y = output((positions + last) * d);
+    let mut y = zeros((positions + last) * d);
     let has_inner = settings.cell != Cell::Elman;
-    let mut inner = output(if has_inner { positions * d } else { 0 });
+    let mut inner = zeros(if has_inner { positions * d } else { 0 });
     let zeros = vec![0.0; d];
     let mut states = [slice(&h).to_vec(), vec![0.0; batch * d]];
     let buffers = Buffers {
@@ -121,7 +121,7 @@ impl<'a> Weights<'a> {
             }),
             Self::Direct(right) => {
                 let width = gates * d;
-                let mut hidden = output(batch * width);
+                let mut hidden = room(batch * width);
                 product(&mut hidden, left, *right, Put::REPLACE);
                 position.shape.each(|task| {
                     let first = task.rows.start * width + task.units.start;

@@ -177,6 +177,7 @@ pub fn read(path: &Path) -> Result<Run> {
     if !resolved.is_file() {
         return Err(Error::Invalid(vec![not_a_run(path, &folder)]));
     }
+    crate::files::require_ordinary_in(&folder)?;
     let text = read_text(&resolved)?;
     let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
         let before = e.span().and_then(|span| text.get(..span.start));

@@ -49,6 +49,10 @@ impl<M: Trained> Steps<M> {
             part,
             of_part,
         } = scored;
+        let step = self.job.state.step;
+        if !self.observer.sampled(step, &model)? {
+            return Ok(None);
+        }
         let improved = self.improves(compared);
         let waited = self.waited(compared);
         let state = &mut self.job.state;
@@ -60,7 +64,6 @@ impl<M: Trained> Steps<M> {
                 value: compared,
             });
         }
-        let step = state.step;
         let report = Report {
             step,
             steps: self.job.config.steps,
@@ -78,7 +81,7 @@ impl<M: Trained> Steps<M> {
         journals.append(&record::valid(&report, of_part.as_ref()))?;
         self.observer.report(&report);
         self.job.last = Some(scores);
-        self.observer.evaluated(step, &model)?;
+        self.observer.evaluated(step)?;
         Ok(Some(improved))
     }
 
@@ -144,7 +147,10 @@ impl<M: Trained> Steps<M> {
             return Ok(None);
         }
         let mut scores = pass.scores()?;
-        scores.metrics.extend(self.observer.scores(model)?);
+        match self.observer.scores(model)? {
+            Some(more) => scores.metrics.extend(more),
+            None => return Ok(None),
+        }
         if let Some(metric) = &self.job.config.best_by {
             compared = scores.compared_by(metric)?;
         }

@@ -101,13 +101,19 @@ impl<M: Trained> Steps<M> {
             let Some(batches) = stream.next() else {
                 return Err(Error::run("the training data ended before the last step"));
             };
-            self.step(batches?, &mut journals)?;
-            stop = self.after_step(&mut journals)?;
+            stop = match self.step(batches?, &mut journals)? {
+                true => self.after_step(&mut journals)?,
+                false => {
+                    self.save_between(&mut journals)?;
+                    Some(Stopped::Interrupted)
+                }
+            };
         }
     }
 
-    /// One optimizer step: gradients of all micro-batches, clipping, update, journal.
-    fn step(&mut self, mut batches: Vec<Batch>, journals: &mut Journals) -> Result<()> {
+    /// One optimizer step: gradients of all micro-batches, clipping, update, journal. `false` when a request to stop came
+    /// between micro-batches: the step is not taken.
+    fn step(&mut self, mut batches: Vec<Batch>, journals: &mut Journals) -> Result<bool> {
         let began = Instant::now();
         let samples: Vec<u64> = batches.iter().flat_map(|b| b.samples.clone()).collect();
         let next = self.job.state.step + 1;
@@ -117,7 +123,13 @@ impl<M: Trained> Steps<M> {
         }
         let states = parameters::states(self.model());
         let carried = self.job.carried.as_ref();
-        let mut gradient = gradients::accumulate_from(self.model(), batches, carried);
+        let leaves = || self.asked_to_stop();
+        let made = gradients::accumulate_until(self.model(), batches, carried, &leaves);
+        let Ok(mut gradient) = made else {
+            let model = self.model.take();
+            self.model = model.map(|model| parameters::with_states(model, states));
+            return Ok(false);
+        };
         let config = &self.job.config;
         let (steps, every) = (config.steps, config.log_every.max(1));
         let lr = self
@@ -143,7 +155,16 @@ impl<M: Trained> Steps<M> {
         if (state.step.is_multiple_of(every) || state.step == steps) && state.window.steps > 0 {
             self.log(lr, journals)?;
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Saves the step before one that was left. Before the first one there is nothing that a resumed run would not make
+    /// again.
+    fn save_between(&mut self, journals: &mut Journals) -> Result<()> {
+        match self.job.state.step {
+            0 => Ok(()),
+            _ => self.save(journals),
+        }
     }
 
     /// Clips, moves the weights and their average, and counts the step.

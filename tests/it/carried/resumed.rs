@@ -5,13 +5,13 @@ use crate::transfer::values_of;
 use burn::tensor::Device;
 use formwork::data::loader::{Order, step_batches};
 use formwork::error::{Error, Result};
+use formwork::stop::Stop;
 use formwork::task::{Objective, Trained};
 use formwork::train::checkpoint::{self, State};
 use formwork::train::config::TrainConfig;
 use formwork::train::gradients::accumulate;
 use formwork::train::job::{Job, Observer, Report};
 use formwork::train::run_dir::{Existing, RunDir};
-use formwork::train::signal::Stop;
 use formwork::train::view::View;
 use formwork::train::{self, optim};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ impl Observer<Objective<Elman>> for StopAfter {
         }
     }
 
-    fn evaluated(&mut self, _: u64, _: &Objective<Elman>) -> Result<()> {
+    fn evaluated(&mut self, _: u64) -> Result<()> {
         Ok(())
     }
 

@@ -7,6 +7,7 @@
 mod block;
 mod dots;
 mod few;
+mod matrix;
 mod pack;
 mod packed;
 mod registers;
@@ -15,51 +16,15 @@ mod tasks;
 
 use std::ops::Range;
 
+use crate::kernel::flex::threads;
 use block::Sweep;
 use registers::{Broadcast, Panel, Target};
 use tasks::COLUMNS;
 
-use crate::kernel::flex::threads;
-
+pub use matrix::Matrix;
 pub use packed::Packed;
 pub use registers::{step1, step4};
-pub use stored::product_stored;
-
-/// A matrix of float32 somewhere in a slice; strides in elements.
-#[derive(Clone, Copy)]
-pub struct Matrix<'a> {
-    /// Starts at the matrix's first element.
-    pub data: &'a [f32],
-    /// Rows and columns.
-    pub shape: [usize; 2],
-    /// Distance between rows and between columns.
-    pub strides: [usize; 2],
-}
-
-impl<'a> Matrix<'a> {
-    /// A matrix stored row after row.
-    pub fn rows(data: &'a [f32], shape: [usize; 2]) -> Self {
-        Self {
-            data,
-            shape,
-            strides: [shape[1], 1],
-        }
-    }
-
-    /// Rows and columns exchanged.
-    pub fn transposed(self) -> Self {
-        Self {
-            data: self.data,
-            shape: [self.shape[1], self.shape[0]],
-            strides: [self.strides[1], self.strides[0]],
-        }
-    }
-
-    fn fits(&self) -> bool {
-        let last = |i: usize| (self.shape[i].max(1) - 1) * self.strides[i];
-        self.shape.contains(&0) || last(0) + last(1) < self.data.len()
-    }
-}
+pub use stored::stored_made;
 
 /// How a product is put into its output.
 #[derive(Clone, Copy)]
@@ -142,8 +107,28 @@ pub fn product(out: &mut [f32], left: Matrix, right: Matrix, into: Put) {
 
 /// `out = left·right + row` for a row under every row of it, such as a bias.
 pub fn product_on(out: &mut [f32], left: Matrix, right: Matrix, row: &[f32]) {
-    assert_eq!(row.len(), right.shape[1], "one number of the row a column");
-    Product::new(out, left, right, Begin::Row(row), Put::REPLACE).make();
+    let begin = Begin::under(Some(row), right.shape[1]);
+    Product::new(out, left, right, begin, Put::REPLACE).make();
+}
+
+/// `left·right (+ row under every row of it)`, row after row.
+pub fn product_made(left: Matrix, right: Matrix, row: Option<&[f32]>) -> Vec<f32> {
+    let begin = Begin::under(row, right.shape[1]);
+    made(left, right, begin, |product| product.make())
+}
+
+/// The numbers of a product that `make` writes all of.
+fn made(left: Matrix, right: Matrix, begin: Begin, make: impl FnOnce(&Product)) -> Vec<f32> {
+    let len = left.shape[0].checked_mul(right.shape[1]);
+    let len = len.expect("a matrix that fits into memory");
+    let mut out = Vec::with_capacity(len);
+    let places = &mut out.spare_capacity_mut()[..len];
+    let at = places.as_mut_ptr().cast();
+    make(&Product::at((at, len), left, right, begin, Put::REPLACE));
+    // SAFETY: this many places were reserved, and each is written: the parts of a product are all rows by all columns of
+    // it, each of them is written whatever it began as, and sums begin with zeros or the row, never with what was there.
+    unsafe { out.set_len(len) };
+    out
 }
 
 /// What sums are added to.
@@ -152,6 +137,15 @@ enum Begin<'a> {
     Zero,
     Out,
     Row(&'a [f32]),
+}
+
+impl<'a> Begin<'a> {
+    /// A row that lies under all rows, if there is one.
+    fn under(row: Option<&'a [f32]>, columns: usize) -> Self {
+        let Some(row) = row else { return Begin::Zero };
+        assert_eq!(row.len(), columns, "one number of the row a column");
+        Begin::Row(row)
+    }
 }
 
 /// A product whose operands fit each other; the output is borrowed as long as it lives.
@@ -185,17 +179,30 @@ impl<'a> Product<'a> {
         begin: Begin<'a>,
         into: Put,
     ) -> Self {
+        Self::at((out.as_mut_ptr(), out.len()), left, right, begin, into)
+    }
+
+    /// Into places that are the caller's alone, which are read only where it begins with them.
+    fn at(
+        (out, len): (*mut f32, usize),
+        left: Matrix<'a>,
+        right: Matrix<'a>,
+        begin: Begin<'a>,
+        into: Put,
+    ) -> Self {
         let ([m, k], [inner, n]) = (left.shape, right.shape);
         assert_eq!(k, inner, "the inner dimensions of a matrix product");
-        assert_eq!(out.len(), m * n, "the output of a matrix product");
+        let numbers = m.checked_mul(n);
+        assert_eq!(Some(len), numbers, "the output of a matrix product");
         assert!(left.fits() && right.fits(), "a matrix inside its slice");
+        let operations = (m * n).saturating_mul(k);
         Self {
             left,
             right,
-            out: out.as_mut_ptr(),
+            out,
             begin,
             factor: into.factor,
-            threads: into.threads && (m * n * k >= THREADS_FROM || n * k >= READ_FROM),
+            threads: into.threads && (operations >= THREADS_FROM || n * k >= READ_FROM),
         }
     }
 
@@ -251,14 +258,20 @@ impl<'a> Product<'a> {
     /// A sum of no terms.
     fn without_terms(&self) {
         let [m, _, n] = self.sizes();
-        // SAFETY: `new` was given this many numbers exclusively.
-        let out = unsafe { std::slice::from_raw_parts_mut(self.out, m * n) };
         match self.begin {
-            Begin::Zero => out.fill(0.0),
+            // SAFETY: so many places are this product's, and zero is all bits zero.
+            Begin::Zero => unsafe { self.out.write_bytes(0, m * n) },
             Begin::Out => {}
             Begin::Row(row) => {
-                let each = |out: &mut [f32]| out.copy_from_slice(row);
-                out.chunks_exact_mut(n).for_each(each);
+                assert_eq!(row.len(), n, "one number of the row a column");
+                for first in (0..m).map(|row| row * n) {
+                    // SAFETY: a row of the places that are this product's; they are not the row's.
+                    unsafe {
+                        self.out
+                            .add(first)
+                            .copy_from_nonoverlapping(row.as_ptr(), n)
+                    };
+                }
             }
         }
     }
@@ -277,14 +290,16 @@ impl<'a> Product<'a> {
     fn put<const C: usize>(&self, row: usize, column: usize, sums: [f32; C]) {
         let n = self.right.shape[1];
         assert!(row < self.left.shape[0] && column + C <= n);
-        // SAFETY: inside the output, in a part that is the calling task's alone.
-        let slots = unsafe { &mut *self.out.add(row * n + column).cast::<[f32; C]>() };
+        let slots = self.out.wrapping_add(row * n + column).cast::<[f32; C]>();
         let begin = match self.begin {
             Begin::Zero => [0.0; C],
-            Begin::Out => *slots,
+            // SAFETY: inside the output, in a part that is the calling task's alone, which began with numbers.
+            Begin::Out => unsafe { slots.read() },
             Begin::Row(numbers) => std::array::from_fn(|i| numbers[column + i]),
         };
-        *slots = std::array::from_fn(|i| sums[i].mul_add(self.factor, begin[i]));
+        let sums = std::array::from_fn(|i| sums[i].mul_add(self.factor, begin[i]));
+        // SAFETY: as above.
+        unsafe { slots.write(sums) };
     }
 
     /// The description of a part of the output for some steps of the inner dimension.

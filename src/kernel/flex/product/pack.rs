@@ -19,14 +19,12 @@ struct Line([f32; LINE]);
 pub struct Aligned(Vec<Line>);
 
 impl Aligned {
-    /// Room for `len` numbers of no defined value: the caller writes before it reads.
-    #[allow(clippy::uninit_vec)]
+    /// Room for `len` numbers; they are those of an earlier use, or zeros.
     pub fn room(&mut self, len: usize) -> &mut [f32] {
         let lines = len.div_ceil(LINE);
         if self.0.len() < lines {
-            self.0 = Vec::with_capacity(lines);
-            // SAFETY: the capacity was just reserved, and every bit pattern is an f32.
-            unsafe { self.0.set_len(lines) };
+            // Not `resize`, which copies what is not wanted any more.
+            self.0 = vec![Line([0.0; LINE]); lines];
         }
         // SAFETY: lines are nothing but numbers side by side, and borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }

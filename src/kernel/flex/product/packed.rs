@@ -49,6 +49,9 @@ impl Packed {
         };
         let begin = if into.add { Begin::Out } else { Begin::Zero };
         let product = Product::new(out, left, right, begin, into);
+        if left.shape[0] == 0 || columns.is_empty() {
+            return;
+        }
         if self.inner == 0 {
             return product.without_terms();
         }

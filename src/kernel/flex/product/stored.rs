@@ -9,7 +9,7 @@ use pulp::{Simd, WithSimd};
 
 use super::pack::{self, Aligned};
 use super::registers::{load, step1, step2};
-use super::{Begin, Matrix, Product, Put};
+use super::{Begin, Matrix, Product};
 use crate::kernel::flex::simd;
 
 /// Columns of a panel.
@@ -24,37 +24,32 @@ const ROWS: usize = 96;
 /// Numbers from one that is read to one that is asked for meanwhile.
 const AHEAD: usize = 768;
 
-/// `out = left·right (+ row under every row of it)`, for rows of `left` that are contiguous and `right` stored in panels.
-pub fn product_stored(out: &mut [f32], left: Matrix, right: &[f32], row: Option<&[f32]>) {
-    let [m, k] = left.shape;
-    assert!(
-        k > 0 && right.len().is_multiple_of(k * WIDTH),
-        "whole panels"
-    );
+/// `left·right (+ row under every row of it)`, for rows of `left` that are contiguous and `right` stored in panels.
+pub fn stored_made(left: Matrix, right: &[f32], row: Option<&[f32]>) -> Vec<f32> {
+    let [_, k] = left.shape;
+    let panel = k.checked_mul(WIDTH).filter(|len| *len > 0);
+    let whole = panel.is_some_and(|len| right.len().is_multiple_of(len));
+    assert!(whole, "whole panels");
     assert!(left.strides[1] == 1 || k == 1, "contiguous rows");
     let right = Matrix {
         data: right,
         shape: [k, right.len() / k],
         strides: [0, 0],
     };
-    let begin = match row {
-        None => Begin::Zero,
-        Some(row) => {
-            assert_eq!(row.len(), right.shape[1], "one number of the row a column");
-            Begin::Row(row)
+    if right.data.is_empty() {
+        return Vec::new();
+    }
+    let begin = Begin::under(row, right.shape[1]);
+    super::made(left, right, begin, |product| {
+        let m = left.shape[0];
+        let height = height(m);
+        let mut buffer = pack::take();
+        for first in (0..m).step_by(ROWS) {
+            let rows = first..(first + ROWS).min(m);
+            rows_of(product, rows, height, &mut buffer);
         }
-    };
-    if m == 0 || right.data.is_empty() {
-        return;
-    }
-    let product = Product::new(out, left, right, begin, Put::REPLACE);
-    let height = height(m);
-    let mut buffer = pack::take();
-    for first in (0..m).step_by(ROWS) {
-        let rows = first..(first + ROWS).min(m);
-        rows_of(&product, rows, height, &mut buffer);
-    }
-    pack::give(buffer);
+        pack::give(buffer);
+    })
 }
 
 /// Rows of a block for `rows` rows: as few blocks as registers allow, and of them the lowest.
@@ -69,6 +64,9 @@ fn height(rows: usize) -> usize {
                 false => &[1, 2, 4, 6],
             }
         }
+    }
+    if rows == 0 {
+        return 1;
     }
     let heights = simd::run(Tallest);
     let tallest = heights[heights.len() - 1];

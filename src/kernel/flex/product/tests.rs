@@ -1,6 +1,6 @@
 //! Products against sums of products, in every way that operands lie in memory.
 
-use super::{Matrix, Packed, Put, product, product_on, product_stored};
+use super::{Matrix, Packed, Put, product, product_made, product_on, stored_made};
 
 /// Every way to lie in memory, added and replaced, over sizes around those of panels, tasks and pieces.
 #[test]
@@ -48,6 +48,10 @@ fn products_are_sums_of_products() {
                 2 => product(&mut out, left, right, Put::TILE),
                 _ => product(&mut out, left, right, Put::REPLACE.times(factor)),
             }
+            if factor == 1.0 {
+                let row = ((way + m) % 4 == 3).then_some(&row[..]);
+                assert_eq!(product_made(left, right, row), out);
+            }
             for at in (0..m * n).step_by(1 + m * n / 997) {
                 let (row, column) = (at / n, at % n);
                 let each = |i: usize| {
@@ -73,6 +77,48 @@ fn a_product_of_nothing_is_what_it_begins_with() {
     assert_eq!(out, [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
     product(&mut out, none, right, Put::REPLACE);
     assert_eq!(out, [0.0; 6]);
+}
+
+#[test]
+fn a_product_of_nothing_is_made_of_numbers() {
+    let none = Matrix::rows(&[], [2, 0]);
+    let right = Matrix::rows(&[], [0, 3]);
+    assert_eq!(product_made(none, right, None), [0.0; 6]);
+    let row = [1.0, 2.0, 3.0];
+    let rows = [1.0, 2.0, 3.0, 1.0, 2.0, 3.0];
+    assert_eq!(product_made(none, right, Some(&row)), rows);
+}
+
+/// Sizes whose products wrap to small ones.
+#[test]
+fn sizes_beyond_memory_are_refused() {
+    let numbers = vec![1.0; 16];
+    let half = 1_usize << (usize::BITS / 2);
+    let matrix = |shape, strides| Matrix {
+        data: &numbers,
+        shape,
+        strides,
+    };
+    let refused = |left: Matrix, right: Matrix| {
+        let made = std::panic::catch_unwind(|| product_made(left, right, None));
+        assert!(made.is_err(), "{:?} by {:?}", left.shape, right.shape);
+        let made = std::panic::catch_unwind(|| product(&mut [], left, right, Put::REPLACE));
+        assert!(made.is_err(), "{:?} by {:?}", left.shape, right.shape);
+    };
+    // The last number of the right operand is number 2^64, or 2^64 + 1.
+    refused(
+        matrix([1, half + 1], [0, 0]),
+        matrix([half + 1, 1], [half, 1]),
+    );
+    refused(
+        matrix([1, 3], [0, 0]),
+        matrix([3, 1], [1 << (usize::BITS - 1), 1]),
+    );
+    // 2^64 numbers of the output, and of a copy of the operand.
+    refused(matrix([half, 1], [0, 0]), matrix([1, half], [0, 0]));
+    let square = matrix([half, half], [0, 0]);
+    refused(matrix([1, half], [0, 0]), square);
+    assert!(std::panic::catch_unwind(|| Packed::new(square)).is_err());
 }
 
 #[test]
@@ -145,20 +191,18 @@ fn an_operand_that_is_stored_in_panels_gives_the_same_product() {
             let a: Vec<f32> = (0..m * k).map(number).collect();
             let left = Matrix::rows(&a, [m, k]);
             for row in [None, Some(&bias[..])] {
-                let [mut wanted, mut out] = [0.0, 1.0].map(|x| vec![x; m * n]);
+                let mut wanted = vec![0.0; m * n];
                 match row {
                     None => product(&mut wanted, left, Matrix::rows(&b, [k, n]), Put::REPLACE),
                     Some(row) => product_on(&mut wanted, left, Matrix::rows(&b, [k, n]), row),
                 }
-                product_stored(&mut out, left, &panels, row);
+                let out = stored_made(left, &panels, row);
                 assert!(out == wanted, "{m}x{k}x{n}");
             }
             let a: Vec<f32> = a.iter().map(|x| x / 7.0).collect();
-            let mut whole = vec![0.0; m * n];
-            product_stored(&mut whole, Matrix::rows(&a, [m, k]), &panels, None);
+            let whole = stored_made(Matrix::rows(&a, [m, k]), &panels, None);
             for (row, wanted) in a.chunks(k).zip(whole.chunks(n)) {
-                let mut out = vec![0.0; n];
-                product_stored(&mut out, Matrix::rows(row, [1, k]), &panels, None);
+                let out = stored_made(Matrix::rows(row, [1, k]), &panels, None);
                 assert_eq!(out, wanted, "a row of {m}x{k}x{n}");
             }
         }

@@ -1,6 +1,7 @@
 //! `table.csv`, a line for each arm, and `runs.csv`, a line for each run: every number as it was computed, for scripts.
 //!
-//! An unknown number, or one that is not finite, is an empty field.
+//! An unknown number, or one that is not finite, is an empty field. A text that a spreadsheet would take for a formula
+//! stands behind an apostrophe, as spreadsheets show it; numbers are numbers.
 
 use crate::error::{Error, Result};
 use crate::report::analyse::arms::{Absent, Arm};
@@ -11,6 +12,7 @@ use crate::report::analyse::statistics::rates::Rate;
 use crate::report::analyse::statistics::summary::Summary;
 use crate::report::analyse::statistics::{Interval, LEVEL};
 use crate::report::render::figure::compute::flops;
+use std::borrow::Cow;
 
 /// A line: (column, field). All lines of a file name the same columns.
 type Line = Vec<(String, String)>;
@@ -41,16 +43,26 @@ fn write(lines: Vec<Line>) -> Result<String> {
     let failed = |e: csv::Error| Error::run(format!("a table cannot be written: {e}"));
     if let Some(first) = lines.first() {
         writer
-            .write_record(first.iter().map(|(column, _)| column))
+            .write_record(first.iter().map(|(column, _)| inert(column).into_owned()))
             .map_err(failed)?;
     }
     for line in &lines {
         writer
-            .write_record(line.iter().map(|(_, field)| field))
+            .write_record(line.iter().map(|(_, field)| inert(field).into_owned()))
             .map_err(failed)?;
     }
     let bytes = writer.into_inner().map_err(|e| Error::run(e.to_string()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A field that no program runs: names of arms and runs, keys and values are whatever their author wrote.
+fn inert(field: &str) -> Cow<'_, str> {
+    let begins =
+        field.trim_start().starts_with(['=', '+', '-', '@']) || field.starts_with(['\t', '\r']);
+    match begins && field.parse::<f64>().is_err() {
+        true => Cow::Owned(format!("'{field}")),
+        false => Cow::Borrowed(field),
+    }
 }
 
 /// Fields of a line, in order.
@@ -192,4 +204,27 @@ fn run(c: &Comparison, i: usize, which: std::result::Result<usize, &Absent>) -> 
     fields.number("elapsed_s", run.and_then(|r| r.elapsed_s()));
     fields.settings(c, i);
     fields.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::inert;
+
+    #[test]
+    fn formulas_are_texts_and_numbers_are_numbers() {
+        for formula in [
+            "=cmd|' /C calc'!A0",
+            "+1+1",
+            "-2+3",
+            "@SUM(A1)",
+            " =1",
+            "\t=1",
+            "-",
+        ] {
+            assert_eq!(inert(formula), format!("'{formula}"));
+        }
+        for plain in ["", "-1.5", "+3", "-1e-5", "pre, rotary", "a=b", "0.1 + x"] {
+            assert_eq!(inert(plain), plain);
+        }
+    }
 }

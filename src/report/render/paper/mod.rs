@@ -76,7 +76,7 @@ fn document(name: &str, text: String) -> Document {
 /// The table of a paper, with what its numbers are and what to know before trusting them.
 fn markdown(c: &Comparison) -> String {
     let mut text = terminal::markdown(&sheet::for_paper(c).text(false));
-    text.push_str(&format!("\n{}\n", caption(c)));
+    text.push_str(&format!("\n{}\n", terminal::markdown_text(&caption(c))));
     for note in &c.notes {
         text.push_str(&format!("\n* {}", terminal::markdown_text(note)));
     }

@@ -89,10 +89,9 @@ fn same_vocabulary(
 
 /// The name of the kind of part that holds a parameter: the last variant in its path.
 fn kind_of(parameter: &Parameter) -> Option<String> {
-    let names = parameter.old_path.split('.');
+    let mut names = parameter.old_path.split('.');
     let variant = |name: &&str| name.starts_with(|c: char| c.is_ascii_uppercase());
-    let kind = names.filter(variant).next_back();
-    kind.map(str::to_lowercase)
+    names.rfind(variant).map(str::to_lowercase)
 }
 
 /// An error when gains of norms are to be taken that belong to norms of another kind: they have the same names and

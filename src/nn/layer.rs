@@ -12,7 +12,8 @@ pub trait Layer {
     /// `x` `[batch, seq, d_model]` → the same shape.
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3>;
 
-    /// What the layer keeps between calls, before the first one.
+    /// The state of the layer before the first call. A layer that keeps one for segments drops it where a document of a row
+    /// begins, and continues in the document of number [`crate::kernel::Sequences::OPEN`] alone.
     fn empty_state(&self, _of: StateUse) -> LayerState {
         LayerState::None
     }

@@ -11,6 +11,7 @@ use crate::files;
 use crate::report::read::find::{locate, locate_sweep};
 use crate::report::render::figure::Look;
 use crate::report::render::paper;
+use crate::train::links;
 
 /// Write what a paper takes from a sweep or from runs: tables, figures, a page.
 #[derive(Args, Clone, Debug)]
@@ -69,9 +70,14 @@ pub fn run(args: ReportArgs) -> Result<()> {
 fn folder(args: &ReportArgs) -> Result<PathBuf> {
     let out = match (&args.out, args.wanted.runs.as_slice()) {
         (Some(out), _) => out.clone(),
-        (None, [one]) => locate_sweep(one)
-            .unwrap_or_else(|| locate(one))
-            .join("report"),
+        (None, [one]) => {
+            let out = locate_sweep(one)
+                .unwrap_or_else(|| locate(one))
+                .join("report");
+            // A folder from elsewhere must not lead what is written out of it.
+            links::refuse_all(&out)?;
+            out
+        }
         (None, _) => {
             return Err(Error::usage(
                 "--out: name the folder for the report of several runs",

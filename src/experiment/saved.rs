@@ -100,17 +100,12 @@ fn best(folder: &Path) -> Result<Checkpoint> {
     if best.symlink_metadata().is_err() {
         return newest(folder);
     }
-    let inside = best
-        .read_link()
+    // Of a link the name counts, whichever folder it leads to; a copy of the run may hold a folder in its place.
+    let target = best.read_link();
+    let inside = target
         .ok()
         .and_then(|target| Some(run_dir::steps_of(folder).join(target.file_name()?)));
-    let opened = match inside {
-        Some(place) => Checkpoint::open(place),
-        None => Err(Error::run(format!(
-            "{} is no link to a checkpoint",
-            best.display()
-        ))),
-    };
+    let opened = Checkpoint::open(inside.unwrap_or(best));
     opened.map_err(|error| instead(error, &checkpoint::newest_whole(folder)))
 }
 

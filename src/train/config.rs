@@ -30,8 +30,9 @@ pub struct TrainConfig {
     /// Items of an evaluation batch; `batch_size` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_batch_size: Option<usize>,
-    /// Batches of an evaluation on the way; the whole split when absent. The last evaluation is always whole;
-    /// the best is chosen by the loss of these first batches throughout.
+    /// Batches of an evaluation on the way, drawn from the split at random and the same for every run and seed (where
+    /// state is carried: the first ones); the whole split when absent. The last evaluation is always whole; the best is
+    /// chosen by the loss of this part throughout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_batches: Option<usize>,
     /// The metric that the best evaluation is chosen by, and that `patience` waits for; the loss when absent.

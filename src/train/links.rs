@@ -47,6 +47,18 @@ pub fn refuse_one(path: &Path) -> Result<()> {
     }
 }
 
+/// An error when a folder, or anything in it, is a symbolic link.
+///
+/// # Errors
+/// With the link; a folder that cannot be read.
+pub fn refuse_all(folder: &Path) -> Result<()> {
+    refuse_one(folder)?;
+    for entry in folder.read_dir().into_iter().flatten() {
+        refuse_one(&entry.map_err(Error::io("read", folder))?.path())?;
+    }
+    Ok(())
+}
+
 fn refusal(path: &Path) -> Error {
     Error::run(format!(
         "{} is a symbolic link; the files of a run are not written through links: put the file itself in its place",
@@ -103,7 +115,7 @@ impl Home {
     pub fn require(&self) -> Result<()> {
         let there = self.lock.symlink_metadata();
         match there.as_ref().map(identity) {
-            Ok(now) if now == self.identity => Ok(()),
+            Ok(now) if now == self.identity || self.is_ours() => Ok(()),
             Err(e) if e.kind() != ErrorKind::NotFound && e.kind() != ErrorKind::NotADirectory => {
                 Err(Error::run(format!(
                     "cannot reach {}: {e}",
@@ -116,6 +128,14 @@ impl Home {
                 self.root.display()
             ))),
         }
+    }
+}
+
+impl Home {
+    /// Whether the lock says that this process holds it: some file systems number a file anew.
+    fn is_ours(&self) -> bool {
+        let holder = std::fs::read_to_string(&self.lock);
+        holder.is_ok_and(|holder| holder.trim() == std::process::id().to_string())
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a resumed run remembers, refuses and makes up for.
 
 use crate::binary::{failure, formwork, output};
-use formwork::train::journal;
+use formwork::train::{journal, run_files};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -249,6 +249,7 @@ fn a_run_does_not_go_on_with_other_data_by_itself() {
     output(&command(&["resume", &shown], &["train.steps=7"]));
     // A run of an earlier version wrote nothing down.
     fs::remove_file(run.join("files.json")).unwrap();
+    run_files::seal(&run).unwrap();
     output(&command(&["resume", &shown], &["train.steps=8"]));
     assert!(run.join("files.json").exists());
 }

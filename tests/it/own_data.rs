@@ -137,6 +137,12 @@ fn a_run_and_its_data_move_together_apart_and_by_name() {
         "{resolved}"
     );
     let loss = evaluated(&run, &[])["loss"].clone();
+    // Beside a run in a folder of another depth, nothing differs.
+    let beside = folder.path().join("beside").display().to_string();
+    let experiment = root.join("own.toml").display().to_string();
+    output(&["train", &experiment, "--quiet", "--run", &beside]);
+    let text = output(&["compare", &run.display().to_string(), &beside]);
+    assert!(text.contains("no setting differs"), "{text}");
     // Together.
     let moved = folder.path().join("moved");
     fs::rename(&root, &moved).unwrap();

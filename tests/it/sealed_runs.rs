@@ -239,6 +239,13 @@ fn nothing_is_written_through_a_link() {
         "{said}"
     );
     fs::remove_file(run.join("scores.lock")).unwrap();
+    // A report that a folder from elsewhere leads out of it.
+    fs::create_dir(run.join("report")).unwrap();
+    symlink(&victim, run.join("report/table.md")).unwrap();
+    let (_, said) = failure(&["report", &shown]);
+    assert!(said.contains("table.md is a symbolic link"), "{said}");
+    assert!(fs::read(&victim).unwrap() == b"mine");
+    fs::remove_dir_all(run.join("report")).unwrap();
     // Folders.
     let steps = folder.path().join("steps");
     fs::rename(run.join("steps"), &steps).unwrap();

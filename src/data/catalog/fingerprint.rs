@@ -93,8 +93,9 @@ fn found(given: &Path, elsewhere: Option<PathBuf>, print: Fingerprint) -> Found 
 /// The fingerprint of a file, a folder or an archive.
 fn print(key: &str, path: &Path, before: &[Fingerprint]) -> Result<Fingerprint> {
     let path = archive::split(path).map_or(path.to_path_buf(), |(archive, _)| archive);
-    // Runs are resumed from anywhere.
-    let path = path.canonicalize().unwrap_or(path);
+    // Runs are resumed from anywhere. Not every path can be written down.
+    let whole = path.canonicalize().ok().filter(|p| p.to_str().is_some());
+    let path = whole.unwrap_or(path);
     match path.is_dir() {
         true => folder(key, path),
         false => file(key, path, before),

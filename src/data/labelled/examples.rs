@@ -168,7 +168,9 @@ impl LabelledTextConfig {
                     .and_then(|label| self.item(row, label, tokenizer, frame))
                     .map_err(|e| Error::run(format!("{}:{}: {e}", path.display(), row.line)))
             })
-            .collect::<Result<Vec<_>>>()?;
+            .collect::<Vec<Result<_>>>();
+        // The first fault of the file, whichever thread found one first.
+        let items = items.into_iter().collect::<Result<Vec<_>>>()?;
         Ok(Arc::new(Labelled { items, split }))
     }
 }

@@ -187,6 +187,7 @@ pub fn read(path: &Path) -> Result<Run> {
     let changes = changes::read(&folder, &table);
     let mut settings = Vec::new();
     flatten("", &toml::Value::Table(table), &mut settings);
+    known_by_content(&folder, &mut settings)?;
     let setting = |key: &str| {
         settings
             .iter()
@@ -224,6 +225,30 @@ pub fn read(path: &Path) -> Result<Run> {
         ending: None,
         path: folder,
     })
+}
+
+/// Puts the name and the sum of its content in the place of a path of data: the same content is the same data wherever it
+/// lies, and runs in folders of another depth write another path to it.
+fn known_by_content(folder: &Path, settings: &mut [(String, String)]) -> Result<()> {
+    let files = optional_json(&folder.join(crate::train::run_dir::FILES))?;
+    let mut known: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in files.as_array().into_iter().flatten() {
+        let text = |name: &str| file.get(name).and_then(serde_json::Value::as_str);
+        if let (Some(key), Some(path), Some(sum)) = (text("key"), text("path"), text("sha256")) {
+            let name = Path::new(path).file_name().unwrap_or_default();
+            let name = name.to_string_lossy();
+            let name = name.strip_suffix(".gz").unwrap_or(&name);
+            let sum = sum.get(..8).unwrap_or(sum);
+            let entry = known.entry(format!("data.{key}")).or_default();
+            entry.push(format!("{name} ({sum})"));
+        }
+    }
+    for (key, value) in settings {
+        if let Some(content) = known.get(key) {
+            *value = content.join(", ");
+        }
+    }
+    Ok(())
 }
 
 /// Every leaf of a TOML value by dotted key; lists of tables are numbered, other lists are one value.

@@ -98,7 +98,7 @@ impl<M: Trained> Steps<M> {
         Ok(self.job.last.is_some())
     }
 
-    /// One pass over the split, or its first batches; `None` when a request to stop broke it off.
+    /// One pass over the split, or a part of it; `None` when a request to stop broke it off.
     fn score(
         &mut self,
         model: &M,

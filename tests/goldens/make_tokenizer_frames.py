@@ -55,8 +55,8 @@ READ = '[data]\nkind = "text"\npath = "text.txt"\ncontext = 24\n[task]\nkind = "
 LABELLED = '[data]\nkind = "labelled_text"\npath = "pairs.tsv"\ncontext = 40\n[task]\nkind = "text_classification"\n'
 WRITTEN = """[data]
 kind = "pairs"
-train_source = "text.txt"
-train_target = "text.txt"
+source = "text.txt"
+target = "text.txt"
 valid_fraction = 0.2
 max_len = 60
 [task]
@@ -87,7 +87,10 @@ def case(folder, name, text):
     with open(path, "w") as file:
         file.write(text)
     run = os.path.join(folder, name)
-    subprocess.run([os.environ["FORMWORK"], "train", path, "--run", run, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    # Token caches stay out of this folder.
+    surroundings = os.environ | {"FORMWORK_CACHE": os.path.join(folder, "cache")}
+    command = [os.environ["FORMWORK"], "train", path, "--run", run, "--quiet"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=surroundings)
     path = os.path.join(run, "tokenizer.json")
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=path)
     mask = next((t for t in ["[MASK]", "<mask>"] if t in tokenizer.get_vocab()), "cat")

@@ -271,16 +271,13 @@ fn to_the_end(
         next.truncate(if config.beam == 1 { 1 } else { 2 * config.beam });
         let mut longer = Vec::new();
         for (rank, (read, token, log_prob)) in next.into_iter().enumerate() {
-            if token == END && rank >= config.beam {
-                continue;
-            }
-            if token == END {
+            if token == END && rank < config.beam {
                 ended.push(Hypothesis {
                     tokens: read[1..].to_vec(),
                     log_prob,
                     score: log_prob / config.length_penalty.divisor(read.len()),
                 });
-            } else if longer.len() < config.beam {
+            } else if token != END && longer.len() < config.beam {
                 let mut read = read.clone();
                 read.push(token);
                 longer.push((read, log_prob));

@@ -247,7 +247,7 @@ impl DataSet for LabelledTextConfig {
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         let mut rows = self.rows(request)?;
-        if self.classes.is_empty() {
+        if self.classes.is_empty() && request.run.is_none() {
             labels::check_column(&rows.train, &self.layout(Split::Train))?;
         }
         let tokenizer = self.tokenizer(request, &rows.train)?;

@@ -68,7 +68,8 @@ fn settings(name: &str) -> (usize, f64, usize) {
 #[test]
 fn the_texts_and_scores_of_every_beam_are_hugging_face_s() {
     let (weights, oracle) = (Oracle::open("marian"), Oracle::open("beam"));
-    let device = Device::flex();
+    // Weights are imported as those that train.
+    let device = Device::flex().autodiff();
     let mut arrays = weights.arrays(|name| name.strip_prefix("weight."));
     arrays.remove("final_logits_bias");
     let marian = import(

@@ -140,7 +140,7 @@ fn texts_models_and_optimizers_that_training_refuses() {
             "carry_state = true has no effect",
         ),
         (
-            "context = 8\nwindows = \"documents\"",
+            "context = 8\nvalid_path = \"text.txt\"\nwindows = \"documents\"",
             &chars,
             "needs a token between documents",
         ),

@@ -63,7 +63,7 @@ fn wrong_arguments() {
         ),
         (
             &["plan", "--preset", "gpt-2"],
-            "error: there is no preset `gpt-2`; did you mean `gpt2`?",
+            "error: --preset gpt-2: there is no preset `gpt-2`; did you mean `gpt2`?",
         ),
         (
             &["check", "x.toml", "--set", "train.step=5"],
@@ -126,7 +126,7 @@ fn flags_beyond_all_bounds() {
         ),
         (
             &["bench", "attention", "--rounds", "18446744073709551615"],
-            "error: --context, --batch, --heads, --kv-heads, --head-width and --rounds are 1 to 1048576",
+            "error: --rounds 18446744073709551615 is not between 1 and 1048576",
         ),
     ] {
         refused(&folder, arguments, says);

@@ -31,7 +31,7 @@ fn tables_are_what_a_paper_prints() {
          | deep_norm & co | deep | 0 | – | – | – | – | – | – | 1 diverged, 1 failed, 1 not begun |\n"
             .replace("& co", "&amp; co")
             + "\nFinal valid loss, mean ± standard deviation over seeds. Δ is the difference from pre with its 95 % t interval, \
-               paired by seed where two seeds pair; p is two-sided and corrected for all tested arms (Holm 1979); the effect is Hedges' g.\n\n\
+               paired by seed where two seeds pair; p is two-sided and corrected for all tested arms (Holm 1979), the interval is not; the effect is Hedges' g.\n\n\
                * D (cells/deep_norm &amp; co/seed-1): diverged at step 200; left out of means\n\
                * D (deep_norm &amp; co, seed 2): failed: out of memory\n\
                * D (deep_norm &amp; co, seed 3): not begun\n\

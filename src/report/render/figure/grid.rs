@@ -115,8 +115,8 @@ fn grid(c: &Comparison) -> Option<Grid> {
     }
     let filled = values.iter().flatten().any(Option::is_some);
     filled.then(|| Grid {
-        rows: (last_part(first), rows),
-        columns: (last_part(second), columns),
+        rows: (last_part(first), told(rows)),
+        columns: (last_part(second), told(columns)),
         values,
     })
 }
@@ -133,7 +133,25 @@ fn setting(c: &Comparison, i: usize, arm: &PlannedArm, axis: &str) -> Option<Str
         let found = run.settings.iter().find(|(k, _)| k == axis || *k == kind);
         found.map(|(_, v)| v.clone())
     };
-    planned.or_else(resolved).map(|v| ending(&plain(&v)))
+    planned.or_else(resolved).map(|v| plain(&v))
+}
+
+/// Values as they are shown: a table by its kind, where that tells it from the others.
+fn told(values: Vec<String>) -> Vec<String> {
+    let kind = |value: &String| -> Option<String> {
+        let table: toml::Table = toml::from_str(&format!("value = {value}")).ok()?;
+        Some(table.get("value")?.get("kind")?.as_str()?.to_owned())
+    };
+    let kinds: Vec<Option<String>> = values.iter().map(kind).collect();
+    let alone = |kind: &Option<String>| kinds.iter().filter(|other| *other == kind).count() == 1;
+    let shown = values
+        .into_iter()
+        .zip(&kinds)
+        .map(|(value, kind)| match kind {
+            Some(name) if alone(kind) => name.clone(),
+            _ => value,
+        });
+    shown.map(|value| ending(&value)).collect()
 }
 
 /// `norm_placement` of `model.norm_placement`.
@@ -250,4 +268,29 @@ fn scale(root: &Area, grid: &Grid, x: f64) -> Result<()> {
         root.draw(&label).map_err(failed)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_told_by_their_kind() {
+        let values = [
+            "pre",
+            "{ kind = \"rotary\" }",
+            "{ kind = \"rms\", eps = 1 }",
+            "{ kind = \"rms\" }",
+            "1e-3",
+        ];
+        let shown = told(values.map(str::to_owned).into());
+        let expected = [
+            "pre",
+            "rotary",
+            "{ kind = \"rms\", eps = 1 }",
+            "{ kind = \"rms\" }",
+            "1e-3",
+        ];
+        assert_eq!(shown, expected);
+    }
 }

@@ -60,7 +60,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "pretrained",
-        summary: "tokenizer.json, vocab.json + merges.txt, or vocab.txt",
+        summary: "tokenizer.json, vocab.json + merges.txt, vocab.txt, or a SentencePiece model",
         source: "the Hugging Face tokenizers format",
         example: "[tokenizer]\nkind = \"pretrained\"\npath = \"tokenizers/gpt2\"",
     },

@@ -1,7 +1,8 @@
 //! A tokenizer that someone else trained: `tokenizer.json`, GPT-2's two files, or BERT's
 //! `vocab.txt`.
 //!
-//! `tokenizer.json` is kept byte for byte; the other two are written in the same format.
+//! `tokenizer.json` is kept byte for byte; the other two are written in the same format. Folders of other sorts are
+//! those of [`hf`].
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::format::{self, Added};
-use super::{bpe, wordpiece};
+use super::{bpe, hf, wordpiece};
 use crate::error::{Error, Result};
 use crate::files;
 
@@ -18,7 +19,7 @@ use crate::files;
 #[serde(deny_unknown_fields, default)]
 pub struct PretrainedConfig {
     /// `tokenizer.json`, or a folder with `tokenizer.json`, or `vocab.json` and `merges.txt` (also
-    /// as `encoder.json` and `vocab.bpe`), or `vocab.txt`.
+    /// as `encoder.json` and `vocab.bpe`), or `vocab.txt`, or a SentencePiece model.
     pub path: PathBuf,
     /// For `vocab.txt`: lower the case and drop accents. By default, when no token has a capital
     /// letter.
@@ -69,8 +70,13 @@ impl PretrainedConfig {
         if file("vocab.txt").is_file() {
             return format::to_bytes(&self.bert(&file("vocab.txt"))?);
         }
+        // Without the files above it is one of SentencePiece, or no tokenizer.
+        if let Some(found) = hf::read(&self.path)? {
+            return Ok(found.tokenizer.json().to_vec());
+        }
         Err(Error::usage(format!(
-            "[tokenizer] {} has none of tokenizer.json, vocab.json + merges.txt, encoder.json + vocab.bpe, vocab.txt",
+            "[tokenizer] {} has none of tokenizer.json, vocab.json + merges.txt, encoder.json + vocab.bpe, vocab.txt, \
+             spiece.model, tokenizer.model, sentencepiece.bpe.model",
             self.path.display()
         )))
     }

@@ -130,7 +130,7 @@ fn pixels_are_those_of_the_processors() {
         let mut shape = Shape::default();
         found.apply(&mut shape);
         let wanted = shape.image.unwrap();
-        let bytes = found.fit.unwrap().apply(&image, from, wanted);
+        let bytes = found.fit.unwrap().apply(&image, from, wanted).unwrap();
         let ours = Normalise::new(&shape.mean, &shape.std, 3).apply(&bytes);
         for backend in ["torchvision", "pil"] {
             let theirs = oracle.array(&format!("{name}.{backend}"));
@@ -152,6 +152,26 @@ fn pixels_are_those_of_the_processors() {
             );
         }
     }
+}
+
+#[test]
+fn images_that_a_fit_cannot_have_are_refused() {
+    let fit = |shorter: usize| Fit {
+        shorter: Some(shorter),
+        ..Fit::default()
+    };
+    let image = vec![0; 3 * 2 * 900];
+    let refused = |fit: Fit, wanted: [usize; 3]| {
+        fit.apply(&image, [3, 2, 900], wanted)
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(refused(fit(8), [3, 9, 8]).contains("9 x 8 are cut out"));
+    assert!(refused(fit(4096), [3, 8, 8]).contains("more than"));
+    assert_eq!(
+        fit(8).apply(&image, [3, 2, 900], [3, 8, 8]).unwrap().len(),
+        3 * 64
+    );
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub fn read_image(path: &Path, shape: &Shape) -> Result<ImageItem> {
     let bytes = documents::content(path)?;
     let (pixels, found) = whole(&bytes, &path.display().to_string())?;
     let pixels = match &shape.fit {
-        Some(fit) => fit.apply(&pixels, found, wanted),
+        Some(fit) => fit.apply(&pixels, found, wanted)?,
         None => shaped(&pixels, found, wanted),
     };
     Ok(ImageItem {

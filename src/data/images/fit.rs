@@ -5,8 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use super::pictures::coloured;
 use super::resize::{Filter, resize_in_bytes};
+use crate::error::{Error, Result};
 
-/// Without `height` and `shorter` an image is stretched to the size that the model reads.
+/// Of an image that was resized, before its middle is cut out: four times the largest that a network of this kind reads.
+const MOST_PIXELS: usize = 1 << 26;
+
+/// Without `stretched` and `shorter` an image is stretched to the size that the model reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fit {
@@ -21,17 +25,36 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// An image `[channels, height, width]` in the wanted shape, of which no side is longer than it is resized to.
-    pub fn apply(&self, image: &[u8], from: [usize; 3], wanted: [usize; 3]) -> Vec<u8> {
+    /// An image `[channels, height, width]` in the wanted shape.
+    ///
+    /// # Errors
+    /// A shape that is larger than the resized image; an image so long that, in proportion, it would fill the memory.
+    pub fn apply(&self, image: &[u8], from: [usize; 3], wanted: [usize; 3]) -> Result<Vec<u8>> {
         let [channels, height, width] = wanted;
-        let image = coloured(image, from[0], channels);
         let size = self.size([from[1], from[2]], [height, width]);
+        if size[0] < height || size[1] < width {
+            return Err(Error::usage(format!(
+                "data.json: `fit` resizes images to {} x {}, and {height} x {width} are cut out of them",
+                size[0], size[1]
+            )));
+        }
+        if size[0].saturating_mul(size[1]) > MOST_PIXELS {
+            return Err(Error::usage(format!(
+                "the image is {} x {}; in proportion it would be {} x {}, more than {MOST_PIXELS} pixels",
+                from[1], from[2], size[0], size[1]
+            )));
+        }
+        let image = coloured(image, from[0], channels);
         let resized = if [from[1], from[2]] == size {
             image
         } else {
             resize_in_bytes(&image, [channels, from[1], from[2]], size, self.filter)
         };
-        middle(&resized, [channels, size[0], size[1]], [height, width])
+        Ok(middle(
+            &resized,
+            [channels, size[0], size[1]],
+            [height, width],
+        ))
     }
 
     /// The size before the middle is cut out.

@@ -227,6 +227,10 @@ impl Settings {
             };
             let token = Special::read(value, true).ok_or_else(|| wrong(role.key(), value))?;
             self.roles.retain(|(r, _)| *r != role);
+            // Early folders of LLaMA write "" for a role without a token.
+            if token.content.is_empty() {
+                continue;
+            }
             self.roles.push((
                 role,
                 Special {
@@ -244,7 +248,9 @@ impl Settings {
             };
             for value in list {
                 let token = Special::read(value, true).ok_or_else(|| wrong(key, value))?;
-                if self.extra.iter().all(|e| e.content != token.content) {
+                if !token.content.is_empty()
+                    && self.extra.iter().all(|e| e.content != token.content)
+                {
                     self.extra.push(token);
                 }
             }

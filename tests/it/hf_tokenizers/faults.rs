@@ -66,7 +66,7 @@ fn what_a_folder_says_of_special_tokens_holds() {
     .unwrap();
     let size = plain.vocab_size() as u32;
     let config = json!({"eos_token": "<|im_end|>", "pad_token": {"content": "<|pad|>"}, "chat_template": "{{ x }}",
-                        "additional_special_tokens": ["<|tool|>"], "model_max_length": 1e30});
+                        "additional_special_tokens": ["<|tool|>", ""], "model_max_length": 1e30, "bos_token": ""});
     let config = config.to_string();
     let dir = folder(&[
         ("tokenizer.json", plain.json()),

@@ -9,13 +9,15 @@
 use std::time::Instant;
 
 use burn::module::Module;
-use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer};
+use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Distribution, Tensor};
 use formwork::nn::feed_forward::moe::{ExpertConfig, Moe, MoeConfig};
 use formwork::nn::feed_forward::{Activation, Dense, DenseConfig, Gated, GatedConfig};
 use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::layer::{Layer, LayerContext};
 use formwork::nn::pass::{Draws, Pass};
+use formwork::train::optim::{OptimizerConfig, build};
+use formwork::train::parameters::name_parameters;
 
 /// As the binary has it: large buffers stay mapped.
 #[global_allocator]
@@ -94,9 +96,12 @@ fn compare<M: Module>(
         })
     };
     let [a, b] = medians(|| drop(step(&dense, x, &f)), || drop(step(&moe, x, g)));
-    let optimizer = || AdamWConfig::new().init();
-    let mut dense = Some((dense, optimizer()));
-    let mut moe = Some((moe, optimizer()));
+    let (dense, moe) = (name_parameters(dense), name_parameters(moe));
+    let adamw = OptimizerConfig::default();
+    let of_dense = build(&adamw, &dense).unwrap();
+    let of_moe = build(&adamw, &moe).unwrap();
+    let mut dense = Some((dense, of_dense));
+    let mut moe = Some((moe, of_moe));
     let [c, d] = medians(|| stepped(&mut dense, x, &f), || stepped(&mut moe, x, g));
     println!(
         "{name:<36}{a:>9.1}{b:>9.1}{:>7.2}{c:>9.1}{d:>9.1}{:>7.2}",
@@ -109,7 +114,7 @@ fn main() {
     let device = Device::flex().autodiff();
     println!(
         "{:<36}{:>25}{:>25}",
-        "ms: dense, 8 experts top 2, quotient", "step", "with Burn's AdamW"
+        "ms: dense, 8 experts top 2, quotient", "step", "with AdamW"
     );
     for [batch, seq, d_model] in [[8, 128, 128], [8, 256, 256], [16, 128, 512], [4, 512, 512]] {
         let init = Init::new(&device, 1, &InitConfig::default(), 1, 1.0);

@@ -1,7 +1,7 @@
 //! `formwork eval`: metrics of a run on a split.
 
 use super::output;
-use crate::data::{self, Data, Gives, Texts};
+use crate::data::{self, Data, DataConfig, Gives, Texts};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::measure::measured;
@@ -25,6 +25,10 @@ pub struct EvalArgs {
     /// Which part of the data.
     #[arg(long, value_enum, default_value = "valid")]
     split: SplitName,
+    /// Evaluate on these examples instead of the run's own: a file or folder of the run's kind of data. Where labels or
+    /// targets lie in a file of their own, that is the second. The scores are not kept.
+    #[arg(long, value_name = "FILE", num_args = 1..=2, conflicts_with_all = ["split", "other_data"])]
+    data: Vec<PathBuf>,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
     checkpoint: Which,
@@ -73,9 +77,10 @@ pub fn run(args: EvalArgs) -> Result<()> {
         SplitName::Valid => data::Split::Valid,
         SplitName::Test => data::Split::Test,
     };
-    let name = match args.context {
-        Some(context) => format!("{}@{context}", which.name()),
-        None => which.name().to_string(),
+    let name = match (args.data.first(), args.context) {
+        (Some(file), _) => file.display().to_string(),
+        (None, Some(context)) => format!("{}@{context}", which.name()),
+        (None, None) => which.name().to_string(),
     };
     let name = name.as_str();
     let split = Split {
@@ -90,7 +95,8 @@ pub fn run(args: EvalArgs) -> Result<()> {
     }
     let shown = show(&args, name, opened.step, &scores, &opened.shape.classes);
     // What was tried out with another checkpoint, beam or data does not replace the run's own scores.
-    if args.checkpoint != Which::Best || args.beam.is_some() || args.other_data {
+    let tried = args.beam.is_some() || args.other_data || !args.data.is_empty();
+    if args.checkpoint != Which::Best || tried {
         return shown;
     }
     // The figures are out; a run folder that cannot be written to does not take them back.
@@ -103,6 +109,13 @@ pub fn run(args: EvalArgs) -> Result<()> {
 /// The run's data as it lies today, with the classes, vocabulary and images of the run.
 fn data_of(args: &EvalArgs, opened: &Opened) -> Result<Data> {
     let (experiment, places) = (&opened.experiment, &opened.places);
+    if !args.data.is_empty() {
+        let experiment = Experiment {
+            data: given(&args.data, opened)?,
+            ..experiment.clone()
+        };
+        return assemble::data(&experiment, places, &opened.tokenizers, Some(&opened.shape));
+    }
     let (own, other) = (&experiment.data, args.other_data);
     let held = data_files::hold(&args.run, experiment, own, places, other, |text| {
         output::note(text)
@@ -112,6 +125,19 @@ fn data_of(args: &EvalArgs, opened: &Opened) -> Result<Data> {
         ..experiment.clone()
     };
     assemble::data(&experiment, places, &opened.tokenizers, Some(&opened.shape))
+}
+
+/// The files of `--data` as data of the run's kind.
+fn given(files: &[PathBuf], opened: &Opened) -> Result<DataConfig> {
+    let data = &opened.experiment.data;
+    if opened.tokenizers.text.is_none() && data.set().gives() != Gives::Images {
+        return Err(Error::usage(
+            "--data: the run has no tokenizer, so that it reads no text; import it from a folder that has one",
+        ));
+    }
+    let absolute = |file: &PathBuf| std::path::absolute(file).map_err(Error::io("find", file));
+    let files = files.iter().map(absolute).collect::<Result<Vec<_>>>()?;
+    data.of_files(&files, &opened.shape)
 }
 
 /// An error for flags that say nothing about this run.

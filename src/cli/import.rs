@@ -1,10 +1,11 @@
 //! `formwork import`: a Hugging Face folder becomes a run.
 
 use super::output;
-use crate::error::Result;
-use crate::experiment::import;
+use crate::error::{Error, Result};
+use crate::experiment::{import, parity};
+use crate::tokenizer::hf;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `formwork import`.
 #[derive(Debug, Args)]
@@ -16,6 +17,13 @@ pub struct ImportArgs {
     /// A key of config.json that is not known and changes nothing; may be given several times.
     #[arg(long, value_name = "KEY")]
     ignore_key: Vec<String>,
+    /// Compare the outputs with those of this file: inputs under Hugging Face's names, and expected.logits and others, as
+    /// benches/hf_reference.py writes them.
+    #[arg(long, value_name = "FILE.safetensors", conflicts_with = "python")]
+    reference: Option<PathBuf>,
+    /// Compute that file with this Python interpreter, which has torch, transformers and safetensors, and compare.
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
 }
 
 /// Runs `formwork import`.
@@ -36,15 +44,56 @@ pub fn run(args: ImportArgs) -> Result<()> {
             imported.passed_over.join(", ")
         ));
     }
+    if !imported.without_place.is_empty() {
+        output::note(format!(
+            "settings without a place here: {}",
+            imported.without_place.join(", ")
+        ));
+    }
+    for note in &imported.notes {
+        output::note(note);
+    }
     if !imported.tokenizer {
-        output::note(
-            "the folder has no tokenizer: `formwork infer` takes token ids, and commands that read text need one",
-        );
+        output::note(format!(
+            "the folder has no tokenizer (none of {}): `formwork infer` takes token ids, and commands that read text need \
+             one",
+            hf::EXPECTED
+        ));
     }
     output::line(format!(
         "{}: {} with {} parameters",
         args.run.display(),
         imported.family,
         imported.params
-    ))
+    ))?;
+    if let Some(file) = &args.reference {
+        return compared(&args, file);
+    }
+    let Some(python) = &args.python else {
+        return Ok(());
+    };
+    let (folder, file) = parity::reference_by(python, &args.folder)?;
+    let result = compared(&args, &file);
+    // The report is out; a file that stays in the folder of temporary ones does no harm.
+    let _ = std::fs::remove_dir_all(folder);
+    result
+}
+
+/// Prints how far each output is from the expected one.
+fn compared(args: &ImportArgs, file: &Path) -> Result<()> {
+    let report = parity::parity(&args.run, file)?;
+    for output in &report {
+        output::line(format!(
+            "{}: at most {:.1e}, on average {:.1e} from the reference, of {} numbers up to {:.3}",
+            output.name, output.most, output.mean, output.compared, output.largest
+        ))?;
+    }
+    match report.iter().find(|output| !output.is_near()) {
+        None => Ok(()),
+        Some(far) => Err(Error::run(format!(
+            "{}: `{}` is further from the reference than rounding explains: the imported model is another one",
+            args.run.display(),
+            far.name
+        ))),
+    }
 }

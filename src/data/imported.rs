@@ -26,6 +26,20 @@ pub struct ImportedConfig {
     pub image: Option<[usize; 3]>,
 }
 
+impl DataConfig {
+    /// The data of an imported run whose inputs have this form and shape.
+    pub fn imported(gives: Gives, shape: &Shape) -> Self {
+        Self::Imported(ImportedConfig {
+            gives,
+            context: match gives {
+                Gives::Images => 0,
+                Gives::Text | Gives::Labelled | Gives::Pairs => shape.context,
+            },
+            image: shape.image,
+        })
+    }
+}
+
 impl ImportedConfig {
     /// Data from files for a model of this shape: the second file holds the labels of images, or the targets of texts.
     pub fn with_files(&self, files: &[PathBuf], shape: &Shape) -> DataConfig {

@@ -2,10 +2,12 @@
 
 use super::open::{self, Opened};
 use super::saved::Which;
+use crate::data::Gives;
 use crate::error::{Error, Result};
 use crate::interop::export::{self, with_keys_of, write_weights};
 use crate::interop::families::HfShape;
-use crate::interop::to_hf;
+use crate::interop::{generation, image_processor, to_hf};
+use crate::tokenizer::hf;
 use crate::train::run_dir;
 use serde_json::Value;
 use std::path::Path;
@@ -94,9 +96,20 @@ fn require_vacant(dir: &Path) -> Result<()> {
 fn write(dir: &Path, config: &Value, opened: &Opened) -> Result<()> {
     let path = dir.join("config.json");
     std::fs::write(&path, format!("{config:#}\n")).map_err(Error::io("write", &path))?;
-    if let Some(tokenizer) = &opened.tokenizers.text {
-        let path = dir.join("tokenizer.json");
-        std::fs::write(&path, tokenizer.json()).map_err(Error::io("write", &path))?;
+    image_processor::write(dir, &opened.shape)?;
+    let Some(tokenizer) = &opened.tokenizers.text else {
+        return Ok(());
+    };
+    let reads = hf::ReadBy {
+        max_length: Some(opened.shape.context).filter(|n| *n > 0),
+        segments: config["type_vocab_size"].as_u64().is_some_and(|n| n > 1),
+    };
+    hf::write(dir, tokenizer, reads)?;
+    let writes = opened.tokenizers.of_targets().unwrap_or(tokenizer);
+    let search = &opened.experiment.decode.search;
+    let search = (opened.experiment.task.reads() == Gives::Pairs).then_some(search);
+    if search.is_some() || opened.model.networks().language_model.is_some() {
+        generation::write(dir, search, writes.marks().ok().as_ref())?;
     }
     Ok(())
 }

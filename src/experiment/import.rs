@@ -1,22 +1,23 @@
 //! An HF folder becomes a run: its weights, its tokenizer, and an experiment that describes them.
 
 use super::{Experiment, check, file, resolved_toml};
-use crate::data::{DataConfig, Gives, ImportedConfig};
+use crate::data::{DataConfig, Shape};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::interop::families::HfShape;
-use crate::interop::{HfModel, read_hf};
+use crate::interop::{HfModel, generation, image_processor, read_hf};
 use crate::model::ModelInputs;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::hf::HfTokenizer;
+use crate::tokenizer::{MarkNames, Tokenizer, hf};
 use crate::train::checkpoint;
 use crate::train::config::TrainConfig;
 use crate::train::machine::Machine;
 use crate::train::optim::OptimizerConfig;
 use crate::train::run_dir::{self, Existing, RunDir};
+use crate::train::run_files;
 use std::path::Path;
 
 /// The outcome of an import, for a person to read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Imported {
     /// The family's `model_type`.
     pub family: &'static str,
@@ -26,6 +27,10 @@ pub struct Imported {
     pub ignored_keys: Vec<String>,
     /// Tensors that were passed over: buffers, copies, heads of other tasks.
     pub passed_over: Vec<String>,
+    /// What the other files say that has no place here.
+    pub without_place: Vec<String>,
+    /// Where ids can differ from those of transformers.
+    pub notes: Vec<String>,
     /// Whether the folder has a tokenizer.
     pub tokenizer: bool,
 }
@@ -36,15 +41,22 @@ pub struct Imported {
 /// A folder that is damaged, or of a model that we do not have; a run folder that exists; a disk that refuses. Nothing is
 /// left behind then.
 pub fn import(dir: &Path, folder: &Path, ignore: &[String]) -> Result<Imported> {
-    let hf = read_hf(dir, ignore)?;
+    let mut hf = read_hf(dir, ignore)?;
     hf.require_tensors()?;
-    let experiment = experiment(&hf.shape, dir);
+    let mut imported = Imported {
+        family: hf.family.model_type,
+        ignored_keys: hf.ignored_keys.clone(),
+        ..Imported::default()
+    };
+    if let Some(processor) = image_processor::read(dir)? {
+        processor.apply(&mut hf.shape.shape);
+        imported.without_place.extend(processor.ignored.clone());
+    }
+    let mut experiment = experiment(&hf, dir);
+    let tokenizers = tokenizers(&hf, &mut experiment, &mut imported)?;
     let text = resolved_toml(&experiment);
-    check::check_without_files(&file::load_text(
-        Path::new(run_dir::RESOLVED),
-        text.clone(),
-        &[],
-    )?)?;
+    let loaded = file::load_text(Path::new(run_dir::RESOLVED), text.clone(), &[])?;
+    check::check_without_files(&loaded)?;
     let device = "flex".parse::<DeviceName>()?.open()?;
     let inputs = ModelInputs {
         shape: &hf.shape.shape,
@@ -53,52 +65,36 @@ pub fn import(dir: &Path, folder: &Path, ignore: &[String]) -> Result<Imported> 
     };
     let objective = experiment.task.init(&experiment.model, &inputs, false)?;
     let mut source = hf.source(&objective, hf.table())?;
-    let tokenizer = tokenizer(&hf)?;
+    imported.passed_over.clone_from(&source.passed_over);
+    let shapes = source.shapes();
+    imported.params = shapes.values().map(|s| s.iter().product::<usize>()).sum();
     let existed = folder.exists();
     let run = RunDir::create(folder, Existing::Refuse)?;
-    let written = describe(&run, &experiment, &hf, tokenizer.as_ref()).and_then(|()| {
-        let shapes = source.shapes();
-        let mut read = |path: &str| {
-            let array = source.read(path)?;
-            Ok(array.map(|array| array.values).unwrap_or_default())
-        };
-        checkpoint::import(&run, &shapes, &mut read)?;
-        run.write(run_dir::RESOLVED, text.as_bytes())
-    });
+    let mut read = |path: &str| {
+        let array = source.read(path)?;
+        Ok(array.map(|array| array.values).unwrap_or_default())
+    };
+    let written = checkpoint::import(&run, &shapes, &mut read)
+        .and_then(|_| describe(&run, &hf, tokenizers, text));
     if let (Err(_), false) = (&written, existed) {
         // Gives the space back; the error that is returned is the one that matters.
         let _ = std::fs::remove_dir_all(folder);
     }
-    written?;
-    let shapes = source.shapes();
-    Ok(Imported {
-        family: hf.family.model_type,
-        params: shapes.values().map(|s| s.iter().product::<usize>()).sum(),
-        ignored_keys: hf.ignored_keys.clone(),
-        passed_over: source.passed_over.clone(),
-        tokenizer: tokenizer.is_some(),
-    })
+    written.map(|()| imported)
 }
 
 /// The experiment of an imported run: the model and its task; what training needs beside them has its usual values.
-fn experiment(shape: &HfShape, dir: &Path) -> Experiment {
+fn experiment(hf: &HfModel, dir: &Path) -> Experiment {
     let name = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
     let name = name.file_name().map(|name| name.to_string_lossy());
-    let gives = shape.task.reads();
+    let shape = &hf.shape;
     Experiment {
         name: name.map_or_else(|| "imported".into(), |name| name.into_owned()),
         seed: super::default_seed(),
         model: shape.model.clone(),
         tokenizer: None,
         init: Default::default(),
-        data: DataConfig::Imported(ImportedConfig {
-            gives,
-            context: match gives {
-                Gives::Images => 0,
-                Gives::Text | Gives::Labelled | Gives::Pairs => shape.shape.context,
-            },
-            image: shape.shape.image,
-        }),
+        data: DataConfig::imported(shape.task.reads(), &shape.shape),
         task: shape.task.clone(),
         optimizer: OptimizerConfig::default(),
         schedule: Default::default(),
@@ -114,37 +110,93 @@ fn experiment(shape: &HfShape, dir: &Path) -> Experiment {
     }
 }
 
-/// The folder's tokenizer, when it has one.
-fn tokenizer(hf: &HfModel) -> Result<Option<Tokenizer>> {
-    let path = hf.dir.join("tokenizer.json");
-    path.is_file().then(|| Tokenizer::load(&path)).transpose()
+/// The folder's tokenizers by the names of their files in a run, with the marks that its generation config names; its
+/// settings of decoding go into the experiment.
+fn tokenizers(
+    hf: &HfModel,
+    experiment: &mut Experiment,
+    imported: &mut Imported,
+) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let pairs = hf.shape.task.reads() == crate::data::Gives::Pairs;
+    let Shape { vocab_size, .. } = hf.shape.shape;
+    let found = hf::read(&hf.dir)?;
+    let settings = match vocab_size {
+        0 => None,
+        _ => generation::read(&hf.dir, pairs)?,
+    };
+    if let Some(settings) = &settings {
+        if pairs {
+            experiment.decode.search = settings.search.clone();
+        }
+        imported
+            .without_place
+            .extend(settings.without_place.clone());
+    }
+    let Some(found) = found else {
+        return Ok(Vec::new());
+    };
+    let HfTokenizer {
+        tokenizer,
+        target,
+        ignored,
+        notes,
+        ..
+    } = found;
+    imported.tokenizer = true;
+    imported.without_place.extend(ignored);
+    imported.notes.extend(notes);
+    let marked = |tokenizer: Tokenizer| -> Result<Vec<u8>> {
+        let Some(settings) = settings.as_ref().filter(|_| pairs) else {
+            return Ok(tokenizer.json().to_vec());
+        };
+        let name = |id: Option<u32>| id.and_then(|id| tokenizer.token(id));
+        let marks = MarkNames {
+            begin: name(settings.begin),
+            end: name(settings.end.first().copied()),
+            pad: name(settings.pad),
+            separator: None,
+        };
+        Ok(tokenizer.with_marks(&marks)?.json().to_vec())
+    };
+    let mut files = vec![(run_dir::TOKENIZER, marked(tokenizer)?)];
+    if let Some(target) = target {
+        files.push((run_dir::TARGET_TOKENIZER, marked(target)?));
+    }
+    Ok(files)
 }
 
-/// Writes the run's files but its experiment as it is resolved, which makes the folder a run.
+/// Writes the run's files; its experiment as it is resolved comes last and makes the folder a run.
 fn describe(
     run: &RunDir,
-    experiment: &Experiment,
     hf: &HfModel,
-    tokenizer: Option<&Tokenizer>,
+    tokenizers: Vec<(&'static str, Vec<u8>)>,
+    resolved: String,
 ) -> Result<()> {
     let json = |value: serde_json::Result<String>| {
-        value.map_err(|e| Error::run(format!("cannot describe the run: {e}")))
+        value
+            .map(|text| format!("{text}\n").into_bytes())
+            .map_err(|e| Error::run(format!("cannot describe the run: {e}")))
     };
-    let machine = json(serde_json::to_string_pretty(&Machine::here("flex")))?;
-    run.write(run_dir::MACHINE, format!("{machine}\n").as_bytes())?;
-    let shape = json(serde_json::to_string_pretty(&hf.shape.shape))?;
-    run.write(run_dir::DATA, format!("{shape}\n").as_bytes())?;
-    if let Some(tokenizer) = tokenizer {
-        run.write(run_dir::TOKENIZER, tokenizer.json())?;
-    }
     let config = hf.dir.join("config.json");
     let config = std::fs::read(&config).map_err(Error::io("read", &config))?;
-    run.write(run_dir::HF_CONFIG, &config)?;
     let source = format!(
-        "# {}, imported from {}\n{}",
+        "# {}, imported from {}\n{resolved}",
         hf.family.summary,
-        hf.dir.display(),
-        resolved_toml(experiment)
+        hf.dir.display()
     );
-    run.write(run_dir::EXPERIMENT, source.as_bytes())
+    let mut files = vec![
+        (
+            run_dir::MACHINE,
+            json(serde_json::to_string_pretty(&Machine::here("flex")))?,
+        ),
+        (
+            run_dir::DATA,
+            json(serde_json::to_string_pretty(&hf.shape.shape))?,
+        ),
+        (run_dir::HF_CONFIG, config),
+    ];
+    files.extend(tokenizers);
+    files.push((run_dir::EXPERIMENT, source.into_bytes()));
+    files.push((run_dir::RESOLVED, resolved.into_bytes()));
+    run_files::write_new(run, &files)
 }

@@ -14,6 +14,7 @@ pub mod import;
 pub mod infer;
 pub mod measure;
 pub mod open;
+pub mod parity;
 pub mod rehearse;
 pub mod run;
 pub mod saved;

@@ -65,6 +65,8 @@ pub(super) fn require_class(hf: &HfConfig, classes: &[&str]) {
 /// The two stacks of BART and Marian, without positions and vocabulary.
 pub(super) fn config(hf: &HfConfig) -> EncoderDecoderConfig {
     for key in [
+        "is_decoder",
+        "add_cross_attention",
         "normalize_before",
         "add_final_layer_norm",
         "add_bias_logits",

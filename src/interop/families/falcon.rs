@@ -24,6 +24,17 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
+    // Read below where they count: in the newer architecture, and without linear biases.
+    for key in [
+        "num_kv_heads",
+        "n_head_kv",
+        "multi_query",
+        "rope_parameters",
+        "rope_theta",
+        "rope_scaling",
+    ] {
+        hf.get(key);
+    }
     let context = hf.count(&["max_position_embeddings"], 2048);
     let n_heads = hf.count(&["num_attention_heads", "n_head"], 71);
     let grouped = hf.flag("new_decoder_architecture", false);

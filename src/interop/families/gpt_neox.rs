@@ -23,6 +23,8 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
+    // The class is a decoder whatever it says.
+    hf.get("is_decoder");
     let context = hf.count(&["max_position_embeddings"], 2048);
     let parallel = hf.flag("use_parallel_residual", true);
     let config = DecoderConfig {

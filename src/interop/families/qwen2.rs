@@ -1,7 +1,7 @@
 //! Qwen 2 and 2.5 (Yang et al. 2024): LLaMA with biases on queries, keys and values.
 
 use super::llama::{self, table};
-use super::{Family, HfShape, heads};
+use super::{Family, HfShape, heads, without_windows};
 use crate::interop::HfConfig;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    hf.only("use_sliding_window", false);
+    without_windows(hf);
     let mut config = llama::config(hf);
     let attention = heads(&mut config);
     attention.bias = true;

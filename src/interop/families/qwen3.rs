@@ -1,7 +1,7 @@
 //! Qwen 3 (Yang et al. 2025): LLaMA with an RMS norm on each head's queries and keys.
 
 use super::llama::{self, table};
-use super::{Family, HfShape, heads};
+use super::{Family, HfShape, heads, without_windows};
 use crate::interop::HfConfig;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    hf.only("use_sliding_window", false);
+    without_windows(hf);
     let mut config = llama::config(hf);
     let norm = config.stack.norm.clone();
     let attention = heads(&mut config);

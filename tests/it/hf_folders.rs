@@ -189,7 +189,7 @@ fn saved_as(name: &str, key: String) -> Option<String> {
     match name {
         "gpt2_bare"
             if key.starts_with("lm_head")
-                || key.ends_with("attn.bias")
+                || key.ends_with(".attn.bias")
                 || key.ends_with("masked_bias") =>
         {
             None

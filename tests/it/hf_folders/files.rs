@@ -67,7 +67,7 @@ pub fn write_inputs(reference: &Path, to: &Path) {
 
 /// A copy of a folder, to be damaged.
 pub fn copy(from: &Path) -> tempfile::TempDir {
-    let to = tempfile::tempdir().unwrap();
+    let to = tempfile::Builder::new().prefix("folder").tempdir().unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
         std::fs::copy(&path, to.path().join(path.file_name().unwrap())).unwrap();

@@ -2,7 +2,7 @@
 
 use super::hostile::refused;
 use super::{fixture, round_trip, shown};
-use crate::binary::{formwork, output, shipped};
+use crate::binary::{failure, formwork, output, shipped};
 
 /// A test that takes folders on their round trip, and their names.
 macro_rules! families {
@@ -84,7 +84,7 @@ fn import_says_what_it_read() {
     }
 }
 
-/// A reference is compared while the model is imported; one that lies says so.
+/// A reference is compared when the model is imported; that of another model fails, with the name of what is far.
 #[test]
 fn a_reference_is_compared() {
     let work = tempfile::tempdir().unwrap();
@@ -95,6 +95,21 @@ fn a_reference_is_compared() {
     for part in ["logits", "last_hidden_state", "encoder_last_hidden_state"] {
         assert!(said.contains(part), "{part} is missing:\n{said}");
     }
+
+    let other = super::files::copy(&fixture("gpt2_1"));
+    let config = other.path().join("config.json");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let scaled = "\"scale_attn_by_inverse_layer_idx\": true";
+    assert!(text.contains(scaled));
+    std::fs::write(
+        &config,
+        text.replace(scaled, &scaled.replace("true", "false")),
+    )
+    .unwrap();
+    let reference = shown(&other.path().join("reference.safetensors"));
+    let (other, run) = (shown(other.path()), shown(&work.path().join("other")));
+    let (status, said) = failure(&["import", &other, &run, "--reference", &reference]);
+    assert!(status == 1 && said.contains("logits"), "{status}: {said}");
 }
 
 /// The cache of the hub keeps weights as links to files elsewhere.

@@ -4,6 +4,7 @@
 //! target (`share_embeddings`), target and the product onto the vocabulary (`tie_embeddings`).
 
 use super::demand::head_faults;
+use super::side::Side;
 pub use super::source::Source;
 use super::{Demand, ModelInputs, Use, replaced};
 use crate::faults::TableFaults;
@@ -13,15 +14,11 @@ use crate::nn::attention::{AttentionConfig, Visibility};
 use crate::nn::embed::Embedding;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
-use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Position, Span};
 use crate::nn::role::{BIAS, Place, Roles, Says, Side as NetworkSide};
 use crate::nn::state::StateUse;
 use crate::one_table::one_table;
-use crate::stack::{
-    Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackContext, StackShape,
-};
+use crate::stack::{Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
@@ -236,68 +233,6 @@ pub struct EncoderDecoder {
     pub head_bias: Option<Param<Tensor<1>>>,
     dropout: f64,
     head_factor: f64,
-}
-
-/// What the parameters of [`Side`] are.
-pub const SIDE_ROLES: Roles = Roles::new(
-    "Side",
-    &[
-        ("position", Says::Stands(Place::Position)),
-        ("embedding_norm", Says::Stands(Place::Input)),
-    ],
-);
-
-/// One of the two stacks with what comes before it.
-#[derive(Module, Debug)]
-pub struct Side {
-    /// How it knows where a token stands.
-    pub position: Position,
-    /// On the sum of token and position vectors.
-    pub embedding_norm: Option<Norm>,
-    /// The blocks.
-    pub stack: Stack,
-}
-
-impl Side {
-    /// Hidden states of embedded tokens `x` `[batch, seq, d_model]`.
-    fn forward(
-        &self,
-        x: Tensor<3>,
-        dropout: f64,
-        visible: &Visibility,
-        memory: Option<Memory>,
-        state: Option<&mut ModelState>,
-        pass: &Pass,
-    ) -> Tensor<3> {
-        let [_, seq, _] = x.dims();
-        let position = self.position.scheme();
-        let offset = state.as_ref().map_or(0, |state| state.seen);
-        let places = Places { offset, ids: None };
-        let x = position.embed(x, &places);
-        let x = match &self.embedding_norm {
-            Some(norm) => norm.forward(x),
-            None => x,
-        };
-        let state = state.map(|state| {
-            state.seen += seq;
-            state.layers.as_mut_slice()
-        });
-        let context = StackContext {
-            position,
-            places: &places,
-            span: Span {
-                queries: seq,
-                keys: offset + seq,
-                offset,
-            },
-            visible,
-            state,
-            memory,
-            pass,
-        };
-        let x = pass.dropout(x, "embedding", dropout);
-        self.stack.forward(x, context)
-    }
 }
 
 impl EncoderDecoder {

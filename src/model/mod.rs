@@ -11,6 +11,7 @@ pub mod pair;
 pub mod preset;
 pub mod recurrent;
 pub mod resnet;
+pub mod side;
 pub mod source;
 pub mod text;
 pub mod vision;
@@ -50,7 +51,7 @@ pub const ROLES: &[Roles] = &[
     decoder::ROLES,
     encoder::ROLES,
     encoder_decoder::ROLES,
-    encoder_decoder::SIDE_ROLES,
+    side::ROLES,
     heads::ROLES,
     recurrent::ROLES,
     recurrent::LM_ROLES,

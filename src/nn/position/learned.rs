@@ -1,7 +1,7 @@
 //! A learned table of positions, added to the embeddings (Gehring et al. 2017; GPT, BERT).
 
-use super::{Kind, Places, PositionScheme, PositionShape, rows, table_faults};
-use crate::faults::TableFaults;
+use super::{Kind, Places, PositionScheme, PositionShape, rows};
+use crate::faults::{LONGEST, TableFaults};
 use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
@@ -74,5 +74,29 @@ impl PositionScheme for Learned {
 
     fn max_len(&self) -> Option<usize> {
         Some(self.max_len - self.first)
+    }
+}
+
+/// Faults of a learned table of `max_len` rows, which must reach as far as inputs of `context` tokens.
+pub(super) fn table_faults(
+    max_len: Option<usize>,
+    first: usize,
+    context: Option<usize>,
+    at: &mut TableFaults,
+) {
+    if first > LONGEST || max_len.is_some_and(|rows| first > 0 && first >= rows) {
+        let rule = format!("first = {first} leaves no row of the table for a position");
+        at.fault(&["first", "max_len"], rule);
+        return;
+    }
+    let Some(rows) = max_len else { return };
+    if !at.count("max_len", rows, LONGEST) {
+        return;
+    }
+    if let Some(context) = context.filter(|context| *context > rows - first) {
+        let rule = format!(
+            "max_len = {rows} is shorter than the context of {context} tokens; leave it out to follow the data"
+        );
+        at.fault(&["max_len", "data.context"], rule);
     }
 }

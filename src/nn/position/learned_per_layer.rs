@@ -1,7 +1,8 @@
 //! A learned table of positions added to the input of every layer, N·T·d parameters
 //! (Al-Rfou et al. 2019, "Character-level language modeling with deeper self-attention", section 2.2).
 
-use super::{Kind, Places, PositionScheme, PositionShape, rows, table_faults};
+use super::learned::table_faults;
+use super::{Kind, Places, PositionScheme, PositionShape, rows};
 use crate::faults::TableFaults;
 use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};

@@ -41,7 +41,7 @@ pub struct Imported {
 /// A folder that is damaged, or of a model that we do not have; a run folder that exists; a disk that refuses. Nothing is
 /// left behind then.
 pub fn import(dir: &Path, folder: &Path, ignore: &[String]) -> Result<Imported> {
-    let mut hf = read_hf(dir, ignore)?;
+    let mut hf = read_hf(dir, ignore).map_err(Error::before_running)?;
     hf.require_tensors()?;
     let mut imported = Imported {
         family: hf.family.model_type,
@@ -52,7 +52,7 @@ pub fn import(dir: &Path, folder: &Path, ignore: &[String]) -> Result<Imported> 
         processor.apply(&mut hf.shape.shape);
         imported.without_place.extend(processor.ignored.clone());
     }
-    let mut experiment = experiment(&hf, dir);
+    let mut experiment = experiment(&hf, folder);
     let tokenizers = tokenizers(&hf, &mut experiment, &mut imported)?;
     let text = resolved_toml(&experiment);
     let loaded = file::load_text(Path::new(run_dir::RESOLVED), text.clone(), &[])?;
@@ -84,12 +84,21 @@ pub fn import(dir: &Path, folder: &Path, ignore: &[String]) -> Result<Imported> 
 }
 
 /// The experiment of an imported run: the model and its task; what training needs beside them has its usual values.
-fn experiment(hf: &HfModel, dir: &Path) -> Experiment {
-    let name = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
-    let name = name.file_name().map(|name| name.to_string_lossy());
+/// It is called as its folder is.
+fn experiment(hf: &HfModel, folder: &Path) -> Experiment {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let plain = |c: char| match c.is_alphanumeric() || "-_.+".contains(c) {
+        true => c,
+        false => '-',
+    };
+    let name: String = name.chars().map(plain).take(50).collect();
+    let name = name.trim_start_matches(['.', '-']);
     let shape = &hf.shape;
     Experiment {
-        name: name.map_or_else(|| "imported".into(), |name| name.into_owned()),
+        name: match name {
+            "" => "imported".into(),
+            name => name.into(),
+        },
         seed: super::default_seed(),
         model: shape.model.clone(),
         tokenizer: None,

@@ -80,9 +80,8 @@ fn written(family: &Family, shape: &HfShape) -> Option<(Value, HfShape)> {
     let keys = (family.write)(shape)?;
     let mut config = json!({ "model_type": family.model_type });
     for (key, value) in keys.as_object()? {
-        if !value.is_null() {
-            config[key] = value.clone();
-        }
+        // Nulls, too: the class of a family may have another default.
+        config[key] = value.clone();
     }
     config["dtype"] = json!("float32");
     let read = read_config(Path::new("config.json"), config.clone(), &[], None).ok()?;

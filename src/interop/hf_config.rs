@@ -99,6 +99,11 @@ impl<'a> HfConfig<'a> {
             .is_none_or(|weights| weights.shape(name).is_some())
     }
 
+    /// Whether there are weights to look at.
+    pub fn has_weights(&self) -> bool {
+        self.weights.is_some()
+    }
+
     /// Whether the weights have two tensors, and they are not equal.
     pub fn differ(&self, name: &str, other: &str) -> bool {
         self.weights.is_some_and(|weights| {

@@ -240,7 +240,15 @@ impl<'a, 's> Plan<'a, 's> {
                 part,
                 shape: self.shapes[path].clone(),
             };
-            self.sources.insert(path.clone(), source);
+            // Other names of a tensor stand back behind its own.
+            match rule.read_only {
+                true => self.sources.entry(path.clone()).or_insert(source),
+                false => self
+                    .sources
+                    .entry(path.clone())
+                    .insert_entry(source)
+                    .into_mut(),
+            };
         }
     }
 

@@ -30,10 +30,21 @@ impl Array {
     pub fn misfit(&self) -> Option<String> {
         let (name, dtype, shape) = (self.input.name, self.dtype, &self.shape);
         let (formats, fits, wanted) = match self.input.holds {
-            Holds::Pixels([c, h, w]) => (
+            Holds::Pixels {
+                channels: c,
+                size: Some([h, w]),
+            } => (
                 &[Dtype::F32][..],
                 shape.len() == 4 && shape[1..] == [c, h, w],
                 format!("[rows, {c}, {h}, {w}]"),
+            ),
+            Holds::Pixels {
+                channels: c,
+                size: None,
+            } => (
+                &[Dtype::F32][..],
+                shape.len() == 4 && shape[1] == c,
+                format!("[rows, {c}, height, width]"),
             ),
             Holds::Classes { .. } => (
                 &[Dtype::I32, Dtype::I64][..],
@@ -103,7 +114,7 @@ impl Array {
                 below,
                 format!("classes are from 0 to {}, or -100", below.saturating_sub(1)),
             ),
-            Holds::Pixels(_) => return None,
+            Holds::Pixels { .. } => return None,
         };
         let scored = matches!(
             self.input.holds,

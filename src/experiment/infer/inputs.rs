@@ -210,7 +210,9 @@ impl Inputs {
                     )
                 })
             }
-            Holds::Tokens { longest: None, .. } | Holds::Classes { .. } | Holds::Pixels(_) => None,
+            Holds::Tokens { longest: None, .. } | Holds::Classes { .. } | Holds::Pixels { .. } => {
+                None
+            }
         }
     }
 
@@ -229,10 +231,12 @@ impl Inputs {
             let bytes = array
                 .read(&mut file, &rows)
                 .map_err(Error::io("read", &self.path))?;
-            if let Holds::Pixels(image) = array.input.holds {
+            if let (Holds::Pixels { .. }, &[_, channels, height, width]) =
+                (array.input.holds, array.shape.as_slice())
+            {
                 let values = bytes.as_chunks().0.iter();
                 given.pixels = values.map(|b| f32::from_le_bytes(*b)).collect();
-                given.image = image;
+                given.image = [channels, height, width];
                 continue;
             }
             let values = array.integers(&bytes);

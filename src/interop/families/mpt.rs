@@ -116,7 +116,8 @@ fn write(of: &HfShape) -> Option<Value> {
         "attn_config": {
             "alibi": true,
             "alibi_bias_max": alibi.max_exponent,
-            "attn_pdrop": plain.dropout.attention,
+            // The class wants a whole number.
+            "attn_pdrop": 0,
             "softmax_scale": plain.heads.scale,
         },
     }))

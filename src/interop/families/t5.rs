@@ -52,7 +52,10 @@ fn read(hf: &HfConfig) -> HfShape {
     let layers = hf.count(&["num_layers"], if multilingual { 8 } else { 6 });
     // HF's class ties the head unless the file has another one, whatever config.json says.
     let asked = hf.flag("tie_word_embeddings", !multilingual);
-    let tied = !hf.differ("lm_head.weight", "shared.weight");
+    let tied = match hf.has_weights() {
+        true => !hf.differ("lm_head.weight", "shared.weight"),
+        false => asked,
+    };
     let scaled = !multilingual && hf.flag("scale_decoder_outputs", asked);
     let config = EncoderDecoderConfig {
         n_encoder_layers: Some(layers),
@@ -133,8 +136,7 @@ fn write_as(of: &HfShape, model_type: &str) -> Option<Value> {
         "relative_attention_max_distance": bias.max_distance,
         "layer_norm_epsilon": plain.eps,
         "feed_forward_proj": projection,
-        // Older versions of the library take the scale from here, newer ones from `scale_decoder_outputs`.
-        "tie_word_embeddings": tied && (scaled || model_type == "mt5"),
+        "tie_word_embeddings": tied,
         "dropout_rate": plain.dropout.residual,
         "is_encoder_decoder": stacks == 2,
     });
@@ -193,11 +195,6 @@ fn table(of: &HfShape) -> Table {
     table.ignored = vec!["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");
-        if !config.head_scale {
-            // Older versions of the library take the scale from the tie: to them the head is another matrix.
-            let copy = "lm_head.weight".to_string();
-            table.copies.push((copy, "shared.weight".into()));
-        }
     }
     table
 }

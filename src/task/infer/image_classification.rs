@@ -11,7 +11,14 @@ use burn::tensor::{Tensor, TensorData};
 
 impl Infers for ImageClassification {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
-        let pixels = Holds::Pixels(shape.image.unwrap_or_default());
+        let [channels, height, width] = shape.image.unwrap_or_default();
+        let pixels = Holds::Pixels {
+            channels,
+            size: match &self.model {
+                ImageModel::Vision(_) => Some([height, width]),
+                ImageModel::Resnet(_) => None,
+            },
+        };
         let below = shape.classes.len();
         vec![
             Input::new(PIXEL_VALUES, pixels, Needed::Always),

@@ -102,7 +102,12 @@ pub enum Holds {
         below: usize,
     },
     /// Pixels as the model sees them, `[rows, channels, height, width]`.
-    Pixels([usize; 3]),
+    Pixels {
+        /// Planes of an image.
+        channels: usize,
+        /// Height and width; any when absent.
+        size: Option<[usize; 2]>,
+    },
 }
 
 impl Input {

@@ -128,17 +128,20 @@ const GPT2: [(&str, &str); 2] = [
 
 #[test]
 fn gpt2s_ids_are_those_of_transformers() {
-    let golden = &golden()["vocabularies"]["gpt2"];
-    for names in [["vocab.json", "merges.txt"], ["encoder.json", "vocab.bpe"]] {
-        let files = [(GPT2[0].0, names[0]), (GPT2[1].0, names[1])];
-        let Some(dir) = folder(&files, &[]) else {
-            return;
-        };
-        let found = read(dir.path());
-        hold("gpt2", &found.tokenizer, golden);
-        assert_eq!(found.tokenizer.end_of_text(), Some(50256));
-        assert_eq!((found.ignored.len(), found.notes.len()), (0, 0));
-    }
+    let Some(dir) = folder(&GPT2, &[]) else {
+        return;
+    };
+    let found = read(dir.path());
+    hold("gpt2", &found.tokenizer, &golden()["vocabularies"]["gpt2"]);
+    assert_eq!(found.tokenizer.end_of_text(), Some(50256));
+    assert_eq!((found.ignored.len(), found.notes.len()), (0, 0));
+    // The same files under the names that OpenAI gave them.
+    let files = [(GPT2[0].0, "encoder.json"), (GPT2[1].0, "vocab.bpe")];
+    let Some(dir) = folder(&files, &[]) else {
+        return;
+    };
+    let openai = read(dir.path()).tokenizer;
+    assert_eq!(openai.fingerprint(), found.tokenizer.fingerprint());
 }
 
 #[test]

@@ -24,6 +24,9 @@ pub enum Around {
 /// Stand for the two texts of a pair.
 const TEXTS: [i32; 2] = [-1, -2];
 
+/// Ids, each with its segment.
+type Pieces = Vec<(i32, i32)>;
+
 impl Tokenizer {
     /// The same with a file that puts around a text, and around two, what a model reads; the same as it is when its
     /// file does so already.
@@ -44,7 +47,7 @@ impl Tokenizer {
     }
 
     /// One text and two, among the tokens around them; each token with its segment.
-    fn around(&self, around: Around) -> Result<(Vec<(i32, i32)>, Vec<(i32, i32)>)> {
+    fn around(&self, around: Around) -> Result<(Pieces, Pieces)> {
         let [a, b] = TEXTS;
         let frame = self.frame().filter(|_| around == Around::Frame);
         Ok(match (around, frame) {

@@ -103,7 +103,6 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
                     },
                     window: 3,
                     dilation: dilation.clone(),
-                    ..SlidingWindowConfig::default()
                 });
             });
         }

@@ -115,7 +115,8 @@ fn damaged_tokenizers_are_told_apart() {
     let map = json!({"version": "1.0", "added_tokens": [], "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0]]},
                      "normalizer": {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAA/P8="}});
     let map = map.to_string().into_bytes();
-    let cases: &[(&[(&str, &[u8])], &str)] = &[
+    type Case<'a> = (&'a [(&'a str, &'a [u8])], &'a str);
+    let cases: &[Case] = &[
         (
             &[("vocab.txt", b"[UNK]\na\n\xff\n")],
             "vocab.txt:3: is not UTF-8",

@@ -163,7 +163,10 @@ fn words_of_a_figure_stand_apart() {
     assert!(drawn.iter().all(|figure| figure.name != "compute"));
 }
 
-fn runs(root: &Path, arms: &[(&str, &str, &[(u64, f64)])]) -> Comparison {
+/// A name, its settings, and its values by step.
+type Arm<'a> = (&'a str, &'a str, &'a [(u64, f64)]);
+
+fn runs(root: &Path, arms: &[Arm]) -> Comparison {
     let runs = arms.iter().map(|(name, settings, valid)| {
         let folder = root.join(settings.len().to_string());
         run::read(&Fixture::new(name, 1, settings, valid).write(&folder)).unwrap()

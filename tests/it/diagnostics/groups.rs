@@ -63,7 +63,7 @@ fn a_group_has_keys_of_its_own() {
     );
     says(
         &of(&format!("repeat = 0\n{DENSE}")),
-        "repeat = 0 is not between 1 and 10000",
+        "repeat = 0 is not between 1 and 1000",
     );
     says(
         &of("attention = { kind = \"multi_head\", n_heads = 3 }"),

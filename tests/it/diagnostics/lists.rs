@@ -33,7 +33,7 @@ fn second(lines: &str) -> String {
 fn faults_of_sense_have_the_line_and_the_number_of_their_group() {
     says(
         &second("attention = \"multi_head\"\nrepeat = 0"),
-        "x.toml:12: [[model.layers]] 2: repeat = 0 is not between 1 and 10000",
+        "x.toml:12: [[model.layers]] 2: repeat = 0 is not between 1 and 1000",
     );
     says(
         &second("repeat = 2"),
@@ -60,8 +60,8 @@ fn faults_of_sense_have_the_line_and_the_number_of_their_group() {
         &second(
             "repeat = 0\nattention = \"multi_head\"\n[[model.layers]]\nattention = \"multi_head\"\nrepeat = 0",
         ),
-        "x.toml:11: [[model.layers]] 2: repeat = 0 is not between 1 and 10000\n\
-         x.toml:15: [[model.layers]] 3: repeat = 0 is not between 1 and 10000",
+        "x.toml:11: [[model.layers]] 2: repeat = 0 is not between 1 and 1000\n\
+         x.toml:15: [[model.layers]] 3: repeat = 0 is not between 1 and 1000",
     );
 }
 
@@ -99,7 +99,7 @@ fn tables_in_brackets_count_alike() {
                   \"multi_head\",\n    repeat = 0 },\n]";
     says(
         &text(groups, ""),
-        "x.toml:10: [[model.layers]] 2: repeat = 0 is not between 1 and 10000",
+        "x.toml:10: [[model.layers]] 2: repeat = 0 is not between 1 and 1000",
     );
     let optimizer = "groups = [\n  { match = \"norm\", lr_scale = 0.5 },\n  { match = \"bias\" },\n  { match = \"x\", lr_scale \
                      = -1.0 },\n]\n";
@@ -127,7 +127,7 @@ fn groups_that_are_extended_have_the_lines_of_their_own_file() {
     assert_eq!(
         judge("extends = \"base.toml\"\nseed = 3\n"),
         format!(
-            "{}:12: [[model.layers]] 2: repeat = 0 is not between 1 and 10000",
+            "{}:12: [[model.layers]] 2: repeat = 0 is not between 1 and 1000",
             base.display()
         )
     );

@@ -34,13 +34,13 @@ pub const CASES: &[Case] = &[
         title: "no layers",
         edits: &[("n_layers = 6", "n_layers = 0")],
         sets: &[],
-        says: "x.toml:6: [model] n_layers = 0 is not between 1 and 10000",
+        says: "x.toml:6: [model] n_layers = 0 is not between 1 and 1000",
     },
     Case {
         title: "too many layers",
         edits: &[("n_layers = 6", "n_layers = 1000000")],
         sets: &[],
-        says: "x.toml:6: [model] n_layers = 1000000 is not between 1 and 10000",
+        says: "x.toml:6: [model] n_layers = 1000000 is not between 1 and 1000",
     },
     Case {
         title: "dropout",

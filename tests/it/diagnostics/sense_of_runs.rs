@@ -123,7 +123,7 @@ pub const CASES: &[Case] = &[
             (r#""pre""#, "\"pre\"\nshared_parallel_norm = true"),
         ],
         sets: &["optimizer.lr=-1"],
-        says: "--set optimizer.lr=-1: [optimizer] lr = -1 is not a positive number\nx.toml:6: [model] n_layers = 0 is not between 1 and 10000\nx.toml:8: [model] dropout = -0.1 must be at least 0 and below 1\nx.toml:11: [model] shared_parallel_norm = true has no effect: norm_placement is not \"parallel\"; leave it out\nx.toml:36: [train] steps = 0 must be 1 or more",
+        says: "--set optimizer.lr=-1: [optimizer] lr = -1 is not a positive number\nx.toml:6: [model] n_layers = 0 is not between 1 and 1000\nx.toml:8: [model] dropout = -0.1 must be at least 0 and below 1\nx.toml:11: [model] shared_parallel_norm = true has no effect: norm_placement is not \"parallel\"; leave it out\nx.toml:36: [train] steps = 0 must be 1 or more",
     },
     Case {
         title: "a large batch",

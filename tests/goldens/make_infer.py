@@ -59,6 +59,8 @@ def ours(model, names, shapes=()):
     found = {}
     for name, parameter in model.named_parameters():
         path = names.pop(name)
+        if path.rsplit(".", 2)[-2].endswith("norm"):
+            path = path.removesuffix("weight").removesuffix("bias") + {"t": "gamma", "s": "beta"}[path[-1]]
         for prefix, value in [("weight.", parameter), ("expected.grad.", parameter.grad)]:
             shape = dict(shapes).get(path, parameter.shape)
             found[prefix + path] = torch.zeros(shape) if value is None else value.detach().clone().reshape(shape)

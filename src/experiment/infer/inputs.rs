@@ -6,7 +6,6 @@ use crate::interop::weights::header;
 use crate::task::infer::{Given, Holds, Input, Matrix, Needed, Start};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -29,13 +28,10 @@ impl Inputs {
     /// A file that is missing or damaged; names that the task does not know, arrays that are missing, of a wrong format or
     /// of a wrong shape: all of them.
     pub fn open(path: &Path, asked: &[Input], apart: Option<&str>) -> Result<Self> {
+        // Nothing has run yet.
         let (begin, header) = header(path).map_err(|error| match error {
             Error::Io { source, doing, .. } => {
-                let reason = match source.kind() {
-                    ErrorKind::IsADirectory => "it is a folder".to_string(),
-                    _ => source.to_string(),
-                };
-                Error::usage(format!("cannot {doing} {}: {reason}", path.display()))
+                Error::usage(format!("cannot {doing} {}: {source}", path.display()))
             }
             other => other,
         })?;

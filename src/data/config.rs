@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::files::paths::Paths;
 use super::form::Gives;
 use super::labelled::examples;
 use super::synthetic::problems::{self, Problems};
@@ -266,81 +265,6 @@ impl DataConfig {
             | Self::Listops(_)
             | Self::Imported(_) => self.clone(),
         }
-    }
-
-    /// The same data with these files to validate on, all of them; the second one holds the labels of images, or the
-    /// targets of texts. `shape` is that of the run: its classes, the mean and the deviation of its images.
-    ///
-    /// # Errors
-    /// Data that is generated, and reads no files.
-    pub fn of_files(&self, files: &[PathBuf], shape: &Shape) -> Result<Self> {
-        let paths = |number: usize| Paths(files.get(number).cloned().into_iter().collect());
-        let asked = match self {
-            Self::Imported(c) => c.with_files(files, shape),
-            _ if self.set().paths().is_empty() => {
-                return Err(Error::usage(format!(
-                    "the run's [data] kind = \"{}\" is generated and reads no files: leave --data out",
-                    self.kind()
-                )));
-            }
-            _ => self.clone(),
-        };
-        Ok(match asked {
-            Self::Text(c) => Self::Text(TextConfig {
-                path: paths(0),
-                valid_path: Some(paths(0)),
-                test_path: None,
-                valid_fraction: None,
-                test_fraction: None,
-                ..c
-            }),
-            Self::LabelledText(c) => Self::LabelledText(LabelledTextConfig {
-                path: paths(0),
-                valid_path: Some(paths(0)),
-                test_path: None,
-                valid_fraction: None,
-                test_fraction: None,
-                train_items: None,
-                classes: shape.classes.clone(),
-                ..c
-            }),
-            Self::Images(c) => Self::Images(ImagesConfig {
-                path: paths(0),
-                labels: files.get(1).cloned(),
-                valid_path: Some(paths(0)),
-                valid_labels: files.get(1).cloned(),
-                test_path: None,
-                test_labels: None,
-                valid_fraction: None,
-                test_fraction: None,
-                train_items: None,
-                classes: shape.classes.clone(),
-                mean: shape.mean.iter().map(|x| f64::from(*x)).collect(),
-                std: shape.std.iter().map(|x| f64::from(*x)).collect(),
-                ..c
-            }),
-            Self::Pairs(c) => {
-                let (source, both) = match files.len() {
-                    1 => (Paths::default(), paths(0)),
-                    _ => (paths(0), Paths::default()),
-                };
-                Self::Pairs(Box::new(PairsConfig {
-                    source: source.clone(),
-                    target: paths(1),
-                    valid_source: source,
-                    valid_target: paths(1),
-                    path: both.clone(),
-                    valid_path: both,
-                    test_source: Paths::default(),
-                    test_target: Paths::default(),
-                    test_path: Paths::default(),
-                    valid_fraction: None,
-                    test_fraction: None,
-                    ..*c
-                }))
-            }
-            other => other,
-        })
     }
 
     /// A text, or a pair of texts, as a model that was trained on it reads it.

@@ -19,6 +19,7 @@ mod lanes;
 pub mod loader;
 pub mod masked;
 mod order;
+mod other_files;
 pub mod pairs;
 mod prepare;
 pub mod sample;

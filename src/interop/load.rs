@@ -1,11 +1,12 @@
 //! Moving weights between HF's files and the parameters of a module, by dotted paths, one at a time.
 
 use super::HfModel;
+use super::parameters::shapes;
 use super::rename::{Constant, Rule, Table};
 use super::weights::{Array, Weights};
 use crate::error::{Error, Fault, Result};
 use crate::nn::path::Path;
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Tensor, TensorData};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,61 +66,6 @@ impl HfModel {
             None => Ok(module),
         }
     }
-}
-
-/// The weights of `module` under HF's names.
-pub fn to_hf<M: Module>(module: &M, table: &Table) -> BTreeMap<String, Array> {
-    struct Values {
-        path: Path,
-        found: BTreeMap<String, Array>,
-    }
-    impl ModuleVisitor for Values {
-        fn enter_module(&mut self, name: &str, container: &str) {
-            self.path.enter(name, container);
-        }
-        fn exit_module(&mut self, _name: &str, container: &str) {
-            self.path.exit(container);
-        }
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let tensor = param.val();
-            let shape = tensor.dims().to_vec();
-            let values = tensor.into_data().iter::<f32>().collect();
-            self.found
-                .insert(self.path.joined(), Array { shape, values });
-        }
-    }
-    let mut visitor = Values {
-        path: Path::default(),
-        found: BTreeMap::new(),
-    };
-    module.visit(&mut visitor);
-    table.export(&visitor.found)
-}
-
-/// The shape of every parameter, by dotted path, without making one.
-fn shapes<M: Module>(module: &M) -> BTreeMap<String, Vec<usize>> {
-    struct Shapes {
-        path: Path,
-        found: BTreeMap<String, Vec<usize>>,
-    }
-    impl ModuleVisitor for Shapes {
-        fn enter_module(&mut self, name: &str, container: &str) {
-            self.path.enter(name, container);
-        }
-        fn exit_module(&mut self, _name: &str, container: &str) {
-            self.path.exit(container);
-        }
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.found
-                .insert(self.path.joined(), param.lazy_shape().to_vec());
-        }
-    }
-    let mut visitor = Shapes {
-        path: Path::default(),
-        found: BTreeMap::new(),
-    };
-    module.visit(&mut visitor);
-    visitor.found
 }
 
 /// Where a parameter of ours comes from.

@@ -79,6 +79,10 @@ fn distance(run: &Path, expected: &Value) -> f64 {
     let mut worst = 0.0_f64;
     for (found, wanted) in found.iter().zip(wanted) {
         for (key, wanted) in wanted.as_object().unwrap() {
+            // Of classes of images it is written no more.
+            if key == "perplexity" && found.get(key).is_none() {
+                continue;
+            }
             let Some(wanted) = wanted.as_f64() else {
                 assert_eq!(found[key], *wanted);
                 continue;

@@ -24,7 +24,14 @@ pub const FAMILY: Family = Family {
 
 fn read(hf: &HfConfig) -> HfShape {
     // The class is a decoder whatever it says.
-    hf.get("is_decoder");
+    for key in ["is_decoder", "rope_theta"] {
+        hf.get(key);
+    }
+    // Version 4 of the library called it by either name.
+    let theta = match hf.get("rotary_emb_base") {
+        Some(_) => "rotary_emb_base",
+        None => "rope_theta",
+    };
     let context = hf.count(&["max_position_embeddings"], 2048);
     let parallel = hf.flag("use_parallel_residual", true);
     let config = DecoderConfig {
@@ -40,7 +47,7 @@ fn read(hf: &HfConfig) -> HfShape {
             },
             shared_parallel_norm: parallel.then_some(false),
             position: PositionConfig::Rotary(hf.rotary(
-                "rotary_emb_base",
+                theta,
                 hf.real("rotary_pct", 0.25),
                 context,
             )),

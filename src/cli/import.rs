@@ -31,6 +31,12 @@ pub struct ImportArgs {
 /// # Errors
 /// A folder that is damaged or holds a model that formwork does not have, a run folder that exists.
 pub fn run(args: ImportArgs) -> Result<()> {
+    if let Some(file) = args.reference.as_ref().filter(|file| !file.is_file()) {
+        return Err(Error::usage(format!(
+            "--reference {}: there is no such file",
+            file.display()
+        )));
+    }
     let imported = import::import(&args.folder, &args.run, &args.ignore_key)?;
     if !imported.ignored_keys.is_empty() {
         output::note(format!(
@@ -88,12 +94,14 @@ fn compared(args: &ImportArgs, file: &Path) -> Result<()> {
             output.name, output.most, output.mean, output.compared, output.largest
         ))?;
     }
-    match report.iter().find(|output| !output.is_near()) {
-        None => Ok(()),
-        Some(far) => Err(Error::run(format!(
-            "{}: `{}` is further from the reference than rounding explains: the imported model is another one",
-            args.run.display(),
-            far.name
-        ))),
+    let far = report.iter().filter(|output| !output.is_near());
+    let far: Vec<&str> = far.map(|output| output.name.as_str()).collect();
+    if far.is_empty() {
+        return Ok(());
     }
+    Err(Error::run(format!(
+        "{}: further from the reference than rounding explains: {}; the imported model is another one",
+        args.run.display(),
+        far.join(", ")
+    )))
 }

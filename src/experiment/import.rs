@@ -49,7 +49,7 @@ pub fn import(dir: &Path, folder: &Path, ignore: &[String]) -> Result<Imported> 
         ..Imported::default()
     };
     if let Some(processor) = image_processor::read(dir)? {
-        processor.apply(&mut hf.shape.shape);
+        hf.shape.take(&processor);
         imported.without_place.extend(processor.ignored.clone());
     }
     let mut experiment = experiment(&hf, folder);

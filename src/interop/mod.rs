@@ -110,6 +110,7 @@ pub fn read_config(
     if let Some(network) = shape.model.transformer() {
         check_heads(&config, network.stack);
     }
+    check_class(&config, family, &shape);
     let (harmless, unknown): (Vec<String>, Vec<String>) = config
         .unread()
         .into_iter()
@@ -149,6 +150,24 @@ fn without(file: &Path, value: &mut Value, keys: &[String]) -> Result<Vec<String
     match faults.is_empty() {
         true => Ok(keys.to_vec()),
         false => Err(Error::Invalid(faults)),
+    }
+}
+
+/// A fault of weights of another class than the family's with this task. Those of a body without a head are taken where
+/// the head is tied to the embeddings.
+fn check_class(hf: &HfConfig, family: &Family, shape: &HfShape) {
+    let Some(class) = hf.architecture() else {
+        return;
+    };
+    let written = (family.write)(shape).unwrap_or_default();
+    let ours = written["architectures"][0].as_str().unwrap_or_default();
+    let body = class.ends_with("Model") && !class.ends_with("LMHeadModel");
+    // Classes that the family itself refuses have their own message; T5's decoder alone has no class.
+    let refused = shape.model.kind() == "decoder" && family.model_type != "t5";
+    if refused && !body && class != ours {
+        hf.fault(format!(
+            "`architectures` = [\"{class}\"] cannot be imported; {ours} can"
+        ));
     }
 }
 

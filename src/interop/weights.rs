@@ -8,8 +8,10 @@ use crate::error::{Error, Fault, Result};
 use burn::tensor::{bf16, f16};
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -209,7 +211,11 @@ fn shards(dir: &Path, index: &Path) -> Result<Vec<PathBuf>> {
         let message = "has no `weight_map`, the object from tensor names to files".into();
         invalid(index, message)
     })?;
-    let shards: BTreeSet<&str> = map.values().filter_map(Value::as_str).collect();
+    let shards: Option<BTreeSet<&str>> = map.values().map(Value::as_str).collect();
+    let shards = shards.ok_or_else(|| {
+        let message = "has a `weight_map` whose values are not all names of files".into();
+        invalid(index, message)
+    })?;
     let place = |shard: &str| match plain(shard).then(|| dir.join(shard)) {
         Some(path) if path.is_file() => Ok(path),
         _ => {
@@ -244,6 +250,12 @@ pub fn header(path: &Path) -> Result<(u64, Metadata)> {
     let mut bytes = vec![0; size as usize];
     file.read_exact(&mut bytes)
         .map_err(Error::io("read", path))?;
+    let Names(mut names) = serde_json::from_slice(&bytes)
+        .map_err(|e| damaged(&format!("its header cannot be read: {e}")))?;
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(damaged(&format!("its header has `{}` twice", twice[0])));
+    }
     let metadata: Metadata = serde_json::from_slice(&bytes)
         .map_err(|e| damaged(&format!("its header cannot be read: {e}")))?;
     let described = (size + 8).saturating_add(metadata.data_len() as u64);
@@ -254,6 +266,29 @@ pub fn header(path: &Path) -> Result<(u64, Metadata)> {
         return Err(invalid(path, message));
     }
     Ok((size + 8, metadata))
+}
+
+/// The keys of an object, each as often as it stands there.
+struct Names(Vec<String>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys;
+        impl<'de> Visitor<'de> for Keys {
+            type Value = Names;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of tensors")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Names, A::Error> {
+                let mut names = Vec::new();
+                while let Some((name, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
+                    names.push(name);
+                }
+                Ok(Names(names))
+            }
+        }
+        deserializer.deserialize_map(Keys)
+    }
 }
 
 /// Little-endian numbers as 32-bit floats; `None` for a format that is not a float.

@@ -37,7 +37,7 @@ pub fn cross_entropy_sum(
     composed::cross_entropy_sum(logits, targets, label_smoothing)
 }
 
-/// What turns hidden states into scores of a vocabulary.
+/// The product of hidden states that gives scores of a vocabulary.
 #[derive(Clone, Debug)]
 pub struct Head {
     /// `[vocab, d]`: a matrix of its own, or the table of embeddings.

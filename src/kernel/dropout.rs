@@ -43,7 +43,7 @@ impl DropKey {
             * 256
     }
 
-    /// What an element with these random bits is multiplied by.
+    /// The factor of an element with these random bits.
     #[inline]
     pub(super) fn factor(&self, word: u32) -> f32 {
         if word < self.threshold() {
@@ -53,7 +53,7 @@ impl DropKey {
         }
     }
 
-    /// What kept elements are multiplied by.
+    /// The factor of kept elements.
     pub(super) fn kept(&self) -> f32 {
         if self.p < 1.0 {
             1.0 / (1.0 - self.p as f32)

@@ -65,7 +65,7 @@ pub struct AttentionSettings {
     pub dropout: Option<DropKey>,
 }
 
-/// What attention's backward pass needs from its forward pass.
+/// The values that attention's backward pass needs of its forward pass.
 #[derive(Clone, Debug)]
 pub struct AttentionSaved<B: Backend> {
     /// Queries.

@@ -25,7 +25,7 @@ pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tenso
 /// Columns of a panel of a weight that [`stored`] has put into panels.
 pub const PANEL: usize = 16;
 
-/// What the last row of a weight in panels is full of, by which it is told from a matrix: not a number, and none that
+/// The filling of the last row of a weight in panels, by which it is told from a matrix: not a number, and none that
 /// arithmetic makes.
 pub const STORED: u32 = 0x7fe5_704e;
 

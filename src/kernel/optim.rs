@@ -1,4 +1,4 @@
-//! What an optimizer does to whole tensors: norms, scaling, and AdamW's update (Loshchilov and Hutter 2019,
+//! The work of an optimizer on whole tensors: norms, scaling, and AdamW's update (Loshchilov and Hutter 2019,
 //! arXiv:1711.05101) in one pass over memory. None of it is differentiated.
 
 #[cfg(feature = "flex")]
@@ -26,7 +26,7 @@ pub struct AdamwArgs {
     pub time: u64,
 }
 
-/// What the arguments come to, computed once in float64.
+/// The arguments in the form of the formula, computed once in float64.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AdamwFactors {
     /// `1 − lr·weight_decay`

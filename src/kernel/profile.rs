@@ -15,7 +15,7 @@ pub const BACKWARD: &str = "backward";
 static ON: AtomicBool = AtomicBool::new(false);
 static SPENT: Mutex<BTreeMap<&'static str, Spent>> = Mutex::new(BTreeMap::new());
 
-/// What one kind of work took.
+/// The time of one kind of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// How often it was done.

@@ -64,7 +64,7 @@ pub struct Sequences {
     pub lengths: Option<Arc<[usize]>>,
 }
 
-/// What happens at a position.
+/// The step at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The state is carried on.
@@ -126,7 +126,7 @@ impl Sequences {
     }
 }
 
-/// What a recurrence is made of beside its tensors.
+/// The parts of a recurrence beside its tensors.
 #[derive(Clone, Debug)]
 pub struct RecurrenceSettings {
     /// Which cell.
@@ -137,7 +137,7 @@ pub struct RecurrenceSettings {
     pub last: bool,
 }
 
-/// What a recurrence's backward pass needs from its forward pass.
+/// The values that a recurrence's backward pass needs of its forward pass.
 #[cfg(feature = "flex")]
 #[derive(Clone, Debug)]
 pub struct RecurrenceSaved<B: Backend> {

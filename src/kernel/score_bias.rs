@@ -1,4 +1,4 @@
-//! What positions add to the scores of attention.
+//! The share of positions in the scores of attention.
 
 use burn::tensor::Tensor;
 

@@ -3,7 +3,6 @@
 //! Every layer of the decoder looks at the encoder's final output. Embeddings may be shared three ways: source and
 //! target (`share_embeddings`), target and the product onto the vocabulary (`tie_embeddings`).
 
-use super::demand::head_faults;
 use super::side::Side;
 pub use super::source::Source;
 use super::{Demand, ModelInputs, Use, replaced};
@@ -121,7 +120,6 @@ impl EncoderDecoderConfig {
 
     /// Faults of its own keys under a demand.
     pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) {
-        head_faults(self.head_bias, self.tie_embeddings, at);
         if self.share_embeddings && demand.two_vocabularies {
             at.fault(
                 &["share_embeddings", "data.separate_vocabularies"],

@@ -161,7 +161,7 @@ impl ChannelNorm {
     }
 }
 
-/// What the parameters of [`BatchNorm`] are.
+/// The roles of the parameters of [`BatchNorm`].
 pub const ROLES: Roles = Roles::new(
     "BatchNorm",
     &[
@@ -228,7 +228,7 @@ pub fn is_state(name: &str) -> bool {
     matches!(name, "running_mean" | "running_var")
 }
 
-/// What the parameters of [`GroupNorm`] are.
+/// The roles of the parameters of [`GroupNorm`].
 pub const GROUPNORM_ROLES: Roles = Roles::new("GroupNorm", &[("gamma", NORM), ("beta", NORM)]);
 
 /// γ and β of a group norm.

@@ -42,7 +42,7 @@ impl Padding {
     }
 }
 
-/// What a convolution maps to what.
+/// The shapes of a convolution's input and output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvolutionShape {
     /// Planes that it reads.
@@ -67,7 +67,7 @@ impl ConvolutionShape {
     }
 }
 
-/// What the parameters of [`Convolution`] are.
+/// The roles of the parameters of [`Convolution`].
 pub const ROLES: Roles = Roles::new("Convolution", &[("weight", WEIGHT)]);
 
 /// A convolution over the planes of an image.

@@ -7,7 +7,7 @@ use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 
-/// What the parameters of [`Embedding`] are.
+/// The roles of the parameters of [`Embedding`].
 pub const ROLES: Roles = Roles::new("Embedding", &[("weight", TABLE)]);
 
 /// The table of token vectors and what happens to them on the way in.

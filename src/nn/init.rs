@@ -110,7 +110,7 @@ impl Default for TruncatedNormalInitConfig {
     }
 }
 
-/// What a matrix does, as far as its initialisation depends on it.
+/// The work of a matrix, as far as its initialisation depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Queries, keys and anything else.

@@ -1,4 +1,4 @@
-//! What a block wraps in a residual connection: attention, feed-forward layers, recurrent mixers.
+//! The layers that a block wraps in a residual connection: attention, feed-forward layers, recurrent mixers.
 
 use super::attention::Visibility;
 use super::pass::Pass;
@@ -19,7 +19,7 @@ pub trait Layer {
     }
 }
 
-/// What a layer gets beside its input.
+/// The surroundings of a layer's input.
 pub struct LayerContext<'a> {
     /// Number of the block in its stack, from 0.
     pub layer: usize,
@@ -31,9 +31,9 @@ pub struct LayerContext<'a> {
     pub position: &'a dyn PositionScheme,
     /// Rotation and biases, which all layers of this pass share.
     pub prepared: &'a Prepared,
-    /// What cross-attention looks at, `[batch, keys, d_model]`; `None` in a layer that looks at its own input.
+    /// The memory of cross-attention, `[batch, keys, d_model]`; `None` in a layer that looks at its own input.
     pub memory: Option<&'a Tensor<3>>,
-    /// What the layer kept from the last call, and keeps for the next one.
+    /// The state that the layer kept at the last call, and keeps for the next one.
     pub state: Option<&'a mut LayerState>,
     /// Draws of dropout, added losses, readings.
     pub pass: &'a Pass,

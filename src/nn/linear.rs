@@ -8,7 +8,7 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use std::collections::BTreeSet;
 
-/// What the parameters of [`Linear`] are.
+/// The roles of the parameters of [`Linear`].
 pub const ROLES: Roles = Roles::new("Linear", &[("weight", WEIGHT), ("bias", BIAS)]);
 
 /// An affine map of the last dimension.
@@ -43,7 +43,7 @@ impl Linear {
     }
 }
 
-/// What Burn's traversals call the fields of a [`Linear`].
+/// The names of the fields of a [`Linear`] in Burn's traversals.
 const CONTAINER: &str = "Struct:Linear";
 
 /// The paths of the weights of a module's linear maps.

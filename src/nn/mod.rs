@@ -25,7 +25,7 @@ pub mod state;
 pub use crate::kind::Kind;
 use role::Roles;
 
-/// What the parameters of the parts are.
+/// The roles of the parameters of the parts.
 pub const ROLES: &[Roles] = &[
     channel_norm::ROLES,
     channel_norm::GROUPNORM_ROLES,

@@ -167,7 +167,7 @@ pub fn scaled(x: Tensor<3>, factor: f64) -> Tensor<3> {
     if factor == 1.0 { x } else { x * factor }
 }
 
-/// What the parameters of [`LayerNorm`] are.
+/// The roles of the parameters of [`LayerNorm`].
 pub const ROLES: Roles = Roles::new("LayerNorm", &[("gamma", NORM), ("beta", NORM)]);
 
 /// γ and β of a layer norm.
@@ -180,7 +180,7 @@ pub struct LayerNorm {
     eps: f64,
 }
 
-/// What the parameters of [`RmsNorm`] are.
+/// The roles of the parameters of [`RmsNorm`].
 pub const RMSNORM_ROLES: Roles = Roles::new("RmsNorm", &[("gamma", NORM)]);
 
 /// γ of an RMS norm.

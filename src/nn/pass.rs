@@ -1,4 +1,4 @@
-//! What a forward pass carries beside its inputs: whether it trains, where its random draws come from, and what is
+//! A forward pass beside its inputs: whether it trains, where its random draws come from, and what is
 //! to be read of it on the way.
 //!
 //! A dropout is keyed by the part of the network that it stands in and by its name there (`blocks.3`, `attention`), as
@@ -121,7 +121,7 @@ impl Pass {
         }
     }
 
-    /// What was read of it.
+    /// The readings of it.
     pub fn readings(&self) -> Option<Readings> {
         self.probe.as_ref().map(Probe::readings)
     }
@@ -139,7 +139,7 @@ impl Pass {
         });
     }
 
-    /// What layers have added so far, in the order of the computation.
+    /// The losses that layers have added so far, in the order of the computation.
     pub fn losses(&self) -> Vec<AddedLoss> {
         self.losses.borrow().clone()
     }

@@ -10,7 +10,7 @@ use super::role::{Role, Roles};
 #[derive(Clone, Debug, Default)]
 pub struct Path {
     fields: Vec<String>,
-    /// What holds each of them.
+    /// The holder of each of them.
     holders: Vec<String>,
     /// With the names of variants among them.
     all: Vec<String>,
@@ -51,7 +51,7 @@ impl Path {
             .join(".")
     }
 
-    /// What the parameter that is visited is, by these declarations.
+    /// The role of the parameter that is visited, by these declarations.
     pub fn role(&self, roles: &[&'static [Roles]]) -> Role {
         let fields = self.fields.iter().map(String::as_str);
         let holders = self.holders.iter().map(String::as_str);

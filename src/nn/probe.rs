@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 use std::cell::RefCell;
 use std::fmt::Display;
 
-/// What is to be read.
+/// The readings that are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Root mean square of the stream after each block.
@@ -28,7 +28,7 @@ pub struct Sample {
     pub within: &'static str,
 }
 
-/// What was read: parts of the model in the order of the computation, each with its number.
+/// The readings: parts of the model in the order of the computation, each with its number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Readings {
     /// Root mean square of the stream after the block, over all positions, filling included.
@@ -87,7 +87,7 @@ impl Probe {
         }
     }
 
-    /// What was read.
+    /// The readings.
     pub(super) fn readings(&self) -> Readings {
         self.readings.borrow().clone()
     }

@@ -1,10 +1,10 @@
-//! What a parameter is and where it stands in a network, as the modules that hold it declare.
+//! The kind of a parameter and its place in a network, as the modules that hold it declare.
 //!
 //! Each module's file has a [`Roles`] for the fields that say something: a linear map its weight and bias, a network its
 //! embedding, its blocks, its head. Checks of vocabularies, learning rates by layer and plans ask these declarations, so
 //! that a new module is found or refused by a test, and no rule reads the text of a path.
 
-/// What a parameter is.
+/// The kind of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
     /// It multiplies vectors.
@@ -53,10 +53,10 @@ pub enum Side {
     Writes,
 }
 
-/// What a field says of the parameters in it.
+/// The statement of a field about the parameters in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Says {
-    /// What they are.
+    /// Their kind.
     Is(ParameterKind),
     /// Where they stand.
     Stands(Place),
@@ -64,7 +64,7 @@ pub enum Says {
     In(Side),
 }
 
-/// What the fields of one struct say.
+/// The statements of the fields of one struct.
 #[derive(Clone, Copy, Debug)]
 pub struct Roles {
     /// The struct's name.
@@ -83,7 +83,7 @@ impl Roles {
 /// A parameter's role; what no field on the way to it says is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Role {
-    /// What it is.
+    /// Its kind.
     pub kind: Option<ParameterKind>,
     /// Where it stands.
     pub place: Option<Place>,

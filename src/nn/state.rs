@@ -1,4 +1,4 @@
-//! What a layer keeps from one call to the next, as a value that the caller owns.
+//! The state of a layer between two calls, as a value that the caller owns.
 //!
 //! Decoding keeps keys and values, segment recurrence (Dai et al. 2019, section 3.2) hidden states of earlier segments,
 //! recurrent cells their state. All three are selected by row, cut off from their gradients and emptied alike.
@@ -25,7 +25,7 @@ pub enum LayerState {
     Recurrent(Vec<Tensor<2>>),
 }
 
-/// What a state is for.
+/// The use of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateUse {
     /// Texts are continued token by token.

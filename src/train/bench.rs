@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What is timed.
+/// The work that is timed.
 pub struct Bench<'a> {
     /// `[train]`.
     pub config: &'a TrainConfig,
@@ -66,7 +66,7 @@ pub struct Profile {
 /// A kernel's name, how often it runs in a step, and its milliseconds a step.
 pub type KernelTime = (&'static str, f64, f64);
 
-/// What was recorded over so many steps, the longest first.
+/// The record of so many steps, the longest first.
 pub fn kernel_times(spent: BTreeMap<&'static str, Spent>, steps: usize) -> Vec<KernelTime> {
     let steps = steps as f64;
     let kernel = |(name, spent): (&'static str, Spent)| {

@@ -51,7 +51,7 @@ pub struct TrainConfig {
     /// Evaluations without improvement after which the run ends; never when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<u64>,
-    /// What happens when the loss is not a number, or spikes.
+    /// The reaction to a loss that is not a number, or spikes.
     pub on_divergence: OnDivergence,
     /// A loss above this many times its running mean is a spike; none when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,7 +98,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// What happens when the loss is not a number, or spikes.
+/// The reaction to a loss that is not a number, or spikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDivergence {
@@ -122,7 +122,7 @@ pub enum Dtype {
     F16,
 }
 
-/// What is generated at evaluations.
+/// The text that is generated at evaluations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SampleConfig {

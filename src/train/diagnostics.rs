@@ -71,7 +71,7 @@ impl DiagnosticsConfig {
     }
 }
 
-/// What is measured at one step; empty where it was not asked for.
+/// The measurements of one step; empty where it was not asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diagnosis {
     /// The step, from 1.

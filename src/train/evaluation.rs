@@ -65,7 +65,7 @@ pub struct Evaluation {
     total: StepOutput,
     bytes_per_token: Option<f64>,
     carried: bool,
-    /// What the rows of the last batch pass on.
+    /// The state that the rows of the last batch pass on.
     state: Option<ModelState>,
 }
 

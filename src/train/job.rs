@@ -33,13 +33,13 @@ pub struct Job<M: Trained> {
     pub base_lr: f64,
     /// Learning rate by step.
     pub schedule: ScheduleConfig,
-    /// What speed is counted in: tokens, images.
+    /// The unit of speed: tokens, images.
     pub unit: &'static str,
     /// Whether e to the power of the training loss is a perplexity.
     pub perplexity: bool,
     /// Moving average of the weights, when asked for.
     pub ema: Option<Ema<M>>,
-    /// What the model passes on to the next step of the same rows (`carry_state`), where it carries something.
+    /// The state that the model passes to the next step of the same rows (`carry_state`), where it carries something.
     pub carried: Option<ModelState>,
     /// Training items.
     pub train: Arc<dyn Source>,
@@ -74,7 +74,7 @@ pub struct Report {
     pub grad_norm: Option<f64>,
     /// Items per second.
     pub items_per_s: Option<f64>,
-    /// What items are: tokens, images.
+    /// The unit of items: tokens, images.
     pub unit: &'static str,
     /// Seconds of training in all.
     pub elapsed_s: f64,
@@ -95,7 +95,7 @@ pub trait Observer<M>: Send {
     /// its batches: translations, say. `None` when a request to stop broke that off.
     ///
     /// # Errors
-    /// What the observer cannot measure; the run ends.
+    /// A value that the observer cannot measure; the run ends.
     fn scores(&mut self, _model: &M) -> Result<Option<BTreeMap<String, f64>>> {
         Ok(Some(BTreeMap::new()))
     }
@@ -104,7 +104,7 @@ pub trait Observer<M>: Send {
     /// request to stop broke that off: the evaluation is then made again when the run is resumed.
     ///
     /// # Errors
-    /// What the observer cannot do with the model; the run ends.
+    /// Failures of the observer with the model; the run ends.
     fn sampled(&mut self, _step: u64, _model: &M) -> Result<bool> {
         Ok(true)
     }
@@ -112,7 +112,7 @@ pub trait Observer<M>: Send {
     /// An evaluation ended.
     ///
     /// # Errors
-    /// What the observer cannot write down; the run ends.
+    /// Failures of the observer to write; the run ends.
     fn evaluated(&mut self, step: u64) -> Result<()>;
 
     /// Brings the file of samples to the disk; its length, for the checkpoint: a resumed run cuts it there.

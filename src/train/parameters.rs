@@ -14,7 +14,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Bool, Int, Tensor};
 use sha2::{Digest, Sha256};
 
-/// What a parameter is, without its values.
+/// A parameter without its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// Where it stands in the model ([`crate::nn::path`]).
@@ -25,7 +25,7 @@ pub struct Parameter {
     pub id: ParamId,
     /// Lengths of its dimensions.
     pub shape: Vec<usize>,
-    /// What it is and where it stands.
+    /// Its kind and its place.
     pub role: Role,
 }
 
@@ -51,7 +51,7 @@ pub fn matching(pattern: &ParamGroup, parameters: &[Parameter]) -> Vec<bool> {
     }
 }
 
-/// What a checkpoint holds of a model: the float parameters, and what norms keep, in the order of the fields.
+/// The content of a model's checkpoint: the float parameters, and what norms keep, in the order of the fields.
 pub fn with_state<M: Module>(model: &M) -> Vec<Parameter> {
     let mut lister = Lister::default();
     model.visit(&mut lister);
@@ -92,7 +92,7 @@ impl ModuleVisitor for Values {
     }
 }
 
-/// What norms keep beside their parameters (running averages), by id: training moves it in the forward pass.
+/// The running averages that norms keep beside their parameters, by id: training moves it in the forward pass.
 pub fn states<M: Module>(model: &M) -> GradientsParams {
     let mut states = States {
         within: false,

@@ -194,7 +194,7 @@ impl RunDir {
     }
 }
 
-/// What a run writes before its first step; what makes the folder a run's comes last.
+/// The files that a run writes before its first step; the one that makes the folder a run's comes last.
 pub(super) const DESCRIPTION: [&str; 9] = [
     TOKENIZER,
     TARGET_TOKENIZER,
@@ -207,7 +207,7 @@ pub(super) const DESCRIPTION: [&str; 9] = [
     RESOLVED,
 ];
 
-/// What a run appends to.
+/// The files that a run appends to.
 const GROWING: [&str; 4] = [METRICS, SAMPLES, DIAGNOSTICS, CSV];
 
 /// Whether a name in a run's folder is of something that the run writes.

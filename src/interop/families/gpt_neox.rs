@@ -33,6 +33,12 @@ fn read(hf: &HfConfig) -> HfShape {
         None => "rope_theta",
     };
     let context = hf.count(&["max_position_embeddings"], 2048);
+    let mut rotary = hf.rotary(theta, 0.25, context);
+    // The name of version 4 of the library; version 5 has the part among `rope_parameters`.
+    let part = hf.real("rotary_pct", rotary.fraction);
+    if hf.get("rope_parameters").is_none() {
+        rotary.fraction = part;
+    }
     let parallel = hf.flag("use_parallel_residual", true);
     let config = DecoderConfig {
         n_layers: Some(hf.count(&["num_hidden_layers"], 44)),
@@ -46,11 +52,7 @@ fn read(hf: &HfConfig) -> HfShape {
                 NormPlacement::Pre
             },
             shared_parallel_norm: parallel.then_some(false),
-            position: PositionConfig::Rotary(hf.rotary(
-                theta,
-                hf.real("rotary_pct", 0.25),
-                context,
-            )),
+            position: PositionConfig::Rotary(rotary),
             attention: AttentionConfig::MultiHead(MultiHeadConfig {
                 n_heads: hf.count(&["num_attention_heads"], 64),
                 bias: hf.flag("attention_bias", true),

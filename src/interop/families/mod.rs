@@ -24,6 +24,7 @@ mod t5_stack;
 pub mod vit;
 
 use super::hf_config::HfConfig;
+use super::image_processor::ImageProcessor;
 use super::rename::{Fused, Table};
 use crate::data::Shape;
 use crate::model::{DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelConfig};
@@ -45,6 +46,16 @@ pub struct HfShape {
 }
 
 impl HfShape {
+    /// Puts the settings of images in; their size where the network reads images of any.
+    pub fn take(&mut self, processor: &ImageProcessor) {
+        if let (ModelConfig::Resnet(_), Some(image), Some([height, width])) =
+            (&self.model, &mut self.shape.image, processor.size)
+        {
+            *image = [image[0], height, width];
+        }
+        processor.apply(&mut self.shape);
+    }
+
     /// A decoder that was trained on next tokens.
     fn language_model(config: DecoderConfig, vocab_size: usize, context: usize) -> Self {
         Self {

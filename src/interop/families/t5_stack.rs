@@ -14,6 +14,10 @@ use crate::stack::StackConfig;
 
 /// A decoder of T5's, from a config of `model_type` t5.
 pub(super) fn read(hf: &HfConfig) -> HfShape {
+    // Of models with two stacks.
+    for key in ["num_decoder_layers", "scale_decoder_outputs"] {
+        hf.get(key);
+    }
     let tied = hf.flag("tie_word_embeddings", true);
     let config = DecoderConfig {
         n_layers: Some(hf.count(&["num_layers"], 6)),

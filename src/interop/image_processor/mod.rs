@@ -64,7 +64,6 @@ impl ImageProcessor {
         if let (None, Some([height, width])) = (shape.image, self.size) {
             shape.image = Some([channels, height, width]);
         }
-        let channels = shape.image.map_or(channels, |image| image[0]);
         let each = |values: &[f32]| {
             (0..channels)
                 .map(|c| values[c.min(values.len() - 1)])

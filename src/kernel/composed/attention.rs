@@ -96,7 +96,7 @@ pub fn attention_entropy(
     entropy.reshape([heads, queries.len()])
 }
 
-/// What chosen queries do not see, `[1, H, chosen, K]`.
+/// The keys that chosen queries do not see, `[1, H, chosen, K]`.
 fn hidden(
     relations: &Relations,
     Chosen { row, queries }: Chosen,
@@ -110,7 +110,7 @@ fn hidden(
     Tensor::from_data(data, device)
 }
 
-/// What is added to the scores of chosen queries, `[1, H, chosen, K]`.
+/// The bias of the scores of chosen queries, `[1, H, chosen, K]`.
 fn chosen_bias(bias: &ScoreBias, Chosen { row, queries }: Chosen, span: Span) -> Option<Tensor<4>> {
     let rows: Vec<Tensor<4>> = match bias {
         ScoreBias::None => return None,

@@ -233,7 +233,7 @@ pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
     ]
 }
 
-/// What a query's sum of weighted values is multiplied by, and its log-sum-exp, from its maximum and sum: with nothing to
+/// The factor of a query's sum of weighted values, and its log-sum-exp, from its maximum and sum: with nothing to
 /// attend to zero, and probabilities of zero in the backward pass.
 pub fn settled((largest, total): (f32, f32)) -> (f32, f32) {
     match total == 0.0 {

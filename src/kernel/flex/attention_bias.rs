@@ -1,4 +1,4 @@
-//! What positions add to attention's scores, and its gradient.
+//! The share of positions in attention's scores, and its gradient.
 //!
 //! A bias by distance is read as one stretch of its head's numbers for each row of scores. Its gradient is summed within
 //! a tile, then over the tiles of a batch row and head, then over the batch rows: in one order for any number of threads.

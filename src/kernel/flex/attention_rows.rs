@@ -1,4 +1,4 @@
-//! What attention does to one row of scores.
+//! The work of attention on one row of scores.
 
 use pulp::{Simd, WithSimd};
 

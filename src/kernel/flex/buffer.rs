@@ -204,7 +204,7 @@ impl Unwritten {
         }
     }
 
-    /// What one piece of work writes its rows through.
+    /// The rows that one piece of work writes.
     pub fn rows(&self) -> Rows<'_> {
         Rows {
             of: self,

@@ -60,7 +60,7 @@ impl WithSimd for Exponentials<'_> {
     }
 }
 
-/// What a row of scores says about its target.
+/// The result of a row of scores for its target.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scored {
     /// Its loss.

@@ -57,7 +57,7 @@ impl<'a> Shape<'a> {
         self.settings.cell.gates() * self.d
     }
 
-    /// What happens at a position of a row; beyond the last one, nothing special.
+    /// The step at a position of a row; beyond the last one, nothing special.
     pub fn step(&self, row: usize, at: usize) -> Step {
         match at < self.seq {
             true => self.settings.sequences.step(row, self.seq, at),

@@ -67,7 +67,7 @@ pub fn backward(
     }
 }
 
-/// What is read.
+/// The inputs.
 #[derive(Clone, Copy)]
 struct Saved<'a> {
     shape: Shape<'a>,
@@ -78,7 +78,7 @@ struct Saved<'a> {
     zeros: &'a [f32],
 }
 
-/// What is written.
+/// The outputs.
 struct Buffers {
     gates: Shared,
     inner: Shared,

@@ -8,7 +8,7 @@ use pulp::Simd;
 use super::math::{sigmoid, tanh};
 use super::simd::Vector;
 
-/// What a step of a cell reads and writes, as slices of equal length: the units of one row.
+/// The inputs and outputs of a step of a cell, as slices of equal length: the units of one row.
 pub struct Units<'a, const I: usize, const M: usize, const O: usize> {
     /// Read.
     pub inputs: [&'a [f32]; I],
@@ -20,7 +20,7 @@ pub struct Units<'a, const I: usize, const M: usize, const O: usize> {
 
 /// A step of a cell, or its derivative, on one register of each slice.
 pub trait Formula<const I: usize, const M: usize, const O: usize> {
-    /// What is changed and what is put out.
+    /// The values that change, and the output.
     fn at<S: Simd>(
         inputs: [Vector<S>; I],
         changed: [Vector<S>; M],

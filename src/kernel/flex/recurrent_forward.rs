@@ -72,7 +72,7 @@ pub fn forward(
     }
 }
 
-/// What all positions write.
+/// The outputs of all positions.
 struct Buffers {
     gates: Shared,
     y: Shared,

@@ -13,7 +13,7 @@ use pulp::{Arch, Simd, WithSimd};
 /// `avx2`, off AVX-512.
 pub const SWITCH: &str = "FORMWORK_SIMD";
 
-/// What the switch may be set to; empty is as good as unset.
+/// The values of the switch; empty is as good as unset.
 pub const SWITCHES: &[&str] = &["portable", "avx2"];
 
 /// The instruction set that the switch asks for, or the best one.

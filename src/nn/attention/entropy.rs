@@ -12,13 +12,13 @@ use burn::tensor::Tensor;
 /// Queries that are looked at.
 pub const QUERIES: usize = 128;
 
-/// What attention was computed from, as the kernel was given it.
+/// The arguments of attention, as the kernel was given it.
 pub(super) struct Weighing<'a> {
     /// `[batch, heads, queries, d_head]`.
     pub q: &'a Tensor<4>,
     /// `[batch, kv heads, keys, d_head]`.
     pub k: &'a Tensor<4>,
-    /// What they see of each other.
+    /// The keys that each query sees, and their relations.
     pub relations: &'a Relations,
     /// Scale and soft cap.
     pub options: AttentionOptions,

@@ -34,7 +34,7 @@ impl LearnedConfig {
     }
 }
 
-/// What the parameters of [`Learned`] are.
+/// The roles of the parameters of [`Learned`].
 pub const ROLES: Roles = Roles::new("Learned", &[("table", TABLE)]);
 
 /// Adds the table's rows.

@@ -34,7 +34,7 @@ impl LearnedPerLayerConfig {
     }
 }
 
-/// What the parameters of [`LearnedPerLayer`] are.
+/// The roles of the parameters of [`LearnedPerLayer`].
 pub const ROLES: Roles = Roles::new("LearnedPerLayer", &[("tables", TABLE)]);
 
 /// Adds the rows of the layer's table.

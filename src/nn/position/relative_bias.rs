@@ -55,7 +55,7 @@ impl RelativeBiasConfig {
     }
 }
 
-/// What the parameters of [`RelativeBias`] are.
+/// The roles of the parameters of [`RelativeBias`].
 pub const ROLES: Roles = Roles::new("RelativeBias", &[("table", TABLE)]);
 
 /// Biases scores by bucketed distance.

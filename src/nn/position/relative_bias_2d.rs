@@ -23,7 +23,7 @@ pub const KIND: Kind = Kind {
 #[serde(deny_unknown_fields, default)]
 pub struct RelativeBias2dConfig {}
 
-/// What the parameters of [`RelativeBias2d`] are.
+/// The roles of the parameters of [`RelativeBias2d`].
 pub const ROLES: Roles = Roles::new("RelativeBias2d", &[("table", TABLE)]);
 
 /// Biases scores by rows and columns between query and key.

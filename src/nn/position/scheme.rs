@@ -13,7 +13,7 @@ pub struct Places {
     pub ids: Option<Tensor<2, Int>>,
 }
 
-/// What all layers of one forward pass share.
+/// The part that all layers of one forward pass share.
 #[derive(Clone, Debug, Default)]
 pub struct Prepared {
     /// Rotation of queries and keys.
@@ -33,7 +33,7 @@ pub struct Rotation {
     pub interleaved: bool,
 }
 
-/// What the attention of a layer compares.
+/// The tensors that the attention of a layer compares.
 #[derive(Clone, Copy, Debug)]
 pub struct Compared<'a> {
     /// Number of the layer in its stack.
@@ -48,7 +48,7 @@ pub struct Compared<'a> {
     pub scale: f64,
 }
 
-/// What a position scheme may do; each default does nothing.
+/// The work of a position scheme; each default does nothing.
 pub trait PositionScheme {
     /// Changes the embeddings `[batch, seq, d_model]` before the first layer.
     fn embed(&self, x: Tensor<3>, _at: &Places) -> Tensor<3> {
@@ -65,14 +65,14 @@ pub trait PositionScheme {
         Prepared::default()
     }
 
-    /// What is added to the scores of a layer, from what is added in all of them. Shaw et al. 2018, Transformer-XL (Dai
+    /// The bias of the scores of a layer, from the bias that all layers share. Shaw et al. 2018, Transformer-XL (Dai
     /// et al. 2019) and DeBERTa (He et al. 2021) add products of queries or keys with vectors of distances:
     /// [`kernel::by_pair`](crate::kernel::by_pair) turns those into products of pairs.
     fn score_bias(&self, _: &Compared, shared: ScoreBias) -> ScoreBias {
         shared
     }
 
-    /// What is added to the values of a layer, by distance, `[1 or heads, queries + keys − 1, d_head]`
+    /// The vectors added to the values of a layer, by distance, `[1 or heads, queries + keys − 1, d_head]`
     /// ([`kernel::Relations`](crate::kernel::Relations)).
     fn values(&self, _layer: usize, _span: Span, _device: &Device) -> Option<Tensor<3>> {
         None

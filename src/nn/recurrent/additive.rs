@@ -9,7 +9,7 @@ use burn::module::{Module, Param};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 
-/// What the parameters of [`AdditiveAttention`] are.
+/// The roles of the parameters of [`AdditiveAttention`].
 pub const ROLES: Roles = Roles::new(
     "AdditiveAttention",
     &[("query", WEIGHT), ("key", WEIGHT), ("score", WEIGHT)],
@@ -65,7 +65,7 @@ impl AdditiveAttention {
         }
     }
 
-    /// What each query `[batch, d_query]` sees of the memory, `[batch, d_memory]`. Of a row without keys it is zero.
+    /// The memory as each query `[batch, d_query]` sees it, `[batch, d_memory]`. Of a row without keys it is zero.
     pub fn forward(&self, query: Tensor<2>, memory: &AttendedMemory, pass: &Pass) -> Tensor<2> {
         let [batch, keys, d_memory] = memory.states.dims();
         let query = query.unsqueeze_dim::<3>(1);

@@ -21,7 +21,7 @@ pub const KIND: Kind = Kind {
 pub struct LstmConfig {
     /// Whether both maps have biases.
     pub bias: bool,
-    /// What the forget gate's bias begins with (Jozefowicz et al. 2015, section 5: 1 keeps memories from the start).
+    /// The first value of the forget gate's bias (Jozefowicz et al. 2015, section 5: 1 keeps memories from the start).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forget_bias: Option<f64>,
 }

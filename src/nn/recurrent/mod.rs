@@ -206,7 +206,7 @@ pub trait RecurrentLayer {
     }
 }
 
-/// What the parameters of [`Gates`] are.
+/// The roles of the parameters of [`Gates`].
 pub const ROLES: Roles = Roles::new(
     "Gates",
     &[
@@ -247,7 +247,7 @@ impl Gates {
         }
     }
 
-    /// What is added to the products with the inputs, and GRU's part that r multiplies.
+    /// The bias of the products with the inputs, and GRU's part that r multiplies.
     fn biases(&self, cell: Cell) -> (Option<Tensor<1>>, Option<Tensor<1>>) {
         let (Some(input), Some(hidden)) = (&self.input_bias, &self.hidden_bias) else {
             return (None, None);

@@ -1,4 +1,4 @@
-//! What a model passes on from step to step, as safetensors: `blocks.<number>.<own or cross>.<vector or segment>`.
+//! The state that a model carries from step to step, as safetensors: `blocks.<number>.<own or cross>.<vector or segment>`.
 
 use super::{Checkpoint, damaged};
 use crate::error::{Error, Result};
@@ -60,7 +60,7 @@ fn entry<const D: usize>(name: String, x: &Tensor<D>) -> Entry {
 }
 
 impl Checkpoint {
-    /// What the model passed on to the next step; `empty` gives the structure.
+    /// The state that the model passed on to the next step; `empty` gives the structure.
     ///
     /// # Errors
     /// When there is no such state, or it is another model's.

@@ -20,7 +20,7 @@ pub(super) const NOTE: &str = "the checkpoint is of version 1: linear weights ar
     leave the paths of parameters, and checkpoints from here on are of version 2; dropout draws other numbers, since they \
     are keyed by the part of the model, and sums of micro-batches and of products may differ in their last bits";
 
-/// What Adafactor calls its second moments of a matrix's rows and of its columns.
+/// Adafactor's names of the second moments of a matrix's rows and of its columns.
 pub(super) const ROWS: &str = "second_moment";
 /// See above.
 pub(super) const COLUMNS: &str = "column_second_moment";

@@ -48,7 +48,7 @@ pub struct Parts<'a, M> {
     pub optimizer: &'a ModuleOptimizer,
     /// Averaged weights.
     pub ema: Option<&'a Ema<M>>,
-    /// What the model passes on to the next step.
+    /// The state that the model passes on to the next step.
     pub carried: Option<&'a ModelState>,
     /// Step and bookkeeping.
     pub state: &'a State,
@@ -164,7 +164,7 @@ pub fn clean(run: &RunDir) -> Result<()> {
 pub struct Search {
     /// The newest whole one.
     pub found: Option<Checkpoint>,
-    /// What is wrong with those that are newer, newest first.
+    /// The faults of those that are newer, newest first.
     pub refused: Vec<Error>,
 }
 

@@ -18,7 +18,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a record says beside its time and step.
+/// The content of a record beside its time and step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// The format; the first record of a file.

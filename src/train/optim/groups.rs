@@ -56,11 +56,11 @@ pub struct Cluster {
     pub ids: Vec<ParamId>,
     /// Their paths, in the same order.
     pub paths: Vec<String>,
-    /// What they are, in the same order.
+    /// Their roles, in the same order.
     pub roles: Vec<Role>,
 }
 
-/// What all optimizers have in common.
+/// The keys that all optimizers have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Common<'a> {
     pub weight_decay: f64,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 struct Scored {
     scores: Scores,
     compared: f64,
-    /// What was read, when that is a part of the split.
+    /// The part of the split that was read, when it was not all.
     part: Option<String>,
     /// The scores of the part, when more was read.
     of_part: Option<Scores>,

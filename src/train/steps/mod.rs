@@ -27,7 +27,7 @@ pub struct Steps<M: Trained> {
     timed: Timed,
 }
 
-/// What this process did since the last line of the journal; after a resume, the line's sums hold more.
+/// The work of this process since the last line of the journal; after a resume, the line's sums hold more.
 #[derive(Default)]
 struct Timed {
     seconds: f64,

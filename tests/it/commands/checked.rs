@@ -158,6 +158,8 @@ fn texts_models_and_optimizers_that_training_refuses() {
         &run,
         "--set",
         "train.steps=1",
+        "--set",
+        "schedule.warmup_steps=0",
     ]);
     let from = format!("{chars}[init]\nfrom = {run:?}\n");
     refused(

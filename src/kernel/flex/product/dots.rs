@@ -101,7 +101,7 @@ impl<'a> Dots<'a> {
         &right.data[i * right.strides[1]..][..right.shape[0]]
     }
 
-    /// What a tile fetches while it is made, of the columns from `column` on: a row by itself all that a tile needs which
+    /// The fetches of a tile while it is made, of the columns from `column` on: a row by itself all that a tile needs which
     /// is at least [`AHEAD`] away; of more rows the n-th tile the n-th column of the third tile to come, since what the
     /// last of them fetches would come too late for the next one.
     fn next<const R: usize, const C: usize>(&self, row: usize, column: usize) -> &'a [f32] {

@@ -131,7 +131,7 @@ fn made(left: Matrix, right: Matrix, begin: Begin, make: impl FnOnce(&Product)) 
     out
 }
 
-/// What sums are added to.
+/// The values that sums are added to.
 #[derive(Clone, Copy)]
 enum Begin<'a> {
     Zero,

@@ -38,7 +38,7 @@ impl Aligned {
 }
 
 thread_local! {
-    /// What a task copies for itself, kept between products.
+    /// The copies of a task, kept between products.
     static OWN: RefCell<Aligned> = RefCell::default();
     /// The copy of an operand that all tasks of a product use, kept by the thread that makes it.
     static SHARED: RefCell<Aligned> = RefCell::default();

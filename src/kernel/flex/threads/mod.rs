@@ -82,7 +82,7 @@ fn together(most: usize, work: &(dyn Fn() + Sync)) {
     }
 }
 
-/// What a round calls; valid while the round is open or a member is in it.
+/// The function that a round calls; valid while the round is open or a member is in it.
 type Work = *const (dyn Fn() + Sync + 'static);
 
 /// Members are in `state`'s lowest bits.

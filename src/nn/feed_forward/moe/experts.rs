@@ -10,7 +10,7 @@ use crate::nn::role::{BIAS, Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 
-/// What the parameters of [`ExpertLinear`] are.
+/// The roles of the parameters of [`ExpertLinear`].
 pub const ROLES: Roles = Roles::new("ExpertLinear", &[("weight", WEIGHT), ("bias", BIAS)]);
 
 /// Affine maps, one an expert.

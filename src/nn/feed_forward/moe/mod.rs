@@ -76,7 +76,7 @@ impl Default for MoeConfig {
     }
 }
 
-/// What each expert is.
+/// The form of each expert.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ExpertConfig {
@@ -127,7 +127,8 @@ impl MoeConfig {
             at.fault(&["top_k", "n_experts"], rule);
         }
         if self.top_k == 1 && self.normalize_weights == Some(true) {
-            let rule = "normalize_weights = true makes the one weight of top_k = 1 always 1, so that the router does not                         learn from the task; leave it out";
+            let rule = "normalize_weights = true makes the one weight of top_k = 1 always 1, so that the router does \
+                        not learn from the task; leave it out";
             at.fault(&["normalize_weights", "top_k"], rule);
         }
         if let Some(factor) = self.capacity_factor {

@@ -6,6 +6,7 @@
 
 use super::families::HfShape;
 use crate::data::masked::masking::Pairs;
+use crate::model::ModelConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::position::PositionConfig;
@@ -73,13 +74,25 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
         "shape": {
             "vocab_size": shape.vocab_size,
             "source_vocab_size": shape.source_vocab_size,
-            "image": shape.image,
+            "image": image(of),
             "classes": shape.classes.len(),
         },
     });
     let mut flat = Map::new();
     flatten("", &whole, &mut flat);
     flat
+}
+
+/// Channels of images, and their size where the network is made for one.
+fn image(of: &HfShape) -> Value {
+    let [channels, height, width] = match of.shape.image {
+        Some(image) => image,
+        None => return Value::Null,
+    };
+    match &of.model {
+        ModelConfig::Resnet(_) => json!([channels]),
+        _ => json!([channels, height, width]),
+    }
 }
 
 fn block(block: BlockConfig, d_model: usize) -> Value {

@@ -113,6 +113,11 @@ impl<'a> HfConfig<'a> {
         })
     }
 
+    /// Keys that were asked for.
+    pub fn known(&self) -> Vec<String> {
+        self.read.borrow().iter().cloned().collect()
+    }
+
     /// The class that the weights were saved from, `BertForMaskedLM`; `None` when the file does not say.
     pub fn architecture(&self) -> Option<&str> {
         self.get("architectures")?.get(0)?.as_str()

@@ -18,7 +18,7 @@ pub mod rename;
 mod rule;
 pub mod weights;
 
-use crate::error::{Error, Fault, Result, suggestion};
+use crate::error::{Error, Fault, Result, nearest, suggestion};
 use crate::nn::position::PositionConfig;
 use crate::stack::StackConfig;
 use families::{FAMILIES, Family, HfShape};
@@ -115,9 +115,12 @@ pub fn read_config(
         .unread()
         .into_iter()
         .partition(|key| harmless::is_harmless(key));
+    let read = config.known();
     for key in unknown {
+        let near = nearest(&key, read.iter().map(String::as_str));
+        let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         config.fault(format!(
-            "`{key}` is not known for \"{}\": it may change what the model computes; if it does not, give --ignore-key \
+            "`{key}` is not known for \"{}\": it may change what the model computes{near}; if it does not, give --ignore-key \
              {key}",
             family.model_type
         ));

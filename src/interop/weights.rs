@@ -211,6 +211,10 @@ fn shards(dir: &Path, index: &Path) -> Result<Vec<PathBuf>> {
         let message = "has no `weight_map`, the object from tensor names to files".into();
         invalid(index, message)
     })?;
+    if map.is_empty() {
+        let message = "has a `weight_map` that names no tensor".into();
+        return Err(invalid(index, message));
+    }
     let shards: Option<BTreeSet<&str>> = map.values().map(Value::as_str).collect();
     let shards = shards.ok_or_else(|| {
         let message = "has a `weight_map` whose values are not all names of files".into();

@@ -115,7 +115,8 @@ fn write(of: &HfShape) -> Option<Value> {
         "emb_pdrop": plain.dropout.embedding,
         "attn_config": {
             "alibi": true,
-            "alibi_bias_max": alibi.max_exponent,
+            // The class wants a whole number; others are refused when this is read again.
+            "alibi_bias_max": alibi.max_exponent as i64,
             // The class wants a whole number.
             "attn_pdrop": 0,
             "softmax_scale": plain.heads.scale,

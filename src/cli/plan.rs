@@ -2,19 +2,20 @@
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::{self, assemble, cost};
+use crate::experiment::{self, assemble, cost, saved};
 use crate::plan::{ModelCost, Question, plan};
 use crate::report::render::terminal::{duration, number};
 use crate::train::machine;
 use crate::train::optim::Moments;
+use crate::train::run_dir;
 use burn::tensor::Device;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `formwork plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
-    /// The experiment file.
+    /// The experiment file, or the folder of a run, trained or imported.
     #[arg(required_unless_present = "preset", conflicts_with = "preset")]
     file: Option<PathBuf>,
     /// A named model instead of a file; `formwork list presets` shows them.
@@ -45,6 +46,7 @@ struct Probe {
 pub fn run(args: PlanArgs) -> Result<()> {
     let (plan, probe) = match (&args.preset, &args.file) {
         (Some(name), _) => (of_preset(name)?, None),
+        (None, Some(folder)) if run_dir::is_run(folder) => (of_run(folder, &args.sets)?, None),
         (None, Some(file)) => of_file(file, &args)?,
         (None, None) => return Err(Error::usage("give an experiment file or --preset NAME")),
     };
@@ -73,7 +75,14 @@ fn of_preset(name: &str) -> Result<ModelCost> {
     plan(&question, &Device::default())
 }
 
-fn of_file(file: &std::path::Path, args: &PlanArgs) -> Result<(ModelCost, Option<Probe>)> {
+/// The cost of training a run's model further, from the shape of the data that it was built for.
+fn of_run(folder: &Path, sets: &[String]) -> Result<ModelCost> {
+    let loaded = experiment::load(&folder.join(run_dir::RESOLVED), sets)?;
+    experiment::check::check_without_files(&loaded)?;
+    cost::plan(&loaded.experiment, &saved::shape(folder)?)
+}
+
+fn of_file(file: &Path, args: &PlanArgs) -> Result<(ModelCost, Option<Probe>)> {
     let loaded = experiment::load(file, &args.sets)?;
     experiment::check(&loaded)?;
     let experiment = &loaded.experiment;

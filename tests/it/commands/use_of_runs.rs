@@ -166,3 +166,32 @@ fn a_folder_whose_name_is_no_text() {
     ]);
     assert!(text.starts_with("to be"), "{text}");
 }
+
+/// The validation text as other data has the validation loss, and keeps no score; the model of a run is planned.
+#[test]
+fn a_run_is_evaluated_on_other_text_and_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("a.txt"), "the cat sat on the mat\n".repeat(20)).unwrap();
+    std::fs::write(path("b.txt"), "the mat sat on the cat\n".repeat(5)).unwrap();
+    let text = "name = \"x\"\nmodel = { kind = \"decoder\", n_layers = 1, d_model = 16 }\ntask = { kind = \"causal_lm\" }\n\
+                tokenizer = { kind = \"char\" }\noptimizer = { kind = \"adamw\", lr = 1e-3 }\n\
+                train = { steps = 2, batch_size = 2 }\n\
+                data = { kind = \"text\", path = \"a.txt\", valid_path = \"b.txt\", context = 16 }\n";
+    std::fs::write(path("x.toml"), text).unwrap();
+    let (file, run, other) = (path("x.toml"), path("run"), path("b.txt"));
+    output(&["train", &file, "--run", &run, "--quiet"]);
+    let json = |words: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&output(&[words, &["--json"]].concat())).unwrap()
+    };
+    let own = json(&["eval", &run]);
+    let kept = std::fs::read(path("run/scores.json")).unwrap();
+    let found = json(&["eval", &run, "--data", &other]);
+    assert_eq!(found["loss"], own["loss"]);
+    assert_eq!(found["split"], other);
+    assert_eq!(std::fs::read(path("run/scores.json")).unwrap(), kept);
+    let (status, said) = failure(&["eval", &run, "--data", &path("gone.txt")]);
+    assert!(status == 2 && said.contains("gone.txt"), "{said}");
+    let (of_run, of_file) = (json(&["plan", &run]), json(&["plan", &file, "--no-probe"]));
+    assert_eq!(of_run["params"], of_file["params"]);
+}

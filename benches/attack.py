@@ -154,16 +154,23 @@ def digest(path):
 def outcome(run):
     """What two runs have alike: weights, averages, samples, and the journal without times."""
     latest = run / "latest"
-    state = json.loads((latest / "state.json").read_text())
+    # What a command passes over, a damaged journal say, is compared as it stands.
+    def loaded(text):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return {"unreadable": text}
+
+    state = loaded((latest / "state.json").read_text(errors="replace"))
     timed = ("items_per_s", "elapsed_s", "memory_mb", "time")
     lines = []
-    for line in (run / "metrics.jsonl").read_text().splitlines():
-        entry = json.loads(line)
+    for line in (run / "metrics.jsonl").read_text(errors="replace").splitlines():
+        entry = loaded(line)
         if "note" not in entry:
             lines.append({key: value for key, value in entry.items() if key not in timed})
     weights = [digest(latest / name) for name in ("model.safetensors", "ema.safetensors") if (latest / name).exists()]
-    samples = (run / "samples.jsonl").read_text() if (run / "samples.jsonl").exists() else ""
-    return state["step"], weights, lines, samples
+    samples = (run / "samples.jsonl").read_text(errors="replace") if (run / "samples.jsonl").exists() else ""
+    return state.get("step"), weights, lines, samples
 
 
 def signals(attack):

@@ -61,6 +61,12 @@ pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
     let text = crate::files::read(&path)?;
     let value: Value = serde_json::from_slice(&text)
         .map_err(|e| Error::Invalid(vec![fault(&path, format!("is not JSON: {e}"))]))?;
+    if let Some(twice) = weights::twice(&text) {
+        return Err(Error::Invalid(vec![fault(
+            &path,
+            format!("has `{twice}` twice"),
+        )]));
+    }
     let weights = Weights::open(dir)?;
     let read = read_config(&path, value, ignore, Some(&weights))?;
     Ok(HfModel {

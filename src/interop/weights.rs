@@ -254,11 +254,8 @@ pub fn header(path: &Path) -> Result<(u64, Metadata)> {
     let mut bytes = vec![0; size as usize];
     file.read_exact(&mut bytes)
         .map_err(Error::io("read", path))?;
-    let Names(mut names) = serde_json::from_slice(&bytes)
-        .map_err(|e| damaged(&format!("its header cannot be read: {e}")))?;
-    names.sort_unstable();
-    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(damaged(&format!("its header has `{}` twice", twice[0])));
+    if let Some(twice) = twice(&bytes) {
+        return Err(damaged(&format!("its header has `{twice}` twice")));
     }
     let metadata: Metadata = serde_json::from_slice(&bytes)
         .map_err(|e| damaged(&format!("its header cannot be read: {e}")))?;
@@ -270,6 +267,15 @@ pub fn header(path: &Path) -> Result<(u64, Metadata)> {
         return Err(invalid(path, message));
     }
     Ok((size + 8, metadata))
+}
+
+/// A key that an object of JSON has twice: readers take the last one, and do not say so.
+pub(super) fn twice(bytes: &[u8]) -> Option<String> {
+    // Bytes that are no object are told by their own reader.
+    let Names(mut names) = serde_json::from_slice(bytes).ok()?;
+    names.sort_unstable();
+    let pair = names.windows(2).find(|pair| pair[0] == pair[1])?;
+    Some(pair[0].clone())
 }
 
 /// The keys of an object, each as often as it stands there.

@@ -8,7 +8,7 @@
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
-use super::{DropKey, ScoreBias, Span, Visibility, composed};
+use super::{DropKey, Relative, ScoreBias, Span, Visibility, composed};
 #[cfg(feature = "flex")]
 use super::{
     extension::{AttentionSettings, KernelOps, Maybe},
@@ -24,9 +24,8 @@ pub struct Relations {
     pub offset: usize,
     /// Added to the scores.
     pub bias: ScoreBias,
-    /// Added to the values, by distance: the value of key j is that of number `j + Q − 1 − i` more for query i
-    /// (Shaw et al. 2018, equation 3), `[1 or H, Q + K − 1, D]`. With it all weights are in memory, on every device.
-    pub values: Option<Tensor<3>>,
+    /// What distances add to scores and values through vectors.
+    pub relative: Option<Relative>,
 }
 
 impl Relations {
@@ -63,7 +62,7 @@ pub fn attention(
     assert_eq!(v.dims(), k.dims(), "values of attention");
     require_shapes(&q, &k, &relations);
     #[cfg(feature = "flex")]
-    if has_kernels(&q) && relations.values.is_none() {
+    if has_kernels(&q) && relations.relative.is_none() {
         return fused(q, k, v, relations, options);
     }
     composed::attention(q, k, v, relations, options)
@@ -119,11 +118,9 @@ fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, relations: &Relations) {
             assert!(rows && dims[1..] == [heads, n_q, n_k], "bias of attention");
         }
     }
-    if let Some(values) = &relations.values {
-        let dims = values.dims();
-        let of_heads = dims[0] == 1 || dims[0] == heads;
-        let fit = of_heads && dims[1..] == [distances, d_head];
-        assert!(fit, "values by distance of attention");
+    if let Some(relative) = &relations.relative {
+        let fits = relative.fits(relations.span(q, k), [heads, d_head]);
+        assert!(fits, "relative positions of attention");
     }
     let fits = relations.visible.fits([batch, heads], n_k);
     assert!(fits, "visibility of attention");

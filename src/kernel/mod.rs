@@ -25,6 +25,7 @@ mod norm;
 mod optim;
 pub mod profile;
 mod recurrent;
+mod relative;
 mod rotary;
 mod score_bias;
 #[cfg(feature = "flex")]
@@ -46,6 +47,7 @@ pub use linear::{PANEL, STORED, add, linear, stored};
 pub use norm::{layer_norm, layer_norm_of_sum, rms_norm, rms_norm_of_sum};
 pub use optim::{AdamwArgs, adamw_step, scale, squared_distance, sum_of_squares};
 pub use recurrent::{Cell, Recurrence, RecurrenceSettings, Sequences, recurrent, zero_state};
+pub use relative::{DistanceRows, DistanceTable, Relative};
 pub use rotary::rotary;
 pub use score_bias::{ScoreBias, by_pair};
 pub use visibility::{Documents, Query, Span, Visibility, Window};

@@ -3,8 +3,7 @@
 use burn::tensor::{Bool, Device, FloatDType, Int, Tensor, TensorData, activation};
 
 use super::drop_elements;
-use crate::kernel::score_bias::by_distance;
-use crate::kernel::{AttentionOptions, Chosen, Relations, ScoreBias, Span};
+use crate::kernel::{AttentionOptions, Chosen, Relations, Relative, ScoreBias, Span};
 
 /// Softmax attention.
 pub fn attention(
@@ -22,11 +21,11 @@ pub fn attention(
         Some(key) => drop_elements(weights, key),
         None => weights,
     };
-    match relations.values {
-        Some(values) => {
-            let values = values.unsqueeze_dim(0);
-            by_distance(weights.clone(), span).matmul(values) + weights.matmul(v)
-        }
+    let of_distances = relations
+        .relative
+        .and_then(|relative| relative.weighted_values(&weights, span));
+    match of_distances {
+        Some(x) => x + weights.matmul(v),
         None => weights.matmul(v),
     }
 }
@@ -40,20 +39,65 @@ pub fn attention_weights(
 ) -> Tensor<4> {
     let ([rows, heads, _, _], span) = (q.dims(), relations.span(&q, &k));
     let hidden = relations.visible.dense([rows, heads], span, &q.device());
-    weights(q, k, relations.bias.dense(span), hidden, &options)
+    let k = repeat_heads(k, heads);
+    let terms = Terms::new(relations.relative.as_ref(), q, k, |relative, q, k| {
+        relative.scores(q, k, span)
+    });
+    weights(terms, relations.bias.dense(span), hidden, &options)
+}
+
+/// The tensors that make scores.
+struct Terms {
+    /// Queries, as they meet keys.
+    q: Tensor<4>,
+    /// The keys of each query head.
+    k: Tensor<4>,
+    /// Added to their products.
+    added: Option<Tensor<4>>,
+    /// Factor of the sum.
+    factor: f64,
+}
+
+impl Terms {
+    fn new(
+        relative: Option<&Relative>,
+        q: Tensor<4>,
+        k: Tensor<4>,
+        scores: impl FnOnce(&Relative, &Tensor<4>, &Tensor<4>) -> Option<Tensor<4>>,
+    ) -> Self {
+        let added = relative.and_then(|relative| scores(relative, &q, &k));
+        let factor = relative.map_or(1.0, Relative::factor);
+        let q = match relative {
+            Some(relative) => relative.content_queries(q),
+            None => q,
+        };
+        Self {
+            q,
+            k,
+            added,
+            factor,
+        }
+    }
 }
 
 /// The weights before dropout, `[B, H, Q, K]`; `hidden` is true where a query does not see a key.
 fn weights(
-    q: Tensor<4>,
-    k: Tensor<4>,
+    Terms {
+        q,
+        k,
+        added,
+        factor,
+    }: Terms,
     bias: Option<Tensor<4>>,
     hidden: Option<Tensor<4, Bool>>,
     options: &AttentionOptions,
 ) -> Tensor<4> {
     let ([batch, heads, n_q, _], n_k) = (q.dims(), k.dims()[2]);
-    let k = repeat_heads(k, heads);
-    let mut scores = q.matmul(k.transpose()) * options.scale;
+    let mut scores = q.matmul(k.transpose());
+    if let Some(added) = added {
+        scores = scores + added;
+    }
+    scores = scores * (options.scale * factor);
     if let Some(cap) = options.softcap {
         scores = (scores / cap).tanh() * cap;
     }
@@ -88,8 +132,11 @@ pub fn attention_entropy(
     let bias = chosen_bias(&relations.bias, chosen, span);
     let hidden = hidden(relations, chosen, heads, span, &device);
     let q = q.narrow(0, row, 1).select(2, places);
-    let k = k.narrow(0, row, 1);
-    let weights = weights(q, k, bias, Some(hidden), &options).cast(FloatDType::F32);
+    let k = repeat_heads(k.narrow(0, row, 1), heads);
+    let terms = Terms::new(relations.relative.as_ref(), q, k, |relative, q, k| {
+        relative.chosen_scores(q, k, chosen, span)
+    });
+    let weights = weights(terms, bias, Some(hidden), &options).cast(FloatDType::F32);
     // The smallest normal number stands for weights below it, whose share is nothing anyhow.
     let logs = weights.clone().clamp_min(f32::MIN_POSITIVE).log();
     let entropy = (weights * logs).sum_dim(3) * -1.0;

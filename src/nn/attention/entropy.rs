@@ -4,7 +4,7 @@
 //! It is read in one row of the batch, for at most [`QUERIES`] queries spread evenly over it, and written down as
 //! the mean over heads and queries. Queries that fill the row up are left out: they may not see themselves.
 
-use crate::kernel::{self, AttentionOptions, Chosen, Query, Relations};
+use crate::kernel::{self, AttentionOptions, Chosen, Query, Relations, Relative};
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use burn::tensor::Tensor;
@@ -57,7 +57,7 @@ impl Weighing<'_> {
     fn untracked(&self) -> Relations {
         Relations {
             bias: self.relations.bias.untracked(),
-            values: None,
+            relative: self.relations.relative.as_ref().map(Relative::untracked),
             ..self.relations.clone()
         }
     }

@@ -14,7 +14,7 @@ use crate::nn::init::{Init, Role};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{Norm, NormConfig};
-use crate::nn::position::{Compared, Rotation, Span};
+use crate::nn::position::{Attending, Projections, Rotation, Span};
 use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -254,6 +254,24 @@ fn rotated(q: Tensor<4>, k: Tensor<4>, rotation: Option<&Rotation>) -> (Tensor<4
     }
 }
 
+impl Projections for MultiHead {
+    fn queries(&self, x: Tensor<2>) -> Tensor<3> {
+        let x = self.query.forward(x.unsqueeze_dim(0));
+        let x = self.split(x, self.n_heads, Some(&self.query_norm));
+        x.squeeze_dim(0)
+    }
+
+    fn keys(&self, x: Tensor<2>) -> Tensor<3> {
+        let x = self.key.forward(x.unsqueeze_dim(0));
+        let x = self.split(x, self.n_kv_heads, Some(&self.key_norm));
+        let [_, kv_heads, rows, d_head] = x.dims();
+        let group = self.n_heads / kv_heads;
+        let x = x.reshape([kv_heads, 1, rows, d_head]);
+        x.expand([kv_heads, group, rows, d_head])
+            .reshape([self.n_heads, rows, d_head])
+    }
+}
+
 impl Layer for MultiHead {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
         let [batch, queries, _] = x.dims();
@@ -292,19 +310,18 @@ impl Layer for MultiHead {
             keys: k.dims()[2],
             offset: offset - dropped,
         };
-        let compared = Compared {
+        let attending = Attending {
             layer: cx.layer,
-            query: &q,
-            key: &k,
             span,
-            scale: self.scale,
+            heads: self,
+            device: &q.device(),
+            pass: cx.pass,
         };
-        let shared = cx.prepared.score_bias.without_first(dropped);
         let relations = Relations {
             visible: self.visible(cx.visible, crossed).without_first(dropped),
             offset: span.offset,
-            bias: cx.position.score_bias(&compared, shared),
-            values: cx.position.values(cx.layer, span, &q.device()),
+            bias: cx.prepared.score_bias.without_first(dropped),
+            relative: cx.position.relative(&attending),
         };
         let options = AttentionOptions {
             scale: self.scale,

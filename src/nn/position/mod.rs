@@ -2,8 +2,8 @@
 //!
 //! A scheme enters at up to four places: added to the embeddings (once, or before every layer), rotating queries
 //! and keys, added to attention's scores, and added to its values. What depends on the span of positions alone is
-//! prepared once a forward pass ([`Prepared`]) and shared by all layers; what depends on a layer, its queries and keys
-//! is asked for in every layer ([`PositionScheme::score_bias`]).
+//! prepared once a forward pass ([`Prepared`]) and shared by all layers; what depends on a layer, or meets queries and keys
+//! as vectors, is asked for in every layer ([`PositionScheme::relative`]).
 
 pub mod alibi;
 pub mod learned;
@@ -32,7 +32,7 @@ use relative_bias_2d::{RelativeBias2d, RelativeBias2dConfig};
 use rotary::{Rotary, RotaryConfig};
 use rotary_2d::{Rotary2d, Rotary2dConfig};
 pub(crate) use scheme::rows;
-pub use scheme::{Compared, Places, PositionScheme, Prepared, Rotation};
+pub use scheme::{Attending, Places, PositionScheme, Prepared, Projections, Rotation};
 use serde::{Deserialize, Serialize};
 use sinusoidal::{Sinusoidal, SinusoidalConfig};
 use sinusoidal_2d::{Sinusoidal2d, Sinusoidal2dConfig};

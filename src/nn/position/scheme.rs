@@ -1,6 +1,8 @@
 //! The trait that attention, stacks and networks ask, and the values that go through it.
 
 use super::{ScoreBias, Span};
+use crate::kernel::Relative;
+use crate::nn::pass::Pass;
 use burn::tensor::{Device, Int, Tensor};
 
 /// Where the tokens of an input stand.
@@ -33,19 +35,27 @@ pub struct Rotation {
     pub interleaved: bool,
 }
 
-/// The tensors that the attention of a layer compares.
-#[derive(Clone, Copy, Debug)]
-pub struct Compared<'a> {
+/// The attention of a layer, as a scheme of distances sees it.
+pub struct Attending<'a> {
     /// Number of the layer in its stack.
     pub layer: usize,
-    /// Queries after their rotation, `[batch, heads, queries, d_head]`.
-    pub query: &'a Tensor<4>,
-    /// Keys after their rotation, `[batch, kv heads, keys, d_head]`.
-    pub key: &'a Tensor<4>,
-    /// Where they stand.
+    /// Where its queries and keys stand.
     pub span: Span,
-    /// Factor of their products.
-    pub scale: f64,
+    /// Its maps onto queries and keys, for schemes that project vectors of distances with them.
+    pub heads: &'a dyn Projections,
+    /// Where its tensors live.
+    pub device: &'a Device,
+    /// Dropout's draws.
+    pub pass: &'a Pass,
+}
+
+/// The linear maps of attention, head by head.
+pub trait Projections {
+    /// `[rows, d_model]` as queries, `[heads, rows, d_head]`.
+    fn queries(&self, x: Tensor<2>) -> Tensor<3>;
+
+    /// `[rows, d_model]` as the keys of each query head, `[heads, rows, d_head]`.
+    fn keys(&self, x: Tensor<2>) -> Tensor<3>;
 }
 
 /// The work of a position scheme; each default does nothing.
@@ -65,16 +75,9 @@ pub trait PositionScheme {
         Prepared::default()
     }
 
-    /// The bias of the scores of a layer, from the bias that all layers share. Shaw et al. 2018, Transformer-XL (Dai
-    /// et al. 2019) and DeBERTa (He et al. 2021) add products of queries or keys with vectors of distances:
-    /// [`kernel::by_pair`](crate::kernel::by_pair) turns those into products of pairs.
-    fn score_bias(&self, _: &Compared, shared: ScoreBias) -> ScoreBias {
-        shared
-    }
-
-    /// The vectors added to the values of a layer, by distance, `[1 or heads, queries + keys − 1, d_head]`
-    /// ([`kernel::Relations`](crate::kernel::Relations)).
-    fn values(&self, _layer: usize, _span: Span, _device: &Device) -> Option<Tensor<3>> {
+    /// The share of distances in the scores and values of a layer, through vectors that queries and keys are multiplied
+    /// with.
+    fn relative(&self, _: &Attending) -> Option<Relative> {
         None
     }
 

@@ -2,7 +2,8 @@
 
 use burn::tensor::Tensor;
 use formwork::kernel::{
-    self, AttentionOptions, Chosen, Documents, Relations, ScoreBias, Span, Visibility, composed,
+    self, AttentionOptions, Chosen, DistanceRows, DistanceTable, Documents, Relations, Relative,
+    ScoreBias, Span, Visibility, composed,
 };
 use formwork::rng::{Purpose, Stream};
 
@@ -40,7 +41,7 @@ fn attentions() {
             visible: visible.clone(),
             offset,
             bias,
-            values: None,
+            relative: None,
         };
         let q = random([b, h, n_q, d], case);
         let k = random([b, h_kv, n_k, d], case + 1000);
@@ -111,11 +112,27 @@ fn values_by_distance_are_added_to_the_values() {
         softcap: None,
         dropout: Some(drop_key(0.2)),
     };
-    let relations = |values: Option<Tensor<3>>| Relations {
-        visible: Visibility::causal(),
-        offset: 2,
-        bias: ScoreBias::None,
-        values,
+    let relations = |values: Tensor<3>| {
+        let span = Span {
+            queries: n_q,
+            keys: n_k,
+            offset: 2,
+        };
+        // A row for each diagonal.
+        let row = |distance: i64| (distance + (n_q + span.offset) as i64 - 1) as usize;
+        let values = DistanceTable {
+            table: values,
+            rows: DistanceRows::new(span, row),
+        };
+        Relations {
+            visible: Visibility::causal(),
+            offset: 2,
+            bias: ScoreBias::None,
+            relative: Some(Relative {
+                values: Some(values),
+                ..Relative::default()
+            }),
+        }
     };
     let q = random([b, h, n_q, d], 1);
     let [k, v] = [2, 3].map(|seed| random([b, h, n_k, d], seed));
@@ -125,7 +142,7 @@ fn values_by_distance_are_added_to_the_values() {
         [q, k, v, of_distances],
         |[q, k, v, more]| {
             let more = more.reshape([h, n_q + n_k - 1, d]);
-            kernel::attention(q, k, v, relations(Some(more)), options)
+            kernel::attention(q, k, v, relations(more), options)
         },
         |[q, k, v, more]| {
             // One query after the other has keys with values of their own.
@@ -186,7 +203,7 @@ fn entropies_are_those_of_the_weights() {
         },
         offset,
         bias: ScoreBias::ByDistance(bias.clone()),
-        values: None,
+        relative: None,
     };
     let options = AttentionOptions {
         scale,

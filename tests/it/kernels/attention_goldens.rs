@@ -1,9 +1,13 @@
 //! Attention against torch with explicit masks: windows with dilation and biases by distance, and what schemes that see
 //! queries and keys add (Shaw et al. 2018).
 
-use burn::tensor::{Device, Tensor, TensorData};
-use formwork::kernel::{self, AttentionOptions, Relations, ScoreBias, Span, Visibility, Window};
-use formwork::nn::position::{Compared, PositionScheme};
+use burn::tensor::{Tensor, TensorData};
+use formwork::kernel::{
+    self, AttentionOptions, DistanceRows, DistanceTable, Relations, Relative, ScoreBias, Span,
+    Visibility, Window,
+};
+use formwork::nn::pass::Pass;
+use formwork::nn::position::{Attending, PositionScheme, Projections};
 
 use super::{close, device, values};
 use crate::oracle::Oracle;
@@ -61,27 +65,35 @@ struct Shaw {
     values: Tensor<2>,
 }
 
-impl Shaw {
-    /// The rows of a table for the distances of a span, `[1, distances, d]`.
-    fn rows(table: &Tensor<2>, span: Span) -> Tensor<3> {
-        let clip = (table.dims()[0] / 2) as i64;
-        let rows: Vec<i32> = (0..span.distances())
-            .map(|diagonal| (span.distance(diagonal).clamp(-clip, clip) + clip) as i32)
-            .collect();
-        let rows = TensorData::new(rows, [1, span.distances()]);
-        kernel::embedding(table.clone(), Tensor::from_data(rows, &table.device()))
+impl PositionScheme for Shaw {
+    fn relative(&self, attending: &Attending) -> Option<Relative> {
+        let clip = (self.keys.dims()[0] / 2) as i64;
+        let row = |distance: i64| (distance.clamp(-clip, clip) + clip) as usize;
+        let rows = DistanceRows::new(attending.span, row);
+        let table = |table: &Tensor<2>| {
+            Some(DistanceTable {
+                table: table.clone().unsqueeze_dim(0),
+                rows: rows.clone(),
+            })
+        };
+        Some(Relative {
+            queries: table(&self.keys),
+            values: table(&self.values),
+            ..Relative::default()
+        })
     }
 }
 
-impl PositionScheme for Shaw {
-    fn score_bias(&self, compared: &Compared, _: ScoreBias) -> ScoreBias {
-        let rows = Self::rows(&self.keys, compared.span).unsqueeze_dim::<4>(0);
-        let products = compared.query.clone().matmul(rows.transpose()) * compared.scale;
-        ScoreBias::Dense(kernel::by_pair(products, compared.span))
+/// Attention without projections of its own.
+struct Bare;
+
+impl Projections for Bare {
+    fn queries(&self, x: Tensor<2>) -> Tensor<3> {
+        x.unsqueeze_dim(0)
     }
 
-    fn values(&self, _: usize, span: Span, _: &Device) -> Option<Tensor<3>> {
-        Some(Self::rows(&self.values, span))
+    fn keys(&self, x: Tensor<2>) -> Tensor<3> {
+        x.unsqueeze_dim(0)
     }
 }
 
@@ -95,18 +107,17 @@ fn a_scheme_may_see_queries_and_add_to_values() {
         values: of_values.clone(),
     };
     let span = Span::of(7);
-    let compared = Compared {
+    let attending = Attending {
         layer: 0,
-        query: &q,
-        key: &k,
         span,
-        scale: 0.5,
+        heads: &Bare,
+        device: &device(),
+        pass: &Pass::evaluation(),
     };
     let relations = Relations {
         visible: Visibility::causal(),
-        offset: 0,
-        bias: scheme.score_bias(&compared, ScoreBias::None),
-        values: scheme.values(0, span, &device()),
+        relative: scheme.relative(&attending),
+        ..Relations::default()
     };
     let options = AttentionOptions {
         scale: 0.5,

@@ -70,7 +70,7 @@ fn numeric_gradients() {
             visible: Visibility::causal(),
             offset: 1,
             bias: ScoreBias::Dense(part(3)),
-            values: None,
+            relative: None,
         };
         let y = kernel::attention(part(0), part(1), part(2), relations, options);
         let y = y.reshape([2, 3, 3]);

@@ -1,0 +1,233 @@
+//! Scores and values that depend on the distance of a key from its query through vectors: Shaw et al. 2018 (equations 3
+//! and 4), Transformer-XL (Dai et al. 2019, section 3.3), DeBERTa (He et al. 2021, section 3.1).
+//!
+//! With r(i, j) the row of the distance of key j from query i, every score is
+//!
+//! ```text
+//! scale·factor·((q_i + u)·k_j + (q_i + v)·queries[r(i, j)] + k_j·keys[r(i, j)])
+//! ```
+//!
+//! and `values[r(i, j)]` is added to the value of key j. Each term may be absent. Tables hold a row for each distance that
+//! is told apart, never one for each pair.
+
+use std::sync::Arc;
+
+use burn::tensor::{Int, Tensor, TensorData};
+
+use super::score_bias::{by_distance, by_pair};
+use super::{Chosen, Span};
+
+/// The row of a table for each diagonal of the scores ([`Span::distances`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DistanceRows(Arc<[u32]>);
+
+impl DistanceRows {
+    /// The rows of a span by a function of the distance: how far after its query a key stands. The function must rise
+    /// or fall with the distance, or stay the same.
+    pub fn new(span: Span, row: impl Fn(i64) -> usize) -> Self {
+        let diagonals = 0..span.distances();
+        Self(
+            diagonals
+                .map(|diagonal| row(span.distance(diagonal)) as u32)
+                .collect(),
+        )
+    }
+
+    /// By diagonal.
+    pub fn by_diagonal(&self) -> &[u32] {
+        &self.0
+    }
+
+    /// The rows without those of the first `dropped` keys.
+    fn without_first(&self, dropped: usize) -> Self {
+        Self(self.0[dropped..].into())
+    }
+
+    fn fit(&self, span: Span, rows: usize) -> bool {
+        let inside = self.0.iter().all(|row| (*row as usize) < rows);
+        self.0.len() == span.distances() && inside
+    }
+}
+
+/// Vectors of distances.
+#[derive(Clone, Debug)]
+pub struct DistanceTable {
+    /// `[1 or H, rows, D]`.
+    pub table: Tensor<3>,
+    /// The row of each diagonal.
+    pub rows: DistanceRows,
+}
+
+impl DistanceTable {
+    /// A vector for each diagonal, `[1 or H, Q + K − 1, D]`.
+    fn by_diagonal(&self) -> Tensor<3> {
+        self.selected(&self.rows.0)
+    }
+
+    fn selected(&self, rows: &[u32]) -> Tensor<3> {
+        let numbers: Vec<i32> = rows.iter().map(|row| *row as i32).collect();
+        let numbers = TensorData::new(numbers, [rows.len()]);
+        let numbers = Tensor::<1, Int>::from_data(numbers, &self.table.device());
+        self.table.clone().select(1, numbers)
+    }
+
+    fn untracked(&self) -> Self {
+        Self {
+            table: super::untracked(self.table.clone()),
+            rows: self.rows.clone(),
+        }
+    }
+
+    fn without_first(&self, dropped: usize) -> Self {
+        Self {
+            table: self.table.clone(),
+            rows: self.rows.without_first(dropped),
+        }
+    }
+
+    fn fits(&self, span: Span, [heads, d_head]: [usize; 2]) -> bool {
+        let [of_heads, rows, width] = self.table.dims();
+        (of_heads == 1 || of_heads == heads) && width == d_head && self.rows.fit(span, rows)
+    }
+}
+
+/// The share of distances in scores and values.
+#[derive(Clone, Debug, Default)]
+pub struct Relative {
+    /// Further factor of all scores, when it is not 1: DeBERTa divides by the root of the number of its terms.
+    pub factor: Option<f64>,
+    /// u, added to the queries before they meet keys, `[H, D]`.
+    pub content_shift: Option<Tensor<2>>,
+    /// v, added to the queries before they meet vectors of distances, `[H, D]`.
+    pub distance_shift: Option<Tensor<2>>,
+    /// Multiplied with queries.
+    pub queries: Option<DistanceTable>,
+    /// Multiplied with keys.
+    pub keys: Option<DistanceTable>,
+    /// Added to values.
+    pub values: Option<DistanceTable>,
+}
+
+impl Relative {
+    /// The factor of all scores.
+    pub fn factor(&self) -> f64 {
+        self.factor.unwrap_or(1.0)
+    }
+
+    /// The share of distances when the first `dropped` of the keys are left out.
+    #[must_use]
+    pub fn without_first(&self, dropped: usize) -> Self {
+        let less = |x: &Option<DistanceTable>| x.as_ref().map(|table| table.without_first(dropped));
+        Self {
+            queries: less(&self.queries),
+            keys: less(&self.keys),
+            values: less(&self.values),
+            ..self.clone()
+        }
+    }
+
+    /// The share of distances without what gradients need.
+    #[must_use]
+    pub fn untracked(&self) -> Self {
+        let shift = |x: &Option<Tensor<2>>| x.clone().map(super::untracked);
+        let table = |x: &Option<DistanceTable>| x.as_ref().map(DistanceTable::untracked);
+        Self {
+            factor: self.factor,
+            content_shift: shift(&self.content_shift),
+            distance_shift: shift(&self.distance_shift),
+            queries: table(&self.queries),
+            keys: table(&self.keys),
+            values: table(&self.values),
+        }
+    }
+
+    /// Whether it fits attention of these heads and their width.
+    pub(super) fn fits(&self, span: Span, shape: [usize; 2]) -> bool {
+        let shifts = [&self.content_shift, &self.distance_shift];
+        let tables = [&self.queries, &self.keys, &self.values];
+        let shifted = shifts.into_iter().flatten().all(|x| x.dims() == shape);
+        shifted && tables.into_iter().flatten().all(|x| x.fits(span, shape))
+    }
+
+    /// Queries as they meet keys: `q + u`.
+    pub(super) fn content_queries(&self, q: Tensor<4>) -> Tensor<4> {
+        shifted(q, self.content_shift.as_ref())
+    }
+
+    /// What the terms of distances add to `q·kᵀ`, `[B, H, Q, K]`, before any factor; keys are those of each query head.
+    pub(super) fn scores(&self, q: &Tensor<4>, k: &Tensor<4>, span: Span) -> Option<Tensor<4>> {
+        let of_queries = self.queries.as_ref().map(|table| {
+            let q = shifted(q.clone(), self.distance_shift.as_ref());
+            let vectors = table.by_diagonal().unsqueeze_dim::<4>(0);
+            by_pair(q.matmul(vectors.transpose()), span)
+        });
+        let of_keys = self.keys.as_ref().map(|table| {
+            // Seen from the key, distances run the other way.
+            let vectors = table.by_diagonal().flip([1]).unsqueeze_dim::<4>(0);
+            let products = k.clone().matmul(vectors.transpose());
+            let seen_from_keys = Span {
+                queries: span.keys,
+                keys: span.queries,
+                offset: 0,
+            };
+            by_pair(products, seen_from_keys).transpose()
+        });
+        match (of_queries, of_keys) {
+            (Some(x), Some(y)) => Some(x + y),
+            (x, y) => x.or(y),
+        }
+    }
+
+    /// The same for chosen queries of one row, `[1, H, chosen, K]`: `q` holds the chosen ones, `k` the row's keys.
+    pub(super) fn chosen_scores(
+        &self,
+        q: &Tensor<4>,
+        k: &Tensor<4>,
+        Chosen { queries, .. }: Chosen,
+        span: Span,
+    ) -> Option<Tensor<4>> {
+        if self.queries.is_none() && self.keys.is_none() {
+            return None;
+        }
+        let rows = queries.iter().enumerate().map(|(number, query)| {
+            let first = span.queries - 1 - query;
+            let of_query = Self {
+                queries: self.queries.as_ref().map(|t| t.of_keys(first, span.keys)),
+                keys: self.keys.as_ref().map(|t| t.of_keys(first, span.keys)),
+                ..self.clone()
+            };
+            let alone = Span { queries: 1, ..span };
+            of_query.scores(&q.clone().narrow(2, number, 1), k, alone)
+        });
+        Some(Tensor::cat(rows.flatten().collect(), 2))
+    }
+
+    /// What distances add to the results, `[B, H, Q, D]`, from the weights `[B, H, Q, K]`.
+    pub(super) fn weighted_values(&self, weights: &Tensor<4>, span: Span) -> Option<Tensor<4>> {
+        self.values.as_ref().map(|table| {
+            let vectors = table.by_diagonal().unsqueeze_dim::<4>(0);
+            by_distance(weights.clone(), span).matmul(vectors)
+        })
+    }
+}
+
+impl DistanceTable {
+    /// The table of one query, whose diagonals begin at `first`.
+    fn of_keys(&self, first: usize, keys: usize) -> Self {
+        Self {
+            table: self.table.clone(),
+            rows: DistanceRows(self.rows.0[first..first + keys].into()),
+        }
+    }
+}
+
+/// `q + shift`, `[B, H, Q, D]` and `[H, D]`.
+fn shifted(q: Tensor<4>, shift: Option<&Tensor<2>>) -> Tensor<4> {
+    match shift {
+        Some(shift) => {
+            let [heads, d_head] = shift.dims();
+            q + shift.clone().reshape([1, heads, 1, d_head])
+        }
+        None => q,
+    }
+}

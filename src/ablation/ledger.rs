@@ -158,7 +158,8 @@ impl Ledger {
             return Ok(None);
         }
         let Some(attempt) = marks.claimed.checked_add(1) else {
-            let reason = format!("{cell} has more claims in its ledger than anybody can have made");
+            let reason =
+                format!("{cell} has more claims in its ledger than processes can have made");
             return Err(Error::run(reason));
         };
         let claim = self.file(cell, "claim", attempt);

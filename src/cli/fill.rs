@@ -159,7 +159,7 @@ fn readable(tokenizer: &Tokenizer, id: u32) -> String {
     let token = tokenizer.token(id).unwrap_or_else(|| id.to_string());
     let text = tokenizer.decode(&[id]);
     let whole = !text.trim().is_empty() && !text.contains(char::REPLACEMENT_CHARACTER);
-    // WordPiece marks what goes on inside a word.
+    // WordPiece marks what continues inside a word.
     match whole && !token.starts_with("##") {
         true => text.trim().into(),
         false => token,

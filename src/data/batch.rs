@@ -140,7 +140,7 @@ pub struct Batch {
     pub step_rows: usize,
     /// Steps before this one; in an evaluation, batches before this one.
     pub step: u64,
-    /// Where rows go on from batch to batch: which of them begin their text here.
+    /// Where rows continue from batch to batch: which of them begin their text here.
     pub begins: Option<Vec<bool>>,
     /// What it is from.
     pub split: Split,

@@ -1,4 +1,4 @@
-//! Lanes: rows that go on from step to step, for networks that carry their state.
+//! Lanes: rows that continue from step to step, for networks that carry their state.
 //!
 //! Row b reads the b-th share of the examples in their order, one a step, and begins its share anew after the last one
 //! (Dai et al. 2019 train so; Mikolov et al. 2010 with one lane). Shares differ by at most one example, so that every

@@ -39,7 +39,7 @@ const POOL: usize = 64;
 pub struct Order {
     seed: u64,
     size: BatchSize,
-    /// Whether rows go on from step to step.
+    /// Whether rows continue from step to step.
     lanes: bool,
     /// Of batches of tokens: an epoch, its first step, its batches.
     epoch: Option<(u64, u64, Vec<Vec<u64>>)>,
@@ -161,7 +161,7 @@ impl Order {
 }
 
 impl Taken {
-    /// An example of a row that does not go on from step to step.
+    /// An example of a row that does not continue from step to step.
     pub fn alone(sample: u64, draw: u64) -> Self {
         Self {
             sample,

@@ -23,7 +23,7 @@ pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
         return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }
     let mut data = set.prepare(request)?;
-    // A run that goes on keeps its files as they are.
+    // A run that continues keeps its files as they are.
     if request.saved.text.is_none() {
         let around = set.around(request.view);
         let Tokenizers { text, target } = &mut data.tokenizers;

@@ -25,7 +25,7 @@ pub fn numbers(len: usize, count: usize) -> Vec<u64> {
 }
 
 /// A split with the `count` examples that stand for it at the front: a pass that ends after them is one over the part,
-/// and one that goes on reads the rest.
+/// and one that continues reads the rest.
 pub struct PartFirst {
     source: Arc<dyn Source>,
     order: Vec<u64>,

@@ -20,7 +20,7 @@ pub struct TextStream<'a> {
 }
 
 impl<'a> TextStream<'a> {
-    /// A stream that goes on after `prompt`, whose own text is not handed out.
+    /// A stream that continues after `prompt`, whose own text is not handed out.
     pub fn new(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Self {
         let window = prompt[prompt.len().saturating_sub(KEPT)..].to_vec();
         Self {

@@ -1,6 +1,6 @@
 //! Texts for texts: sources are encoded in batches of like lengths, targets are searched for with key-value caches.
 //!
-//! A decoder that goes on after its source (prefix language model) reads sources of one length together, since a
+//! A decoder that continues after its source (prefix language model) reads sources of one length together, since a
 //! row has no place for filling between a source and its target.
 
 use super::beam::{BeamConfig, NextScores, Rules, Sentence, search};

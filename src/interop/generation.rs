@@ -24,7 +24,7 @@ const MAX_LENGTH: usize = 20;
 pub struct Generation {
     /// `[decode.search]`: of texts for texts.
     pub search: BeamConfig,
-    /// Of texts that go on.
+    /// Of texts that continue.
     pub sampling: Sampling,
     /// The token that a decoder begins with: `decoder_start_token_id`, else `bos_token_id`.
     pub begin: Option<u32>,

@@ -16,7 +16,7 @@ use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
-/// A decoder that goes on after a source.
+/// A decoder that continues after a source.
 #[derive(Module, Debug)]
 pub struct PrefixLm {
     /// The network.

@@ -30,7 +30,7 @@ pub fn accumulate<M: Trained>(model: &M, batches: Vec<Batch>) -> Gradient {
     accumulate_from(model, batches, None)
 }
 
-/// [`accumulate`] for rows that go on from step to step: each micro-batch begins with the state of its rows, and
+/// [`accumulate`] for rows that continue from step to step: each micro-batch begins with the state of its rows, and
 /// `output.state` is what all rows pass on.
 pub fn accumulate_from<M: Trained>(
     model: &M,

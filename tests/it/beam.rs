@@ -249,7 +249,7 @@ fn a_beam_of_one_is_greedy_search() {
     }
 }
 
-/// The search without an early end: every hypothesis goes on until it ends or is crowded out.
+/// The search without an early end: every hypothesis continues until it ends or is crowded out.
 fn to_the_end(
     scores: &dyn Fn(&[u32]) -> Vec<f32>,
     max_len: usize,

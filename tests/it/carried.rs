@@ -1,4 +1,4 @@
-//! State carried from step to step, with the smallest network that keeps one (Elman 1990): rows go on where they ended,
+//! State carried from step to step, with the smallest network that keeps one (Elman 1990): rows continue where they ended,
 //! micro-batches and resumed runs change nothing, evaluations start empty.
 
 mod documents;

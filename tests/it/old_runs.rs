@@ -1,5 +1,5 @@
 //! Runs that formwork of commit e1903db wrote (`tests/fixtures/e1903db/make.py`): version 1 of the files of weights,
-//! with weights of linear maps as `[d_in, d_out]` and the names of enum variants in paths. They load, and go on as that
+//! with weights of linear maps as `[d_in, d_out]` and the names of enum variants in paths. They load, and continue as that
 //! formwork went on with them.
 
 use crate::binary::{failure, output, shipped};

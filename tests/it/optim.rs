@@ -205,7 +205,7 @@ fn twenty_steps_equal_pytorch_and_the_papers() {
     }
 }
 
-/// Every kind goes on from a saved state as if nothing had happened, to the bit.
+/// Every kind continues from a saved state as if nothing had happened, to the bit.
 #[test]
 fn a_saved_state_goes_on_to_the_bit() {
     let golden = Golden::read();

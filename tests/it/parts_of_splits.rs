@@ -59,7 +59,7 @@ fn a_part_of_a_split_is_drawn_and_said_to_be_a_part() {
     assert!(text.contains("3 of 15 batches, drawn at random"), "{text}");
 }
 
-/// A run that was finished at 40, tested there, and goes on to 60.
+/// A run that was finished at 40, tested there, and continues to 60.
 fn gone_on(folder: &Path) -> String {
     let run = folder.join("run");
     fs::create_dir(&run).unwrap();

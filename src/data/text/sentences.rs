@@ -2,7 +2,7 @@
 //!
 //! A line break ends a sentence. Within a line a sentence ends after a word that ends in `.`, `!` or `?` (or in one
 //! of these and closing quotes or brackets) when the next word does not begin with a small letter; after an
-//! abbreviation (`Mr.`, `e.g.`, a single letter) it goes on. A `.`, `!` or `?` that stands alone, as in tokenized
+//! abbreviation (`Mr.`, `e.g.`, a single letter) it continues. A `.`, `!` or `?` that stands alone, as in tokenized
 //! text, ends a sentence whatever follows, and quotes that were open close with it. `。！？` end one anywhere. A
 //! sentence keeps the blanks before it, so that sentences put together are the text again. Rules only, no model:
 //! about what Punkt gives on news and encyclopedias; text without capitals or marks is cut at its lines.

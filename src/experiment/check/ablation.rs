@@ -6,7 +6,7 @@ use crate::experiment::ablation::{AblationConfig, Matched};
 use std::collections::BTreeSet;
 use toml::{Table, Value};
 
-/// More arms or seeds than anybody trains; a slip of the pen.
+/// More arms or seeds than this are a slip of the pen.
 const MOST: u64 = 10_000;
 /// The largest number of an experiment file.
 const MOST_SEED: u64 = i64::MAX as u64;
@@ -110,7 +110,7 @@ fn overlaps(sense: &mut Sense, ablation: &AblationConfig) {
     }
 }
 
-/// No more arms than anybody trains.
+/// A bound on the number of arms.
 fn size(sense: &mut Sense, ablation: &AblationConfig) {
     let axes = ablation
         .axes

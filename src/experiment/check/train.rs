@@ -141,7 +141,7 @@ pub(super) fn average_of_halves(sense: &mut Sense) {
     }
 }
 
-/// Carried state needs rows that go on from step to step.
+/// Carried state needs rows that continue from step to step.
 fn carried(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     if !c.carry_state {
         return;

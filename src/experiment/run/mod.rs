@@ -236,7 +236,7 @@ fn left_alone(
 }
 
 /// The pairs that evaluations write texts for: those of the validation split, or a part of them that is drawn at random
-/// (`decode.valid_items`). A run of an earlier version goes on with the first ones.
+/// (`decode.valid_items`). A run of an earlier version continues with the first ones.
 fn texts(experiment: &Experiment, data: &Data, drawn: bool) -> Option<Arc<Texts>> {
     let all = data.pairs.valid.clone()?;
     let count = experiment.decode.valid_items.unwrap_or(usize::MAX);

@@ -92,7 +92,7 @@ impl Standing {
         })
     }
 
-    /// The experiment that goes on: what is asked for; or, where no step is left that could take the changed keys, the
+    /// The experiment that continues: what is asked for; or, where no step is left that could take the changed keys, the
     /// run's own, of which only the copies of the journals and the places of files may still change. Told by `options`.
     pub fn taken(&self, asked: &Experiment, options: &Options) -> Experiment {
         let Some((state, stopped)) = self.ended(&asked.train) else {

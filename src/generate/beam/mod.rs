@@ -3,10 +3,10 @@
 //!
 //! At each step every hypothesis of a source is followed by every token, and the 2 · `beam` likeliest of these are
 //! looked at: those that end and are among the first `beam` are taken out, and the first `beam` of those that do not
-//! end go on. So a text that ends takes no place from the others, and `beam` hypotheses go on at every step (Hugging
+//! end continue. So a text that ends takes no place from the others, and `beam` hypotheses continue at every step (Hugging
 //! Face's search with `early_stopping = "never"`, and fairseq's). Ended ones are compared by the sum of their
 //! log-probabilities over a [`LengthPenalty`]. A text that has reached its limit is ended there, and the end mark is
-//! scored as any other token, as in fairseq; Hugging Face cuts such a text off without an end. A source is done when no hypothesis that goes on can get a better score than the `n_best` that
+//! scored as any other token, as in fairseq; Hugging Face cuts such a text off without an end. A source is done when no hypothesis that continues can get a better score than the `n_best` that
 //! have ended, whatever follows: log-probabilities are never positive, so a sum that is now s ends with s over the
 //! largest divisor at best. This changes no result (Huang et al. 2017, "When to finish?", for a fixed bound on the
 //! length). With `beam = 1` the search is greedy: one candidate is looked at, and the text is over when it is the end.
@@ -58,7 +58,7 @@ pub struct Hypothesis {
     pub score: f64,
 }
 
-/// A hypothesis that goes on: a row of the model.
+/// A hypothesis that continues: a row of the model.
 struct Row {
     sentence: usize,
     tokens: Vec<u32>,
@@ -131,7 +131,7 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// The rows that go on, each with the number of the row that it follows; what ended is in `found`.
+    /// The rows that continue, each with the number of the row that it follows; what ended is in `found`.
     fn advance(
         &self,
         rows: &[Row],
@@ -144,7 +144,7 @@ impl Step<'_> {
             let (len, max_len) = (group[0].tokens.len(), self.sentences[sentence].max_len);
             let best = self.best(group, from, max_len)?;
             let beam = self.config.beam.max(1);
-            // Behind the first `beam` stand those that go on in the places of texts that end.
+            // Behind the first `beam` stand those that continue in the places of texts that end.
             let ended = best.iter().take(beam).filter(|c| c.token == self.end);
             for candidate in ended {
                 let tokens = group[candidate.row].tokens.clone();
@@ -177,7 +177,7 @@ impl Step<'_> {
         let len = group[0].tokens.len();
         let count = match self.config.beam.max(1) {
             1 => 1,
-            // Each row has one end, so that `beam` of these go on.
+            // Each row has one end, so that `beam` of these continue.
             beam => 2 * beam,
         };
         let mut best: Vec<Candidate> = Vec::with_capacity(count + 1);

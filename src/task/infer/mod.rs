@@ -2,7 +2,7 @@
 //!
 //! A task says which arrays it reads ([`Input`]), runs some rows of them ([`Given`]) and gives scores, which labels may
 //! be held against. Last hidden states, hidden states and attention weights are those that the pass has recorded
-//! ([`arrays`]). Whoever calls it has checked the arrays against the [`Input`]s.
+//! ([`arrays`]). The caller has checked the arrays against the [`Input`]s.
 
 mod causal_lm;
 mod given;

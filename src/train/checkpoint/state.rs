@@ -21,7 +21,7 @@ pub struct State {
     /// Evaluations since then.
     pub evaluations_without_improvement: u64,
     /// Whether the part of the validation split that evaluations read (`eval_batches`) is drawn at random. Runs of earlier
-    /// versions read its first batches, and go on with them.
+    /// versions read its first batches, and continue with them.
     #[serde(skip_serializing_if = "is_false")]
     pub drawn_part: bool,
     /// Whether the evaluation of this step was broken off: it comes before the next step.

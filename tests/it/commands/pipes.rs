@@ -1,4 +1,4 @@
-//! Output that nobody reads, or that cannot be written.
+//! Output whose reader has closed the pipe, or that cannot be written.
 
 use super::json;
 use crate::binary::{formwork, shipped};

@@ -130,7 +130,7 @@ fn what_is_trained_on_has_mean_0_and_deviation_1() {
         mean.abs() < 1e-5 && (variance - 1.0).abs() < 1e-5,
         "{mean} {variance}"
     );
-    // The numbers go on to where single files are classified.
+    // The numbers continue to where single files are classified.
     let json = serde_json::to_value(&data.shape).unwrap();
     assert_eq!(json["mean"].as_array().unwrap().len(), 1);
     // The split is the same for every seed, and each image is in one part of it.

@@ -280,7 +280,7 @@ fn vocabularies_joint_and_separate() {
         texts(&data, &data.train),
         owned(&[("abc", "xyzw"), ("cab", "wzyx")])
     );
-    // A run that goes on brings its tokenizers and needs no configuration of them.
+    // A run that continues brings its tokenizers and needs no configuration of them.
     let again = folder.prepare_again(&keys, "", &data.tokenizers).unwrap();
     assert_eq!(texts(&again, &again.train), texts(&data, &data.train));
     let why = folder

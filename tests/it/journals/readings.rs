@@ -1,5 +1,5 @@
 //! What is read of a forward pass, for every task: the same parts as those of the parameters, the right numbers, and
-//! the same gradients as in a pass that nobody watches.
+//! the same gradients as in a pass without a probe.
 
 use crate::cases::{self, Case};
 use crate::transfer::gradients_of;

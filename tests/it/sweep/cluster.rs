@@ -74,7 +74,7 @@ fn installed(program: &str) -> Option<PathBuf> {
     all.find_map(|folder| Some(folder.join(program)).filter(|file| file.is_file()))
 }
 
-/// A port that nobody listens on.
+/// A port without a listener.
 fn port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()

@@ -41,6 +41,8 @@ pub struct Question<'a> {
 pub struct ModelCost {
     /// Parameters in all.
     pub params: usize,
+    /// Those that stay when the model is used: fewer than all where training has heads of its own.
+    pub kept: usize,
     /// Parameters that a token uses: fewer than all where a router chooses some of many experts.
     pub active: usize,
     /// Parameters by part.
@@ -93,6 +95,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     }
     Ok(ModelCost {
         params,
+        kept: params - count.parts.get(AUXILIARY).copied().unwrap_or(0),
         active: params.saturating_sub(question.model.unused()),
         flops_per_item: flops(question),
         parts: count.parts,
@@ -184,10 +187,14 @@ struct Count {
     blocks: usize,
 }
 
+/// The part of a plan that is left behind when the model is used.
+const AUXILIARY: &str = "auxiliary";
+
 /// The part of a plan that a parameter of this role is counted in.
 fn part(role: Role) -> &'static str {
     match (role.place, role.kind) {
         (Some(Place::Position), _) => "position",
+        (Some(Place::Auxiliary), _) => AUXILIARY,
         (_, Some(ParameterKind::Norm)) => "norm",
         (_, Some(ParameterKind::Table)) => "embedding",
         (Some(Place::Tokens | Place::SourceTokens), _) => "embedding",
@@ -210,7 +217,7 @@ impl ModuleVisitor for Count {
         let part = part(role);
         let count = self.parts.entry(part).or_default();
         *count = count.saturating_add(values);
-        let outside = ["embedding", "position", "head", "stem"].contains(&part);
+        let outside = ["embedding", "position", "head", "stem", AUXILIARY].contains(&part);
         if matches!(D, 2 | 3) && !outside {
             self.blocks = self.blocks.saturating_add(values);
         }

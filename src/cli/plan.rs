@@ -106,6 +106,7 @@ fn json(plan: &ModelCost, probe: Option<&Probe>) -> serde_json::Value {
     let mut object = serde_json::json!({
         "params": plan.params,
         "active_params": plan.active,
+        "kept_params": plan.kept,
         "flops_per_item": plan.flops_per_item,
         "parts": plan.parts,
         "memory_bytes": plan.memory_bytes,
@@ -128,6 +129,12 @@ fn show(plan: &ModelCost, probe: Option<&Probe>) -> Result<()> {
             "{} parameters, of which a token uses {}",
             plan.params, plan.active
         ))?,
+    }
+    if plan.kept < plan.params {
+        output::line(format!(
+            "{} of them are kept for use, without those of auxiliary losses",
+            plan.kept
+        ))?;
     }
     for (part, count) in &plan.parts {
         let share = 100.0 * *count as f64 / plan.params as f64;

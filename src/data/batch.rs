@@ -30,6 +30,10 @@ pub struct TextItem {
     pub segments: Option<Vec<i32>>,
     /// The class of the whole text: a label, or whether the second text follows the first.
     pub label: Option<i32>,
+    /// The token after the last target, where the text continues in the same document.
+    pub after: Option<i32>,
+    /// The token after each target, or [`NOT_SCORED`], as long as `targets`, when it is predicted too.
+    pub second: Option<Vec<i32>>,
 }
 
 /// A source text and its target, both with the marks that the tokenizer puts around them.
@@ -79,6 +83,8 @@ pub struct TextBatch {
     pub segments: Option<Vec<i32>>,
     /// Class of each row.
     pub labels: Option<Vec<i32>>,
+    /// The token after each target or [`NOT_SCORED`], `[rows, cols]`, when it is predicted too.
+    pub second: Option<Vec<i32>>,
     /// Tokens of each row, when a row is shorter than `cols`.
     pub lengths: Option<Vec<usize>>,
     /// Tokens of the longest row.
@@ -130,16 +136,22 @@ pub struct Batch {
     pub first_row: usize,
     /// What is scored: targets of texts, or images and texts with a class.
     pub scored: usize,
+    /// Second targets that are scored.
+    pub second: usize,
     /// Tokens of its texts, of pairs on both sides, without what fills rows up; of images, the images.
     pub tokens: usize,
     /// What is scored in the whole step: what the sum of losses is divided by.
     pub step_scored: usize,
+    /// Second targets that are scored in the whole step.
+    pub step_second: usize,
     /// Tokens of the whole step.
     pub step_tokens: usize,
     /// Examples of the whole step.
     pub step_rows: usize,
     /// Steps before this one; in an evaluation, batches before this one.
     pub step: u64,
+    /// Steps of the whole training; 0 where there is none.
+    pub steps: u64,
     /// Where rows continue from batch to batch: which of them begin their text here.
     pub begins: Option<Vec<bool>>,
     /// What it is from.
@@ -157,6 +169,17 @@ impl Content {
             Self::Text(c) => count(&c.targets),
             Self::Pairs(c) => count(&c.targets),
             Self::Images(c) => c.labels.len(),
+        }
+    }
+
+    /// Second targets that are scored.
+    pub fn second(&self) -> usize {
+        match self {
+            Self::Text(c) => {
+                let targets = c.second.iter().flatten();
+                targets.filter(|t| **t != NOT_SCORED).count()
+            }
+            Self::Pairs(_) | Self::Images(_) => 0,
         }
     }
 

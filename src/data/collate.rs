@@ -64,6 +64,7 @@ fn texts(items: &[Item], cols: usize) -> TextBatch {
         documents: all(&|item| item.documents.clone(), -1),
         segments: all(&|item| item.segments.clone(), 0),
         labels: items().map(|item| item.label).collect(),
+        second: all(&|item| item.second.clone(), NOT_SCORED),
         lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
         cols,
     }

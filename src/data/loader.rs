@@ -39,9 +39,11 @@ pub fn step_batches(
     let taken = order.step(source, step);
     let mut batches = gather(source, &taken, micro_batch_size.max(1), step)?;
     let scored = batches.iter().map(|b| b.scored).sum();
+    let second = batches.iter().map(|b| b.second).sum();
     let tokens = batches.iter().map(|b| b.tokens).sum();
     for batch in &mut batches {
         batch.step_scored = scored;
+        batch.step_second = second;
         batch.step_tokens = tokens;
         batch.step_rows = taken.len();
     }
@@ -60,16 +62,20 @@ fn gather(source: &dyn Source, taken: &[Taken], rows: usize, step: u64) -> Resul
         .map(|(part, (items, taken))| {
             let content = collate(items, widths);
             let (scored, tokens) = (content.scored(), content.tokens());
+            let second = content.second();
             Batch {
                 samples: taken.iter().map(|t| t.sample).collect(),
                 rows: items.len(),
                 first_row: part * rows,
                 scored,
+                second,
                 tokens,
                 step_scored: scored,
+                step_second: second,
                 step_tokens: tokens,
                 step_rows: items.len(),
                 step,
+                steps: 0,
                 begins: taken.iter().map(|t| t.begins).collect(),
                 split: source.split(),
                 watch: None,

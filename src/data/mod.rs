@@ -25,6 +25,7 @@ mod prepare;
 pub mod sample;
 pub mod split;
 pub mod synthetic;
+pub mod targets;
 pub mod text;
 
 use std::sync::Arc;

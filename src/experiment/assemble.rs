@@ -69,7 +69,9 @@ pub fn data(
         seed: experiment.seed,
         view: &experiment.task.view(),
     };
-    data::prepare(&experiment.data, &request).map_err(Error::before_running)
+    let mut data = data::prepare(&experiment.data, &request).map_err(Error::before_running)?;
+    data.train = experiment.task.facts().targets().of(data.train);
+    Ok(data)
 }
 
 /// [`data`] for a new run, with the tokenizer of the run in `[init] from` when the experiment names none.

@@ -112,7 +112,8 @@ fn opened(
         Which::Best | Which::Latest | Which::Step(_) => Weights::Evaluated(&checkpoint),
     };
     let places = loaded.places();
-    let experiment = loaded.experiment;
+    let mut experiment = loaded.experiment;
+    experiment.task = experiment.task.of_use();
     let device = assemble::device(&experiment, tracked)?;
     let (model, _) = assemble::model(&experiment, &shape, &device, &weights)?;
     Ok(Opened {

@@ -3,7 +3,7 @@
 //! With its keys it is GPT (post-norm), GPT-2 (pre-norm), LLaMA (RMS norm, rotary, gated), Falcon and GPT-NeoX
 //! (parallel), MPT and BLOOM (linear biases) and everything between.
 
-use super::demand::head_faults;
+use super::demand::{head_faults, inner_layer_faults};
 use super::{Demand, LanguageModel, ModelInputs, Use, replaced};
 use crate::faults::TableFaults;
 use crate::model::heads::VocabularyHead;
@@ -96,6 +96,7 @@ impl DecoderConfig {
     /// Faults of its own keys under a demand; the positions of its longest input, when they are known.
     pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
         head_faults(self.head_bias, self.tie_embeddings, at);
+        inner_layer_faults(demand, self.n_layers(), at);
         if demand.used_for != Use::TextToText {
             return demand.context;
         }

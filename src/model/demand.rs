@@ -46,6 +46,8 @@ pub struct Demand {
     pub whole_text: WholeText,
     /// Whether a text has two segments that vectors tell apart: `task.pairs`.
     pub segments: bool,
+    /// Whether the layers before the last are read: `task.intermediate_layers`.
+    pub inner_layers: bool,
     /// Whether every position of a source sees all of it: `task.bidirectional_source`.
     pub whole_source: bool,
     /// Whether sources have a vocabulary of their own: `data.separate_vocabularies`.
@@ -63,6 +65,7 @@ impl Demand {
             used_for,
             whole_text: WholeText::NotRead,
             segments: false,
+            inner_layers: false,
             whole_source: false,
             two_vocabularies: false,
             context: None,
@@ -187,6 +190,16 @@ impl ModelConfig {
             Self::Encoder(c) => Some(c),
             _ => None,
         }
+    }
+}
+
+/// Layers before the last that are read, of a network with one layer.
+pub(super) fn inner_layer_faults(demand: &Demand, layers: usize, at: &mut TableFaults) {
+    if demand.inner_layers && layers == 1 {
+        at.fault(
+            &["task.intermediate_layers", "n_layers"],
+            "intermediate_layers = true has no effect: the model has one layer, and none before it; leave it out or add layers",
+        );
     }
 }
 

@@ -124,6 +124,8 @@ const PRESETS: &[(&str, &str)] = presets![
     "bart-base",
     "marian-base",
     "t5-small",
+    "al-rfou-12",
+    "al-rfou-64",
 ];
 
 /// The names, small families first.

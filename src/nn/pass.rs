@@ -13,6 +13,7 @@ use crate::rng::{Purpose, Stream, part};
 use burn::tensor::Tensor;
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
+use std::ops::Range;
 
 /// One forward pass through a model.
 #[derive(Debug)]
@@ -25,6 +26,14 @@ pub struct Pass {
     probe: Option<Probe>,
     record: Option<Record>,
     losses: RefCell<Vec<AddedLoss>>,
+    layers: RefCell<Layers>,
+}
+
+/// The streams that a task reads beside the last hidden states.
+#[derive(Debug, Default)]
+struct Layers {
+    wanted: Range<usize>,
+    found: Vec<Tensor<3>>,
 }
 
 /// A loss that a layer adds to the task's: the balance of experts, say.
@@ -59,6 +68,7 @@ impl Pass {
             probe: None,
             record: None,
             losses: RefCell::default(),
+            layers: RefCell::default(),
         }
     }
 
@@ -71,6 +81,7 @@ impl Pass {
             probe: None,
             record: None,
             losses: RefCell::default(),
+            layers: RefCell::default(),
         }
     }
 
@@ -142,6 +153,26 @@ impl Pass {
     /// The losses that layers have added so far, in the order of the computation.
     pub fn losses(&self) -> Vec<AddedLoss> {
         self.losses.borrow().clone()
+    }
+
+    /// Does the work of a network and gives, beside what it gives, the streams that leave the `wanted` layers, counted
+    /// from 1, in their order and with their gradients.
+    pub fn with_layers<T>(
+        &self,
+        wanted: Range<usize>,
+        work: impl FnOnce() -> T,
+    ) -> (T, Vec<Tensor<3>>) {
+        self.layers.borrow_mut().wanted = wanted;
+        let done = work();
+        (done, self.layers.take().found)
+    }
+
+    /// Keeps the stream that leaves layer `number`, counted from 1, where a task reads it.
+    pub fn note_layer(&self, number: usize, x: &Tensor<3>) {
+        let mut layers = self.layers.borrow_mut();
+        if layers.wanted.contains(&number) {
+            layers.found.push(x.clone());
+        }
     }
 
     /// Does the work of a network inside the whole, `encoder` say: dropout draws, readings and records belong to it.

@@ -42,6 +42,8 @@ pub enum Place {
     Head,
     /// The scores of tokens: a row for each of them.
     TokenHead,
+    /// Scores of tokens that training alone uses.
+    Auxiliary,
 }
 
 /// Which stack of a network with two a parameter stands in.
@@ -129,7 +131,12 @@ impl Role {
 
     /// Whether a row or column of it belongs to each token of a vocabulary.
     pub fn is_of_tokens(self) -> bool {
-        let tokens = [Place::Tokens, Place::SourceTokens, Place::TokenHead];
+        let tokens = [
+            Place::Tokens,
+            Place::SourceTokens,
+            Place::TokenHead,
+            Place::Auxiliary,
+        ];
         let rows = matches!(
             self.kind,
             Some(ParameterKind::Table | ParameterKind::Weight | ParameterKind::Bias)
@@ -147,7 +154,8 @@ impl Role {
                 | Place::Recurrence
                 | Place::FeedForward
                 | Place::Head
-                | Place::TokenHead,
+                | Place::TokenHead
+                | Place::Auxiliary,
             )
             | None => false,
         }

@@ -132,6 +132,7 @@ impl Stack {
         let mut states = state.map(|states| states.iter_mut());
         for (layer, block) in self.blocks.iter().enumerate() {
             pass.note_hidden(layer, &x);
+            pass.note_layer(layer, &x);
             x = position.embed_layer(x, layer, places);
             let context = BlockContext {
                 layer,

@@ -1,14 +1,16 @@
-//! Next-token prediction: −log p(x_{t+1} | x_{≤t}), summed over scored positions.
+//! Next-token prediction: −log p(x_{t+1} | x_{≤t}), summed over scored positions; in training with the auxiliary losses of
+//! Al-Rfou et al. 2019 when asked for ([`auxiliary`](super::auxiliary)).
 
+use super::auxiliary::{self, Auxiliary, States};
 use super::facts::TaskFacts;
-use super::{AnyTask, Networks, Scored, Sum, Task, host};
-use crate::data::DataSet;
-use crate::data::Gives;
+use super::{AnyTask, Networks, Scored, Sum, Task, TaskConfig, host};
 use crate::data::batch::{Batch, TextBatch};
+use crate::data::targets::{ScoredPositions, Targets};
+use crate::data::{DataSet, Gives, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, BITS_PER_BYTE, EXACT_MATCH, Metric, PERPLEXITY};
 use crate::faults::TableFaults;
-use crate::kernel::{Documents, HeadLoss};
+use crate::kernel::Documents;
 use crate::model::decoder::DecoderInput;
 use crate::model::{AnyLanguageModel, Demand, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
@@ -35,6 +37,13 @@ pub struct CausalLmConfig {
     /// Share of the probability that is spread over the whole vocabulary (Szegedy et al. 2016); reported
     /// validation losses are without it.
     pub label_smoothing: f64,
+    /// The positions that are scored in training; an evaluation scores all.
+    pub positions: ScoredPositions,
+    /// Whether the layers before the last predict the next token too, layer l of n in the first l/2n of training.
+    pub intermediate_layers: bool,
+    /// The weight of the loss of the token after the next; it is not predicted when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second_target: Option<f64>,
 }
 
 impl TaskFacts for CausalLmConfig {
@@ -47,11 +56,35 @@ impl TaskFacts for CausalLmConfig {
     }
 
     fn demand(&self) -> Demand {
-        Demand::of(Use::NextTokens)
+        Demand {
+            inner_layers: self.intermediate_layers,
+            ..Demand::of(Use::NextTokens)
+        }
+    }
+
+    fn targets(&self) -> Targets {
+        Targets {
+            positions: self.positions,
+            second: self.second_target.is_some(),
+        }
+    }
+
+    fn of_use(&self) -> Option<TaskConfig> {
+        Some(TaskConfig::CausalLm(Self {
+            label_smoothing: self.label_smoothing,
+            ..Self::default()
+        }))
+    }
+
+    fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
+        model.products(&self.demand(), shape) + auxiliary::products(self, model, shape)
     }
 
     fn faults(&self, at: &mut TableFaults) {
         at.probability("label_smoothing", self.label_smoothing);
+        if let Some(weight) = self.second_target {
+            at.positive("second_target", weight);
+        }
     }
 
     fn metrics(&self, data: &dyn DataSet) -> Vec<Metric> {
@@ -76,7 +109,13 @@ impl TaskFacts for CausalLmConfig {
         exact: bool,
     ) -> Result<Option<AnyTask>> {
         let network = AnyLanguageModel::new(model, inputs);
-        Ok(network.map(|n| AnyTask::CausalLm(CausalLm::new(n, self, inputs.seed, exact))))
+        Ok(network.map(|network| {
+            let task = CausalLm::new(network, self, inputs.seed, exact);
+            AnyTask::CausalLm(CausalLm {
+                auxiliary: Auxiliary::new(self, model, inputs),
+                ..task
+            })
+        }))
     }
 }
 
@@ -85,13 +124,15 @@ impl TaskFacts for CausalLmConfig {
 pub struct CausalLm {
     /// The network.
     pub model: AnyLanguageModel,
+    /// What training alone predicts with.
+    pub auxiliary: Option<Auxiliary>,
     seed: u64,
     label_smoothing: f64,
     exact_match: bool,
 }
 
 impl CausalLm {
-    /// `seed` draws dropout; `exact_match` counts the rows whose scored positions are all right.
+    /// `seed` draws dropout; `exact_match` counts the rows whose scored positions are all right. It has no auxiliary losses.
     pub fn new(
         model: impl Into<AnyLanguageModel>,
         config: &CausalLmConfig,
@@ -100,25 +141,11 @@ impl CausalLm {
     ) -> Self {
         Self {
             model: model.into(),
+            auxiliary: None,
             seed,
             label_smoothing: config.label_smoothing,
             exact_match,
         }
-    }
-
-    /// The loss of some texts.
-    fn loss(
-        &self,
-        texts: &TextBatch,
-        device: &Device,
-        pass: &Pass,
-        state: Option<&mut ModelState>,
-    ) -> HeadLoss {
-        let network = self.model.network();
-        let hidden = network.forward(input(texts, device), state, pass);
-        let targets = host::vector(&texts.targets, device);
-        let smoothing = host::smoothing(self.label_smoothing, pass);
-        network.vocabulary_head().loss(hidden, targets, smoothing)
     }
 
     fn device(&self) -> Device {
@@ -164,8 +191,24 @@ fn positions(documents: &[i32], cols: usize) -> Vec<i32> {
 impl Task for CausalLm {
     fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
         let (device, texts) = (self.device(), host::texts(batch));
-        let loss = self.loss(texts, &device, pass, state);
+        let network = self.model.network();
+        let auxiliary = self.auxiliary.as_ref().filter(|_| pass.trains());
+        let alive = auxiliary.map_or(0..0, |a| a.alive(batch.step, batch.steps));
+        let (last, layers) = pass.with_layers(alive, || {
+            network.forward(input(texts, &device), state, pass)
+        });
+        let targets = host::vector(&texts.targets, &device);
+        let smoothing = host::smoothing(self.label_smoothing, pass);
+        let head = network.vocabulary_head();
+        let loss = head.loss(last.clone(), targets, smoothing);
         let scored = Scored::new(loss.sum, texts.inputs.len() as u64);
+        if let Some(auxiliary) = auxiliary {
+            let states = States {
+                last: &last,
+                layers,
+            };
+            return auxiliary.add(scored, states, texts, &device, smoothing);
+        }
         if pass.trains() || !self.exact_match {
             return scored;
         }

@@ -1,6 +1,7 @@
 //! The facts of a kind of task beside its scoring function: each kind says its own, in its own file.
 
 use super::{AnyTask, TaskConfig};
+use crate::data::targets::Targets;
 use crate::data::{DataSet, Gives, Shape, View};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
@@ -19,6 +20,16 @@ pub trait TaskFacts {
     /// How texts are read for it.
     fn view(&self) -> View {
         View::AsItIs
+    }
+
+    /// The targets that the texts of training have.
+    fn targets(&self) -> Targets {
+        Targets::default()
+    }
+
+    /// The same task without the parts that training alone uses; `None` when it has no such parts.
+    fn of_use(&self) -> Option<TaskConfig> {
+        None
     }
 
     /// Its demand on a network, without what the data adds.

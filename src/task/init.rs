@@ -43,6 +43,12 @@ impl TaskConfig {
         self.facts().view()
     }
 
+    /// The task as a trained model is used: without the parts that training alone uses.
+    #[must_use]
+    pub fn of_use(&self) -> Self {
+        self.facts().of_use().unwrap_or_else(|| self.clone())
+    }
+
     /// The network with its objective; parameters are drawn when they are first used. `exact` says that rows have
     /// one right answer, so that the share of exact ones is a metric.
     ///

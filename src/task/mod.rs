@@ -1,6 +1,7 @@
 //! A model and a batch make a loss: burn-train's steps live here and only here.
 
 mod any;
+pub mod auxiliary;
 pub mod causal_lm;
 pub mod facts;
 pub mod frozen;
@@ -26,6 +27,7 @@ use crate::nn::probe::Sample;
 use crate::nn::role::Roles;
 use crate::stack::state::ModelState;
 pub use any::AnyTask;
+pub use auxiliary::only_trained;
 pub use causal_lm::{CausalLm, CausalLmConfig};
 pub use frozen::Frozen;
 pub use image_classification::{ImageClassification, ImageClassificationConfig};
@@ -44,6 +46,7 @@ pub const ROLES: [&[Roles]; 3] = [
     crate::nn::ROLES,
     crate::model::ROLES,
     &[
+        auxiliary::ROLES,
         image_classification::ROLES,
         masked_lm::ROLES,
         text_classification::ROLES,
@@ -60,7 +63,11 @@ pub const KINDS: &[Kind] = &[
 ];
 
 /// The metrics that tasks define; those of texts and classes alike are in [`crate::evaluate::metric`].
-pub const METRICS: &[&[Metric]] = &[masked_lm::METRICS, image_classification::METRICS];
+pub const METRICS: &[&[Metric]] = &[
+    auxiliary::METRICS,
+    masked_lm::METRICS,
+    image_classification::METRICS,
+];
 
 /// What an experiment trains for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

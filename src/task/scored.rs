@@ -11,13 +11,15 @@ use crate::evaluate::classification::Confusion;
 use crate::evaluate::metric::Metric;
 use crate::nn::pass::AddedLoss;
 use burn::tensor::Tensor;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the sum of a term is divided by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     /// Scored positions, or rows with a class.
     Scored,
+    /// Second targets that are scored.
+    Second,
     /// Rows.
     Rows,
     /// Tokens that are read, without what fills rows up.
@@ -29,6 +31,7 @@ impl Over {
     pub fn of_batch(self, batch: &Batch) -> usize {
         match self {
             Self::Scored => batch.scored,
+            Self::Second => batch.second,
             Self::Rows => batch.rows,
             Self::Tokens => batch.tokens,
         }
@@ -38,6 +41,7 @@ impl Over {
     pub fn of_step(self, batch: &Batch) -> usize {
         match self {
             Self::Scored => batch.step_scored,
+            Self::Second => batch.step_second,
             Self::Rows => batch.step_rows,
             Self::Tokens => batch.step_tokens,
         }
@@ -60,8 +64,10 @@ pub struct Term {
 pub struct Scored {
     /// The term that is reported as the loss.
     pub loss: Term,
-    /// Further terms, each with the metric that it is written down as.
+    /// Further terms, each with the metric that it is written down as; those of one metric as their mean.
     pub more: Vec<(Metric, Term)>,
+    /// The names of those that training's journal shows too.
+    pub added: BTreeSet<&'static str>,
     /// Items that were read (tokens for text).
     pub items: u64,
     /// Further metrics by their usual names.
@@ -80,6 +86,7 @@ impl Scored {
                 coefficient: 1.0,
             },
             more: Vec::new(),
+            added: BTreeSet::new(),
             items,
             metrics: BTreeMap::new(),
             confusion: None,
@@ -91,6 +98,13 @@ impl Scored {
     pub fn with_term(mut self, metric: Metric, term: Term) -> Self {
         self.more.push((metric, term));
         self
+    }
+
+    /// [`Self::with_term`] for a part that training's journal shows too.
+    #[must_use]
+    pub fn with_added(mut self, metric: Metric, term: Term) -> Self {
+        self.added.insert(metric.name);
+        self.with_term(metric, term)
     }
 
     /// The same with a metric.
@@ -129,9 +143,11 @@ impl Scored {
             Sum::new(sum, term.over.of_batch(batch) as f64)
         };
         let mut metrics = self.metrics;
-        let more = self.more.into_iter();
-        metrics.extend(more.map(|(metric, term)| (metric.name, read(term))));
-        let names = added.iter().map(|added| added.name).collect();
+        for (metric, term) in self.more {
+            *metrics.entry(metric.name).or_default() += read(term);
+        }
+        let mut names = self.added;
+        names.extend(added.iter().map(|added| added.name));
         for added in added {
             let mean = f64::from(added.mean.detach().into_scalar::<f32>());
             *metrics.entry(added.name).or_default() += Sum::new(mean * tokens, tokens);

@@ -180,7 +180,10 @@ pub fn measure<M: Trained>(
         let Some(batches) = counted(&mut parts.data, || stream.next()) else {
             return Err(Error::run("the training data ended before the last step"));
         };
-        let batches = batches?;
+        let mut batches = batches?;
+        for batch in &mut batches {
+            batch.steps = config.steps;
+        }
         let began = Instant::now();
         let count = batches.len();
         // The first micro-batch is always made: there is a time to tell.

@@ -1,7 +1,8 @@
 //! `[init]`: weights taken from another run, in part or whole, and parameters that are frozen.
 //!
 //! Every parameter of the model must be in the other run's file, in its shape, unless `new` names it; every
-//! parameter of the file must be taken, unless `new` or `skip` names it. Nothing is passed over in silence.
+//! parameter of the file must be taken, unless `new` or `skip` names it; those that training alone uses begin anew, or are
+//! left out, where one of the two has them not. Nothing is passed over in silence.
 
 use super::checkpoint::weights;
 use super::optim::LrScale;
@@ -10,6 +11,7 @@ use super::patterns::Patterns;
 use crate::error::{Error, Result};
 use crate::model::StackDepths;
 use crate::nn::role::{Place, Role, Side};
+use crate::task::only_trained;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
 use serde::{Deserialize, Serialize};
@@ -165,12 +167,14 @@ impl TransferConfig {
                     "`{path}` has the shape {:?} there and {shape:?} here (`new` lets it begin anew)",
                     data.shape().to_vec()
                 )),
+                // Runs of other losses have none.
+                None if only_trained(&path) => done.new.push(path),
                 None => faults.push(format!("`{path}` is not there (`new` lets it begin anew)")),
             }
         }
         let unused: Vec<String> = stored.into_keys().collect();
         for path in unused {
-            match skip.match_path(&path) {
+            match skip.match_path(&path) || only_trained(&path) {
                 true => done.skipped.push(path),
                 false => faults.push(format!(
                     "`{path}` is there and not in the model (`skip` leaves it out)"

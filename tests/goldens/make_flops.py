@@ -297,6 +297,9 @@ PRESETS = {
         lambda: hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=32128, **EAGER)),
         pair(512),
     ),
+    # What sets it apart from GPT-2, its norms and positions, multiplies nothing.
+    "al-rfou-12": gpt2(12, 512, 2, vocab=256, length=512),
+    "al-rfou-64": gpt2(64, 512, 2, vocab=256, length=512),
 }
 
 # Table 2.1 of the GPT-3 paper; 13B as the preset rounds its heads.

@@ -7,17 +7,21 @@ use std::ops::Range;
 /// A batch, a step of its own.
 pub fn of(content: Content, rows: usize) -> Batch {
     let (scored, tokens) = (content.scored(), content.tokens());
+    let second = content.second();
     Batch {
         content,
         samples: (0..rows as u64).collect(),
         rows,
         first_row: 0,
         scored,
+        second,
         tokens,
         step_scored: scored,
+        step_second: second,
         step_tokens: tokens,
         step_rows: rows,
         step: 0,
+        steps: 0,
         begins: None,
         split: Split::Train,
         watch: None,
@@ -39,11 +43,12 @@ pub fn of_texts(inputs: &[i32], targets: &[i32], rows: usize) -> Batch {
 pub fn in_one_step(mut micros: Vec<Batch>, step: usize) -> Vec<Batch> {
     let scored = micros.iter().map(|batch| batch.scored).sum();
     let tokens = micros.iter().map(|batch| batch.tokens).sum();
+    let second = micros.iter().map(|batch| batch.second).sum();
     let rows = micros.iter().map(|batch| batch.rows).sum();
     let mut first_row = 0;
     for batch in &mut micros {
         (batch.step_scored, batch.step_rows) = (scored, rows);
-        batch.step_tokens = tokens;
+        (batch.step_tokens, batch.step_second) = (tokens, second);
         (batch.first_row, batch.step) = (first_row, step as u64);
         first_row += batch.rows;
     }
@@ -69,6 +74,7 @@ pub fn cut(batch: &Batch, rows: Range<usize>, tight: bool) -> Batch {
                 inputs: part(&texts.inputs),
                 targets: part(&texts.targets),
                 documents: texts.documents.as_ref().map(part),
+                second: texts.second.as_ref().map(part),
                 segments: texts.segments.as_ref().map(part),
                 labels: texts.labels.as_ref().map(|l| l[rows.clone()].to_vec()),
                 lengths: lengths.filter(|lengths| lengths.iter().any(|n| *n < cols)),

@@ -135,6 +135,7 @@ fn texts(labels: &[i32; 4]) -> TextBatch {
         labels: Some(labels.to_vec()),
         lengths: Some(LENGTHS.to_vec()),
         documents: None,
+        second: None,
         cols: COLS,
     }
 }

@@ -80,6 +80,7 @@ fn texts(oracle: &Oracle) -> TextBatch {
         lengths: Some(lengths(oracle, "attention_mask")),
         cols: shape[1],
         documents: None,
+        second: None,
     }
 }
 

@@ -6,7 +6,7 @@ use formwork::model::ModelInputs;
 use formwork::model::preset::{names, parse_preset};
 use formwork::nn::path::Path;
 use formwork::plan::{ModelCost, Question, plan};
-use formwork::task::ROLES;
+use formwork::task::{CausalLmConfig, ROLES, TaskConfig};
 use formwork::train::optim::Moments;
 
 /// As published, or as the reference implementation counts (tied matrices once). Falcon-7B is counted with the
@@ -78,6 +78,9 @@ const GPT3: &[(&str, f64)] = &[
     ("gpt3-175b", 175_000.0),
 ];
 
+/// Table 1 of Al-Rfou et al. 2019, in millions: of the model, and with the maps of its auxiliary losses.
+const AL_RFOU: &[(&str, usize, usize)] = &[("al-rfou-12", 41, 44), ("al-rfou-64", 219, 235)];
+
 /// Networks for images with a classifier of 1000 classes: as torchvision counts; where it has none, the size in
 /// millions of the paper's table.
 const CLASSIFIERS: &[(&str, usize)] = &[
@@ -96,10 +99,14 @@ const CLASSIFIERS: &[(&str, usize)] = &[
 ];
 
 fn planned(name: &str) -> ModelCost {
+    planned_for(name, None)
+}
+
+fn planned_for(name: &str, task: Option<&TaskConfig>) -> ModelCost {
     let preset = parse_preset(name).unwrap();
     let question = Question {
         model: &preset.model,
-        task: None,
+        task,
         shape: &preset.shape(),
         micro_batch_size: 1,
         moments: Moments {
@@ -150,9 +157,23 @@ fn published_counts() {
         let head = 1000 * (preset.model.d_model() + 1);
         assert_eq!(preset.params, (*params - head) as u64, "{name}");
     }
+    for (name, millions, with) in AL_RFOU {
+        let task = TaskConfig::CausalLm(CausalLmConfig {
+            intermediate_layers: true,
+            second_target: Some(0.5),
+            ..CausalLmConfig::default()
+        });
+        let cost = planned_for(name, Some(&task));
+        let rounded = |params: usize| (params + 500_000) / 1_000_000;
+        assert_eq!(rounded(cost.kept), *millions, "{name}");
+        assert_eq!(rounded(cost.params), *with, "{name}");
+        assert_eq!(cost.kept as u64, parse_preset(name).unwrap().params);
+    }
     let counted = |name: &str| {
         let mut exact = PUBLISHED.iter().chain(COUNTED).chain(CLASSIFIERS);
-        exact.any(|(known, _)| *known == name) || GPT3.iter().any(|(known, _)| *known == name)
+        exact.any(|(known, _)| *known == name)
+            || GPT3.iter().any(|(known, _)| *known == name)
+            || AL_RFOU.iter().any(|(known, _, _)| *known == name)
     };
     let uncounted: Vec<&str> = names().filter(|name| !counted(name)).collect();
     assert_eq!(uncounted, ["nano"]);

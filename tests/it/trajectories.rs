@@ -57,6 +57,7 @@ fn masked_lm_with_next_sentences() {
             labels: Some(follows.micro(step, micro)),
             lengths: Some(lengths(&mask.micro(step, micro), rows)),
             documents: None,
+            second: None,
             cols,
         };
         batches::of(Content::Text(texts), rows)

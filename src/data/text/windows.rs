@@ -87,9 +87,11 @@ impl Source for TextSource {
         );
         let from = self.start(sample);
         let count = self.context.min(self.tokens.len() - 1 - from);
-        let window = self.tokens.window(from, count + 1)?;
+        let read = (count + 2).min(self.tokens.len() - from);
+        let window = self.tokens.window(from, read)?;
         let mut inputs = window[..count].to_vec();
-        let mut targets = window[1..].to_vec();
+        let mut targets = window[1..=count].to_vec();
+        let mut after = window.get(count + 1).copied();
         let documents = self.blocked.then(|| {
             // A window that begins with its document has no part in the one before it.
             let open = self.tokens.document(from.saturating_sub(1));
@@ -100,6 +102,10 @@ impl Source for TextSource {
                 if numbers[i] != numbers[i + 1] {
                     targets[i] = NOT_SCORED;
                 }
+            }
+            let end = from + count;
+            if after.is_some() && self.tokens.document(end) != self.tokens.document(end + 1) {
+                after = None;
             }
             numbers.truncate(count);
             // What fills a partial window is a document of its own.
@@ -113,6 +119,7 @@ impl Source for TextSource {
             inputs,
             targets,
             documents,
+            after,
             ..TextItem::default()
         }))
     }

@@ -1,7 +1,7 @@
 //! The keys of `[model] kind = "recurrent"`, and which of them a task has no use for.
 
 use crate::faults::{TableFaults, WIDEST};
-use crate::model::demand::head_faults;
+use crate::model::demand::{head_faults, inner_layer_faults};
 use crate::model::{Demand, Use, WholeText};
 use crate::nn::init::InitConfig;
 use crate::nn::recurrent::{RecurrentConfig, additive};
@@ -58,6 +58,7 @@ impl RecurrentModelConfig {
         at.count("n_layers", self.n_layers, MOST_LAYERS);
         at.count("d_model", self.d_model, WIDEST);
         at.probability("dropout", self.dropout);
+        inner_layer_faults(demand, self.n_layers, at);
         at.within("cell", |at| self.cell.faults(at));
         at.within("init", |at| self.init.faults(at));
         let idle = |given: Option<bool>, key: &str, why: &str, at: &mut TableFaults| {

@@ -129,6 +129,7 @@ impl Cells {
                 pass.dropout(x, "output", self.dropout)
             });
             pass.note_hidden(number + 1, &x);
+            pass.note_layer(number + 1, &x);
             x
         });
         pass.note_last(&x);

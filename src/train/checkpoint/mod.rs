@@ -263,12 +263,13 @@ impl Checkpoint {
         weights::load(model, &self.folder.join(MODEL))
     }
 
-    /// The model with the weights that evaluations use: averaged ones where there are any.
+    /// The model with the weights that evaluations use: averaged ones where there are any. It may be without the parts
+    /// that training alone uses.
     ///
     /// # Errors
     /// When the weights are another model's.
     pub fn load_evaluated<M: Module>(&self, model: M) -> Result<M> {
-        weights::load(model, &self.evaluated_weights())
+        weights::load_to_use(model, &self.evaluated_weights())
     }
 
     /// The file of the weights that evaluations use.

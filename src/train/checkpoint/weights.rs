@@ -8,6 +8,7 @@ use crate::digest::hex;
 use crate::error::{Error, Result};
 use crate::nn::linear;
 use crate::nn::path::Path as Dotted;
+use crate::task::only_trained;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Int, Tensor, TensorData};
 use sha2::{Digest, Sha256};
@@ -31,6 +32,19 @@ pub fn save<M: Module>(model: &M, path: &Path) -> Result<()> {
 /// When the file cannot be read, is not safetensors, or does not fit: every parameter that is missing,
 /// unused, or of another shape or number format, or holds what is not a number, is named.
 pub fn load<M: Module>(model: M, path: &Path) -> Result<M> {
+    load_without(model, path, |_| false)
+}
+
+/// [`load`] for a model that is used: what training alone needs may be in the file and not in the module.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_to_use<M: Module>(model: M, path: &Path) -> Result<M> {
+    load_without(model, path, only_trained)
+}
+
+/// Puts weights into a module that does without some of a file's.
+fn load_without<M: Module>(model: M, path: &Path, spared: impl Fn(&str) -> bool) -> Result<M> {
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
     let file = Weights::open(&bytes, path, || linear::weights(&model))?;
     let mut checker = Checker {
@@ -42,7 +56,7 @@ pub fn load<M: Module>(model: M, path: &Path) -> Result<M> {
     model.visit(&mut checker);
     let mut faults = checker.faults;
     faults.extend(file.not_finite());
-    let unused = checker.unused.into_iter();
+    let unused = checker.unused.into_iter().filter(|name| !spared(name));
     faults.extend(unused.map(|name| format!("`{name}` is in the file but not in the model")));
     if !faults.is_empty() {
         return Err(misfit(path, &faults));

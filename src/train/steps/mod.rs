@@ -116,6 +116,9 @@ impl<M: Trained> Steps<M> {
     fn step(&mut self, mut batches: Vec<Batch>, journals: &mut Journals) -> Result<bool> {
         let began = Instant::now();
         let samples: Vec<u64> = batches.iter().flat_map(|b| b.samples.clone()).collect();
+        for batch in &mut batches {
+            batch.steps = self.job.config.steps;
+        }
         let next = self.job.state.step + 1;
         let diagnostics = self.job.diagnostics.filter(|d| d.measures(next));
         if let Some(diagnostics) = &diagnostics {

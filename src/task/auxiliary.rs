@@ -1,0 +1,187 @@
+//! The auxiliary losses of deep character transformers (Al-Rfou et al. 2019, "Character-level language modeling with deeper
+//! self-attention", section 3.1): predictions from the layers before the last, and of the token after the next.
+//!
+//! With n layers, at step s of S, w the weight of the second target and P the mean of −log p over scored positions, the
+//! loss is
+//!
+//! ```text
+//! Σ_{l ≤ n, l alive} P_l(x_{t+1}) + w·P_l(x_{t+2}),   l < n alive while s < S·l/(2n), l = n always
+//! ```
+//!
+//! Losses that are alive count alike: the lowest layer stops first, and none of the layers before the last counts in the
+//! second half of training. Each layer and each target has a linear map onto the vocabulary with a bias of its own, but for
+//! the next token of the last layer, which is the network's. These maps are trained and kept in checkpoints, and left
+//! behind when the model is used.
+
+use super::{CausalLmConfig, Over, Scored, Term, host};
+use crate::data::Shape;
+use crate::data::batch::TextBatch;
+use crate::evaluate::metric::Metric;
+use crate::kernel;
+use crate::model::{ModelConfig, ModelInputs};
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use crate::nn::role::{Place, Roles, Says};
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor};
+use std::ops::Range;
+
+const LAYER_LOSS: Metric = Metric::lower("layer_loss");
+const SECOND_LOSS: Metric = Metric::lower("second_loss");
+const LAYER_SECOND_LOSS: Metric = Metric::lower("layer_second_loss");
+
+/// What training's journal shows: the mean over the layers before the last that are alive, of the next token; the last
+/// layer's loss of the token after it; the mean over the layers of that.
+pub const METRICS: &[Metric] = &[LAYER_LOSS, SECOND_LOSS, LAYER_SECOND_LOSS];
+
+/// The field of a task that holds parameters for training alone.
+pub(super) const FIELD: &str = "auxiliary";
+
+/// Where the parameters of a task's [`Auxiliary`] stand.
+pub const ROLES: Roles = Roles::new("CausalLm", &[(FIELD, Says::Stands(Place::Auxiliary))]);
+
+/// The maps onto the vocabulary that training alone uses.
+#[derive(Module, Debug)]
+pub struct Auxiliary {
+    /// Of the layers before the last, from the first; none when they predict nothing.
+    pub layers: Vec<LayerHeads>,
+    /// Of the last layer, for the token after the next.
+    pub second: Option<Linear>,
+    /// Layers of the network.
+    depth: usize,
+    second_weight: f64,
+}
+
+/// The maps of one layer.
+#[derive(Module, Debug)]
+pub struct LayerHeads {
+    /// For the next token.
+    pub next: Linear,
+    /// For the token after it.
+    pub second: Option<Linear>,
+}
+
+/// What a pass predicts from.
+pub(super) struct States<'a> {
+    /// The last layer's, after the last norm, `[batch, seq, d_model]`.
+    pub last: &'a Tensor<3>,
+    /// Those of the layers that are alive, from the lowest.
+    pub layers: Vec<Tensor<3>>,
+}
+
+impl Auxiliary {
+    /// The maps that a config asks for; `None` when it asks for none.
+    pub fn new(config: &CausalLmConfig, model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
+        if !has_heads(config) {
+            return None;
+        }
+        let init = Init::of_heads(inputs.device, inputs.seed, &model.initial()).of(FIELD);
+        let (d_model, vocab, depth) = (model.d_model(), inputs.shape.vocab_size, layers(model));
+        let map = |part: &str| Linear::new(d_model, vocab, true, Role::Head, &init.of(part));
+        let second = |part: &str| config.second_target.map(|_| map(part));
+        let before_last = match config.intermediate_layers {
+            true => 1..depth.max(1),
+            false => 1..1,
+        };
+        let heads = before_last.map(|layer| LayerHeads {
+            next: map(&format!("{layer} next")),
+            second: second(&format!("{layer} second")),
+        });
+        Some(Self {
+            layers: heads.collect(),
+            second: second("second"),
+            depth,
+            second_weight: config.second_target.unwrap_or(0.0),
+        })
+    }
+
+    /// The layers, counted from 1, whose predictions count before step `step` of `steps` is taken: those beyond
+    /// 2n·step/steps. None where no training is under way.
+    pub(super) fn alive(&self, step: u64, steps: u64) -> Range<usize> {
+        if self.layers.is_empty() {
+            return 0..0;
+        }
+        let passed = u128::from(step) * 2 * self.depth as u128;
+        let first = passed.checked_div(u128::from(steps)).map(|n| n + 1);
+        let first = first.and_then(|first| usize::try_from(first).ok());
+        first.unwrap_or(self.depth).min(self.depth)..self.depth
+    }
+
+    /// The terms of the loss beside the next token's of the last layer.
+    pub(super) fn add(
+        &self,
+        mut scored: Scored,
+        states: States,
+        texts: &TextBatch,
+        device: &Device,
+        smoothing: f64,
+    ) -> Scored {
+        let next = host::vector(&texts.targets, device);
+        let second = texts.second.as_ref();
+        let second = second.map(|second| host::vector(second, device));
+        let next = (&next, Over::Scored, 1.0);
+        let second = second
+            .as_ref()
+            .map(|t| (t, Over::Second, self.second_weight));
+        let term = |states: &Tensor<3>, map: &Linear, (targets, over, coefficient): Target| Term {
+            sum: loss(states, map, targets, smoothing),
+            over,
+            coefficient,
+        };
+        if let (Some(map), Some(second)) = (&self.second, second) {
+            scored = scored.with_added(SECOND_LOSS, term(states.last, map, second));
+        }
+        let alive = &self.layers[self.layers.len() - states.layers.len()..];
+        for (states, heads) in states.layers.iter().zip(alive) {
+            scored = scored.with_added(LAYER_LOSS, term(states, &heads.next, next));
+            if let (Some(map), Some(second)) = (&heads.second, second) {
+                scored = scored.with_added(LAYER_SECOND_LOSS, term(states, map, second));
+            }
+        }
+        scored
+    }
+}
+
+/// Targets `[batch·seq]`, what their sum is divided by, and the factor of their loss.
+type Target<'a> = (&'a Tensor<1, Int>, Over, f64);
+
+/// The sum of the losses of a map's scores of hidden states `[batch, seq, d_model]`.
+fn loss(states: &Tensor<3>, map: &Linear, targets: &Tensor<1, Int>, smoothing: f64) -> Tensor<1> {
+    let [batch, seq, d] = states.dims();
+    let states = states.clone().reshape([batch * seq, d]);
+    kernel::head_loss(states, map.head(), targets.clone(), smoothing).sum
+}
+
+/// Whether a config asks for maps beside the network's.
+fn has_heads(config: &CausalLmConfig) -> bool {
+    config.intermediate_layers || config.second_target.is_some()
+}
+
+/// Layers of a language model.
+fn layers(model: &ModelConfig) -> usize {
+    let blocks = model.stack_depths().map(|depths| depths.writes);
+    blocks.unwrap_or_else(|| model.cells().map_or(0, |cells| cells.n_layers))
+}
+
+/// The difference that a config makes to the multiplications of a forward pass, on average over training: positions
+/// that are not scored pay for no product onto the vocabulary, and every further map for one. Layer l of n has its maps
+/// for l/2n of training, those of all layers before the last together for (n − 1)/4 of it.
+pub(super) fn products(config: &CausalLmConfig, model: &ModelConfig, shape: &Shape) -> f64 {
+    let scored = config.positions.of(shape.context) as f64;
+    let layers = match config.intermediate_layers {
+        true => 1.0 + (layers(model).max(1) - 1) as f64 / 4.0,
+        false => 1.0,
+    };
+    let targets = if config.second_target.is_some() {
+        2.0
+    } else {
+        1.0
+    };
+    let product = model.d_model() as f64 * shape.vocab_size as f64;
+    product * (scored * layers * targets - shape.context as f64)
+}
+
+/// Whether a parameter is for training alone: another model of the task does without it.
+pub fn only_trained(path: &str) -> bool {
+    path.split('.').next() == Some(FIELD)
+}

@@ -1,0 +1,444 @@
+//! The auxiliary losses of Al-Rfou et al. 2019 against their definition (`tests/goldens/make_al_rfou.py`), and what training
+//! alone uses: kept by checkpoints, absent from use.
+
+use crate::binary::{failure, output};
+use crate::oracle::{Oracle, difference};
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn::train::InferenceStep;
+use formwork::data::batch::{Batch, Item, TextItem};
+use formwork::data::loader::{BatchSize, Order, step_batches};
+use formwork::data::targets::{ScoredPositions, Targets};
+use formwork::data::{NOT_SCORED, Shape, Source};
+use formwork::error::Result;
+use formwork::model::{ModelConfig, ModelInputs};
+use formwork::nn::position::PositionConfig;
+use formwork::plan::{ModelCost, Question, plan};
+use formwork::task::{CausalLmConfig, Objective, TaskConfig};
+use formwork::train::checkpoint::weights;
+use formwork::train::gradients::{Gradient, accumulate};
+use formwork::train::optim::Moments;
+use formwork::train::parameters::{list, materialised, name_parameters};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+const TOLERANCE: f64 = 1e-4;
+const LENGTH: usize = 8;
+const LAYERS: u32 = 4;
+const STEPS: u64 = 100;
+const SECOND: f64 = 0.5;
+
+fn all() -> CausalLmConfig {
+    CausalLmConfig {
+        intermediate_layers: true,
+        second_target: Some(SECOND),
+        ..CausalLmConfig::default()
+    }
+}
+
+fn model() -> ModelConfig {
+    let config = json!({
+        "kind": "decoder", "n_layers": LAYERS, "d_model": 12, "norm_placement": "post",
+        "position": { "kind": "learned_per_layer" },
+        "attention": { "kind": "multi_head", "n_heads": 2 },
+        "feed_forward": { "kind": "dense", "activation": "relu", "d_ff": 20 },
+        "tie_embeddings": false, "head_bias": true,
+    });
+    serde_json::from_value(config).unwrap()
+}
+
+fn task(config: &CausalLmConfig) -> Objective {
+    let inputs = ModelInputs {
+        shape: &Shape::of_text(LENGTH, 13),
+        seed: 5,
+        device: &Device::flex().autodiff(),
+    };
+    let task = TaskConfig::CausalLm(config.clone());
+    let task = task.init(&model(), &inputs, false).unwrap();
+    materialised(name_parameters(task))
+}
+
+/// Rows of ten tokens, of which eight are read; any number of them.
+struct Windows(Vec<TextItem>);
+
+impl Windows {
+    fn of(oracle: &Oracle) -> Arc<dyn Source> {
+        let (_, window) = oracle.integers("window");
+        let rows = window.chunks(LENGTH + 2).map(|row| TextItem {
+            inputs: row[..LENGTH].to_vec(),
+            targets: row[1..=LENGTH].to_vec(),
+            after: Some(row[LENGTH + 1]),
+            ..TextItem::default()
+        });
+        Arc::new(Self(rows.collect()))
+    }
+
+    /// Rows with different numbers of targets, one of them ending with its document.
+    fn uneven(oracle: &Oracle) -> Arc<dyn Source> {
+        let source = Self::of(oracle);
+        let mut rows: Vec<TextItem> = (0..3)
+            .map(|n| source.get(n, n).unwrap().text().unwrap())
+            .collect();
+        rows[0].targets[..5].fill(NOT_SCORED);
+        rows[1].targets[3] = NOT_SCORED;
+        rows[2].after = None;
+        Arc::new(Self(rows))
+    }
+}
+
+impl Source for Windows {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn get(&self, sample: u64, _: u64) -> Result<Item> {
+        Ok(Item::Text(self.0[sample as usize % self.0.len()].clone()))
+    }
+
+    fn drawn(&self) -> bool {
+        true
+    }
+}
+
+fn batches(source: Arc<dyn Source>, targets: Targets, step: u64, micro: usize) -> Vec<Batch> {
+    let source = targets.of(source);
+    let mut order = Order::new(1, BatchSize::Items(3));
+    let mut batches = step_batches(source.as_ref(), &mut order, micro, step).unwrap();
+    for batch in &mut batches {
+        batch.steps = STEPS;
+    }
+    batches
+}
+
+fn positions(positions: ScoredPositions) -> Targets {
+    Targets {
+        positions,
+        second: true,
+    }
+}
+
+/// By path; parameters without a gradient are left out.
+fn gradients<M: Module>(task: &M, gradient: &Gradient) -> BTreeMap<String, Vec<f32>> {
+    let mut found = BTreeMap::new();
+    let values = |data: TensorData| data.iter::<f32>().collect::<Vec<f32>>();
+    for parameter in list(task) {
+        let all = &gradient.gradients;
+        let value = match parameter.shape.len() {
+            1 => all.get::<1>(parameter.id).map(Tensor::into_data),
+            _ => all.get::<2>(parameter.id).map(Tensor::into_data),
+        };
+        if let Some(value) = value {
+            found.insert(parameter.path, values(value));
+        }
+    }
+    found
+}
+
+/// The loss that is differentiated, from the numbers that the journal has: means over `alive` layers before the last.
+fn total(gradient: &Gradient, alive: f64) -> f64 {
+    let metric = |name: &str| {
+        gradient
+            .output
+            .metrics
+            .get(name)
+            .map_or(0.0, |sum| sum.mean())
+    };
+    let next = gradient.output.loss.mean() + alive * metric("layer_loss");
+    next + SECOND * (metric("second_loss") + alive * metric("layer_second_loss"))
+}
+
+/// Layer 2 of 4 stops at step 25 of 100, which is the step of the middle.
+#[test]
+fn losses_and_gradients_are_those_of_the_definition() {
+    let oracle = Oracle::open("al_rfou");
+    let given: BTreeMap<String, TensorData> = oracle
+        .arrays(|name| name.strip_prefix("weight."))
+        .into_iter()
+        .map(|(path, array)| (path, TensorData::new(array.values, array.shape)))
+        .collect();
+    let task = task(&all());
+    assert!(list(&task).iter().all(|p| given.contains_key(&p.path)));
+    let task = weights::fill(task, given);
+    for (case, step, alive, scored) in [
+        ("start", 0, 3.0, ScoredPositions::All),
+        ("middle", 25, 1.0, ScoredPositions::All),
+        ("end", 90, 0.0, ScoredPositions::All),
+        ("half", 25, 1.0, ScoredPositions::SecondHalf),
+        ("last", 25, 1.0, ScoredPositions::Last),
+    ] {
+        let batches = batches(Windows::of(&oracle), positions(scored), step, 3);
+        let gradient = accumulate(&task, batches);
+        let theirs = f64::from(oracle.array(&format!("{case}.loss")).values[0]);
+        let ours = total(&gradient, alive);
+        assert!(
+            (ours / theirs - 1.0).abs() < 1e-5,
+            "{case}: {ours} {theirs}"
+        );
+        let found = gradients(&task, &gradient);
+        let prefix = format!("{case}.grad.");
+        let theirs = oracle.arrays(|name| name.strip_prefix(&prefix));
+        assert!(found.keys().eq(theirs.keys()), "{case}: {:?}", found.keys());
+        for (path, gradient) in found {
+            let off = difference(&gradient, &theirs[&path].values);
+            assert!(off < TOLERANCE, "{case}: {path} is off by {off:e}");
+        }
+    }
+}
+
+/// However the rows of a step are cut, and however their targets are spread.
+#[test]
+fn micro_batches_are_one_batch() {
+    let oracle = Oracle::open("al_rfou");
+    let task = task(&all());
+    for scored in [
+        ScoredPositions::All,
+        ScoredPositions::SecondHalf,
+        ScoredPositions::Last,
+    ] {
+        let of = |micro: usize| {
+            let source = Windows::uneven(&oracle);
+            accumulate(&task, batches(source, positions(scored), 13, micro))
+        };
+        let (one, three) = (of(3), of(1));
+        assert!((total(&one, 2.0) / total(&three, 2.0) - 1.0).abs() < 1e-6);
+        let (one, three) = (gradients(&task, &one), gradients(&task, &three));
+        for (path, gradient) in one {
+            let off = difference(&gradient, &three[&path]);
+            assert!(off < 1e-5, "{scored:?}: {path} is off by {off:e}");
+        }
+    }
+}
+
+/// An evaluation is that of a model without these losses, which has the same network from the same seed.
+#[test]
+fn an_evaluation_is_of_the_next_token_alone() {
+    let oracle = Oracle::open("al_rfou");
+    let evaluated = |task: &Objective| {
+        let mut batch = batches(Windows::of(&oracle), Targets::default(), 0, 3);
+        InferenceStep::step(task, batch.remove(0).into())
+    };
+    let (plain, with) = (task(&CausalLmConfig::default()), task(&all()));
+    assert_eq!(evaluated(&with), evaluated(&plain));
+    let names = |task: &Objective| -> Vec<String> {
+        let all = list(task).into_iter().map(|p| p.path);
+        all.filter(|path| path.starts_with("auxiliary.")).collect()
+    };
+    // Two maps of each layer but for the next token of the last.
+    assert_eq!((names(&plain).len(), names(&with).len()), (0, 14));
+}
+
+#[test]
+fn weights_are_used_without_those_of_training() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("model.safetensors");
+    let plain = || task(&CausalLmConfig::default());
+    weights::save(&task(&all()), &file).unwrap();
+    let used = weights::load_to_use(plain(), &file).unwrap();
+    assert_eq!(
+        weights::weights_hash(&used),
+        weights::weights_hash(&plain())
+    );
+    let error = weights::load(plain(), &file).unwrap_err().to_string();
+    assert!(error.contains("`auxiliary.layers.0.next.bias`"), "{error}");
+}
+
+const TINY: &str = "experiments/smoke/tiny.toml";
+const LOSSES: [&str; 3] = [
+    "model.n_layers=4",
+    "task.intermediate_layers=true",
+    "task.second_target=0.5",
+];
+
+fn command(words: &[&str], sets: &[&str]) -> Vec<String> {
+    let mut all: Vec<String> = words.iter().map(|w| (*w).to_string()).collect();
+    for set in sets {
+        all.extend(["--set".into(), (*set).to_string()]);
+    }
+    all
+}
+
+/// Steps of the journal's lines of training in which the layers before the last have a loss.
+fn with_layers(run: &Path) -> Vec<u64> {
+    let lines = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let lines = lines
+        .lines()
+        .map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let train = lines.filter(|line| line["split"] == "train");
+    let train: Vec<Value> = train.collect();
+    assert!(train.iter().all(|line| line["second_loss"].is_number()));
+    let has = |line: &&Value| line["layer_loss"].is_number();
+    train
+        .iter()
+        .filter(has)
+        .map(|l| l["step"].as_u64().unwrap())
+        .collect()
+}
+
+/// The weights, the average and the optimizer of a step.
+fn checkpoint(run: &Path, step: u64) -> Vec<Vec<u8>> {
+    let folder = run.join(format!("steps/{step:08}"));
+    let files = ["model.safetensors", "ema.safetensors", "optimizer.bpk"];
+    files
+        .map(|name| fs::read(folder.join(name)).unwrap())
+        .into()
+}
+
+/// A run goes on to the bit after layers have stopped, and its new last step counts when it is given more of them.
+#[test]
+fn a_run_goes_on_where_it_was_in_training() {
+    let folder = tempfile::tempdir().unwrap();
+    let [whole, cut] = ["whole", "cut"].map(|name| folder.path().join(name));
+    let shown = |run: &Path| run.display().to_string();
+    let steps = [
+        "train.steps=16",
+        "train.checkpoint_every=5",
+        "train.keep_last=9",
+        "train.log_every=1",
+    ];
+    let sets = [&LOSSES[..], &steps].concat();
+    let train = |run: &Path| {
+        output(&command(
+            &["train", TINY, "--quiet", "--run", &shown(run)],
+            &sets,
+        ))
+    };
+    train(&whole);
+    // Layer 3 of 4 stops after 3/8 of 16 steps.
+    assert_eq!(with_layers(&whole), (1..=6).collect::<Vec<u64>>());
+    train(&cut);
+    for step in [10, 15, 16] {
+        fs::remove_dir_all(cut.join(format!("steps/{step:08}"))).unwrap();
+    }
+    output(&command(&["resume", &shown(&cut), "--quiet"], &[]));
+    assert!(
+        checkpoint(&cut, 16) == checkpoint(&whole, 16),
+        "other weights"
+    );
+    assert_eq!(with_layers(&cut), with_layers(&whole));
+    output(&command(
+        &["resume", &shown(&cut), "--quiet"],
+        &["train.steps=48"],
+    ));
+    // 3/8 of 48 steps.
+    let (before, after) = (1..=6, 17..=18);
+    assert_eq!(with_layers(&cut), before.chain(after).collect::<Vec<u64>>());
+}
+
+/// What training alone uses is left behind by every command that uses a run, and by a run that begins from it.
+#[test]
+fn a_trained_run_is_used_without_the_extra_heads() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    let run = place("run");
+    let sets = [&LOSSES[..], &["task.positions=last", "train.steps=10"]].concat();
+    output(&command(&["train", TINY, "--quiet", "--run", &run], &sets));
+    let scores: Value =
+        serde_json::from_slice(&fs::read(Path::new(&run).join("scores.json")).unwrap()).unwrap();
+    let scored: Value = serde_json::from_str(&output(&["eval", &run, "--json"])).unwrap();
+    let difference = scored["loss"].as_f64().unwrap() - scores["valid"]["loss"].as_f64().unwrap();
+    assert!(difference.abs() < 1e-6, "{difference}");
+    output(&["generate", &run, "--prompt", "abc=", "--tokens", "4"]);
+    let planned: Value = serde_json::from_str(&output(&["plan", &run, "--json"])).unwrap();
+    let extra = planned["parts"]["auxiliary"].as_u64().unwrap();
+    let kept = planned["kept_params"].as_u64().unwrap();
+    assert_eq!(planned["params"].as_u64().unwrap(), kept + extra);
+    // To a run without them and back.
+    let from = |name: &str| format!("init.from={:?}", place(name));
+    let (theirs, ours) = (from("run"), from("plain"));
+    let more = ["model.n_layers=4", "train.steps=3"];
+    let sets = [&more[..], &[&theirs]].concat();
+    let said = output(&command(&["train", TINY, "--run", &place("plain")], &sets));
+    assert!(
+        said.contains("left out: auxiliary.layers.0.next.bias"),
+        "{said}"
+    );
+    let sets = [&LOSSES[..], &["train.steps=3", &ours]].concat();
+    let said = output(&command(&["train", TINY, "--run", &place("again")], &sets));
+    assert!(
+        said.contains("new: auxiliary.layers.0.next.weight"),
+        "{said}"
+    );
+}
+
+#[test]
+fn keys_without_effect_are_faults() {
+    let fault = |set: &str| {
+        let (status, said) = failure(&command(&["check", TINY], &[set, "model.n_layers=1"]));
+        assert_eq!(status, 2, "{said}");
+        said
+    };
+    let said = fault("task.intermediate_layers=true");
+    assert!(
+        said.contains("the model has one layer, and none before it"),
+        "{said}"
+    );
+    let said = fault("task.second_target=0.0");
+    assert!(
+        said.contains("second_target = 0.0 must be above 0"),
+        "{said}"
+    );
+    let said = fault("task.positions=half");
+    assert!(said.contains("second_half"), "{said}");
+}
+
+fn planned(model: &ModelConfig, task: &CausalLmConfig, shape: &Shape) -> ModelCost {
+    let task = TaskConfig::CausalLm(task.clone());
+    let question = Question {
+        model,
+        task: Some(&task),
+        shape,
+        micro_batch_size: 1,
+        moments: Moments {
+            matrices: 2,
+            others: 2,
+        },
+        ema: false,
+        value_bytes: 4,
+    };
+    plan(&question, &Device::default()).unwrap()
+}
+
+/// Layer l of n multiplies for l/2n of training, and positions that are not scored for nothing.
+#[test]
+fn a_plan_counts_the_maps_as_long_as_they_are_used() {
+    let shape = Shape::of_text(LENGTH, 13);
+    let flops = |task: &CausalLmConfig| planned(&model(), task, &shape).flops_per_item;
+    let plain = flops(&CausalLmConfig::default());
+    let product = 6.0 * 12.0 * 13.0;
+    let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-6, "{found} {wanted}");
+    // (1 + 2 + 3)/8 of training, each for two targets.
+    near(flops(&all()) - plain, product * (2.0 * (1.0 + 0.75) - 1.0));
+    let last = CausalLmConfig {
+        positions: ScoredPositions::Last,
+        ..CausalLmConfig::default()
+    };
+    near(flops(&last) - plain, product * (1.0 / 8.0 - 1.0));
+}
+
+/// N·T·d values (SYSTEMS.md, section 3): a table for each layer.
+#[test]
+fn positions_of_each_layer_are_counted() {
+    for (n, t, d) in [(1, 5, 8), (3, 7, 16)] {
+        let ModelConfig::Decoder(mut config) = model() else {
+            panic!("a decoder")
+        };
+        (config.n_layers, config.stack.d_model) = (Some(n), d);
+        let shape = Shape::of_text(t, 13);
+        let cost = |position: &str| {
+            let mut config = config.clone();
+            config.stack.position =
+                serde_json::from_value::<PositionConfig>(json!({ "kind": position })).unwrap();
+            planned(
+                &ModelConfig::Decoder(config),
+                &CausalLmConfig::default(),
+                &shape,
+            )
+        };
+        let (with, without) = (cost("learned_per_layer"), cost("none"));
+        assert_eq!(with.parts["position"], n * t * d);
+        assert_eq!(with.params - without.params, n * t * d);
+    }
+}

@@ -54,7 +54,19 @@ def load(folder, details=False):
         found = f"names {names[0]}, which transformers {transformers.__version__} has not" if names else "names no class"
         sys.exit(f"error: {os.path.join(folder, 'config.json')}: `architectures` {found}")
     choice = {"attn_implementation": "eager"} if details and config.model_type != "resnet" else {}
-    return getattr(transformers, names[0]).from_pretrained(folder, dtype=torch.float32, **choice).eval()
+    model = getattr(transformers, names[0]).from_pretrained(folder, dtype=torch.float32, **choice)
+    return as_configured(model).eval()
+
+
+def as_configured(model):
+    """The model with what its class has and does not use: MPT's function of slopes takes `alibi_bias_max`, as MosaicML's
+    code does, and the class calls it without (5.23), that is with 8."""
+    if model.config.model_type == "mpt":
+        slopes, most = type(model.transformer).build_mpt_alibi_tensor, model.config.attn_config.alibi_bias_max
+        model.transformer.build_mpt_alibi_tensor = lambda heads, length, device=None: slopes(
+            model.transformer, heads, length, most, device
+        )
+    return model
 
 
 def special(config, name):

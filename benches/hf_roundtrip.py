@@ -9,7 +9,8 @@ For each folder (all of tests/fixtures/hf unless some are named):
     import    formwork import FOLDER RUN
     infer     formwork infer RUN on random inputs, beside transformers with the folder: largest difference of any output
     export    formwork export RUN EXPORTED, and from_pretrained of EXPORTED: its class and configuration, tensors that it
-              misses or has over, and the largest difference of any output between both folders in transformers
+              misses or has over, and the largest difference of any output between both folders in transformers; of
+              Marian's folders with tokenizers, also the same ids of sources and of targets (needs sentencepiece)
 
 The inputs are drawn anew for each folder from the seed: three rows of ids or pixels, for networks with an encoder with
 padding of another length in each row. Prints a table with the date and the versions; the exit status is 1 when a folder
@@ -34,6 +35,8 @@ from safetensors.torch import load_file, save_file
 HERE = os.path.dirname(os.path.abspath(__file__))
 FIXTURES = os.path.join(HERE, "..", "tests", "fixtures", "hf")
 ROWS, LENGTH = 3, 15
+# For folders with tokenizers of sources and of targets.
+TEXTS = ["The field was four hundred days high.", ">>fr<< A number of classes", "  two  blanks, ", "\u00e9t\u00e9 \u4e2d\u6587 \u2581", "x"]
 # What a configuration says beside the network: names of files and classes of an older version, how it is stored, and
 # keys that version 5 derives from others.
 BESIDE = {"transformers_version", "_name_or_path", "dtype", "architectures"}
@@ -137,8 +140,22 @@ def round_trip(folder, formwork, seed, work):
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if report[kind]:
             raise Failed(f"{kind} of the exported folder: {', '.join(map(str, sorted(report[kind])))[:200]}")
-    exported_far = far(hf_reference.compute(again.eval(), inputs), theirs, inputs)
+    exported_far = far(hf_reference.compute(hf_reference.as_configured(again).eval(), inputs), theirs, inputs)
+    if os.path.isfile(os.path.join(folder, "source.spm")):
+        same_pairs_of_ids(folder, exported)
     return inferred, exported_far, configurations(folder, exported)
+
+
+def same_pairs_of_ids(folder, exported):
+    """That the tokenizers of sources and targets of both folders give the same ids."""
+    one, other = (transformers.AutoTokenizer.from_pretrained(f) for f in (folder, exported))
+    if type(one) is not type(other):
+        raise Failed(f"the exported folder's tokenizer is a {type(other).__name__}, not a {type(one).__name__}")
+    for text in TEXTS:
+        for key in ("text", "text_target"):
+            theirs, ours = (tokenizer(**{key: text})["input_ids"] for tokenizer in (one, other))
+            if theirs != ours:
+                raise Failed(f"the exported tokenizer gives {text!r} as {key} the ids {ours}, not {theirs}")
 
 
 def main():

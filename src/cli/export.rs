@@ -29,6 +29,9 @@ pub struct ExportArgs {
 pub fn run(args: ExportArgs) -> Result<()> {
     let family = args.family.as_deref();
     let exported = export::export(&args.run, args.checkpoint, &args.folder, family)?;
+    for note in &exported.notes {
+        output::note(note);
+    }
     if !exported.tokenizer {
         output::note("the run has no tokenizer: the folder has none either");
     }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::interop::export::{self, with_keys_of, write_weights};
 use crate::interop::families::HfShape;
 use crate::interop::{generation, image_processor, to_hf};
-use crate::tokenizer::hf;
+use crate::tokenizer::{Tokenizer, hf};
 use crate::train::run_dir;
 use serde_json::Value;
 use std::path::Path;
@@ -21,6 +21,8 @@ pub struct Exported {
     pub tensors: usize,
     /// Whether the folder has a tokenizer.
     pub tokenizer: bool,
+    /// What the folder does not say, and where transformers computes something else than it says.
+    pub notes: Vec<String>,
 }
 
 /// Makes an HF folder `dir` of a run's checkpoint; of the family `wanted`, or of one that fits.
@@ -53,7 +55,8 @@ pub fn export(run: &Path, which: Which, dir: &Path, wanted: Option<&str>) -> Res
     require_vacant(dir)?;
     let existed = dir.exists();
     std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
-    let written = write(dir, &config, &opened)
+    let mut notes = target.notes;
+    let written = write(dir, &config, &opened, &mut notes)
         .and_then(|()| write_weights(&dir.join("model.safetensors"), &weights, &counts));
     if let (Err(_), false) = (&written, existed) {
         // Gives the space back; the error that is returned is the one that matters.
@@ -64,6 +67,7 @@ pub fn export(run: &Path, which: Which, dir: &Path, wanted: Option<&str>) -> Res
         family: target.family.model_type,
         tensors: weights.len(),
         tokenizer: opened.tokenizers.text.is_some(),
+        notes,
     })
 }
 
@@ -93,10 +97,32 @@ fn require_vacant(dir: &Path) -> Result<()> {
     }
 }
 
-fn write(dir: &Path, config: &Value, opened: &Opened) -> Result<()> {
+/// The tokenizer, or both of them where sources and targets have one each.
+fn write_tokenizers(
+    dir: &Path,
+    text: &Tokenizer,
+    opened: &Opened,
+    reads: hf::ReadBy,
+    notes: &mut Vec<String>,
+) -> Result<()> {
+    let Some(target) = &opened.tokenizers.target else {
+        return hf::write(dir, text, reads).map(drop);
+    };
+    match hf::write_pair(dir, [text, target], reads)? {
+        Ok(()) => Ok(()),
+        Err(why) => {
+            notes.push(format!(
+                "the tokenizer of targets has no place in the folder, which has that of sources: {why}"
+            ));
+            hf::write(dir, text, reads).map(drop)
+        }
+    }
+}
+
+fn write(dir: &Path, config: &Value, opened: &Opened, notes: &mut Vec<String>) -> Result<()> {
     let path = dir.join("config.json");
     std::fs::write(&path, format!("{config:#}\n")).map_err(Error::io("write", &path))?;
-    image_processor::write(dir, &opened.shape)?;
+    notes.extend(image_processor::write(dir, &opened.shape)?);
     let Some(tokenizer) = &opened.tokenizers.text else {
         return Ok(());
     };
@@ -104,7 +130,7 @@ fn write(dir: &Path, config: &Value, opened: &Opened) -> Result<()> {
         max_length: Some(opened.shape.context).filter(|n| *n > 0),
         segments: config["type_vocab_size"].as_u64().is_some_and(|n| n > 1),
     };
-    hf::write(dir, tokenizer, reads)?;
+    write_tokenizers(dir, tokenizer, opened, reads, notes)?;
     let writes = opened.tokenizers.of_targets().unwrap_or(tokenizer);
     let search = &opened.experiment.decode.search;
     let search = (opened.experiment.task.reads() == Gives::Pairs).then_some(search);

@@ -29,7 +29,7 @@ pub struct Imported {
     pub passed_over: Vec<String>,
     /// What the other files say that has no place here.
     pub without_place: Vec<String>,
-    /// Where ids can differ from those of transformers.
+    /// Where ids or logits can differ from those of transformers.
     pub notes: Vec<String>,
     /// Whether the folder has a tokenizer.
     pub tokenizer: bool,
@@ -46,6 +46,7 @@ pub fn import(dir: &Path, folder: &Path, ignore: &[String]) -> Result<Imported> 
     let mut imported = Imported {
         family: hf.family.model_type,
         ignored_keys: hf.ignored_keys.clone(),
+        notes: hf.notes.clone(),
         ..Imported::default()
     };
     if let Some(processor) = image_processor::read(dir)? {

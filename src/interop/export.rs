@@ -2,9 +2,10 @@
 
 use super::canonical::differences;
 use super::families::{FAMILIES, Family, HfShape};
-use super::read_config;
 use super::weights::Array;
+use super::{ReadConfig, read_config};
 use crate::error::{Error, Result};
+use crate::model::ModelConfig;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub struct Target {
     pub config: Value,
     /// What is read from it.
     pub shape: HfShape,
+    /// Where the class of transformers computes something else than config.json says.
+    pub notes: Vec<String>,
 }
 
 /// The family that a model is one of: `wanted` alone, or the first that fits, `likely` before the others.
@@ -44,12 +47,13 @@ pub fn target(shape: &HfShape, wanted: Option<&str>, likely: Option<&str>) -> Re
         let Some((config, read)) = written(family, shape) else {
             continue;
         };
-        let off = differences(shape, &read);
+        let off = differences(shape, &read.shape);
         if off.is_empty() {
             return Ok(Target {
                 family: *family,
                 config,
-                shape: read,
+                shape: read.shape,
+                notes: read.notes,
             });
         }
         if nearest
@@ -58,6 +62,14 @@ pub fn target(shape: &HfShape, wanted: Option<&str>, likely: Option<&str>) -> Re
         {
             nearest = Some((family.model_type, off));
         }
+    }
+    if let (ModelConfig::Vision(vision), None) = (&shape.model, wanted)
+        && vision.stem.network().is_some()
+    {
+        return Err(Error::usage(
+            "transformers 5 has no class for a vision transformer over a residual network (`vit-hybrid` is gone from it), so \
+             that no folder can hold the model",
+        ));
     }
     let Some((name, off)) = nearest else {
         return Err(Error::usage(format!(
@@ -76,7 +88,7 @@ pub fn target(shape: &HfShape, wanted: Option<&str>, likely: Option<&str>) -> Re
 }
 
 /// A family's config.json of a model, and what is read from it; `None` when the family has no such model at all.
-fn written(family: &Family, shape: &HfShape) -> Option<(Value, HfShape)> {
+fn written(family: &Family, shape: &HfShape) -> Option<(Value, ReadConfig)> {
     let keys = (family.write)(shape)?;
     let mut config = json!({ "model_type": family.model_type });
     for (key, value) in keys.as_object()? {
@@ -85,7 +97,7 @@ fn written(family: &Family, shape: &HfShape) -> Option<(Value, HfShape)> {
     }
     config["dtype"] = json!("float32");
     let read = read_config(Path::new("config.json"), config.clone(), &[], None).ok()?;
-    Some((config, read.shape))
+    Some((config, read))
 }
 
 /// The keys of an older config.json that a written one lacks, ids of special tokens say, added to it.

@@ -51,6 +51,7 @@ pub struct HfConfig<'a> {
     file: PathBuf,
     value: Value,
     faults: RefCell<Vec<Fault>>,
+    warnings: RefCell<Vec<String>>,
     /// Keys that were asked for.
     read: RefCell<BTreeSet<String>>,
     /// The weights beside the file, when there are any.
@@ -64,6 +65,7 @@ impl<'a> HfConfig<'a> {
             file: file.into(),
             value,
             faults: RefCell::default(),
+            warnings: RefCell::default(),
             read: RefCell::default(),
             weights,
         }
@@ -76,6 +78,16 @@ impl<'a> HfConfig<'a> {
             line: None,
             message: message.into(),
         });
+    }
+
+    /// Keeps what a reader of its numbers must know: the class of transformers computes something else than the file says.
+    pub fn warn(&self, message: impl Into<String>) {
+        self.warnings.borrow_mut().push(message.into());
+    }
+
+    /// What was kept for a reader.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.borrow().clone()
     }
 
     /// The faults so far.

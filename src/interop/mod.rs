@@ -41,6 +41,8 @@ pub struct HfModel {
     pub shape: HfShape,
     /// Keys of config.json that were passed over: they do not change the forward pass, or were to be ignored.
     pub ignored_keys: Vec<String>,
+    /// Where the class of transformers computes something else than config.json says.
+    pub notes: Vec<String>,
     /// Its weights, not read yet.
     pub weights: Weights,
 }
@@ -74,9 +76,17 @@ pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
         family: read.family,
         shape: read.shape,
         ignored_keys: read.ignored_keys,
+        notes: read.notes,
         weights,
     })
 }
+
+/// Architectures that version 5 of transformers has no class for any more, and why ours do not stand in for them.
+const GONE: [(&str, &str); 1] = [(
+    "vit-hybrid",
+    "transformers 5 has no class for it any more; the hybrids that we have, presets vit-r26-small-32 and vit-r50-large-32, \
+     equal timm's",
+)];
 
 /// The contents of a config.json.
 #[derive(Clone, Debug)]
@@ -87,6 +97,8 @@ pub struct ReadConfig {
     pub shape: HfShape,
     /// Keys that were passed over.
     pub ignored_keys: Vec<String>,
+    /// Where the class of transformers computes something else than the file says.
+    pub notes: Vec<String>,
 }
 
 /// Reads a parsed config.json; `file` is named in errors. Keys in `ignore` are passed over. `weights` are those beside
@@ -105,6 +117,10 @@ pub fn read_config(
         let message = "has no `model_type`, the name of the architecture".into();
         return Err(Error::Invalid(vec![fault(file, message)]));
     };
+    if let Some((_, why)) = GONE.iter().find(|(name, _)| *name == model_type) {
+        let message = format!("`model_type` \"{model_type}\" cannot be imported: {why}");
+        return Err(Error::Invalid(vec![fault(file, message)]));
+    }
     let Some(family) = FAMILIES.iter().find(|f| f.model_type == model_type) else {
         let hint = suggestion(model_type, known);
         let message = format!("`model_type` \"{model_type}\" cannot be imported{hint}");
@@ -131,8 +147,10 @@ pub fn read_config(
             family.model_type
         ));
     }
+    let notes = config.warnings();
     match config.into_faults() {
         faults if faults.is_empty() => Ok(ReadConfig {
+            notes,
             family: *family,
             shape,
             ignored_keys: ignored.into_iter().chain(harmless).collect(),

@@ -1,10 +1,11 @@
 //! The encoder: every position sees every other one (Devlin et al. 2018, BERT; Liu et al. 2019, RoBERTa).
 //!
 //! Token, segment and position vectors are added, normalised when asked for, and go through a stack without a
-//! causal mask. Heads that score tokens or whole texts stand in [`super::heads`].
+//! causal mask. Vectors narrower than the stack are projected onto its width first: the factorised embeddings of
+//! ALBERT (Lan et al. 2020, section 3.1), also ELECTRA's and RoFormer's. Heads that score tokens or whole texts stand in [`super::heads`].
 
 use super::{Demand, ModelInputs, Use, replaced};
-use crate::faults::TableFaults;
+use crate::faults::{TableFaults, WIDEST};
 use crate::kernel;
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
@@ -14,7 +15,7 @@ use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Position, Span};
+use crate::nn::position::{Places, Position, PositionConfig, PositionShape, Span};
 use crate::nn::role::{Place, Roles, Says, TABLE};
 use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackShape};
@@ -49,9 +50,14 @@ pub struct EncoderConfig {
     /// What all transformers have.
     #[serde(skip)]
     pub stack: StackConfig,
+    /// Width E of token, position and segment vectors, which a matrix projects onto `d_model` after their norm: a table
+    /// of vocabulary × E with E × d_model in place of vocabulary × d_model. A tied head has its transform make vectors of
+    /// this width. `d_model` without a projection when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d_embedding: Option<usize>,
     /// Whether the sum of token, position and segment vectors is normalised (BERT).
     pub embedding_norm: bool,
-    /// Whether the token vectors are multiplied by √d_model.
+    /// Whether the token vectors are multiplied by the root of their width.
     pub embedding_scale: bool,
     /// Vectors for segments: 2 tell the two texts of a pair apart, 1 is added to every token (RoBERTa), 0 for none.
     pub segments: usize,
@@ -74,6 +80,7 @@ impl Default for EncoderConfig {
             n_layers: None,
             layers: Vec::new(),
             stack: StackConfig::default(),
+            d_embedding: None,
             embedding_norm: false,
             embedding_scale: false,
             segments: 2,
@@ -106,6 +113,11 @@ impl EncoderConfig {
         self.depth().blocks()
     }
 
+    /// Width of token, position and segment vectors.
+    pub fn d_embedding(&self) -> usize {
+        self.d_embedding.unwrap_or(self.stack.d_model)
+    }
+
     /// Faults of its own keys under a demand.
     pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) {
         let segments = self.segments;
@@ -115,6 +127,17 @@ impl EncoderConfig {
         }
         if !USES.contains(&demand.used_for) {
             return;
+        }
+        at.count("d_embedding", self.d_embedding.unwrap_or(1), WIDEST);
+        let untransformed = self.tie_embeddings && !self.head_transform;
+        if let (Some(width), Use::HiddenTokens, true) =
+            (self.d_embedding, demand.used_for, untransformed)
+        {
+            let rule = format!(
+                "the head is the embeddings' table, {width} wide by d_embedding, and nothing makes hidden states as wide: \
+                 set head_transform = true or tie_embeddings = false"
+            );
+            at.fault(&["d_embedding", "head_transform", "tie_embeddings"], rule);
         }
         if demand.segments && segments < 2 {
             let rule = format!(
@@ -128,7 +151,10 @@ impl EncoderConfig {
     pub fn products(&self, tokens: usize) -> u128 {
         let d = self.stack.d_model as u128;
         let pooler = if self.pooler { d * d } else { 0 };
-        self.stack.products(&self.depth(), tokens, 0) + pooler
+        let projection = self
+            .d_embedding
+            .map_or(0, |e| tokens as u128 * e as u128 * d);
+        self.stack.products(&self.depth(), tokens, 0) + pooler + projection
     }
 
     /// The same encoder for a task that reads a vector of the whole text from the first position, or for one that does
@@ -144,25 +170,35 @@ impl EncoderConfig {
     /// Builds the network; its parameters are drawn when they are first used.
     pub fn init(&self, inputs: &ModelInputs) -> Encoder {
         let (config, depth) = (&self.stack, self.depth());
-        let (d, blocks) = (config.d_model, depth.blocks());
+        let (d, width, blocks) = (config.d_model, self.d_embedding(), depth.blocks());
         let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
         let init = Init::new(inputs.device, inputs.seed, &config.init(), 2 * blocks, beta);
-        let position = config.position_shape(&depth, inputs.shape.context);
+        let position = PositionShape {
+            // A table for each layer is added in the blocks, any other one to the embeddings.
+            d_model: match config.position {
+                PositionConfig::LearnedPerLayer(_) => d,
+                _ => width,
+            },
+            ..config.position_shape(&depth, inputs.shape.context)
+        };
         let shape = StackShape {
             config,
             depth,
             alpha,
         };
         let scale = match self.embedding_scale {
-            true => (d as f64).sqrt(),
+            true => (width as f64).sqrt(),
             false => 1.0,
         };
         let vocab = inputs.shape.vocab_size;
         Encoder {
-            embedding: Embedding::new(vocab, d, scale, None, &init.of("embedding")),
-            segments: (self.segments > 0).then(|| init.of("segments").table(self.segments, d)),
+            embedding: Embedding::new(vocab, width, scale, None, &init.of("embedding")),
+            segments: (self.segments > 0).then(|| init.of("segments").table(self.segments, width)),
             position: config.position.init(&position, &init.of("position")),
-            embedding_norm: self.embedding_norm.then(|| config.norm.init(d, &init)),
+            embedding_norm: self.embedding_norm.then(|| config.norm.init(width, &init)),
+            projection: self
+                .d_embedding
+                .map(|width| Linear::new(width, d, true, Role::Inner, &init.of("projection"))),
             stack: Stack::new(&shape, &init.of("stack")),
             pooler: self
                 .pooler
@@ -179,6 +215,7 @@ pub const ROLES: Roles = Roles::new(
         ("embedding", Says::Stands(Place::Tokens)),
         ("position", Says::Stands(Place::Position)),
         ("embedding_norm", Says::Stands(Place::Input)),
+        ("projection", Says::Stands(Place::Input)),
         ("segments", TABLE),
         ("segments", Says::Stands(Place::Input)),
         ("pooler", Says::Stands(Place::Head)),
@@ -190,12 +227,14 @@ pub const ROLES: Roles = Roles::new(
 pub struct Encoder {
     /// Token vectors.
     pub embedding: Embedding,
-    /// Segment vectors `[segments, d_model]`.
+    /// Segment vectors `[segments, d_embedding]`.
     pub segments: Option<Param<Tensor<2>>>,
     /// How the model knows where a token stands.
     pub position: Position,
     /// On the sum of the vectors.
     pub embedding_norm: Option<Norm>,
+    /// From their width to the stack's.
+    pub projection: Option<Linear>,
     /// The blocks.
     pub stack: Stack,
     /// What makes one vector of a text.
@@ -249,6 +288,10 @@ impl Encoder {
             pass,
         };
         let x = pass.dropout(x, "embedding", self.dropout);
+        let x = match &self.projection {
+            Some(projection) => projection.forward(x),
+            None => x,
+        };
         self.stack.forward(x, context)
     }
 

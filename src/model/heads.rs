@@ -82,6 +82,7 @@ pub const ROLES: Roles = Roles::new(
 );
 
 /// Scores of the vocabulary for single positions: dense, nonlinearity, norm, product (Devlin et al. 2018, released code).
+/// The dense layer makes vectors as wide as the embeddings are.
 #[derive(Module, Debug)]
 pub struct MlmHead {
     /// Before the product.
@@ -99,20 +100,28 @@ pub struct MlmHead {
 impl MlmHead {
     /// Multiplications of a forward pass for each scored position.
     pub fn products(config: &EncoderConfig, vocab: usize) -> u128 {
-        let d = config.stack.d_model as u128;
-        let transform = if config.head_transform { d * d } else { 0 };
-        transform + d * vocab as u128
+        let (d, read) = (config.stack.d_model as u128, Self::width(config) as u128);
+        let transform = if config.head_transform { d * read } else { 0 };
+        transform + read * vocab as u128
+    }
+
+    /// Width of the vectors that the product reads: the embeddings' when there is a transform.
+    fn width(config: &EncoderConfig) -> usize {
+        match config.head_transform {
+            true => config.d_embedding(),
+            false => config.stack.d_model,
+        }
     }
 
     /// A head over `vocab` tokens for an encoder of this config.
     pub fn new(config: &EncoderConfig, vocab: usize, init: &Init) -> Self {
-        let d = config.stack.d_model;
+        let (d, read) = (config.stack.d_model, Self::width(config));
         let (tied, bias) = (config.tie_embeddings, config.head_bias);
         let transform = config.head_transform;
         Self {
-            transform: transform.then(|| Linear::new(d, d, true, Role::Inner, init)),
-            norm: transform.then(|| config.stack.norm.init(d, init)),
-            product: (!tied).then(|| Linear::new(d, vocab, bias, Role::Head, init)),
+            transform: transform.then(|| Linear::new(d, read, true, Role::Inner, init)),
+            norm: transform.then(|| config.stack.norm.init(read, init)),
+            product: (!tied).then(|| Linear::new(read, vocab, bias, Role::Head, init)),
             bias: (tied && bias).then(|| init.vector(vocab, 0.0)),
             activation: config.head_activation,
         }

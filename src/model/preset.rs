@@ -118,6 +118,7 @@ const PRESETS: &[(&str, &str)] = presets![
     "bert-large",
     "roberta-base",
     "roberta-large",
+    "roformer-base",
     "transformer-tiny",
     "transformer-base",
     "transformer-big",

@@ -98,7 +98,7 @@ fn metaspace() -> Value {
 }
 
 /// Lines first, so that no piece reaches over a line break; then blanks.
-fn pre_tokenizer() -> Value {
+pub(super) fn pre_tokenizer() -> Value {
     let lines = json!({"type": "Split", "pattern": {"String": "\n"}, "behavior": "Isolated", "invert": false});
     json!({"type": "Sequence", "pretokenizers": [lines, metaspace()]})
 }

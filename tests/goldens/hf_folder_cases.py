@@ -153,6 +153,10 @@ def linear_biases():
         "bloom_2": case("BloomForCausalLM", dict(bloom, n_head=4, tie_word_embeddings=False, layer_norm_epsilon=1e-3), pad=True),
         "mpt_1": case("MptForCausalLM", dict(mpt, n_heads=2)),
         "mpt_2": case("MptForCausalLM", dict(mpt, n_heads=4, tie_word_embeddings=False, attn_config=attention), plain={"attn_config": {"softmax_scale": None}}),
+        "mpt_3": case(
+            "MptForCausalLM", dict(mpt, d_model=18, n_heads=3, attn_config={"model_type": "", "alibi_bias_max": 4}),
+            plain={"attn_config": {"alibi_bias_max": 8}},
+        ),  # fmt: skip
     }
 
 
@@ -180,6 +184,10 @@ def encoders():
             length=17, plain={"hidden_act": "gelu"},
         ),  # fmt: skip
         "roformer_3": case("RoFormerForMaskedLM", dict(shape, rotary_value=True, num_hidden_layers=1), plain={"rotary_value": False}),
+        "roformer_4": case(
+            "RoFormerForMaskedLM", dict(shape, embedding_size=10, rotary_value=True, num_attention_heads=4), length=13, plain={"rotary_value": False},
+        ),  # fmt: skip
+        "roformer_5": case("RoFormerForMaskedLM", dict(shape, embedding_size=24, tie_word_embeddings=False, hidden_act="relu")),
     }
 
 
@@ -192,6 +200,11 @@ def old_bert(tensors):
     tensors["bert.embeddings.position_ids"] = torch.arange(20)[None].contiguous()
     tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"].clone()
     tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"].clone()
+
+
+# The tokenizers of make_tokenizers.py: 353 pieces of both sides, the last one the padding.
+MARIAN_FILES = ["source.spm", "target.spm", "vocab.json", "tokenizer_config.json"]
+NUMBERED = dict(vocab_size=353, d_model=8, pad_token_id=352, decoder_start_token_id=352, eos_token_id=0)
 
 
 def encoder_decoders():
@@ -224,6 +237,7 @@ def encoder_decoders():
         "bart_f16": case("BartForConditionalGeneration", bart, dtype=torch.float16),
         "marian_1": case("MarianMTModel", marian, config_json=hub_marian, plain={"scale_embedding": False, "activation_function": "gelu"}),
         "marian_2": case("MarianMTModel", two_tables),
+        "marian_3": case("MarianMTModel", marian | NUMBERED, copied=[f"sentencepiece/marian/{name}" for name in MARIAN_FILES]),
     }
 
 
@@ -236,6 +250,7 @@ def images():
     resnet = dict(embedding_size=4, layer_type="basic", hidden_sizes=[4, 8, 16], depths=[1, 2, 1])
     bottleneck = dict(embedding_size=6, layer_type="bottleneck", hidden_sizes=[24, 48], depths=[2, 1])
     first = dict(bottleneck, downsample_in_first_stage=True, hidden_sizes=[24], depths=[2])
+    in_1x1 = dict(bottleneck, downsample_in_bottleneck=True)
     processor = {
         "image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 20}, "crop_pct": 1.0, "do_resize": True,
         "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.3, 0.4],
@@ -251,6 +266,7 @@ def images():
         "resnet_1": case(name, dict(resnet, num_labels=3), files={"preprocessor_config.json": processor}),
         "resnet_2": case(name, dict(bottleneck, num_labels=5, num_channels=1), image=[40, 24]),
         "resnet_3": case(name, dict(first, num_labels=2), image=[33, 33], plain={"downsample_in_first_stage": False}),
+        "resnet_4": case(name, dict(in_1x1, num_labels=3), image=[37, 40], plain={"downsample_in_bottleneck": False}),
     }
 
 

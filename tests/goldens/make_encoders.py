@@ -25,7 +25,6 @@ token type, whose embedding is added everywhere, and no pooler. The decoder is
 import torch
 import transformers as hf
 from shared import at_tokens, begin, gradients, padding, redraw, seeded, weights, write
-from transformers.models.roberta.modeling_roberta import create_position_ids_from_input_ids
 
 BATCH, LENGTH, VOCAB = 3, 14, 47
 SHAPE = dict(
@@ -96,6 +95,9 @@ def bert():
 
 
 def roberta():
+    # Version 5 has it elsewhere, and make_roformer.py takes the shapes from here.
+    from transformers.models.roberta.modeling_roberta import create_position_ids_from_input_ids
+
     generator = seeded("roberta")
     config = hf.RobertaConfig(
         type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2, **SHAPE

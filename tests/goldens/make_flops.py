@@ -126,6 +126,18 @@ def roberta(layers, width, heads, inner):
     return lambda: hf.RobertaModel(config), encoded(512)
 
 
+def roformer(layers, width, heads, inner):
+    config = hf.RoFormerConfig(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=inner,
+        **EAGER,
+    )
+    # Without a mask the class looks for padding in ids, and meta tensors have no values.
+    return lambda: hf.RoFormerModel(config), lambda: {"input_ids": ids(1536), "attention_mask": torch.zeros([1, 1, 1, 1536])}
+
+
 def image(size):
     return lambda: (torch.zeros([1, 3, size, size]),)
 
@@ -256,6 +268,7 @@ PRESETS = {
     "bert-large": bert(24, 1024, 16, 4096),
     "roberta-base": roberta(12, 768, 12, 3072),
     "roberta-large": roberta(24, 1024, 16, 4096),
+    "roformer-base": roformer(12, 768, 12, 3072),
     "transformer-tiny": transformer(4, 128, 4, 256, 10000, 256),
     "transformer-base": transformer(6, 512, 8, 2048, 37000, 512),
     "transformer-big": transformer(6, 1024, 16, 4096, 37000, 1024),

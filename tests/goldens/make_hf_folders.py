@@ -20,6 +20,9 @@ is another form of a folder:
     t5_again         an untied T5 as transformers 5 saves it again: `tie_word_embeddings` true, yet a head of its own
     vit_new, mixtral_new     the names of the modules of transformers 5 (save_original_format=False)
 
+`marian_3` has the tokenizers of sources and targets that make_tokenizers.py trains. `alibi_bias_max` of `mpt_3` counts as
+hf_reference.py says.
+
 `AS_OLD` has configurations as version 4 wrote them: rope_theta at the top, torch_dtype, keys of generation.
 """
 
@@ -96,6 +99,8 @@ def save(model, folder, case):
     with open(path, "w") as file:
         json.dump(config, file, indent=2, sort_keys=True)
         file.write("\n")
+    for path in case.get("copied", ()):
+        shutil.copy(os.path.join(HERE, path), folder)
     for name, content in case.get("files", {}).items():
         with open(os.path.join(folder, name), "w") as file:
             json.dump(content, file, indent=2, sort_keys=True)
@@ -136,7 +141,7 @@ def make(name, case):
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
     torch.manual_seed(0)
     config = getattr(hf, case["class"][1])(**case["config"])
-    model = getattr(hf, case["class"][0])(config).eval()
+    model = hf_reference.as_configured(getattr(hf, case["class"][0])(config)).eval()
     if case.get("untied"):
         untie(model)
     redraw(model, generator)

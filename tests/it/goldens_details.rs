@@ -212,6 +212,7 @@ fn sandwich_norms_and_capped_scores_are_gemma_2_s() {
             shape: Shape::of_text(64, 61),
         },
         ignored_keys: Vec::new(),
+        notes: Vec::new(),
         weights: Weights::open(dir.path()).unwrap(),
     };
     check_model("gemma2", &golden, &model);

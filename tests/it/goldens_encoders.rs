@@ -1,5 +1,5 @@
-//! Our encoders with their heads against HF's (`tests/goldens/make_encoders.py` makes the oracles): hidden
-//! states, pooled vectors, scores, losses and every gradient of a tiny random BERT and a tiny random RoBERTa.
+//! Our encoders with their heads against HF's (`tests/goldens/make_encoders.py` and `make_roformer.py` make the oracles):
+//! hidden states, pooled vectors, scores, losses and every gradient of a tiny random BERT, RoBERTa and RoFormer.
 
 use crate::batches;
 use crate::goldens::TOLERANCE;
@@ -22,6 +22,7 @@ use formwork::nn::norm::{LayerNormConfig, NormConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::position::PositionConfig;
 use formwork::nn::position::learned::LearnedConfig;
+use formwork::nn::position::rotary::{Pairing, RotaryConfig};
 use formwork::stack::NormPlacement;
 use formwork::stack::StackConfig;
 use formwork::task::{MaskedLm, MaskedLmConfig, Objective};
@@ -159,6 +160,33 @@ fn roberta_is_hf_s() {
     check("roberta", &config, Pairs::None, &names::roberta(2));
 }
 
+fn roformer(rotate_values: bool) -> EncoderConfig {
+    let plain = config(positions(0), 2, 1e-12, false);
+    EncoderConfig {
+        d_embedding: Some(16),
+        stack: StackConfig {
+            position: PositionConfig::Rotary(RotaryConfig {
+                pairing: Pairing::Interleaved,
+                rotate_values,
+                ..RotaryConfig::default()
+            }),
+            ..plain.stack
+        },
+        ..plain
+    }
+}
+
+/// Embeddings narrower than the blocks, and values that are rotated with their keys.
+#[test]
+fn roformer_is_hf_s() {
+    check(
+        "roformer",
+        &roformer(true),
+        Pairs::None,
+        &names::roformer(2),
+    );
+}
+
 /// A golden would see each detail that sets its model apart: without it, scores move by more than twice the
 /// tolerance.
 #[test]
@@ -182,6 +210,7 @@ fn goldens_see_their_details() {
             },
         ),
         ("roberta", config(positions(1), 1, 1e-5, false)),
+        ("roformer", roformer(false)),
     ];
     let device = Device::flex().autodiff();
     for (number, (name, config)) in changes.into_iter().enumerate() {
@@ -189,6 +218,7 @@ fn goldens_see_their_details() {
         let weights = oracle.arrays(|name| name.strip_prefix("weight."));
         let (pairs, table) = match name {
             "bert" => (Pairs::NextSentence, names::bert(2)),
+            "roformer" => (Pairs::None, names::roformer(2)),
             _ => (Pairs::None, names::roberta(2)),
         };
         let task = import(task(&config, pairs, 47, &device), &table, &weights);

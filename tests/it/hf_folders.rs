@@ -3,6 +3,7 @@
 
 mod files;
 mod hostile;
+mod used;
 mod whole;
 
 use crate::binary::{output, shipped};
@@ -175,7 +176,7 @@ fn without_effect(name: &str, key: &str) -> bool {
     match name {
         // Tables and biases of a model that shares none of them.
         "bart_3" => key == "model.shared.weight",
-        "bert_4" => key == "cls.predictions.bias",
+        "bert_4" | "roformer_5" => key == "cls.predictions.bias",
         _ => key.ends_with("num_batches_tracked"),
     }
 }

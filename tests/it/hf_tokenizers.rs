@@ -4,8 +4,8 @@
 mod faults;
 
 use flate2::read::GzDecoder;
-use formwork::tokenizer::Tokenizer;
-use formwork::tokenizer::hf::{self, HfTokenizer};
+use formwork::tokenizer::hf::{self, HfTokenizer, ReadBy};
+use formwork::tokenizer::{Tokenizer, TokenizerConfig};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::io::Read;
@@ -256,6 +256,52 @@ fn sentencepiece_models_give_the_ids_of_transformers() {
     assert_eq!(llama.max_length, None);
     let marks = llama.tokenizer.marks().unwrap();
     assert_eq!((marks.begin, marks.end), (1, 2));
+}
+
+/// Written as Marian's files and read again, two tokenizers give the same ids: Marian's own, and two that were trained
+/// here, with numbers of their own on each side.
+#[test]
+fn pairs_of_tokenizers_are_written_as_marian_s() {
+    let trained = |text: &str| {
+        let config: TokenizerConfig =
+            serde_json::from_value(json!({"kind": "unigram", "vocab_size": 40})).unwrap();
+        Tokenizer::build(&config, &[text]).unwrap()
+    };
+    let marian = read(&goldens().join("sentencepiece/marian"));
+    let pairs = [
+        (marian.tokenizer, marian.target.unwrap(), false),
+        (
+            trained("the cat sat on the mat\nand the dog sat on the log "),
+            trained("le chat est sur le tapis\net le chien dort "),
+            true,
+        ),
+    ];
+    for (source, target, separate) in pairs {
+        let dir = tempfile::tempdir().unwrap();
+        let written = hf::write_pair(dir.path(), [&source, &target], ReadBy::default());
+        assert_eq!(written.unwrap(), Ok(()));
+        assert_eq!(dir.path().join("target_vocab.json").exists(), separate);
+        let again = read(dir.path());
+        for (ours, again) in [(source, again.tokenizer), (target, again.target.unwrap())] {
+            assert_eq!(ours.vocab_size(), again.vocab_size());
+            for text in [
+                "the cat",
+                "le chien\nest là",
+                "",
+                "a day of 000 classes, historic",
+            ] {
+                let ids = ours.encode(text).unwrap();
+                assert_eq!(again.encode(text).unwrap(), ids, "{text:?}");
+            }
+        }
+    }
+    // A model of characters is none of SentencePiece's: the reason is told, and nothing is written.
+    let chars: TokenizerConfig = serde_json::from_value(json!({"kind": "char"})).unwrap();
+    let chars = Tokenizer::build(&chars, &["abc"]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let why = hf::write_pair(dir.path(), [&chars, &chars], ReadBy::default());
+    assert!(why.unwrap().unwrap_err().contains("no unigram model"));
+    assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none());
 }
 
 #[test]

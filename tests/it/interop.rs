@@ -212,12 +212,6 @@ fn wrong_configs_are_refused() {
          DIR/config.json: `intermediate_size` = 1099511627775 is more than 4194304, which no model comes near\n\
          DIR/config.json: `vocab_size` = 16777217 is more than 16777216, which no model comes near",
     );
-    refused(
-        "mpt",
-        json!({ "n_heads": 6 }),
-        "DIR/config.json: `n_heads` = 6: MPT orders the slopes of a number of heads that is not a power of two \
-         in its own way",
-    );
 }
 
 #[test]

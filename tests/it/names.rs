@@ -67,6 +67,20 @@ pub fn bert(layers: usize) -> Table {
     table
 }
 
+/// HF's `RoFormerForMaskedLM` and our [`formwork::task::MaskedLm`].
+pub fn roformer(layers: usize) -> Table {
+    let mut table = bert_body("roformer", layers);
+    for (theirs, ours) in [
+        ("roformer.embeddings_project", "model.projection"),
+        ("cls.predictions.transform.dense", "head.transform"),
+    ] {
+        table.linear(theirs, ours, Stored::OutIn);
+    }
+    table.norm("cls.predictions.transform.LayerNorm", "head.norm");
+    table.same("cls.predictions.bias", "head.bias");
+    table
+}
+
 /// HF's `RobertaForMaskedLM` and our [`formwork::task::MaskedLm`].
 pub fn roberta(layers: usize) -> Table {
     let mut table = bert_body("roberta", layers);

@@ -53,6 +53,7 @@ const PUBLISHED: &[(&str, usize)] = &[
     ("bert-large", 335_141_888),
     ("roberta-base", 124_645_632),
     ("roberta-large", 355_359_744),
+    ("roformer-base", 123_457_536),
     ("bart-base", 139_420_416),
     ("t5-small", 60_506_624),
 ];

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use image::{DynamicImage, ImageDecoder, ImageReader};
 
+use super::fit::{Fit, fitted};
 use super::normalise::Normalise;
-use super::pictures::shaped;
 use crate::data::Shape;
 use crate::data::batch::ImageItem;
 use crate::data::files::documents;
@@ -31,13 +31,14 @@ pub fn shape_of(bytes: &[u8], name: &str) -> Result<[usize; 3]> {
     Ok([channels, height as usize, width as usize])
 }
 
-/// The pixels `[channels, height, width]` of a file, in `wanted` shape. Transparency is left out; 16 bits become 8.
+/// The pixels `[channels, height, width]` of a file, in `wanted` shape as `fit` says. Transparency is left out; 16 bits
+/// become 8.
 ///
 /// # Errors
-/// Neither PNG nor JPEG, or damaged; `name` says which file.
-pub fn decode(bytes: &[u8], name: &str, wanted: [usize; 3]) -> Result<Vec<u8>> {
+/// Neither PNG nor JPEG, or damaged, `name` says which file; those of [`Fit::apply`].
+pub fn decode(bytes: &[u8], name: &str, wanted: [usize; 3], fit: Option<Fit>) -> Result<Vec<u8>> {
     let (pixels, shape) = whole(bytes, name)?;
-    Ok(shaped(&pixels, shape, wanted))
+    fitted(&pixels, shape, wanted, fit)
 }
 
 /// The pixels of a file as it is, and their shape.
@@ -76,10 +77,7 @@ pub fn read_image(path: &Path, shape: &Shape) -> Result<ImageItem> {
     };
     let bytes = documents::content(path)?;
     let (pixels, found) = whole(&bytes, &path.display().to_string())?;
-    let pixels = match &shape.fit {
-        Some(fit) => fit.apply(&pixels, found, wanted)?,
-        None => shaped(&pixels, found, wanted),
-    };
+    let pixels = fitted(&pixels, found, wanted, shape.fit)?;
     Ok(ImageItem {
         pixels: Normalise::new(&shape.mean, &shape.std, wanted[0]).apply(&pixels),
         shape: wanted,

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::pictures::coloured;
+use super::pictures::{coloured, shaped};
 use super::resize::{Filter, resize_in_bytes};
 use crate::error::{Error, Result};
 
@@ -22,6 +22,22 @@ pub struct Fit {
     /// The image is stretched to this height and width; then the middle is cut out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stretched: Option<[usize; 2]>,
+}
+
+/// An image `[channels, height, width]` in the wanted shape: as `fit` says, or stretched.
+///
+/// # Errors
+/// Those of [`Fit::apply`].
+pub fn fitted(
+    image: &[u8],
+    from: [usize; 3],
+    wanted: [usize; 3],
+    fit: Option<Fit>,
+) -> Result<Vec<u8>> {
+    match fit {
+        Some(fit) => fit.apply(image, from, wanted),
+        None => Ok(shaped(image, from, wanted)),
+    }
 }
 
 impl Fit {

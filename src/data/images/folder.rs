@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use super::{Pictures, decode};
+use super::{Fit, Pictures, decode};
 use crate::data::files::archive;
 use crate::error::{Error, Result, suggestion};
 
@@ -27,6 +27,8 @@ pub struct Wanted<'a> {
     pub size: Option<[usize; 2]>,
     /// The folders in the order of their labels; otherwise in that of their names.
     pub classes: Option<&'a [String]>,
+    /// How an imported model's images get their size; stretched otherwise.
+    pub fit: Option<Fit>,
 }
 
 /// An image that was found.
@@ -72,7 +74,7 @@ pub fn read(root: &Path, wanted: Wanted) -> Result<(Pictures, Vec<String>)> {
     let labels = found.iter().filter_map(label).map(|l| l as i32).collect();
     let images = found
         .par_iter()
-        .map(|image| decode::decode(&image.bytes()?, &image.name, shape))
+        .map(|image| decode::decode(&image.bytes()?, &image.name, shape, wanted.fit))
         .collect::<Result<Vec<_>>>()?;
     let pictures = Pictures {
         shape,

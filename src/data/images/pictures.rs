@@ -2,7 +2,9 @@
 
 use rayon::prelude::*;
 
+use super::fit::{Fit, fitted};
 use super::resize::resize;
+use crate::error::Result;
 
 /// Images of one shape with their labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,23 +34,25 @@ impl Pictures {
         &self.pixels[index * size..(index + 1) * size]
     }
 
-    /// The same images in another shape.
-    #[must_use]
-    pub fn shaped(self, shape: [usize; 3]) -> Self {
-        if self.shape == shape || self.is_empty() {
-            return Self { shape, ..self };
+    /// The same images in another shape, as `fit` says.
+    ///
+    /// # Errors
+    /// Those of [`Fit::apply`].
+    pub fn shaped(self, shape: [usize; 3], fit: Option<Fit>) -> Result<Self> {
+        if (self.shape == shape && fit.is_none()) || self.is_empty() {
+            return Ok(Self { shape, ..self });
         }
         let size: usize = self.shape.iter().product();
         let images: Vec<Vec<u8>> = self
             .pixels
             .par_chunks(size)
-            .map(|image| shaped(image, self.shape, shape))
-            .collect();
-        Self {
+            .map(|image| fitted(image, self.shape, shape, fit))
+            .collect::<Result<_>>()?;
+        Ok(Self {
             shape,
             pixels: images.concat(),
             labels: self.labels,
-        }
+        })
     }
 }
 

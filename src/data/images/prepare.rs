@@ -77,6 +77,7 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
             .map(|[_, height, width]| [height, width])
             .or(config.size),
         classes: request.run.map(|run| run.classes.as_slice()).or(named),
+        fit: request.run.and_then(|run| run.fit),
     };
     let all = config.files(Split::Train);
     let all = all.ok_or_else(|| Error::usage("[data] `path` is missing"))?;
@@ -86,6 +87,7 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
         channels: Some(channels),
         size: Some([height, width]),
         classes: Some(&classes),
+        fit: wanted.fit,
     };
     let pictures = Arc::new(pictures);
     let parts = parts(config, pictures.len())?;
@@ -98,6 +100,7 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
         classes: classes.clone(),
         mean,
         std,
+        fit: wanted.fit,
         ..Shape::default()
     };
     let held_out = |split: Split| -> Result<Option<Arc<dyn Source>>> {
@@ -190,7 +193,7 @@ fn read(
     let [channels, height, width] = pictures.shape;
     let [height, width] = wanted.size.unwrap_or([height, width]);
     let shape = [wanted.channels.unwrap_or(channels), height, width];
-    Ok((pictures.shaped(shape), names))
+    Ok((pictures.shaped(shape, wanted.fit)?, names))
 }
 
 /// How files are written: a folder or an archive of one, IDX by its first bytes, CIFAR by its length.

@@ -1,7 +1,11 @@
 //! MPT (MosaicML 2023): ALiBi, no biases anywhere, norms without shift.
+//!
+//! `alibi_bias_max` is the exponent of the last head's slope, as in MosaicML's code, which trained the released models.
+//! The class of transformers 5 has the key in its config and computes with 8 all the same; a note says so of any other
+//! value. Slopes of a number of heads that is no power of two are BLOOM's, in the same order.
 
 use super::plain::plain;
-use super::{Family, HfShape, block, fused_in_thirds, multi_head};
+use super::{Family, HfShape, block, fused_in_thirds};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
 use crate::model::DecoderConfig;
@@ -49,8 +53,15 @@ fn read(hf: &HfConfig) -> HfShape {
         attention.fault(format!("`clip_qkv` = {clip} is not supported"));
     }
     let max_exponent = attention.real("alibi_bias_max", 8.0);
-    // MosaicML's code takes it, transformers' class always computes with 8: which one trained the weights is not known.
-    attention.only("alibi_bias_max", 8);
+    if max_exponent <= 0.0 {
+        attention.fault(format!("`alibi_bias_max` = {max_exponent} must be above 0"));
+    }
+    if max_exponent != 8.0 {
+        hf.warn(format!(
+            "`alibi_bias_max` = {max_exponent} is computed as MosaicML's code does; transformers' MptForCausalLM computes with 8 \
+             whatever this key says, and gives other logits"
+        ));
+    }
     let dropout = attention.real("attn_pdrop", 0.0);
     let scale = attention.get("softmax_scale").and_then(|v| v.as_f64());
     hf.adopt(attention);
@@ -85,12 +96,6 @@ fn read(hf: &HfConfig) -> HfShape {
         },
         ..DecoderConfig::default()
     };
-    let heads = multi_head(&config).n_heads;
-    if !heads.is_power_of_two() {
-        hf.fault(format!(
-            "`n_heads` = {heads}: MPT orders the slopes of a number of heads that is not a power of two in its own way"
-        ));
-    }
     let vocab_size = hf.count(&["vocab_size"], 50368);
     HfShape::language_model(config, vocab_size, hf.count(&["max_seq_len"], 2048))
 }

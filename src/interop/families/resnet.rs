@@ -22,8 +22,6 @@ pub const FAMILY: Family = Family {
 fn read(hf: &HfConfig) -> HfShape {
     super::bart::require_class(hf, &["ResNetForImageClassification"]);
     hf.only("hidden_act", "relu");
-    hf.only("downsample_in_first_stage", false);
-    hf.only("downsample_in_bottleneck", false);
     for key in ["out_features", "out_indices", "stage_names"] {
         // Of a backbone within another model.
         hf.get(key);
@@ -58,6 +56,10 @@ fn read(hf: &HfConfig) -> HfShape {
             stages,
             width,
             stem: StemSize::Large,
+            downsample_first_stage: hf.flag("downsample_in_first_stage", false),
+            // Of basic blocks the class reads it and uses it nowhere.
+            stride_in_1x1: hf.flag("downsample_in_bottleneck", false)
+                && blocks == Blocks::Bottleneck,
             ..ResnetConfig::default()
         }),
         task: TaskConfig::ImageClassification(ImageClassificationConfig::default()),
@@ -108,7 +110,8 @@ fn write(of: &HfShape) -> Option<Value> {
         "depths": config.stages,
         "layer_type": kind,
         "hidden_act": "relu",
-        "downsample_in_first_stage": false,
+        "downsample_in_first_stage": config.downsample_first_stage,
+        "downsample_in_bottleneck": config.stride_in_1x1,
     });
     add_classes(&mut written, &of.shape.classes);
     Some(written)

@@ -1,5 +1,7 @@
-//! RoFormer (Su et al. 2021): BERT with rotary positions over neighbouring elements in place of a table.
+//! RoFormer (Su et al. 2021): BERT with rotary positions over neighbouring elements in place of a table; some rotate
+//! values, too, and some have embeddings narrower than their blocks.
 
+use super::plain::rotary;
 use super::{Family, HfShape, bert};
 use crate::data::Shape;
 use crate::interop::HfConfig;
@@ -8,7 +10,7 @@ use crate::nn::position::PositionConfig;
 use crate::nn::position::rotary::{Pairing, RotaryConfig};
 use crate::nn::position::sinusoidal::{Layout, table as sinusoids};
 use crate::task::TaskConfig;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
@@ -20,11 +22,13 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    hf.only("rotary_value", false);
     let mut config = bert::config(hf);
-    hf.only("embedding_size", config.stack.d_model);
+    let d_model = config.stack.d_model;
+    // The class has no projection between equal widths.
+    config.d_embedding = Some(hf.count(&["embedding_size"], d_model)).filter(|e| *e != d_model);
     config.stack.position = PositionConfig::Rotary(RotaryConfig {
         pairing: Pairing::Interleaved,
+        rotate_values: hf.flag("rotary_value", false),
         ..RotaryConfig::default()
     });
     let context = hf.count(&["max_position_embeddings"], 1536);
@@ -38,13 +42,19 @@ fn read(hf: &HfConfig) -> HfShape {
 }
 
 fn write(of: &HfShape) -> Option<Value> {
-    bert::write_as(of, "RoFormer")
+    let mut written = bert::write_as(of, "RoFormer")?;
+    let config = of.encoder();
+    written["embedding_size"] = json!(config.d_embedding());
+    written["rotary_value"] = json!(rotary(&config.stack)?.rotate_values);
+    Some(written)
 }
 
 fn table(of: &HfShape) -> Table {
     let config = of.encoder();
     let mut table = Table::new("roformer.");
     bert::add_body(&mut table, "roformer", config);
+    let (theirs, ours) = ("roformer.embeddings_project", "model.projection");
+    table.linear(theirs, ours, Stored::OutIn);
     match &of.task {
         TaskConfig::TextClassification(_) => {
             table.linear("classifier.dense", "model.pooler", Stored::OutIn);

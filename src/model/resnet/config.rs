@@ -31,6 +31,11 @@ pub struct ResnetConfig {
     pub width: usize,
     /// What comes before the first stage.
     pub stem: StemSize,
+    /// Whether the first stage halves the image as the others do.
+    pub downsample_first_stage: bool,
+    /// Whether a bottleneck block that halves the image has its stride on the first 1×1 convolution, as in the paper,
+    /// and not on the 3×3 one, as in torchvision.
+    pub stride_in_1x1: bool,
     /// Where zeros stand around images and maps: symmetric as in PyTorch's networks, same as in the published hybrids.
     pub padding: Padding,
     /// Every norm.
@@ -46,6 +51,8 @@ impl Default for ResnetConfig {
             stages: vec![2, 2, 2, 2],
             width: 64,
             stem: StemSize::Small,
+            downsample_first_stage: false,
+            stride_in_1x1: false,
             padding: Padding::Symmetric,
             norm: ChannelNormConfig::default(),
             standardized: false,
@@ -84,6 +91,8 @@ pub struct BlockShape {
     pub planes: usize,
     /// Step of its kernel.
     pub stride: usize,
+    /// Whether the first convolution of a bottleneck takes that step, and not the second.
+    pub stride_first: bool,
 }
 
 impl BlockShape {
@@ -108,11 +117,17 @@ impl BlockShape {
                 layer(inputs, planes, 3, self.stride),
                 layer(planes, planes, 3, 1),
             ],
-            Blocks::Bottleneck => vec![
-                layer(inputs, planes, 1, 1),
-                layer(planes, planes, 3, self.stride),
-                layer(planes, self.outputs(), 1, 1),
-            ],
+            Blocks::Bottleneck => {
+                let [first, second] = match self.stride_first {
+                    true => [self.stride, 1],
+                    false => [1, self.stride],
+                };
+                vec![
+                    layer(inputs, planes, 1, first),
+                    layer(planes, planes, 3, second),
+                    layer(planes, self.outputs(), 1, 1),
+                ]
+            }
         }
     }
 
@@ -144,6 +159,15 @@ impl ResnetConfig {
         let widest = MOST_PLANES >> self.stages.len().clamp(1, MOST_STAGES).saturating_sub(1);
         let width = at.count("width", self.width, widest);
         let width = (stages && width).then_some(self.width);
+        if self.stride_in_1x1 && self.blocks == Blocks::Basic {
+            let rule = "stride_in_1x1 = true has no effect on blocks = \"basic\", which have no 1×1 convolutions; leave it out";
+            at.fault(&["stride_in_1x1", "blocks"], rule);
+        }
+        if self.stride_in_1x1 && self.stages.len() == 1 && !self.downsample_first_stage {
+            let rule = "stride_in_1x1 = true has no effect: a single stage halves the image with downsample_first_stage = true \
+                        alone; leave it out or set that";
+            at.fault(&["stride_in_1x1", "stages", "downsample_first_stage"], rule);
+        }
         at.within("norm", |at| self.norm.faults(width, at));
     }
 
@@ -160,6 +184,7 @@ impl ResnetConfig {
     /// Height and width of the last feature map of an image.
     pub fn map_size(&self, height: usize, width: usize) -> [usize; 2] {
         let halvings = self.stages.len().saturating_sub(1)
+            + usize::from(self.downsample_first_stage)
             + match self.stem {
                 StemSize::Small => 0,
                 StemSize::Large => 2,
@@ -190,7 +215,11 @@ impl ResnetConfig {
                     blocks: self.blocks,
                     inputs,
                     planes: self.width << number,
-                    stride: if i == 0 && number > 0 { 2 } else { 1 },
+                    stride: match i == 0 && (number > 0 || self.downsample_first_stage) {
+                        true => 2,
+                        false => 1,
+                    },
+                    stride_first: self.stride_in_1x1,
                 };
                 inputs = shape.outputs();
                 shape

@@ -1,8 +1,9 @@
 //! The residual network (He et al. 2016): the convolutional baseline, and the stem of a hybrid ViT.
 //!
 //! A stem, stages of blocks y = relu(x + f(x)), the mean over the image. Each stage but the first halves the image
-//! and doubles the planes; where f changes the shape, a 1×1 convolution with a norm stands on the shortcut. In
-//! bottleneck blocks the stride is on the 3×3 convolution, as in torchvision. With the small stem it is the
+//! and doubles the planes (`downsample_first_stage` has the first one halve it, too); where f changes the shape, a 1×1
+//! convolution with a norm stands on the shortcut. In bottleneck blocks the stride is on the 3×3 convolution, as in
+//! torchvision, or on the first 1×1 one (`stride_in_1x1`), as in the paper. With the small stem it is the
 //! network for small images, with the large one that of ImageNet: an 18 of basic and a 50 of bottleneck blocks are
 //! the well-known ones.
 

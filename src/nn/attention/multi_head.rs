@@ -243,15 +243,14 @@ impl MultiHead {
     }
 }
 
-/// Queries and keys turned by their positions.
-fn rotated(q: Tensor<4>, k: Tensor<4>, rotation: Option<&Rotation>) -> (Tensor<4>, Tensor<4>) {
-    match rotation {
-        Some(r) => (
-            kernel::rotary(q, r.cos.clone(), r.sin.clone(), r.interleaved),
-            kernel::rotary(k, r.cos.clone(), r.sin.clone(), r.interleaved),
-        ),
-        None => (q, k),
-    }
+/// Queries, keys and values turned by their positions, values where the rotation is of them, too.
+fn rotated(qkv: [Tensor<4>; 3], rotation: Option<&Rotation>) -> [Tensor<4>; 3] {
+    let Some(r) = rotation else {
+        return qkv;
+    };
+    let turned = |x| kernel::rotary(x, r.cos.clone(), r.sin.clone(), r.interleaved);
+    let [q, k, v] = qkv;
+    [turned(q), turned(k), if r.values { turned(v) } else { v }]
 }
 
 impl Projections for MultiHead {
@@ -292,7 +291,7 @@ impl Layer for MultiHead {
             }
             cache => {
                 let (k, v) = self.keys_and_values(source);
-                let (q, k) = rotated(q, k, cx.prepared.rotation.as_ref());
+                let [q, k, v] = rotated([q, k, v], cx.prepared.rotation.as_ref());
                 match cache {
                     Some(cache) => {
                         offset = cache.len();

@@ -29,6 +29,9 @@ pub struct RotaryConfig {
     pub pairing: Pairing,
     /// Part of each head that is rotated, in (0, 1].
     pub fraction: f64,
+    /// Whether values are rotated as keys are, so that a mean of values tells where they stood (RoFormer's released
+    /// code).
+    pub rotate_values: bool,
     /// Stretching for inputs longer than those of pre-training.
     pub scaling: ScalingConfig,
 }
@@ -39,6 +42,7 @@ impl Default for RotaryConfig {
             theta: 10_000.0,
             pairing: Pairing::Half,
             fraction: 1.0,
+            rotate_values: false,
             scaling: ScalingConfig::None(NoScalingConfig {}),
         }
     }
@@ -253,12 +257,13 @@ impl RotaryConfig {
     }
 }
 
-/// Rotates queries and keys.
+/// Rotates queries and keys, and values when asked for.
 #[derive(Module, Debug)]
 pub struct Rotary {
     frequencies: Vec<f64>,
     magnitude: f64,
     interleaved: bool,
+    values: bool,
 }
 
 impl Rotary {
@@ -269,6 +274,7 @@ impl Rotary {
             frequencies,
             magnitude,
             interleaved: config.pairing == Pairing::Interleaved,
+            values: config.rotate_values,
         }
     }
 }
@@ -291,6 +297,7 @@ impl PositionScheme for Rotary {
                 cos: table(cos),
                 sin: table(sin),
                 interleaved: self.interleaved,
+                values: self.values,
             }),
             ..Prepared::default()
         }

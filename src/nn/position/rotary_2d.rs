@@ -98,6 +98,7 @@ impl PositionScheme for Rotary2d {
                 cos: table(cos),
                 sin: table(sin),
                 interleaved: true,
+                values: false,
             }),
             ..Prepared::default()
         }

@@ -18,7 +18,7 @@ pub struct Places {
 /// The part that all layers of one forward pass share.
 #[derive(Clone, Debug, Default)]
 pub struct Prepared {
-    /// Rotation of queries and keys.
+    /// Rotation of queries and keys, and of values where it says so.
     pub rotation: Option<Rotation>,
     /// Added to the scores of every layer.
     pub score_bias: ScoreBias,
@@ -33,6 +33,8 @@ pub struct Rotation {
     pub sin: Tensor<2>,
     /// Whether neighbours (2i, 2i+1) make a pair, or (i, i + rotated/2).
     pub interleaved: bool,
+    /// Whether values are rotated, too.
+    pub values: bool,
 }
 
 /// The attention of a layer, as a scheme of distances sees it.

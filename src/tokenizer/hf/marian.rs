@@ -20,9 +20,9 @@ use crate::error::Result;
 /// The models of both sides, and the numbers.
 pub const SIDES: [&str; 2] = ["source.spm", "target.spm"];
 pub const VOCAB: &str = "vocab.json";
-const OTHER_VOCAB: &str = "target_vocab.json";
+pub const OTHER_VOCAB: &str = "target_vocab.json";
 /// What a character of a piece costs that only the other side's model has: more than any text of known ones.
-const FOREIGN: f64 = -1e9;
+pub const FOREIGN: f64 = -1e9;
 
 /// Reads the tokenizers of sources and targets.
 ///

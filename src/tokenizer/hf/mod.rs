@@ -2,7 +2,8 @@
 //!
 //! [`read`] makes one of our tokenizers, which is a `tokenizer.json`, of the files that a folder has: `tokenizer.json`
 //! itself, else BERT's `vocab.txt`, GPT-2's `vocab.json` and `merges.txt`, Marian's two models with `vocab.json`, or a
-//! SentencePiece model. [`write`] gives a folder the files with which transformers' `AutoTokenizer` makes the same ids.
+//! SentencePiece model. [`write`] gives a folder the files with which transformers' `AutoTokenizer` makes the same ids,
+//! [`write_pair`] those of two tokenizers.
 //! The ids are those of transformers 5; where they can differ, [`HfTokenizer::notes`] says so.
 //!
 //! Not here: chat templates, which are programs and no part of a vocabulary (they are listed as ignored); tokenizers
@@ -13,6 +14,7 @@ mod family;
 mod files;
 mod frame;
 mod marian;
+mod pair;
 mod pieces;
 mod proto;
 mod sentencepiece;
@@ -31,6 +33,7 @@ use family::{Family, Files, Named};
 use files::{Folder, fault};
 use settings::{Role, Settings, Special};
 
+pub use pair::write as write_pair;
 pub use write::{REBUILDS, ReadBy, write};
 
 /// What a folder has in place of a tokenizer when [`read`] finds none; for messages.

@@ -151,6 +151,20 @@ impl Pieces {
     }
 }
 
+impl Sort {
+    /// Its number in a file.
+    pub fn number(self) -> i32 {
+        match self {
+            Self::Normal => 1,
+            Self::Unknown => 2,
+            Self::Control => 3,
+            Self::UserDefined => 4,
+            Self::Unused => 5,
+            Self::Byte => 6,
+        }
+    }
+}
+
 fn sort(number: i32) -> Option<Sort> {
     Some(match number {
         1 => Sort::Normal,

@@ -71,7 +71,7 @@ pub fn write(dir: &Path, tokenizer: &Tokenizer, by: ReadBy) -> Result<Vec<&'stat
 }
 
 /// The tokens of roles by their keys.
-fn roles(tokenizer: &Tokenizer, file: &Value) -> Map<String, Value> {
+pub(super) fn roles(tokenizer: &Tokenizer, file: &Value) -> Map<String, Value> {
     let [begin, end, separator, pad] = tokenizer.0.marks;
     let frame = tokenizer.frame();
     let model = &file["model"];

@@ -190,6 +190,15 @@ fn a_run_is_evaluated_on_other_text_and_planned() {
     assert_eq!(found["loss"], own["loss"]);
     assert_eq!(found["split"], other);
     assert_eq!(std::fs::read(path("run/scores.json")).unwrap(), kept);
+    // A text shorter than a window is one partial window: every token but the first is scored, as by windows of its length.
+    std::fs::write(path("short.txt"), "the mat").unwrap();
+    let short = json(&["eval", &run, "--data", &path("short.txt")]);
+    let whole = json(&["eval", &run, "--data", &path("short.txt"), "--context", "6"]);
+    let (a, b) = (
+        short["loss"].as_f64().unwrap(),
+        whole["loss"].as_f64().unwrap(),
+    );
+    assert!((a - b).abs() < 1e-6, "{a} {b}");
     let (status, said) = failure(&["eval", &run, "--data", &path("gone.txt")]);
     assert!(status == 2 && said.contains("gone.txt"), "{said}");
     let (of_run, of_file) = (json(&["plan", &run]), json(&["plan", &file, "--no-probe"]));

@@ -21,23 +21,63 @@ macro_rules! families {
             let folders = std::fs::read_dir(shipped("tests/fixtures/hf")).unwrap();
             for folder in folders {
                 let name = folder.unwrap().file_name().into_string().unwrap();
-                let refused = REFUSED.iter().any(|(folder, _)| *folder == name);
-                assert!(refused || tested.contains(&name.as_str()), "{name} is in no test");
+                assert!(tested.contains(&name.as_str()), "{name} is in no test");
             }
         }
     };
 }
 
-/// Folders of models that we have not, and the key of config.json that says so: a message names it.
-const REFUSED: [(&str, &str); 2] = [
-    ("roformer_3", "rotary_value"),
-    ("resnet_3", "downsample_in_first_stage"),
-];
-
+/// Neither of the two ways knows an architecture that transformers has dropped, and both say so.
 #[test]
-fn models_that_we_have_not_are_refused() {
-    for (name, key) in REFUSED {
-        refused(name, &fixture(name), &[key, "config.json"]);
+fn an_architecture_that_transformers_dropped_is_named() {
+    let folder = super::files::copy(&fixture("vit_1"));
+    let config = folder.path().join("config.json");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let old = text.replace("\"vit\"", "\"vit-hybrid\"");
+    assert_ne!(old, text);
+    std::fs::write(&config, old).unwrap();
+    let words = ["`model_type` \"vit-hybrid\"", "transformers 5 has no class"];
+    refused("vit-hybrid", folder.path(), &words);
+
+    let work = tempfile::tempdir().unwrap();
+    let at = |name: &str| shown(&work.path().join(name));
+    let experiment = "name = \"hybrid\"\ntask = { kind = \"image_classification\" }\n\
+                      data = { kind = \"shapes\", train_items = 4, valid_items = 2 }\n\
+                      optimizer = { kind = \"adamw\", lr = 1e-3 }\ntrain = { steps = 1, batch_size = 2 }\n\
+                      [model]\nkind = \"vision\"\nn_layers = 1\nd_model = 16\nposition = { kind = \"learned\" }\n\
+                      stem = { kind = \"resnet\", stages = [1, 1], width = 4 }\n";
+    std::fs::write(at("hybrid.toml"), experiment).unwrap();
+    output(&["train", &at("hybrid.toml"), "--run", &at("run"), "--quiet"]);
+    let (status, said) = failure(&["export", &at("run"), &at("out")]);
+    assert!(status == 2 && said.contains("`vit-hybrid`"), "{said}");
+}
+
+/// The class of transformers computes with another exponent than the folder says: both ways tell.
+#[test]
+fn an_exponent_of_mpt_s_slopes_is_told() {
+    let work = tempfile::tempdir().unwrap();
+    let at = |name: &str| shown(&work.path().join(name));
+    let told = |arguments: &[&str]| {
+        let done = formwork(arguments).output().unwrap();
+        assert!(done.status.success());
+        String::from_utf8_lossy(&done.stderr).contains("`alibi_bias_max` = 4")
+    };
+    assert!(told(&["import", &shown(&fixture("mpt_3")), &at("run")]));
+    assert!(told(&["export", &at("run"), &at("out")]));
+    assert!(!told(&["import", &shown(&fixture("mpt_1")), &at("other")]));
+}
+
+/// Sources and targets keep a tokenizer each, and the files of an exported folder are read as the same two.
+#[test]
+fn both_of_marian_s_tokenizers_go_out_again() {
+    let work = tempfile::tempdir().unwrap();
+    let at = |name: &str| shown(&work.path().join(name));
+    output(&["import", &shown(&fixture("marian_3")), &at("run")]);
+    output(&["export", &at("run"), &at("out")]);
+    output(&["import", &at("out"), &at("again")]);
+    for side in ["tokenizer.json", "target_tokenizer.json"] {
+        let of = |run: &str| std::fs::read(work.path().join(run).join(side)).unwrap();
+        assert!(of("run") == of("again"), "{side} changed");
     }
 }
 
@@ -52,17 +92,17 @@ families! {
     qwen3: "qwen3_1" "qwen3_2";
     falcon: "falcon_1" "falcon_2" "falcon_3";
     bloom: "bloom_1" "bloom_2";
-    mpt: "mpt_1" "mpt_2";
+    mpt: "mpt_1" "mpt_2" "mpt_3";
     mixtral: "mixtral_1" "mixtral_2" "mixtral_new";
     bert: "bert_1" "bert_2" "bert_3" "bert_4" "bert_hub";
     roberta: "roberta_1" "roberta_2";
-    roformer: "roformer_1" "roformer_2";
+    roformer: "roformer_1" "roformer_2" "roformer_3" "roformer_4" "roformer_5";
     t5: "t5_1" "t5_2" "t5_again";
     mt5: "mt5_1" "mt5_2";
     bart: "bart_1" "bart_2" "bart_3" "bart_f16";
-    marian: "marian_1" "marian_2";
+    marian: "marian_1" "marian_2" "marian_3";
     vit: "vit_1" "vit_2" "vit_new";
-    resnet: "resnet_1" "resnet_2";
+    resnet: "resnet_1" "resnet_2" "resnet_3" "resnet_4";
 }
 
 /// What a person reads: the family, its parameters, the keys without effect, the tensors without a place.

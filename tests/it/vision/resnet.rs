@@ -164,6 +164,7 @@ fn blocks_are_torchvision_s() {
             inputs,
             planes,
             stride,
+            stride_first: false,
         };
         case.check(block(shape), |block: &ResidualBlock, x, pass| {
             case.cotangent(block.forward(x, pass))

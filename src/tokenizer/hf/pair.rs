@@ -1,0 +1,186 @@
+//! Tokenizers of sources and of targets as the files of transformers' `MarianTokenizer`: `source.spm` and `target.spm`
+//! cut texts, `vocab.json` numbers the pieces of both, or `target_vocab.json` those of targets where they have numbers of
+//! their own. `marian` reads them back.
+//!
+//! A SentencePiece model can say what a unigram model over pieces does with one of SentencePiece's own normalisers before
+//! it (Kudo and Richardson, arXiv:1808.06226). Other tokenizers have no such file, and a folder has no other place for a
+//! second tokenizer.
+
+use std::path::Path;
+
+use base64::Engine;
+use prost::Message;
+use serde_json::{Map, Value, json};
+
+use super::files::fault;
+use super::marian::{FOREIGN, OTHER_VOCAB, SIDES, VOCAB};
+use super::pieces::{Model, Pieces, Sort};
+use super::proto::{ModelProto, NormalizerSpec, SentencePiece, TrainerSpec};
+use super::sentencepiece;
+use super::settings::Role;
+use super::write::{ReadBy, roles};
+use crate::error::Result;
+use crate::files;
+use crate::tokenizer::{Tokenizer, format, unigram};
+
+/// Number of the type of a unigram model.
+const UNIGRAM: i32 = 1;
+
+/// Writes the tokenizers of sources and targets; within the result, why Marian's files cannot say them.
+///
+/// # Errors
+/// The disk's.
+pub fn write(
+    dir: &Path,
+    [source, target]: [&Tokenizer; 2],
+    by: ReadBy,
+) -> Result<std::result::Result<(), String>> {
+    let mut sides = Vec::new();
+    for (tokenizer, name) in [(source, "sources"), (target, "targets")] {
+        let path = dir.join(super::whole::NAME);
+        let wrong = |e: serde_json::Error| fault(&path, format!("is not a tokenizer: {e}"));
+        let file: Value = serde_json::from_slice(tokenizer.json()).map_err(wrong)?;
+        match Side::of(tokenizer, &file) {
+            Ok(side) => sides.push(side),
+            Err(why) => return Ok(Err(format!("that of {name} {why}"))),
+        }
+    }
+    let [source, target] = &sides[..] else {
+        unreachable!("both sides were read")
+    };
+    if source.roles != target.roles || source.ids_of_roles() != target.ids_of_roles() {
+        return Ok(Err(
+            "the two do not have the same special tokens with the same ids".into(),
+        ));
+    }
+    let separate = source.ids != target.ids;
+    let mut config = Map::new();
+    config.insert("tokenizer_class".into(), json!("MarianTokenizer"));
+    config.extend(source.roles.clone());
+    config.insert("separate_vocabs".into(), json!(separate));
+    if !source.extra.is_empty() {
+        config.insert("additional_special_tokens".into(), json!(source.extra));
+    }
+    if let Some(length) = by.max_length {
+        config.insert("model_max_length".into(), json!(length));
+    }
+    let object = |keys: &Map<String, Value>| format::to_bytes(&Value::Object(keys.clone()));
+    files::write(&dir.join(VOCAB), &object(&source.ids)?)?;
+    if separate {
+        files::write(&dir.join(OTHER_VOCAB), &object(&target.ids)?)?;
+    }
+    for (side, name) in sides.iter().zip(SIDES) {
+        files::write(&dir.join(name), &side.model)?;
+    }
+    files::write(&dir.join("tokenizer_config.json"), &object(&config)?)?;
+    files::write(
+        &dir.join("special_tokens_map.json"),
+        &object(&sides[0].roles)?,
+    )?;
+    Ok(Ok(()))
+}
+
+/// One of the two tokenizers.
+struct Side {
+    /// The file of its model.
+    model: Vec<u8>,
+    /// Every token with its id, in the order of the ids.
+    ids: Map<String, Value>,
+    /// Special tokens by the keys of their roles.
+    roles: Map<String, Value>,
+    /// Special tokens without a role, but for the codes of languages, which the class knows by how they are written.
+    extra: Vec<String>,
+}
+
+impl Side {
+    fn of(tokenizer: &Tokenizer, file: &Value) -> std::result::Result<Self, String> {
+        let model = &file["model"];
+        if model["type"] != "Unigram" || model["byte_fallback"] == true {
+            return Err("is no unigram model over pieces, as SentencePiece's are".into());
+        }
+        let spec = normalizer(file)
+            .ok_or("prepares texts in a way that SentencePiece's normalisers do not have")?;
+        let tokens = (0..tokenizer.vocab_size() as u32).map(|id| (tokenizer.token(id), id));
+        let ids: Map<String, Value> = tokens
+            .filter_map(|(token, id)| Some((token?, json!(id))))
+            .collect();
+        let roles = roles(tokenizer, file);
+        let marks: Vec<&str> = roles.values().filter_map(Value::as_str).collect();
+        for role in [Role::Unk, Role::Eos] {
+            if !roles.contains_key(role.key()) {
+                return Err(format!("has no `{}`", role.key()));
+            }
+        }
+        let added = file["added_tokens"].as_array().into_iter().flatten();
+        let added: Vec<&str> = added.filter_map(|e| e["content"].as_str()).collect();
+        let code = |token: &str| token.starts_with(">>") && token.ends_with("<<");
+        let extra = added
+            .iter()
+            .filter(|token| !marks.contains(token) && !code(token));
+        let unknown = roles[Role::Unk.key()].as_str().unwrap_or_default();
+        let piece = |text: &str, score: f64, sort: Sort| SentencePiece {
+            piece: Some(text.to_owned()),
+            score: Some(score as f32),
+            r#type: Some(sort.number()),
+        };
+        let listed = model["vocab"].as_array().into_iter().flatten();
+        let pieces = listed
+            .filter_map(|entry| Some((entry[0].as_str()?, entry[1].as_f64()?)))
+            .filter(|(text, score)| *score > FOREIGN && !added.contains(text) && *text != unknown)
+            .map(|(text, score)| piece(text, score, Sort::Normal));
+        let pieces = std::iter::once(piece(unknown, 0.0, Sort::Unknown)).chain(pieces);
+        let proto = ModelProto {
+            pieces: pieces.collect(),
+            trainer_spec: Some(TrainerSpec {
+                model_type: Some(UNIGRAM),
+                byte_fallback: Some(false),
+            }),
+            normalizer_spec: Some(spec),
+        };
+        Ok(Self {
+            model: proto.encode_to_vec(),
+            ids,
+            extra: extra.map(|token| (*token).to_owned()).collect(),
+            roles,
+        })
+    }
+
+    /// The ids of its special tokens.
+    fn ids_of_roles(&self) -> Vec<Option<&Value>> {
+        let names = self.roles.values().filter_map(Value::as_str);
+        names.map(|name| self.ids.get(name)).collect()
+    }
+}
+
+/// SentencePiece's settings of the rules before a model; `None` when it has none like them.
+fn normalizer(file: &Value) -> Option<NormalizerSpec> {
+    let found = (file["normalizer"].clone(), file["pre_tokenizer"].clone());
+    let own = (Value::Null, unigram::pre_tokenizer());
+    let encoded = file["normalizer"]["normalizers"][0]["precompiled_charsmap"].as_str();
+    let charsmap = match encoded {
+        Some(text) => base64::engine::general_purpose::STANDARD
+            .decode(text)
+            .ok()?,
+        None => Vec::new(),
+    };
+    let flags = [(true, true), (true, false), (false, true), (false, false)];
+    let (prefix, single_blanks) = flags.into_iter().find(|(prefix, single_blanks)| {
+        let pieces = Pieces {
+            all: Vec::new(),
+            model: Model::Unigram,
+            unknown: 0,
+            byte_fallback: false,
+            charsmap: charsmap.clone(),
+            add_dummy_prefix: *prefix,
+            remove_extra_whitespaces: *single_blanks,
+        };
+        // No piece of our own tokenizers reaches over a line break: it need not be told apart.
+        found == sentencepiece::rules(&pieces) || (!prefix && !single_blanks && found == own)
+    })?;
+    Some(NormalizerSpec {
+        precompiled_charsmap: Some(charsmap),
+        add_dummy_prefix: Some(prefix),
+        remove_extra_whitespaces: Some(single_blanks),
+        escape_whitespaces: Some(true),
+    })
+}

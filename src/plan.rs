@@ -152,14 +152,14 @@ fn bytes(bytes: u128) -> u64 {
 }
 
 /// Bytes kept for the backward pass: in each layer the inputs of its products and of its norms; at the end
-/// the logits and their gradient. Of a convolution its result, that normalised, and that rectified.
+/// the logits and their gradient; in each row the hidden states of earlier segments. Of a convolution its result, that normalised, and that rectified.
 fn activations(question: &Question) -> u128 {
     let shape = question.shape;
     let maps = 3.0 * question.model.convolutions(shape).values * question.value_bytes as f64;
     let maps = (question.micro_batch_size as u128).saturating_mul(maps as u128);
-    let kept: u128 = match (question.model.transformer(), question.model.cells()) {
+    let (kept, earlier) = match (question.model.transformer(), question.model.cells()) {
         (None, None) => return maps,
-        (None, Some(cells)) => cells.kept(),
+        (None, Some(cells)) => (cells.kept(), 0),
         (Some(model), _) => {
             let (d_model, width) = (model.stack.d_model, model.stack.d_model as u128);
             let layers = model.blocks().map(|block| {
@@ -168,7 +168,9 @@ fn activations(question: &Question) -> u128 {
                 let feed_forward = block.feed_forward.map_or(0, |f| f.kept(d_model));
                 6 * width + attention + mixer + feed_forward
             });
-            layers.sum()
+            let remembered = model.blocks().filter_map(|block| block.attention);
+            let remembered = remembered.map(|a| a.kept_earlier(d_model));
+            (layers.sum::<u128>(), remembered.sum::<u128>())
         }
     };
     // Each factor is below 2²⁴ or a tensor's length; their products pass 2⁶⁴ and may pass 2¹²⁸.
@@ -176,7 +178,9 @@ fn activations(question: &Question) -> u128 {
     let width = question.model.d_model() as u128;
     let token = kept + 2 * (width + shape.vocab_size as u128);
     let tokens = tokens.saturating_mul(token.saturating_mul(question.value_bytes as u128));
-    tokens.saturating_add(maps)
+    let earlier = earlier.saturating_mul(question.value_bytes as u128);
+    let earlier = earlier.saturating_mul(question.micro_batch_size as u128);
+    tokens.saturating_add(earlier).saturating_add(maps)
 }
 
 /// Parameters by part, and those in the matrices of blocks.

@@ -5,7 +5,7 @@ use crate::data::{self, Data, DataConfig, Gives, Texts};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::measure::measured;
-use crate::experiment::open::{self, Opened};
+use crate::experiment::open::{self, Lengths, Opened};
 use crate::experiment::saved::{self, Which};
 use crate::experiment::{Experiment, assemble, data_files};
 use crate::generate::Translator;
@@ -41,6 +41,10 @@ pub struct EvalArgs {
     /// Length of the windows; the experiment's when absent. Scores of another length are kept as SPLIT@N.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     context: Option<u32>,
+    /// Positions of earlier segments that attention looks at, 0 for none; the experiment's when absent. Scores with another
+    /// memory are kept as SPLIT+N.
+    #[arg(long, value_name = "N")]
+    memory: Option<u32>,
     /// Also print how often each class was taken for each.
     #[arg(long)]
     confusion: bool,
@@ -66,10 +70,11 @@ enum SplitName {
 pub fn run(args: EvalArgs) -> Result<()> {
     check_width("--beam", args.beam)?;
     let device = args.device.as_deref();
-    let opened = match args.context {
-        Some(context) => open::open_at(&args.run, args.checkpoint, device, context as usize)?,
-        None => open::open(&args.run, args.checkpoint, device)?,
+    let lengths = Lengths {
+        context: args.context.map(|n| n as usize),
+        memory: args.memory.map(|n| n as usize),
     };
+    let opened = open::open_at(&args.run, args.checkpoint, device, lengths)?;
     flags(&args, &opened)?;
     let prepared = data_of(&args, &opened)?;
     let which = match args.split {
@@ -77,11 +82,7 @@ pub fn run(args: EvalArgs) -> Result<()> {
         SplitName::Valid => data::Split::Valid,
         SplitName::Test => data::Split::Test,
     };
-    let name = match (args.data.first(), args.context) {
-        (Some(file), _) => file.display().to_string(),
-        (None, Some(context)) => format!("{}@{context}", which.name()),
-        (None, None) => which.name().to_string(),
-    };
+    let name = name(&args, which);
     let name = name.as_str();
     let split = Split {
         source: prepared.source(which)?.clone(),
@@ -104,6 +105,17 @@ pub fn run(args: EvalArgs) -> Result<()> {
         output::note(format!("the scores were not kept: {error}"));
     }
     shown
+}
+
+/// The name that the scores are shown and kept under: with what differs from the experiment.
+fn name(args: &EvalArgs, split: data::Split) -> String {
+    if let Some(file) = args.data.first() {
+        return file.display().to_string();
+    }
+    let context = args.context.map(|n| format!("@{n}"));
+    let memory = args.memory.map(|n| format!("+{n}"));
+    let parts = [Some(split.name().to_string()), context, memory];
+    parts.into_iter().flatten().collect()
 }
 
 /// The run's data as it lies today, with the classes, vocabulary and images of the run.

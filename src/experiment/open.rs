@@ -33,7 +33,7 @@ pub struct Opened {
 /// No run in the folder, faults of its experiment, no such checkpoint or a damaged one, a missing tokenizer, a
 /// device that cannot be opened.
 pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
-    opened(folder, which, device, None, false)
+    opened(folder, which, device, Lengths::default(), false)
 }
 
 /// [`open`] for gradients: the parameters are tracked, frozen ones among them, and dropout rests as it does in any pass of
@@ -42,20 +42,34 @@ pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened>
 /// # Errors
 /// As [`open`].
 pub fn open_tracked(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
-    opened(folder, which, device, None, true)
+    opened(folder, which, device, Lengths::default(), true)
 }
 
-/// [`open`] for windows of another length than the run was trained on: how a position scheme extrapolates.
+/// Lengths that differ from those of a run; its own where they are absent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lengths {
+    /// Of windows of text.
+    pub context: Option<usize>,
+    /// Positions of earlier segments that attention looks at.
+    pub memory: Option<usize>,
+}
+
+/// [`open`] for other lengths than the run was trained with: how a position scheme extrapolates.
 ///
 /// # Errors
-/// As [`open`]; a run that reads no windows of text; positions that are a table of a fixed length.
+/// As [`open`]; a run that reads no windows of text; positions that are a table of a fixed length; a model that remembers
+/// no earlier segments.
 pub fn open_at(
     folder: &Path,
     which: Which,
     device: Option<&str>,
-    context: usize,
+    lengths: Lengths,
 ) -> Result<Opened> {
-    opened(folder, which, device, Some(context), false).map_err(|error| match error {
+    let opened = opened(folder, which, device, lengths, false);
+    let Some(context) = lengths.context else {
+        return opened;
+    };
+    opened.map_err(|error| match error {
         Error::Run(reason) => Error::usage(format!(
             "the run cannot read windows of {context}: {reason}"
         )),
@@ -77,7 +91,7 @@ fn opened(
     folder: &Path,
     which: Which,
     device: Option<&str>,
-    context: Option<usize>,
+    Lengths { context, memory }: Lengths,
     tracked: bool,
 ) -> Result<Opened> {
     run_dir::require_run(folder)?;
@@ -85,7 +99,14 @@ fn opened(
     let device = device.map(|d| format!("train.device={d}"));
     let window = context.map(|n| format!("data.context={n}"));
     let sets: Vec<String> = device.into_iter().chain(window).collect();
-    let loaded = file::load(&folder.join(run_dir::RESOLVED), &sets)?;
+    let mut loaded = file::load(&folder.join(run_dir::RESOLVED), &sets)?;
+    if let Some(positions) = memory
+        && !loaded.experiment.model.remember_at_evaluation(positions)
+    {
+        return Err(Error::usage(
+            "--memory has no effect: no layer of the run remembers earlier segments (memory of [model.attention]); leave it out",
+        ));
+    }
     check::check_without_files(&loaded)?;
     let tokenizers = saved::tokenizers(folder)?;
     if tokenizers.text.is_none() && loaded.experiment.data.set().is_text() {

@@ -24,6 +24,9 @@ pub use translate::{Translator, Written};
 pub struct Generator<'a> {
     model: &'a dyn LanguageModel,
     device: Device,
+    /// Tokens that are read at once.
+    segment: usize,
+    /// Tokens that the state may hold.
     limit: usize,
     state: ModelState,
     /// Tokens of a row that the cache will hold, as far as is known.
@@ -35,7 +38,7 @@ pub struct Generator<'a> {
 
 impl<'a> Generator<'a> {
     /// Reads the prompts in one pass. `context` is the length that the model was trained with; it never sees
-    /// more tokens at once.
+    /// more tokens at once. A model that remembers earlier segments reads on for ever, and long prompts in segments.
     ///
     /// # Errors
     /// No prompt, an empty one, or prompts of several lengths.
@@ -51,10 +54,15 @@ impl<'a> Generator<'a> {
                 "prompts that are continued together have one length",
             ));
         }
+        let segment = model.max_len().unwrap_or(context).min(context).max(1);
         let mut generator = Self {
             model,
             device: model.device(),
-            limit: model.max_len().unwrap_or(context).min(context).max(1),
+            segment,
+            limit: match model.reads_on() && model.max_len().is_none() {
+                true => usize::MAX,
+                false => segment,
+            },
             state: model.empty_state(StateUse::Decoding),
             reserved: 0,
             rows: prompts.iter().map(|prompt| prompt.to_vec()).collect(),
@@ -113,30 +121,38 @@ impl<'a> Generator<'a> {
         } else {
             self.limit.div_ceil(2)
         };
-        self.logits = self.read(window);
+        let mut left = window;
+        while left > self.segment {
+            drop(self.pass(left, self.segment));
+            left -= self.segment;
+        }
+        self.logits = self.read(left);
     }
 
     /// Reads the newest tokens of every row; the scores that follow them.
     fn read(&mut self, newest: usize) -> Vec<f32> {
-        let recent = |row: &'_ Vec<u32>| row[row.len() - newest..].to_vec();
-        let ids: Vec<i32> = self
-            .rows
-            .iter()
-            .flat_map(recent)
-            .map(|t| t as i32)
-            .collect();
-        let rows = self.rows.len();
-        let ids: Tensor<2, Int> =
-            Tensor::from_data(TensorData::new(ids, [rows, newest]), &self.device);
-        let hidden = self.model.forward(
-            DecoderInput::new(ids),
-            Some(&mut self.state),
-            &Pass::evaluation(),
-        );
-        let [_, seq, d] = hidden.dims();
+        let hidden = self.pass(newest, newest);
+        let [rows, seq, d] = hidden.dims();
         let last = hidden.slice([0..rows, seq - 1..seq, 0..d]);
         let last = last.reshape([1, rows, d]);
         numbers(self.model.vocabulary_head().logits(last))
+    }
+
+    /// Hidden states `[rows, count, d_model]` of the first `count` of the newest tokens of every row.
+    fn pass(&mut self, newest: usize, count: usize) -> Tensor<3> {
+        let part = |row: &'_ Vec<u32>| {
+            let from = row.len() - newest;
+            row[from..from + count].to_vec()
+        };
+        let ids: Vec<i32> = self.rows.iter().flat_map(part).map(|t| t as i32).collect();
+        let rows = self.rows.len();
+        let ids: Tensor<2, Int> =
+            Tensor::from_data(TensorData::new(ids, [rows, count]), &self.device);
+        self.model.forward(
+            DecoderInput::new(ids),
+            Some(&mut self.state),
+            &Pass::evaluation(),
+        )
     }
 }
 

@@ -14,6 +14,7 @@ mod cross_entropy;
 #[cfg(feature = "flex")]
 mod derivative;
 mod dropout;
+mod earlier;
 mod embedding;
 #[cfg(feature = "flex")]
 pub mod extension;

@@ -88,6 +88,17 @@ impl DecoderConfig {
         }
     }
 
+    /// Layers that remember earlier segments take so many positions of them in evaluation; whether there is such a layer.
+    pub(super) fn remember_at_evaluation(&mut self, positions: usize) -> bool {
+        let own = self.layers.is_empty().then_some(&mut self.stack.attention);
+        let grouped = self.layers.iter_mut();
+        let all = grouped
+            .filter_map(|group| group.attention.as_mut())
+            .chain(own);
+        let remembering = all.map(|attention| attention.remember_at_evaluation(positions));
+        remembering.fold(false, |any, one| any | one)
+    }
+
     /// Number of blocks.
     pub fn n_layers(&self) -> usize {
         self.depth().blocks()
@@ -216,6 +227,10 @@ impl LanguageModel for Decoder {
 
     fn max_len(&self) -> Option<usize> {
         self.position.scheme().max_len()
+    }
+
+    fn reads_on(&self) -> bool {
+        self.stack.reads_on()
     }
 
     fn forward(

@@ -19,6 +19,11 @@ pub trait LanguageModel: Debug {
     /// The longest input that the model can place, when it has a limit.
     fn max_len(&self) -> Option<usize>;
 
+    /// Whether it continues texts of any length at a constant cost for each token, from a memory of earlier segments.
+    fn reads_on(&self) -> bool {
+        false
+    }
+
     /// Hidden states `[batch, seq, d_model]` after the last norm; `state` continues where its last call ended.
     fn forward(
         &self,

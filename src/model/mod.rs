@@ -167,6 +167,18 @@ impl ModelConfig {
         })
     }
 
+    /// Layers that remember earlier segments take so many positions of them in evaluation; whether there is such a layer.
+    pub fn remember_at_evaluation(&mut self, positions: usize) -> bool {
+        match self {
+            Self::Decoder(c) => c.remember_at_evaluation(positions),
+            Self::Encoder(_)
+            | Self::EncoderDecoder(_)
+            | Self::Vision(_)
+            | Self::Resnet(_)
+            | Self::Recurrent(_) => false,
+        }
+    }
+
     /// The blocks of its stacks, by which learning rates fall with depth; `None` of a network without transformer blocks.
     pub fn stack_depths(&self) -> Option<StackDepths> {
         let [first, second] = self.transformer()?.stacks;

@@ -17,6 +17,11 @@ pub trait Layer {
     fn empty_state(&self, _of: StateUse) -> LayerState {
         LayerState::None
     }
+
+    /// Positions before a new one of which decoding keeps something; `None` when it keeps all of them.
+    fn reach(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// The surroundings of a layer's input.
@@ -33,6 +38,9 @@ pub struct LayerContext<'a> {
     pub prepared: &'a Prepared,
     /// The memory of cross-attention, `[batch, keys, d_model]`; `None` in a layer that looks at its own input.
     pub memory: Option<&'a Tensor<3>>,
+    /// Hidden states of earlier segments as the layer reads them, `[batch, earlier, d_model]`: positions before those of its
+    /// input, which `span` and `visible` count, and whose states are looked at alone.
+    pub earlier: Option<Tensor<3>>,
     /// The state that the layer kept at the last call, and keeps for the next one.
     pub state: Option<&'a mut LayerState>,
     /// Draws of dropout, added losses, readings.
@@ -61,6 +69,7 @@ impl<'a> LayerContext<'a> {
             position: &NoPosition {},
             prepared: &NOTHING,
             memory: None,
+            earlier: None,
             state: None,
             pass,
         }

@@ -7,6 +7,7 @@
 pub mod attention;
 pub mod channel_norm;
 pub mod convolution;
+pub mod earlier;
 pub mod embed;
 pub mod feed_forward;
 pub mod init;

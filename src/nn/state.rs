@@ -4,6 +4,7 @@
 //! recurrent cells their state. All three are selected by row, cut off from their gradients and emptied alike.
 
 use super::attention::LayerCache;
+use super::earlier::Earlier;
 use burn::tensor::{Int, Tensor, TensorData};
 use std::ops::Range;
 
@@ -19,8 +20,8 @@ pub enum LayerState {
     None,
     /// Keys and values of the tokens already read.
     KeyValue(LayerCache),
-    /// Hidden states of earlier segments `[batch, memory, d_model]`; `None` before the first segment.
-    Segment(Option<Tensor<3>>),
+    /// Hidden states of earlier segments.
+    Segment(Earlier),
     /// The vectors of a recurrent cell, each `[batch, d]`; none before the first position.
     Recurrent(Vec<Tensor<2>>),
 }
@@ -38,9 +39,9 @@ impl LayerState {
     /// The state of other rows: row i becomes that of `rows[i]`.
     pub fn select(&mut self, rows: &Tensor<1, Int>) {
         match self {
-            Self::None | Self::Segment(None) => {}
+            Self::None => {}
             Self::KeyValue(cache) => cache.select(rows),
-            Self::Segment(Some(states)) => *states = states.clone().select(0, rows.clone()),
+            Self::Segment(earlier) => earlier.select(rows),
             Self::Recurrent(vectors) => {
                 for x in vectors {
                     *x = x.clone().select(0, rows.clone());
@@ -53,8 +54,8 @@ impl LayerState {
     #[must_use]
     pub fn rows(&self, rows: Range<usize>) -> Self {
         match self {
-            Self::None | Self::Segment(None) | Self::KeyValue(_) => self.clone(),
-            Self::Segment(Some(states)) => Self::Segment(Some(states.clone().slice(rows))),
+            Self::None | Self::KeyValue(_) => self.clone(),
+            Self::Segment(earlier) => Self::Segment(earlier.rows(rows)),
             Self::Recurrent(vectors) => {
                 let part = |x: &Tensor<2>| x.clone().slice(rows.clone());
                 Self::Recurrent(vectors.iter().map(part).collect())
@@ -78,12 +79,12 @@ impl LayerState {
                 let all = (0..first.len()).map(|number| Tensor::cat(vectors(number), 0));
                 Self::Recurrent(all.collect())
             }
-            Some(Self::Segment(Some(_))) => {
-                let of = |part: &&Self| match part {
-                    Self::Segment(states) => states.clone(),
+            Some(Self::Segment(_)) => {
+                let of = |part: &&'a Self| match part {
+                    Self::Segment(earlier) => Some(earlier),
                     Self::None | Self::Recurrent(_) | Self::KeyValue(_) => None,
                 };
-                Self::Segment(Some(Tensor::cat(parts.iter().filter_map(of).collect(), 0)))
+                Self::Segment(Earlier::joined(parts.iter().filter_map(of)))
             }
             Some(other) => (*other).clone(),
         }
@@ -95,8 +96,8 @@ impl LayerState {
             x.to_data().iter::<f32>().all(f32::is_finite)
         }
         match self {
-            Self::None | Self::Segment(None) | Self::KeyValue(_) => true,
-            Self::Segment(Some(states)) => finite(states),
+            Self::None | Self::KeyValue(_) => true,
+            Self::Segment(earlier) => earlier.states.iter().all(finite),
             Self::Recurrent(vectors) => vectors.iter().all(finite),
         }
     }
@@ -104,8 +105,8 @@ impl LayerState {
     /// Cuts the state off from the gradients of the steps that made it.
     pub fn detach(&mut self) {
         match self {
-            Self::None | Self::Segment(None) | Self::KeyValue(_) => {}
-            Self::Segment(Some(states)) => *states = states.clone().detach(),
+            // Earlier segments are kept without gradients.
+            Self::None | Self::KeyValue(_) | Self::Segment(_) => {}
             Self::Recurrent(vectors) => {
                 for x in vectors {
                     *x = x.clone().detach();
@@ -114,20 +115,16 @@ impl LayerState {
         }
     }
 
-    /// Makes the state of a row zero where `kept` is false. Hidden states of zero are what a segment without a past has
-    /// in its place; a cache of decoding is not reset by row.
+    /// Empties the state of a row where `kept` is false: a cell's is zero, hidden states of earlier segments are hidden. A
+    /// cache of decoding is not reset by row.
     pub fn reset(&mut self, kept: &[bool]) {
         let factors = |device: &burn::tensor::Device| {
             let values: Vec<f32> = kept.iter().map(|kept| f32::from(u8::from(*kept))).collect();
             Tensor::<1>::from_data(TensorData::new(values, [kept.len()]), device)
         };
         match self {
-            Self::None | Self::Segment(None) | Self::KeyValue(_) => {}
-            Self::Segment(Some(states)) => {
-                let rows = kept.len();
-                let factors = factors(&states.device()).reshape([rows, 1, 1]);
-                *states = states.clone() * factors;
-            }
+            Self::None | Self::KeyValue(_) => {}
+            Self::Segment(earlier) => earlier.reset(kept),
             Self::Recurrent(vectors) => {
                 for x in vectors {
                     let factors = factors(&x.device()).reshape([kept.len(), 1]);

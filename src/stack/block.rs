@@ -4,8 +4,10 @@
 use super::config::BlockConfig;
 use super::residual::{NormPlacement, Residual, ResidualConfig};
 use super::state::BlockState;
+use super::view::Past;
 use super::{Memory, StackShape};
-use crate::nn::attention::{Attention, Visibility};
+use crate::nn::attention::{Attention, AttentionConfig, SegmentMemory, Visibility};
+use crate::nn::earlier::Earlier;
 use crate::nn::feed_forward::FeedForward;
 use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
@@ -14,7 +16,7 @@ use crate::nn::pass::Pass;
 use crate::nn::position::{PositionScheme, Prepared, Span};
 use crate::nn::recurrent::Recurrent;
 use crate::nn::role::{Place, Roles, Says};
-use crate::nn::state::StateUse;
+use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
@@ -45,6 +47,8 @@ pub struct Block {
     pub parallel_norm: Option<Norm>,
     /// Positions look at a memory, with the residual connection around that (none when parallel).
     pub cross: Option<Cross>,
+    #[module(skip)]
+    segments: Option<SegmentMemory>,
 }
 
 /// Cross-attention of a block.
@@ -62,8 +66,10 @@ pub struct BlockContext<'a> {
     pub layer: usize,
     /// Positions of the queries and keys of this pass.
     pub span: Span,
-    /// Which of the block's own positions a query may see.
+    /// Which of the block's own positions a query may see, earlier ones included.
     pub visible: &'a Visibility,
+    /// Which positions of this pass a query may see.
+    pub of_segment: &'a Visibility,
     /// The position scheme.
     pub position: &'a dyn PositionScheme,
     /// Rotation and biases of this pass.
@@ -107,6 +113,7 @@ impl Block {
                 attention: c.init(d_model, dropout.attention, &init.of("cross_attention")),
                 residual: (!parallel).then(|| residual(init)),
             }),
+            segments: config.attention.and_then(AttentionConfig::segments),
         }
     }
 
@@ -132,10 +139,53 @@ impl Block {
     /// What the block keeps between calls, before the first one.
     pub fn empty_state(&self, of: StateUse) -> BlockState {
         let cross = self.cross.as_ref();
+        let own = match (of, self.segments) {
+            (StateUse::Segments, Some(_)) => LayerState::Segment(Earlier::default()),
+            (StateUse::Segments | StateUse::Decoding, _) => self.mixer().empty_state(of),
+        };
         BlockState {
-            own: self.mixer().empty_state(of),
+            own,
             cross: cross.map_or_else(Default::default, |c| c.attention.layer().empty_state(of)),
         }
+    }
+
+    /// Whether it looks at earlier segments.
+    pub(super) fn remembers(&self) -> bool {
+        self.segments.is_some()
+    }
+
+    /// Whether decoding keeps no more than a constant number of positions.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.mixer().reach().is_some()
+    }
+
+    /// The positions before a pass that the block has at hand.
+    pub(super) fn past(&self, state: Option<&BlockState>, span: Span) -> Past {
+        match (state.map(|state| &state.own), self.mixer().reach()) {
+            (Some(LayerState::Segment(earlier)), _) if earlier.positions() > 0 => Past::Segments {
+                positions: earlier.positions(),
+                open: earlier.open.clone(),
+            },
+            (Some(LayerState::KeyValue(_)), Some(reach)) if span.offset > reach => Past::Newest {
+                dropped: span.offset - reach,
+            },
+            _ => Past::Whole,
+        }
+    }
+
+    /// The hidden states of earlier segments as the layer reads them now, so that their norm learns; the stream `x` is
+    /// remembered for the next segment.
+    fn remembered(
+        &self,
+        earlier: &mut Earlier,
+        x: &Tensor<3>,
+        visible: &Visibility,
+        pass: &Pass,
+    ) -> Option<Tensor<3>> {
+        let states = earlier.states.clone();
+        let most = self.segments.map(|s| s.positions(pass.trains()));
+        earlier.read(x, visible, most.unwrap_or(0));
+        states.map(|states| self.attention_residual.read(states))
     }
 
     /// `[batch, seq, d_model]` → the same shape.
@@ -144,6 +194,7 @@ impl Block {
             layer,
             span,
             visible,
+            of_segment,
             position,
             prepared,
             memory,
@@ -154,6 +205,12 @@ impl Block {
             Some(state) => (Some(&mut state.own), Some(&mut state.cross)),
             None => (None, None),
         };
+        let (earlier, own_state) = match own_state {
+            Some(LayerState::Segment(earlier)) => {
+                (self.remembered(earlier, &x, of_segment, pass), None)
+            }
+            state => (None, state),
+        };
         let mut own = LayerContext {
             layer,
             span,
@@ -161,6 +218,7 @@ impl Block {
             position,
             prepared,
             memory: None,
+            earlier,
             state: own_state,
             pass,
         };
@@ -172,6 +230,7 @@ impl Block {
             position,
             prepared,
             memory: None,
+            earlier: None,
             state: None,
             pass,
         };

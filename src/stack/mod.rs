@@ -4,12 +4,13 @@ pub mod block;
 pub mod config;
 pub mod residual;
 pub mod state;
+mod view;
 
 use crate::nn::attention::Visibility;
 use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, PositionScheme, Prepared, Span};
+use crate::nn::position::{Places, PositionScheme, Span};
 use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::StateUse;
 use block::{Block, BlockContext};
@@ -18,6 +19,7 @@ use burn::tensor::Tensor;
 pub use config::{BlockConfig, Depth, LayerGroup, StackConfig};
 pub use residual::NormPlacement;
 pub use state::{BlockState, ModelState};
+use view::{View, Views};
 
 /// The shape of a stack.
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +119,13 @@ impl Stack {
         ModelState::new(self.blocks.iter().map(|b| b.empty_state(of)).collect())
     }
 
+    /// Whether texts of any length are read on at a constant cost for each token: blocks remember earlier segments, and
+    /// none keeps more and more.
+    pub fn reads_on(&self) -> bool {
+        let remembers = self.blocks.iter().any(Block::remembers);
+        remembers && self.blocks.iter().all(Block::is_bounded)
+    }
+
     /// `[batch, seq, d_model]` → the same shape.
     pub fn forward(&self, mut x: Tensor<3>, context: StackContext) -> Tensor<3> {
         let StackContext {
@@ -128,20 +137,35 @@ impl Stack {
             memory,
             pass,
         } = context;
-        let prepared: &Prepared = &position.prepare(span, &x.device());
+        let mut views = Views {
+            position,
+            span,
+            visible,
+            device: x.device(),
+            made: Vec::new(),
+        };
         let mut states = state.map(|states| states.iter_mut());
         for (layer, block) in self.blocks.iter().enumerate() {
             pass.note_hidden(layer, &x);
             pass.note_layer(layer, &x);
             x = position.embed_layer(x, layer, places);
+            let state = states.as_mut().and_then(Iterator::next);
+            let past = block.past(state.as_deref(), span);
+            let View {
+                span,
+                visible: seen,
+                prepared,
+                ..
+            } = views.of(past);
             let context = BlockContext {
                 layer,
-                span,
-                visible,
+                span: *span,
+                visible: seen,
+                of_segment: visible,
                 position,
                 prepared,
                 memory,
-                state: states.as_mut().and_then(Iterator::next),
+                state,
                 pass,
             };
             x = pass.block(format_args!("blocks.{layer}"), || block.forward(x, context));

@@ -185,6 +185,16 @@ impl Residual {
         self.placement
     }
 
+    /// The layer's input, made of the stream `x` `[batch, seq, d_model]`.
+    pub fn read(&self, x: Tensor<3>) -> Tensor<3> {
+        match self.placement {
+            NormPlacement::Pre | NormPlacement::Sandwich | NormPlacement::Parallel => {
+                self.norm.forward(x)
+            }
+            NormPlacement::Post | NormPlacement::Deepnorm => x,
+        }
+    }
+
     /// Runs `layer`, the block's part of that name, around the stream `x` `[batch, seq, d_model]`.
     pub fn around(
         &self,
@@ -193,12 +203,7 @@ impl Residual {
         pass: &Pass,
         layer: impl FnOnce(Tensor<3>) -> Tensor<3>,
     ) -> Tensor<3> {
-        let branch = match self.placement {
-            NormPlacement::Pre | NormPlacement::Sandwich | NormPlacement::Parallel => {
-                self.norm.forward(x.clone())
-            }
-            NormPlacement::Post | NormPlacement::Deepnorm => x.clone(),
-        };
+        let branch = self.read(x.clone());
         let result = pass.part(part, || layer(branch));
         let result = match &self.after {
             Some(after) => after.forward(result),

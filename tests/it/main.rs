@@ -62,6 +62,7 @@ mod resume;
 mod run_dir;
 mod schedule;
 mod sealed_runs;
+mod segment_memory;
 mod several_networks;
 mod sliding_window;
 mod small_run;

@@ -11,6 +11,7 @@ mod images;
 mod layers;
 mod matched;
 mod model;
+mod segments;
 mod train;
 
 use super::file::messages;

@@ -1,6 +1,6 @@
 //! The sense of `[model]`.
 
-use super::{For, Sense, images, layers};
+use super::{For, Sense, images, layers, segments};
 use crate::faults::WIDEST;
 use crate::model::{Demand, Transformer};
 use crate::stack::Depth;
@@ -21,6 +21,7 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
         if what == For::Beginning {
             weights(sense, &model);
         }
+        segments::check(sense, &model);
         layers::without_attention(sense, &model, demand.whole_source);
     }
 }

@@ -6,7 +6,9 @@
 pub mod cache;
 pub mod diversity;
 pub mod entropy;
+pub mod heads;
 pub mod multi_head;
+pub mod segments;
 pub mod sliding_window;
 
 use super::Kind;
@@ -17,6 +19,7 @@ pub use crate::kernel::Visibility;
 use burn::module::Module;
 pub use cache::LayerCache;
 use multi_head::{MultiHead, MultiHeadConfig};
+pub use segments::SegmentMemory;
 use serde::{Deserialize, Serialize};
 use sliding_window::SlidingWindowConfig;
 
@@ -56,10 +59,31 @@ impl AttentionConfig {
         }
     }
 
-    /// Most keys that a query of `tokens` positions sees.
+    /// How much it remembers of earlier segments, when it does.
+    pub fn segments(&self) -> Option<SegmentMemory> {
+        match self {
+            Self::MultiHead(c) => c.segments(),
+            Self::SlidingWindow(c) => c.heads.segments(),
+        }
+    }
+
+    /// Remembers so many positions in evaluation and decoding; whether it remembers any at all.
+    pub fn remember_at_evaluation(&mut self, positions: usize) -> bool {
+        let heads = match self {
+            Self::MultiHead(c) => c,
+            Self::SlidingWindow(c) => &mut c.heads,
+        };
+        let remembers = heads.segments().is_some();
+        if remembers {
+            heads.memory_at_evaluation = Some(positions);
+        }
+        remembers
+    }
+
+    /// Most keys that a query of `tokens` positions sees, those of earlier segments included.
     pub fn keys(&self, tokens: usize, causal: bool) -> usize {
         match self {
-            Self::MultiHead(_) => tokens,
+            Self::MultiHead(c) => c.segments().map_or(tokens, |s| s.keys(tokens)),
             Self::SlidingWindow(c) => c.keys(tokens, causal),
         }
     }
@@ -77,6 +101,10 @@ impl AttentionConfig {
         if let Self::SlidingWindow(c) = self {
             c.faults_across(at);
         }
+        if self.segments().is_some() {
+            let rule = "memory has no effect in cross-attention, which sees the whole source; leave it out";
+            at.fault(&["memory", "memory_at_evaluation"], rule);
+        }
         self.faults(d_model, at);
     }
 
@@ -85,10 +113,17 @@ impl AttentionConfig {
         self.heads().kept(d_model)
     }
 
+    /// Numbers that are kept of each row for the hidden states of earlier segments.
+    pub fn kept_earlier(&self, d_model: usize) -> u128 {
+        self.heads().kept_earlier(d_model)
+    }
+
     /// Multiplications of a forward pass over so many positions of a model of width `d_model`, which see each other.
     pub fn products(&self, d_model: usize, tokens: usize, causal: bool) -> u128 {
         let keys = self.keys(tokens, causal);
-        self.heads().products(d_model, [tokens, tokens, keys])
+        let heads = self.heads();
+        let sources = tokens.saturating_add(heads.memory);
+        heads.products(d_model, [tokens, sources, keys])
     }
 
     /// The same where so many positions look at a memory of `memory` positions.

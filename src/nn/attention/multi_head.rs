@@ -7,18 +7,18 @@
 
 use super::diversity;
 use super::entropy::{self, Weighing};
+pub use super::heads::MultiHeadConfig;
+use super::segments::SegmentMemory;
 use super::{Kind, LayerCache};
-use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::{self, AttentionOptions, Relations, Visibility, Window};
 use crate::nn::init::{Init, Role};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
-use crate::nn::norm::{Norm, NormConfig};
+use crate::nn::norm::Norm;
 use crate::nn::position::{Attending, Projections, Rotation, Span};
 use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
 use burn::tensor::Tensor;
-use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
@@ -27,130 +27,6 @@ pub const KIND: Kind = Kind {
     source: "Vaswani et al. 2017, section 3.2; Shazeer 2019; Ainslie et al. 2023",
     example: "{ kind = \"multi_head\", n_heads = 4, n_kv_heads = 2 }",
 };
-
-/// Heads of any attention.
-const MOST_HEADS: usize = 4096;
-
-/// The knobs of multi-head attention.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MultiHeadConfig {
-    /// Query heads.
-    pub n_heads: usize,
-    /// Key and value heads, a divisor of `n_heads`; `n_heads` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub n_kv_heads: Option<usize>,
-    /// Width of a head; d_model / n_heads when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub d_head: Option<usize>,
-    /// Whether queries, keys and values have biases.
-    pub bias: bool,
-    /// Whether the output has a bias; as `bias` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub out_bias: Option<bool>,
-    /// Norm on each head's queries and keys.
-    pub qk_norm: NormConfig,
-    /// Scores become c·tanh(score/c).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub softcap: Option<f64>,
-    /// Factor on the scores; 1/√d_head when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scale: Option<f64>,
-    /// Coefficient of a loss that drives the heads' outputs apart (Li et al. 2018): their mean cosine, named
-    /// `head_similarity`; 0 leaves it out.
-    pub head_diversity: f64,
-}
-
-impl Default for MultiHeadConfig {
-    fn default() -> Self {
-        Self {
-            n_heads: 4,
-            n_kv_heads: None,
-            d_head: None,
-            bias: true,
-            out_bias: None,
-            qk_norm: NormConfig::none(),
-            softcap: None,
-            scale: None,
-            head_diversity: 0.0,
-        }
-    }
-}
-
-impl MultiHeadConfig {
-    /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
-    pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        at.within("qk_norm", |at| self.qk_norm.faults(at));
-        if let Some(cap) = self.softcap {
-            at.positive("softcap", cap);
-        }
-        if let Some(scale) = self.scale {
-            at.positive("scale", scale);
-        }
-        let diversity = self.head_diversity;
-        if !(diversity >= 0.0 && diversity.is_finite()) {
-            let rule = format!("head_diversity = {diversity:?} must be at least 0");
-            at.fault(&["head_diversity"], rule);
-        }
-        if diversity > 0.0 && self.n_heads == 1 {
-            let rule = "head_diversity has no effect on n_heads = 1; leave it out";
-            at.fault(&["head_diversity", "n_heads"], rule);
-        }
-        let heads = at.count("n_heads", self.n_heads, MOST_HEADS);
-        let kv = at.count("n_kv_heads", self.n_kv_heads.unwrap_or(1), MOST_HEADS);
-        let head = at.count("d_head", self.d_head.unwrap_or(1), WIDEST);
-        if !heads {
-            return None;
-        }
-        if kv && !self.n_heads.is_multiple_of(self.n_kv_heads()) {
-            let rule = format!(
-                "n_heads = {} is not a multiple of n_kv_heads = {}",
-                self.n_heads,
-                self.n_kv_heads()
-            );
-            at.fault(&["n_heads", "n_kv_heads"], rule);
-        }
-        let d_model = d_model?;
-        if self.d_head.is_none() && !d_model.is_multiple_of(self.n_heads) {
-            let rule = format!(
-                "d_model = {d_model} is not a multiple of {} n_heads = {}; change one, or give d_head",
-                at.header(),
-                self.n_heads
-            );
-            at.fault(&["model.d_model", "n_heads"], rule);
-            return None;
-        }
-        head.then(|| self.d_head(d_model))
-    }
-
-    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
-    pub fn kept(&self, d_model: usize) -> u128 {
-        2 * (self.n_heads as u128 + self.n_kv_heads() as u128) * self.d_head(d_model) as u128
-    }
-
-    /// Multiplications of a forward pass in a model of width `d_model`: so many queries over the keys of `sources`
-    /// positions, of which each sees `keys`. Projections, scores, and weighted values; a causal mask is no discount.
-    pub fn products(&self, d_model: usize, [queries, sources, keys]: [usize; 3]) -> u128 {
-        let [d_model, queries, sources, keys] =
-            [d_model, queries, sources, keys].map(|n| n as u128);
-        let head = self.d_head(d_model as usize) as u128;
-        let (width, kv_width) = (
-            self.n_heads as u128 * head,
-            self.n_kv_heads() as u128 * head,
-        );
-        2 * d_model * (queries * width + sources * kv_width) + 2 * queries * keys * width
-    }
-
-    /// Key and value heads.
-    pub fn n_kv_heads(&self) -> usize {
-        self.n_kv_heads.unwrap_or(self.n_heads)
-    }
-
-    /// Width of a head in a model of width `d_model`.
-    pub fn d_head(&self, d_model: usize) -> usize {
-        self.d_head.unwrap_or(d_model / self.n_heads.max(1))
-    }
-}
 
 /// Multi-head attention with its parameters.
 #[derive(Module, Debug)]
@@ -176,6 +52,8 @@ pub struct MultiHead {
     head_diversity: f64,
     #[module(skip)]
     window: Option<Window>,
+    #[module(skip)]
+    segments: Option<SegmentMemory>,
 }
 
 impl MultiHead {
@@ -200,6 +78,7 @@ impl MultiHead {
             dropout,
             head_diversity: config.head_diversity,
             window: None,
+            segments: config.segments(),
         }
     }
 
@@ -234,23 +113,39 @@ impl MultiHead {
 
 impl MultiHead {
     /// Which keys a query sees: of the model's, those in the window; a memory is seen as the model says.
-    fn visible(&self, of_model: &Visibility, crossed: bool) -> Visibility {
-        let mut visible = of_model.clone();
-        if let (Some(window), false) = (&self.window, crossed) {
-            visible.window = Some(window.clone());
+    fn visible(&self, cx: &LayerContext) -> Visibility {
+        let mut visible = cx.visible.clone();
+        if cx.memory.is_none() {
+            let trains = cx.pass.trains();
+            let same_length = || self.segments.and_then(|segments| segments.window(trains));
+            visible.window = self.window.clone().or_else(same_length);
         }
         visible
     }
 }
 
-/// Queries, keys and values turned by their positions, values where the rotation is of them, too.
+/// Queries, keys and values turned by their positions, the last ones of the tables; values where the rotation is of them,
+/// too.
 fn rotated(qkv: [Tensor<4>; 3], rotation: Option<&Rotation>) -> [Tensor<4>; 3] {
     let Some(r) = rotation else {
         return qkv;
     };
-    let turned = |x| kernel::rotary(x, r.cos.clone(), r.sin.clone(), r.interleaved);
     let [q, k, v] = qkv;
-    [turned(q), turned(k), if r.values { turned(v) } else { v }]
+    [
+        turned(q, r),
+        turned(k, r),
+        if r.values { turned(v, r) } else { v },
+    ]
+}
+
+/// `x` turned by the last rows of the tables, one for each of its positions.
+fn turned(x: Tensor<4>, r: &Rotation) -> Tensor<4> {
+    let ([_, _, positions, _], [rows, _]) = (x.dims(), r.cos.dims());
+    let last = |table: &Tensor<2>| match rows - positions {
+        0 => table.clone(),
+        others => table.clone().narrow(0, others, positions),
+    };
+    kernel::rotary(x, last(&r.cos), last(&r.sin), r.interleaved)
 }
 
 impl Projections for MultiHead {
@@ -275,9 +170,12 @@ impl Layer for MultiHead {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
         let [batch, queries, _] = x.dims();
         let crossed = cx.memory.is_some();
-        let source = cx.memory.cloned().unwrap_or_else(|| x.clone());
+        let source = match (cx.memory, cx.earlier.take()) {
+            (Some(memory), _) => memory.clone(),
+            (None, Some(earlier)) => Tensor::cat(vec![earlier, x.clone()], 1),
+            (None, None) => x.clone(),
+        };
         let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
-        let (mut offset, mut dropped) = (0, 0);
         let cache = match cx.state.as_deref_mut() {
             Some(LayerState::KeyValue(cache)) => Some(cache),
             Some(LayerState::None | LayerState::Segment(_) | LayerState::Recurrent(_)) | None => {
@@ -294,20 +192,20 @@ impl Layer for MultiHead {
                 let [q, k, v] = rotated([q, k, v], cx.prepared.rotation.as_ref());
                 match cache {
                     Some(cache) => {
-                        offset = cache.len();
-                        let reach = self.window.as_ref().map(Window::reach);
-                        let (k, v) = cache.append(k, v, reach);
-                        dropped = offset + queries - k.dims()[2];
+                        let (k, v) = cache.append(k, v, self.reach());
                         (q, k, v)
                     }
                     None => (q, k, v),
                 }
             }
         };
+        // The first keys that were read are not at hand any more.
+        let keys = k.dims()[2];
+        let dropped = cx.span.keys - keys;
         let span = Span {
             queries,
-            keys: k.dims()[2],
-            offset: offset - dropped,
+            keys,
+            offset: cx.span.offset - dropped,
         };
         let attending = Attending {
             layer: cx.layer,
@@ -317,7 +215,7 @@ impl Layer for MultiHead {
             pass: cx.pass,
         };
         let relations = Relations {
-            visible: self.visible(cx.visible, crossed).without_first(dropped),
+            visible: self.visible(cx).without_first(dropped),
             offset: span.offset,
             bias: cx.prepared.score_bias.without_first(dropped),
             relative: cx.position.relative(&attending),
@@ -336,15 +234,24 @@ impl Layer for MultiHead {
         };
         entropy::read(cx.pass, &weighing);
         entropy::record(cx.pass, cx.layer, &weighing);
-        // Of another length than the keys, queries have lengths of their own, which are not told.
+        // Of another length than the keys of a memory, queries have lengths of their own, which are not told.
         let lengths = relations.visible.lengths.clone().filter(|_| !crossed);
         let y = kernel::attention(q, k, v, relations, options);
         if self.head_diversity > 0.0 && cx.state.is_none() {
+            let of_queries = |length: &usize| length.saturating_sub(span.offset);
+            let lengths: Option<Vec<usize>> =
+                lengths.map(|lengths| lengths.iter().map(of_queries).collect());
             diversity::add(&y, lengths.as_deref(), self.head_diversity, cx.pass);
         }
         let y = y.swap_dims(1, 2);
         self.output
             .forward(y.reshape([batch, queries, self.n_heads * self.d_head]))
+    }
+
+    fn reach(&self) -> Option<usize> {
+        let window = self.window.as_ref().map(Window::reach);
+        let segments = self.segments.map(SegmentMemory::reach);
+        window.into_iter().chain(segments).min()
     }
 
     fn empty_state(&self, of: StateUse) -> LayerState {

@@ -71,7 +71,8 @@ impl SlidingWindowConfig {
     pub fn keys(&self, tokens: usize, causal: bool) -> usize {
         let sides = if causal { 1 } else { 2 };
         let others = sides * self.window.saturating_sub(1);
-        tokens.min(others.saturating_add(1))
+        let all = tokens.saturating_add(self.heads.memory);
+        all.min(others.saturating_add(1))
     }
 
     /// Attention over vectors of `d_model` elements, with dropout on its weights.
@@ -85,7 +86,30 @@ impl SlidingWindowConfig {
         if let Some(dilation) = &self.dilation {
             self.dilation_faults(dilation, at);
         }
+        self.memory_faults(at);
         self.heads.faults(d_model, at)
+    }
+
+    /// Earlier segments are seen through the window.
+    fn memory_faults(&self, at: &mut TableFaults) {
+        let reach = self.window().reach();
+        let evaluation = self.heads.memory_at_evaluation.unwrap_or(0);
+        for (key, memory) in [
+            ("memory", self.heads.memory),
+            ("memory_at_evaluation", evaluation),
+        ] {
+            if memory > reach {
+                let rule = format!(
+                    "{key} = {memory} has no effect beyond {reach}: the window reaches so many positions before a query; \
+                     lower it or widen the window"
+                );
+                at.fault(&[key, "window", "dilation"], rule);
+            }
+        }
+        if self.heads.same_length {
+            let rule = "same_length = true has no effect: a query sees the keys of its window; leave it out";
+            at.fault(&["same_length", "window"], rule);
+        }
     }
 
     fn dilation_faults(&self, dilation: &[usize], at: &mut TableFaults) {

@@ -175,6 +175,23 @@ impl PositionConfig {
         }
     }
 
+    /// The value of the key `kind` of a scheme that tells a token its place in the segment that is read, so that it says
+    /// nothing of earlier segments: their places are the same (Dai et al. 2019, section 3.3).
+    pub fn by_place(&self) -> Option<&'static str> {
+        match self {
+            Self::Sinusoidal(_) => Some(sinusoidal::KIND.kind),
+            Self::Sinusoidal2d(_) => Some(sinusoidal_2d::KIND.kind),
+            Self::Learned(_) => Some(learned::KIND.kind),
+            Self::LearnedPerLayer(_) => Some(learned_per_layer::KIND.kind),
+            Self::None(_)
+            | Self::Rotary(_)
+            | Self::Rotary2d(_)
+            | Self::Alibi(_)
+            | Self::RelativeBias(_)
+            | Self::RelativeBias2d(_) => None,
+        }
+    }
+
     /// Rows at the head of a table of positions that are no position's.
     pub fn reserved(&self) -> usize {
         match self {

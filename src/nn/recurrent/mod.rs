@@ -147,6 +147,10 @@ impl Layer for Recurrent {
         self.advance(x, cx.state.as_deref_mut(), &sequences)
     }
 
+    fn reach(&self) -> Option<usize> {
+        Some(0)
+    }
+
     fn empty_state(&self, _: StateUse) -> LayerState {
         LayerState::Recurrent(Vec::new())
     }

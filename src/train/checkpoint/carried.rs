@@ -1,7 +1,9 @@
-//! The state that a model carries from step to step, as safetensors: `blocks.<number>.<own or cross>.<vector or segment>`.
+//! The state that a model carries from step to step, as safetensors: `blocks.<number>.<own or cross>.<vector>`, and
+//! `….segment` with `….open` for hidden states of earlier segments and how many of each row may be seen.
 
 use super::{Checkpoint, damaged};
 use crate::error::{Error, Result};
+use crate::nn::earlier::Earlier;
 use crate::nn::state::LayerState;
 use crate::stack::state::{BlockState, ModelState};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -12,6 +14,8 @@ use std::path::Path;
 pub(super) const FILE: &str = "state.safetensors";
 /// The name of the hidden states of earlier segments.
 const SEGMENT: &str = "segment";
+/// The name of how many of them a row may see.
+const OPEN: &str = "open";
 
 /// A tensor's name, shape and bytes.
 type Entry = (String, Vec<usize>, Vec<u8>);
@@ -42,8 +46,18 @@ fn entries(state: &ModelState) -> Vec<Entry> {
         parts.map(|(part, layer)| (format!("blocks.{number}.{part}"), layer))
     });
     let each = layers.flat_map(|(prefix, layer)| match layer {
-        LayerState::None | LayerState::Segment(None) | LayerState::KeyValue(_) => Vec::new(),
-        LayerState::Segment(Some(states)) => vec![entry(format!("{prefix}.{SEGMENT}"), states)],
+        LayerState::None | LayerState::KeyValue(_) => Vec::new(),
+        LayerState::Segment(Earlier { states, open }) => {
+            let states = states.iter();
+            let each = states.flat_map(|states| {
+                let counts = open.iter().map(|open| *open as f32).collect();
+                [
+                    entry(format!("{prefix}.{SEGMENT}"), states),
+                    numbers(format!("{prefix}.{OPEN}"), vec![open.len()], counts),
+                ]
+            });
+            each.collect()
+        }
         LayerState::Recurrent(vectors) => {
             let vectors = vectors.iter().enumerate();
             let vectors = vectors.map(|(vector, x)| entry(format!("{prefix}.{vector}"), x));
@@ -54,9 +68,13 @@ fn entries(state: &ModelState) -> Vec<Entry> {
 }
 
 fn entry<const D: usize>(name: String, x: &Tensor<D>) -> Entry {
-    let values: Vec<f32> = x.clone().into_data().iter::<f32>().collect();
+    let values = x.clone().into_data().iter::<f32>().collect();
+    numbers(name, x.dims().to_vec(), values)
+}
+
+fn numbers(name: String, shape: Vec<usize>, values: Vec<f32>) -> Entry {
     let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-    (name, x.dims().to_vec(), bytes)
+    (name, shape, bytes)
 }
 
 impl Checkpoint {
@@ -114,9 +132,7 @@ impl Reader<'_> {
     fn layer(&self, prefix: &str, empty: &LayerState) -> LayerState {
         match empty {
             LayerState::None | LayerState::KeyValue(_) => empty.clone(),
-            LayerState::Segment(_) => {
-                LayerState::Segment(self.tensor(&format!("{prefix}.{SEGMENT}")))
-            }
+            LayerState::Segment(_) => LayerState::Segment(self.earlier(prefix).unwrap_or_default()),
             LayerState::Recurrent(_) => {
                 let vectors = (0..).map_while(|vector| self.tensor(&format!("{prefix}.{vector}")));
                 LayerState::Recurrent(vectors.collect())
@@ -124,8 +140,30 @@ impl Reader<'_> {
         }
     }
 
+    /// Hidden states of earlier segments, when there are some and each row says how many it may see of them.
+    fn earlier(&self, prefix: &str) -> Option<Earlier> {
+        let states: Tensor<3> = self.tensor(&format!("{prefix}.{SEGMENT}"))?;
+        let (shape, counts) = self.values::<1>(&format!("{prefix}.{OPEN}"))?;
+        let [rows, positions, _] = states.dims();
+        let fits = |count: &f32| (0.0..=positions as f32).contains(count) && count.fract() == 0.0;
+        let whole = shape == [rows] && counts.iter().all(fits);
+        whole.then(|| Earlier {
+            states: Some(states),
+            open: counts.into_iter().map(|count| count as usize).collect(),
+        })
+    }
+
     /// A tensor by its name, when there is one of so many dimensions.
     fn tensor<const D: usize>(&self, name: &str) -> Option<Tensor<D>> {
+        let (shape, values) = self.values::<D>(name)?;
+        Some(Tensor::from_data(
+            TensorData::new(values, shape),
+            self.device,
+        ))
+    }
+
+    /// Shape and numbers of a tensor of so many dimensions.
+    fn values<const D: usize>(&self, name: &str) -> Option<(Vec<usize>, Vec<f32>)> {
         let found = self.file.tensor(name).ok()?;
         let fits = found.dtype() == Dtype::F32 && found.shape().len() == D;
         let values: Vec<f32> = found
@@ -135,7 +173,6 @@ impl Reader<'_> {
             .iter()
             .map(|bytes| f32::from_le_bytes(*bytes))
             .collect();
-        let data = TensorData::new(values, found.shape().to_vec());
-        fits.then(|| Tensor::from_data(data, self.device))
+        fits.then(|| (found.shape().to_vec(), values))
     }
 }

@@ -31,12 +31,20 @@ fn source(ids: Vec<i32>, starts: Vec<usize>, context: usize, blocked: bool) -> T
     TextSource::new(tokens, context, Layout::Whole, blocked, data::Split::Train)
 }
 
-/// Recurrent networks of every cell, and decoders with the cell in the place of attention.
+/// Decoders that remember earlier segments.
+const REMEMBERING: [&str; 2] = [
+    "kind = \"decoder\"\nn_layers = 2\nd_model = 8\nposition = { kind = \"alibi\" }\ninit = { kind = \"xavier\" }\nattention = { kind = \
+     \"multi_head\", n_heads = 2, memory = 40 }",
+    "kind = \"decoder\"\nd_model = 8\nposition = { kind = \"rotary\" }\ninit = { kind = \"xavier\" }\n[[layers]]\nattention = { kind = \
+     \"multi_head\", n_heads = 2, memory = 40 }\n[[layers]]\nmixer = { kind = \"gru\" }",
+];
+
+/// Recurrent networks of every cell, decoders with the cell in the place of attention, and decoders that remember.
 fn networks() -> Vec<(String, Objective<CausalLm>)> {
-    let mut all = Vec::new();
+    let mut texts = REMEMBERING.map(String::from).to_vec();
     for kind in recurrent::KINDS {
         let kind = kind.kind;
-        for text in [
+        texts.extend([
             format!(
                 "kind = \"recurrent\"\nn_layers = 2\nd_model = 8\ncell = {{ kind = \"{kind}\" }}\ninit = {{ kind = \"truncated_normal\", std = 0.5 }}"
             ),
@@ -44,19 +52,20 @@ fn networks() -> Vec<(String, Objective<CausalLm>)> {
                 "kind = \"decoder\"\nd_model = 8\nposition = {{ kind = \"none\" }}\ninit = {{ kind = \"xavier\" }}\n[[layers]]\nrepeat = 2\nmixer = {{ \
                  kind = \"{kind}\" }}\nfeed_forward = {{ kind = \"dense\" }}"
             ),
-        ] {
-            let model: ModelConfig = toml::from_str(&text).unwrap();
-            let inputs = ModelInputs {
-                shape: &Shape::of_text(CONTEXT, VOCAB),
-                seed: 3,
-                device: &Device::flex().autodiff(),
-            };
-            let network = AnyLanguageModel::new(&model, &inputs).unwrap();
-            let task = CausalLm::new(network, &CausalLmConfig::default(), 1, false);
-            all.push((text, Objective(task)));
-        }
+        ]);
     }
-    all
+    let each = texts.into_iter().map(|text| {
+        let model: ModelConfig = toml::from_str(&text).unwrap();
+        let inputs = ModelInputs {
+            shape: &Shape::of_text(CONTEXT, VOCAB),
+            seed: 3,
+            device: &Device::flex().autodiff(),
+        };
+        let network = AnyLanguageModel::new(&model, &inputs).unwrap();
+        let task = CausalLm::new(network, &CausalLmConfig::default(), 1, false);
+        (text, Objective(task))
+    });
+    each.collect()
 }
 
 /// The summed loss of the documents, each alone in one window.

@@ -1,0 +1,68 @@
+//! The sense of layers that remember earlier segments: rows must go on from step to step, and positions must tell earlier
+//! segments from this one.
+
+use super::Sense;
+use crate::model::{Transformer, Use};
+use crate::nn::attention::AttentionConfig;
+
+/// Faults of attention that remembers earlier segments.
+pub(super) fn check(sense: &mut Sense, model: &Transformer) {
+    let mut found = Vec::new();
+    let mut own = false;
+    for depth in model.depths() {
+        for (i, group) in depth.groups.iter().enumerate() {
+            if let Some(attention) = &group.attention {
+                let table = format!("model.{}.{i}.attention", depth.groups_key);
+                found.push((table, attention, depth.causal));
+            }
+        }
+        own |= depth.groups.is_empty();
+    }
+    if own {
+        let causal = model.depths().all(|depth| depth.causal);
+        found.push(("model.attention".into(), &model.stack.attention, causal));
+    }
+    let remembers = |c: &AttentionConfig| c.segments().is_some();
+    found.retain(|(_, attention, _)| remembers(attention));
+    for (table, _, causal) in &found {
+        let keys = [
+            format!("{table}.memory"),
+            format!("{table}.memory_at_evaluation"),
+        ];
+        one(sense, &keys, *causal);
+    }
+    let Some(kind) = model
+        .stack
+        .position
+        .by_place()
+        .filter(|_| !found.is_empty())
+    else {
+        return;
+    };
+    let rule = format!(
+        "kind = \"{kind}\" gives every segment the same places, so that memory cannot be told from the segment that reads it; \
+         use positions that go by distance, as rotary, alibi or relative_bias, or leave memory out"
+    );
+    let table = &found[0].0;
+    sense.fault(&["model.position.kind", &format!("{table}.memory")], rule);
+}
+
+/// Faults of one attention that remembers.
+fn one(sense: &mut Sense, [memory, at_evaluation]: &[String; 2], causal: bool) {
+    let experiment = &sense.loaded.experiment;
+    let task = experiment.task.kind();
+    if !causal {
+        let rule = "memory has no effect: the stack reads both ways, and earlier segments belong to a text that is read on; \
+                    leave it out";
+        sense.fault(&[memory, at_evaluation], rule);
+    } else if experiment.task.uses() != Use::NextTokens {
+        let rule = format!(
+            "memory has no effect: the examples of [task] kind = \"{task}\" are independent of each other; leave it out"
+        );
+        sense.fault(&[memory, at_evaluation, "task.kind"], rule);
+    } else if !experiment.train.carry_state {
+        let rule = "memory has no effect: the rows of a step do not go on where those of the step before ended; set [train] \
+                    carry_state = true, or leave memory out";
+        sense.fault(&[memory, at_evaluation, "train.carry_state"], rule);
+    }
+}

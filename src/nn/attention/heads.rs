@@ -1,0 +1,171 @@
+//! The keys of multi-head attention, which all attention over heads has.
+
+use super::segments::{self, SegmentMemory};
+use crate::faults::{TableFaults, WIDEST};
+use crate::nn::norm::NormConfig;
+use serde::{Deserialize, Serialize};
+
+/// Heads of any attention.
+const MOST_HEADS: usize = 4096;
+
+/// The knobs of multi-head attention.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MultiHeadConfig {
+    /// Query heads.
+    pub n_heads: usize,
+    /// Key and value heads, a divisor of `n_heads`; `n_heads` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_kv_heads: Option<usize>,
+    /// Width of a head; d_model / n_heads when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d_head: Option<usize>,
+    /// Whether queries, keys and values have biases.
+    pub bias: bool,
+    /// Whether the output has a bias; as `bias` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_bias: Option<bool>,
+    /// Norm on each head's queries and keys.
+    pub qk_norm: NormConfig,
+    /// Scores become c·tanh(score/c).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub softcap: Option<f64>,
+    /// Factor on the scores; 1/√d_head when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+    /// Coefficient of a loss that drives the heads' outputs apart (Li et al. 2018): their mean cosine, named
+    /// `head_similarity`; 0 leaves it out.
+    pub head_diversity: f64,
+    /// Hidden states of earlier segments that are looked at, the newest ones; 0 for none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub memory: usize,
+    /// The same in evaluation and decoding; `memory` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_at_evaluation: Option<usize>,
+    /// Whether each query sees as many keys as `memory` has, its own among them.
+    #[serde(skip_serializing_if = "is_false")]
+    pub same_length: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Default for MultiHeadConfig {
+    fn default() -> Self {
+        Self {
+            n_heads: 4,
+            n_kv_heads: None,
+            d_head: None,
+            bias: true,
+            out_bias: None,
+            qk_norm: NormConfig::none(),
+            softcap: None,
+            scale: None,
+            head_diversity: 0.0,
+            memory: 0,
+            memory_at_evaluation: None,
+            same_length: false,
+        }
+    }
+}
+
+impl MultiHeadConfig {
+    /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
+    pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        at.within("qk_norm", |at| self.qk_norm.faults(at));
+        if let Some(cap) = self.softcap {
+            at.positive("softcap", cap);
+        }
+        if let Some(scale) = self.scale {
+            at.positive("scale", scale);
+        }
+        let diversity = self.head_diversity;
+        if !(diversity >= 0.0 && diversity.is_finite()) {
+            let rule = format!("head_diversity = {diversity:?} must be at least 0");
+            at.fault(&["head_diversity"], rule);
+        }
+        if diversity > 0.0 && self.n_heads == 1 {
+            let rule = "head_diversity has no effect on n_heads = 1; leave it out";
+            at.fault(&["head_diversity", "n_heads"], rule);
+        }
+        segments::faults(self, at);
+        let heads = at.count("n_heads", self.n_heads, MOST_HEADS);
+        let kv = at.count("n_kv_heads", self.n_kv_heads.unwrap_or(1), MOST_HEADS);
+        let head = at.count("d_head", self.d_head.unwrap_or(1), WIDEST);
+        if !heads {
+            return None;
+        }
+        if kv && !self.n_heads.is_multiple_of(self.n_kv_heads()) {
+            let rule = format!(
+                "n_heads = {} is not a multiple of n_kv_heads = {}",
+                self.n_heads,
+                self.n_kv_heads()
+            );
+            at.fault(&["n_heads", "n_kv_heads"], rule);
+        }
+        let d_model = d_model?;
+        if self.d_head.is_none() && !d_model.is_multiple_of(self.n_heads) {
+            let rule = format!(
+                "d_model = {d_model} is not a multiple of {} n_heads = {}; change one, or give d_head",
+                at.header(),
+                self.n_heads
+            );
+            at.fault(&["model.d_model", "n_heads"], rule);
+            return None;
+        }
+        head.then(|| self.d_head(d_model))
+    }
+
+    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        2 * (self.n_heads as u128 + self.n_kv_heads() as u128) * self.d_head(d_model) as u128
+    }
+
+    /// Multiplications of a forward pass in a model of width `d_model`: so many queries over the keys of `sources`
+    /// positions, of which each sees `keys`. Projections, scores, and weighted values; a causal mask is no discount.
+    pub fn products(&self, d_model: usize, [queries, sources, keys]: [usize; 3]) -> u128 {
+        let [d_model, queries, sources, keys] =
+            [d_model, queries, sources, keys].map(|n| n as u128);
+        let head = self.d_head(d_model as usize) as u128;
+        let (width, kv_width) = (
+            self.n_heads as u128 * head,
+            self.n_kv_heads() as u128 * head,
+        );
+        2 * d_model * (queries * width + sources * kv_width) + 2 * queries * keys * width
+    }
+
+    /// Numbers that are kept of each row for the hidden states of earlier segments: themselves, as they are read, their
+    /// keys and values.
+    pub fn kept_earlier(&self, d_model: usize) -> u128 {
+        let width = self.n_kv_heads() as u128 * self.d_head(d_model) as u128;
+        2 * self.memory as u128 * (d_model as u128 + width)
+    }
+
+    /// How much it remembers of earlier segments, when it does.
+    pub fn segments(&self) -> Option<SegmentMemory> {
+        let segments = SegmentMemory {
+            training: self.memory,
+            evaluation: self.memory_at_evaluation.unwrap_or(self.memory),
+            same_length: self.same_length,
+        };
+        let some = segments.training.max(segments.evaluation) > 0;
+        some.then_some(segments)
+    }
+
+    /// Key and value heads.
+    pub fn n_kv_heads(&self) -> usize {
+        self.n_kv_heads.unwrap_or(self.n_heads)
+    }
+
+    /// Width of a head in a model of width `d_model`.
+    pub fn d_head(&self, d_model: usize) -> usize {
+        self.d_head.unwrap_or(d_model / self.n_heads.max(1))
+    }
+}

@@ -1,0 +1,108 @@
+//! Hidden states of earlier segments: the memory of segment recurrence (Dai et al. 2019, section 3.2).
+//!
+//! A row that begins its text remembers nothing: states of another text stay where they are and are hidden, since states
+//! of zero would be looked at. The same holds behind the end of a document.
+
+use crate::kernel::Visibility;
+use burn::tensor::{Int, Tensor, TensorData};
+use std::ops::Range;
+
+/// The newest hidden states that a layer read before this segment.
+#[derive(Clone, Debug, Default)]
+pub struct Earlier {
+    /// `[batch, positions, d_model]`, the newest last; `None` before the first segment.
+    pub states: Option<Tensor<3>>,
+    /// How many of the newest positions of each row belong to the text that the row reads; the others are hidden.
+    pub open: Vec<usize>,
+}
+
+impl Earlier {
+    /// Positions of a row.
+    pub fn positions(&self) -> usize {
+        self.states.as_ref().map_or(0, |states| states.dims()[1])
+    }
+
+    /// Reads a segment `[batch, seq, d_model]`, whose positions see each other so: the newest `most` positions are kept,
+    /// without gradients.
+    pub fn read(&mut self, x: &Tensor<3>, visible: &Visibility, most: usize) {
+        let [batch, seq, d_model] = x.dims();
+        let before = self.positions();
+        let open = match self.states {
+            Some(_) => std::mem::take(&mut self.open),
+            None => vec![0; batch],
+        };
+        let kept = most.min(before + seq);
+        self.open = visible.open_after(&open, seq);
+        for open in &mut self.open {
+            *open = kept.min(*open);
+        }
+        let x = x.clone().detach();
+        let lengths = visible.lengths.as_ref();
+        let uneven = lengths.filter(|lengths| lengths.iter().any(|length| *length < seq));
+        let states = self.states.take();
+        self.states = match (uneven, states) {
+            _ if kept == 0 => None,
+            (None, _) if kept <= seq => Some(x.narrow(1, seq - kept, kept)),
+            (None, Some(states)) => {
+                let old = kept - seq;
+                let states = states.narrow(1, before - old, old);
+                Some(Tensor::cat(vec![states, x], 1))
+            }
+            (None, None) => unreachable!("no more than there is is kept"),
+            (Some(lengths), states) => {
+                let all = Tensor::cat(states.into_iter().chain([x]).collect(), 1);
+                let total = before + seq;
+                // Before the first position there is none; what stands there in its place is hidden.
+                let places = lengths.iter().enumerate().flat_map(|(row, length)| {
+                    let end = before + length.min(&seq);
+                    (0..kept).map(move |at| (row * total + (end + at).saturating_sub(kept)) as i32)
+                });
+                let places = TensorData::new(places.collect::<Vec<i32>>(), [batch * kept]);
+                let places = Tensor::<1, Int>::from_data(places, &all.device());
+                let rows = all.reshape([batch * total, d_model]).select(0, places);
+                Some(rows.reshape([batch, kept, d_model]))
+            }
+        };
+    }
+
+    /// The memory of other rows: row i becomes that of `rows[i]`.
+    pub(super) fn select(&mut self, rows: &Tensor<1, Int>) {
+        if let Some(states) = self.states.take() {
+            let numbers = rows.to_data();
+            let open = numbers.iter::<i64>().map(|row| self.open[row as usize]);
+            self.open = open.collect();
+            self.states = Some(states.select(0, rows.clone()));
+        }
+    }
+
+    /// The memory of some consecutive rows.
+    pub(super) fn rows(&self, rows: Range<usize>) -> Self {
+        match &self.states {
+            None => Self::default(),
+            Some(states) => Self {
+                states: Some(states.clone().slice(rows.clone())),
+                open: self.open[rows].to_vec(),
+            },
+        }
+    }
+
+    /// The memory of several groups of rows as that of all of them.
+    pub(super) fn joined<'a>(parts: impl Iterator<Item = &'a Self>) -> Self {
+        let (mut states, mut open) = (Vec::new(), Vec::new());
+        for part in parts {
+            states.extend(part.states.clone());
+            open.extend_from_slice(&part.open);
+        }
+        Self {
+            states: (!states.is_empty()).then(|| Tensor::cat(states, 0)),
+            open,
+        }
+    }
+
+    /// Hides the memory of the rows where `kept` is false.
+    pub(super) fn reset(&mut self, kept: &[bool]) {
+        for (open, kept) in self.open.iter_mut().zip(kept) {
+            *open = if *kept { *open } else { 0 };
+        }
+    }
+}

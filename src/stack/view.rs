@@ -1,0 +1,108 @@
+//! Where the queries and keys of a block stand in one pass, and what the position scheme says of them.
+//!
+//! Blocks that keep all earlier positions, or none, have the view of the network. A block that keeps the newest ones alone
+//! counts positions from the first that is at hand, so that tables and biases do not grow with the text.
+
+use crate::nn::attention::Visibility;
+use crate::nn::position::{PositionScheme, Prepared, Span};
+use burn::tensor::Device;
+
+/// What a block has of the positions before this pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Past {
+    /// All of them.
+    Whole,
+    /// Keys in a cache, but for the first so many.
+    Newest {
+        /// Positions that are not at hand any more.
+        dropped: usize,
+    },
+    /// Hidden states of earlier segments.
+    Segments {
+        /// Their number.
+        positions: usize,
+        /// How many of the newest each row may see.
+        open: Vec<usize>,
+    },
+}
+
+/// The view of some blocks.
+#[derive(Debug)]
+pub(super) struct View {
+    past: Past,
+    /// Their queries and keys.
+    pub span: Span,
+    /// Which of the keys a query may see.
+    pub visible: Visibility,
+    /// Rotation and biases.
+    pub prepared: Prepared,
+}
+
+/// The views of a pass, each made once.
+pub(super) struct Views<'a> {
+    /// The position scheme.
+    pub position: &'a dyn PositionScheme,
+    /// Queries and keys as the network counts them.
+    pub span: Span,
+    /// Which of these keys a query may see.
+    pub visible: &'a Visibility,
+    /// Where tensors are made.
+    pub device: Device,
+    /// The views so far.
+    pub made: Vec<View>,
+}
+
+impl Views<'_> {
+    /// The view of blocks with this past.
+    pub(super) fn of(&mut self, past: Past) -> &View {
+        let known = self.made.iter().position(|view| view.past == past);
+        let number = known.unwrap_or_else(|| {
+            let view = self.make(past);
+            self.made.push(view);
+            self.made.len() - 1
+        });
+        &self.made[number]
+    }
+
+    fn make(&self, past: Past) -> View {
+        let Span {
+            queries, offset, ..
+        } = self.span;
+        let (span, turned, visible) = match &past {
+            Past::Whole => (self.span, self.span, self.visible.clone()),
+            Past::Newest { dropped } => {
+                let at_hand = Span {
+                    queries,
+                    keys: self.span.keys - dropped,
+                    offset: offset - dropped,
+                };
+                // Keys in a cache are turned by their positions in the text.
+                let new = Span {
+                    queries,
+                    keys: queries,
+                    offset,
+                };
+                (at_hand, new, self.visible.without_first(*dropped))
+            }
+            Past::Segments { positions, open } => {
+                let all = Span {
+                    queries,
+                    keys: positions + queries,
+                    offset: *positions,
+                };
+                let visible = self.visible.behind(*positions, open, queries);
+                (all, Span::of(all.keys), visible)
+            }
+        };
+        let mut prepared = self.position.prepare(span, &self.device);
+        if prepared.rotation.is_some() && turned != span {
+            prepared.rotation = self.position.prepare(turned, &self.device).rotation;
+        }
+        View {
+            past,
+            span,
+            visible,
+            prepared,
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Runs with a memory, by command: stopped and resumed they are the same to the bit, evaluations in segments are one
+//! long pass, texts are generated past the context, and keys without effect are refused.
+
+use crate::binary::{failure, output};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+const EXPERIMENT: &str = r#"
+name = "remembers"
+seed = 4
+[model]
+kind = "decoder"
+n_layers = 2
+d_model = 12
+dropout = 0.1
+position = { kind = "rotary" }
+attention = { kind = "multi_head", n_heads = 2, memory = 10, memory_at_evaluation = 64 }
+[tokenizer]
+kind = "byte"
+[data]
+kind = "text"
+path = "text.txt"
+context = 8
+windows = "contiguous"
+valid_fraction = 0.4
+[task]
+kind = "causal_lm"
+[optimizer]
+kind = "adamw"
+lr = 1e-2
+[schedule]
+kind = "constant"
+[train]
+steps = 9
+batch_size = 3
+micro_batch_size = 2
+eval_batch_size = 1
+carry_state = true
+"#;
+
+/// A folder with the experiment, as it is and with some edits, and its text.
+fn folder(edits: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    // Eight windows in three shares: every lane begins anew within nine steps.
+    let letter = |i: usize| char::from(b'a' + ((i * 7 + i / 5) % 17) as u8);
+    let text: String = (0..120).map(letter).collect();
+    fs::write(folder.path().join("text.txt"), text).unwrap();
+    let toml = edits
+        .iter()
+        .fold(EXPERIMENT.to_string(), |toml, (from, to)| {
+            assert!(toml.contains(from), "{from}");
+            toml.replace(from, to)
+        });
+    fs::write(folder.path().join("x.toml"), toml).unwrap();
+    folder
+}
+
+fn train(folder: &Path, run: &str, sets: &[&str]) -> Vec<String> {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let start = ["train", &path("x.toml"), "--quiet", "--run", &path(run)].map(String::from);
+    let sets = sets
+        .iter()
+        .flat_map(|set| ["--set".to_string(), (*set).to_string()]);
+    start.into_iter().chain(sets).collect()
+}
+
+fn files(folder: &Path, run: &str) -> [Vec<u8>; 3] {
+    let step = folder.join(run).join("steps/00000009");
+    ["model.safetensors", "optimizer.bpk", "state.safetensors"]
+        .map(|name| fs::read(step.join(name)).unwrap())
+}
+
+const APART: (&str, &str) = (
+    "windows = \"contiguous\"",
+    "windows = \"documents\"\nacross_documents = false\ndocument_separator = \"e\"",
+);
+const ENDS: (&str, &str) = (
+    "kind = \"byte\"",
+    "kind = \"byte\"\nend_of_text = \"<|e|>\"",
+);
+
+#[test]
+fn a_resumed_run_goes_on_with_its_memory() {
+    for edits in [&[][..], &[APART, ENDS]] {
+        let folder = folder(edits);
+        let folder = folder.path();
+        output(&train(folder, "whole", &[]));
+        output(&train(folder, "parts", &["train.steps=4"]));
+        let parts = folder.join("parts").display().to_string();
+        output(&["resume", &parts, "--quiet", "--set", "train.steps=9"]);
+        assert!(files(folder, "whole") == files(folder, "parts"));
+        let less = "model.attention.memory=3";
+        output(&train(folder, "less", &[less]));
+        assert!(files(folder, "whole")[0] != files(folder, "less")[0]);
+    }
+}
+
+#[test]
+fn an_evaluation_in_segments_is_one_long_pass() {
+    for position in ["rotary", "alibi", "relative_bias"] {
+        let position = format!("position = {{ kind = \"{position}\" }}");
+        let folder = folder(&[("position = { kind = \"rotary\" }", &position)]);
+        let folder = folder.path();
+        output(&train(folder, "run", &[]));
+        let run = folder.join("run").display().to_string();
+        for context in ["4", "8", "64"] {
+            output(&["eval", &run, "--context", context]);
+        }
+        output(&["eval", &run, "--memory", "0", "--context", "4"]);
+        output(&["eval", &run, "--memory", "60"]);
+        let scores = fs::read(folder.join("run/scores.json")).unwrap();
+        let scores: Value = serde_json::from_slice(&scores).unwrap();
+        let loss = |name: &str| {
+            let loss = scores[name]["loss"].as_f64();
+            loss.unwrap_or_else(|| panic!("{name} of {scores}"))
+        };
+        for segments in ["valid@4", "valid@8", "valid+60"] {
+            assert!(
+                (loss(segments) / loss("valid@64") - 1.0).abs() < 1e-5,
+                "{scores}"
+            );
+        }
+        assert!(
+            (loss("valid@4+0") / loss("valid@4") - 1.0).abs() > 1e-4,
+            "{scores}"
+        );
+    }
+}
+
+#[test]
+fn a_text_is_generated_past_the_context() {
+    let folder = folder(&[]);
+    output(&train(folder.path(), "run", &[]));
+    let run = folder.path().join("run").display().to_string();
+    let text = output(&[
+        "generate",
+        &run,
+        "--prompt",
+        "abcdefghijklmn",
+        "--tokens",
+        "300",
+    ]);
+    assert!(text.len() > 300, "{text}");
+}
+
+/// The keys, the edits that make them wrong, and what is said.
+const FAULTS: &[(&str, &str, &str)] = &[
+    (
+        "carry_state = true",
+        "carry_state = false",
+        "memory has no effect: the rows of a step do not go on",
+    ),
+    (
+        "kind = \"rotary\"",
+        "kind = \"learned\"",
+        "kind = \"learned\" gives every segment the same places",
+    ),
+    (
+        "kind = \"rotary\"",
+        "kind = \"sinusoidal\"",
+        "kind = \"sinusoidal\" gives every segment the same places",
+    ),
+    (
+        "memory = 10, memory_at_evaluation = 64",
+        "memory = 99000000",
+        "memory = 99000000 is not between 0 and",
+    ),
+    (
+        "memory = 10, memory_at_evaluation = 64",
+        "same_length = true",
+        "same_length = true has no effect without memory",
+    ),
+    (
+        "memory = 10, memory_at_evaluation = 64",
+        "memory_at_evaluation = 0",
+        "memory_at_evaluation = 0 has no effect",
+    ),
+    (
+        "memory_at_evaluation = 64",
+        "memory_at_evaluation = 0, same_length = true",
+        "set memory and memory_at_evaluation to 1",
+    ),
+    (
+        "\"multi_head\"",
+        "\"sliding_window\", window = 9",
+        "memory = 10 has no effect beyond 8",
+    ),
+    (
+        "\"multi_head\"",
+        "\"sliding_window\", same_length = true, window = 99",
+        "same_length = true has no effect: a query",
+    ),
+    (
+        "memory = 10, memory_at_evaluation = 64",
+        "memory = 0",
+        "carry_state = true has no effect",
+    ),
+    (
+        "kind = \"decoder\"\nn_layers = 2",
+        "kind = \"encoder_decoder\"",
+        "memory has no effect",
+    ),
+    ("kind = \"causal_lm\"", "kind = \"masked_lm\"", "memory"),
+];
+
+#[test]
+fn keys_without_effect_are_refused() {
+    let sound = folder(&[]);
+    output(&["check", &sound.path().join("x.toml").display().to_string()]);
+    for (from, to, said) in FAULTS {
+        let folder = folder(&[(from, to)]);
+        let path = folder.path().join("x.toml").display().to_string();
+        let (status, text) = failure(&["check", &path]);
+        assert!(status == 2 && text.contains(said), "{to}: {text}");
+    }
+    // Cross-attention and stacks that read both ways.
+    let translation = "experiments/translation";
+    let some = fs::read_dir(translation)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let some = some.display().to_string();
+    for (table, said) in [
+        ("cross", "memory has no effect in cross-attention"),
+        ("attention", "memory has no effect"),
+    ] {
+        let set = format!("model.{table}={{ kind = \"multi_head\", n_heads = 4, memory = 4 }}");
+        let (status, text) = failure(&["check", &some, "--set", &set]);
+        assert!(status == 2 && text.contains(said), "{table}: {text}");
+    }
+}
+
+#[test]
+fn another_memory_needs_one() {
+    let folder = folder(&[
+        ("memory = 10, memory_at_evaluation = 64", "bias = true"),
+        ("carry_state = true", ""),
+    ]);
+    output(&train(folder.path(), "run", &[]));
+    let run = folder.path().join("run").display().to_string();
+    let (status, text) = failure(&["eval", &run, "--memory", "4"]);
+    assert!(
+        status == 2 && text.contains("--memory has no effect"),
+        "{text}"
+    );
+}
+
+/// A step's cost counts the earlier positions that are projected and looked at.
+#[test]
+fn a_plan_counts_the_memory() {
+    let flops = |memory: &str| -> f64 {
+        let folder = folder(&[("memory = 10, memory_at_evaluation = 64", memory)]);
+        let path = folder.path().join("x.toml").display().to_string();
+        let plan: Value = serde_json::from_str(&output(&["plan", &path, "--json"])).unwrap();
+        let flops = plan["flops_per_item"].as_f64();
+        flops.unwrap_or_else(|| panic!("{plan}"))
+    };
+    // In both layers of width 12: a map onto keys and one onto values of 10 more positions for a window of 8 tokens, and 10
+    // more keys in two products for each token.
+    let more = 6.0 * 2.0 * (2.0 * 144.0 * 10.0 / 8.0 + 2.0 * 10.0 * 12.0);
+    assert!(
+        (flops("memory = 10") - flops("memory = 0, memory_at_evaluation = 5") - more).abs() < 1e-3
+    );
+}

@@ -12,7 +12,9 @@ use crate::model::{Demand, ItemOf, ModelConfig, ModelInputs, Use};
 use crate::nn::path::Path;
 use crate::nn::role::{ParameterKind, Place, Role};
 use crate::task::{ROLES, TaskConfig};
+use crate::train::lora::{self, LoraConfig};
 use crate::train::optim::Moments;
+use crate::train::parameters::name_parameters;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use std::collections::BTreeMap;
@@ -34,6 +36,8 @@ pub struct Question<'a> {
     pub ema: bool,
     /// Bytes of a weight, gradient or activation.
     pub value_bytes: usize,
+    /// The adapters that are trained in place of the weights.
+    pub lora: Option<&'a LoraConfig>,
 }
 
 /// The cost of a model.
@@ -43,6 +47,8 @@ pub struct ModelCost {
     pub params: usize,
     /// Those that stay when the model is used: fewer than all where training has heads of its own.
     pub kept: usize,
+    /// Parameters that learn: fewer than all with adapters.
+    pub trained: usize,
     /// Parameters that a token uses: fewer than all where a router chooses some of many experts.
     pub active: usize,
     /// Parameters by part.
@@ -74,19 +80,27 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
         device,
     };
     let mut count = Count::default();
-    match question.task {
-        Some(task) => task.init(question.model, &inputs, false)?.visit(&mut count),
-        None => question.model.visit(&inputs, &mut count),
+    match (question.task, question.lora) {
+        (Some(task), Some(lora)) => {
+            let objective = name_parameters(task.init(question.model, &inputs, false)?);
+            count.in_full = Some(lora);
+            lora.attached(objective, 0)?.visit(&mut count);
+        }
+        (Some(task), None) => task.init(question.model, &inputs, false)?.visit(&mut count),
+        (None, _) => question.model.visit(&inputs, &mut count),
     }
     let parts = count.parts.values();
     let params = parts.fold(0, |sum: usize, part| sum.saturating_add(*part));
     let weights = params as u128 * question.value_bytes as u128;
     let Moments { matrices, others } = question.moments;
-    let inner = count.blocks as u128;
-    let moments = inner * matrices as u128 + (params as u128 - inner) * others as u128;
+    let (trained, inner) = (count.trained, count.blocks as u128);
+    let moments = inner * matrices as u128 + (trained as u128 - inner) * others as u128;
     let mut memory_bytes = BTreeMap::from([
         ("parameters", bytes(weights)),
-        ("gradients", bytes(weights)),
+        (
+            "gradients",
+            bytes(trained as u128 * question.value_bytes as u128),
+        ),
         ("optimizer", bytes(4 * moments)),
         ("activations", bytes(activations(question))),
     ]);
@@ -96,6 +110,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     Ok(ModelCost {
         params,
         kept: params - count.parts.get(AUXILIARY).copied().unwrap_or(0),
+        trained,
         active: params.saturating_sub(question.model.unused()),
         flops_per_item: flops(question),
         parts: count.parts,
@@ -183,10 +198,13 @@ fn activations(question: &Question) -> u128 {
     tokens.saturating_add(earlier).saturating_add(maps)
 }
 
-/// Parameters by part, and those in the matrices of blocks.
+/// Parameters by part, those that learn, and those of them in the matrices of blocks.
 #[derive(Default)]
-struct Count {
+struct Count<'a> {
     path: Path,
+    /// The adapters, when these learn and other parameters do not.
+    in_full: Option<&'a LoraConfig>,
+    trained: usize,
     parts: BTreeMap<&'static str, usize>,
     blocks: usize,
 }
@@ -211,16 +229,35 @@ fn part(role: Role) -> &'static str {
     }
 }
 
-impl ModuleVisitor for Count {
+impl Count<'_> {
+    fn learns(&self, path: &str) -> bool {
+        let in_full = |lora: &LoraConfig| {
+            let found = lora.in_full(std::iter::once(path));
+            found.is_ok_and(|found| !found.is_empty())
+        };
+        self.in_full
+            .is_none_or(|lora| lora::is_adapter(path) || in_full(lora))
+    }
+}
+
+impl ModuleVisitor for Count<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let role = self.path.role(&ROLES);
         if role.kind == Some(ParameterKind::State) {
             return;
         }
         let values = param.lazy_shape().num_elements();
-        let part = part(role);
+        let path = self.path.joined();
+        let part = match lora::is_adapter(&path) {
+            true => "adapters",
+            false => part(role),
+        };
         let count = self.parts.entry(part).or_default();
         *count = count.saturating_add(values);
+        if !self.learns(&path) {
+            return;
+        }
+        self.trained = self.trained.saturating_add(values);
         let outside = ["embedding", "position", "head", "stem", AUXILIARY].contains(&part);
         if matches!(D, 2 | 3) && !outside {
             self.blocks = self.blocks.saturating_add(values);
@@ -268,6 +305,7 @@ mod tests {
             },
             ema: false,
             value_bytes: 4,
+            lora: None,
         };
         change(&mut question);
         plan(&question, &Device::default()).unwrap()

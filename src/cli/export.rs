@@ -1,8 +1,8 @@
-//! `formwork export`: a run becomes a Hugging Face folder.
+//! `formwork export`: a run becomes a Hugging Face folder, or its adapters a folder of `peft`.
 
 use super::output;
 use crate::error::Result;
-use crate::experiment::export;
+use crate::experiment::export::{self, Part};
 use crate::experiment::saved::Which;
 use clap::Args;
 use std::path::PathBuf;
@@ -17,6 +17,12 @@ pub struct ExportArgs {
     /// The family to write it as (`model_type`): bert, gpt2, llama …; the one that fits when absent.
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
+    /// Write the adapters of [lora] alone, as `peft` reads them; without it they are merged into the weights.
+    #[arg(long, conflicts_with = "base")]
+    adapter: bool,
+    /// Write the frozen weights without the adapters of [lora]: the model that the folder of --adapter belongs to.
+    #[arg(long)]
+    base: bool,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
     checkpoint: Which,
@@ -28,7 +34,21 @@ pub struct ExportArgs {
 /// A run that cannot be opened, a model that is none of Hugging Face's, a folder that is not empty.
 pub fn run(args: ExportArgs) -> Result<()> {
     let family = args.family.as_deref();
-    let exported = export::export(&args.run, args.checkpoint, &args.folder, family)?;
+    let (run, which, folder) = (&args.run, args.checkpoint, &args.folder);
+    if args.adapter {
+        let exported = export::export_adapter(run, which, folder, family)?;
+        return output::line(format!(
+            "{}: an adapter of {} with {} tensors",
+            folder.display(),
+            exported.family,
+            exported.tensors
+        ));
+    }
+    let part = match args.base {
+        true => Part::Base,
+        false => Part::Whole,
+    };
+    let exported = export::export(run, which, folder, family, part)?;
     for note in &exported.notes {
         output::note(note);
     }

@@ -14,6 +14,9 @@ pub struct ImportArgs {
     folder: PathBuf,
     /// The run folder to make.
     run: PathBuf,
+    /// A folder of `peft` with adapters of LoRA for this model: the run has them beside its weights.
+    #[arg(long, value_name = "PEFT_DIR", conflicts_with = "python")]
+    adapter: Option<PathBuf>,
     /// A key of config.json that is not known and changes nothing; may be given several times.
     #[arg(long, value_name = "KEY")]
     ignore_key: Vec<String>,
@@ -37,7 +40,12 @@ pub fn run(args: ImportArgs) -> Result<()> {
             file.display()
         )));
     }
-    let imported = import::import(&args.folder, &args.run, &args.ignore_key)?;
+    let imported = import::import(
+        &args.folder,
+        &args.run,
+        &args.ignore_key,
+        args.adapter.as_deref(),
+    )?;
     if !imported.ignored_keys.is_empty() {
         output::note(format!(
             "keys of config.json without an effect on the model: {}",

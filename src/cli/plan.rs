@@ -71,6 +71,7 @@ fn of_preset(name: &str) -> Result<ModelCost> {
         },
         ema: false,
         value_bytes: 4,
+        lora: None,
     };
     plan(&question, &Device::default())
 }
@@ -105,6 +106,7 @@ fn of_file(file: &Path, args: &PlanArgs) -> Result<(ModelCost, Option<Probe>)> {
 fn json(plan: &ModelCost, probe: Option<&Probe>) -> serde_json::Value {
     let mut object = serde_json::json!({
         "params": plan.params,
+        "trained_params": plan.trained,
         "active_params": plan.active,
         "kept_params": plan.kept,
         "flops_per_item": plan.flops_per_item,
@@ -129,6 +131,13 @@ fn show(plan: &ModelCost, probe: Option<&Probe>) -> Result<()> {
             "{} parameters, of which a token uses {}",
             plan.params, plan.active
         ))?,
+    }
+    if plan.trained < plan.params {
+        let share = 100.0 * plan.trained as f64 / plan.params as f64;
+        output::line(format!(
+            "{} of them are trained ({share:.2} %), the others are frozen",
+            plan.trained
+        ))?;
     }
     if plan.kept < plan.params {
         output::line(format!(

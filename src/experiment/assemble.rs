@@ -87,10 +87,10 @@ pub fn data_to_train_on(experiment: &Experiment, places: &Places) -> Result<Data
     )
 }
 
-/// The network with its objective, every parameter named by its path and none drawn yet.
+/// The network with its objective and its adapters, every parameter named by its path and none drawn yet.
 ///
 /// # Errors
-/// A model that cannot learn the task.
+/// A model that cannot learn the task; patterns of `[init]` and `[lora]` that match nothing.
 pub fn objective(experiment: &Experiment, shape: &Shape, device: &Device) -> Result<Objective> {
     let inputs = ModelInputs {
         shape,
@@ -105,9 +105,11 @@ pub fn objective(experiment: &Experiment, shape: &Shape, device: &Device) -> Res
              recurrent or memory layer, or leave carry_state out",
         ));
     }
-    experiment
-        .init
-        .frozen(parameters::name_parameters(objective))
+    let objective = parameters::name_parameters(objective);
+    match &experiment.lora {
+        Some(lora) => lora.attached(objective, experiment.seed),
+        None => experiment.init.frozen(objective),
+    }
 }
 
 /// Where the weights of a model are taken from.
@@ -313,7 +315,12 @@ impl Training {
 pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
     let depths = experiment.model.stack_depths();
     let scale = depths.and_then(|depths| experiment.init.lr_scale(depths));
-    optim::build_scaled(&experiment.optimizer, model, scale)
+    let all = parameters::list(model);
+    let trained = match &experiment.lora {
+        Some(lora) => lora.trained(all)?,
+        None => all,
+    };
+    optim::build_scaled(&experiment.optimizer, &trained, scale)
 }
 
 /// The schedule, as the model's width makes it.

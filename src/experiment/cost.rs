@@ -31,6 +31,7 @@ pub fn plan(experiment: &Experiment, shape: &Shape) -> Result<ModelCost> {
             Dtype::F32 => 4,
             Dtype::Bf16 | Dtype::F16 => 2,
         },
+        lora: experiment.lora.as_ref(),
     };
     plan::plan(&question, &Device::default())
 }

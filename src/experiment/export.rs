@@ -1,12 +1,13 @@
-//! A run becomes an HF folder: config.json, weights under HF's names, its tokenizer.
+//! A run becomes an HF folder: config.json, weights under HF's names, its tokenizer; or its adapters a folder of `peft`.
 
 use super::open::{self, Opened};
 use super::saved::Which;
 use crate::data::Gives;
 use crate::error::{Error, Result};
-use crate::interop::export::{self, with_keys_of, write_weights};
+use crate::interop::export::{self, Target, with_keys_of, write_weights};
 use crate::interop::families::HfShape;
-use crate::interop::{generation, image_processor, to_hf};
+use crate::interop::{arrays, generation, image_processor, peft, to_hf};
+use crate::task::TaskConfig;
 use crate::tokenizer::{Tokenizer, hf};
 use crate::train::run_dir;
 use serde_json::Value;
@@ -25,21 +26,33 @@ pub struct Exported {
     pub notes: Vec<String>,
 }
 
+/// The weights of a run that an HF folder is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of them, adapters merged into their weights.
+    Whole,
+    /// The frozen weights without the adapters of `[lora]`.
+    Base,
+}
+
 /// Makes an HF folder `dir` of a run's checkpoint; of the family `wanted`, or of one that fits.
 ///
 /// # Errors
 /// A run that cannot be opened, a model that is none of HF's families, a folder that exists and is not empty, a disk that
 /// refuses. Nothing is left behind then.
-pub fn export(run: &Path, which: Which, dir: &Path, wanted: Option<&str>) -> Result<Exported> {
-    let opened = open::open(run, which, None)?;
-    let older = config_of(run)?;
-    let shape = HfShape {
-        model: opened.experiment.model.clone(),
-        task: opened.experiment.task.clone(),
-        shape: opened.shape.clone(),
+pub fn export(
+    run: &Path,
+    which: Which,
+    dir: &Path,
+    wanted: Option<&str>,
+    part: Part,
+) -> Result<Exported> {
+    let opened = match part {
+        Part::Whole => open::open(run, which, None)?,
+        Part::Base => open::open_with_adapters(run, which)?,
     };
-    let likely = older.as_ref().and_then(|c| c["model_type"].as_str());
-    let target = export::target(&shape, wanted, likely)?;
+    let older = config_of(run)?;
+    let target = target(&opened, older.as_ref(), wanted)?;
     let table = (target.family.table)(&target.shape);
     let weights = to_hf(&opened.model, &table);
     // Idle rules have no counts: a shortcut that a block lacks.
@@ -52,23 +65,73 @@ pub fn export(run: &Path, which: Which, dir: &Path, wanted: Option<&str>) -> Res
         Some(older) => with_keys_of(target.config, &older),
         None => target.config,
     };
-    require_vacant(dir)?;
-    let existed = dir.exists();
-    std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
     let mut notes = target.notes;
-    let written = write(dir, &config, &opened, &mut notes)
-        .and_then(|()| write_weights(&dir.join("model.safetensors"), &weights, &counts));
-    if let (Err(_), false) = (&written, existed) {
-        // Gives the space back; the error that is returned is the one that matters.
-        let _ = std::fs::remove_dir_all(dir);
-    }
-    written?;
+    made(dir, || {
+        write(dir, &config, &opened, &mut notes)?;
+        write_weights(&dir.join("model.safetensors"), &weights, &counts)
+    })?;
     Ok(Exported {
         family: target.family.model_type,
         tensors: weights.len(),
         tokenizer: opened.tokenizers.text.is_some(),
         notes,
     })
+}
+
+/// Makes a folder `dir` of `peft`: the adapters of a run's checkpoint, and what was trained in full beside them.
+///
+/// # Errors
+/// As [`export`]; a run without adapters, and adapters of weights that `peft` has no place for.
+pub fn export_adapter(
+    run: &Path,
+    which: Which,
+    dir: &Path,
+    wanted: Option<&str>,
+) -> Result<Exported> {
+    let opened = open::open_with_adapters(run, which)?;
+    let target = target(&opened, config_of(run)?.as_ref(), wanted)?;
+    let table = (target.family.table)(&target.shape);
+    let lora = opened.experiment.lora.clone().unwrap_or_default();
+    let task_type = match &opened.experiment.task {
+        TaskConfig::CausalLm(_) => Some("CAUSAL_LM"),
+        TaskConfig::Translation(_) => Some("SEQ_2_SEQ_LM"),
+        // For others `peft` adds modules of its own that would have to be in the folder.
+        TaskConfig::MaskedLm(_)
+        | TaskConfig::TextClassification(_)
+        | TaskConfig::ImageClassification(_) => None,
+    };
+    let arrays = arrays(&opened.model);
+    let tensors = made(dir, || peft::write(dir, &arrays, &lora, &table, task_type))?;
+    Ok(Exported {
+        family: target.family.model_type,
+        tensors,
+        tokenizer: false,
+        notes: Vec::new(),
+    })
+}
+
+/// The family of a run's model; `older` is the config.json that it was imported with.
+fn target(opened: &Opened, older: Option<&Value>, wanted: Option<&str>) -> Result<Target> {
+    let shape = HfShape {
+        model: opened.experiment.model.clone(),
+        task: opened.experiment.task.clone(),
+        shape: opened.shape.clone(),
+    };
+    let likely = older.and_then(|c| c["model_type"].as_str());
+    export::target(&shape, wanted, likely)
+}
+
+/// Makes the folder, which must be vacant, and fills it; nothing is left behind when that fails.
+fn made<T>(dir: &Path, fill: impl FnOnce() -> Result<T>) -> Result<T> {
+    require_vacant(dir)?;
+    let existed = dir.exists();
+    std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+    let filled = fill();
+    if let (Err(_), false) = (&filled, existed) {
+        // Gives the space back; the error that is returned is the one that matters.
+        let _ = std::fs::remove_dir_all(dir);
+    }
+    filled
 }
 
 /// The config.json that the run was imported with, when it was.

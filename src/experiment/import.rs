@@ -4,16 +4,20 @@ use super::{Experiment, check, file, resolved_toml};
 use crate::data::{DataConfig, Shape};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::interop::{HfModel, generation, image_processor, read_hf};
+use crate::interop::{HfModel, generation, image_processor, peft, read_hf, shapes};
 use crate::model::ModelInputs;
+use crate::nn::linear;
+use crate::task::Objective;
 use crate::tokenizer::hf::HfTokenizer;
 use crate::tokenizer::{MarkNames, Tokenizer, hf};
 use crate::train::checkpoint;
 use crate::train::config::TrainConfig;
 use crate::train::machine::Machine;
 use crate::train::optim::OptimizerConfig;
+use crate::train::parameters::name_parameters;
 use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::run_files;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The outcome of an import, for a person to read.
@@ -35,12 +39,18 @@ pub struct Imported {
     pub tokenizer: bool,
 }
 
-/// Makes a run of the HF folder `dir` in `folder`; keys of its config.json in `ignore` are passed over.
+/// Makes a run of the HF folder `dir` in `folder`; keys of its config.json in `ignore` are passed over. `adapter` is a
+/// folder of `peft` whose adapters the run then has beside its weights.
 ///
 /// # Errors
-/// A folder that is damaged, or of a model that we do not have; a run folder that exists; a disk that refuses. Nothing is
-/// left behind then.
-pub fn import(dir: &Path, folder: &Path, ignore: &[String]) -> Result<Imported> {
+/// A folder that is damaged, or of a model that we do not have; an adapter of another model or another sort; a run folder
+/// that exists; a disk that refuses. Nothing is left behind then.
+pub fn import(
+    dir: &Path,
+    folder: &Path,
+    ignore: &[String],
+    adapter: Option<&Path>,
+) -> Result<Imported> {
     let mut hf = read_hf(dir, ignore).map_err(Error::before_running)?;
     hf.require_tensors()?;
     let mut imported = Imported {
@@ -55,23 +65,39 @@ pub fn import(dir: &Path, folder: &Path, ignore: &[String]) -> Result<Imported> 
     }
     let mut experiment = experiment(&hf, folder);
     let tokenizers = tokenizers(&hf, &mut experiment, &mut imported)?;
-    let text = resolved_toml(&experiment);
-    let loaded = file::load_text(Path::new(run_dir::RESOLVED), text.clone(), &[])?;
-    check::check_without_files(&loaded)?;
     let device = "flex".parse::<DeviceName>()?.open()?;
     let inputs = ModelInputs {
         shape: &hf.shape.shape,
         seed: experiment.seed,
         device: &device,
     };
+    let plain = resolved_toml(&experiment);
+    let loaded = file::load_text(Path::new(run_dir::RESOLVED), plain, &[])?;
+    check::check_without_files(&loaded)?;
     let objective = experiment.task.init(&experiment.model, &inputs, false)?;
     let mut source = hf.source(&objective, hf.table())?;
     imported.passed_over.clone_from(&source.passed_over);
-    let shapes = source.shapes();
+    let mut shapes = source.shapes();
+    let mut arrays = BTreeMap::new();
+    if let Some(adapter) = adapter {
+        let found = read_adapter(&hf, &objective, adapter)?;
+        imported.without_place.extend(found.without_place);
+        let factors = found.arrays.iter();
+        shapes.extend(factors.map(|(path, array)| (path.clone(), array.shape.clone())));
+        arrays = found.arrays;
+        experiment.lora = Some(found.lora);
+    }
+    let text = resolved_toml(&experiment);
+    if let Some(lora) = &experiment.lora {
+        lora.attached(name_parameters(objective), experiment.seed)?;
+    }
     imported.params = shapes.values().map(|s| s.iter().product::<usize>()).sum();
     let existed = folder.exists();
     let run = RunDir::create(folder, Existing::Refuse)?;
     let mut read = |path: &str| {
+        if let Some(array) = arrays.remove(path) {
+            return Ok(array.values);
+        }
         let array = source.read(path)?;
         Ok(array.map(|array| array.values).unwrap_or_default())
     };
@@ -82,6 +108,17 @@ pub fn import(dir: &Path, folder: &Path, ignore: &[String]) -> Result<Imported> 
         let _ = std::fs::remove_dir_all(folder);
     }
     written.map(|()| imported)
+}
+
+/// The adapter in a folder of `peft`, of this model.
+fn read_adapter(hf: &HfModel, objective: &Objective, dir: &Path) -> Result<peft::Adapter> {
+    let (table, shapes, linear) = (hf.table(), shapes(objective), linear::weights(objective));
+    let base = peft::Base {
+        table: &table,
+        shapes: &shapes,
+        linear: &linear,
+    };
+    peft::read(dir, &base).map_err(Error::before_running)
 }
 
 /// The experiment of an imported run: the model and its task; what training needs beside them has its usual values.
@@ -104,6 +141,7 @@ fn experiment(hf: &HfModel, folder: &Path) -> Experiment {
         model: shape.model.clone(),
         tokenizer: None,
         init: Default::default(),
+        lora: None,
         data: DataConfig::imported(shape.task.reads(), &shape.shape),
         task: shape.task.clone(),
         optimizer: OptimizerConfig::default(),

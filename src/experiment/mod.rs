@@ -30,6 +30,7 @@ use crate::tokenizer::TokenizerConfig;
 use crate::train::TrainConfig;
 use crate::train::diagnostics::DiagnosticsConfig;
 use crate::train::exporters::JournalConfig;
+use crate::train::lora::LoraConfig;
 use crate::train::optim::OptimizerConfig;
 use crate::train::run_dir::RESOLVED;
 use crate::train::schedule::ScheduleConfig;
@@ -59,6 +60,9 @@ pub struct Experiment {
     /// The run that weights are taken from, and which parameters are frozen.
     #[serde(default, skip_serializing_if = "is_default")]
     pub init: TransferConfig,
+    /// Adapters that learn in place of the weights; none when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lora: Option<LoraConfig>,
     /// The data.
     pub data: DataConfig,
     /// The objective.

@@ -11,11 +11,22 @@ use crate::train::{run_dir, run_files};
 use burn::module::Module;
 use std::path::{Path, PathBuf};
 
+/// What a run is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// Weights in evaluation mode, adapters merged into them.
+    Use,
+    /// Tracked weights, adapters merged into them.
+    Gradients,
+    /// Weights in evaluation mode with their adapters beside them.
+    Adapters,
+}
+
 /// A run that is opened for use.
 pub struct Opened {
     /// The experiment that was trained.
     pub experiment: Experiment,
-    /// Weights in evaluation mode, or tracked.
+    /// Weights in evaluation mode, or tracked; the adapters of `[lora]` are merged into them.
     pub model: Objective,
     /// Where its data is looked for.
     pub places: Places,
@@ -33,7 +44,22 @@ pub struct Opened {
 /// No run in the folder, faults of its experiment, no such checkpoint or a damaged one, a missing tokenizer, a
 /// device that cannot be opened.
 pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
-    opened(folder, which, device, Lengths::default(), false)
+    opened(folder, which, device, Lengths::default(), Purpose::Use)
+}
+
+/// [`open`] with the adapters of `[lora]` beside the frozen weights.
+///
+/// # Errors
+/// As [`open`]; a run without adapters.
+pub fn open_with_adapters(folder: &Path, which: Which) -> Result<Opened> {
+    let opened = opened(folder, which, None, Lengths::default(), Purpose::Adapters)?;
+    match opened.experiment.lora {
+        Some(_) => Ok(opened),
+        None => Err(Error::usage(format!(
+            "the run {} has no adapters: its experiment has no [lora]",
+            folder.display()
+        ))),
+    }
 }
 
 /// [`open`] for gradients: the parameters are tracked, frozen ones among them, and dropout rests as it does in any pass of
@@ -42,7 +68,7 @@ pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened>
 /// # Errors
 /// As [`open`].
 pub fn open_tracked(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
-    opened(folder, which, device, Lengths::default(), true)
+    opened(folder, which, device, Lengths::default(), Purpose::Gradients)
 }
 
 /// Lengths that differ from those of a run; its own where they are absent.
@@ -65,7 +91,7 @@ pub fn open_at(
     device: Option<&str>,
     lengths: Lengths,
 ) -> Result<Opened> {
-    let opened = opened(folder, which, device, lengths, false);
+    let opened = opened(folder, which, device, lengths, Purpose::Use);
     let Some(context) = lengths.context else {
         return opened;
     };
@@ -92,7 +118,7 @@ fn opened(
     which: Which,
     device: Option<&str>,
     Lengths { context, memory }: Lengths,
-    tracked: bool,
+    purpose: Purpose,
 ) -> Result<Opened> {
     run_dir::require_run(folder)?;
     run_files::verify(folder)?;
@@ -135,12 +161,13 @@ fn opened(
     let places = loaded.places();
     let mut experiment = loaded.experiment;
     experiment.task = experiment.task.of_use();
-    let device = assemble::device(&experiment, tracked)?;
+    let device = assemble::device(&experiment, purpose == Purpose::Gradients)?;
     let (model, _) = assemble::model(&experiment, &shape, &device, &weights)?;
     Ok(Opened {
-        model: match tracked {
-            true => model.set_require_grad(true),
-            false => model.valid(),
+        model: match purpose {
+            Purpose::Use => model.valid().materialize(),
+            Purpose::Gradients => model.materialize().set_require_grad(true),
+            Purpose::Adapters => model.valid(),
         },
         experiment,
         places,

@@ -9,6 +9,7 @@ use crate::nn::position::resample::{resample_grid, stretch};
 use crate::nn::role::{ParameterKind, Place};
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
+use crate::train::lora::{self, LoraConfig};
 use crate::train::parameters::{self, Parameter};
 use crate::train::transfer::Transferred;
 use crate::train::{run_dir, run_files};
@@ -64,6 +65,11 @@ fn same_vocabulary(
     ]
     .map(|(theirs, own)| theirs.is_some() && theirs != own);
     let all = parameters::with_state(model);
+    // Adapters belong to this run alone.
+    let all: Vec<_> = all
+        .into_iter()
+        .filter(|p| !lora::is_adapter(&p.path))
+        .collect();
     let of_source = |p: &&Parameter| p.role.place == Some(Place::SourceTokens);
     let one = !all.iter().any(|p| of_source(&p));
     let foreign = all.iter().filter(|p| p.role.is_of_tokens()).filter(|p| {
@@ -95,15 +101,16 @@ fn kind_of(parameter: &Parameter) -> Option<String> {
 }
 
 /// An error when gains of norms are to be taken that belong to norms of another kind: they have the same names and
-/// shapes, and mean something else.
+/// shapes, and mean something else. Else the adapters of the other run.
 fn same_norms(
     experiment: &Experiment,
     folder: &Path,
     theirs: &Shape,
     device: &Device,
     model: &Objective,
-) -> Result<()> {
+) -> Result<Option<LoraConfig>> {
     let source = file::load(&folder.join(run_dir::RESOLVED), &[])?.experiment;
+    let lora = source.lora.clone();
     let source = assemble::objective(&source, theirs, device)?;
     let norms = |model: &Objective| {
         let all = parameters::with_state(model).into_iter();
@@ -118,7 +125,7 @@ fn same_norms(
         .filter_map(|path| Some((path, theirs.get(*path)?, &own[*path])));
     let other: Vec<_> = other.filter(|(_, theirs, own)| theirs != own).collect();
     let Some((path, theirs, own)) = other.first() else {
-        return Ok(());
+        return Ok(lora);
     };
     Err(Error::usage(format!(
         "[init] `{path}` and {} more are of norms of kind \"{theirs}\" in the other run and of kind \"{own}\" here; keep \
@@ -158,10 +165,11 @@ pub fn weights(
     let resample = |data: &TensorData, wanted: &[usize]| {
         resampled(experiment, [theirs.image, shape.image], data, wanted)
     };
-    same_norms(experiment, &folder, &theirs, &model.devices()[0], &model)?;
+    let lora = same_norms(experiment, &folder, &theirs, &model.devices()[0], &model)?;
     let grid = |image| experiment.model.grid(image);
     let moved = grid(theirs.image) != grid(shape.image);
-    let (model, done) = experiment.init.transfer(model, &file, &resample, moved)?;
+    let init = &experiment.init;
+    let (model, done) = init.transfer(model, &file, &resample, moved, lora.as_ref())?;
     // A frozen parameter stays frozen with its new values.
     Ok((experiment.init.frozen(model)?, Some(done)))
 }

@@ -9,6 +9,11 @@ use std::collections::BTreeMap;
 
 /// The weights of `module` under HF's names.
 pub fn to_hf<M: Module>(module: &M, table: &Table) -> BTreeMap<String, Array> {
+    table.export(&arrays(module))
+}
+
+/// The values of every parameter, by dotted path.
+pub fn arrays<M: Module>(module: &M) -> BTreeMap<String, Array> {
     struct Values {
         path: Path,
         found: BTreeMap<String, Array>,
@@ -33,11 +38,11 @@ pub fn to_hf<M: Module>(module: &M, table: &Table) -> BTreeMap<String, Array> {
         found: BTreeMap::new(),
     };
     module.visit(&mut visitor);
-    table.export(&visitor.found)
+    visitor.found
 }
 
 /// The shape of every parameter, by dotted path, without making one.
-pub(super) fn shapes<M: Module>(module: &M) -> BTreeMap<String, Vec<usize>> {
+pub fn shapes<M: Module>(module: &M) -> BTreeMap<String, Vec<usize>> {
     struct Shapes {
         path: Path,
         found: BTreeMap<String, Vec<usize>>,

@@ -21,7 +21,7 @@ pub struct Fused {
 
 impl Fused {
     /// The rows of the fused matrix `[out, in]` that are queries (part 0), keys (1) or values (2), in our order.
-    fn rows(self, part: usize) -> Vec<usize> {
+    pub(super) fn rows(self, part: usize) -> Vec<usize> {
         let (first, heads) = match part {
             0 => (0, self.query),
             1 => (self.query, self.key_value),

@@ -65,11 +65,19 @@ impl Weights {
     /// # Errors
     /// No safetensors file, a shard that is missing, a damaged header, a name in two shards.
     pub fn open(dir: &Path) -> Result<Self> {
+        Self::open_named(dir, NAMES)
+    }
+
+    /// [`Self::open`] for files of other names: one of safetensors, or one of PyTorch's that ends in `.bin`.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_named(dir: &Path, names: [&str; 2]) -> Result<Self> {
         let mut weights = Self {
             files: Vec::new(),
             entries: BTreeMap::new(),
         };
-        for file in files(dir)? {
+        for file in files(dir, names)? {
             weights.add(file)?;
         }
         Ok(weights)
@@ -185,8 +193,8 @@ pub(super) fn invalid(path: &Path, message: String) -> Error {
 }
 
 /// The files of weights of a folder.
-fn files(dir: &Path) -> Result<Vec<PathBuf>> {
-    for single in NAMES {
+fn files(dir: &Path, names: [&str; 2]) -> Result<Vec<PathBuf>> {
+    for single in names {
         let (stem, end) = single.rsplit_once('.').unwrap_or((single, ""));
         let index = dir.join(format!("{stem}.{end}.index.json"));
         if index.is_file() {
@@ -197,7 +205,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
             return Ok(vec![file]);
         }
     }
-    let [first, second] = NAMES;
+    let [first, second] = names;
     let message = format!("has neither {first} nor {second}, nor an index of shards of either");
     Err(invalid(dir, message))
 }

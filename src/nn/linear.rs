@@ -78,9 +78,9 @@ impl ModuleVisitor for Weights {
 }
 
 /// The model with the weights of its affine maps stored as [`kernel::stored`] says, for decoding on a CPU: it can be used,
-/// but neither trained nor saved. Its results are the same up to the order of sums.
+/// but neither trained nor saved. Its results are the same up to the order of sums. Adapters are merged into the weights.
 pub fn stored_for_decoding<M: Module>(model: M) -> M {
-    model.map(&mut Stored { affine: false })
+    model.materialize().map(&mut Stored { affine: false })
 }
 
 struct Stored {

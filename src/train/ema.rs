@@ -1,8 +1,8 @@
 //! A moving average of the weights (Polyak and Juditsky 1992): s ← ds + (1 − d)θ after every step.
 //!
 //! The average is a module of its own, without gradients and with dropout off, so evaluation uses it in
-//! the weights' place without exchanging anything. Float parameters are averaged; there is no
-//! correction for the start, which is the initial weights.
+//! the weights' place without exchanging anything. Float parameters are averaged, but for those that do not learn: of equal
+//! values a rounded mean may be another value. There is no correction for the start, which is the initial weights.
 
 use super::parameters;
 use burn::module::{Module, ModuleMapper, Param};
@@ -34,7 +34,7 @@ impl<M: Module> Ema<M> {
     pub fn update(self, model: &M) -> Self {
         let mut blend = Blend {
             decay: self.decay,
-            weights: parameters::values(model),
+            weights: parameters::moving(model),
         };
         Self {
             decay: self.decay,

@@ -14,6 +14,7 @@ pub mod journal;
 mod journals;
 mod launch;
 pub mod links;
+pub mod lora;
 pub mod machine;
 pub mod manifest;
 pub mod metrics;

@@ -84,6 +84,39 @@ pub fn values<M: Module>(model: &M) -> GradientsParams {
     values.0
 }
 
+/// As [`values`], without the parameters that do not learn.
+pub fn moving<M: Module>(model: &M) -> GradientsParams {
+    let mut moving = Moving {
+        of_norm: false,
+        found: GradientsParams::new(),
+    };
+    model.visit(&mut moving);
+    moving.found
+}
+
+struct Moving {
+    /// Whether the field that is visited is an average that a norm keeps.
+    of_norm: bool,
+    found: GradientsParams,
+}
+
+impl ModuleVisitor for Moving {
+    fn enter_module(&mut self, name: &str, _container: &str) {
+        self.of_norm = channel_norm::is_state(name);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.of_norm = false;
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let value = param.val();
+        if self.of_norm || value.is_require_grad() {
+            self.found.register(param.id, kernel::untracked(value));
+        }
+    }
+}
+
 struct Values(GradientsParams);
 
 impl ModuleVisitor for Values {

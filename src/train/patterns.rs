@@ -1,4 +1,4 @@
-//! Regular expressions over the paths of parameters, as the keys of `[init]` give them.
+//! Regular expressions over the paths of parameters, as the keys of `[init]` and `[lora]` give them.
 
 use super::parameters::{self, Parameter};
 use crate::error::{Error, Result};
@@ -6,21 +6,29 @@ use burn::module::ParamGroup;
 
 /// Regular expressions over paths, by the key that holds them.
 pub(super) struct Patterns<'a> {
+    table: &'a str,
     key: &'a str,
     groups: Vec<(&'a str, ParamGroup)>,
 }
 
 impl<'a> Patterns<'a> {
+    /// Those of a key of `[init]`.
     pub(super) fn new(key: &'a str, patterns: &'a [String]) -> Result<Self> {
+        Self::of("init", key, patterns)
+    }
+
+    /// Those of a key of a table.
+    pub(super) fn of(table: &'a str, key: &'a str, patterns: &'a [String]) -> Result<Self> {
         let groups = patterns.iter().map(|pattern| {
             let group = ParamGroup::from_regex(pattern.as_str()).map_err(|_| {
                 Error::usage(format!(
-                    "[init] {key}: `{pattern}` is not a regular expression (https://docs.rs/regex has the syntax)"
+                    "[{table}] {key}: `{pattern}` is not a regular expression (https://docs.rs/regex has the syntax)"
                 ))
             })?;
             Ok((pattern.as_str(), group))
         });
         Ok(Self {
+            table,
             key,
             groups: groups.collect::<Result<_>>()?,
         })
@@ -66,7 +74,8 @@ impl<'a> Patterns<'a> {
     fn not_found<'p>(&self, pattern: &str, paths: impl Iterator<Item = &'p str>) -> Error {
         let some: Vec<String> = paths.take(3).map(|p| format!("`{p}`")).collect();
         Error::usage(format!(
-            "[init] {}: `{pattern}` matches no parameter; they are named like {}",
+            "[{}] {}: `{pattern}` matches no parameter; they are named like {}",
+            self.table,
             self.key,
             some.join(", ")
         ))

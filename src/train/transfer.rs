@@ -5,6 +5,7 @@
 //! left out, where one of the two has them not. Nothing is passed over in silence.
 
 use super::checkpoint::weights;
+use super::lora::{self, LoraConfig};
 use super::optim::LrScale;
 use super::parameters::{self, Parameter};
 use super::patterns::Patterns;
@@ -101,7 +102,8 @@ impl TransferConfig {
     }
 
     /// The module with the weights of `file`, a checkpoint's, as the rules say. `moved` says that positions are other
-    /// places there, however many there are.
+    /// places there, however many there are; `lora` are the adapters of the other run, which are merged into its weights.
+    /// Adapters of the module begin anew.
     ///
     /// # Errors
     /// Every parameter that is missing, unused or of another shape without being asked for; a file that cannot
@@ -112,9 +114,14 @@ impl TransferConfig {
         file: &Path,
         resample: Resample,
         moved: bool,
+        lora: Option<&LoraConfig>,
     ) -> Result<(M, Transferred)> {
         let mut stored = weights::read(file, &model)?;
-        let wanted = parameters::with_state(&model);
+        if let Some(lora) = lora {
+            lora.merge(&mut stored)?;
+        }
+        let mut wanted = parameters::with_state(&model);
+        wanted.retain(|p| !lora::is_adapter(&p.path));
         let (new, skip) = (
             Patterns::new("new", &self.new)?,
             Patterns::new("skip", &self.skip)?,

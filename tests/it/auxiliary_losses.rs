@@ -387,6 +387,7 @@ fn keys_without_effect_are_faults() {
 fn planned(model: &ModelConfig, task: &CausalLmConfig, shape: &Shape) -> ModelCost {
     let task = TaskConfig::CausalLm(task.clone());
     let question = Question {
+        lora: None,
         model,
         task: Some(&task),
         shape,

@@ -27,6 +27,7 @@ fn planned(model: &ModelConfig, task: Option<&TaskConfig>, shape: &Shape) -> f64
         },
         ema: false,
         value_bytes: 4,
+        lora: None,
     };
     plan(&question, &Device::default()).unwrap().flops_per_item
 }

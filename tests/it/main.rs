@@ -43,6 +43,7 @@ mod journals;
 mod kernels;
 mod kinds;
 mod limits;
+mod lora;
 mod memory;
 mod micro_batches;
 mod model_details;

@@ -116,6 +116,7 @@ fn planned_for(name: &str, task: Option<&TaskConfig>) -> ModelCost {
         },
         ema: false,
         value_bytes: 4,
+        lora: None,
     };
     plan(&question, &Device::default()).unwrap()
 }

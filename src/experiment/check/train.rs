@@ -20,6 +20,16 @@ pub(super) fn check(sense: &mut Sense) {
     for fault in experiment.init.faults() {
         sense.sentence("init", &fault);
     }
+    if let Some(lora) = &experiment.lora {
+        sense.told("lora", |at| lora.faults(at));
+        if !experiment.init.freeze.is_empty() {
+            sense.fault(
+                &["init.freeze", "lora.rank"],
+                "freeze has no effect with [lora], under which every parameter but adapters and [lora] in_full is frozen; \
+                 leave it out",
+            );
+        }
+    }
     if experiment.init.layer_lr_decay.is_some() && experiment.model.transformer().is_none() {
         sense.fault(
             &["init.layer_lr_decay", "model.kind"],

@@ -15,6 +15,7 @@ const FIXED: &[&str] = &[
     "tokenizer.",
     "data.",
     "task.",
+    "lora.",
     "train.batch_size",
     "train.batch_tokens",
     "train.dtype",

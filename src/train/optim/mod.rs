@@ -206,22 +206,22 @@ impl OptimizerConfig {
 /// # Errors
 /// A group's pattern that is in no parameter's path, and a model without parameters.
 pub fn build<M: Module>(config: &OptimizerConfig, model: &M) -> Result<ModuleOptimizer> {
-    build_scaled(config, model, None)
+    build_scaled(config, &parameters::list(model), None)
 }
 
 /// The learning rate of a parameter by its path, relative to that of the schedule.
 pub type LrScale<'a> = Box<dyn Fn(Role) -> f64 + 'a>;
 
-/// [`build`] with a further factor on the learning rate of each parameter.
+/// [`build`] for some of a model's parameters, with a further factor on the learning rate of each.
 ///
 /// # Errors
 /// Those of [`build`].
-pub fn build_scaled<M: Module>(
+pub fn build_scaled(
     config: &OptimizerConfig,
-    model: &M,
+    parameters: &[Parameter],
     scale: Option<LrScale>,
 ) -> Result<ModuleOptimizer> {
-    let clusters = config.clusters(&parameters::list(model))?;
+    let clusters = config.clusters(parameters)?;
     let clusters = match scale {
         Some(scale) => groups::scaled(clusters, scale),
         None => clusters,

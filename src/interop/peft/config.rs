@@ -1,0 +1,219 @@
+//! `adapter_config.json`: the keys that say how factors become weights; every other key must be one that changes nothing.
+
+use super::CONFIG;
+use crate::error::{Error, Fault, Result};
+use crate::interop::weights::twice;
+use crate::train::lora::MOST;
+use burn::module::{ParamGroup, ParamId};
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+
+/// Keys that say where an adapter comes from, how it began or how it is trained; its weights say the rest.
+const HARMLESS: &[&str] = &[
+    "auto_mapping",
+    "base_model_name_or_path",
+    "ensure_weight_tying",
+    "exclude_modules",
+    "fan_in_fan_out",
+    "inference_mode",
+    "layers_pattern",
+    "layers_to_transform",
+    "megatron_core",
+    "modules_to_save",
+    "peft_version",
+    "qalora_group_size",
+    "revision",
+    "runtime_config",
+    "target_modules",
+    "task_type",
+];
+
+/// How the factors of each module are scaled.
+#[derive(Debug)]
+pub(super) struct Config {
+    file: PathBuf,
+    rank: usize,
+    alpha: f64,
+    /// Divide by √r in place of r (Kalajdzievski 2023, rsLoRA).
+    by_root: bool,
+    ranks: Vec<(ParamGroup, f64)>,
+    alphas: Vec<(ParamGroup, f64)>,
+    /// Settings that have no place here.
+    pub without_place: Vec<String>,
+}
+
+impl Config {
+    /// Reads the file of the folder.
+    ///
+    /// # Errors
+    /// A file that is missing or damaged, and every key that says another adapter than LoRA's.
+    pub(super) fn read(dir: &Path) -> Result<Self> {
+        let file = dir.join(CONFIG);
+        let text = crate::files::read(&file)?;
+        let value: Value = serde_json::from_slice(&text)
+            .map_err(|e| Error::Invalid(vec![fault(&file, format!("is not JSON: {e}"))]))?;
+        if let Some(key) = twice(&text) {
+            return Err(Error::Invalid(vec![fault(
+                &file,
+                format!("has `{key}` twice"),
+            )]));
+        }
+        let Value::Object(mut keys) = value else {
+            return Err(Error::Invalid(vec![fault(
+                &file,
+                "is not an object".into(),
+            )]));
+        };
+        let mut faults = Vec::new();
+        let kind = keys.remove("peft_type");
+        if kind.as_ref().and_then(Value::as_str) != Some("LORA") {
+            let kind = kind.unwrap_or_default();
+            faults.push(format!(
+                "`peft_type` = {kind} cannot be imported; \"LORA\" can"
+            ));
+            return Err(all(&file, faults));
+        }
+        let mut number = |keys: &mut Map<String, Value>, key: &str, usual: f64| {
+            let found = keys.remove(key).unwrap_or(Value::from(usual));
+            positive(&found).unwrap_or_else(|| {
+                faults.push(format!("`{key}` = {found} must be a number above 0"));
+                usual
+            })
+        };
+        let (rank, alpha) = (
+            number(&mut keys, "r", 8.0),
+            number(&mut keys, "lora_alpha", 8.0),
+        );
+        if rank.fract() != 0.0 || rank > MOST as f64 {
+            faults.push(format!("`r` = {rank} is not between 1 and {MOST}"));
+        }
+        let ranks = patterns(&mut keys, "rank_pattern", &mut faults);
+        let alphas = patterns(&mut keys, "alpha_pattern", &mut faults);
+        let by_root = keys.remove("use_rslora") == Some(Value::Bool(true));
+        let mut without_place = Vec::new();
+        if let Some(dropout) = keys
+            .remove("lora_dropout")
+            .filter(|d| positive(d).is_some())
+        {
+            without_place.push(format!("{CONFIG}: lora_dropout = {dropout}"));
+        }
+        match keys.remove("bias") {
+            None | Some(Value::Null) => {}
+            Some(Value::String(bias)) if bias == "none" => {}
+            Some(bias) => faults.push(format!(
+                "`bias` = {bias} trains biases of the base, which cannot be imported; \"none\" can"
+            )),
+        }
+        // Names of methods that change the base are refused: its weights are then not those of the folder.
+        let draws = [
+            Value::Bool(true),
+            "gaussian".into(),
+            "orthogonal".into(),
+            "eva".into(),
+        ];
+        let init = keys.remove("init_lora_weights").filter(|v| !is_empty(v));
+        if let Some(init) = init.filter(|init| !draws.contains(init)) {
+            faults.push(format!(
+                "`init_lora_weights` = {init} changes the weights of the base and cannot be imported"
+            ));
+        }
+        let others = keys.iter().filter(|(_, value)| !is_empty(value));
+        for (key, value) in others.filter(|(key, _)| !HARMLESS.contains(&key.as_str())) {
+            let mut shown = value.to_string();
+            shown.truncate(shown.floor_char_boundary(60));
+            faults.push(format!(
+                "`{key}` = {shown} cannot be imported: it may change what the adapter computes"
+            ));
+        }
+        match faults.is_empty() {
+            true => Ok(Self {
+                rank: rank as usize,
+                alpha,
+                by_root,
+                ranks,
+                alphas,
+                without_place,
+                file,
+            }),
+            false => Err(all(&file, faults)),
+        }
+    }
+
+    /// The rank that the module must have, and what its product is multiplied by.
+    pub(super) fn of(&self, module: &str) -> (usize, f64) {
+        let found = |patterns: &[(ParamGroup, f64)]| {
+            let mut patterns = patterns.iter();
+            let hit = patterns.find(|(key, _)| key.matches(&ParamId::from(0), Some(module)));
+            hit.map(|(_, value)| *value)
+        };
+        let rank = found(&self.ranks).map_or(self.rank, |rank| rank as usize);
+        let alpha = found(&self.alphas).unwrap_or(self.alpha);
+        let by = match self.by_root {
+            true => (rank as f64).sqrt(),
+            false => rank as f64,
+        };
+        (rank, alpha / by)
+    }
+
+    /// The file that was read.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+}
+
+/// Numbers by patterns of module names, as `peft` matches them: at the end of a name, behind a dot.
+fn patterns(
+    keys: &mut Map<String, Value>,
+    key: &str,
+    faults: &mut Vec<String>,
+) -> Vec<(ParamGroup, f64)> {
+    let found = match keys.remove(key) {
+        None | Some(Value::Null) => return Vec::new(),
+        Some(Value::Object(found)) => found,
+        Some(other) => {
+            faults.push(format!("`{key}` = {other} must be an object of numbers"));
+            return Vec::new();
+        }
+    };
+    let whole = key == "rank_pattern";
+    let entries = found.iter().filter_map(|(pattern, value)| {
+        let number = positive(value).filter(|x| !whole || x.fract() == 0.0 && *x <= MOST as f64);
+        let group = ParamGroup::from_regex(format!(r"^(.*\.)?({pattern})$")).ok();
+        let entry = group.zip(number);
+        if entry.is_none() {
+            faults.push(format!(
+                "`{key}` has \"{pattern}\": {value}, which is not a pattern of modules with a number above 0"
+            ));
+        }
+        entry
+    });
+    entries.collect()
+}
+
+fn positive(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|x| *x > 0.0 && x.is_finite())
+}
+
+/// Whether a key with this value is as good as absent.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(items) => items.is_empty(),
+        Value::Bool(true) | Value::Number(_) => false,
+    }
+}
+
+pub(super) fn fault(file: &Path, message: String) -> Fault {
+    Fault {
+        file: Some(file.to_path_buf()),
+        line: None,
+        message,
+    }
+}
+
+pub(super) fn all(file: &Path, messages: Vec<String>) -> Error {
+    let faults = messages.into_iter();
+    Error::Invalid(faults.map(|message| fault(file, message)).collect())
+}

@@ -1,0 +1,158 @@
+//! The factors of a module of HF's and those of our weights: the same ones, or some of a matrix that is fused there.
+
+use crate::interop::rename::Rule;
+use crate::interop::rule::Form;
+use crate::interop::weights::Array;
+
+/// A `[r, d_in]` and B `[d_out, r]`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Factors {
+    pub a: Array,
+    pub b: Array,
+}
+
+impl Factors {
+    /// Rows of A and columns of B.
+    pub(super) fn rank(&self) -> usize {
+        self.a.shape.first().copied().unwrap_or(0)
+    }
+
+    /// The same product as one of this rank, which is no smaller, with factors of zeros added; B times `factor`.
+    pub(super) fn widened(mut self, rank: usize, factor: f32) -> Self {
+        let (own, d_in) = (self.rank(), self.a.shape[1]);
+        self.a.values.resize(rank * d_in, 0.0);
+        self.a.shape[0] = rank;
+        let rows = self.b.values.chunks(own.max(1));
+        let zeros = rank - own;
+        self.b.values = rows
+            .flat_map(|row| {
+                let row = row.iter().map(|x| x * factor);
+                row.chain(std::iter::repeat_n(0.0, zeros))
+            })
+            .collect();
+        self.b.shape[1] = rank;
+        self
+    }
+}
+
+/// Whether `peft` can put an adapter on the module of a rule: a matrix that stands by itself, or holds queries, keys and
+/// values.
+pub(super) fn is_matrix(rule: &Rule) -> bool {
+    rule.theirs.len() == 1
+        && rule.theirs[0].ends_with(".weight")
+        && matches!(rule.form, Form::Same | Form::Transposed | Form::Fused(..))
+}
+
+/// Whether HF stores the module's matrix as `[in, out]`.
+pub(super) fn is_transposed(rule: &Rule) -> bool {
+    use crate::interop::rename::Stored;
+    matches!(rule.form, Form::Transposed | Form::Fused(_, Stored::InOut))
+}
+
+/// The factors of the module from those of our weights, of which some may have none; `rows` are the outputs of each.
+pub(super) fn joined(rule: &Rule, parts: &[Option<Factors>], rows: &[usize]) -> Option<Factors> {
+    let Form::Fused(fused, _) = &rule.form else {
+        return parts.first().cloned().flatten();
+    };
+    let found = || parts.iter().flatten();
+    let rank: usize = found().map(Factors::rank).sum();
+    let d_in = found().next()?.a.shape[1];
+    let outputs: usize = rows.iter().sum();
+    let a = found().flat_map(|part| &part.a.values).copied().collect();
+    let mut b = vec![0.0; outputs * rank];
+    let mut column = 0;
+    for (part, factors) in parts.iter().enumerate() {
+        let Some(factors) = factors else { continue };
+        let own = factors.rank();
+        let from = factors.b.values.chunks(own.max(1));
+        for (row, values) in fused.rows(part).into_iter().zip(from) {
+            b[row * rank + column..][..own].copy_from_slice(values);
+        }
+        column += own;
+    }
+    Some(Factors {
+        a: Array {
+            shape: vec![rank, d_in],
+            values: a,
+        },
+        b: Array {
+            shape: vec![outputs, rank],
+            values: b,
+        },
+    })
+}
+
+/// The factors of each of our weights from those of the module.
+pub(super) fn split(rule: &Rule, module: &Factors) -> Vec<Factors> {
+    let Form::Fused(fused, _) = &rule.form else {
+        return vec![module.clone()];
+    };
+    let rank = module.rank();
+    let part = |part: usize| {
+        let rows = fused.rows(part);
+        let values = rows
+            .iter()
+            .flat_map(|row| &module.b.values[row * rank..(row + 1) * rank]);
+        Factors {
+            a: module.a.clone(),
+            b: Array {
+                shape: vec![rows.len(), rank],
+                values: values.copied().collect(),
+            },
+        }
+    };
+    (0..rule.ours.len()).map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interop::rename::{Fused, Stored, Table};
+
+    /// Two groups of (2 query heads, 1 key, 1 value) of width 1: queries are rows 0, 1, 4, 5, values are rows 3 and 7.
+    #[test]
+    fn parts_of_a_fused_matrix_keep_their_products() {
+        let mut table = Table::new("");
+        let fused = Fused {
+            groups: 2,
+            query: 2,
+            key_value: 1,
+            d_head: 1,
+        };
+        table.fused("qkv", "attention", Stored::OutIn, fused);
+        let rule = &table.rules[0];
+        let factors = |a: [f32; 2], b: &[f32]| Factors {
+            a: Array {
+                shape: vec![1, 2],
+                values: a.to_vec(),
+            },
+            b: Array {
+                shape: vec![b.len(), 1],
+                values: b.to_vec(),
+            },
+        };
+        let query = factors([1.0, 2.0], &[1.0, 2.0, 3.0, 4.0]);
+        let value = factors([3.0, 4.0], &[5.0, 6.0]);
+        let parts = [Some(query), None, Some(value)];
+        let whole = joined(rule, &parts, &[4, 2, 2]).unwrap();
+        assert_eq!(whole.a.values, [1.0, 2.0, 3.0, 4.0]);
+        let rows = [
+            [1., 0.],
+            [2., 0.],
+            [0., 0.],
+            [0., 5.],
+            [3., 0.],
+            [4., 0.],
+            [0., 0.],
+            [0., 6.],
+        ];
+        assert_eq!(whole.b.values, rows.concat());
+        let split = split(rule, &whole);
+        assert_eq!(split[0].b.values, [1., 0., 2., 0., 3., 0., 4., 0.]);
+        assert_eq!(split[1].b.values, [0.; 4]);
+        assert_eq!(split[2].b.values, [0., 5., 0., 6.]);
+        let wide = factors([1.0, 2.0], &[1.0, 2.0]).widened(2, 3.0);
+        assert_eq!(wide.a.values, [1.0, 2.0, 0.0, 0.0]);
+        assert_eq!(wide.b.values, [3.0, 0.0, 6.0, 0.0]);
+    }
+}

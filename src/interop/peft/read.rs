@@ -1,0 +1,257 @@
+//! A folder of `peft` as our adapters.
+
+use super::config::{Config, all};
+use super::factors::{Factors, is_matrix, split};
+use super::{Adapter, FACTORS, PREFIX, WEIGHTS};
+use crate::error::Result;
+use crate::interop::rename::{Rule, Table};
+use crate::interop::weights::{Array, Weights};
+use crate::train::lora::{self, LoraConfig};
+use burn::module::{ParamGroup, ParamId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Faults that a message lists before it only counts them.
+const LISTED: usize = 8;
+
+/// The parameters of the model that the adapter belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct Base<'a> {
+    /// HF's names of them.
+    pub table: &'a Table,
+    /// The shape of each, by its path.
+    pub shapes: &'a BTreeMap<String, Vec<usize>>,
+    /// The paths of the weights of linear maps.
+    pub linear: &'a BTreeSet<String>,
+}
+
+/// Reads the adapter in the folder `dir` of a model.
+///
+/// # Errors
+/// A file that is missing or damaged, an adapter of another sort than LoRA's, and every tensor that has no place in the
+/// model or another shape.
+pub fn read(dir: &Path, base: &Base) -> Result<Adapter> {
+    let config = Config::read(dir)?;
+    let weights = Weights::open_named(dir, WEIGHTS)?;
+    let mut reader = Reader {
+        base,
+        weights: &weights,
+        config: &config,
+        found: Vec::new(),
+        arrays: BTreeMap::new(),
+        faults: Vec::new(),
+    };
+    let modules = reader.sort()?;
+    for module in &modules {
+        reader.add(module)?;
+    }
+    if reader.found.is_empty() && reader.faults.is_empty() {
+        reader.faults.push("holds no factors of LoRA".into());
+    }
+    let mut faults = reader.faults;
+    if !faults.is_empty() {
+        if faults.len() > LISTED {
+            let more = faults.len() - LISTED;
+            faults.truncate(LISTED);
+            faults.push(format!("and {more} more"));
+        }
+        return Err(all(dir, faults));
+    }
+    let lora = settled(base, &reader.found, &reader.arrays);
+    let mut arrays = reader.arrays;
+    for (path, scale, factors) in reader.found {
+        let factors = factors.widened(lora.rank, (scale / lora.scale()) as f32);
+        let [b, a] = lora::factors_of(&path);
+        arrays.insert(b, factors.b);
+        arrays.insert(a, factors.a);
+    }
+    Ok(Adapter {
+        lora,
+        arrays,
+        without_place: config.without_place,
+    })
+}
+
+struct Reader<'a> {
+    base: &'a Base<'a>,
+    weights: &'a Weights,
+    config: &'a Config,
+    /// The factors of our weights by their paths, each with its scale.
+    found: Vec<(String, f64, Factors)>,
+    /// Parameters that were trained in full.
+    arrays: BTreeMap<String, Array>,
+    faults: Vec<String>,
+}
+
+impl Reader<'_> {
+    /// Takes the tensors that stand for whole parameters; the modules that have factors.
+    fn sort(&mut self) -> Result<BTreeSet<String>> {
+        let mut modules = BTreeSet::new();
+        for name in self.weights.names() {
+            let Some(short) = name.strip_prefix(PREFIX) else {
+                let fault = format!("tensor `{name}` does not begin with `{PREFIX}`");
+                self.faults.push(fault);
+                continue;
+            };
+            match FACTORS.iter().find_map(|end| short.strip_suffix(end)) {
+                Some(module) => drop(modules.insert(module.to_string())),
+                None => self.add_in_full(name, short)?,
+            }
+        }
+        Ok(modules)
+    }
+
+    /// The rule of a tensor of HF's, by its full name or by that which it has in the body alone.
+    fn rule(&self, name: &str) -> Option<&Rule> {
+        let table = self.base.table;
+        let is = |theirs: &String| {
+            theirs == name || theirs.strip_prefix(table.prefix).is_some_and(|t| t == name)
+        };
+        let known = |rule: &&Rule| {
+            let mut ours = rule.ours.iter();
+            rule.theirs.len() == 1 && ours.all(|path| self.base.shapes.contains_key(path))
+        };
+        let mut rules = table.rules.iter().filter(known);
+        rules.find(|rule| is(&rule.theirs[0]))
+    }
+
+    fn shapes(&self, rule: &Rule) -> Vec<&[usize]> {
+        let paths = rule.ours.iter();
+        paths
+            .map(|path| self.base.shapes[path].as_slice())
+            .collect()
+    }
+
+    fn add_in_full(&mut self, name: &str, short: &str) -> Result<()> {
+        let Some(rule) = self.rule(short).cloned() else {
+            let fault = format!("tensor `{name}` has no place in the model");
+            self.faults.push(fault);
+            return Ok(());
+        };
+        let shapes = self.shapes(&rule);
+        let (expected, found) = (rule.their_shape(&shapes), self.weights.shape(name));
+        if found != Some(&expected[..]) || !rule.fits(shapes[0]) {
+            let found = found.unwrap_or_default();
+            let fault =
+                format!("tensor `{name}` has the shape {found:?}; the model makes it {expected:?}");
+            self.faults.push(fault);
+            return Ok(());
+        }
+        let theirs = [self.finite(name)?];
+        for (part, path) in rule.ours.iter().enumerate() {
+            let array = rule.import(&theirs, part, &self.base.shapes[path]);
+            self.arrays.insert(path.clone(), array);
+        }
+        Ok(())
+    }
+
+    /// The factors of a module of HF's.
+    fn add(&mut self, module: &str) -> Result<()> {
+        let names = FACTORS.map(|ending| format!("{PREFIX}{module}{ending}"));
+        if let Some(lacking) = names.iter().find(|n| self.weights.shape(n).is_none()) {
+            self.faults.push(format!("tensor `{lacking}` is missing"));
+            return Ok(());
+        }
+        let rule = self.rule(&format!("{module}.weight")).cloned();
+        let linear = |rule: &Rule| {
+            is_matrix(rule) && rule.ours.iter().all(|path| self.base.linear.contains(path))
+        };
+        let Some(rule) = rule.filter(linear) else {
+            let fault =
+                format!("module `{module}` is no matrix of the model that could have an adapter");
+            self.faults.push(fault);
+            return Ok(());
+        };
+        let shapes = self.shapes(&rule);
+        let (rank, scale) = self.config.of(module);
+        let outputs: usize = shapes.iter().map(|shape| shape[0]).sum();
+        let expected = [[rank, shapes[0][1]], [outputs, rank]];
+        for (name, expected) in names.iter().zip(expected) {
+            let found = self.weights.shape(name).unwrap_or_default();
+            if found != expected {
+                let file = self.config.file().display();
+                let fault = format!(
+                    "tensor `{name}` has the shape {found:?}; {file} and the model make it {expected:?}"
+                );
+                self.faults.push(fault);
+                return Ok(());
+            }
+        }
+        let [a, b] = [self.finite(&names[0])?, self.finite(&names[1])?];
+        let parts = split(&rule, &Factors { a, b });
+        for (path, factors) in rule.ours.iter().zip(parts) {
+            self.found.push((path.clone(), scale, factors));
+        }
+        Ok(())
+    }
+
+    /// A tensor, with a fault when it has numbers that are infinite or none.
+    fn finite(&mut self, name: &str) -> Result<Array> {
+        let array = self.weights.read(name)?;
+        if !array.values.iter().all(|x| x.is_finite()) {
+            let fault = format!("tensor `{name}` holds values that are infinite or not numbers");
+            self.faults.push(fault);
+        }
+        Ok(array)
+    }
+}
+
+/// The `[lora]` of these factors: the largest rank, and the scale of the first; others are brought to them.
+fn settled(
+    base: &Base,
+    found: &[(String, f64, Factors)],
+    in_full: &BTreeMap<String, Array>,
+) -> LoraConfig {
+    let rank = found.iter().map(|(_, _, f)| f.rank()).max().unwrap_or(1);
+    let scale = found.first().map_or(1.0, |(_, scale, _)| *scale);
+    let targets = found.iter().map(|(path, ..)| path.as_str()).collect();
+    let linear = base.linear.iter().map(String::as_str).collect();
+    let all = base.shapes.keys().map(String::as_str).collect();
+    LoraConfig {
+        rank,
+        alpha: scale * rank as f64,
+        targets: patterns(&targets, &linear),
+        in_full: patterns(&in_full.keys().map(String::as_str).collect(), &all),
+    }
+}
+
+/// Regular expressions that match `wanted` among `all` and nothing else: one for all blocks where that is so.
+fn patterns(wanted: &BTreeSet<&str>, all: &BTreeSet<&str>) -> Vec<String> {
+    let pattern = |path: &str, number: &dyn Fn(&str) -> String| {
+        let names = path.split('.').map(|name| match name.parse::<usize>() {
+            Ok(_) => number(name),
+            Err(_) => name.to_string(),
+        });
+        format!("^{}$", names.collect::<Vec<_>>().join(r"\."))
+    };
+    let short = wanted.iter().map(|path| pattern(path, &|_| r"\d+".into()));
+    let short: BTreeSet<String> = short.collect();
+    let groups = short.iter().flat_map(ParamGroup::from_regex);
+    let groups: Vec<ParamGroup> = groups.collect();
+    let id = ParamId::from(0);
+    let hit = |path: &&&str| groups.iter().any(|group| group.matches(&id, Some(path)));
+    match all.iter().filter(hit).eq(wanted.iter()) {
+        true => short.into_iter().collect(),
+        false => {
+            let exact = wanted.iter().map(|path| pattern(path, &|n| n.into()));
+            exact.collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::patterns;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn patterns_match_nothing_else() {
+        let all = ["b.0.q.weight", "b.1.q.weight", "b.0.k.weight"];
+        let all = BTreeSet::from(all);
+        let both = BTreeSet::from(["b.0.q.weight", "b.1.q.weight"]);
+        assert_eq!(patterns(&both, &all), [r"^b\.\d+\.q\.weight$"]);
+        let one = BTreeSet::from(["b.1.q.weight"]);
+        assert_eq!(patterns(&one, &all), [r"^b\.1\.q\.weight$"]);
+        assert!(patterns(&BTreeSet::new(), &all).is_empty());
+    }
+}

@@ -1,0 +1,293 @@
+//! `[lora]`: low-rank adapters beside frozen weights (Hu et al. 2022, LoRA, section 4.1): W + (α/r)·B·A, where A is
+//! `[r, d_in]`, B is `[d_out, r]` and W never changes.
+//!
+//! The adapter, its place in a parameter, the effective weight and the merge are Burn's (`LoraAdapter`, `Param::val`,
+//! `Module::materialize`). Burn computes W + s·a·b for the matrix as it is stored; ours is `[d_out, d_in]`, so that Burn's
+//! `a` is the paper's B and its `b` the paper's A. It has no dropout on the adapter's input: the effective weight is one
+//! matrix. Burn's `Lora`, which attaches adapters, cannot serve: it draws from the device's generator and not from the
+//! run's seed, makes the values of every parameter (a plan makes none), and would begin with B drawn and A zero here.
+
+use super::parameters::{self, Parameter, id_of, name_parameters};
+use super::patterns::Patterns;
+use crate::error::{Error, Result};
+use crate::faults::TableFaults;
+use crate::nn::linear;
+use crate::nn::role::ParameterKind;
+use crate::rng::{self, Purpose, Stream};
+use burn::module::{LoraAdapter, Module, Param, ParamId, Reparameterizer};
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// The largest rank: beyond it an adapter is larger than the weights of any known model.
+pub const MOST: usize = 1 << 16;
+
+/// `[lora]`: adapters that learn while all other parameters stay as they are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoraConfig {
+    /// r: rows of A and columns of B.
+    pub rank: usize,
+    /// α: the adapter's product is multiplied by α/r.
+    pub alpha: f64,
+    /// Regular expressions: the weights of linear maps that get an adapter. When absent, those of queries and values, as
+    /// in the paper.
+    pub targets: Vec<String>,
+    /// Regular expressions: parameters that learn in full beside the adapters, such as a head that begins anew.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub in_full: Vec<String>,
+}
+
+impl Default for LoraConfig {
+    fn default() -> Self {
+        Self {
+            rank: 8,
+            alpha: 16.0,
+            targets: vec![r"attention\.(query|value)\.weight$".into()],
+            in_full: Vec::new(),
+        }
+    }
+}
+
+/// Endings of the paths of B and of A, behind the path of the weight.
+const ENDINGS: [&str; 2] = [".lora.a", ".lora.b"];
+
+/// Whether the path is that of an adapter's factor.
+pub fn is_adapter(path: &str) -> bool {
+    base_of(path).is_some()
+}
+
+/// The path of the weight that a factor belongs to; `None` for any other parameter.
+pub fn base_of(path: &str) -> Option<&str> {
+    ENDINGS.iter().find_map(|ending| path.strip_suffix(ending))
+}
+
+/// The paths of B and of A of a weight.
+pub fn factors_of(weight: &str) -> [String; 2] {
+    ENDINGS.map(|ending| format!("{weight}{ending}"))
+}
+
+impl LoraConfig {
+    /// α/r.
+    pub fn scale(&self) -> f64 {
+        self.alpha / self.rank.max(1) as f64
+    }
+
+    /// Faults of the keys by themselves.
+    pub fn faults(&self, at: &mut TableFaults) {
+        at.count("rank", self.rank, MOST);
+        at.positive("alpha", self.alpha);
+        if self.targets.is_empty() {
+            let rule = "targets = [] names no weight: nothing gets an adapter; leave targets out for queries and values";
+            at.fault(&["targets"], rule);
+        }
+        for (key, patterns) in [("targets", &self.targets), ("in_full", &self.in_full)] {
+            if let Err(error) = Patterns::of("lora", key, patterns) {
+                let message = error.to_string();
+                at.fault(&[key], message.strip_prefix("[lora] ").unwrap_or(&message));
+            }
+        }
+    }
+
+    /// The model with adapters on the weights of `targets`, every other parameter frozen but those of `in_full`. A is
+    /// uniform within ±1/√d_in (as `peft` draws it: Kaiming's uniform with a = √5), from the stream of the weight's path;
+    /// B is zero, so that the model computes the same as without adapters. No parameter is drawn here.
+    ///
+    /// The ids of the parameters must come from their paths ([`name_parameters`]).
+    ///
+    /// # Errors
+    /// A pattern that matches nothing, a weight that is both a target and learns in full, norms that keep averages of
+    /// what they see.
+    pub fn attached<M: Module>(&self, model: M, seed: u64) -> Result<M> {
+        let all = parameters::with_state(&model);
+        if let Some(kept) = all
+            .iter()
+            .find(|p| p.role.kind == Some(ParameterKind::State))
+        {
+            return Err(Error::usage(format!(
+                "[lora] `{}` is an average that a norm moves in every step, so that the frozen model would change; take \
+                 norms that keep nothing (`layer`, `rms`), or leave [lora] out",
+                kept.path
+            )));
+        }
+        let linear = linear::weights(&model);
+        let weights = all.iter().filter(|p| linear.contains(&p.path));
+        let weights: Vec<Parameter> = weights.cloned().collect();
+        if weights.is_empty() {
+            return Err(Error::usage(
+                "[lora] the model has no linear maps that could get adapters; leave [lora] out",
+            ));
+        }
+        let found = Patterns::of("lora", "targets", &self.targets)?.matching(&weights)?;
+        let targets = weights.iter().zip(found).filter(|(_, found)| *found);
+        let targets: HashMap<ParamId, String> =
+            targets.map(|(p, _)| (p.id, p.path.clone())).collect();
+        let found = Patterns::of("lora", "in_full", &self.in_full)?.matching(&all)?;
+        let in_full = all.iter().zip(found).filter(|(_, found)| *found);
+        let in_full: HashSet<ParamId> = in_full.map(|(p, _)| p.id).collect();
+        if let Some(both) = targets.keys().find(|id| in_full.contains(id)) {
+            return Err(Error::usage(format!(
+                "[lora] `{}` is matched by targets and by in_full: it either has an adapter or learns in full; change one \
+                 of them",
+                targets[both]
+            )));
+        }
+        let attach = Attach {
+            rank: self.rank,
+            scale: self.scale(),
+            seed,
+            targets,
+            in_full,
+        };
+        Ok(name_parameters(model.apply_reparameterization(attach)))
+    }
+
+    /// Those of the parameters that learn.
+    ///
+    /// # Errors
+    /// A pattern that is no regular expression.
+    pub fn trained(&self, all: Vec<Parameter>) -> Result<Vec<Parameter>> {
+        let in_full = Patterns::of("lora", "in_full", &self.in_full)?;
+        let learns = |p: &Parameter| is_adapter(&p.path) || in_full.match_path(&p.path);
+        Ok(all.into_iter().filter(learns).collect())
+    }
+
+    /// Those of the paths that learn in full.
+    ///
+    /// # Errors
+    /// A pattern that is no regular expression.
+    pub fn in_full<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Result<BTreeSet<&'p str>> {
+        let in_full = Patterns::of("lora", "in_full", &self.in_full)?;
+        Ok(paths.filter(|path| in_full.match_path(path)).collect())
+    }
+
+    /// Merges the adapters among weights by their paths: W + (α/r)·B·A in W's place, and no adapters.
+    ///
+    /// # Errors
+    /// A factor without the other one or without its weight, and shapes that do not fit each other.
+    pub fn merge(&self, weights: &mut BTreeMap<String, TensorData>) -> Result<()> {
+        let bases = weights.keys().filter_map(|path| base_of(path));
+        let bases: BTreeSet<String> = bases.map(String::from).collect();
+        for base in bases {
+            let [b, a] = factors_of(&base).map(|path| weights.remove(&path));
+            let merged = match (b, a, weights.get(&base)) {
+                (Some(b), Some(a), Some(w)) => merged(w, b, a, self.scale()),
+                _ => None,
+            };
+            let merged = merged.ok_or_else(|| {
+                Error::run(format!(
+                    "the adapter of `{base}` does not fit: it needs `{base}` [d_out, d_in], `lora.a` [d_out, r] and \
+                     `lora.b` [r, d_in]"
+                ))
+            })?;
+            weights.insert(base, merged);
+        }
+        Ok(())
+    }
+}
+
+/// W + s·B·A in W's number format; `None` when the shapes do not fit.
+fn merged(w: &TensorData, b: TensorData, a: TensorData, scale: f64) -> Option<TensorData> {
+    let dims = |data: &TensorData| <[usize; 2]>::try_from(data.shape().to_vec()).ok();
+    let ([d_out, d_in], [rows, rank], [inner, columns]) = (dims(w)?, dims(&b)?, dims(&a)?);
+    if rows != d_out || columns != d_in || inner != rank {
+        return None;
+    }
+    let device = Device::default();
+    let tensor = |data: TensorData| {
+        let data = data.convert_dtype(DType::F32);
+        Tensor::<2>::from_data(data, (&device, DType::F32))
+    };
+    let delta = tensor(b).matmul(tensor(a)).mul_scalar(scale);
+    let sum = (tensor(w.clone()) + delta).into_data();
+    Some(sum.convert_dtype(w.dtype()))
+}
+
+/// Freezes every parameter and attaches the adapters.
+struct Attach {
+    rank: usize,
+    scale: f64,
+    seed: u64,
+    /// The paths of the weights that get one.
+    targets: HashMap<ParamId, String>,
+    in_full: HashSet<ParamId>,
+}
+
+impl Reparameterizer for Attach {
+    type Reparam = LoraAdapter;
+
+    fn reparameterize<const D: usize>(
+        &mut self,
+        _path: &str,
+        param: Param<Tensor<D>>,
+    ) -> (Param<Tensor<D>>, Option<LoraAdapter>) {
+        if self.in_full.contains(&param.id) {
+            return (param, None);
+        }
+        let (device, shape) = (param.lazy_device(), param.lazy_shape().to_vec());
+        let adapter = match (self.targets.get(&param.id), shape.as_slice()) {
+            (Some(path), &[d_out, d_in]) => {
+                let [b, a] = factors_of(path);
+                let bound = 1.0 / (d_in.max(1) as f32).sqrt();
+                let part = rng::part(rng::part(0, "lora"), path);
+                let stream = Stream::new(self.seed, Purpose::Init, (0, part, 0));
+                Some(LoraAdapter {
+                    a: factor(&b, [d_out, self.rank], &device, |n| vec![0.0; n]),
+                    b: factor(&a, [self.rank, d_in], &device, move |n| {
+                        let mut stream = stream.clone();
+                        let drawn = std::iter::repeat_with(|| stream.uniform() * 2.0 - 1.0);
+                        drawn.take(n).map(|x| x * bound).collect()
+                    }),
+                    scale: self.scale,
+                })
+            }
+            _ => None,
+        };
+        (param.set_require_grad(false), adapter)
+    }
+}
+
+/// A factor that is made when it is first used.
+fn factor(
+    path: &str,
+    shape: [usize; 2],
+    device: &Device,
+    values: impl Fn(usize) -> Vec<f32> + Send + Sync + 'static,
+) -> Param<Tensor<2>> {
+    Param::uninitialized(
+        id_of(path),
+        move |device, require_grad| {
+            let data = TensorData::new(values(shape.iter().product()), shape);
+            Tensor::<2>::from_data(data, device).set_require_grad(require_grad)
+        },
+        device.clone(),
+        true,
+        shape.into(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_adds_the_scaled_product() {
+        let lora = LoraConfig {
+            rank: 1,
+            alpha: 2.0,
+            ..LoraConfig::default()
+        };
+        let data = |values: &[f32], shape: [usize; 2]| TensorData::new(values.to_vec(), shape);
+        let mut weights = BTreeMap::from([
+            ("w".to_string(), data(&[1.0, 2.0, 3.0, 4.0], [2, 2])),
+            ("w.lora.a".to_string(), data(&[1.0, 10.0], [2, 1])),
+            ("w.lora.b".to_string(), data(&[0.5, 1.0], [1, 2])),
+        ]);
+        lora.merge(&mut weights).unwrap();
+        assert_eq!(weights.len(), 1);
+        let merged: Vec<f32> = weights["w"].iter::<f32>().collect();
+        assert_eq!(merged, [2.0, 4.0, 13.0, 24.0]);
+        let mut lone = BTreeMap::from([("w.lora.a".to_string(), data(&[1.0], [1, 1]))]);
+        assert!(lora.merge(&mut lone).is_err());
+    }
+}

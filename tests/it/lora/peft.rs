@@ -1,0 +1,127 @@
+//! Adapters of `peft` and back: the logits that `peft` gives, the same tensors once more.
+
+use super::{floats, shown, tensors};
+use crate::binary::{output, shipped};
+use std::path::{Path, PathBuf};
+
+pub const NAMES: [&str; 3] = ["gpt2_1", "llama_1", "bert_1"];
+
+pub fn base(name: &str) -> PathBuf {
+    shipped("tests/fixtures/hf").join(name)
+}
+
+pub fn adapter(name: &str) -> PathBuf {
+    shipped("tests/fixtures/peft").join(name)
+}
+
+/// The logits of a run for the inputs of a reference file, and those that the file expects.
+fn logits(run: &Path, reference: &Path) -> (Vec<f32>, Vec<f32>) {
+    let work = tempfile::tempdir().unwrap();
+    let at = |name: &str| shown(&work.path().join(name));
+    let bytes = std::fs::read(reference).unwrap();
+    let file = safetensors::tensor::SafeTensors::deserialize(&bytes).unwrap();
+    let inputs = file.tensors().into_iter();
+    let inputs = inputs.filter(|(name, _)| !name.starts_with("expected."));
+    safetensors::serialize_to_file(inputs, None, Path::new(&at("in.safetensors"))).unwrap();
+    let (inputs, outputs) = (at("in.safetensors"), at("out.safetensors"));
+    output(&[
+        "infer",
+        &shown(run),
+        "--inputs",
+        &inputs,
+        "--outputs",
+        &outputs,
+    ]);
+    let of = |path: &Path, name: &str| floats(&tensors(path)[name].1);
+    let ours = of(Path::new(&outputs), "logits");
+    (ours, of(reference, "expected.logits"))
+}
+
+/// The largest difference but at padding, whose rows mean nothing: the last row of an encoder ends in it.
+fn far(ours: &[f32], theirs: &[f32], name: &str) -> f32 {
+    assert_eq!(ours.len(), theirs.len());
+    let seen = match name {
+        // 12 positions twice, of which 8 are tokens in the second row.
+        "bert_1" => ours.len() * 20 / 24,
+        _ => ours.len(),
+    };
+    let pairs = ours.iter().zip(theirs).take(seen);
+    pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+#[test]
+fn adapters_of_peft_give_its_logits_and_come_back() {
+    for name in NAMES {
+        let work = tempfile::tempdir().unwrap();
+        let at = |part: &str| shown(&work.path().join(part));
+        let (hf, peft) = (shown(&base(name)), shown(&adapter(name)));
+        let reference = adapter(name).join("reference.safetensors");
+        output(&["import", &hf, &at("run"), "--adapter", &peft]);
+        let (ours, theirs) = logits(Path::new(&at("run")), &reference);
+        let distance = far(&ours, &theirs, name);
+        assert!(distance <= 1e-4, "{name}: {distance:e} from peft's");
+        // As an adapter of peft again, on the same base.
+        output(&["export", &at("run"), &at("adapter"), "--adapter"]);
+        output(&["import", &hf, &at("again"), "--adapter", &at("adapter")]);
+        let (again, _) = logits(Path::new(&at("again")), &reference);
+        let distance = far(&again, &ours, name);
+        assert!(
+            distance <= 1e-5,
+            "{name}: {distance:e} after export --adapter"
+        );
+        // Merged.
+        output(&["export", &at("run"), &at("merged")]);
+        output(&["import", &at("merged"), &at("whole")]);
+        let (whole, _) = logits(Path::new(&at("whole")), &reference);
+        assert_eq!(
+            far(&whole, &ours, name),
+            0.0,
+            "{name}: a merged folder is another model"
+        );
+        // Without adapters: the weights of the base, bit by bit, but for what was trained in full.
+        output(&["export", &at("run"), &at("base"), "--base"]);
+        let exported = tensors(&Path::new(&at("base")).join("model.safetensors"));
+        let original = tensors(&base(name).join("model.safetensors"));
+        let trained =
+            |tensor: &str| name == "bert_1" && tensor.contains("predictions.transform.dense");
+        for (tensor, (_, bytes)) in exported.iter().filter(|(tensor, _)| !trained(tensor)) {
+            assert!(
+                original[tensor].1 == *bytes,
+                "{name}: {tensor} is not that of the base"
+            );
+        }
+    }
+}
+
+/// The tensors of an exported adapter have the names and shapes that `peft` gives them, and its configuration the keys
+/// by which `peft` puts them in their places.
+#[test]
+fn exported_adapters_have_the_names_of_peft() {
+    for name in NAMES {
+        let work = tempfile::tempdir().unwrap();
+        let at = |part: &str| shown(&work.path().join(part));
+        let (hf, peft) = (shown(&base(name)), shown(&adapter(name)));
+        output(&["import", &hf, &at("run"), "--adapter", &peft]);
+        output(&["export", &at("run"), &at("adapter"), "--adapter"]);
+        let ours = tensors(&Path::new(&at("adapter")).join("adapter_model.safetensors"));
+        let theirs = tensors(&adapter(name).join("adapter_model.safetensors"));
+        let names = |of: &std::collections::BTreeMap<String, _>| -> Vec<String> {
+            of.keys().cloned().collect()
+        };
+        assert_eq!(names(&ours), names(&theirs), "{name}");
+        let read = |folder: &Path| -> serde_json::Value {
+            let text = std::fs::read(folder.join("adapter_config.json")).unwrap();
+            serde_json::from_slice(&text).unwrap()
+        };
+        let (ours, theirs) = (read(Path::new(&at("adapter"))), read(&adapter(name)));
+        for key in [
+            "peft_type",
+            "task_type",
+            "fan_in_fan_out",
+            "bias",
+            "modules_to_save",
+        ] {
+            assert_eq!(ours[key], theirs[key], "{name}: {key}");
+        }
+    }
+}

@@ -53,6 +53,7 @@ static ALL: Visibility = Visibility::ALL;
 static NOTHING: Prepared = Prepared {
     rotation: None,
     score_bias: ScoreBias::None,
+    vectors: None,
 };
 
 impl<'a> LayerContext<'a> {

@@ -237,6 +237,21 @@ impl Pass {
         }
     }
 
+    /// The dropout `name` with probability `p` on vectors `[rows, d]` that all rows of a step's batch share: one mask for
+    /// all of its micro-batches.
+    pub fn dropout_shared(&self, x: Tensor<2>, name: &str, p: f64) -> Tensor<2> {
+        match self.key(name, p) {
+            Some(key) => {
+                let key = DropKey {
+                    first_row: 0,
+                    ..key
+                };
+                kernel::dropout(x.unsqueeze_dim(0), key).squeeze_dim(0)
+            }
+            None => x,
+        }
+    }
+
     /// Drops whole rows of `x` `[batch, seq, d]` with probability `p` (stochastic depth, Huang et al. 2016).
     pub fn drop_path(&self, x: Tensor<3>, name: &str, p: f64) -> Tensor<3> {
         match self.key(name, p) {

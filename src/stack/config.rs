@@ -204,8 +204,12 @@ impl StackConfig {
     /// looks at one.
     pub fn products(&self, depth: &Depth, tokens: usize, memory: usize) -> u128 {
         let d = self.d_model;
+        let shape = self.position_shape(depth, tokens);
         let products = self.blocks(depth).map(|block| {
-            let own = |a: &AttentionConfig| a.products(d, tokens, depth.causal);
+            let own = |a: &AttentionConfig| {
+                let pairs = a.pairs(tokens, depth.causal);
+                a.products(d, tokens, depth.causal) + self.position.products(&shape, pairs)
+            };
             let across = |a: &AttentionConfig| a.products_across(d, tokens, memory);
             let mixer = block.mixer.map_or(0, |m| m.products(d, d));
             let feed_forward = block.feed_forward.map_or(0, |f| f.products(d));
@@ -262,6 +266,13 @@ impl StackConfig {
             context,
             causal: depth.causal,
             grid: None,
+            without_attention: self
+                .blocks(depth)
+                .enumerate()
+                .filter(|(_, block)| block.attention.is_none())
+                .map(|(layer, _)| layer)
+                .collect(),
+            dropout: self.dropouts().embedding,
         }
     }
 }

@@ -143,6 +143,7 @@ impl Stack {
             visible,
             device: x.device(),
             made: Vec::new(),
+            pass,
         };
         let mut states = state.map(|states| states.iter_mut());
         for (layer, block) in self.blocks.iter().enumerate() {

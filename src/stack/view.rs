@@ -4,6 +4,7 @@
 //! counts positions from the first that is at hand, so that tables and biases do not grow with the text.
 
 use crate::nn::attention::Visibility;
+use crate::nn::pass::Pass;
 use crate::nn::position::{PositionScheme, Prepared, Span};
 use burn::tensor::Device;
 
@@ -48,6 +49,8 @@ pub(super) struct Views<'a> {
     pub visible: &'a Visibility,
     /// Where tensors are made.
     pub device: Device,
+    /// Dropout's draws.
+    pub pass: &'a Pass,
     /// The views so far.
     pub made: Vec<View>,
 }
@@ -98,6 +101,7 @@ impl Views<'_> {
         if prepared.rotation.is_some() && turned != span {
             prepared.rotation = self.position.prepare(turned, &self.device).rotation;
         }
+        prepared.vectors = self.position.vectors(span, &self.device, self.pass);
         View {
             past,
             span,

@@ -190,6 +190,42 @@ def transformer(layers, width, heads, inner, vocab, length):
     return lambda: Transformer(layers, width, heads, inner, vocab), lambda: (ids(length), ids(length))
 
 
+class TransformerXl(nn.Module):
+    """Dai et al. 2019 in one row, without a memory: content and distance scores of all pairs."""
+
+    def __init__(self, layers, width, heads, d_head, inner, vocab):
+        super().__init__()
+        self.heads, self.d_head = heads, d_head
+        self.embedding = nn.Embedding(vocab, width)
+        linear = lambda d_in, d_out: nn.Linear(d_in, d_out, bias=False)
+        make = lambda: nn.ModuleDict(
+            {
+                "qkv": linear(width, 3 * heads * d_head),
+                "distances": linear(width, heads * d_head),
+                "out": linear(heads * d_head, width),
+                "feed_forward": nn.Sequential(nn.Linear(width, inner), nn.ReLU(), nn.Linear(inner, width)),
+            }
+        )
+        self.layers = nn.ModuleList(make() for _ in range(layers))
+
+    def by_heads(self, x):
+        return x.unflatten(-1, (self.heads, self.d_head)).transpose(-3, -2)
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        vectors = torch.zeros_like(x[0])
+        for layer in self.layers:
+            q, k, v = (self.by_heads(part) for part in layer["qkv"](x).chunk(3, -1))
+            scores = q @ k.transpose(2, 3) + q @ self.by_heads(layer["distances"](vectors)).transpose(1, 2)
+            x = x + layer["out"]((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+            x = x + layer["feed_forward"](x)
+        return x @ self.embedding.weight.T
+
+
+def xl(length, *shape):
+    return lambda: TransformerXl(*shape, 204), lambda: (ids(length),)
+
+
 PRESETS = {
     "nano": llama(4, 128, 4, 344, 256, 256),
     "openai-gpt": (
@@ -248,6 +284,9 @@ PRESETS = {
     "bloom-560m": bloom(24, 1024, 16),
     "bloom-7b1": bloom(30, 4096, 32),
     "bloom": bloom(70, 14336, 112),
+    "transformer-xl-enwik8-12": xl(512, 12, 512, 8, 64, 2048),
+    "transformer-xl-enwik8-18": xl(512, 18, 640, 8, 64, 2560),
+    "transformer-xl-enwik8-24": xl(768, 24, 1024, 8, 128, 3072),
     "vit-tiny-16": vit(12, 192, 3, 16),
     "vit-small-16": vit(12, 384, 6, 16),
     "vit-base-16": vit(12, 768, 12, 16),
@@ -389,6 +428,23 @@ def kinds():
         )
         found = counted(*model)
         made[name] = found["flops"] - found["angles"]
+    # Distances clipped to 4: eight vectors are projected twice, queries and keys meet them all.
+    config = hf.DebertaConfig(
+        vocab_size=50,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=96,
+        type_vocab_size=0,
+        position_biased_input=False,
+        relative_attention=True,
+        pos_att_type=["c2p", "p2c"],
+        max_relative_positions=4,
+    )
+    # HF computes how far distances reach from values: real numbers again.
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        hf.DebertaModel(config).eval().requires_grad_(False)(ids(16), torch.ones_like(ids(16)))
+    made["disentangled"] = counter.get_total_flops()
     return made
 
 

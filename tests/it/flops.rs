@@ -136,6 +136,21 @@ fn kinds_without_a_preset_are_counted() {
         let found = decoder(experts, heads("multi_head"));
         assert_eq!(found, golden["kinds"][name].as_f64().unwrap(), "{name}");
     }
+    let deberta = json!({
+        "kind": "encoder", "n_layers": 2, "d_model": 24, "attention": { "kind": "multi_head", "n_heads": 4 },
+        "position": { "kind": "disentangled", "max_distance": 4 },
+    });
+    let wanted = golden["kinds"]["disentangled"].as_f64().unwrap();
+    assert_eq!(forward(deberta), wanted, "disentangled");
+    // A window of Shaw's distances: 16 queries meet the 4 keys' vectors that they see, and then those of values.
+    let shaw = |position: Value| {
+        forward(json!({
+            "kind": "decoder", "n_layers": 2, "d_model": 24, "position": position,
+            "attention": { "kind": "sliding_window", "n_heads": 4, "window": 4 },
+        }))
+    };
+    let of_distances = shaw(json!({ "kind": "shaw", "clip": 9 })) - shaw(json!({ "kind": "none" }));
+    assert_eq!(of_distances, (2 * 2 * 2 * 16 * 4 * 24) as f64);
     let dense = json!({ "kind": "dense" });
     let mut window = heads("sliding_window");
     window["window"] = json!(5);

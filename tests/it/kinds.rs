@@ -21,6 +21,27 @@ fn position(kind: &str) -> PositionConfig {
     serde_json::from_value(serde_json::json!({ "kind": kind })).unwrap()
 }
 
+/// Positions that differ from their kind's defaults, in a model of width 16 and inputs of up to 16 tokens.
+fn positions() -> Vec<(String, serde_json::Value)> {
+    let v3 = serde_json::json!({
+        "kind": "disentangled", "max_distance": 6, "buckets": 4, "shared_projections": true,
+        "norm": { "kind": "layer" },
+    });
+    let all = [
+        serde_json::json!({
+            "kind": "shaw", "clip": 3, "shared_heads": false, "values": false, "content_bias": true,
+            "distance_bias": true,
+        }),
+        serde_json::json!({ "kind": "transformer_xl", "untie_r": true, "clamp_len": 4 }),
+        serde_json::json!({ "kind": "disentangled", "max_distance": 3, "terms": ["c2p"] }),
+        serde_json::json!({ "kind": "disentangled", "max_distance": 3, "terms": ["p2c"] }),
+        v3,
+        serde_json::json!({ "kind": "axial", "axial_shape": [4, 5], "axial_widths": [5, 11] }),
+        serde_json::json!({ "kind": "learned_2d", "joined": "sum" }),
+    ];
+    all.map(|keys| (keys.to_string(), keys)).into()
+}
+
 fn attention(n_kv_heads: usize, change: impl FnOnce(&mut MultiHeadConfig)) -> AttentionConfig {
     let mut config = MultiHeadConfig {
         n_heads: 4,
@@ -91,7 +112,11 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
             a.d_head = Some(6);
         });
     });
-    for kind in ["none", "alibi", "relative_bias", "rotary"] {
+    let relative = ["shaw", "transformer_xl", "disentangled"];
+    for kind in ["none", "alibi", "relative_bias", "rotary"]
+        .into_iter()
+        .chain(relative)
+    {
         for dilation in [None, Some(vec![1, 2, 1, 3])] {
             add(&format!("windows of 3, {dilation:?}, {kind}"), &|c| {
                 c.stack.position = position(kind);
@@ -106,6 +131,11 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
                 });
             });
         }
+    }
+    for (name, keys) in positions() {
+        add(&name, &|c| {
+            c.stack.position = serde_json::from_value(keys.clone()).unwrap()
+        });
     }
     add("untied, scaled", &|c| {
         c.tie_embeddings = false;

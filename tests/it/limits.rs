@@ -24,6 +24,8 @@ const SHAPE: PositionShape = PositionShape {
     context: 32,
     causal: true,
     grid: None,
+    without_attention: Vec::new(),
+    dropout: 0.0,
 };
 
 fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {

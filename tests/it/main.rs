@@ -55,6 +55,7 @@ mod optim_faults;
 mod oracle;
 mod own_data;
 mod parts_of_splits;
+mod position_schemes;
 mod presets;
 mod recurrent;
 mod recurrent_models;

@@ -82,6 +82,13 @@ const GPT3: &[(&str, f64)] = &[
 /// Table 1 of Al-Rfou et al. 2019, in millions: of the model, and with the maps of its auxiliary losses.
 const AL_RFOU: &[(&str, usize, usize)] = &[("al-rfou-12", 41, 44), ("al-rfou-64", 219, 235)];
 
+/// Table 2 of the Transformer-XL paper, in millions.
+const TRANSFORMER_XL: &[(&str, f64)] = &[
+    ("transformer-xl-enwik8-12", 41.0),
+    ("transformer-xl-enwik8-18", 88.0),
+    ("transformer-xl-enwik8-24", 277.0),
+];
+
 /// Networks for images with a classifier of 1000 classes: as torchvision counts; where it has none, the size in
 /// millions of the paper's table.
 const CLASSIFIERS: &[(&str, usize)] = &[
@@ -154,6 +161,14 @@ fn published_counts() {
             "{name}: {params} million"
         );
     }
+    for (name, millions) in TRANSFORMER_XL {
+        let params = parse_preset(name).unwrap().params as f64 / 1e6;
+        let off = params / millions - 1.0;
+        assert!(off.abs() < 0.01, "{name}: {params} million");
+    }
+    // What the released code counts for 12 layers, without the bias of its softmax.
+    let twelve = parse_preset("transformer-xl-enwik8-12").unwrap().params;
+    assert_eq!(twelve, 41_055_436 - 204);
     for (name, params) in CLASSIFIERS {
         let preset = parse_preset(name).unwrap();
         let head = 1000 * (preset.model.d_model() + 1);
@@ -173,8 +188,9 @@ fn published_counts() {
     }
     let counted = |name: &str| {
         let mut exact = PUBLISHED.iter().chain(COUNTED).chain(CLASSIFIERS);
+        let mut rounded = GPT3.iter().chain(TRANSFORMER_XL);
         exact.any(|(known, _)| *known == name)
-            || GPT3.iter().any(|(known, _)| *known == name)
+            || rounded.any(|(known, _)| *known == name)
             || AL_RFOU.iter().any(|(known, _, _)| *known == name)
     };
     let uncounted: Vec<&str> = names().filter(|name| !counted(name)).collect();

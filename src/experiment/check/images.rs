@@ -22,9 +22,10 @@ pub(super) fn positions(sense: &mut Sense, position: &PositionConfig, d_model: u
             );
             sense.fault(&["model.position.kind"], rule);
         }
-        (Some([kind, _]), _) if !position.has_heads() && !d_model.is_multiple_of(4) => {
+        (Some([kind, _]), _) if !d_model.is_multiple_of(position.divides_width()) => {
             let rule = format!(
-                "d_model = {d_model} is not a multiple of 4, as position kind = \"{kind}\" needs"
+                "d_model = {d_model} is not a multiple of {}, as position kind = \"{kind}\" needs",
+                position.divides_width()
             );
             sense.fault(&["model.d_model", "model.position.kind"], rule);
         }

@@ -37,8 +37,11 @@ fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
     placement(sense, model);
     dropouts(sense, model);
     sense.told("model.init", |at| c.init().faults(at));
-    let heads = layers::all(sense, model, width.then_some(c.d_model));
-    sense.told("model.position", |at| c.position.faults(heads, context, at));
+    let width = width.then_some(c.d_model);
+    let heads = layers::all(sense, model, width);
+    sense.told("model.position", |at| {
+        c.position.faults([width, heads], context, at)
+    });
     images::positions(sense, &c.position, c.d_model);
 }
 

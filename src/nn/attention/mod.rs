@@ -120,10 +120,13 @@ impl AttentionConfig {
 
     /// Multiplications of a forward pass over so many positions of a model of width `d_model`, which see each other.
     pub fn products(&self, d_model: usize, tokens: usize, causal: bool) -> u128 {
-        let keys = self.keys(tokens, causal);
-        let heads = self.heads();
-        let sources = tokens.saturating_add(heads.memory);
-        heads.products(d_model, [tokens, sources, keys])
+        self.heads().products(d_model, self.pairs(tokens, causal))
+    }
+
+    /// Queries of so many positions which see each other, the positions whose keys they see, and most keys that one sees.
+    pub fn pairs(&self, tokens: usize, causal: bool) -> [usize; 3] {
+        let sources = tokens.saturating_add(self.heads().memory);
+        [tokens, sources, self.keys(tokens, causal)]
     }
 
     /// The same where so many positions look at a memory of `memory` positions.

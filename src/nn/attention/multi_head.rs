@@ -211,13 +211,17 @@ impl Layer for MultiHead {
             layer: cx.layer,
             span,
             heads: self,
+            prepared: cx.prepared,
             device: &q.device(),
             pass: cx.pass,
         };
         let relations = Relations {
             visible: self.visible(cx).without_first(dropped),
             offset: span.offset,
-            bias: cx.prepared.score_bias.without_first(dropped),
+            bias: cx
+                .position
+                .score_bias(&attending)
+                .unwrap_or_else(|| cx.prepared.score_bias.without_first(dropped)),
             relative: cx.position.relative(&attending),
         };
         let options = AttentionOptions {

@@ -95,8 +95,8 @@ impl PositionScheme for Alibi {
         });
         let data = TensorData::new(biases.collect::<Vec<f32>>(), [heads, distances]);
         Prepared {
-            rotation: None,
             score_bias: ScoreBias::ByDistance(Tensor::from_data(data, device)),
+            ..Prepared::default()
         }
     }
 }

@@ -6,7 +6,11 @@
 //! as vectors, is asked for in every layer ([`PositionScheme::relative`]).
 
 pub mod alibi;
+pub mod axial;
+pub mod disentangled;
+mod facts;
 pub mod learned;
+pub mod learned_2d;
 pub mod learned_per_layer;
 pub mod none;
 pub mod relative_bias;
@@ -15,27 +19,33 @@ pub mod resample;
 pub mod rotary;
 pub mod rotary_2d;
 pub mod scheme;
+pub mod shaw;
 pub mod sinusoidal;
 pub mod sinusoidal_2d;
+pub mod transformer_xl;
 
 use super::Kind;
 use super::init::Init;
-use crate::faults::TableFaults;
-pub use crate::kernel::{ScoreBias, Span};
+pub use crate::kernel::{Relative, ScoreBias, Span};
 use alibi::{Alibi, AlibiConfig};
+use axial::{Axial, AxialConfig};
 use burn::module::Module;
+use disentangled::{Disentangled, DisentangledConfig};
 use learned::{Learned, LearnedConfig};
+use learned_2d::{Learned2d, Learned2dConfig};
 use learned_per_layer::{LearnedPerLayer, LearnedPerLayerConfig};
 use none::{NoPosition, NoPositionConfig};
 use relative_bias::{RelativeBias, RelativeBiasConfig};
 use relative_bias_2d::{RelativeBias2d, RelativeBias2dConfig};
 use rotary::{Rotary, RotaryConfig};
 use rotary_2d::{Rotary2d, Rotary2dConfig};
-pub(crate) use scheme::rows;
 pub use scheme::{Attending, Places, PositionScheme, Prepared, Projections, Rotation};
+pub(crate) use scheme::{by_heads, rows};
 use serde::{Deserialize, Serialize};
+use shaw::{Shaw, ShawConfig};
 use sinusoidal::{Sinusoidal, SinusoidalConfig};
 use sinusoidal_2d::{Sinusoidal2d, Sinusoidal2dConfig};
+use transformer_xl::{TransformerXl, TransformerXlConfig};
 
 /// The kinds of `[model] position`.
 pub const KINDS: &[Kind] = &[
@@ -44,11 +54,16 @@ pub const KINDS: &[Kind] = &[
     sinusoidal_2d::KIND,
     learned::KIND,
     learned_per_layer::KIND,
+    learned_2d::KIND,
+    axial::KIND,
     rotary::KIND,
     rotary_2d::KIND,
     alibi::KIND,
     relative_bias::KIND,
     relative_bias_2d::KIND,
+    shaw::KIND,
+    transformer_xl::KIND,
+    disentangled::KIND,
 ];
 
 /// Which position scheme a model uses.
@@ -66,6 +81,11 @@ pub enum PositionConfig {
     Learned(LearnedConfig),
     /// A learned table for each layer.
     LearnedPerLayer(LearnedPerLayerConfig),
+    /// Learned tables of an image's rows and columns.
+    #[serde(rename = "learned_2d")]
+    Learned2d(Learned2dConfig),
+    /// A learned table as two small ones.
+    Axial(AxialConfig),
     /// Queries and keys rotated by their position.
     Rotary(RotaryConfig),
     /// Queries and keys of an image rotated by column and row.
@@ -78,6 +98,12 @@ pub enum PositionConfig {
     /// A learned scalar for each head and distance by rows and columns of an image.
     #[serde(rename = "relative_bias_2d")]
     RelativeBias2d(RelativeBias2dConfig),
+    /// Learned vectors of clipped distances for keys and values.
+    Shaw(ShawConfig),
+    /// Projected sines and cosines of distances.
+    TransformerXl(TransformerXlConfig),
+    /// Projected learned vectors of distances for queries and keys.
+    Disentangled(DisentangledConfig),
 }
 
 impl Default for PositionConfig {
@@ -87,7 +113,7 @@ impl Default for PositionConfig {
 }
 
 /// The model's shape, as far as a position scheme depends on it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PositionShape {
     /// Width of the residual stream.
     pub d_model: usize,
@@ -103,6 +129,29 @@ pub struct PositionShape {
     pub causal: bool,
     /// How the positions lie in an image; `None` in a text.
     pub grid: Option<Grid>,
+    /// The layers without attention, which need nothing of a scheme that acts there.
+    pub without_attention: Vec<usize>,
+    /// Dropout on the embeddings.
+    pub dropout: f64,
+}
+
+impl PositionShape {
+    /// Elements of a query's heads together.
+    fn width(&self) -> u128 {
+        self.n_heads as u128 * self.d_head as u128
+    }
+
+    /// Layers with attention.
+    fn attending_layers(&self) -> usize {
+        self.n_layers - self.without_attention.len()
+    }
+}
+
+/// A part for each layer with attention, at the layer's number.
+fn of_layers<T>(shape: &PositionShape, part: impl Fn() -> T) -> Vec<Option<T>> {
+    let attends = |layer: &usize| !shape.without_attention.contains(layer);
+    let layers = 0..shape.n_layers;
+    layers.map(|layer| attends(&layer).then(&part)).collect()
 }
 
 /// The patches of an image, row by row, behind a class token when there is one.
@@ -124,106 +173,6 @@ impl Grid {
 }
 
 impl PositionConfig {
-    /// Faults of its keys, for heads of width `head` and inputs of `context` tokens, as far as these are known.
-    pub fn faults(&self, head: Option<usize>, context: Option<usize>, at: &mut TableFaults) {
-        match self {
-            Self::None(_) | Self::RelativeBias2d(_) => {}
-            Self::Sinusoidal(c) => c.faults(at),
-            Self::Sinusoidal2d(c) => c.faults(at),
-            Self::Learned(c) => c.faults(context, at),
-            Self::LearnedPerLayer(c) => c.faults(context, at),
-            Self::Rotary(c) => c.faults(head, at),
-            Self::Rotary2d(c) => c.faults(head, at),
-            Self::Alibi(c) => c.faults(at),
-            Self::RelativeBias(c) => c.faults(at),
-        }
-    }
-
-    /// The value of the key `kind` of a scheme that places the patches of an image by row and column, and the scheme of
-    /// texts that is like it.
-    pub fn on_a_grid(&self) -> Option<[&'static str; 2]> {
-        match self {
-            Self::Sinusoidal2d(_) => Some([sinusoidal_2d::KIND.kind, sinusoidal::KIND.kind]),
-            Self::Rotary2d(_) => Some([rotary_2d::KIND.kind, rotary::KIND.kind]),
-            Self::RelativeBias2d(_) => {
-                Some([relative_bias_2d::KIND.kind, relative_bias::KIND.kind])
-            }
-            Self::None(_)
-            | Self::Sinusoidal(_)
-            | Self::Learned(_)
-            | Self::LearnedPerLayer(_)
-            | Self::Rotary(_)
-            | Self::Alibi(_)
-            | Self::RelativeBias(_) => None,
-        }
-    }
-
-    /// The value of the key `kind` of a scheme that goes by distances along a line, of which the patches of an image have
-    /// none, and what places them by row and column in its stead.
-    pub fn along_a_line(&self) -> Option<[&'static str; 2]> {
-        match self {
-            Self::Rotary(_) => Some([rotary::KIND.kind, rotary_2d::KIND.kind]),
-            Self::Alibi(_) => Some([alibi::KIND.kind, relative_bias_2d::KIND.kind]),
-            Self::RelativeBias(_) => Some([relative_bias::KIND.kind, relative_bias_2d::KIND.kind]),
-            Self::None(_)
-            | Self::Sinusoidal(_)
-            | Self::Sinusoidal2d(_)
-            | Self::Learned(_)
-            | Self::LearnedPerLayer(_)
-            | Self::Rotary2d(_)
-            | Self::RelativeBias2d(_) => None,
-        }
-    }
-
-    /// The value of the key `kind` of a scheme that tells a token its place in the segment that is read, so that it says
-    /// nothing of earlier segments: their places are the same (Dai et al. 2019, section 3.3).
-    pub fn by_place(&self) -> Option<&'static str> {
-        match self {
-            Self::Sinusoidal(_) => Some(sinusoidal::KIND.kind),
-            Self::Sinusoidal2d(_) => Some(sinusoidal_2d::KIND.kind),
-            Self::Learned(_) => Some(learned::KIND.kind),
-            Self::LearnedPerLayer(_) => Some(learned_per_layer::KIND.kind),
-            Self::None(_)
-            | Self::Rotary(_)
-            | Self::Rotary2d(_)
-            | Self::Alibi(_)
-            | Self::RelativeBias(_)
-            | Self::RelativeBias2d(_) => None,
-        }
-    }
-
-    /// Rows at the head of a table of positions that are no position's.
-    pub fn reserved(&self) -> usize {
-        match self {
-            Self::Learned(c) => c.first,
-            Self::None(_)
-            | Self::Sinusoidal(_)
-            | Self::Sinusoidal2d(_)
-            | Self::LearnedPerLayer(_)
-            | Self::Rotary(_)
-            | Self::Rotary2d(_)
-            | Self::Alibi(_)
-            | Self::RelativeBias(_)
-            | Self::RelativeBias2d(_) => 0,
-        }
-    }
-
-    /// Whether it acts on the heads of attention, whose number and width must then be one in all layers.
-    pub fn has_heads(&self) -> bool {
-        match self {
-            Self::None(_)
-            | Self::Sinusoidal(_)
-            | Self::Sinusoidal2d(_)
-            | Self::Learned(_)
-            | Self::LearnedPerLayer(_) => false,
-            Self::Rotary(_)
-            | Self::Rotary2d(_)
-            | Self::Alibi(_)
-            | Self::RelativeBias(_)
-            | Self::RelativeBias2d(_) => true,
-        }
-    }
-
     /// The scheme for a model of this shape.
     pub fn init(&self, shape: &PositionShape, init: &Init) -> Position {
         match self {
@@ -239,6 +188,11 @@ impl PositionConfig {
             Self::Alibi(c) => Position::Alibi(Alibi::new(c, shape)),
             Self::RelativeBias(c) => Position::RelativeBias(RelativeBias::new(c, shape, init)),
             Self::RelativeBias2d(_) => Position::RelativeBias2d(RelativeBias2d::new(shape, init)),
+            Self::Learned2d(c) => Position::Learned2d(Learned2d::new(c, shape, init)),
+            Self::Axial(c) => Position::Axial(Axial::new(c, shape, init)),
+            Self::Shaw(c) => Position::Shaw(Shaw::new(c, shape, init)),
+            Self::TransformerXl(c) => Position::TransformerXl(TransformerXl::new(c, shape, init)),
+            Self::Disentangled(c) => Position::Disentangled(Disentangled::new(c, shape, init)),
         }
     }
 }
@@ -266,6 +220,16 @@ pub enum Position {
     RelativeBias(RelativeBias),
     /// Biases by rows and columns.
     RelativeBias2d(RelativeBias2d),
+    /// Learned tables of rows and columns.
+    Learned2d(Learned2d),
+    /// A learned table as two small ones.
+    Axial(Axial),
+    /// Vectors of clipped distances.
+    Shaw(Shaw),
+    /// Projected sines and cosines of distances.
+    TransformerXl(TransformerXl),
+    /// Projected learned vectors of distances.
+    Disentangled(Disentangled),
 }
 
 impl Position {
@@ -282,6 +246,11 @@ impl Position {
             Self::Alibi(scheme) => scheme,
             Self::RelativeBias(scheme) => scheme,
             Self::RelativeBias2d(scheme) => scheme,
+            Self::Learned2d(scheme) => scheme,
+            Self::Axial(scheme) => scheme,
+            Self::Shaw(scheme) => scheme,
+            Self::TransformerXl(scheme) => scheme,
+            Self::Disentangled(scheme) => scheme,
         }
     }
 }

@@ -108,8 +108,8 @@ impl PositionScheme for RelativeBias {
         let ids: Tensor<2, Int> = Tensor::from_data(TensorData::new(ids, [1, distances]), device);
         let bias = kernel::embedding(self.table.val(), ids).squeeze_dim::<2>(0);
         Prepared {
-            rotation: None,
             score_bias: ScoreBias::ByDistance(bias.transpose()),
+            ..Prepared::default()
         }
     }
 }

@@ -92,8 +92,8 @@ impl PositionScheme for RelativeBias2d {
         let ids: Tensor<2, Int> = Tensor::from_data(TensorData::new(ids, [queries, keys]), device);
         let bias = kernel::embedding(self.table.val(), ids);
         Prepared {
-            rotation: None,
             score_bias: ScoreBias::Dense(bias.permute([2, 0, 1]).unsqueeze_dim::<4>(0)),
+            ..Prepared::default()
         }
     }
 

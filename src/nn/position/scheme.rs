@@ -22,6 +22,8 @@ pub struct Prepared {
     pub rotation: Option<Rotation>,
     /// Added to the scores of every layer.
     pub score_bias: ScoreBias,
+    /// Vectors of distances as they are before a layer projects them, `[rows, d_model]`.
+    pub vectors: Option<Tensor<2>>,
 }
 
 /// Tables of a rotation: cosines and sines `[queries, rotated/2]` at the queries' positions.
@@ -45,6 +47,8 @@ pub struct Attending<'a> {
     pub span: Span,
     /// Its maps onto queries and keys, for schemes that project vectors of distances with them.
     pub heads: &'a dyn Projections,
+    /// What all layers of this pass share.
+    pub prepared: &'a Prepared,
     /// Where its tensors live.
     pub device: &'a Device,
     /// Dropout's draws.
@@ -77,6 +81,16 @@ pub trait PositionScheme {
         Prepared::default()
     }
 
+    /// Vectors of the distances of a pass before any layer projects them, `[rows, d_model]`: [`Prepared::vectors`].
+    fn vectors(&self, _span: Span, _device: &Device, _pass: &Pass) -> Option<Tensor<2>> {
+        None
+    }
+
+    /// Added to the scores of one layer, in place of what all layers share.
+    fn score_bias(&self, _: &Attending) -> Option<ScoreBias> {
+        None
+    }
+
     /// The share of distances in the scores and values of a layer, through vectors that queries and keys are multiplied
     /// with.
     fn relative(&self, _: &Attending) -> Option<Relative> {
@@ -87,6 +101,12 @@ pub trait PositionScheme {
     fn max_len(&self) -> Option<usize> {
         None
     }
+}
+
+/// Vectors of all heads `[rows, heads·d_head]`, head by head: `[heads, rows, d_head]`.
+pub(crate) fn by_heads(x: Tensor<2>, heads: usize) -> Tensor<3> {
+    let [rows, width] = x.dims();
+    x.reshape([rows, heads, width / heads]).swap_dims(0, 1)
 }
 
 /// The rows of a table `[positions, d]` for the tokens of `x`, as `[1 or batch, seq, d]`.

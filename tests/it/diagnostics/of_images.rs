@@ -69,7 +69,7 @@ fn faults_of_models_that_read_images() {
 
 #[test]
 fn a_grid_is_of_images() {
-    for kind in ["sinusoidal", "rotary", "relative_bias"] {
+    for kind in ["sinusoidal", "rotary", "relative_bias", "learned"] {
         let sets = [format!("model.position={{ kind = \"{kind}_2d\" }}")];
         let error = judged(super::RIGHT, &sets).unwrap_err().to_string();
         let rule = format!(
@@ -85,6 +85,9 @@ fn a_line_is_no_image() {
         ("rotary", "rotary_2d"),
         ("alibi", "relative_bias_2d"),
         ("relative_bias", "relative_bias_2d"),
+        ("shaw", "relative_bias_2d"),
+        ("transformer_xl", "relative_bias_2d"),
+        ("disentangled", "relative_bias_2d"),
     ] {
         let model = |kind: &str| format!("kind = \"vision\"\nposition = {{ kind = \"{kind}\" }}");
         assert_eq!(

@@ -7,7 +7,7 @@ use formwork::kernel::{
     Visibility, Window,
 };
 use formwork::nn::pass::Pass;
-use formwork::nn::position::{Attending, PositionScheme, Projections};
+use formwork::nn::position::{Attending, PositionScheme, Prepared, Projections};
 
 use super::{close, device, values};
 use crate::oracle::Oracle;
@@ -111,6 +111,7 @@ fn a_scheme_may_see_queries_and_add_to_values() {
         layer: 0,
         span,
         heads: &Bare,
+        prepared: &Prepared::default(),
         device: &device(),
         pass: &Pass::evaluation(),
     };

@@ -30,6 +30,8 @@ fn shape(class_token: bool) -> PositionShape {
             cols: 4,
             class_token,
         }),
+        without_attention: Vec::new(),
+        dropout: 0.0,
     }
 }
 

@@ -1,0 +1,149 @@
+//! Axial positions: a learned table of many positions as two small ones (Kitaev et al. 2020, Reformer, and its released code).
+//!
+//! With a shape of r rows and c columns, position p stands in row ⌊p/c⌋ and column p mod c; its vector is that of the row
+//! followed by that of the column, r·w₁ + c·w₂ parameters in place of r·c·(w₁ + w₂).
+
+use super::{Kind, Places, PositionScheme, PositionShape};
+use crate::faults::{LONGEST, TableFaults, WIDEST};
+use crate::kernel;
+use crate::nn::init::Init;
+use crate::nn::role::{Roles, TABLE};
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "axial",
+    summary: "a learned table as one of rows and one of columns of positions, side by side",
+    source: "Kitaev et al. 2020, released code",
+    example: "{ kind = \"axial\", axial_shape = [16, 16] }",
+};
+
+/// The knobs of axial positions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AxialConfig {
+    /// Rows and columns, whose product is the longest input; the data's context, nearly square, when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub axial_shape: Option<[usize; 2]>,
+    /// Widths of the vectors of rows and of columns, whose sum is d_model; a half each when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub axial_widths: Option<[usize; 2]>,
+}
+
+impl AxialConfig {
+    /// Faults of its keys, for a model of width `d_model` and inputs of `context` tokens when these are known.
+    pub fn faults(&self, d_model: Option<usize>, context: Option<usize>, at: &mut TableFaults) {
+        if let Some([rows, columns]) = self.axial_shape {
+            let sound = [rows, columns].map(|n| at.count("axial_shape", n, LONGEST));
+            let places = rows.saturating_mul(columns);
+            if let Some(context) = context.filter(|context| sound == [true; 2] && *context > places)
+            {
+                let rule = format!(
+                    "axial_shape = [{rows}, {columns}] has {places} places, fewer than the context of {context} tokens; \
+                     leave it out to follow the data"
+                );
+                at.fault(&["axial_shape", "data.context"], rule);
+            }
+        }
+        match (self.axial_widths, d_model) {
+            (Some([row, column]), d_model) => {
+                let sound = [row, column].map(|n| at.count("axial_widths", n, WIDEST));
+                let sum = row.saturating_add(column);
+                if let Some(d_model) = d_model.filter(|d| sound == [true; 2] && sum != *d) {
+                    let rule = format!(
+                        "axial_widths = [{row}, {column}] make {sum}, not d_model = {d_model}; leave it out for halves"
+                    );
+                    at.fault(&["axial_widths", "model.d_model"], rule);
+                }
+            }
+            (None, Some(1)) => {
+                let rule = "d_model = 1 is no two widths, as kind = \"axial\" needs";
+                at.fault(&["model.d_model", "kind"], rule);
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Rows and columns for inputs of `context` tokens.
+    fn shape(&self, context: usize) -> [usize; 2] {
+        self.axial_shape.unwrap_or_else(|| {
+            let columns = ((context as f64).sqrt().ceil() as usize).max(1);
+            [context.div_ceil(columns).max(1), columns]
+        })
+    }
+}
+
+/// The roles of the parameters of [`Axial`].
+pub const ROLES: Roles = Roles::new("Axial", &[("rows", TABLE), ("columns", TABLE)]);
+
+/// Adds the vectors of row and column, side by side.
+#[derive(Module, Debug)]
+pub struct Axial {
+    /// `[rows, w₁]`.
+    pub rows: Param<Tensor<2>>,
+    /// `[columns, w₂]`.
+    pub columns: Param<Tensor<2>>,
+    n_rows: usize,
+    n_columns: usize,
+}
+
+impl Axial {
+    /// The scheme for a model of this shape.
+    pub fn new(config: &AxialConfig, shape: &PositionShape, init: &Init) -> Self {
+        let [rows, columns] = config.shape(shape.context);
+        let half = shape.d_model / 2;
+        let [first, second] = config.axial_widths.unwrap_or([half, shape.d_model - half]);
+        Self {
+            rows: init.table(rows, first),
+            columns: init.table(columns, second),
+            n_rows: rows,
+            n_columns: columns,
+        }
+    }
+
+    /// The vectors of positions `from..from + seq`, `[seq, d_model]`: of the rows that they stand in alone.
+    fn vectors(&self, from: usize, seq: usize) -> Tensor<2> {
+        let columns = self.n_columns;
+        let (first, end) = (from / columns, (from + seq).div_ceil(columns));
+        let rows = self.rows.val().narrow(0, first, end - first);
+        let ([n, w1], [_, w2]) = (rows.dims(), self.columns.dims());
+        let rows = rows.reshape([n, 1, w1]).expand([n, columns, w1]);
+        let of_columns = self.columns.val().reshape([1, columns, w2]);
+        let of_columns = of_columns.expand([n, columns, w2]);
+        let vectors = Tensor::cat(vec![rows, of_columns], 2);
+        let vectors = vectors.reshape([n * columns, w1 + w2]);
+        vectors.narrow(0, from - first * columns, seq)
+    }
+}
+
+impl PositionScheme for Axial {
+    fn embed(&self, x: Tensor<3>, at: &Places) -> Tensor<3> {
+        let [_, seq, _] = x.dims();
+        x + match &at.ids {
+            Some(ids) => {
+                let columns = self.n_columns as i32;
+                let row = ids.clone() / columns;
+                let column = ids.clone() - row.clone() * columns;
+                let rows = kernel::embedding(self.rows.val(), row);
+                Tensor::cat(vec![rows, kernel::embedding(self.columns.val(), column)], 2)
+            }
+            None => {
+                assert!(
+                    at.offset + seq <= self.n_rows.saturating_mul(self.n_columns),
+                    "positions {}..{} of {} x {}",
+                    at.offset,
+                    at.offset + seq,
+                    self.n_rows,
+                    self.n_columns
+                );
+                self.vectors(at.offset, seq).unsqueeze_dim(0)
+            }
+        }
+    }
+
+    fn max_len(&self) -> Option<usize> {
+        Some(self.n_rows.saturating_mul(self.n_columns))
+    }
+}

@@ -1,0 +1,302 @@
+//! Disentangled attention (He et al. 2021, DeBERTa, sections 3.1 and 3.2): queries and keys meet each other and vectors of
+//! distances,
+//!
+//! ```text
+//! score(i, j) = (q_i·k_j + q_i·K R[δ(i, j)] + k_j·Q R[δ(i, j)]) / √(3·d_head)
+//! ```
+//!
+//! R is one table for the model, K and Q maps of each layer: its own, or those of attention itself. δ(i, j) is i − j, clipped
+//! to −k … k − 1 and counted from 0 (DeBERTa); with `buckets` far distances share logarithmic buckets before that (DeBERTa-v3,
+//! released code). Both sums go by δ(i, j), as in the released code; the paper prints δ(j, i) in the second. A causal model has
+//! no vectors for keys after their query.
+
+use super::{Attending, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers};
+use crate::faults::{LONGEST, TableFaults};
+use crate::kernel::{DistanceRows, DistanceTable};
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use crate::nn::norm::{Norm, NormConfig};
+use crate::nn::pass::Pass;
+use crate::nn::role::{Roles, TABLE};
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor};
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "disentangled",
+    summary: "content meets position and position meets content: queries and keys times projected vectors of distances",
+    source: "He et al. 2021, sections 3.1 and 3.2",
+    example: "{ kind = \"disentangled\", max_distance = 128, terms = [\"c2p\", \"p2c\"] }",
+};
+
+/// The knobs of disentangled attention.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DisentangledConfig {
+    /// k, from where on distances are one; with `buckets`, the distance at which the last bucket begins.
+    pub max_distance: usize,
+    /// Buckets of each direction: half of them hold one distance each, the others grow logarithmically. A vector for each
+    /// distance when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buckets: Option<usize>,
+    /// Which products are added to that of query and key.
+    pub terms: Vec<Term>,
+    /// Whether vectors of distances are projected by attention's own maps onto queries and keys.
+    pub shared_projections: bool,
+    /// Norm on the vectors of distances.
+    pub norm: NormConfig,
+}
+
+/// A product of content and position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Term {
+    /// Content to position: queries times vectors of distances.
+    C2p,
+    /// Position to content: keys times vectors of distances.
+    P2c,
+}
+
+impl Default for DisentangledConfig {
+    fn default() -> Self {
+        Self {
+            max_distance: 512,
+            buckets: None,
+            terms: vec![Term::C2p, Term::P2c],
+            shared_projections: false,
+            norm: NormConfig::none(),
+        }
+    }
+}
+
+impl DisentangledConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        at.within("norm", |at| self.norm.faults(at));
+        let most = self.max_distance;
+        let sound = at.count("max_distance", most, LONGEST);
+        if let Some(buckets) = self.buckets.filter(|_| sound) {
+            let half = buckets / 2;
+            if at.count("buckets", buckets, LONGEST) && (half == 0 || most <= half + 1) {
+                let rule = format!(
+                    "buckets = {buckets} must be at least 2, and half of them less than max_distance − 1 = {}",
+                    most - 1
+                );
+                at.fault(&["buckets", "max_distance"], rule);
+            }
+        }
+        let twice = self.terms.len() > 1 && self.terms[0] == self.terms[1];
+        if self.terms.is_empty() || self.terms.len() > 2 || twice {
+            let rule =
+                "terms takes \"c2p\", \"p2c\" or both, each once; without any use kind = \"none\"";
+            at.fault(&["terms"], rule);
+        }
+    }
+
+    fn has(&self, term: Term) -> bool {
+        self.terms.contains(&term)
+    }
+
+    /// k: vectors of each direction.
+    fn vectors(&self) -> usize {
+        self.buckets.unwrap_or(self.max_distance)
+    }
+
+    fn numbers(&self, causal: bool) -> Numbers {
+        Numbers {
+            vectors: self.vectors() as i64,
+            buckets: self.buckets.map(|buckets| buckets as i64),
+            max_distance: self.max_distance as i64,
+            first: if causal { self.vectors() as i64 } else { 0 },
+        }
+    }
+
+    /// Multiplications that it adds to attention of this shape, in which each of `queries` sees `keys` of `sources`: vectors
+    /// are projected once, and no query or key meets more of them than there are.
+    pub(super) fn products(
+        &self,
+        shape: &PositionShape,
+        [queries, sources, keys]: [usize; 3],
+    ) -> u128 {
+        let span = Span {
+            queries,
+            keys: sources,
+            offset: sources.saturating_sub(queries),
+        };
+        let rows = self.numbers(shape.causal).of(span).rows() as u128;
+        let projected = rows * shape.d_model as u128;
+        let met = queries as u128 * rows.min(keys as u128);
+        self.terms.len() as u128 * (projected + met) * shape.width()
+    }
+
+    /// Numbers that are kept once a pass for the backward pass.
+    pub(super) fn kept(&self, shape: &PositionShape, tokens: usize) -> u128 {
+        let rows = self.numbers(shape.causal).of(Span::of(tokens)).rows() as u128;
+        let layers = shape.attending_layers() as u128;
+        let projected = self.terms.len() as u128 * shape.width();
+        rows * (shape.d_model as u128 + layers * projected)
+    }
+}
+
+/// The numbers of distances.
+#[derive(Clone, Copy, Debug)]
+struct Numbers {
+    vectors: i64,
+    buckets: Option<i64>,
+    max_distance: i64,
+    /// The first that there is a vector for.
+    first: i64,
+}
+
+/// The rows of the table that a span needs, both ends included.
+#[derive(Clone, Copy, Debug)]
+struct Needed {
+    first: usize,
+    last: usize,
+}
+
+impl Needed {
+    fn rows(self) -> usize {
+        self.last - self.first + 1
+    }
+}
+
+impl Numbers {
+    /// The row of a query that stands `behind` positions after its key.
+    fn row(self, behind: i64) -> usize {
+        let place = match self.buckets {
+            Some(buckets) => bucket(behind, buckets, self.max_distance),
+            None => behind,
+        };
+        let number = place.saturating_add(self.vectors);
+        (number.clamp(self.first, 2 * self.vectors - 1) - self.first) as usize
+    }
+
+    fn of(self, span: Span) -> Needed {
+        let last = span.distances().saturating_sub(1);
+        Needed {
+            first: self.row(-span.distance(last)),
+            last: self.row(-span.distance(0)),
+        }
+    }
+}
+
+/// The logarithmic bucket of a distance, of its sign: distances up to half of `buckets` are their own.
+pub fn bucket(distance: i64, buckets: i64, max_distance: i64) -> i64 {
+    let middle = buckets / 2;
+    let far = distance.abs();
+    if far <= middle {
+        return distance;
+    }
+    let log = |x: i64| (x as f64 / middle as f64).ln();
+    let place = (log(far) / log(max_distance - 1) * (middle - 1) as f64).ceil();
+    (place as i64 + middle) * distance.signum()
+}
+
+/// The roles of the parameters of [`Disentangled`]; the others are those of linear maps and norms.
+pub const ROLES: Roles = Roles::new("Disentangled", &[("table", TABLE)]);
+
+/// Vectors of distances for queries and keys.
+#[derive(Module, Debug)]
+pub struct Disentangled {
+    /// R, `[2k, d_model]`; `[k, d_model]` of a causal model.
+    pub table: Param<Tensor<2>>,
+    /// On R.
+    pub norm: Norm,
+    /// K of each layer, `[heads·d_head, d_model]`, without a bias, which would do nothing; none for a layer without
+    /// attention.
+    pub keys: Vec<Option<Linear>>,
+    /// Q of each layer, the same with a bias.
+    pub queries: Vec<Option<Linear>>,
+    c2p: bool,
+    p2c: bool,
+    shared: bool,
+    heads: usize,
+    dropout: f64,
+    #[module(skip)]
+    numbers: Numbers,
+}
+
+impl Disentangled {
+    /// The scheme for a model of this shape.
+    pub fn new(config: &DisentangledConfig, shape: &PositionShape, init: &Init) -> Self {
+        let numbers = config.numbers(shape.causal);
+        let rows = 2 * config.vectors() - numbers.first as usize;
+        let width = shape.n_heads * shape.d_head;
+        let maps = |name: &str, term: Term, bias: bool| {
+            let init = init.of(name);
+            match config.has(term) && !config.shared_projections {
+                true => of_layers(shape, || {
+                    Linear::new(shape.d_model, width, bias, Role::Inner, &init)
+                }),
+                false => Vec::new(),
+            }
+        };
+        Self {
+            table: init.table(rows, shape.d_model),
+            norm: config.norm.init(shape.d_model, init),
+            keys: maps("keys", Term::C2p, false),
+            queries: maps("queries", Term::P2c, true),
+            c2p: config.has(Term::C2p),
+            p2c: config.has(Term::P2c),
+            shared: config.shared_projections,
+            heads: shape.n_heads,
+            dropout: shape.dropout,
+            numbers,
+        }
+    }
+
+    /// Vectors of distances as a layer's own map projects them.
+    fn projected(&self, maps: &[Option<Linear>], layer: usize, x: &Tensor<2>) -> Option<Tensor<3>> {
+        let map = maps.get(layer)?.as_ref()?;
+        let x = map.forward(x.clone().unsqueeze_dim(0));
+        Some(by_heads(x.squeeze_dim(0), self.heads))
+    }
+}
+
+impl PositionScheme for Disentangled {
+    fn vectors(&self, span: Span, _device: &Device, _pass: &Pass) -> Option<Tensor<2>> {
+        let needed = self.numbers.of(span);
+        let rows = self.table.val().narrow(0, needed.first, needed.rows());
+        let rows = self.norm.forward(rows.unsqueeze_dim(0));
+        Some(rows.squeeze_dim(0))
+    }
+
+    fn relative(&self, attending: &Attending) -> Option<Relative> {
+        // A layer that keeps fewer keys than others needs the nearest distances alone.
+        let needed = self.numbers.of(attending.span);
+        let vectors = attending.prepared.vectors.clone()?;
+        let vectors = vectors.narrow(0, 0, needed.rows());
+        let vectors = attending
+            .pass
+            .dropout_shared(vectors, "distances", self.dropout);
+        let rows = DistanceRows::new(attending.span, |distance| {
+            self.numbers.row(-distance) - needed.first
+        });
+        let table = |table: Option<Tensor<3>>| {
+            table.map(|table| DistanceTable {
+                table,
+                rows: rows.clone(),
+            })
+        };
+        let (heads, layer) = (attending.heads, attending.layer);
+        let [to_keys, to_queries] = match self.shared {
+            true => [
+                self.c2p.then(|| heads.keys(vectors.clone())),
+                self.p2c.then(|| heads.queries(vectors)),
+            ],
+            false => [
+                self.projected(&self.keys, layer, &vectors),
+                self.projected(&self.queries, layer, &vectors),
+            ],
+        };
+        let terms = 1 + usize::from(self.c2p) + usize::from(self.p2c);
+        Some(Relative {
+            factor: Some(1.0 / (terms as f64).sqrt()),
+            queries: table(to_keys),
+            keys: table(to_queries),
+            ..Relative::default()
+        })
+    }
+}

@@ -1,0 +1,181 @@
+//! Relative positions with clipped distances (Shaw et al. 2018, section 3.2): vectors of distances −k … k, other ones in each
+//! layer, are added to keys and to values,
+//!
+//! ```text
+//! score(i, j) = q_i·(k_j + keys[j − i]) / √d_head        z_i = Σ_j weight(i, j)·(v_j + values[j − i])
+//! ```
+//!
+//! A query of a causal model meets no key behind it, so its tables have rows for −k … 0 alone. With `content_bias` and
+//! `distance_bias`, tables of heads and no vectors for values it is the attention with learned distances that
+//! Transformer-XL is compared with (attn_type 1 of Dai et al.'s released code): (q_i + u)·k_j + q_i·keys[j − i] + b[j − i].
+
+use super::{
+    Attending, Kind, PositionScheme, PositionShape, Relative, ScoreBias, by_heads, of_layers,
+};
+use crate::faults::{LONGEST, TableFaults};
+use crate::kernel::{DistanceRows, DistanceTable};
+use crate::nn::init::Init;
+use crate::nn::role::{BIAS, Roles, TABLE};
+use burn::module::{Module, Param};
+use burn::tensor::{Int, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "shaw",
+    summary: "learned vectors of clipped distances, added to keys and values in every layer",
+    source: "Shaw et al. 2018, section 3.2",
+    example: "{ kind = \"shaw\", clip = 16, shared_heads = true, values = true }",
+};
+
+/// The knobs of relative positions with clipped distances.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ShawConfig {
+    /// k: a key further away than this is as if it were this far away.
+    pub clip: usize,
+    /// Whether all heads of a layer share their tables.
+    pub shared_heads: bool,
+    /// Whether values get vectors of distances too.
+    pub values: bool,
+    /// Whether each head of a layer adds a learned u to the queries that meet keys.
+    pub content_bias: bool,
+    /// Whether each head of a layer adds a learned number for each distance to the scores.
+    pub distance_bias: bool,
+}
+
+impl Default for ShawConfig {
+    fn default() -> Self {
+        Self {
+            clip: 16,
+            shared_heads: true,
+            values: true,
+            content_bias: false,
+            distance_bias: false,
+        }
+    }
+}
+
+impl ShawConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        at.count("clip", self.clip, LONGEST);
+    }
+
+    /// Distances that are told apart.
+    fn rows(&self, causal: bool) -> usize {
+        match causal {
+            true => self.clip + 1,
+            false => 2 * self.clip + 1,
+        }
+    }
+
+    /// Multiplications that it adds to attention of this shape, in which each of `queries` sees `keys`: no query meets more
+    /// vectors than there are.
+    pub(super) fn products(&self, shape: &PositionShape, [queries, keys]: [usize; 2]) -> u128 {
+        let vectors = keys.min(self.rows(shape.causal)) as u128;
+        let tables = if self.values { 2 } else { 1 };
+        tables * queries as u128 * vectors * shape.width()
+    }
+}
+
+/// The roles of the parameters of [`Shaw`].
+pub const ROLES: Roles = Roles::new(
+    "Shaw",
+    &[
+        ("keys", TABLE),
+        ("values", TABLE),
+        ("content_bias", BIAS),
+        ("distance_bias", TABLE),
+    ],
+);
+
+/// Vectors for keys and values by clipped distance.
+#[derive(Module, Debug)]
+pub struct Shaw {
+    /// For each layer `[rows, d_head]`, or `[rows, heads·d_head]` where heads have tables of their own; none for a layer
+    /// without attention. Row 0 is that of distance −k.
+    pub keys: Vec<Option<Param<Tensor<2>>>>,
+    /// The same, added to values.
+    pub values: Vec<Option<Param<Tensor<2>>>>,
+    /// u of each layer, `[heads, d_head]`.
+    pub content_bias: Vec<Option<Param<Tensor<2>>>>,
+    /// b of each layer, `[rows, heads]`.
+    pub distance_bias: Vec<Option<Param<Tensor<2>>>>,
+    clip: usize,
+    rows: usize,
+    tables: usize,
+    d_head: usize,
+}
+
+impl Shaw {
+    /// The scheme for a model of this shape.
+    pub fn new(config: &ShawConfig, shape: &PositionShape, init: &Init) -> Self {
+        let rows = config.rows(shape.causal);
+        let tables = if config.shared_heads {
+            1
+        } else {
+            shape.n_heads
+        };
+        let table = |name: &str, given: bool, [rows, d]: [usize; 2]| {
+            let init = init.of(name);
+            match given {
+                true => of_layers(shape, || init.table(rows, d)),
+                false => Vec::new(),
+            }
+        };
+        let vectors = [rows, tables * shape.d_head];
+        Self {
+            keys: table("keys", true, vectors),
+            values: table("values", config.values, vectors),
+            content_bias: table("u", config.content_bias, [shape.n_heads, shape.d_head]),
+            distance_bias: table("b", config.distance_bias, [rows, shape.n_heads]),
+            clip: config.clip,
+            rows,
+            tables,
+            d_head: shape.d_head,
+        }
+    }
+
+    /// The row of a key that stands `distance` positions after its query.
+    fn row(&self, distance: i64) -> usize {
+        let from_first = distance.saturating_add(self.clip as i64).max(0);
+        (from_first as usize).min(self.rows - 1)
+    }
+}
+
+/// The parameter of a layer, of those that have one.
+fn of(parameters: &[Option<Param<Tensor<2>>>], layer: usize) -> Option<Tensor<2>> {
+    parameters.get(layer)?.as_ref().map(Param::val)
+}
+
+impl PositionScheme for Shaw {
+    fn score_bias(&self, attending: &Attending) -> Option<ScoreBias> {
+        let table = of(&self.distance_bias, attending.layer)?;
+        let span = attending.span;
+        let row = |diagonal| self.row(span.distance(diagonal)) as i32;
+        let rows: Vec<i32> = (0..span.distances()).map(row).collect();
+        let rows = TensorData::new(rows, [1, span.distances()]);
+        let rows = Tensor::<2, Int>::from_data(rows, attending.device);
+        let bias = crate::kernel::embedding(table, rows).squeeze_dim::<2>(0);
+        // It is a part of the product of query and key, which is divided by √d_head.
+        let scale = 1.0 / (self.d_head as f64).sqrt();
+        Some(ScoreBias::ByDistance(bias.transpose() * scale))
+    }
+
+    fn relative(&self, attending: &Attending) -> Option<Relative> {
+        let rows = DistanceRows::new(attending.span, |distance| self.row(distance));
+        let table = |parameters: &[_]| {
+            of(parameters, attending.layer).map(|table| DistanceTable {
+                table: by_heads(table, self.tables),
+                rows: rows.clone(),
+            })
+        };
+        Some(Relative {
+            content_shift: of(&self.content_bias, attending.layer),
+            queries: table(&self.keys),
+            values: table(&self.values),
+            ..Relative::default()
+        })
+    }
+}

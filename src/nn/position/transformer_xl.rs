@@ -1,0 +1,237 @@
+//! Transformer-XL's relative positions (Dai et al. 2019, section 3.3): queries meet keys by content and by distance, each with
+//! a learned query of its own,
+//!
+//! ```text
+//! score(i, j) = ((q_i + u)·k_j + (q_i + v)·W_kR R(i − j)) / √d_head
+//! ```
+//!
+//! R are sines and cosines, [sin(pω_0) … , cos(pω_0) …] with ω_n = 10000^(−2n/d_model), W_kR a matrix of each layer. A model
+//! that reads both ways has them for both signs of the distance (Yang et al. 2019, XLNet). R is made and dropped once a
+//! pass for the distances that the pass has, and projected once in each layer.
+
+use super::{Attending, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers};
+use crate::faults::{LONGEST, TableFaults};
+use crate::kernel::{DistanceRows, DistanceTable};
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use crate::nn::pass::Pass;
+use crate::nn::role::{BIAS, Roles};
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "transformer_xl",
+    summary: "projected sines and cosines of the distance, met by queries with a bias for content and one for distance",
+    source: "Dai et al. 2019, section 3.3",
+    example: "{ kind = \"transformer_xl\", untie_r = false }",
+};
+
+/// The knobs of Transformer-XL's positions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TransformerXlConfig {
+    /// Whether each layer has its own u and v; all layers share them otherwise.
+    pub untie_r: bool,
+    /// A key further away than this is as if it were this far away; no limit when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clamp_len: Option<usize>,
+}
+
+impl TransformerXlConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        if let Some(most) = self.clamp_len {
+            at.count("clamp_len", most, LONGEST);
+        }
+    }
+
+    /// Multiplications that it adds to attention of this shape, in which each of `queries` sees `keys` of `sources`: vectors
+    /// are projected once, and no query meets more of them than there are.
+    pub(super) fn products(
+        &self,
+        shape: &PositionShape,
+        [queries, sources, keys]: [usize; 3],
+    ) -> u128 {
+        let span = Span {
+            queries,
+            keys: sources,
+            offset: sources.saturating_sub(queries),
+        };
+        let rows = reach(span, shape.causal, self.clamp_len).rows() as u128;
+        let met = rows.min(keys as u128);
+        (rows * shape.d_model as u128 + queries as u128 * met) * shape.width()
+    }
+
+    /// Numbers that are kept once a pass for the backward pass.
+    pub(super) fn kept(&self, shape: &PositionShape, tokens: usize) -> u128 {
+        let rows = reach(Span::of(tokens), shape.causal, self.clamp_len).rows() as u128;
+        let layers = shape.attending_layers() as u128;
+        rows * (shape.d_model as u128 + layers * shape.width())
+    }
+}
+
+/// The distances of queries from their keys that vectors are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reach {
+    /// Below 0 where a key comes after its query.
+    nearest: i64,
+    farthest: i64,
+}
+
+impl Reach {
+    fn rows(self) -> usize {
+        (self.farthest - self.nearest + 1) as usize
+    }
+
+    /// The row of a key that stands `distance` positions after its query.
+    fn row(self, distance: i64) -> usize {
+        ((-distance).clamp(self.nearest, self.farthest) - self.nearest) as usize
+    }
+}
+
+fn reach(span: Span, causal: bool, clamp_len: Option<usize>) -> Reach {
+    let most = clamp_len.map_or(i64::MAX, |most| most as i64);
+    let [first, last] = [span.distances().saturating_sub(1), 0].map(|d| -span.distance(d));
+    let nearest = if causal { 0 } else { first.max(-most) };
+    Reach {
+        nearest,
+        farthest: last.min(most).max(nearest),
+    }
+}
+
+/// The roles of the parameters of [`TransformerXl`]; those of its projections are a linear map's.
+pub const ROLES: Roles = Roles::new(
+    "TransformerXl",
+    &[("content_bias", BIAS), ("distance_bias", BIAS)],
+);
+
+/// Vectors of distances, projected by each layer.
+#[derive(Module, Debug)]
+pub struct TransformerXl {
+    /// W_kR of each layer, `[heads·d_head, d_model]`; none for a layer without attention.
+    pub projections: Vec<Option<Linear>>,
+    /// u, `[heads, d_head]`: one, or one for each layer.
+    pub content_bias: Vec<Option<Param<Tensor<2>>>>,
+    /// v, the same.
+    pub distance_bias: Vec<Option<Param<Tensor<2>>>>,
+    untied: bool,
+    clamp_len: Option<usize>,
+    causal: bool,
+    d_model: usize,
+    heads: usize,
+    dropout: f64,
+}
+
+impl TransformerXl {
+    /// The scheme for a model of this shape.
+    pub fn new(config: &TransformerXlConfig, shape: &PositionShape, init: &Init) -> Self {
+        let (heads, width) = (shape.n_heads, shape.n_heads * shape.d_head);
+        let of = init.of("projections");
+        let projections = of_layers(shape, || {
+            Linear::new(shape.d_model, width, false, Role::Inner, &of)
+        });
+        let bias = |name: &str| {
+            let init = init.of(name);
+            let bias = || init.table(heads, shape.d_head);
+            match config.untie_r {
+                true => of_layers(shape, bias),
+                false => vec![Some(bias())],
+            }
+        };
+        Self {
+            projections,
+            content_bias: bias("u"),
+            distance_bias: bias("v"),
+            untied: config.untie_r,
+            clamp_len: config.clamp_len,
+            causal: shape.causal,
+            d_model: shape.d_model,
+            heads,
+            dropout: shape.dropout,
+        }
+    }
+
+    fn bias(&self, biases: &[Option<Param<Tensor<2>>>], layer: usize) -> Option<Tensor<2>> {
+        let number = if self.untied { layer } else { 0 };
+        biases.get(number)?.as_ref().map(Param::val)
+    }
+}
+
+/// Sines and cosines of `rows` places from `first` on, row-major `[rows, d]`: all sines, then all cosines.
+pub fn table(first: i64, rows: usize, d: usize) -> Vec<f32> {
+    let sines = d.div_ceil(2);
+    let frequency = |i: usize| 10_000f64.powf(-((2 * i) as f64) / d as f64);
+    let frequencies: Vec<f64> = (0..sines).map(frequency).collect();
+    let mut values = Vec::with_capacity(rows * d);
+    for place in (first..).take(rows) {
+        let angle = |frequency: &f64| place as f64 * frequency;
+        values.extend(frequencies.iter().map(|f| angle(f).sin() as f32));
+        let cosines = frequencies.iter().take(d - sines);
+        values.extend(cosines.map(|f| angle(f).cos() as f32));
+    }
+    values
+}
+
+impl PositionScheme for TransformerXl {
+    fn vectors(&self, span: Span, device: &Device, pass: &Pass) -> Option<Tensor<2>> {
+        let reach = reach(span, self.causal, self.clamp_len);
+        let values = table(reach.nearest, reach.rows(), self.d_model);
+        let data = TensorData::new(values, [reach.rows(), self.d_model]);
+        let vectors = Tensor::from_data(data, device);
+        Some(pass.dropout_shared(vectors, "distances", self.dropout))
+    }
+
+    fn relative(&self, attending: &Attending) -> Option<Relative> {
+        let projection = self.projections.get(attending.layer)?.as_ref()?;
+        let vectors = attending.prepared.vectors.clone()?;
+        // A layer that keeps fewer keys than others needs the nearest distances alone.
+        let reach = reach(attending.span, self.causal, self.clamp_len);
+        let vectors = vectors.narrow(0, 0, reach.rows()).unsqueeze_dim(0);
+        let projected = projection.forward(vectors).squeeze_dim(0);
+        Some(Relative {
+            content_shift: self.bias(&self.content_bias, attending.layer),
+            distance_shift: self.bias(&self.distance_bias, attending.layer),
+            queries: Some(DistanceTable {
+                table: by_heads(projected, self.heads),
+                rows: DistanceRows::new(attending.span, |distance| reach.row(distance)),
+            }),
+            ..Relative::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reach, Span, reach, table};
+
+    #[test]
+    fn a_pass_has_as_many_vectors_as_distances() {
+        let span = Span {
+            queries: 3,
+            keys: 8,
+            offset: 5,
+        };
+        let of = |causal, clamp| reach(span, causal, clamp);
+        let wanted = |nearest, farthest| Reach { nearest, farthest };
+        assert_eq!(of(true, None), wanted(0, 7));
+        assert_eq!(of(true, Some(4)), wanted(0, 4));
+        assert_eq!(of(false, None), wanted(-2, 7));
+        assert_eq!(of(false, Some(1)), wanted(-1, 1));
+        assert_eq!(of(true, None).rows(), 8);
+        // A key after its query, which is hidden, has the row of the query's own.
+        assert_eq!([-7, 0, 2].map(|d| of(true, None).row(d)), [7, 0, 0]);
+        assert_eq!([-7, 0, 2].map(|d| of(false, None).row(d)), [9, 2, 0]);
+    }
+
+    #[test]
+    fn sines_change_sign_with_the_distance() {
+        let rows = table(-1, 3, 4);
+        let (behind, ahead) = (&rows[8..12], &rows[0..4]);
+        assert_eq!(rows[4..8], [0.0, 0.0, 1.0, 1.0]);
+        assert_eq!(behind[0], -ahead[0]);
+        assert_eq!(behind[2..], ahead[2..]);
+        assert!((behind[0] - 0.841_471).abs() < 1e-6 && (behind[1] - 0.01).abs() < 1e-6);
+    }
+}

@@ -13,6 +13,7 @@ use super::{DropKey, Relative, ScoreBias, Span, Visibility, composed};
 use super::{
     extension::{AttentionSettings, KernelOps, Maybe},
     has_kernels,
+    relative::extension::RelativeOps,
 };
 
 /// How queries and keys stand to each other, apart from what they hold.
@@ -62,8 +63,8 @@ pub fn attention(
     assert_eq!(v.dims(), k.dims(), "values of attention");
     require_shapes(&q, &k, &relations);
     #[cfg(feature = "flex")]
-    if has_kernels(&q) && relations.relative.is_none() {
-        return fused(q, k, v, relations, options);
+    if has_kernels(&q) {
+        return fused([q, k, v], relations, options);
     }
     composed::attention(q, k, v, relations, options)
 }
@@ -127,17 +128,12 @@ fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, relations: &Relations) {
 }
 
 #[cfg(feature = "flex")]
-fn fused(
-    q: Tensor<4>,
-    k: Tensor<4>,
-    v: Tensor<4>,
-    relations: Relations,
-    options: AttentionOptions,
-) -> Tensor<4> {
+fn fused(inputs: [Tensor<4>; 3], relations: Relations, options: AttentionOptions) -> Tensor<4> {
+    let factor = relations.relative.as_ref().map_or(1.0, Relative::factor);
     let settings = AttentionSettings {
         visible: relations.visible,
         offset: relations.offset,
-        scale: options.scale,
+        scale: options.scale * factor,
         softcap: options.softcap,
         dropout: options.dropout.filter(|key| key.p > 0.0),
     };
@@ -146,6 +142,13 @@ fn fused(
         ScoreBias::ByDistance(bias) => Maybe::Some(bias.into_dispatch()),
         ScoreBias::Dense(bias) => Maybe::Some(bias.into_dispatch()),
     };
-    let (q, k, v) = (q.into_dispatch(), k.into_dispatch(), v.into_dispatch());
-    Tensor::from_dispatch(Dispatch::fused_attention(q, k, v, bias, settings))
+    let [q, k, v] = inputs.map(Tensor::into_dispatch);
+    let out = match relations.relative {
+        None => Dispatch::fused_attention(q, k, v, bias, settings),
+        Some(relative) => {
+            let (tensors, settings) = relative.taken(settings);
+            Dispatch::relative_attention(q, k, v, bias, tensors, settings)
+        }
+    };
+    Tensor::from_dispatch(out)
 }

@@ -26,7 +26,7 @@ mod norm;
 mod optim;
 pub mod profile;
 mod recurrent;
-mod relative;
+pub mod relative;
 mod rotary;
 mod score_bias;
 #[cfg(feature = "flex")]

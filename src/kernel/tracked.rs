@@ -42,7 +42,7 @@ where
 }
 
 /// The tensor of an optional input without its graph.
-fn inner<B: Backend, S: CheckpointStrategy>(x: Maybe<Autodiff<B, S>>) -> Maybe<B> {
+pub(super) fn inner<B: Backend, S: CheckpointStrategy>(x: Maybe<Autodiff<B, S>>) -> Maybe<B> {
     match x {
         Maybe::Some(x) => Maybe::Some(x.into_primitive()),
         Maybe::None => Maybe::None,

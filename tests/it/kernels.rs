@@ -8,6 +8,7 @@ mod convolution;
 mod grouped;
 mod head_loss;
 mod recurrent;
+mod relative;
 mod visibility;
 mod wrong_shapes;
 

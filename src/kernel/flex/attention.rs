@@ -11,11 +11,13 @@ use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
 
 use super::attention_bias::Bias;
+use super::attention_heads::Heads;
 use super::attention_one;
 use super::attention_rows::{SoftmaxRow, soft_cap};
-use super::buffer::{Unwritten, contiguous, dims, room, slice, tensor};
+use super::buffer::{Unwritten, room, tensor};
 use super::dropout::Factors;
 use super::product::{Matrix, Packed, Put, product};
+use super::relative::{Relative, Tile};
 use super::simd::run;
 use super::threads;
 use crate::kernel::Query;
@@ -33,43 +35,6 @@ const PANEL: usize = 64;
 /// Multiply-adds of the scores up to which one thread makes everything.
 pub const FEW: usize = 48 * 48 * 48;
 
-/// A `[B, H, S, D]` tensor with any strides but a dense last dimension.
-pub struct Heads {
-    x: FlexTensor,
-    strides: [usize; 3],
-    offset: usize,
-    /// Batch, heads, positions, size of a head.
-    pub dims: [usize; 4],
-}
-
-impl Heads {
-    /// Reads a tensor, copying it only when its last dimension is not dense.
-    pub fn new(x: FlexTensor) -> Self {
-        let regular = |x: &FlexTensor| {
-            let strides = x.layout().strides();
-            strides[3] == 1 && strides.iter().all(|&s| s >= 0)
-        };
-        let x = if regular(&x) { x } else { contiguous(x) };
-        let strides = x.layout().strides();
-        Self {
-            strides: std::array::from_fn(|i| strides[i] as usize),
-            offset: x.layout().start_offset(),
-            dims: dims(&x),
-            x,
-        }
-    }
-
-    /// Positions `from .. from + len` of a head, as a matrix `[len, D]`.
-    pub fn rows(&self, batch: usize, head: usize, from: usize, len: usize) -> Matrix<'_> {
-        let at = batch * self.strides[0] + head * self.strides[1] + from * self.strides[2];
-        Matrix {
-            data: &slice(&self.x)[(self.offset + at).min(slice(&self.x).len())..],
-            shape: [len, self.dims[3]],
-            strides: [self.strides[2], 1],
-        }
-    }
-}
-
 /// Everything that the passes read.
 pub struct Problem {
     /// Queries.
@@ -80,6 +45,8 @@ pub struct Problem {
     pub v: Heads,
     /// Added to the scores.
     pub bias: Bias,
+    /// The share of distances through vectors.
+    pub relative: Option<Relative>,
     /// The rest.
     pub settings: AttentionSettings,
 }
@@ -105,6 +72,7 @@ impl Problem {
             k: Heads::new(k),
             v: Heads::new(v),
             bias: Bias::new(bias),
+            relative: None,
             settings,
         }
     }
@@ -112,6 +80,12 @@ impl Problem {
     /// The key-value head that a query head reads.
     pub fn kv_head(&self, head: usize) -> usize {
         head / (self.q.dims[1] / self.k.dims[1])
+    }
+
+    /// The keys of a place.
+    pub fn keys(&self, place: Place) -> Matrix<'_> {
+        let [from, n] = place.keys;
+        self.k.rows(place.batch, self.kv_head(place.head), from, n)
     }
 
     /// The keys of which a tile of queries of a row and head sees some, from the start of a panel on.
@@ -140,11 +114,12 @@ impl Problem {
     }
 
     /// Raw scores of a place into `scores`, then bounded, biased and masked; `keys` are all keys of its head, where
-    /// several tiles share a copy of them. `slope` takes the soft cap's derivative, when it is wanted.
+    /// several tiles share a copy of them, and `relative` is its tile. `slope` takes the soft cap's derivative, when it is wanted.
     pub fn scores(
         &self,
         place: Place,
         keys: Option<&Packed>,
+        relative: Option<&mut Tile>,
         scores: &mut [f32],
         mut slope: Option<&mut [f32]>,
     ) {
@@ -154,14 +129,17 @@ impl Problem {
             queries: [first, len],
             keys: [from, n],
         } = place;
-        let q = self.q.rows(batch, head, first, len);
+        let q = match &relative {
+            Some(tile) => tile.content(),
+            None => self.q.rows(batch, head, first, len),
+        };
         let into = Put::TILE.times(self.settings.scale as f32);
         match keys {
             Some(keys) => keys.product(scores, q, from..from + n, into),
-            None => {
-                let k = self.k.rows(batch, self.kv_head(head), from, n);
-                product(scores, q, k.transposed(), into);
-            }
+            None => product(scores, q, self.keys(place).transposed(), into),
+        }
+        if let Some(tile) = relative {
+            tile.add_scores(self, place, scores);
         }
         for (i, row) in scores.chunks_exact_mut(n).enumerate() {
             let slope = slope.as_deref_mut().map(|s| &mut s[i * n..(i + 1) * n]);
@@ -220,7 +198,7 @@ pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
     let [batch, heads, n_q, d_head] = problem.q.dims;
     let out = Unwritten::new(batch * n_q * heads * d_head);
     let lse = Unwritten::new(batch * heads * n_q);
-    if n_q == 1 && !problem.drops() {
+    if n_q == 1 && !problem.drops() && problem.relative.is_none() {
         attention_one::forward(problem, &out, &lse);
     } else {
         in_tiles(problem, &out, &lse);
@@ -303,6 +281,11 @@ fn forward_tile(
     let widest = CHUNK.min(problem.k.dims[2]);
     let mut scores = room(len * widest);
     let mut factors = room(if problem.drops() { len * widest } else { 0 });
+    let relative = problem.relative.as_ref();
+    let mut relative = relative.map(|relative| relative.tile(head, [len, widest]));
+    if let Some(tile) = &mut relative {
+        tile.begin(problem.q.rows(batch, head, queries[0], len));
+    }
     for keys in problem.chunks([batch, head], queries) {
         let place = Place {
             batch,
@@ -312,7 +295,7 @@ fn forward_tile(
         };
         let n = keys[1];
         let scores = &mut scores[..len * n];
-        problem.scores(place, all_keys, scores, None);
+        problem.scores(place, all_keys, relative.as_mut(), scores, None);
         for ((row, state), sum) in scores
             .chunks_exact_mut(n)
             .zip(&mut statistics)
@@ -331,6 +314,9 @@ fn forward_tile(
         let v = problem.v.rows(batch, problem.kv_head(head), keys[0], n);
         let weights = Matrix::rows(scores, [len, n]);
         product(&mut sum, weights, v, Put::ADD_TILE);
+        if let Some(tile) = &mut relative {
+            tile.add_values(problem.q.dims[2], place, scores, &mut sum);
+        }
     }
     (sum, statistics)
 }

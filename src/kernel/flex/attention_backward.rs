@@ -7,11 +7,13 @@
 use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
 
-use super::attention::{CHUNK, Heads, Place, Problem, TILE};
+use super::attention::{CHUNK, Place, Problem, TILE};
+use super::attention_heads::Heads;
 use super::attention_rows::{GradientRow, dot, probabilities};
 use super::buffer::{Room, Shared, Unwritten, room, slice, tensor};
 use super::linear::Sum;
 use super::product::{Matrix, Packed, Put, product};
+use super::relative::backward::{Piece, Pieces};
 use super::simd::{map_in_place, run};
 use super::threads;
 use crate::kernel::extension::AttentionGradients;
@@ -26,10 +28,11 @@ struct Work<'a> {
     d_k: &'a Unwritten,
     d_v: &'a Unwritten,
     d_bias: Option<Shared>,
+    relative: Option<&'a Pieces>,
 }
 
 /// Buffers of one piece of work.
-struct Scratch {
+struct Scratch<'a> {
     scores: Room,
     d_scores: Room,
     slope: Room,
@@ -40,15 +43,18 @@ struct Scratch {
     diagonals: Vec<f32>,
     /// Keys and values of the head, which every tile multiplies with.
     packed: [Packed; 2],
+    relative: Option<Piece<'a>>,
 }
 
-/// Gradients of the queries, keys, values and, when it is wanted, of the bias.
+/// Gradients of the queries, keys, values and, when it is wanted, of the bias; those of the share of distances go to the
+/// pieces of `relative`.
 pub fn backward(
     problem: &Problem,
     out: FlexTensor,
     lse: FlexTensor,
     grad: FlexTensor,
     wants_bias: bool,
+    relative: Option<&Pieces>,
 ) -> AttentionGradients<Flex> {
     let ([batch, heads, n_q, d_head], n_k) = (problem.q.dims, problem.k.dims[2]);
     let d_q = Unwritten::new(batch * n_q * heads * d_head);
@@ -64,6 +70,7 @@ pub fn backward(
         d_k: &d_k,
         d_v: &d_v,
         d_bias: d_bias.as_deref_mut().map(Shared::new),
+        relative,
     };
     let small = n_q * n_k * d_head * heads * batch <= 32 * 32 * 32;
     let each = |piece: usize| {
@@ -122,7 +129,12 @@ impl Work<'_> {
         let kv_head = self.problem.kv_head(head);
         let packed = [&self.problem.k, &self.problem.v]
             .map(|x| Packed::new(x.rows(batch, kv_head, 0, n_k).transposed()));
+        let relative = self.problem.relative.as_ref().zip(self.relative);
+        let sizes = [TILE.min(n_q), CHUNK.min(n_k)];
+        // SAFETY: this call is the only one of the batch row and head, and drops the piece.
+        let relative = relative.map(|(x, pieces)| unsafe { pieces.piece(x, [batch, head], sizes) });
         let mut scratch = Scratch {
+            relative,
             scores: room(tile),
             d_scores: room(tile),
             slope: wanted(self.problem.settings.softcap.is_some()),
@@ -153,7 +165,13 @@ impl Work<'_> {
     }
 
     /// One tile of queries against all the keys that it sees.
-    fn tile(&self, batch: usize, head: usize, queries: [usize; 2], scratch: &mut Scratch) {
+    fn tile<'b>(
+        &'b self,
+        batch: usize,
+        head: usize,
+        queries: [usize; 2],
+        scratch: &mut Scratch<'b>,
+    ) {
         let ([_, heads, n_q, d_head], [first, len]) = (self.problem.q.dims, queries);
         let grad = self.grad.rows(batch, head, first, len);
         let out = self.out.rows(batch, head, first, len);
@@ -165,6 +183,9 @@ impl Work<'_> {
             })
             .collect();
         scratch.d_q[..len * d_head].fill(0.0);
+        if let Some(piece) = &mut scratch.relative {
+            piece.begin(self.problem.q.rows(batch, head, first, len));
+        }
         for keys in self.problem.chunks([batch, head], queries) {
             let place = Place {
                 batch,
@@ -173,6 +194,9 @@ impl Work<'_> {
                 keys,
             };
             self.chunk(place, grad, &delta, scratch);
+        }
+        if let Some(piece) = &mut scratch.relative {
+            piece.settle(&mut scratch.d_q[..len * d_head]);
         }
         let mut to_q = self.d_q.rows();
         for (i, d_q) in scratch.d_q[..len * d_head].chunks_exact(d_head).enumerate() {
@@ -196,12 +220,16 @@ impl Work<'_> {
         let d_scores = &mut scratch.d_scores[..len * n];
         let capped = problem.settings.softcap.is_some();
         let slope = capped.then(|| &mut scratch.slope[..len * n]);
-        problem.scores(place, Some(&scratch.packed[0]), scores, slope);
+        let tile = scratch.relative.as_mut().map(|piece| &mut piece.tile);
+        problem.scores(place, Some(&scratch.packed[0]), tile, scores, slope);
         if problem.drops() {
             problem.factors(place, &mut scratch.factors[..len * n]);
         }
-        let kv_head = problem.kv_head(head);
         scratch.packed[1].product(d_scores, grad, from..from + n, Put::TILE);
+        if let Some(piece) = &mut scratch.relative {
+            let tile = &mut piece.tile;
+            tile.add_value_products(n_q, place, grad, d_scores);
+        }
         let lse = &self.lse[(batch * heads + head) * n_q + first..][..len];
         let rows = scores.chunks_exact_mut(n).zip(d_scores.chunks_exact_mut(n));
         for (i, (p, d)) in rows.enumerate() {
@@ -233,9 +261,15 @@ impl Work<'_> {
         let scaled = Put::ADD_TILE.times(scale);
         let d_v = &mut scratch.d_v[range.clone()];
         product(d_v, p.transposed(), grad, Put::ADD_TILE);
-        let q = problem.q.rows(batch, head, first, len);
-        product(&mut scratch.d_k[range], d.transposed(), q, scaled);
-        let k = problem.k.rows(batch, kv_head, from, n);
-        product(&mut scratch.d_q[..len * d_head], d, k, scaled);
+        let q = match &scratch.relative {
+            Some(piece) => piece.tile.content(),
+            None => problem.q.rows(batch, head, first, len),
+        };
+        let (d_q, d_k) = (&mut scratch.d_q[..len * d_head], &mut scratch.d_k[range]);
+        product(d_k, d.transposed(), q, scaled);
+        product(d_q, d, problem.keys(place), scaled);
+        if let Some(piece) = &mut scratch.relative {
+            piece.add(problem, place, [scores, d_scores], grad, [d_q, d_k]);
+        }
     }
 }

@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::attention::{FEW, Heads, Problem, settled};
+use super::attention::{FEW, Problem, settled};
+use super::attention_heads::Heads;
 use super::attention_rows::SoftmaxRow;
 use super::buffer::Unwritten;
 use super::product::{Matrix, step1, step4};

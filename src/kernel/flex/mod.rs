@@ -6,6 +6,7 @@ pub mod activation;
 pub mod attention;
 pub mod attention_backward;
 pub mod attention_bias;
+pub mod attention_heads;
 pub mod attention_one;
 pub mod attention_rows;
 pub mod buffer;
@@ -24,6 +25,7 @@ pub mod recurrent;
 pub mod recurrent_backward;
 pub mod recurrent_cells;
 pub mod recurrent_forward;
+pub mod relative;
 pub mod rotary;
 pub mod simd;
 pub mod threads;
@@ -247,7 +249,7 @@ impl BackwardOps for Flex {
         timed("attention, backward", || {
             let inputs = [saved.q, saved.k, saved.v];
             let problem = Problem::new(inputs, saved.bias, settings);
-            attention_backward::backward(&problem, saved.out, saved.lse, grad, bias)
+            attention_backward::backward(&problem, saved.out, saved.lse, grad, bias, None)
         })
     }
 

@@ -14,6 +14,14 @@ pub struct Packed {
 }
 
 impl Packed {
+    /// Most columns by which [`Self::start`] may go back.
+    pub const BACK: usize = 63;
+
+    /// The last column up to this one with which a panel begins.
+    pub fn start(column: usize) -> usize {
+        column / block::panel() * block::panel()
+    }
+
     /// Copies it, on the calling thread.
     pub fn new(right: Matrix) -> Self {
         assert!(right.fits(), "a matrix inside its slice");

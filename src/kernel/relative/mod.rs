@@ -10,12 +10,23 @@
 //! and `values[r(i, j)]` is added to the value of key j. Each term may be absent. Tables hold a row for each distance that
 //! is told apart, never one for each pair.
 
+#[cfg(feature = "flex")]
+pub mod extension;
+#[cfg(feature = "flex")]
+mod tracked;
+
 use std::sync::Arc;
 
 use burn::tensor::{Int, Tensor, TensorData};
 
+#[cfg(feature = "flex")]
+use super::extension::{AttentionSettings, maybe};
 use super::score_bias::{by_distance, by_pair};
 use super::{Chosen, Span};
+#[cfg(feature = "flex")]
+use burn::backend::Dispatch;
+#[cfg(feature = "flex")]
+use extension::{DistanceTensors, RelativeSettings};
 
 /// The row of a table for each diagonal of the scores ([`Span::distances`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,14 +37,16 @@ impl DistanceRows {
     /// or fall with the distance, or stay the same.
     pub fn new(span: Span, row: impl Fn(i64) -> usize) -> Self {
         let diagonals = 0..span.distances();
-        Self(
-            diagonals
-                .map(|diagonal| row(span.distance(diagonal)) as u32)
-                .collect(),
-        )
+        let each = diagonals.map(|diagonal| row(span.distance(diagonal)) as u32);
+        let rows: Arc<[u32]> = each.collect();
+        assert!(
+            rows.is_sorted() || rows.iter().rev().is_sorted(),
+            "rows rise or fall with the distance"
+        );
+        Self(rows)
     }
 
-    /// By diagonal.
+    /// By diagonal; they rise or fall, or stay the same.
     pub fn by_diagonal(&self) -> &[u32] {
         &self.0
     }
@@ -147,6 +160,27 @@ impl Relative {
         let tables = [&self.queries, &self.keys, &self.values];
         let shifted = shifts.into_iter().flatten().all(|x| x.dims() == shape);
         shifted && tables.into_iter().flatten().all(|x| x.fits(span, shape))
+    }
+
+    /// Its parts on their way to a kernel.
+    #[cfg(feature = "flex")]
+    pub(super) fn taken(
+        self,
+        attention: AttentionSettings,
+    ) -> (DistanceTensors<Dispatch>, RelativeSettings) {
+        let tables = [self.queries, self.keys, self.values];
+        let rows = tables
+            .each_ref()
+            .map(|x| x.as_ref().map(|table| table.rows.clone()));
+        let [queries, keys, values] = tables.map(|x| maybe(x.map(|table| table.table)));
+        let tensors = DistanceTensors {
+            content_shift: maybe(self.content_shift),
+            distance_shift: maybe(self.distance_shift),
+            queries,
+            keys,
+            values,
+        };
+        (tensors, RelativeSettings { attention, rows })
     }
 
     /// Queries as they meet keys: `q + u`.

@@ -1,0 +1,253 @@
+//! From products with the rows of a table to scores and back: the score of a query and a key takes the product with the
+//! row of its diagonal, and a row's sum takes the scores of its diagonals.
+//!
+//! A table's rows rise with the diagonal (a table that falls is copied the other way round), so a tile of scores reads
+//! one range of rows. Diagonals fall into runs: in one of them all have the same row, or each has the row after the one
+//! before. A row of scores then reads whole stretches of its products.
+
+use std::ops::Range;
+
+use pulp::{Simd, WithSimd};
+
+use super::super::attention::Place;
+use super::super::simd::{Vector, row_sum, run};
+
+/// Queries and keys of a block whose numbers are read down a column.
+const SIDE: usize = 16;
+
+/// The row of each diagonal, as it rises.
+pub struct Diagonals {
+    rows: Vec<u32>,
+    runs: Vec<Run>,
+}
+
+/// Neighbouring diagonals.
+#[derive(Clone, Copy)]
+struct Run {
+    /// The first and the one after the last.
+    diagonals: [usize; 2],
+    /// The row of the first.
+    row: usize,
+    /// Rows from one diagonal to the next: 0 or 1.
+    step: usize,
+}
+
+/// The part of a table that a tile of scores reads.
+pub struct Band {
+    /// Diagonal of the first key and the last query.
+    first: usize,
+    /// Numbers of queries and keys.
+    sizes: [usize; 2],
+    /// Rows of the table.
+    pub rows: Range<usize>,
+}
+
+impl Diagonals {
+    /// From rows that rise.
+    pub fn new(rows: Vec<u32>) -> Self {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut first = 0;
+        for same in rows.chunk_by(|a, b| a == b) {
+            let (diagonals, row) = ([first, first + same.len()], same[0] as usize);
+            first = diagonals[1];
+            match runs.last_mut() {
+                // Rows of one diagonal each that follow each other.
+                Some(last) if same.len() == 1 && last.follows(row) => {
+                    last.diagonals[1] = first;
+                    last.step = 1;
+                }
+                _ => runs.push(Run {
+                    diagonals,
+                    row,
+                    step: usize::from(same.len() == 1),
+                }),
+            }
+        }
+        Self { rows, runs }
+    }
+
+    /// The part that a place of `n_q` queries in all reads, from a row on that `start` gives for its first.
+    pub fn band(&self, place: Place, n_q: usize, start: impl Fn(usize) -> usize) -> Band {
+        let ([from, n], [query, len]) = (place.keys, place.queries);
+        let first = from + n_q - query - len;
+        let row = |diagonal: usize| self.rows[diagonal] as usize;
+        Band {
+            first,
+            sizes: [len, n],
+            rows: start(row(first))..row(first + len + n - 2) + 1,
+        }
+    }
+
+    /// Adds `products[query][row]` to the scores.
+    pub fn add(&self, band: &Band, products: &[f32], scores: &mut [f32]) {
+        run(Adding {
+            walk: Walk(self, band),
+            products,
+            scores,
+        });
+    }
+
+    /// Makes `sums[query][row]` of the scores of their diagonals.
+    pub fn sum(&self, band: &Band, scores: &[f32], sums: &mut [f32]) {
+        run(Summing {
+            walk: Walk(self, band),
+            scores,
+            sums,
+        });
+    }
+
+    /// Adds `products[key][row]` to the scores, whose rows are `stride` apart.
+    pub fn add_by_key(&self, band: &Band, products: &[f32], scores: &mut [f32], stride: usize) {
+        self.blocks(band, stride, |pair, at| scores[pair] += products[at]);
+    }
+
+    /// Makes `sums[key][row]` of the scores of their diagonals.
+    pub fn sum_by_key(&self, band: &Band, scores: &[f32], sums: &mut [f32], stride: usize) {
+        sums.fill(0.0);
+        self.blocks(band, stride, |pair, at| sums[at] += scores[pair]);
+    }
+
+    /// Every score with the place of its row among its key's; block by block, so that both stay in the cache.
+    #[inline(always)]
+    fn blocks(&self, band: &Band, stride: usize, mut each: impl FnMut(usize, usize)) {
+        let ([len, n], width) = (band.sizes, band.rows.len());
+        for (keys, queries) in sides(n).flat_map(|keys| sides(len).map(move |x| (keys.clone(), x)))
+        {
+            for query in queries {
+                let first = band.first + len - 1 - query + keys.start;
+                let rows = &self.rows[first..first + keys.len()];
+                for (key, row) in keys.clone().zip(rows) {
+                    let row = *row as usize - band.rows.start;
+                    each(query * stride + key, key * width + row);
+                }
+            }
+        }
+    }
+}
+
+/// A range in blocks.
+fn sides(len: usize) -> impl Iterator<Item = Range<usize>> {
+    let firsts = (0..len).step_by(SIDE);
+    firsts.map(move |first| first..(first + SIDE).min(len))
+}
+
+impl Run {
+    /// Whether a row of one diagonal carries it on.
+    fn follows(&self, row: usize) -> bool {
+        let len = self.diagonals[1] - self.diagonals[0];
+        self.step == 1 && self.row + len == row
+    }
+}
+
+/// The runs of a tile's rows of scores.
+struct Walk<'a>(&'a Diagonals, &'a Band);
+
+/// A stretch of one row of scores.
+struct Stretch {
+    keys: Range<usize>,
+    /// The first row, from the band's first on, and whether the others follow it.
+    row: usize,
+    steps: bool,
+}
+
+impl Walk<'_> {
+    /// The number of the run of a query's first key.
+    #[inline(always)]
+    fn start(&self, query: usize) -> usize {
+        let Self(diagonals, band) = self;
+        let first = band.first + band.sizes[0] - 1 - query;
+        diagonals
+            .runs
+            .partition_point(|run| run.diagonals[1] <= first)
+    }
+
+    /// The keys of a query that belong to a run.
+    #[inline(always)]
+    fn stretch(&self, query: usize, run: usize, key: usize) -> Stretch {
+        let Self(diagonals, band) = self;
+        let (run, first) = (&diagonals.runs[run], band.first + band.sizes[0] - 1 - query);
+        let end = (run.diagonals[1] - first).min(band.sizes[1]);
+        let row = run.row + run.step * (first + key - run.diagonals[0]);
+        Stretch {
+            keys: key..end,
+            row: row - band.rows.start,
+            steps: run.step == 1,
+        }
+    }
+}
+
+struct Adding<'a> {
+    walk: Walk<'a>,
+    products: &'a [f32],
+    scores: &'a mut [f32],
+}
+
+impl WithSimd for Adding<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let band = self.walk.1;
+        let ([_, n], width) = (band.sizes, band.rows.len());
+        for (query, scores) in self.scores.chunks_exact_mut(n).enumerate() {
+            let products = &self.products[query * width..][..width];
+            let (mut run, mut key) = (self.walk.start(query), 0);
+            while key < n {
+                let Stretch { keys, row, steps } = self.walk.stretch(query, run, key);
+                (run, key) = (run + 1, keys.end);
+                let scores = &mut scores[keys];
+                if steps {
+                    plus(simd, scores, &products[row..]);
+                } else {
+                    let product = products[row];
+                    scores.iter_mut().for_each(|score| *score += product);
+                }
+            }
+        }
+    }
+}
+
+/// `to += from`, whose length may be larger.
+#[inline(always)]
+fn plus<S: Simd>(s: S, to: &mut [f32], from: &[f32]) {
+    let from = &from[..to.len()];
+    let ((to, to_end), (from, from_end)) = (S::as_mut_simd_f32s(to), S::as_simd_f32s(from));
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = s.add_f32s(*to, *from);
+    }
+    for (to, from) in to_end.iter_mut().zip(from_end) {
+        *to += from;
+    }
+}
+
+struct Summing<'a> {
+    walk: Walk<'a>,
+    scores: &'a [f32],
+    sums: &'a mut [f32],
+}
+
+impl WithSimd for Summing<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let band = self.walk.1;
+        let ([_, n], width) = (band.sizes, band.rows.len());
+        for (query, scores) in self.scores.chunks_exact(n).enumerate() {
+            let sums = &mut self.sums[query * width..][..width];
+            sums.fill(0.0);
+            let (mut run, mut key) = (self.walk.start(query), 0);
+            while key < n {
+                let Stretch { keys, row, steps } = self.walk.stretch(query, run, key);
+                (run, key) = (run + 1, keys.end);
+                let scores = &scores[keys];
+                // A row belongs to one run, so nothing was there yet.
+                if steps {
+                    sums[row..][..scores.len()].copy_from_slice(scores);
+                } else {
+                    sums[row] = row_sum(simd, [scores], |[x]: [Vector<S>; 1]| x);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The share of distances in attention, by tile: Shaw et al. 2018, Transformer-XL (Dai et al. 2019), DeBERTa (He et al.
+//! 2021); the formula stands in [`crate::kernel::relative`].
+//!
+//! The diagonals of a tile of queries and a chunk of keys read one range of a table's rows. The tile is multiplied with
+//! these rows once, and every score takes the product of its diagonal (`diagonals`). Values go the other way: the
+//! weights of a diagonal's scores are added up, and the sums are multiplied with the rows. So numbers in memory grow with
+//! the length, and nothing is made for each pair but the tile itself.
+
+pub mod backward;
+mod diagonals;
+mod table;
+
+use burn_flex::{Flex, FlexTensor};
+
+use super::attention::{self, Place, Problem};
+use super::buffer::{Room, contiguous, dims, room, slice};
+use super::linear::Sum;
+use super::product::{Matrix, Packed, Put, product};
+use super::simd::map_in_place;
+use crate::kernel::DistanceRows;
+use crate::kernel::extension::{AttentionSaved, Maybe};
+use crate::kernel::profile::timed;
+use crate::kernel::relative::extension::{
+    DistanceTensors, RelativeBackwardOps, RelativeGradients, RelativeOps, RelativeSaved,
+    RelativeSettings, Wanted,
+};
+use table::Table;
+
+/// Queries from which a table is copied for all tiles in the order of their products.
+const COPIED_FROM: usize = 25;
+
+/// Keys that are multiplied with rows of a table at one time: of these products the scores of a tile take one in
+/// `1 + KEYS / TILE`, so they are as few as pays.
+const KEYS: usize = 64;
+
+/// Number of the shift of queries that meet keys, and of those that meet vectors of distances.
+const CONTENT: usize = 0;
+const DISTANCE: usize = 1;
+
+/// The share of distances in a problem.
+pub struct Relative {
+    /// u and v, `[H, D]`.
+    shifts: [Option<FlexTensor>; 2],
+    /// Of queries, keys and values.
+    tables: [Option<Table>; 3],
+}
+
+impl Relative {
+    /// Gathers the tensors; `queries` are those of a head.
+    fn new(
+        tensors: DistanceTensors<Flex>,
+        rows: &[Option<DistanceRows>; 3],
+        queries: usize,
+    ) -> Self {
+        let [content, distance, tables @ ..] = tensors.all().map(Maybe::into_option);
+        let mut rows = rows.iter();
+        let tables = tables.map(|x| {
+            let rows = rows.next().and_then(Option::as_ref);
+            let (x, rows) = x.zip(rows)?;
+            Some(Table::new(x, rows, queries >= COPIED_FROM))
+        });
+        Self {
+            shifts: [content, distance].map(|shift| shift.map(contiguous)),
+            tables,
+        }
+    }
+
+    /// Room for tiles of one head; `sizes` are the most queries and keys of one.
+    pub fn tile(&self, head: usize, [len, n]: [usize; 2]) -> Tile<'_> {
+        let [queries, keys, values] = &self.tables;
+        let few = KEYS.min(n);
+        let sizes = [(queries, len, n), (keys, few, few), (values, len, n)];
+        let sizes = sizes.map(|(table, vectors, n)| {
+            let width = |table: &Table| table.sizes()[1].min(len + n - 1 + Packed::BACK);
+            vectors * table.as_ref().map_or(0, width)
+        });
+        Tile {
+            relative: self,
+            head,
+            queries: Queries {
+                relative: self,
+                head,
+                plain: Matrix::rows(&[], [0, 0]),
+                shifted: [Vec::new(), Vec::new()],
+            },
+            products: room(sizes.into_iter().max().unwrap_or(0)),
+        }
+    }
+}
+
+/// A place by [`KEYS`], each with its first key's number.
+fn by_keys(place: Place) -> impl Iterator<Item = (usize, Place)> {
+    let [from, n] = place.keys;
+    (0..n).step_by(KEYS).map(move |first| {
+        let keys = [from + first, KEYS.min(n - first)];
+        (first, Place { keys, ..place })
+    })
+}
+
+/// The queries of a tile.
+struct Queries<'a> {
+    relative: &'a Relative,
+    head: usize,
+    plain: Matrix<'a>,
+    /// As they meet keys, and as they meet vectors of distances, where a shift is added.
+    shifted: [Vec<f32>; 2],
+}
+
+impl<'a> Queries<'a> {
+    fn begin(&mut self, q: Matrix<'a>) {
+        self.plain = q;
+        let [len, width] = q.shape;
+        for (shift, to) in self.relative.shifts.iter().zip(&mut self.shifted) {
+            let Some(shift) = shift else { continue };
+            let shift = &slice(shift)[self.head * width..][..width];
+            to.clear();
+            for row in (0..len).map(|i| &q.data[i * q.strides[0]..][..width]) {
+                let first = to.len();
+                to.extend_from_slice(row);
+                map_in_place(Sum, &mut to[first..], [shift]);
+            }
+        }
+    }
+
+    /// With a shift, or as they are.
+    fn with(&self, shift: usize) -> Matrix<'_> {
+        match self.relative.shifts[shift] {
+            Some(_) => Matrix::rows(&self.shifted[shift], self.plain.shape),
+            None => self.plain,
+        }
+    }
+}
+
+/// A tile of queries of one head with the share of distances.
+pub struct Tile<'a> {
+    relative: &'a Relative,
+    head: usize,
+    queries: Queries<'a>,
+    products: Room,
+}
+
+impl<'a> Tile<'a> {
+    /// Goes to these queries.
+    pub fn begin(&mut self, q: Matrix<'a>) {
+        self.queries.begin(q);
+    }
+
+    /// The queries as they meet keys.
+    pub fn content(&self) -> Matrix<'_> {
+        self.queries.with(CONTENT)
+    }
+
+    /// Adds the terms of distances to scores.
+    pub fn add_scores(&mut self, problem: &Problem, place: Place, scores: &mut [f32]) {
+        let ([len, n], n_q) = ([place.queries[1], place.keys[1]], problem.q.dims[2]);
+        let into = Put::TILE.times(problem.settings.scale as f32);
+        let [of_queries, of_keys, _] = &self.relative.tables;
+        if let Some(table) = of_queries {
+            let band = table.band(place, n_q);
+            let products = &mut self.products[..len * band.rows.len()];
+            let queries = self.queries.with(DISTANCE);
+            table.products(products, queries, self.head, &band, into);
+            table.diagonals.add(&band, products, scores);
+        }
+        if let Some(table) = of_keys {
+            for (first, place) in by_keys(place) {
+                let band = table.band(place, n_q);
+                let products = &mut self.products[..place.keys[1] * band.rows.len()];
+                table.products(products, problem.keys(place), self.head, &band, into);
+                let scores = &mut scores[first..];
+                table.diagonals.add_by_key(&band, products, scores, n);
+            }
+        }
+    }
+
+    /// Adds the products of vectors `[queries, D]` with the values of distances.
+    pub fn add_value_products(&mut self, n_q: usize, place: Place, left: Matrix, to: &mut [f32]) {
+        let (Some(table), len) = (&self.relative.tables[2], place.queries[1]) else {
+            return;
+        };
+        let band = table.band(place, n_q);
+        let products = &mut self.products[..len * band.rows.len()];
+        table.products(products, left, self.head, &band, Put::TILE);
+        table.diagonals.add(&band, products, to);
+    }
+
+    /// Adds the values of distances, `weights·values[r]`, to the sums of a tile.
+    pub fn add_values(&mut self, n_q: usize, place: Place, weights: &[f32], sums: &mut [f32]) {
+        let (Some(table), len) = (&self.relative.tables[2], place.queries[1]) else {
+            return;
+        };
+        let band = table.band(place, n_q);
+        let by_row = &mut self.products[..len * band.rows.len()];
+        table.diagonals.sum(&band, weights, by_row);
+        let by_row = Matrix::rows(by_row, [len, band.rows.len()]);
+        product(
+            sums,
+            by_row,
+            table.rows(self.head, &band.rows),
+            Put::ADD_TILE,
+        );
+    }
+}
+
+impl RelativeOps for Flex {
+    fn relative_attention(
+        q: FlexTensor,
+        k: FlexTensor,
+        v: FlexTensor,
+        bias: Maybe<Self>,
+        tensors: DistanceTensors<Self>,
+        settings: RelativeSettings,
+    ) -> FlexTensor {
+        timed("attention", || {
+            let [out, _] = attention::forward(&problem([q, k, v], bias, tensors, settings));
+            out
+        })
+    }
+}
+
+impl RelativeBackwardOps for Flex {
+    fn relative_attention_saving(
+        inputs: [FlexTensor; 3],
+        bias: Maybe<Self>,
+        tensors: DistanceTensors<Self>,
+        settings: RelativeSettings,
+    ) -> RelativeSaved<Self> {
+        timed("attention", || {
+            let problem = problem(inputs.clone(), bias.clone(), tensors.clone(), settings);
+            let ([q, k, v], [out, lse]) = (inputs, attention::forward(&problem));
+            let attention = AttentionSaved {
+                q,
+                k,
+                v,
+                bias,
+                out,
+                lse,
+            };
+            RelativeSaved { attention, tensors }
+        })
+    }
+
+    fn relative_attention_backward(
+        saved: RelativeSaved<Self>,
+        grad: FlexTensor,
+        settings: RelativeSettings,
+        wanted: Wanted,
+    ) -> RelativeGradients<Self> {
+        timed("attention, backward", || {
+            let RelativeSaved { attention, tensors } = saved;
+            let inputs = [&attention.q, &attention.k, &attention.v].map(FlexTensor::clone);
+            let problem = problem(inputs, attention.bias.clone(), tensors, settings);
+            backward::backward(&problem, attention, grad, wanted)
+        })
+    }
+}
+
+/// Everything that the passes read.
+fn problem(
+    inputs: [FlexTensor; 3],
+    bias: Maybe<Flex>,
+    tensors: DistanceTensors<Flex>,
+    settings: RelativeSettings,
+) -> Problem {
+    let relative = Relative::new(tensors, &settings.rows, dims::<4>(&inputs[0])[2]);
+    let mut problem = Problem::new(inputs, bias, settings.attention);
+    problem.relative = Some(relative);
+    problem
+}

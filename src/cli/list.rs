@@ -82,6 +82,11 @@ fn families() -> Result<Vec<Family>> {
         ("attention", "[model] attention", rows(nn::attention::KINDS)),
         ("norms", "[model] norm", rows(nn::norm::KINDS)),
         (
+            "vocabularies",
+            "[model] vocabulary",
+            rows(nn::vocabulary::KINDS),
+        ),
+        (
             "channel_norms",
             "[model] norm of resnet",
             rows(nn::channel_norm::KINDS),

@@ -59,7 +59,7 @@ impl<'a> Translator<'a> {
             TextToText::Prefix(task) => &task.model.embedding,
             TextToText::Recurrent(model) => &model.embedding,
         };
-        let device = embedding.weight.val().device();
+        let device = embedding.device();
         Some(Self {
             network,
             tokenizers,

@@ -9,13 +9,12 @@ use crate::faults::TableFaults;
 use crate::model::heads::VocabularyHead;
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
-use crate::nn::embed::Embedding;
-use crate::nn::init::{Init, Role};
-use crate::nn::linear::Linear;
+use crate::nn::init::Init;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Places, Position, Span};
 use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::StateUse;
+use crate::nn::vocabulary::{TokenHead, TokenTables, TokenVectors, VocabularyConfig};
 use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, ModelState, Stack, StackConfig, StackContext, StackShape};
 use burn::module::Module;
@@ -46,6 +45,8 @@ pub struct DecoderConfig {
     /// What all transformers have.
     #[serde(skip)]
     pub stack: StackConfig,
+    /// How tokens are embedded and scored.
+    pub vocabulary: VocabularyConfig,
     /// Whether the embeddings are normalised (BLOOM).
     pub embedding_norm: bool,
     /// Whether the embeddings are multiplied by √d_model.
@@ -64,6 +65,7 @@ impl Default for DecoderConfig {
             n_layers: None,
             layers: Vec::new(),
             stack: StackConfig::default(),
+            vocabulary: VocabularyConfig::default(),
             embedding_norm: false,
             embedding_scale: false,
             tie_embeddings: true,
@@ -106,7 +108,10 @@ impl DecoderConfig {
 
     /// Faults of its own keys under a demand; the positions of its longest input, when they are known.
     pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
-        head_faults(self.head_bias, self.tie_embeddings, at);
+        head_faults(&self.vocabulary, self.head_bias, self.tie_embeddings, at);
+        let d_model = self.stack.d_model;
+        self.vocabulary
+            .faults(d_model, demand.smooths, self.head_bias, at);
         inner_layer_faults(demand, self.n_layers(), at);
         if demand.used_for != Use::TextToText {
             return demand.context;
@@ -125,8 +130,9 @@ impl DecoderConfig {
     /// Multiplications of a forward pass over a row of `tokens`, of which `scored` are scored against the vocabulary: no
     /// others pay for the product onto it.
     pub fn products(&self, vocab: usize, tokens: usize, scored: usize) -> u128 {
-        let head = scored as u128 * vocab as u128 * self.stack.d_model as u128;
-        self.stack.products(&self.depth(), tokens, 0) + head
+        let sizes = [vocab, self.stack.d_model];
+        let words = self.vocabulary.products(sizes, [tokens, scored]);
+        self.stack.products(&self.depth(), tokens, 0) + words
     }
 
     /// Builds the network; its parameters are drawn when they are first used.
@@ -156,17 +162,19 @@ impl DecoderConfig {
         };
         let position = config.position_shape(&depth, inputs.shape.context);
         let root = (d_model as f64).sqrt();
-        let norm = self.embedding_norm.then_some(&config.norm);
-        let scale = if self.embedding_scale { root } else { 1.0 };
-        let vocab = inputs.shape.vocab_size;
+        let tables = TokenTables {
+            vocab: inputs.shape.vocab_size,
+            d_model,
+            scale: if self.embedding_scale { root } else { 1.0 },
+            norm: self.embedding_norm.then_some(&config.norm),
+            tied: self.tie_embeddings,
+            head_bias: self.head_bias,
+        };
         Decoder {
-            embedding: Embedding::new(vocab, d_model, scale, norm, &init.of("embedding")),
+            embedding: self.vocabulary.embedding(&tables, &init.of("embedding")),
             position: config.position.init(&position, &init.of("position")),
             stack: Stack::new(&shape, &init.of("stack")),
-            head: (!self.tie_embeddings).then(|| {
-                let init = init.of("head");
-                Linear::new(d_model, vocab, self.head_bias, Role::Head, &init)
-            }),
+            head: self.vocabulary.head(&tables, &init.of("head")),
             dropout: config.dropouts().embedding,
             head_factor: if self.head_scale { 1.0 / root } else { 1.0 },
         }
@@ -187,13 +195,13 @@ pub const ROLES: Roles = Roles::new(
 #[derive(Module, Debug)]
 pub struct Decoder {
     /// Token vectors.
-    pub embedding: Embedding,
+    pub embedding: TokenVectors,
     /// How the model knows where a token stands.
     pub position: Position,
     /// The blocks.
     pub stack: Stack,
-    /// The untied product onto the vocabulary.
-    pub head: Option<Linear>,
+    /// The parameters of the product onto the vocabulary beside those of its vectors.
+    pub head: Option<TokenHead>,
     dropout: f64,
     head_factor: f64,
 }

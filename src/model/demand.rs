@@ -10,6 +10,7 @@ use crate::faults::TableFaults;
 use crate::nn::Kind;
 use crate::nn::init::InitConfig;
 use crate::nn::position::Grid;
+use crate::nn::vocabulary::VocabularyConfig;
 
 /// The use that a task has for a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub struct Demand {
     pub inner_layers: bool,
     /// Whether every position of a source sees all of it: `task.bidirectional_source`.
     pub whole_source: bool,
+    /// Whether labels are smoothed: `task.label_smoothing`.
+    pub smooths: bool,
     /// Whether sources have a vocabulary of their own: `data.separate_vocabularies`.
     pub two_vocabularies: bool,
     /// Tokens of the longest input, when they are known.
@@ -67,6 +70,7 @@ impl Demand {
             segments: false,
             inner_layers: false,
             whole_source: false,
+            smooths: false,
             two_vocabularies: false,
             context: None,
             image: None,
@@ -125,6 +129,27 @@ impl ModelConfig {
             (Self::Vision(c), Some([_, height, width])) => c.stem.misfit(height, width),
             _ => None,
         }
+    }
+
+    /// The reason why it cannot hold a vocabulary of this size, if there is one.
+    pub fn vocabulary_misfit(&self, vocab: usize) -> Option<String> {
+        match self {
+            Self::Decoder(c) => c.vocabulary.misfit(vocab),
+            Self::EncoderDecoder(c) => c.vocabulary.misfit(vocab),
+            Self::Recurrent(c) => c.vocabulary.misfit(vocab),
+            Self::Encoder(_) | Self::Vision(_) | Self::Resnet(_) => None,
+        }
+    }
+
+    /// Multiplications of the scores of one position over the vocabulary.
+    pub fn scored_products(&self, vocab: usize) -> f64 {
+        let vocabulary = match self {
+            Self::Decoder(c) => &c.vocabulary,
+            Self::EncoderDecoder(c) => &c.vocabulary,
+            Self::Recurrent(c) => &c.vocabulary,
+            Self::Encoder(_) | Self::Vision(_) | Self::Resnet(_) => &VocabularyConfig::FULL,
+        };
+        vocabulary.scored_products(vocab, self.d_model())
     }
 
     /// How its initial weights are drawn, and those of heads on it.
@@ -204,8 +229,13 @@ pub(super) fn inner_layer_faults(demand: &Demand, layers: usize, at: &mut TableF
 }
 
 /// A bias of a product onto the vocabulary that is the embeddings' table.
-pub(super) fn head_faults(bias: bool, tied: bool, at: &mut TableFaults) {
-    if bias && tied {
+pub(super) fn head_faults(
+    vocabulary: &VocabularyConfig,
+    bias: bool,
+    tied: bool,
+    at: &mut TableFaults,
+) {
+    if bias && tied && vocabulary.is_full() {
         at.fault(
             &["head_bias", "tie_embeddings"],
             "head_bias = true has no effect: the head is the embeddings' table; leave it out or set tie_embeddings = false",

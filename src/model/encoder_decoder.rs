@@ -10,12 +10,11 @@ use crate::faults::TableFaults;
 use crate::model::heads::VocabularyHead;
 use crate::nn::Kind;
 use crate::nn::attention::{AttentionConfig, Visibility};
-use crate::nn::embed::Embedding;
-use crate::nn::init::{Init, Role};
-use crate::nn::linear::Linear;
+use crate::nn::init::Init;
 use crate::nn::pass::Pass;
 use crate::nn::role::{BIAS, Place, Roles, Says, Side as NetworkSide};
 use crate::nn::state::StateUse;
+use crate::nn::vocabulary::{TokenHead, TokenTables, TokenVectors, VocabularyConfig};
 use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackShape};
 use burn::module::{Module, Param};
@@ -55,6 +54,8 @@ pub struct EncoderDecoderConfig {
     /// Every cross-attention of decoder blocks that do not stand in groups; as `attention` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross: Option<AttentionConfig>,
+    /// How tokens are embedded and scored.
+    pub vocabulary: VocabularyConfig,
     /// Whether the sum of token and position vectors is normalised (BART).
     pub embedding_norm: bool,
     /// Whether the token vectors are multiplied by √d_model.
@@ -78,6 +79,7 @@ impl Default for EncoderDecoderConfig {
             decoder_layers: Vec::new(),
             stack: StackConfig::default(),
             cross: None,
+            vocabulary: VocabularyConfig::default(),
             embedding_norm: false,
             embedding_scale: false,
             share_embeddings: true,
@@ -120,6 +122,9 @@ impl EncoderDecoderConfig {
 
     /// Faults of its own keys under a demand.
     pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) {
+        let d_model = self.stack.d_model;
+        self.vocabulary
+            .faults(d_model, demand.smooths, self.head_bias, at);
         if self.share_embeddings && demand.two_vocabularies {
             at.fault(
                 &["share_embeddings", "data.separate_vocabularies"],
@@ -138,7 +143,9 @@ impl EncoderDecoderConfig {
     /// Multiplications of a forward pass over a source and a target of so many tokens each.
     pub fn products(&self, vocab: usize, [source, target]: [usize; 2]) -> u128 {
         let (reads, writes) = (self.encoder_depth(), self.decoder_depth());
-        let head = target as u128 * vocab as u128 * self.stack.d_model as u128;
+        let sizes = [vocab, self.stack.d_model];
+        let read = if self.share_embeddings { source } else { 0 };
+        let head = self.vocabulary.products(sizes, [read + target, target]);
         let encoder = self.stack.products(&reads, source, 0);
         encoder + self.stack.products(&writes, target, source) + head
     }
@@ -155,8 +162,18 @@ impl EncoderDecoderConfig {
             true => (d as f64).sqrt(),
             false => 1.0,
         };
-        let embedding =
-            |name: &str, vocab: usize| Embedding::new(vocab, d, scale, None, &model.of(name));
+        let tables = |vocab: usize| TokenTables {
+            vocab,
+            d_model: d,
+            scale,
+            norm: None,
+            tied: self.tie_embeddings,
+            head_bias: self.head_bias,
+        };
+        let full = VocabularyConfig::default();
+        let embedding = |name: &str, config: &VocabularyConfig, vocab: usize| {
+            config.embedding(&tables(vocab), &model.of(name))
+        };
         let source_vocab = shape.source_vocab_size.unwrap_or(shape.vocab_size);
         let side = |depth: Depth, alpha: f64, init: Init| {
             let position = config.position_shape(&depth, shape.context);
@@ -172,9 +189,9 @@ impl EncoderDecoderConfig {
             }
         };
         EncoderDecoder {
-            embedding: embedding("embedding", shape.vocab_size),
+            embedding: embedding("embedding", &self.vocabulary, shape.vocab_size),
             source_embedding: (!self.share_embeddings)
-                .then(|| embedding("source_embedding", source_vocab)),
+                .then(|| embedding("source_embedding", &full, source_vocab)),
             encoder: side(
                 reads,
                 encoder.0,
@@ -185,12 +202,11 @@ impl EncoderDecoderConfig {
                 decoder.0,
                 model.of("decoder").scaled(3 * m, decoder.1),
             ),
-            head_bias: (self.tie_embeddings && self.head_bias)
+            head_bias: (self.tie_embeddings && self.head_bias && self.vocabulary.is_full())
                 .then(|| model.of("head").vector(shape.vocab_size, 0.0)),
-            head: (!self.tie_embeddings).then(|| {
-                let init = model.of("head");
-                Linear::new(d, shape.vocab_size, self.head_bias, Role::Head, &init)
-            }),
+            head: self
+                .vocabulary
+                .head(&tables(shape.vocab_size), &model.of("head")),
             dropout: config.dropouts().embedding,
             head_factor: match self.head_scale {
                 true => 1.0 / (d as f64).sqrt(),
@@ -218,15 +234,15 @@ pub const ROLES: Roles = Roles::new(
 #[derive(Module, Debug)]
 pub struct EncoderDecoder {
     /// Token vectors of the target, and of the source when they are shared.
-    pub embedding: Embedding,
+    pub embedding: TokenVectors,
     /// Token vectors of the source, when they are not shared.
-    pub source_embedding: Option<Embedding>,
+    pub source_embedding: Option<TokenVectors>,
     /// What reads.
     pub encoder: Side,
     /// What writes.
     pub decoder: Side,
-    /// The untied product onto the vocabulary.
-    pub head: Option<Linear>,
+    /// The parameters of the product onto the vocabulary beside those of its vectors.
+    pub head: Option<TokenHead>,
     /// Added to the scores of a tied product, `[vocab]`.
     pub head_bias: Option<Param<Tensor<1>>>,
     dropout: f64,

@@ -2,22 +2,24 @@
 
 use super::encoder::{Encoder, EncoderConfig};
 use crate::kernel;
-use crate::nn::embed::Embedding;
 use crate::nn::feed_forward::Activation;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::role::{BIAS, Place, Roles, Says};
+use crate::nn::vocabulary::adaptive_head::AdaptiveSoftmax;
+use crate::nn::vocabulary::{TokenHead, TokenVectors};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 
-/// The product onto the vocabulary of a model that writes texts: a matrix of its own, or the table of its embedding.
+/// The product onto the vocabulary of a model that writes texts: a matrix of its own, the table of its embedding, or an
+/// adaptive softmax.
 #[derive(Clone, Copy, Debug)]
 pub struct VocabularyHead<'a> {
-    /// The matrix of its own.
-    pub own: Option<&'a Linear>,
-    /// The table it is tied to otherwise.
-    pub embedding: &'a Embedding,
+    /// Parameters of its own.
+    pub own: Option<&'a TokenHead>,
+    /// The vectors that it is tied to otherwise.
+    pub embedding: &'a TokenVectors,
     /// Added to the scores of a tied product, `[vocab]`.
     pub bias: Option<&'a Param<Tensor<1>>>,
     /// Multiplies hidden states before the product.
@@ -25,39 +27,56 @@ pub struct VocabularyHead<'a> {
 }
 
 impl VocabularyHead<'_> {
-    /// Scores of the vocabulary `[batch, seq, vocab]` from hidden states.
+    /// Scores of the vocabulary `[batch, seq, vocab]` from hidden states; of an adaptive softmax its log-probabilities.
     pub fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
         let hidden = self.scaled(hidden);
-        match self.own {
-            Some(head) => head.forward(hidden),
-            None => {
-                let head = self.tied();
-                kernel::linear(hidden, head.weight, head.bias)
-            }
+        match self.scores() {
+            // Its weight may be stored for decoding.
+            Scores::Own(head) => head.forward(hidden),
+            Scores::Tied(head) => kernel::linear(hidden, head.weight, head.bias),
+            Scores::Adaptive(softmax) => softmax.log_probabilities(hidden),
         }
     }
 
-    /// The loss of the scores of hidden states `[batch, seq, d_model]` against `[batch·seq]` targets.
+    /// The loss of the scores of hidden states `[batch, seq, d_model]` against `[batch·seq]` targets. `right` is read by
+    /// the caller when `tells_hits` says so, and may be zero everywhere otherwise. An adaptive softmax smooths no labels.
     pub fn loss(
         &self,
         hidden: Tensor<3>,
         targets: Tensor<1, Int>,
         label_smoothing: f64,
+        tells_hits: bool,
     ) -> kernel::HeadLoss {
         let [batch, seq, d] = hidden.dims();
         let hidden = self.scaled(hidden).reshape([batch * seq, d]);
-        let head = match self.own {
-            Some(head) => head.head(),
-            None => self.tied(),
+        let head = match self.scores() {
+            Scores::Own(head) => head.head(),
+            Scores::Tied(head) => head,
+            Scores::Adaptive(softmax) => {
+                assert!(
+                    label_smoothing == 0.0,
+                    "an adaptive softmax smooths no labels"
+                );
+                return softmax.loss(hidden, targets, tells_hits);
+            }
         };
         kernel::head_loss(hidden, head, targets, label_smoothing)
     }
 
-    /// The table as a head.
-    fn tied(&self) -> kernel::Head {
-        kernel::Head {
-            bias: self.bias.map(Param::val),
-            ..self.embedding.head()
+    fn scores(&self) -> Scores<'_> {
+        match (self.own, self.embedding) {
+            (Some(TokenHead::Full(head)), _) => Scores::Own(head),
+            (None, TokenVectors::Full(table)) => Scores::Tied(kernel::Head {
+                bias: self.bias.map(Param::val),
+                ..table.head()
+            }),
+            (Some(TokenHead::Adaptive(head)), TokenVectors::Adaptive(embedding)) => {
+                Scores::Adaptive(AdaptiveSoftmax { head, embedding })
+            }
+            (Some(TokenHead::Adaptive(_)), TokenVectors::Full(_))
+            | (None, TokenVectors::Adaptive(_)) => {
+                unreachable!("one config makes the vectors and the head")
+            }
         }
     }
 
@@ -67,6 +86,13 @@ impl VocabularyHead<'_> {
             factor => hidden * factor,
         }
     }
+}
+
+/// How scores are made.
+enum Scores<'a> {
+    Own(&'a Linear),
+    Tied(kernel::Head),
+    Adaptive(AdaptiveSoftmax<'a>),
 }
 
 /// What the parameters of [`MlmHead`] are.

@@ -42,7 +42,7 @@ pub trait LanguageModel: Debug {
 
     /// Where its parameters live.
     fn device(&self) -> Device {
-        self.vocabulary_head().embedding.weight.val().device()
+        self.vocabulary_head().embedding.device()
     }
 }
 

@@ -22,6 +22,7 @@ pub mod record;
 pub mod recurrent;
 pub mod role;
 pub mod state;
+pub mod vocabulary;
 
 pub use crate::kind::Kind;
 use role::Roles;
@@ -47,4 +48,7 @@ pub const ROLES: &[Roles] = &[
     position::transformer_xl::ROLES,
     recurrent::ROLES,
     recurrent::additive::ROLES,
+    vocabulary::adaptive_embedding::ROLES,
+    vocabulary::adaptive_embedding::PROJECTION_ROLES,
+    vocabulary::adaptive_head::ROLES,
 ];

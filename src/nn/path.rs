@@ -65,7 +65,13 @@ impl Path {
 }
 
 /// Enums of networks that checkpoints of version 1 did not have.
-const LATER: [&str; 3] = ["Enum:AnyLanguageModel", "Enum:PairModel", "Enum:TextModel"];
+const LATER: [&str; 5] = [
+    "Enum:AnyLanguageModel",
+    "Enum:PairModel",
+    "Enum:TextModel",
+    "Enum:TokenHead",
+    "Enum:TokenVectors",
+];
 
 fn is_enum(container: &str) -> bool {
     container.starts_with("Enum:")

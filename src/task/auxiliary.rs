@@ -177,8 +177,9 @@ pub(super) fn products(config: &CausalLmConfig, model: &ModelConfig, shape: &Sha
     } else {
         1.0
     };
-    let product = model.d_model() as f64 * shape.vocab_size as f64;
-    product * (scored * layers * targets - shape.context as f64)
+    let map = model.d_model() as f64 * shape.vocab_size as f64;
+    let own = model.scored_products(shape.vocab_size);
+    map * (scored * layers * targets - scored) + own * (scored - shape.context as f64)
 }
 
 /// Whether a parameter is for training alone: another model of the task does without it.

@@ -57,6 +57,7 @@ impl TaskFacts for CausalLmConfig {
 
     fn demand(&self) -> Demand {
         Demand {
+            smooths: self.label_smoothing != 0.0,
             inner_layers: self.intermediate_layers,
             ..Demand::of(Use::NextTokens)
         }
@@ -148,6 +149,11 @@ impl CausalLm {
         }
     }
 
+    /// Whether the share of exact rows is told.
+    fn counts_rows(&self, pass: &Pass) -> bool {
+        self.exact_match && !pass.trains()
+    }
+
     fn device(&self) -> Device {
         self.model.network().device()
     }
@@ -200,7 +206,8 @@ impl Task for CausalLm {
         let targets = host::vector(&texts.targets, &device);
         let smoothing = host::smoothing(self.label_smoothing, pass);
         let head = network.vocabulary_head();
-        let loss = head.loss(last.clone(), targets, smoothing);
+        let tells_hits = self.counts_rows(pass);
+        let loss = head.loss(last.clone(), targets, smoothing, tells_hits);
         let scored = Scored::new(loss.sum, texts.inputs.len() as u64);
         if let Some(auxiliary) = auxiliary {
             let states = States {
@@ -209,7 +216,7 @@ impl Task for CausalLm {
             };
             return auxiliary.add(scored, states, texts, &device, smoothing);
         }
-        if pass.trains() || !self.exact_match {
+        if !self.counts_rows(pass) {
             return scored;
         }
         let hits: Vec<f32> = loss.right.into_data().iter::<f32>().collect();

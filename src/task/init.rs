@@ -60,6 +60,9 @@ impl TaskConfig {
         inputs: &ModelInputs,
         exact: bool,
     ) -> Result<Objective> {
+        if let Some(misfit) = model.vocabulary_misfit(inputs.shape.vocab_size) {
+            return Err(Error::usage(misfit));
+        }
         let task = self.facts().init(model, inputs, exact)?;
         let task = task.ok_or_else(|| {
             Error::usage(format!(

@@ -83,7 +83,7 @@ impl PrefixLm {
         let smoothing = host::smoothing(self.label_smoothing, pass);
         self.model
             .vocabulary_head()
-            .loss(hidden, targets, smoothing)
+            .loss(hidden, targets, smoothing, !pass.trains())
     }
 
     /// Hidden states of rows of source and target.
@@ -103,7 +103,7 @@ impl PrefixLm {
     }
 
     fn device(&self) -> Device {
-        self.model.embedding.weight.val().device()
+        self.model.embedding.device()
     }
 }
 

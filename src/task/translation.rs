@@ -51,6 +51,7 @@ impl TaskFacts for TranslationConfig {
     fn demand(&self) -> Demand {
         Demand {
             whole_source: self.bidirectional_source,
+            smooths: self.label_smoothing != 0.0,
             ..Demand::of(Use::TextToText)
         }
     }
@@ -114,15 +115,14 @@ impl Translation {
         let smoothing = host::smoothing(self.label_smoothing, pass);
         self.model
             .vocabulary_head()
-            .loss(hidden, targets, smoothing)
+            .loss(hidden, targets, smoothing, !pass.trains())
     }
 }
 
 impl Task for Translation {
     fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let pairs = host::pairs(batch);
-        let embedding = self.model.vocabulary_head().embedding;
-        let device = embedding.weight.val().device();
+        let device = self.model.vocabulary_head().embedding.device();
         let loss = self.loss(pairs, &device, pass);
         host::written(loss, &pairs.targets, batch, pass)
     }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{BpeConfig, ByteConfig, CharConfig, PretrainedConfig, UnigramConfig, WordpieceConfig};
+use super::{
+    BpeConfig, ByteConfig, CharConfig, PretrainedConfig, UnigramConfig, WordConfig, WordpieceConfig,
+};
 use crate::error::Result;
 
 /// `[tokenizer]` of an experiment.
@@ -16,6 +18,8 @@ pub enum TokenizerConfig {
     Char(CharConfig),
     /// One token per byte.
     Byte(ByteConfig),
+    /// One token per word, the words of the training text.
+    Word(WordConfig),
     /// Byte-level byte-pair encoding, trained on the training text.
     Bpe(BpeConfig),
     /// WordPiece, trained on the training text.
@@ -39,6 +43,12 @@ pub const KINDS: &[Kind] = &[
         summary: "one token per byte: 256 tokens, no unknown input",
         source: "Graves, arXiv:1308.0850; Al-Rfou et al., arXiv:1808.04444",
         example: "[tokenizer]\nkind = \"byte\"",
+    },
+    Kind {
+        kind: "word",
+        summary: "one token per word between white space, <eos> for each end of line, <unk> for rare words",
+        source: "Merity et al., arXiv:1609.07843; Dai et al., arXiv:1901.02860",
+        example: "[tokenizer]\nkind = \"word\"\nmin_count = 3",
     },
     Kind {
         kind: "bpe",
@@ -76,6 +86,7 @@ impl TokenizerConfig {
         match self {
             Self::Char(_) => "char",
             Self::Byte(_) => "byte",
+            Self::Word(_) => "word",
             Self::Bpe(_) => "bpe",
             Self::Wordpiece(_) => "wordpiece",
             Self::Unigram(_) => "unigram",
@@ -118,6 +129,7 @@ impl TokenizerConfig {
         let (mut faults, wanted) = match self {
             Self::Char(c) => (c.faults(), None),
             Self::Byte(c) => (c.faults(), None),
+            Self::Word(c) => (c.faults(), c.vocab_size),
             Self::Bpe(c) => (c.faults(), Some(c.vocab_size)),
             Self::Wordpiece(c) => (c.faults(), Some(c.vocab_size)),
             Self::Unigram(c) => (c.faults(), Some(c.vocab_size)),
@@ -137,6 +149,7 @@ impl TokenizerConfig {
             Self::Pretrained(c) => Some(&c.path),
             Self::Char(_)
             | Self::Byte(_)
+            | Self::Word(_)
             | Self::Bpe(_)
             | Self::Wordpiece(_)
             | Self::Unigram(_) => None,
@@ -155,6 +168,7 @@ impl TokenizerConfig {
             })),
             Self::Char(_)
             | Self::Byte(_)
+            | Self::Word(_)
             | Self::Bpe(_)
             | Self::Wordpiece(_)
             | Self::Unigram(_) => Ok(self.clone()),

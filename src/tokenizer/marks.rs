@@ -106,6 +106,7 @@ impl TokenizerConfig {
         let has: Vec<String> = match self {
             Self::Char(c) => owned(&c.names()),
             Self::Byte(c) => owned(&c.names()),
+            Self::Word(c) => owned(&c.names()),
             Self::Bpe(c) => owned(&c.names()),
             Self::Wordpiece(c) => owned(&c.names()),
             Self::Unigram(c) => owned(&c.names()),
@@ -129,6 +130,7 @@ impl TokenizerConfig {
         match &mut config {
             Self::Char(c) => c.special_tokens.extend(new),
             Self::Byte(c) => c.special_tokens.extend(new),
+            Self::Word(c) => c.special_tokens.extend(new),
             Self::Bpe(c) => c.special_tokens.extend(new),
             Self::Wordpiece(c) => c.special_tokens.extend(new),
             Self::Unigram(c) => c.special_tokens.extend(new),

@@ -1,8 +1,8 @@
-//! Text to token ids and back: characters, bytes, trained subwords, pretrained files.
+//! Text to token ids and back: characters, bytes, words, trained subwords, pretrained files.
 //!
 //! Whatever its kind, a tokenizer IS one file in the Hugging Face `tokenizers` JSON format: every
-//! constructor writes that file and reads it back, so what a run saves is what it used, and Python
-//! loads it. Characters and bytes have a direct path that gives the same ids as the library would.
+//! constructor writes that file and reads it back, so what a run saves is what it used, and Python loads it.
+//! Characters and bytes have a direct path that gives the same ids as the library would.
 //!
 //! Not here: batching, padding, document boundaries (`data`).
 
@@ -23,6 +23,7 @@ mod spelling;
 mod template;
 mod unigram;
 mod vocabulary;
+mod word;
 mod word_counts;
 mod wordpiece;
 
@@ -47,6 +48,7 @@ pub use marks::{MarkNames, Marks};
 pub use pretrained::PretrainedConfig;
 pub use template::Around;
 pub use unigram::UnigramConfig;
+pub use word::WordConfig;
 pub use wordpiece::WordpieceConfig;
 
 /// A tokenizer that is ready to use. Cloning is cheap.
@@ -95,6 +97,7 @@ impl Tokenizer {
         let json = match config {
             TokenizerConfig::Char(c) => c.train(texts),
             TokenizerConfig::Byte(c) => c.build(),
+            TokenizerConfig::Word(c) => c.train(texts)?,
             TokenizerConfig::Bpe(c) => c.train(texts)?,
             TokenizerConfig::Wordpiece(c) => c.train(texts)?,
             TokenizerConfig::Unigram(c) => c.train(texts)?,
@@ -175,8 +178,8 @@ impl Tokenizer {
         Ok(Self(Arc::new(tokenizer)))
     }
 
-    /// The ids of a text. Special tokens written in the text become their ids; nothing is added
-    /// around it. A text of megabytes is read as [`Self::encode_long`] does.
+    /// The ids of a text. Special tokens written in the text become their ids; nothing is added around it. A text of
+    /// megabytes is read as [`Self::encode_long`] does.
     ///
     /// # Errors
     /// A character or word that the vocabulary lacks, when no unknown token is configured.
@@ -189,8 +192,7 @@ impl Tokenizer {
         }
     }
 
-    /// As [`Self::encode`], with the tokens that the tokenizer's file puts around one text (BERT's `[CLS] …
-    /// [SEP]`).
+    /// As [`Self::encode`], with the tokens that the tokenizer's file puts around one text (BERT's `[CLS] … [SEP]`).
     ///
     /// # Errors
     /// As [`Self::encode`].
@@ -229,9 +231,7 @@ impl Tokenizer {
         match &self.0.engine {
             Engine::Chars(c) => c.decode(ids),
             Engine::Bytes(b) => b.decode(ids),
-            Engine::Library(l) => l
-                .decode(ids, false)
-                .unwrap_or_else(|_| char::REPLACEMENT_CHARACTER.to_string()),
+            Engine::Library(l) => l.decode(ids, false).unwrap_or_else(|_| "\u{FFFD}".into()),
         }
     }
 

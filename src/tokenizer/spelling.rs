@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::{Engine, Tokenizer, format};
+use super::{Engine, Tokenizer, format, word};
 
 /// The facts of each token.
 pub(super) struct Spelling {
@@ -53,7 +53,8 @@ enum Writing {
     Bytes(HashMap<char, u8>),
     Metaspace,
     Characters,
-    Words,
+    /// Whole words, and the one that a line break becomes.
+    Words(Option<String>),
 }
 
 fn class(c: char) -> Class {
@@ -94,7 +95,7 @@ fn writing(engine: &Engine, file: &Value) -> Writing {
         }
         Engine::Library(_) if has_type(splitter, "ByteLevel") => bytes(),
         Engine::Library(_) if has_type(splitter, "Metaspace") => Writing::Metaspace,
-        Engine::Library(_) => Writing::Words,
+        Engine::Library(_) => Writing::Words(word::line(file)),
     }
 }
 
@@ -112,7 +113,7 @@ impl Spelling {
         }
         let rule = match writing {
             Writing::Bytes(_) | Writing::Characters => Rule::Classes,
-            Writing::Continued(_) | Writing::Metaspace | Writing::Words => Rule::Marked,
+            Writing::Continued(_) | Writing::Metaspace | Writing::Words(_) => Rule::Marked,
         };
         // Without merges, a blank is a token of its own.
         let merged = tokens.iter().any(|t| !t.special && t.begins && t.bytes > 1);
@@ -135,7 +136,7 @@ fn written(token: &str, writing: &Writing) -> Token {
         Writing::Continued(prefix) => (!token.starts_with(prefix.as_str()), ends(&class)),
         Writing::Metaspace => (token.starts_with('▁'), ends(&class)),
         Writing::Characters => (token == " ", ends(&class)),
-        Writing::Words => (true, ends(&class)),
+        Writing::Words(_) => (true, ends(&class)),
         Writing::Bytes(bytes) => {
             let class = |c| bytes.get(&c).map_or(Class::Other, |b| class_of_byte(*b));
             let blank = token.chars().next().and_then(|c| bytes.get(&c)) == Some(&b' ');
@@ -146,7 +147,8 @@ fn written(token: &str, writing: &Writing) -> Token {
         Writing::Continued(prefix) => token.strip_prefix(prefix.as_str()).unwrap_or(token).len(),
         Writing::Bytes(bytes) => token.chars().filter(|c| bytes.contains_key(c)).count(),
         Writing::Metaspace => token.replace('▁', " ").len(),
-        Writing::Characters | Writing::Words => token.len(),
+        Writing::Words(Some(line)) if line == token => 1,
+        Writing::Characters | Writing::Words(_) => token.len(),
     };
     Token {
         special: false,

@@ -11,6 +11,7 @@ use formwork::model::{
     RecurrentModelConfig,
 };
 use formwork::nn::recurrent;
+use formwork::nn::vocabulary::VocabularyConfig;
 use formwork::stack::StackConfig;
 use formwork::task::text_classification::{Pooling, TextClassificationConfig};
 use formwork::task::{MaskedLmConfig, Objective, TaskConfig, TranslationConfig};
@@ -162,6 +163,11 @@ fn translation(label_smoothing: f64, bidirectional_source: bool) -> TaskConfig {
     })
 }
 
+/// An adaptive softmax smooths no labels.
+fn smoothing(vocabulary: &VocabularyConfig) -> f64 {
+    if vocabulary.is_full() { 0.1 } else { 0.0 }
+}
+
 fn masked_lm(pairs: Pairs) -> TaskConfig {
     TaskConfig::MaskedLm(MaskedLmConfig {
         pairs,
@@ -193,12 +199,15 @@ pub fn cases() -> Vec<Case> {
         cases.push(Case::new(&name, classification(pooling), model));
     }
     for (name, model) in kinds::encoder_decoders() {
+        let smoothing = smoothing(&model.vocabulary);
         let model = ModelConfig::EncoderDecoder(model);
-        cases.push(Case::new(&name, translation(0.1, false), model));
+        cases.push(Case::new(&name, translation(smoothing, false), model));
     }
     for (number, (name, model)) in kinds::all().into_iter().enumerate() {
+        let smoothing = smoothing(&model.vocabulary);
         let model = ModelConfig::Decoder(model);
-        cases.push(Case::new(&name, translation(0.1, number % 4 != 3), model));
+        let task = translation(smoothing, number % 4 != 3);
+        cases.push(Case::new(&name, task, model));
     }
     for kind in recurrent::KINDS {
         for (share, n_layers) in [(true, 1), (false, 2)] {

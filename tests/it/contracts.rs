@@ -79,7 +79,9 @@ fn batch(inputs: &[i32], rows: usize, first_row: usize, step_scored: usize) -> B
 
 #[test]
 fn fresh_models_guess_uniformly() {
-    for (name, config) in all() {
+    // An adaptive vocabulary guesses clusters first.
+    let full = all().into_iter().filter(|(_, c)| c.vocabulary.is_full());
+    for (name, config) in full {
         let task = task(&config);
         let output = InferenceStep::step(&task.valid(), batch(&sample(4, 1), 4, 0, 1).into());
         let uniform = (VOCAB as f64).ln();

@@ -19,6 +19,7 @@ mod segments;
 mod text;
 mod tokenizers;
 mod trained;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

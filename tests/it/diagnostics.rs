@@ -13,6 +13,7 @@ mod overrides;
 mod recurrent;
 mod sense_of_models;
 mod sense_of_runs;
+mod vocabularies;
 
 use formwork::error::Error;
 use formwork::experiment::{Loaded, check, load_text};

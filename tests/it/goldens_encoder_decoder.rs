@@ -111,7 +111,7 @@ fn run(
     constant: Option<Vec<f32>>,
 ) -> (Tensor<3>, Tensor<3>, Tensor<3>) {
     let pass = Pass::evaluation();
-    let device = model.embedding.weight.val().device();
+    let device = model.embedding.device();
     let source = matrix(&pairs.source, pairs.source_cols, &device);
     let source = model.encode(source, Some(pairs.source_lengths.clone()), &pass);
     let inputs = matrix(&pairs.inputs, pairs.target_cols, &device);

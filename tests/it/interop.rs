@@ -8,6 +8,7 @@ use formwork::error::{Error, Result};
 use formwork::interop::weights::Array;
 use formwork::interop::{HfModel, read_hf, to_hf};
 use formwork::model::Decoder;
+use formwork::nn::vocabulary::TokenVectors;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -134,7 +135,10 @@ fn names_without_prefix_and_buffers() {
         TensorData::new(weights["transformer.wte.weight"].values.clone(), [61, 24]),
         &device,
     );
-    assert_eq!(values(decoder.embedding.weight.val()), values(table));
+    let TokenVectors::Full(embedding) = &decoder.embedding else {
+        unreachable!("GPT-2 has one table")
+    };
+    assert_eq!(values(embedding.weight.val()), values(table));
 }
 
 #[test]

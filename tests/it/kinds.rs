@@ -15,6 +15,7 @@ use formwork::nn::norm::{NoNormConfig, NormConfig, RmsNormConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::position::{self, PositionConfig};
 use formwork::stack::{LayerGroup, NormPlacement, StackConfig};
+use serde_json::json;
 
 /// A position scheme by its kind, through the example of its row.
 fn position(kind: &str) -> PositionConfig {
@@ -206,6 +207,24 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
             },
         ];
     });
+    for (tied, keys) in [
+        (true, json!({ "cutoffs": [5, 11] })),
+        (
+            true,
+            json!({ "cutoffs": [5, 11], "div_val": 2, "tie_projs": "tails" }),
+        ),
+        (
+            false,
+            json!({ "cutoffs": [7], "d_embed": 6, "bias": false }),
+        ),
+    ] {
+        add(&format!("adaptive vocabulary, {keys}"), &|c| {
+            let mut keys = keys.clone();
+            keys["kind"] = "adaptive".into();
+            c.vocabulary = serde_json::from_value(keys).unwrap();
+            c.tie_embeddings = tied;
+        });
+    }
     add("dense and experts in turn", &|c| {
         c.n_layers = None;
         let group = |feed_forward| LayerGroup {
@@ -288,6 +307,7 @@ pub fn encoder_decoders() -> Vec<(String, EncoderDecoderConfig)> {
         embedding_scale: c.embedding_scale,
         tie_embeddings: c.tie_embeddings,
         head_scale: c.head_scale,
+        vocabulary: c.vocabulary,
         ..EncoderDecoderConfig::default()
     };
     let mut all: Vec<_> = plain().map(|(n, c)| (n, of(c))).collect();

@@ -6,6 +6,7 @@
     clippy::print_stdout
 )]
 
+mod adaptive;
 mod auxiliary_losses;
 mod batches;
 mod beam;

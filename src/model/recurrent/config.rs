@@ -5,6 +5,7 @@ use crate::model::demand::{head_faults, inner_layer_faults};
 use crate::model::{Demand, Use, WholeText};
 use crate::nn::init::InitConfig;
 use crate::nn::recurrent::{RecurrentConfig, additive};
+use crate::nn::vocabulary::VocabularyConfig;
 use serde::{Deserialize, Serialize};
 
 /// Layers at most.
@@ -33,6 +34,8 @@ pub struct RecurrentModelConfig {
     pub head_bias: bool,
     /// Dropout on the embeddings and on what leaves each layer, but not from position to position.
     pub dropout: f64,
+    /// How tokens are embedded and scored.
+    pub vocabulary: VocabularyConfig,
     /// How the initial weights are drawn.
     pub init: InitConfig,
 }
@@ -47,6 +50,7 @@ impl Default for RecurrentModelConfig {
             tie_embeddings: None,
             head_bias: false,
             dropout: 0.0,
+            vocabulary: VocabularyConfig::default(),
             init: InitConfig::xavier(),
         }
     }
@@ -82,8 +86,14 @@ impl RecurrentModelConfig {
             let why = "the task scores classes, not a vocabulary";
             idle(self.tie_embeddings, "tie_embeddings", why, at);
             idle(bias, "head_bias", why, at);
+            if !self.vocabulary.is_full() {
+                let rule = format!("vocabulary = \"adaptive\" has no effect: {why}; leave it out");
+                at.fault(&["vocabulary"], rule);
+            }
         } else {
-            head_faults(self.head_bias, self.ties(), at);
+            head_faults(&self.vocabulary, self.head_bias, self.ties(), at);
+            self.vocabulary
+                .faults(self.d_model, demand.smooths, self.head_bias, at);
         }
         if demand.whole_source {
             at.fault(
@@ -118,14 +128,15 @@ impl RecurrentModelConfig {
             let above = self.n_layers.saturating_sub(1) as u128 * self.cell.products(d, d);
             self.cell.products(d_in, d) + above
         };
-        let head = vocab as u128 * wide;
+        let words = |read| self.vocabulary.products([vocab, d], [read, tokens]);
         match use_of {
             Use::TextClasses => n * cells(d),
-            Use::NextTokens | Use::HiddenTokens | Use::ImageClasses => n * (cells(d) + head),
+            Use::NextTokens | Use::HiddenTokens | Use::ImageClasses => n * cells(d) + words(tokens),
             Use::TextToText => {
                 let readout = 3 * wide * wide;
+                let read = if self.shares() { 2 * tokens } else { tokens };
                 let attention = additive::products(d, [tokens, tokens]);
-                n * (cells(d) + cells(2 * d) + readout + head) + attention
+                n * (cells(d) + cells(2 * d) + readout) + words(read) + attention
             }
         }
     }

@@ -7,7 +7,6 @@
 use super::{Cells, RecurrentModelConfig, vectors};
 use crate::model::ModelInputs;
 use crate::model::heads::VocabularyHead;
-use crate::nn::embed::Embedding;
 use crate::nn::init::Role;
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
@@ -15,6 +14,7 @@ use crate::nn::recurrent::additive::AttendedMemory;
 use crate::nn::recurrent::{AdditiveAttention, Sequences};
 use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::LayerState;
+use crate::nn::vocabulary::{TokenHead, TokenVectors};
 use crate::stack::ModelState;
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
@@ -35,9 +35,9 @@ pub const ROLES: Roles = Roles::new(
 #[derive(Module, Debug)]
 pub struct RecurrentEncoderDecoder {
     /// Token vectors of the target, and of the source when they are shared.
-    pub embedding: Embedding,
+    pub embedding: TokenVectors,
     /// Token vectors of the source, when they are not shared.
-    pub source_embedding: Option<Embedding>,
+    pub source_embedding: Option<TokenVectors>,
     /// What reads.
     pub encoder: Cells,
     /// What writes; its input is a token's vector and what attention sees.
@@ -46,8 +46,8 @@ pub struct RecurrentEncoderDecoder {
     pub attention: AdditiveAttention,
     /// From state, what attention sees, and token vector to what tokens are scored by.
     pub readout: Linear,
-    /// The untied product onto the vocabulary.
-    pub head: Option<Linear>,
+    /// The parameters of the product onto the vocabulary beside those of its vectors.
+    pub head: Option<TokenHead>,
     dropout: f64,
 }
 
@@ -75,15 +75,16 @@ impl RecurrentEncoderDecoder {
     pub(super) fn new(config: &RecurrentModelConfig, inputs: &ModelInputs) -> Self {
         let (init, shape, d) = (config.parts(inputs), inputs.shape, config.d_model);
         let source = shape.source_vocab_size.unwrap_or(shape.vocab_size);
+        let tables = config.tables(shape.vocab_size);
         Self {
-            embedding: config.embedding(shape.vocab_size, "embedding", &init),
+            embedding: config.vocabulary.embedding(&tables, &init.of("embedding")),
             source_embedding: (!config.shares())
-                .then(|| config.embedding(source, "source_embedding", &init)),
+                .then(|| TokenVectors::Full(config.embedding(source, "source_embedding", &init))),
             encoder: Cells::new(config, d, &init.of("encoder")),
             decoder: Cells::new(config, 2 * d, &init.of("decoder")),
             attention: AdditiveAttention::new([d, d, d], &init.of("attention")),
             readout: Linear::new(3 * d, d, true, Role::Inner, &init.of("readout")),
-            head: config.head(shape.vocab_size, &init),
+            head: config.vocabulary.head(&tables, &init.of("head")),
             dropout: config.dropout,
         }
     }
@@ -102,7 +103,7 @@ impl RecurrentEncoderDecoder {
             lengths: lengths.as_deref().map(Into::into),
         };
         let states = pass.within("encoder", || {
-            let x = vectors(embedding, ids, self.dropout, pass);
+            let x = vectors(embedding.forward(ids), self.dropout, pass);
             self.encoder.forward(x, &sequences, Some(&mut state), pass)
         });
         // Positions of the target are counted from its own beginning.
@@ -124,7 +125,7 @@ impl RecurrentEncoderDecoder {
     ) -> Tensor<3> {
         pass.within("decoder", || {
             let [batch, seq] = ids.dims();
-            let tokens = vectors(&self.embedding, ids, self.dropout, pass);
+            let tokens = vectors(self.embedding.forward(ids), self.dropout, pass);
             let d = tokens.dims()[2];
             pass.note_hidden(0, &tokens);
             let mut read = Vec::with_capacity(seq);

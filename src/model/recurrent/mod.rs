@@ -13,16 +13,16 @@ use super::heads::VocabularyHead;
 use super::{LanguageModel, ModelInputs};
 use crate::nn::Kind;
 use crate::nn::embed::Embedding;
-use crate::nn::init::{Init, Role};
-use crate::nn::linear::Linear;
+use crate::nn::init::Init;
 use crate::nn::pass::Pass;
 use crate::nn::position::Span;
 use crate::nn::recurrent::{Recurrent, Sequences};
 use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::{LayerState, StateUse};
+use crate::nn::vocabulary::{TokenHead, TokenTables, TokenVectors};
 use crate::stack::{BlockState, ModelState};
 use burn::module::Module;
-use burn::tensor::{Int, Tensor};
+use burn::tensor::Tensor;
 
 pub use config::RecurrentModelConfig;
 pub(super) use config::USES;
@@ -45,19 +45,26 @@ impl RecurrentModelConfig {
         Embedding::new(vocab, self.d_model, 1.0, None, &init.of(name))
     }
 
-    fn head(&self, vocab: usize, init: &Init) -> Option<Linear> {
-        let (d, init) = (self.d_model, init.of("head"));
-        (!self.ties()).then(|| Linear::new(d, vocab, self.head_bias, Role::Head, &init))
+    /// The tables of the tokens that are written.
+    fn tables(&self, vocab: usize) -> TokenTables<'static> {
+        TokenTables {
+            vocab,
+            d_model: self.d_model,
+            scale: 1.0,
+            norm: None,
+            tied: self.ties(),
+            head_bias: self.head_bias,
+        }
     }
 
     /// A language model; its parameters are drawn when they are first used.
     pub fn language_model(&self, inputs: &ModelInputs) -> RecurrentLm {
         let (init, vocab) = (self.parts(inputs), inputs.shape.vocab_size);
-        let RecurrentReader { embedding, cells } = self.reader(inputs);
+        let tables = self.tables(vocab);
         RecurrentLm {
-            embedding,
-            cells,
-            head: self.head(vocab, &init),
+            embedding: self.vocabulary.embedding(&tables, &init.of("embedding")),
+            cells: Cells::new(self, self.d_model, &init.of("cells")),
+            head: self.vocabulary.head(&tables, &init.of("head")),
         }
     }
 
@@ -189,7 +196,7 @@ impl RecurrentReader {
             begins: None,
             lengths: input.lengths.map(Into::into),
         };
-        let x = vectors(&self.embedding, input.ids, self.cells.dropout, pass);
+        let x = vectors(self.embedding.forward(input.ids), self.cells.dropout, pass);
         self.cells.forward(x, &sequences, None, pass)
     }
 
@@ -201,9 +208,9 @@ impl RecurrentReader {
     }
 }
 
-/// Vectors of ids `[batch, seq]`, with dropout.
-fn vectors(embedding: &Embedding, ids: Tensor<2, Int>, dropout: f64, pass: &Pass) -> Tensor<3> {
-    pass.dropout(embedding.forward(ids), "embedding", dropout)
+/// Vectors of tokens `[batch, seq, d_model]`, with dropout.
+fn vectors(x: Tensor<3>, dropout: f64, pass: &Pass) -> Tensor<3> {
+    pass.dropout(x, "embedding", dropout)
 }
 
 /// Where the parameters of [`RecurrentLm`] stand.
@@ -219,11 +226,11 @@ pub const LM_ROLES: Roles = Roles::new(
 #[derive(Module, Debug)]
 pub struct RecurrentLm {
     /// Token vectors.
-    pub embedding: Embedding,
+    pub embedding: TokenVectors,
     /// What reads them.
     pub cells: Cells,
-    /// The untied product onto the vocabulary.
-    pub head: Option<Linear>,
+    /// The parameters of the product onto the vocabulary beside those of its vectors.
+    pub head: Option<TokenHead>,
 }
 
 impl LanguageModel for RecurrentLm {
@@ -250,7 +257,7 @@ impl LanguageModel for RecurrentLm {
             offset,
         };
         let sequences = Sequences::of(&input.visible, span);
-        let x = vectors(&self.embedding, input.ids, self.cells.dropout, pass);
+        let x = vectors(self.embedding.forward(input.ids), self.cells.dropout, pass);
         self.cells.forward(x, &sequences, state, pass)
     }
 

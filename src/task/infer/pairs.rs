@@ -51,7 +51,7 @@ impl Infers for Translation {
 
     fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
         let head = self.model.vocabulary_head();
-        let device = head.embedding.weight.val().device();
+        let device = head.embedding.device();
         let (source, target) = (given.matrix(INPUT_IDS), given.decoder_inputs());
         let source = host::matrix(&source.values, source.cols, &device);
         let target = host::matrix(&target.values, target.cols, &device);

@@ -7,7 +7,7 @@ use formwork::data::Shape;
 use formwork::error::Error;
 use formwork::experiment::{Loaded, annotated_toml, load_text, resolved_toml};
 use formwork::model::{ModelInputs, Transformer, preset};
-use formwork::nn::{Kind, attention, feed_forward, norm, position};
+use formwork::nn::{Kind, attention, feed_forward, norm, position, vocabulary};
 use formwork::rng::{Purpose, Stream};
 use formwork::{data, task, tokenizer, train};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -121,8 +121,9 @@ fn shipped(folder: &Path, seeds: &mut Vec<Seed>) {
 }
 
 fn kinds() -> Vec<&'static str> {
-    let tables: [&[Kind]; 7] = [
+    let tables: [&[Kind]; 8] = [
         norm::KINDS,
+        vocabulary::KINDS,
         position::KINDS,
         attention::KINDS,
         feed_forward::KINDS,

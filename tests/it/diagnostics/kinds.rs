@@ -18,6 +18,7 @@ fn families() -> Vec<Family> {
         ("model.position", rows(nn::position::KINDS)),
         ("model.attention", rows(nn::attention::KINDS)),
         ("model.norm", rows(nn::norm::KINDS)),
+        ("model.vocabulary", rows(nn::vocabulary::KINDS)),
         ("model.norm_placement", rows(stack::residual::KINDS)),
         ("model.feed_forward", rows(nn::feed_forward::KINDS)),
         ("task", rows(task::KINDS)),

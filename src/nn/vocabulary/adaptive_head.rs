@@ -1,0 +1,174 @@
+//! Adaptive softmax: the scores of tokens in clusters (Grave et al. 2017, "Efficient softmax approximation for GPUs"; the
+//! `ProjectedAdaptiveLogSoftmax` of Dai et al. 2019, Transformer-XL, released code).
+//!
+//! The head scores the tokens of the first cluster and, each with one score, the others, the tails:
+//! log p(w) = log softmax(head)[w] for a token of the first cluster, and
+//! log p(w) = log softmax(head)[tail i] + log softmax(tail i)[w] for one of tail i, whose scores are E_i·P_iᵀ·h + b_i.
+//! In training a tail is computed where the target lies in it alone, each through the tiled loss of a vocabulary.
+
+use super::adaptive_embedding::{AdaptiveEmbedding, Projection, indices};
+use crate::kernel::{self, Head, HeadLoss, NOT_SCORED};
+use crate::nn::role::{BIAS, Roles, WEIGHT};
+use burn::module::{Module, Param};
+use burn::tensor::{Int, Tensor, TensorData, activation};
+
+/// The roles of the parameters of [`AdaptiveHead`].
+pub const ROLES: Roles = Roles::new(
+    "AdaptiveHead",
+    &[
+        ("clusters", WEIGHT),
+        ("cluster_bias", BIAS),
+        ("tables", WEIGHT),
+        ("biases", BIAS),
+    ],
+);
+
+/// The parameters of the scores beside the vectors of the way in.
+#[derive(Module, Debug)]
+pub struct AdaptiveHead {
+    /// Of the scores of the tails, `[tails, width of the first cluster]`.
+    pub clusters: Param<Tensor<2>>,
+    /// `[tails]`.
+    pub cluster_bias: Option<Param<Tensor<1>>>,
+    /// Untied tables of each cluster, `[size, width]`; none when they are those of the way in.
+    pub tables: Vec<Param<Tensor<2>>>,
+    /// Of each cluster, `[size]`, when scores have biases.
+    pub biases: Vec<Param<Tensor<1>>>,
+    /// Of each cluster its own projection, when it has one.
+    pub projections: Vec<Option<Projection>>,
+}
+
+/// Adaptive softmax over hidden states.
+#[derive(Clone, Copy, Debug)]
+pub struct AdaptiveSoftmax<'a> {
+    /// Its own parameters.
+    pub head: &'a AdaptiveHead,
+    /// The vectors of the way in.
+    pub embedding: &'a AdaptiveEmbedding,
+}
+
+/// Scores that exist at one time where they are made of the whole vocabulary.
+const SCORES: usize = 1 << 21;
+
+impl AdaptiveSoftmax<'_> {
+    /// Log-probabilities of the vocabulary `[batch, seq, vocab]` from hidden states.
+    pub fn log_probabilities(&self, hidden: Tensor<3>) -> Tensor<3> {
+        let (batch, seq) = (hidden.dims()[0], hidden.dims()[1]);
+        let log = |scores: Tensor<3>| activation::log_softmax(kernel::full(scores), 2);
+        let x = self.projected(0, hidden.clone());
+        let head =
+            [self.words(0), self.tails()].map(|h| kernel::linear(x.clone(), h.weight, h.bias));
+        let head = log(Tensor::cat(head.into(), 2));
+        let first = self.size(0);
+        let mut parts = vec![head.clone().narrow(2, 0, first)];
+        for i in 1..self.embedding.tables.len() {
+            let tail = self.words(i);
+            let tail = kernel::linear(self.projected(i, hidden.clone()), tail.weight, tail.bias);
+            let chosen = head.clone().narrow(2, first + i - 1, 1);
+            let chosen = chosen.expand([batch, seq, self.size(i)]);
+            parts.push(log(tail) + chosen);
+        }
+        Tensor::cat(parts, 2)
+    }
+
+    /// −Σ log p(target) over hidden states `[n, d_model]` whose targets `[n]` are ids or [`NOT_SCORED`]. Whether the
+    /// target is the likeliest token is told when `tells_hits` says so, for it takes the scores of all tokens, and is
+    /// zero everywhere otherwise.
+    pub fn loss(&self, hidden: Tensor<2>, targets: Tensor<1, Int>, tells_hits: bool) -> HeadLoss {
+        let ([n, d], device) = (hidden.dims(), hidden.device());
+        let ids: Vec<i64> = targets.clone().into_data().iter::<i64>().collect();
+        let first = self.size(0);
+        let in_head = |id: &i64| match self.embedding.cluster_of(*id) {
+            _ if *id < 0 => NOT_SCORED as i32,
+            0 => *id as i32,
+            tail => (first + tail - 1) as i32,
+        };
+        let vector = |values: Vec<i32>| {
+            let count = values.len();
+            Tensor::<1, Int>::from_data(TensorData::new(values, [count]), &device)
+        };
+        let mut sum = self.head_loss(hidden.clone(), vector(ids.iter().map(in_head).collect()));
+        for i in 1..self.embedding.tables.len() {
+            let start = self.embedding.start(i) as i64;
+            let of_tail = |(place, id): (usize, &i64)| {
+                let own = *id >= 0 && self.embedding.cluster_of(*id) == i;
+                own.then_some((place as i32, (*id - start) as i32))
+            };
+            let own = ids.iter().enumerate().filter_map(of_tail);
+            let (mut places, mut own): (Vec<i32>, Vec<i32>) = own.unzip();
+            if places.is_empty() {
+                // Its parameters get gradients of zero.
+                (places, own) = (vec![0], vec![NOT_SCORED as i32]);
+            }
+            let x = kernel::embedding(hidden.clone(), indices(places, &device));
+            let x = self.projected(i, x);
+            let [_, count, width] = x.dims();
+            let x = x.reshape([count, width]);
+            sum = sum + kernel::head_loss(x, self.words(i), vector(own), 0.0).sum;
+        }
+        let right = match tells_hits {
+            true => self.hits(hidden.detach().reshape([1, n, d]), targets),
+            false => Tensor::zeros([n], &device),
+        };
+        HeadLoss { sum, right }
+    }
+
+    /// The loss of tokens of the first cluster and of the choice among tails.
+    fn head_loss(&self, hidden: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+        let [n, d] = hidden.dims();
+        let x = self.projected(0, hidden.reshape([1, n, d]));
+        let width = x.dims()[2];
+        let (words, tails) = (self.words(0), self.tails());
+        let bias = words.bias.zip(tails.bias);
+        let head = Head {
+            weight: Tensor::cat(vec![words.weight, tails.weight], 0),
+            bias: bias.map(|(words, tails)| Tensor::cat(vec![words, tails], 0)),
+        };
+        kernel::head_loss(x.reshape([n, width]), head, targets, 0.0).sum
+    }
+
+    /// 1 where the target is the likeliest token, else 0, `[n]`, for hidden states `[1, n, d_model]`.
+    fn hits(&self, hidden: Tensor<3>, targets: Tensor<1, Int>) -> Tensor<1> {
+        let [_, n, d] = hidden.dims();
+        let vocab: usize = (0..self.embedding.tables.len()).map(|i| self.size(i)).sum();
+        let tile = (SCORES / vocab.max(1)).max(1);
+        let tiles = (0..n).step_by(tile).map(|first| {
+            let count = tile.min(n - first);
+            let rows = hidden.clone().slice([0..1, first..first + count, 0..d]);
+            let best = self.log_probabilities(rows).argmax(2).reshape([count]);
+            best.equal(targets.clone().narrow(0, first, count)).float()
+        });
+        kernel::full(Tensor::cat(tiles.collect(), 0))
+    }
+
+    /// Hidden states in the width of a cluster's vectors.
+    fn projected(&self, cluster: usize, hidden: Tensor<3>) -> Tensor<3> {
+        let own = self.head.projections[cluster].as_ref();
+        match own.or(self.embedding.projection(cluster)) {
+            Some(projection) => projection.onto_vectors(hidden),
+            None => hidden,
+        }
+    }
+
+    /// The scores of the tokens of a cluster, as a head over projected hidden states.
+    fn words(&self, cluster: usize) -> Head {
+        let own = self.head.tables.get(cluster);
+        Head {
+            weight: own.unwrap_or(&self.embedding.tables[cluster]).val(),
+            bias: self.head.biases.get(cluster).map(Param::val),
+        }
+    }
+
+    /// The scores of the tails.
+    fn tails(&self) -> Head {
+        Head {
+            weight: self.head.clusters.val(),
+            bias: self.head.cluster_bias.as_ref().map(Param::val),
+        }
+    }
+
+    /// Tokens of a cluster.
+    fn size(&self, cluster: usize) -> usize {
+        self.embedding.tables[cluster].val().dims()[0]
+    }
+}

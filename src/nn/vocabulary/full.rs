@@ -1,0 +1,17 @@
+//! One table with a vector of d_model elements for every token: the vocabulary of almost every transformer.
+
+use crate::nn::Kind;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "full",
+    summary: "one table, a vector of d_model elements for every token, scores of all tokens at every position",
+    source: "Bengio et al. 2003; Press and Wolf 2017 (tied)",
+    example: "{ kind = \"full\" }",
+};
+
+/// `full` has no knobs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FullVocabularyConfig {}

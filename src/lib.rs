@@ -3,7 +3,7 @@
 //! A TOML experiment picks architecture, positions, attention, norm placement and objective; one binary
 //! trains it, resumes it bit for bit, and compares it with others. The floors, from the ground up:
 //! [`error`] and [`rng`], [`kernel`] and [`tokenizer`], [`nn`], [`stack`] and [`data`], [`model`],
-//! [`task`], [`train`], [`generate`] and [`interop`], [`plan`], [`evaluate`], [`report`], [`experiment`],
+//! [`task`], [`train`], [`generate`] and [`interop`], [`plan`], [`evaluate`], [`report`] and [`inspect`], [`experiment`],
 //! [`ablation`], [`cli`].
 //! A file uses only floors below its own.
 
@@ -18,6 +18,7 @@ pub mod experiment;
 pub mod faults;
 pub mod files;
 pub mod generate;
+pub mod inspect;
 pub mod interop;
 pub mod kernel;
 pub mod kind;

@@ -45,6 +45,13 @@ pub struct EvalArgs {
     /// memory are kept as SPLIT+N.
     #[arg(long, value_name = "N")]
     memory: Option<u32>,
+    /// Windows that overlap: each begins S tokens after the one before and is scored on its last S tokens, the first one on
+    /// all. 1 gives each token as much context as a window holds. Kept as SPLIT/S.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
+    stride: Option<u32>,
+    /// Keys that a query sees at most: windows of N tokens (as --context), or a memory that leaves room for a segment.
+    #[arg(long, value_name = "N", conflicts_with = "memory", value_parser = clap::value_parser!(u32).range(1..))]
+    attention_length: Option<u32>,
     /// Also print how often each class was taken for each.
     #[arg(long)]
     confusion: bool,
@@ -73,6 +80,11 @@ pub fn run(args: EvalArgs) -> Result<()> {
     let lengths = Lengths {
         context: args.context.map(|n| n as usize),
         memory: args.memory.map(|n| n as usize),
+        stride: args.stride.map(|n| n as usize),
+    };
+    let lengths = match args.attention_length {
+        Some(keys) => lengths.seeing(keys as usize, &args.run)?,
+        None => lengths,
     };
     let opened = open::open_at(&args.run, args.checkpoint, device, lengths)?;
     flags(&args, &opened)?;
@@ -82,7 +94,7 @@ pub fn run(args: EvalArgs) -> Result<()> {
         SplitName::Valid => data::Split::Valid,
         SplitName::Test => data::Split::Test,
     };
-    let name = name(&args, which);
+    let name = name(&args, which, lengths);
     let name = name.as_str();
     let split = Split {
         source: prepared.source(which)?.clone(),
@@ -108,13 +120,17 @@ pub fn run(args: EvalArgs) -> Result<()> {
 }
 
 /// The name that the scores are shown and kept under: with what differs from the experiment.
-fn name(args: &EvalArgs, split: data::Split) -> String {
+fn name(args: &EvalArgs, split: data::Split, lengths: Lengths) -> String {
     if let Some(file) = args.data.first() {
         return file.display().to_string();
     }
-    let context = args.context.map(|n| format!("@{n}"));
-    let memory = args.memory.map(|n| format!("+{n}"));
-    let parts = [Some(split.name().to_string()), context, memory];
+    let part = |mark: &str, length: Option<usize>| length.map(|n| format!("{mark}{n}"));
+    let parts = [
+        Some(split.name().to_string()),
+        part("@", lengths.context),
+        part("/", lengths.stride),
+        part("+", lengths.memory),
+    ];
     parts.into_iter().flatten().collect()
 }
 

@@ -12,6 +12,7 @@ pub mod fill;
 pub mod generate;
 pub mod import;
 pub mod infer;
+pub mod inspect;
 pub mod list;
 pub mod output;
 pub mod plan;
@@ -60,6 +61,8 @@ enum Command {
     Classify(classify::ClassifyArgs),
     /// Arrays for arrays, by the names of Hugging Face's models: logits, hidden states, attention, gradients.
     Infer(infer::InferArgs),
+    /// Look inside language models: the use of their context, attention by distance.
+    Inspect(inspect::InspectArgs),
     /// Make a run of a Hugging Face folder.
     Import(import::ImportArgs),
     /// Make a Hugging Face folder of a run.
@@ -139,6 +142,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Fill(args) => fill::run(args),
         Command::Classify(args) => classify::run(args),
         Command::Infer(args) => infer::run(args),
+        Command::Inspect(args) => inspect::run(args),
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),
         Command::List(args) => list::run(args),

@@ -125,6 +125,11 @@ pub trait DataSet {
         false
     }
 
+    /// Whether windows of an evaluation overlap.
+    fn overlaps(&self) -> bool {
+        false
+    }
+
     /// Whether sources have a vocabulary of their own.
     fn separates_vocabularies(&self) -> bool {
         false
@@ -265,6 +270,17 @@ impl DataConfig {
             | Self::Listops(_)
             | Self::Imported(_) => self.clone(),
         }
+    }
+
+    /// The same text, of which evaluations read a window of so many tokens from each token on; `None` where examples are no
+    /// windows of a text.
+    pub fn in_every_window(&self, context: usize) -> Option<Self> {
+        let Self::Text(c) = self else { return None };
+        Some(Self::Text(super::TextConfig {
+            context,
+            eval_stride: Some(1),
+            ..c.clone()
+        }))
     }
 
     /// A text, or a pair of texts, as a model that was trained on it reads it.

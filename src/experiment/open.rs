@@ -68,23 +68,92 @@ pub fn open_with_adapters(folder: &Path, which: Which) -> Result<Opened> {
 /// # Errors
 /// As [`open`].
 pub fn open_tracked(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
-    opened(folder, which, device, Lengths::default(), Purpose::Gradients)
+    opened(
+        folder,
+        which,
+        device,
+        Lengths::default(),
+        Purpose::Gradients,
+    )
+}
+
+/// The experiment of a run, without its weights.
+///
+/// # Errors
+/// No run in the folder, faults of its experiment.
+pub fn stored(folder: &Path) -> Result<Experiment> {
+    run_dir::require_run(folder)?;
+    run_files::verify(folder)?;
+    let loaded = file::load(&folder.join(run_dir::RESOLVED), &[])?;
+    check::check_without_files(&loaded)?;
+    Ok(loaded.experiment)
 }
 
 /// Lengths that differ from those of a run; its own where they are absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lengths {
-    /// Of windows of text.
+    /// Of windows of text; of segments, where state is carried.
     pub context: Option<usize>,
     /// Positions of earlier segments that attention looks at.
     pub memory: Option<usize>,
+    /// Tokens between the beginnings of two windows of an evaluation: `data.eval_stride`.
+    pub stride: Option<usize>,
+}
+
+impl Lengths {
+    /// The lengths at which a query of this run sees at most so many keys: windows of as many tokens, or where there is a
+    /// memory, one of what a segment leaves.
+    ///
+    /// # Errors
+    /// No run in the folder, faults of its experiment, a segment that leaves no memory, a run that carries a state without
+    /// keys.
+    pub fn seeing(self, keys: usize, folder: &Path) -> Result<Self> {
+        let mut stored = stored(folder)?;
+        if !stored.train.carry_state {
+            if let Some(context) = self.context {
+                return Err(Error::usage(format!(
+                    "--attention-length {keys} and --context {context} both are the length of a window; give one"
+                )));
+            }
+            return Ok(Self {
+                context: Some(keys),
+                ..self
+            });
+        }
+        if !stored.model.remember_at_evaluation(0) {
+            return Err(Error::usage(format!(
+                "--attention-length {keys} has no effect: the run carries a state without keys; leave it out"
+            )));
+        }
+        let segment = self.context.unwrap_or(stored.data.context());
+        match keys.checked_sub(segment) {
+            Some(memory) if memory > 0 => Ok(Self {
+                memory: Some(memory),
+                ..self
+            }),
+            Some(_) | None => Err(Error::usage(format!(
+                "--attention-length {keys} leaves no memory beside segments of {segment} tokens; make them shorter with \
+                 --context"
+            ))),
+        }
+    }
+
+    /// Each key of `[data]` that a flag stands for: the key, the flag, the value.
+    fn of_data(&self) -> impl Iterator<Item = (&'static str, &'static str, usize)> {
+        let all = [
+            ("data.context", "--context", self.context),
+            ("data.eval_stride", "--stride", self.stride),
+        ];
+        all.into_iter()
+            .filter_map(|(key, flag, value)| Some((key, flag, value?)))
+    }
 }
 
 /// [`open`] for other lengths than the run was trained with: how a position scheme extrapolates.
 ///
 /// # Errors
 /// As [`open`]; a run that reads no windows of text; positions that are a table of a fixed length; a model that remembers
-/// no earlier segments.
+/// no earlier segments; a stride longer than a window, or of a run that carries its state.
 pub fn open_at(
     folder: &Path,
     which: Which,
@@ -92,24 +161,21 @@ pub fn open_at(
     lengths: Lengths,
 ) -> Result<Opened> {
     let opened = opened(folder, which, device, lengths, Purpose::Use);
-    let Some(context) = lengths.context else {
-        return opened;
-    };
-    opened.map_err(|error| match error {
-        Error::Run(reason) => Error::usage(format!(
+    opened.map_err(|error| match (error, lengths.context) {
+        (Error::Run(reason), Some(context)) => Error::usage(format!(
             "the run cannot read windows of {context}: {reason}"
         )),
         // The flag was given, not the key that it stands for.
-        Error::Invalid(mut faults) => {
-            let key = format!("--set data.context={context}: ");
+        (Error::Invalid(mut faults), _) => {
             for fault in &mut faults {
-                fault.message = fault
-                    .message
-                    .replace(&key, &format!("--context {context}: "));
+                for (key, flag, value) in lengths.of_data() {
+                    let key = format!("--set {key}={value}: ");
+                    fault.message = fault.message.replace(&key, &format!("{flag} {value}: "));
+                }
             }
             Error::Invalid(faults)
         }
-        other => other,
+        (other, _) => other,
     })
 }
 
@@ -117,16 +183,18 @@ fn opened(
     folder: &Path,
     which: Which,
     device: Option<&str>,
-    Lengths { context, memory }: Lengths,
+    lengths: Lengths,
     purpose: Purpose,
 ) -> Result<Opened> {
     run_dir::require_run(folder)?;
     run_files::verify(folder)?;
     let device = device.map(|d| format!("train.device={d}"));
-    let window = context.map(|n| format!("data.context={n}"));
-    let sets: Vec<String> = device.into_iter().chain(window).collect();
+    let windows = lengths
+        .of_data()
+        .map(|(key, _, value)| format!("{key}={value}"));
+    let sets: Vec<String> = device.into_iter().chain(windows).collect();
     let mut loaded = file::load(&folder.join(run_dir::RESOLVED), &sets)?;
-    if let Some(positions) = memory
+    if let Some(positions) = lengths.memory
         && !loaded.experiment.model.remember_at_evaluation(positions)
     {
         return Err(Error::usage(
@@ -142,7 +210,7 @@ fn opened(
         )));
     }
     let mut shape = saved::shape(folder)?;
-    shape.context = context.unwrap_or(shape.context);
+    shape.context = lengths.context.unwrap_or(shape.context);
     saved::require_vocabulary(folder, &tokenizers, &shape)?;
     let checkpoint = saved::chosen(folder, which)?;
     run_files::require_sealed(folder, checkpoint.state())?;

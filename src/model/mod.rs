@@ -179,6 +179,14 @@ impl ModelConfig {
         }
     }
 
+    /// Most positions of earlier segments that a layer remembers in evaluation.
+    pub fn remembered(&self) -> usize {
+        let blocks = self.transformer().into_iter();
+        let blocks = blocks.flat_map(|transformer| transformer.blocks().collect::<Vec<_>>());
+        let each = blocks.filter_map(|block| block.attention?.segments());
+        each.map(|memory| memory.evaluation).max().unwrap_or(0)
+    }
+
     /// The blocks of its stacks, by which learning rates fall with depth; `None` of a network without transformer blocks.
     pub fn stack_depths(&self) -> Option<StackDepths> {
         let [first, second] = self.transformer()?.stacks;

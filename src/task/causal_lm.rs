@@ -160,7 +160,7 @@ impl CausalLm {
 }
 
 /// The decoder's input from texts of the host.
-pub(super) fn input(texts: &TextBatch, device: &Device) -> DecoderInput {
+pub fn input(texts: &TextBatch, device: &Device) -> DecoderInput {
     let matrix = |values: &[i32]| host::matrix(values, texts.cols, device);
     DecoderInput {
         ids: matrix(&texts.inputs),

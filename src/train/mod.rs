@@ -21,6 +21,7 @@ pub mod metrics;
 pub mod optim;
 pub mod parameters;
 mod patterns;
+pub mod reading_speed;
 mod record;
 pub mod run_dir;
 pub mod run_files;

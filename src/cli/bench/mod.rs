@@ -1,6 +1,7 @@
 //! `formwork bench`: how fast this machine does what a run spends its time on.
 
 mod attention;
+mod evaluate;
 mod generate;
 mod train;
 
@@ -29,6 +30,8 @@ enum What {
     Train(train::TrainArgs),
     /// Attention alone, forward and backward, by the length of the text.
     Attention(attention::AttentionArgs),
+    /// Evaluation with a memory, against windows that slide by one token.
+    Evaluate(evaluate::EvaluateArgs),
     /// Tokens that a decoder gives, one at a time, from its initial weights.
     Generate(generate::GenerateArgs),
 }
@@ -41,6 +44,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
     match args.what {
         What::Train(args) => train::run(args),
         What::Attention(args) => attention::run(args),
+        What::Evaluate(args) => evaluate::run(args),
         What::Generate(args) => generate::run(args),
     }
 }

@@ -216,7 +216,10 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
                 bytes_per_scored_token(&encoded, &tokenizer, config.blocked())?;
             *tokens.get_mut(split) = encoded.len() as u64;
             let layout = match (split, config.windows) {
-                (Split::Valid | Split::Test, _) => Layout::Covering,
+                (Split::Valid | Split::Test, _) => match config.eval_stride {
+                    Some(stride) => Layout::Sliding { stride },
+                    None => Layout::Covering,
+                },
                 (Split::Train, Windows::Random) => Layout::Drawn { seed },
                 (Split::Train, Windows::Contiguous | Windows::Documents) => Layout::Whole,
             };

@@ -32,8 +32,11 @@ pub struct TextConfig {
     pub test_fraction: Option<f64>,
     /// Tokens in a window.
     pub context: usize,
-    /// Windows to train on; evaluation always covers its split side by side.
+    /// Windows to train on; evaluation covers its split, each token once.
     pub windows: Windows,
+    /// Tokens between the beginnings of two windows of an evaluation, of which each but the first is scored on as many at
+    /// its end; `context` when absent: side by side.
+    pub eval_stride: Option<usize>,
     /// Whether attention may cross documents (`windows = "documents"` only). Default true.
     pub across_documents: Option<bool>,
     /// The field of a JSON line that holds its text. Default `text`.
@@ -54,6 +57,7 @@ impl Default for TextConfig {
             test_fraction: None,
             context: 256,
             windows: Windows::Random,
+            eval_stride: None,
             across_documents: None,
             field: None,
             document_separator: None,
@@ -141,6 +145,19 @@ impl DataSet for TextConfig {
             self.context == 0,
             "context = 0; a window has at least one token",
         );
+        if let Some(stride) = self.eval_stride {
+            fault(
+                stride == 0,
+                "eval_stride = 0; windows of an evaluation begin at least 1 token after each other",
+            );
+            fault(
+                stride > self.context && self.context > 0,
+                &format!(
+                    "eval_stride = {stride} is more than context = {}: tokens between two windows would not be scored",
+                    self.context
+                ),
+            );
+        }
         let share = |f: Option<f64>| f.is_some_and(|f| !(0.0..1.0).contains(&f));
         fault(
             share(self.valid_fraction),
@@ -224,6 +241,10 @@ impl DataSet for TextConfig {
         }
     }
 
+    fn overlaps(&self) -> bool {
+        self.eval_stride.is_some()
+    }
+
     fn view_faults(&self, view: &View) -> Vec<String> {
         let View::Masked(view) = view else {
             return Vec::new();
@@ -239,6 +260,12 @@ impl DataSet for TextConfig {
         if self.windows == Windows::Documents || self.across_documents.is_some() {
             faults.push(
                 "[data] windows = \"documents\" and across_documents are for next-token prediction; leave them out"
+                    .into(),
+            );
+        }
+        if self.eval_stride.is_some() {
+            faults.push(
+                "[data] eval_stride has no effect on a masked language model: every token is read once; leave it out"
                     .into(),
             );
         }

@@ -1,7 +1,9 @@
 //! Windows of a token stream: next to each other, or anywhere.
 //!
 //! Window k of the counted kind holds tokens kT … kT+T−1 and is scored on kT+1 … kT+T, so that
-//! every token but the first is scored once (nanoGPT draws the start uniformly instead). With
+//! every token but the first is scored once (nanoGPT draws the start uniformly instead). Windows that slide by S begin at
+//! kS: the first is scored whole, each later one on its last S targets, so that every token is scored once still, by a
+//! query with at least T − S + 1 keys (S = 1 is how Al-Rfou et al. 2019, section 4, evaluate). With
 //! attention blocked between documents a document's first token, which nothing in its document
 //! precedes, is not scored.
 
@@ -19,6 +21,12 @@ pub enum Layout {
     Whole,
     /// Side by side; the last, partial one is filled up with targets that are not scored.
     Covering,
+    /// Each `stride` tokens after the one before, overlapping, and scored on its last `stride` targets; the first one on
+    /// all. The stride is at most a window.
+    Sliding {
+        /// Tokens between the beginnings of two windows.
+        stride: usize,
+    },
     /// Anywhere: the start is drawn for each sample number from this seed.
     Drawn {
         /// The experiment's seed.
@@ -61,6 +69,7 @@ impl TextSource {
     fn start(&self, sample: u64) -> usize {
         match self.layout {
             Layout::Whole | Layout::Covering => sample as usize * self.context,
+            Layout::Sliding { stride } => sample as usize * stride,
             Layout::Drawn { seed } => {
                 // A split shorter than one window and its last target is refused when data is
                 // prepared.
@@ -76,6 +85,10 @@ impl Source for TextSource {
         match self.layout {
             Layout::Whole | Layout::Drawn { .. } => self.scored() / self.context,
             Layout::Covering => self.scored().div_ceil(self.context),
+            Layout::Sliding { stride } => {
+                let later = self.scored().saturating_sub(self.context);
+                usize::from(self.scored() > 0) + later.div_ceil(stride)
+            }
         }
     }
 
@@ -92,6 +105,10 @@ impl Source for TextSource {
         let mut inputs = window[..count].to_vec();
         let mut targets = window[1..=count].to_vec();
         let mut after = window.get(count + 1).copied();
+        if let (Layout::Sliding { stride }, 1..) = (self.layout, sample) {
+            let known = self.context.saturating_sub(stride).min(count);
+            targets[..known].fill(NOT_SCORED);
+        }
         let documents = self.blocked.then(|| {
             // A window that begins with its document has no part in the one before it.
             let open = self.tokens.document(from.saturating_sub(1));

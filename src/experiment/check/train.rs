@@ -163,6 +163,13 @@ fn carried(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
              = \"contiguous\" or \"documents\"",
         );
     }
+    if data.set().overlaps() {
+        sense.fault(
+            &["data.eval_stride", "train.carry_state"],
+            "eval_stride needs windows that are read on their own, and carry_state = true carries the state through a \
+             split, each token of which is read once; leave it out",
+        );
+    }
     if c.batch_tokens.is_some() {
         sense.fault(
             &["train.carry_state", "train.batch_tokens"],

@@ -1,4 +1,4 @@
-//! A heat map over two axes of a sweep: the mean final value of each combination.
+//! Heat maps: the mean final value of each combination of two axes of a sweep, and any other table of numbers.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -49,6 +49,47 @@ pub fn figure(c: &Comparison) -> Result<Option<Figure>> {
         true => "higher",
         false => "lower",
     };
+    Ok(Some(Figure {
+        name: "grid",
+        caption: format!("{title}; {better} is better."),
+        svg: drawn(&title, &grid)?,
+    }))
+}
+
+/// A heat map of a table of numbers.
+#[derive(Clone, Debug)]
+pub struct HeatMap {
+    /// Its file's name, without the ending.
+    pub name: &'static str,
+    /// Its title; the caption is a sentence of it.
+    pub title: String,
+    /// What rows are, and the name of each.
+    pub rows: (String, Vec<String>),
+    /// What columns are, and the name of each.
+    pub columns: (String, Vec<String>),
+    /// By row and column.
+    pub values: Vec<Vec<Option<f64>>>,
+}
+
+/// The figure of a heat map.
+///
+/// # Errors
+/// It cannot be drawn.
+pub fn heat_map(map: HeatMap) -> Result<Figure> {
+    let grid = Grid {
+        rows: map.rows,
+        columns: map.columns,
+        values: map.values,
+    };
+    Ok(Figure {
+        name: map.name,
+        caption: format!("{}.", map.title),
+        svg: drawn(&map.title, &grid)?,
+    })
+}
+
+/// A grid as SVG.
+fn drawn(title: &str, grid: &Grid) -> Result<String> {
     let (wide, high) = (grid.columns.1.len() as f64, grid.rows.1.len() as f64);
     // Names of rows: about 7 pixels a letter, measured when drawn.
     let longest = |names: &[String]| names.iter().map(|n| n.chars().count()).max().unwrap_or(0);
@@ -58,16 +99,11 @@ pub fn figure(c: &Comparison) -> Result<Option<Figure>> {
         (left + wide * cell + 110.0).max(320.0) as u32,
         (high * CELL.1 + 74.0).max(150.0) as u32,
     );
-    let svg = svg(&title, size, |root| {
-        cells(root, &grid, left, cell)?;
-        names_of_axes(root, &grid, left, cell)?;
-        scale(root, &grid, left + wide * cell + 24.0)
-    })?;
-    Ok(Some(Figure {
-        name: "grid",
-        caption: format!("{title}; {better} is better."),
-        svg,
-    }))
+    svg(title, size, |root| {
+        cells(root, grid, left, cell)?;
+        names_of_axes(root, grid, left, cell)?;
+        scale(root, grid, left + wide * cell + 24.0)
+    })
 }
 
 /// The arms as a grid; none when there are not two axes, an arm has no place, or two arms have one.

@@ -14,7 +14,8 @@ mod axis;
 mod canvas;
 pub mod compute;
 mod curves;
-mod grid;
+pub mod grid;
+pub mod lines;
 mod rows;
 
 /// Arms that are drawn in one plot of curves or points; more cannot be told apart.

@@ -1,0 +1,193 @@
+//! `formwork bench evaluate`: seconds a token of evaluating with a memory, against windows that slide by one token
+//! (Dai et al. 2019, section 4.5: 363, 773, 1,409 and 1,874 times at attention lengths of 800, 1,800, 2,800 and 3,800).
+//!
+//! At attention length N a query sees at most N keys. With a memory a text is read in segments of S tokens, and the memory
+//! is of N − S; without, each token is the last of a window of N tokens, in batches of the size that is fastest. Weights are
+//! fresh ones and tokens are drawn: neither changes the time.
+
+use super::super::output;
+use crate::data::Shape;
+use crate::device::DeviceName;
+use crate::error::{Error, Result};
+use crate::experiment::check::check_without_files;
+use crate::experiment::{self, Loaded, assemble, cost};
+use crate::report::render::terminal::number;
+use crate::task::Objective;
+use crate::tokenizer::Tokenizer;
+use crate::train::parameters;
+use crate::train::reading_speed::{RandomTexts, TokenTime, in_segments, sliding};
+use clap::Args;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// The experiments that are measured when none are given, and the names that their faults have.
+const MEMORY: (&str, &str) = (
+    "experiments/bench/evaluate_memory.toml",
+    include_str!("../../../experiments/bench/evaluate_memory.toml"),
+);
+const SLIDING: (&str, &str) = (
+    "experiments/bench/evaluate_sliding.toml",
+    include_str!("../../../experiments/bench/evaluate_sliding.toml"),
+);
+/// Keys of a query at most.
+const LONGEST: usize = 1 << 20;
+
+/// `formwork bench evaluate`.
+#[derive(Debug, Args)]
+pub struct EvaluateArgs {
+    /// The experiment file of the model with a memory; experiments/bench/evaluate_memory.toml when absent.
+    #[arg(requires = "sliding")]
+    memory: Option<PathBuf>,
+    /// That of the model without; experiments/bench/evaluate_sliding.toml when absent.
+    sliding: Option<PathBuf>,
+    /// Keys that a query sees at most; several lengths are measured one after the other.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "800,1800,2800,3800",
+        value_delimiter = ','
+    )]
+    attention_length: Vec<usize>,
+    /// Tokens of a segment, where there is a memory.
+    #[arg(long, value_name = "S", default_value_t = 128)]
+    segment: usize,
+    /// Tokens that are timed of each, at least.
+    #[arg(long, default_value_t = 64)]
+    tokens: usize,
+    /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    device: Option<String>,
+    /// Print one JSON object for each length.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `formwork bench evaluate`.
+///
+/// # Errors
+/// A flag out of range, faults of an experiment, a model of the first file that keeps no memory or of the second that has
+/// no place for so long a window, a device that cannot be opened.
+pub fn run(args: EvaluateArgs) -> Result<()> {
+    check(&args)?;
+    for length in &args.attention_length {
+        let memory = with_memory(&args, *length)?;
+        let sliding = without(&args, *length)?;
+        show(&args, *length, memory, sliding)?;
+    }
+    Ok(())
+}
+
+fn check(args: &EvaluateArgs) -> Result<()> {
+    let lengths = args.attention_length.iter();
+    let lengths = lengths.map(|length| ("--attention-length", *length));
+    for (flag, value) in [("--segment", args.segment), ("--tokens", args.tokens)]
+        .into_iter()
+        .chain(lengths)
+    {
+        if !(1..=LONGEST).contains(&value) {
+            return Err(Error::usage(format!(
+                "{flag} {value} is not 1 to {LONGEST}"
+            )));
+        }
+    }
+    let shortest = args.attention_length.iter().min();
+    match shortest.filter(|length| **length <= args.segment) {
+        Some(length) => Err(Error::usage(format!(
+            "--attention-length {length} leaves no memory beside --segment {}; make the segment shorter",
+            args.segment
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Of the model with a memory.
+fn with_memory(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
+    let (segment, memory) = (args.segment, length - args.segment);
+    let sets = vec![format!("data.context={segment}")];
+    let mut loaded = loaded(args.memory.as_deref(), MEMORY, sets, args)?;
+    loaded.experiment.model.remember_at_evaluation(memory);
+    let (model, texts) = model(&loaded)?;
+    let time = in_segments(&model, texts, segment, memory, args.tokens);
+    time.map_err(|error| Error::usage(format!("{}: {error}", loaded.path.display())))
+}
+
+/// Of the model without.
+fn without(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
+    let sets = vec![format!("data.context={length}")];
+    let loaded = loaded(args.sliding.as_deref(), SLIDING, sets, args)?;
+    let (model, texts) = model(&loaded)?;
+    sliding(&model, texts, length, args.tokens)
+}
+
+/// The experiment of a file, or the one that is built in.
+fn loaded(
+    file: Option<&Path>,
+    (name, text): (&str, &str),
+    mut sets: Vec<String>,
+    args: &EvaluateArgs,
+) -> Result<Loaded> {
+    sets.extend(args.device.iter().map(|d| format!("train.device={d}")));
+    let loaded = match file {
+        Some(file) => experiment::load(file, &sets)?,
+        None => experiment::load_text(Path::new(name), text.into(), &sets)?,
+    };
+    check_without_files(&loaded)?;
+    Ok(loaded)
+}
+
+/// The model with fresh weights, and texts that it reads.
+fn model(loaded: &Loaded) -> Result<(Objective, RandomTexts)> {
+    let experiment = &loaded.experiment;
+    let shape = shape(loaded)?;
+    cost::require_memory(experiment, &shape)?;
+    let device = assemble::device(experiment, false)?;
+    let model = parameters::materialised(assemble::objective(experiment, &shape, &device)?);
+    if model.networks().language_model.is_none() {
+        return Err(Error::usage(format!(
+            "{} is of the task {}, which continues no text",
+            loaded.path.display(),
+            experiment.task.kind()
+        )));
+    }
+    let vocab = shape.vocab_size;
+    Ok((model, RandomTexts { vocab }))
+}
+
+/// The shape of the data. Its files are not read where the tokenizer is known without them.
+fn shape(loaded: &Loaded) -> Result<Shape> {
+    let experiment = &loaded.experiment;
+    match &experiment.tokenizer {
+        Some(config) if !config.is_trained() => {
+            let places = loaded.places();
+            let found = config.with_path(|path| places.resolve(path))?;
+            let vocab = Tokenizer::build(&found, &[])?.vocab_size();
+            Ok(Shape::of_text(experiment.data.context(), vocab))
+        }
+        Some(_) | None => Ok(assemble::data_to_train_on(experiment, &loaded.places())?.shape),
+    }
+}
+
+fn show(args: &EvaluateArgs, length: usize, memory: TokenTime, sliding: TokenTime) -> Result<()> {
+    let speedup = sliding.seconds / memory.seconds;
+    if args.json {
+        let object = json!({
+            "attention_length": length,
+            "memory_s_per_token": memory.seconds,
+            "sliding_s_per_token": sliding.seconds,
+            "speedup": speedup,
+            "segment": args.segment,
+            "memory_tokens": memory.tokens,
+            "sliding_batch": sliding.rows,
+            "sliding_tokens": sliding.tokens,
+        });
+        return output::line(object.to_string());
+    }
+    output::line(format!(
+        "attention length {length}: {:.3} ms a token with memory, {:.1} ms with sliding windows ({} at a time), {} times \
+         as fast",
+        memory.seconds * 1e3,
+        sliding.seconds * 1e3,
+        sliding.rows,
+        number(speedup)
+    ))
+}

@@ -1,0 +1,143 @@
+//! `inspect RUN attention`: the weights of each head by distance, and those on earlier segments.
+
+use super::{InspectArgs, Inspected, out, output, write};
+use crate::error::{Error, Result};
+use crate::inspect::attention::{HIGH, HeadAttention, between, by_head};
+use crate::inspect::context::buckets;
+use crate::report::render::figure::Figure;
+use crate::report::render::figure::grid::{HeatMap, heat_map};
+use crate::report::render::table::table;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Inspects the attention of a run.
+pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
+    let [folder] = runs else {
+        return Err(Error::usage(
+            "inspect attention looks at one run; heads of two runs have nothing in common",
+        ));
+    };
+    if args.step.is_some() {
+        return Err(Error::usage(
+            "--step has no effect on attention: it is for contexts; leave it out",
+        ));
+    }
+    let out = out(args, runs)?;
+    let run = Inspected::open(args, folder)?;
+    let windows = run.windows(args, run.length)?;
+    let heads = by_head(&run.reader()?, &windows);
+    if heads.is_empty() {
+        return Err(Error::usage(format!(
+            "{} has no attention to look at",
+            folder.display()
+        )));
+    }
+    let files = write(&out, &[figure(&heads)?])?;
+    match args.json {
+        true => output::line(json(&run, windows.len(), &heads, &files).to_string()),
+        false => show(&heads, &files),
+    }
+}
+
+/// Distances in buckets: 0, then as positions are.
+fn distances(heads: &[HeadAttention]) -> Vec<(usize, usize)> {
+    let longest = heads.iter().map(|h| h.by_distance.len()).max().unwrap_or(1);
+    let further = buckets(longest.saturating_sub(1));
+    [(0, 0)].into_iter().chain(further).collect()
+}
+
+fn name(head: &HeadAttention) -> String {
+    format!("{}.{}", head.layer, head.head)
+}
+
+/// A row for each head, a column for each bucket of distances, the mean weight in each cell.
+fn figure(heads: &[HeadAttention]) -> Result<Figure> {
+    let columns = distances(heads);
+    let values = |head: &HeadAttention| -> Vec<Option<f64>> {
+        let each = columns.iter().map(|(from, to)| {
+            let to = (*to).min(head.by_distance.len().saturating_sub(1));
+            (*from <= to).then(|| between(head, *from, to))
+        });
+        each.collect()
+    };
+    let span = |(from, to): &(usize, usize)| match from == to {
+        true => from.to_string(),
+        false => format!("{from}-{to}"),
+    };
+    heat_map(HeatMap {
+        name: "attention",
+        title: "mean attention weight by distance, for each head".into(),
+        rows: ("layer.head".into(), heads.iter().map(name).collect()),
+        columns: ("distance".into(), columns.iter().map(span).collect()),
+        values: heads.iter().map(values).collect(),
+    })
+}
+
+fn json(run: &Inspected, windows: usize, heads: &[HeadAttention], files: &[String]) -> Value {
+    let of_head = |head: &HeadAttention| {
+        json!({
+            "layer": head.layer,
+            "head": head.head,
+            "weight_by_distance": head.by_distance,
+            "mean_distance": head.distance,
+            "high_share": head.high,
+            "memory_high_share": head.memory.map(|m| m.high),
+            "memory_weight": head.memory.map(|m| m.weight),
+        })
+    };
+    json!({
+        "run": run.folder.display().to_string(),
+        "step": run.opened.step,
+        "windows": windows,
+        "context": run.length,
+        "high_above": format!("{HIGH}/keys"),
+        "memory_high_share": mean(heads, |h| h.memory.map(|m| m.high)),
+        "memory_weight": mean(heads, |h| h.memory.map(|m| m.weight)),
+        "heads": heads.iter().map(of_head).collect::<Vec<_>>(),
+        "files": files,
+    })
+}
+
+/// The mean over heads that have the value.
+fn mean(heads: &[HeadAttention], value: impl Fn(&HeadAttention) -> Option<f64>) -> Option<f64> {
+    let values: Vec<f64> = heads.iter().filter_map(value).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn show(heads: &[HeadAttention], files: &[String]) -> Result<()> {
+    let titles = [
+        "layer.head",
+        "mean distance",
+        "weight at 0",
+        "at 1",
+        "high",
+        "memory high",
+        "memory weight",
+    ];
+    let mut rows = vec![titles.map(String::from).to_vec()];
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    rows.extend(heads.iter().map(|head| {
+        let at = |distance: usize| match head.by_distance.get(distance) {
+            Some(weight) => format!("{weight:.4}"),
+            None => "–".into(),
+        };
+        let memory = |value: Option<f64>| value.map_or("–".into(), percent);
+        vec![
+            name(head),
+            format!("{:.1}", head.distance),
+            at(0),
+            at(1),
+            percent(head.high),
+            memory(head.memory.map(|m| m.high)),
+            memory(head.memory.map(|m| m.weight)),
+        ]
+    }));
+    output::line(table(&rows, None).trim_end())?;
+    if let Some(share) = mean(heads, |h| h.memory.map(|m| m.high)) {
+        output::line(format!(
+            "{} of the memory's keys have a weight above {HIGH}/keys",
+            percent(share)
+        ))?;
+    }
+    files.iter().try_for_each(output::line)
+}

@@ -1,0 +1,75 @@
+//! Lines over one axis, for any series of numbers: a line and a dot for each point.
+
+use plotters::prelude::*;
+
+use super::Figure;
+use super::axis::Axis;
+use super::canvas::{COLORS, Mark, failed, frame, legend, line, px, svg};
+use crate::error::Result;
+
+const WIDTH: u32 = 720;
+const HEIGHT: u32 = 380;
+/// Where the legend begins, in pixels.
+const LEGEND: f64 = 520.0;
+
+/// A line and its name.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Its name in the legend.
+    pub name: String,
+    /// Its points from left to right; those that are no numbers are left out.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A plot of lines.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// Its file's name, without the ending.
+    pub name: &'static str,
+    /// Its title; the caption is a sentence of it.
+    pub title: String,
+    /// The horizontal axis, and whether it is logarithmic.
+    pub x: (&'static str, bool),
+    /// The vertical axis.
+    pub y: &'static str,
+    /// The lines; those beyond the colours are left out.
+    pub lines: Vec<Line>,
+}
+
+/// The figure of a plot.
+///
+/// # Errors
+/// It cannot be drawn.
+pub fn plot(plot: &Plot) -> Result<Figure> {
+    let all = || plot.lines.iter().flat_map(|line| &line.points);
+    let (title, log) = plot.x;
+    let x = Axis::fit(title, all().map(|p| p.0), log, 5, true);
+    let y = Axis::fit(plot.y, all().map(|p| p.1), false, 6, true);
+    let svg = svg(&plot.title, (WIDTH, HEIGHT), |root| {
+        let (left, right) = root.split_horizontally(px(LEGEND));
+        let mut chart = frame(&left, &x, &y, 62.0)?;
+        for (one, color) in plot.lines.iter().zip(COLORS) {
+            let places = one.points.iter();
+            let places = places.filter_map(|(a, b)| x.at(*a).zip(y.at(*b)));
+            let places: Vec<(f64, f64)> = places.collect();
+            let dots = places.iter();
+            let dots: Vec<_> = dots
+                .map(|place| Circle::new(*place, px(2.5), color.filled()))
+                .collect();
+            chart
+                .draw_series(LineSeries::new(places, line(color, 2.0)))
+                .map_err(failed)?;
+            chart.draw_series(dots).map_err(failed)?;
+        }
+        let names = plot.lines.iter().zip(COLORS);
+        let entries: Vec<_> = names
+            .map(|(line, color)| (color, line.name.clone()))
+            .collect();
+        legend(&right, &entries, Mark::Line)
+    })?;
+    Ok(Figure {
+        name: plot.name,
+        caption: format!("{}.", plot.title),
+        svg,
+    })
+}

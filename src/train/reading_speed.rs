@@ -1,0 +1,167 @@
+//! Seconds a token of an evaluation, timed on tokens at random: text that is read in segments by a model that keeps a memory,
+//! and windows that slide by one token, by a model that keeps none (Dai et al. 2019, section 4.5 and table 9).
+//!
+//! Both give each token's loss by the step of evaluation that `eval` takes. In segments a token is computed once; a window
+//! that slides computes all of its tokens anew for the loss of the last one.
+
+use crate::data::loader::{self, Batch};
+use crate::data::{Item, NOT_SCORED, Source, Split, TextItem};
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, Stream};
+use crate::stack::state::ModelState;
+use crate::task::{StepInput, StepOutput, Trained};
+use burn::train::InferenceStep;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Rows that the search for the fastest batch of windows tries, as far as it gets faster.
+const ROWS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// Tokens of a batch at most, so that it fits in memory.
+const MOST_TOKENS: usize = 1 << 16;
+/// Segments that are timed at least.
+const SEGMENTS: usize = 4;
+
+/// The time of a token, and how it was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TokenTime {
+    /// Seconds a scored token.
+    pub seconds: f64,
+    /// Rows of a batch.
+    pub rows: usize,
+    /// Scored tokens that were timed.
+    pub tokens: usize,
+}
+
+/// Texts of tokens at random, the same in each process.
+#[derive(Clone, Copy, Debug)]
+pub struct RandomTexts {
+    /// Ids are below this.
+    pub vocab: usize,
+}
+
+/// Rows of random tokens, of which the last are scored.
+struct Rows {
+    texts: RandomTexts,
+    rows: usize,
+    cols: usize,
+    scored: usize,
+}
+
+impl Source for Rows {
+    fn len(&self) -> usize {
+        self.rows
+    }
+
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
+        let mut stream = Stream::new(0, Purpose::Sampling, (sample, 0, 0));
+        let mut token = || stream.below(self.texts.vocab as u64) as i32;
+        let inputs = (0..self.cols).map(|_| token()).collect();
+        let mut targets: Vec<i32> = (0..self.cols).map(|_| token()).collect();
+        targets[..self.cols - self.scored].fill(NOT_SCORED);
+        Ok(Item::Text(TextItem {
+            inputs,
+            targets,
+            ..TextItem::default()
+        }))
+    }
+
+    fn split(&self) -> Split {
+        Split::Valid
+    }
+}
+
+impl RandomTexts {
+    /// A batch of texts, the last `scored` positions of each of which are scored.
+    fn batch(self, rows: usize, cols: usize, scored: usize) -> Result<Batch> {
+        let source = Rows {
+            texts: self,
+            rows,
+            cols,
+            scored,
+        };
+        let mut batches = loader::eval_batches(Arc::new(source), rows);
+        let batch = batches.next();
+        batch.unwrap_or_else(|| Err(Error::run("a batch has at least one text")))
+    }
+}
+
+/// Seconds and the output of one batch, whose loss is on the host when the time is up.
+fn timed<M: Trained>(model: &M, batch: Batch, state: Option<ModelState>) -> (f64, StepOutput) {
+    let began = Instant::now();
+    let output = InferenceStep::step(model, StepInput { batch, state });
+    (began.elapsed().as_secs_f64(), output)
+}
+
+/// Seconds a token of one text that is read `segment` tokens at a time, once so many tokens `before` have filled what the
+/// model keeps; at least `least` tokens are timed.
+///
+/// # Errors
+/// A model that keeps nothing from segment to segment.
+pub fn in_segments<M: Trained>(
+    model: &M,
+    texts: RandomTexts,
+    segment: usize,
+    before: usize,
+    least: usize,
+) -> Result<TokenTime> {
+    let mut state = model.empty_state();
+    if state.is_none() {
+        return Err(Error::usage(
+            "the model keeps nothing from one segment to the next; give attention a memory",
+        ));
+    }
+    let mut seconds = 0.0;
+    let timed_segments = least.div_ceil(segment).max(SEGMENTS);
+    // One segment more than fills the memory, since the first of a size takes its buffers.
+    let untimed = before.div_ceil(segment) + 1;
+    for number in 0..untimed + timed_segments {
+        let (time, output) = timed(model, texts.batch(1, segment, segment)?, state.take());
+        state = output.state;
+        if number >= untimed {
+            seconds += time;
+        }
+    }
+    let count = timed_segments * segment;
+    Ok(TokenTime {
+        seconds: seconds / count as f64,
+        rows: 1,
+        tokens: count,
+    })
+}
+
+/// Seconds a token of windows that slide by one token, at the fastest batch; at least `least` tokens are timed.
+///
+/// # Errors
+/// None that random texts give.
+pub fn sliding<M: Trained>(
+    model: &M,
+    texts: RandomTexts,
+    window: usize,
+    least: usize,
+) -> Result<TokenTime> {
+    let round =
+        |rows: usize| -> Result<f64> { Ok(timed(model, texts.batch(rows, window, 1)?, None).0) };
+    // The first pass takes buffers.
+    round(1)?;
+    let (mut rows, mut best) = (1, f64::INFINITY);
+    for tried in ROWS {
+        if tried > 1 && tried * window > MOST_TOKENS {
+            break;
+        }
+        let each = round(tried)? / tried as f64;
+        if each > best {
+            break;
+        }
+        (rows, best) = (tried, each);
+    }
+    let rounds = least.div_ceil(rows).max(1);
+    let mut seconds = 0.0;
+    for _ in 0..rounds {
+        seconds += round(rows)?;
+    }
+    Ok(TokenTime {
+        seconds: seconds / (rounds * rows) as f64,
+        rows,
+        tokens: rounds * rows,
+    })
+}

@@ -194,7 +194,7 @@ impl Reader<'_> {
 
     /// Losses of `tokens` by the hidden states `[1, tokens, d_model]` before them.
     fn of_tokens(&self, states: Tensor<3>, tokens: &[i32]) -> Vec<f64> {
-        let vocab = self.network.vocabulary_head().embedding.weight.val().dims()[0];
+        let vocab = self.network.vocabulary_head().embedding.vocab_size();
         let most = (SCORES / vocab.max(1)).max(1);
         let mut losses = Vec::with_capacity(tokens.len());
         for (number, targets) in tokens.chunks(most).enumerate() {

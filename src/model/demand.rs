@@ -143,11 +143,12 @@ impl ModelConfig {
 
     /// Multiplications of the scores of one position over the vocabulary.
     pub fn scored_products(&self, vocab: usize) -> f64 {
+        let full = VocabularyConfig::default();
         let vocabulary = match self {
             Self::Decoder(c) => &c.vocabulary,
             Self::EncoderDecoder(c) => &c.vocabulary,
             Self::Recurrent(c) => &c.vocabulary,
-            Self::Encoder(_) | Self::Vision(_) | Self::Resnet(_) => &VocabularyConfig::FULL,
+            Self::Encoder(_) | Self::Vision(_) | Self::Resnet(_) => &full,
         };
         vocabulary.scored_products(vocab, self.d_model())
     }

@@ -194,6 +194,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("FeedForwardConfig", "src/nn/feed_forward"),
     ("PositionConfig", "src/nn/position"),
     ("RecurrentConfig", "src/nn/recurrent"),
+    ("VocabularyConfig", "src/nn/vocabulary"),
     ("ScalingConfig", "src/nn/position"),
     ("NormConfig", "src/nn/norm.rs"),
     ("ChannelNormConfig", "src/nn/channel_norm.rs"),

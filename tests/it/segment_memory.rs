@@ -15,6 +15,7 @@ use formwork::model::{LanguageModel, ModelInputs};
 use formwork::nn::pass::{Draws, Pass};
 use formwork::nn::position::{self, PositionConfig};
 use formwork::nn::state::{LayerState, StateUse};
+use formwork::nn::vocabulary::TokenVectors;
 use formwork::stack::ModelState;
 use formwork::train::parameters::{materialised, name_parameters};
 
@@ -267,7 +268,10 @@ fn the_newest_states_are_kept() {
     let LayerState::Segment(earlier) = &state.layers[0].own else {
         unreachable!()
     };
-    let table = values(model.embedding.weight.val());
+    let TokenVectors::Full(embedding) = &model.embedding else {
+        unreachable!("one table")
+    };
+    let table = values(embedding.weight.val());
     let wanted = tokens[6..].iter().flat_map(|token| {
         let from = *token as usize * WIDTH;
         table[from..from + WIDTH].to_vec()

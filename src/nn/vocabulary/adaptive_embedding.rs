@@ -102,6 +102,16 @@ impl AdaptiveEmbedding {
         self.starts[cluster]
     }
 
+    /// Tokens of a cluster.
+    pub(super) fn size(&self, cluster: usize) -> usize {
+        self.tables[cluster].val().dims()[0]
+    }
+
+    /// Tokens of all clusters.
+    pub(super) fn vocab_size(&self) -> usize {
+        (0..self.tables.len()).map(|i| self.size(i)).sum()
+    }
+
     /// The projection of a cluster.
     pub(super) fn projection(&self, cluster: usize) -> Option<&Projection> {
         self.projections.get(cluster).or(self.projections.first())

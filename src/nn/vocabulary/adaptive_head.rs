@@ -59,13 +59,13 @@ impl AdaptiveSoftmax<'_> {
         let head =
             [self.words(0), self.tails()].map(|h| kernel::linear(x.clone(), h.weight, h.bias));
         let head = log(Tensor::cat(head.into(), 2));
-        let first = self.size(0);
+        let first = self.embedding.size(0);
         let mut parts = vec![head.clone().narrow(2, 0, first)];
         for i in 1..self.embedding.tables.len() {
             let tail = self.words(i);
             let tail = kernel::linear(self.projected(i, hidden.clone()), tail.weight, tail.bias);
             let chosen = head.clone().narrow(2, first + i - 1, 1);
-            let chosen = chosen.expand([batch, seq, self.size(i)]);
+            let chosen = chosen.expand([batch, seq, self.embedding.size(i)]);
             parts.push(log(tail) + chosen);
         }
         Tensor::cat(parts, 2)
@@ -77,7 +77,7 @@ impl AdaptiveSoftmax<'_> {
     pub fn loss(&self, hidden: Tensor<2>, targets: Tensor<1, Int>, tells_hits: bool) -> HeadLoss {
         let ([n, d], device) = (hidden.dims(), hidden.device());
         let ids: Vec<i64> = targets.clone().into_data().iter::<i64>().collect();
-        let first = self.size(0);
+        let first = self.embedding.size(0);
         let in_head = |id: &i64| match self.embedding.cluster_of(*id) {
             _ if *id < 0 => NOT_SCORED as i32,
             0 => *id as i32,
@@ -130,8 +130,7 @@ impl AdaptiveSoftmax<'_> {
     /// 1 where the target is the likeliest token, else 0, `[n]`, for hidden states `[1, n, d_model]`.
     fn hits(&self, hidden: Tensor<3>, targets: Tensor<1, Int>) -> Tensor<1> {
         let [_, n, d] = hidden.dims();
-        let vocab: usize = (0..self.embedding.tables.len()).map(|i| self.size(i)).sum();
-        let tile = (SCORES / vocab.max(1)).max(1);
+        let tile = (SCORES / self.embedding.vocab_size().max(1)).max(1);
         let tiles = (0..n).step_by(tile).map(|first| {
             let count = tile.min(n - first);
             let rows = hidden.clone().slice([0..1, first..first + count, 0..d]);
@@ -165,10 +164,5 @@ impl AdaptiveSoftmax<'_> {
             weight: self.head.clusters.val(),
             bias: self.head.cluster_bias.as_ref().map(Param::val),
         }
-    }
-
-    /// Tokens of a cluster.
-    fn size(&self, cluster: usize) -> usize {
-        self.embedding.tables[cluster].val().dims()[0]
     }
 }

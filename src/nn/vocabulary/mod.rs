@@ -38,7 +38,7 @@ pub enum VocabularyConfig {
 
 impl Default for VocabularyConfig {
     fn default() -> Self {
-        Self::FULL
+        Self::Full(FullVocabularyConfig {})
     }
 }
 
@@ -60,9 +60,6 @@ pub struct TokenTables<'a> {
 }
 
 impl VocabularyConfig {
-    /// One table.
-    pub const FULL: Self = Self::Full(FullVocabularyConfig {});
-
     /// Whether it is one table.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full(_))
@@ -159,6 +156,14 @@ impl TokenVectors {
         match self {
             Self::Full(table) => table.forward(ids),
             Self::Adaptive(tables) => tables.forward(ids),
+        }
+    }
+
+    /// Tokens that have a vector.
+    pub fn vocab_size(&self) -> usize {
+        match self {
+            Self::Full(table) => table.weight.val().dims()[0],
+            Self::Adaptive(tables) => tables.vocab_size(),
         }
     }
 

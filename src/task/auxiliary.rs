@@ -10,8 +10,8 @@
 //!
 //! Losses that are alive count alike: the lowest layer stops first, and none of the layers before the last counts in the
 //! second half of training. Each layer and each target has a linear map onto the vocabulary with a bias of its own, but for
-//! the next token of the last layer, which is the network's. These maps are trained and kept in checkpoints, and left
-//! behind when the model is used.
+//! the next token of the last layer, which is the network's; it reads the stream as it leaves the layer. These maps are
+//! trained and kept in checkpoints, and left behind when the model is used.
 
 use super::{CausalLmConfig, Over, Scored, Term, host};
 use crate::data::Shape;

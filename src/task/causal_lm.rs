@@ -206,10 +206,11 @@ impl Task for CausalLm {
         let targets = host::vector(&texts.targets, &device);
         let smoothing = host::smoothing(self.label_smoothing, pass);
         let head = network.vocabulary_head();
+        let kept = auxiliary.map(|auxiliary| (auxiliary, last.clone()));
         let tells_hits = self.counts_rows(pass);
-        let loss = head.loss(last.clone(), targets, smoothing, tells_hits);
+        let loss = head.loss(last, targets, smoothing, tells_hits);
         let scored = Scored::new(loss.sum, texts.inputs.len() as u64);
-        if let Some(auxiliary) = auxiliary {
+        if let Some((auxiliary, last)) = kept {
             let states = States {
                 last: &last,
                 layers,

@@ -1,7 +1,8 @@
-//! The auxiliary losses of Al-Rfou et al. 2019 against their definition (`tests/goldens/make_al_rfou.py`), and what training
-//! alone uses: kept by checkpoints, absent from use.
+//! The auxiliary losses of Al-Rfou et al. 2019 against their definition (`tests/goldens/make_al_rfou.py`), and what they cost;
+//! runs with them in `auxiliary_losses/runs.rs`.
 
-use crate::binary::{failure, output};
+mod runs;
+
 use crate::oracle::{Oracle, difference};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -19,10 +20,8 @@ use formwork::train::checkpoint::weights;
 use formwork::train::gradients::{Gradient, accumulate};
 use formwork::train::optim::Moments;
 use formwork::train::parameters::{list, materialised, name_parameters};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 const TOLERANCE: f64 = 1e-4;
@@ -243,145 +242,6 @@ fn weights_are_used_without_those_of_training() {
     );
     let error = weights::load(plain(), &file).unwrap_err().to_string();
     assert!(error.contains("`auxiliary.layers.0.next.bias`"), "{error}");
-}
-
-const TINY: &str = "experiments/smoke/tiny.toml";
-const LOSSES: [&str; 3] = [
-    "model.n_layers=4",
-    "task.intermediate_layers=true",
-    "task.second_target=0.5",
-];
-
-fn command(words: &[&str], sets: &[&str]) -> Vec<String> {
-    let mut all: Vec<String> = words.iter().map(|w| (*w).to_string()).collect();
-    for set in sets {
-        all.extend(["--set".into(), (*set).to_string()]);
-    }
-    all
-}
-
-/// Steps of the journal's lines of training in which the layers before the last have a loss.
-fn with_layers(run: &Path) -> Vec<u64> {
-    let lines = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
-    let lines = lines
-        .lines()
-        .map(|l| serde_json::from_str::<Value>(l).unwrap());
-    let train = lines.filter(|line| line["split"] == "train");
-    let train: Vec<Value> = train.collect();
-    assert!(train.iter().all(|line| line["second_loss"].is_number()));
-    let has = |line: &&Value| line["layer_loss"].is_number();
-    train
-        .iter()
-        .filter(has)
-        .map(|l| l["step"].as_u64().unwrap())
-        .collect()
-}
-
-/// The weights, the average and the optimizer of a step.
-fn checkpoint(run: &Path, step: u64) -> Vec<Vec<u8>> {
-    let folder = run.join(format!("steps/{step:08}"));
-    let files = ["model.safetensors", "ema.safetensors", "optimizer.bpk"];
-    files
-        .map(|name| fs::read(folder.join(name)).unwrap())
-        .into()
-}
-
-/// A run goes on to the bit after layers have stopped, and its new last step counts when it is given more of them.
-#[test]
-fn a_run_goes_on_where_it_was_in_training() {
-    let folder = tempfile::tempdir().unwrap();
-    let [whole, cut] = ["whole", "cut"].map(|name| folder.path().join(name));
-    let shown = |run: &Path| run.display().to_string();
-    let steps = [
-        "train.steps=16",
-        "train.checkpoint_every=5",
-        "train.keep_last=9",
-        "train.log_every=1",
-    ];
-    let sets = [&LOSSES[..], &steps].concat();
-    let train = |run: &Path| {
-        output(&command(
-            &["train", TINY, "--quiet", "--run", &shown(run)],
-            &sets,
-        ))
-    };
-    train(&whole);
-    // Layer 3 of 4 stops after 3/8 of 16 steps.
-    assert_eq!(with_layers(&whole), (1..=6).collect::<Vec<u64>>());
-    train(&cut);
-    for step in [10, 15, 16] {
-        fs::remove_dir_all(cut.join(format!("steps/{step:08}"))).unwrap();
-    }
-    output(&command(&["resume", &shown(&cut), "--quiet"], &[]));
-    assert!(
-        checkpoint(&cut, 16) == checkpoint(&whole, 16),
-        "other weights"
-    );
-    assert_eq!(with_layers(&cut), with_layers(&whole));
-    output(&command(
-        &["resume", &shown(&cut), "--quiet"],
-        &["train.steps=48"],
-    ));
-    // 3/8 of 48 steps.
-    let (before, after) = (1..=6, 17..=18);
-    assert_eq!(with_layers(&cut), before.chain(after).collect::<Vec<u64>>());
-}
-
-/// What training alone uses is left behind by every command that uses a run, and by a run that begins from it.
-#[test]
-fn a_trained_run_is_used_without_the_extra_heads() {
-    let folder = tempfile::tempdir().unwrap();
-    let place = |name: &str| folder.path().join(name).display().to_string();
-    let run = place("run");
-    let sets = [&LOSSES[..], &["task.positions=last", "train.steps=10"]].concat();
-    output(&command(&["train", TINY, "--quiet", "--run", &run], &sets));
-    let scores: Value =
-        serde_json::from_slice(&fs::read(Path::new(&run).join("scores.json")).unwrap()).unwrap();
-    let scored: Value = serde_json::from_str(&output(&["eval", &run, "--json"])).unwrap();
-    let difference = scored["loss"].as_f64().unwrap() - scores["valid"]["loss"].as_f64().unwrap();
-    assert!(difference.abs() < 1e-6, "{difference}");
-    output(&["generate", &run, "--prompt", "abc=", "--tokens", "4"]);
-    let planned: Value = serde_json::from_str(&output(&["plan", &run, "--json"])).unwrap();
-    let extra = planned["parts"]["auxiliary"].as_u64().unwrap();
-    let kept = planned["kept_params"].as_u64().unwrap();
-    assert_eq!(planned["params"].as_u64().unwrap(), kept + extra);
-    // To a run without them and back.
-    let from = |name: &str| format!("init.from={:?}", place(name));
-    let (theirs, ours) = (from("run"), from("plain"));
-    let more = ["model.n_layers=4", "train.steps=3"];
-    let sets = [&more[..], &[&theirs]].concat();
-    let said = output(&command(&["train", TINY, "--run", &place("plain")], &sets));
-    assert!(
-        said.contains("left out: auxiliary.layers.0.next.bias"),
-        "{said}"
-    );
-    let sets = [&LOSSES[..], &["train.steps=3", &ours]].concat();
-    let said = output(&command(&["train", TINY, "--run", &place("again")], &sets));
-    assert!(
-        said.contains("new: auxiliary.layers.0.next.weight"),
-        "{said}"
-    );
-}
-
-#[test]
-fn keys_without_effect_are_faults() {
-    let fault = |set: &str| {
-        let (status, said) = failure(&command(&["check", TINY], &[set, "model.n_layers=1"]));
-        assert_eq!(status, 2, "{said}");
-        said
-    };
-    let said = fault("task.intermediate_layers=true");
-    assert!(
-        said.contains("the model has one layer, and none before it"),
-        "{said}"
-    );
-    let said = fault("task.second_target=0.0");
-    assert!(
-        said.contains("second_target = 0.0 must be above 0"),
-        "{said}"
-    );
-    let said = fault("task.positions=half");
-    assert!(said.contains("second_half"), "{said}");
 }
 
 fn planned(model: &ModelConfig, task: &CausalLmConfig, shape: &Shape) -> ModelCost {

@@ -130,6 +130,11 @@ pub trait DataSet {
         false
     }
 
+    /// Whether the data continues after the last target of a text: its texts are windows of a longer one.
+    fn is_cut(&self) -> bool {
+        false
+    }
+
     /// Whether sources have a vocabulary of their own.
     fn separates_vocabularies(&self) -> bool {
         false

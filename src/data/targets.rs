@@ -55,6 +55,11 @@ impl Targets {
         }
     }
 
+    /// Whether they ask for a token after the last target of a text, and for no other second target.
+    pub fn ends_beyond(self) -> bool {
+        self.second && self.positions == ScoredPositions::Last
+    }
+
     /// A text with these targets. The second target of a position is the first one of the position after it, where both
     /// are scored: neither leaves its document.
     fn text(self, mut item: TextItem) -> TextItem {

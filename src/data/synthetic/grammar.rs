@@ -190,6 +190,10 @@ impl DataSet for GrammarConfig {
         true
     }
 
+    fn is_cut(&self) -> bool {
+        true
+    }
+
     fn view_faults(&self, view: &View) -> Vec<String> {
         match view {
             View::AsItIs => Vec::new(),

@@ -234,6 +234,10 @@ impl DataSet for TextConfig {
         true
     }
 
+    fn is_cut(&self) -> bool {
+        true
+    }
+
     fn goes_on(&self) -> bool {
         match self.windows {
             Windows::Contiguous | Windows::Documents => true,

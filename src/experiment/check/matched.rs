@@ -31,4 +31,12 @@ pub(super) fn check(sense: &mut Sense) {
         );
         sense.fault(&["task.kind", "data.kind"], rule);
     }
+    if task.facts().targets().ends_beyond() && !data.set().is_cut() {
+        let rule = format!(
+            "second_target has no effect with positions = \"last\": a text of [data] kind = \"{}\" ends with its last \
+             target; leave it out, or score more positions",
+            data.kind()
+        );
+        sense.fault(&["task.second_target", "task.positions"], rule);
+    }
 }

@@ -93,7 +93,11 @@ fn a_trained_run_is_used_without_the_extra_heads() {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name).display().to_string();
     let run = place("run");
-    let sets = [&LOSSES[..], &["task.positions=last", "train.steps=10"]].concat();
+    let sets = [
+        &LOSSES[..],
+        &["task.positions=second_half", "train.steps=10"],
+    ]
+    .concat();
     output(&command(&["train", TINY, "--quiet", "--run", &run], &sets));
     let scores: Value =
         serde_json::from_slice(&fs::read(Path::new(&run).join("scores.json")).unwrap()).unwrap();
@@ -101,6 +105,8 @@ fn a_trained_run_is_used_without_the_extra_heads() {
     let difference = scored["loss"].as_f64().unwrap() - scores["valid"]["loss"].as_f64().unwrap();
     assert!(difference.abs() < 1e-6, "{difference}");
     output(&["generate", &run, "--prompt", "abc=", "--tokens", "4"]);
+    let exported = output(&["export", &run, &place("hf")]);
+    assert!(exported.contains("llama with 54 tensors"), "{exported}");
     let planned: Value = serde_json::from_str(&output(&["plan", &run, "--json"])).unwrap();
     let extra = planned["parts"]["auxiliary"].as_u64().unwrap();
     let kept = planned["kept_params"].as_u64().unwrap();
@@ -138,6 +144,12 @@ fn keys_without_effect_are_faults() {
     let said = fault("task.second_target=0.0");
     assert!(
         said.contains("second_target = 0.0 must be above 0"),
+        "{said}"
+    );
+    let sets = ["task.second_target=0.5", "task.positions=last"];
+    let (status, said) = failure(&command(&["check", TINY], &sets));
+    assert!(
+        status == 2 && said.contains("ends with its last target"),
         "{said}"
     );
     let said = fault("task.positions=half");

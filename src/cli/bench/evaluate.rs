@@ -2,7 +2,8 @@
 //! (Dai et al. 2019, section 4.5: 363, 773, 1,409 and 1,874 times at attention lengths of 800, 1,800, 2,800 and 3,800).
 //!
 //! At attention length N a query sees at most N keys. With a memory a text is read in segments of S tokens, and the memory
-//! is of N − S; without, each token is the last of a window of N tokens, in batches of the size that is fastest. Weights are
+//! is of N − S, so that a query sees N − S + 1 keys at least; S is N/8 unless it is given. A longer segment is faster, since
+//! keys and values of the memory are made anew in each. Without a memory each token is the last of a window of N tokens, in batches of the size that is fastest. Weights are
 //! fresh ones and tokens are drawn: neither changes the time.
 
 use super::super::output;
@@ -48,9 +49,9 @@ pub struct EvaluateArgs {
         value_delimiter = ','
     )]
     attention_length: Vec<usize>,
-    /// Tokens of a segment, where there is a memory.
-    #[arg(long, value_name = "S", default_value_t = 128)]
-    segment: usize,
+    /// Tokens of a segment, where there is a memory; an eighth of the attention length when absent.
+    #[arg(long, value_name = "S")]
+    segment: Option<usize>,
     /// Tokens that are timed of each, at least.
     #[arg(long, default_value_t = 64)]
     tokens: usize,
@@ -80,29 +81,37 @@ pub fn run(args: EvaluateArgs) -> Result<()> {
 fn check(args: &EvaluateArgs) -> Result<()> {
     let lengths = args.attention_length.iter();
     let lengths = lengths.map(|length| ("--attention-length", *length));
-    for (flag, value) in [("--segment", args.segment), ("--tokens", args.tokens)]
-        .into_iter()
-        .chain(lengths)
-    {
+    let segment = args.segment.map(|segment| ("--segment", segment));
+    let sizes = segment.into_iter().chain([("--tokens", args.tokens)]);
+    for (flag, value) in sizes.chain(lengths) {
         if !(1..=LONGEST).contains(&value) {
             return Err(Error::usage(format!(
                 "{flag} {value} is not 1 to {LONGEST}"
             )));
         }
     }
-    let shortest = args.attention_length.iter().min();
-    match shortest.filter(|length| **length <= args.segment) {
+    let fits = |length: &&usize| segment_of(args, **length) >= **length;
+    match args.attention_length.iter().find(fits) {
         Some(length) => Err(Error::usage(format!(
-            "--attention-length {length} leaves no memory beside --segment {}; make the segment shorter",
-            args.segment
+            "--attention-length {length} leaves no memory beside segments of {} tokens; make it longer, or --segment shorter",
+            segment_of(args, *length)
         ))),
         None => Ok(()),
     }
 }
 
+/// Parts of an attention length, of which a segment is one.
+const PARTS: usize = 8;
+
+/// Tokens of a segment at an attention length.
+fn segment_of(args: &EvaluateArgs, length: usize) -> usize {
+    args.segment.unwrap_or((length / PARTS).max(1))
+}
+
 /// Of the model with a memory.
 fn with_memory(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
-    let (segment, memory) = (args.segment, length - args.segment);
+    let segment = segment_of(args, length);
+    let memory = length - segment;
     let sets = vec![format!("data.context={segment}")];
     let mut loaded = loaded(args.memory.as_deref(), MEMORY, sets, args)?;
     loaded.experiment.model.remember_at_evaluation(memory);
@@ -175,7 +184,7 @@ fn show(args: &EvaluateArgs, length: usize, memory: TokenTime, sliding: TokenTim
             "memory_s_per_token": memory.seconds,
             "sliding_s_per_token": sliding.seconds,
             "speedup": speedup,
-            "segment": args.segment,
+            "segment": segment_of(args, length),
             "memory_tokens": memory.tokens,
             "sliding_batch": sliding.rows,
             "sliding_tokens": sliding.tokens,

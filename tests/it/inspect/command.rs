@@ -229,6 +229,13 @@ fn evaluation_is_timed_with_a_state_and_with_windows_that_slide() {
         "8",
     ]);
     assert!(status == 2 && said.contains("rotary.toml"), "{said}");
-    let (status, said) = failure(&["bench", "evaluate", "--attention-length", "100"]);
-    assert!(status == 2 && said.contains("--segment 128"), "{said}");
+    let (status, said) = failure(&[
+        "bench",
+        "evaluate",
+        "--attention-length",
+        "100",
+        "--segment",
+        "128",
+    ]);
+    assert!(status == 2 && said.contains("segments of 128"), "{said}");
 }

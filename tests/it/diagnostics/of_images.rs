@@ -58,6 +58,20 @@ fn faults_of_models_that_read_images() {
             "x.toml:8: [model.norm] momentum = 0.0 must be above 0 and at most 1",
         ),
         (
+            format!("{resnet}stride_in_1x1 = true"),
+            "x.toml:8: [model] stride_in_1x1 = true has no effect on blocks = \"basic\", which have no 1×1 convolutions; \
+             leave it out",
+        ),
+        (
+            format!("{resnet}blocks = \"bottleneck\"\nstages = [2]\nstride_in_1x1 = true"),
+            "x.toml:10: [model] stride_in_1x1 = true has no effect: a single stage halves the image with \
+             downsample_first_stage = true alone; leave it out or set that",
+        ),
+        (
+            format!("{resnet}blocks = \"bottleneck\"\nstages = [2]\nstride_in_1x1 = true\ndownsample_first_stage = true"),
+            "nothing",
+        ),
+        (
             "kind = \"decoder\"".into(),
             "x.toml:3: [task] kind = \"image_classification\" is not for [model] kind = \"decoder\"; use \"vision\" or \
              \"resnet\"",
@@ -65,6 +79,37 @@ fn faults_of_models_that_read_images() {
     ] {
         assert_eq!(says(&model), wanted, "{model}");
     }
+}
+
+/// The same of an encoder, whose embeddings may be narrower than its blocks.
+#[test]
+fn faults_of_narrow_embeddings() {
+    let says = |keys: &str, task: &str| {
+        let text = format!(
+            "name = \"x\"\ndata = {{ kind = \"grammar\", documents = 9 }}\ntask = {{ kind = \"{task}\" }}\n\
+             optimizer = {{ kind = \"adamw\", lr = 1e-3 }}\ntrain = {{ steps = 1, batch_size = 1 }}\n\
+             [model]\nkind = \"encoder\"\n{keys}\n"
+        );
+        judged(&text, &[]).map_or_else(|error| error.to_string(), |_| "nothing".into())
+    };
+    let untransformed = "d_embedding = 16\nhead_transform = false";
+    assert_eq!(says("d_embedding = 16", "masked_lm"), "nothing");
+    assert_eq!(
+        says(
+            &format!("{untransformed}\ntie_embeddings = false"),
+            "masked_lm"
+        ),
+        "nothing"
+    );
+    assert_eq!(
+        says(untransformed, "masked_lm"),
+        "x.toml:8: [model] the head is the embeddings' table, 16 wide by d_embedding, and nothing makes hidden states as \
+         wide: set head_transform = true or tie_embeddings = false"
+    );
+    assert_eq!(
+        says("d_embedding = 0", "masked_lm"),
+        "x.toml:8: [model] d_embedding = 0 is not between 1 and 16777216"
+    );
 }
 
 #[test]

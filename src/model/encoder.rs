@@ -139,6 +139,17 @@ impl EncoderConfig {
             );
             at.fault(&["d_embedding", "head_transform", "tie_embeddings"], rule);
         }
+        let d = self.stack.d_model;
+        if let (Some(e), PositionConfig::Axial(axial)) = (self.d_embedding, &self.stack.position)
+            && e != d
+            && (axial.axial_widths.is_some() || e == 1)
+        {
+            let rule = format!(
+                "d_embedding = {e} is the width of what axial positions are added to, and their widths make d_model = {d}: \
+                 leave axial_widths out for halves of 2 or more"
+            );
+            at.fault(&["d_embedding", "model.position.axial_widths"], rule);
+        }
         if demand.segments && segments < 2 {
             let rule = format!(
                 "segments = {segments} cannot tell the two segments of [task] pairs apart; set 2"
@@ -174,9 +185,10 @@ impl EncoderConfig {
         let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
         let init = Init::new(inputs.device, inputs.seed, &config.init(), 2 * blocks, beta);
         let position = PositionShape {
-            // A table for each layer is added in the blocks, any other one to the embeddings.
-            d_model: match config.position {
+            // Vectors that are added to the embeddings are as wide as these; what acts in the blocks is as wide as they.
+            d_model: match &config.position {
                 PositionConfig::LearnedPerLayer(_) => d,
+                scheme if scheme.has_heads() => d,
                 _ => width,
             },
             ..config.position_shape(&depth, inputs.shape.context)

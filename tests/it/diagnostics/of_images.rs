@@ -106,6 +106,13 @@ fn faults_of_narrow_embeddings() {
         "x.toml:8: [model] the head is the embeddings' table, 16 wide by d_embedding, and nothing makes hidden states as \
          wide: set head_transform = true or tie_embeddings = false"
     );
+    let axial = "d_embedding = 16\nd_model = 32\nposition = { kind = \"axial\"";
+    assert_eq!(says(&format!("{axial} }}"), "masked_lm"), "nothing");
+    assert_eq!(
+        says(&format!("{axial}, axial_widths = [8, 24] }}"), "masked_lm"),
+        "x.toml:8: [model] d_embedding = 16 is the width of what axial positions are added to, and their widths make d_model = \
+         32: leave axial_widths out for halves of 2 or more"
+    );
     assert_eq!(
         says("d_embedding = 0", "masked_lm"),
         "x.toml:8: [model] d_embedding = 0 is not between 1 and 16777216"

@@ -174,7 +174,8 @@ fn a_run_is_evaluated_on_other_text_and_planned() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     std::fs::write(path("a.txt"), "the cat sat on the mat\n".repeat(20)).unwrap();
     std::fs::write(path("b.txt"), "the mat sat on the cat\n".repeat(5)).unwrap();
-    let text = "name = \"x\"\nmodel = { kind = \"decoder\", n_layers = 1, d_model = 16 }\ntask = { kind = \"causal_lm\" }\n\
+    let text = "name = \"x\"\ntask = { kind = \"causal_lm\" }\n\
+                model = { kind = \"decoder\", n_layers = 1, d_model = 16, position = { kind = \"rotary\" } }\n\
                 tokenizer = { kind = \"char\" }\noptimizer = { kind = \"adamw\", lr = 1e-3 }\n\
                 train = { steps = 2, batch_size = 2 }\n\
                 data = { kind = \"text\", path = \"a.txt\", valid_path = \"b.txt\", context = 16 }\n";

@@ -42,7 +42,7 @@ fn an_architecture_that_transformers_dropped_is_named() {
     let work = tempfile::tempdir().unwrap();
     let at = |name: &str| shown(&work.path().join(name));
     let experiment = "name = \"hybrid\"\ntask = { kind = \"image_classification\" }\n\
-                      data = { kind = \"shapes\", train_items = 4, valid_items = 2 }\n\
+                      data = { kind = \"shapes\", valid_items = 2 }\n\
                       optimizer = { kind = \"adamw\", lr = 1e-3 }\ntrain = { steps = 1, batch_size = 2 }\n\
                       [model]\nkind = \"vision\"\nn_layers = 1\nd_model = 16\nposition = { kind = \"learned\" }\n\
                       stem = { kind = \"resnet\", stages = [1, 1], width = 4 }\n";

@@ -6,17 +6,18 @@
 //! element by element. A training step costs three forward passes: gradients of inputs and of weights are two products
 //! for each of the forward pass.
 
+mod count;
+
 use crate::data::{Gives, Shape};
 use crate::error::Result;
 use crate::model::{Demand, ItemOf, ModelConfig, ModelInputs, Use};
-use crate::nn::path::Path;
-use crate::nn::role::{ParameterKind, Place, Role};
-use crate::task::{ROLES, TaskConfig};
-use crate::train::lora::{self, LoraConfig};
+use crate::task::TaskConfig;
+use crate::train::lora::LoraConfig;
 use crate::train::optim::Moments;
 use crate::train::parameters::name_parameters;
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::{Device, Tensor};
+use burn::module::Module;
+use burn::tensor::Device;
+use count::{AUXILIARY, Count};
 use std::collections::BTreeMap;
 
 /// The model that is planned, and how it will be trained.
@@ -206,81 +207,6 @@ fn activations(question: &Question) -> u128 {
         .saturating_add(earlier)
         .saturating_add(maps)
         .saturating_add(shared)
-}
-
-/// Parameters by part, those that learn, and those of them in the matrices of blocks.
-#[derive(Default)]
-struct Count<'a> {
-    path: Path,
-    /// The adapters, when these learn and other parameters do not.
-    in_full: Option<&'a LoraConfig>,
-    trained: usize,
-    parts: BTreeMap<&'static str, usize>,
-    blocks: usize,
-}
-
-/// The part of a plan that is left behind when the model is used.
-const AUXILIARY: &str = "auxiliary";
-
-/// The part of a plan that a parameter of this role is counted in.
-fn part(role: Role) -> &'static str {
-    match (role.place, role.kind) {
-        (Some(Place::Position), _) => "position",
-        (Some(Place::Auxiliary), _) => AUXILIARY,
-        (_, Some(ParameterKind::Norm)) => "norm",
-        (_, Some(ParameterKind::Table)) => "embedding",
-        (Some(Place::Tokens | Place::SourceTokens), _) => "embedding",
-        (Some(Place::Input), _) => "stem",
-        (Some(Place::Blocks), _) => "stages",
-        (Some(Place::Mixer), _) => "attention",
-        (Some(Place::Recurrence), _) => "recurrent",
-        (Some(Place::FeedForward), _) => "feed_forward",
-        (Some(Place::Head | Place::TokenHead) | None, _) => "head",
-    }
-}
-
-impl Count<'_> {
-    fn learns(&self, path: &str) -> bool {
-        let in_full = |lora: &LoraConfig| {
-            let found = lora.in_full(std::iter::once(path));
-            found.is_ok_and(|found| !found.is_empty())
-        };
-        self.in_full
-            .is_none_or(|lora| lora::is_adapter(path) || in_full(lora))
-    }
-}
-
-impl ModuleVisitor for Count<'_> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let role = self.path.role(&ROLES);
-        if role.kind == Some(ParameterKind::State) {
-            return;
-        }
-        let values = param.lazy_shape().num_elements();
-        let path = self.path.joined();
-        let part = match lora::is_adapter(&path) {
-            true => "adapters",
-            false => part(role),
-        };
-        let count = self.parts.entry(part).or_default();
-        *count = count.saturating_add(values);
-        if !self.learns(&path) {
-            return;
-        }
-        self.trained = self.trained.saturating_add(values);
-        let outside = ["embedding", "position", "head", "stem", AUXILIARY].contains(&part);
-        if matches!(D, 2 | 3) && !outside {
-            self.blocks = self.blocks.saturating_add(values);
-        }
-    }
-
-    fn enter_module(&mut self, name: &str, container: &str) {
-        self.path.enter(name, container);
-    }
-
-    fn exit_module(&mut self, _name: &str, container: &str) {
-        self.path.exit(container);
-    }
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ from safetensors.torch import load_file, save_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FIXTURES = hf_roundtrip.FIXTURES
-FOLDERS = ["gpt2_1", "gpt2_2", "llama_1", "llama_2", "bert_1", "bert_2", "gpt_neox_1", "falcon_2", "qwen3_1", "t5_1", "vit_1"]
+FOLDERS = ["gpt2_1", "gpt2_2", "llama_1", "llama_2", "bert_1", "bert_2", "gpt_neox_1", "falcon_2", "qwen3_1", "t5_1"]
 RANK, ALPHA = 3, 5
 
 EXPERIMENT = """
@@ -49,7 +49,7 @@ alpha = 6.0
 [data]
 kind = "random_tokens"
 vocab_size = {vocab}
-context = 12
+context = {context}
 valid_items = 0
 [task]
 kind = "causal_lm"
@@ -98,9 +98,11 @@ def trained(folder, formwork, work, inputs, inputs_file, outputs_file):
     base, run, adapter = (os.path.join(work, name) for name in ("base_run", "trained", "trained_adapter"))
     command(formwork, "import", folder, base)
     experiment = os.path.join(work, "experiment.toml")
-    vocab = transformers.AutoConfig.from_pretrained(folder).vocab_size
+    config = transformers.AutoConfig.from_pretrained(folder)
+    # A table of positions is as long as the context.
+    context = getattr(config, "n_positions", 12)
     with open(experiment, "w") as file:
-        file.write(EXPERIMENT.format(model=model_tables(base), base=base, vocab=vocab))
+        file.write(EXPERIMENT.format(model=model_tables(base), base=base, vocab=config.vocab_size, context=context))
     command(formwork, "train", experiment, "--run", run, "--quiet")
     command(formwork, "export", run, adapter, "--adapter")
     theirs = logits(with_adapter(folder, adapter), inputs)

@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 use crate::interop::export::{self, Target, with_keys_of, write_weights};
 use crate::interop::families::HfShape;
 use crate::interop::{arrays, generation, image_processor, peft, to_hf};
-use crate::task::TaskConfig;
 use crate::tokenizer::{Tokenizer, hf};
 use crate::train::run_dir;
 use serde_json::Value;
@@ -92,13 +91,12 @@ pub fn export_adapter(
     let target = target(&opened, config_of(run)?.as_ref(), wanted)?;
     let table = (target.family.table)(&target.shape);
     let lora = opened.experiment.lora.clone().unwrap_or_default();
-    let task_type = match &opened.experiment.task {
-        TaskConfig::CausalLm(_) => Some("CAUSAL_LM"),
-        TaskConfig::Translation(_) => Some("SEQ_2_SEQ_LM"),
-        // For others `peft` adds modules of its own that would have to be in the folder.
-        TaskConfig::MaskedLm(_)
-        | TaskConfig::TextClassification(_)
-        | TaskConfig::ImageClassification(_) => None,
+    // For other tasks `peft` adds modules of its own, which would have to be in the folder.
+    let networks = opened.model.networks();
+    let task_type = match (networks.text_to_text, networks.language_model) {
+        (Some(_), _) => Some("SEQ_2_SEQ_LM"),
+        (None, Some(_)) => Some("CAUSAL_LM"),
+        (None, None) => None,
     };
     let arrays = arrays(&opened.model);
     let tensors = made(dir, || peft::write(dir, &arrays, &lora, &table, task_type))?;

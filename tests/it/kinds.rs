@@ -138,6 +138,10 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
             c.stack.position = serde_json::from_value(keys.clone()).unwrap()
         });
     }
+    add("memory", &|c| {
+        c.stack.position = position("rotary");
+        c.stack.attention = attention(2, |a| a.memory = 64);
+    });
     add("untied, scaled", &|c| {
         c.tie_embeddings = false;
         c.embedding_scale = true;

@@ -1,0 +1,48 @@
+//! What training keeps in memory of a batch, estimated from the layers' own counts.
+
+use super::{Question, row};
+
+/// Bytes kept for the backward pass: in each layer the inputs of its products and of its norms; at the end
+/// the logits and their gradient; in each row the hidden states of earlier segments; once a pass what positions make of
+/// distances. Of a convolution its result, that normalised, and that rectified.
+pub(super) fn activations(question: &Question) -> u128 {
+    let shape = question.shape;
+    let maps = 3.0 * question.model.convolutions(shape).values * question.value_bytes as f64;
+    let maps = (question.micro_batch_size as u128).saturating_mul(maps as u128);
+    let (kept, earlier, shared) = match (question.model.transformer(), question.model.cells()) {
+        (None, None) => return maps,
+        (None, Some(cells)) => (cells.kept(), 0, 0),
+        (Some(model), _) => {
+            let (d_model, width) = (model.stack.d_model, model.stack.d_model as u128);
+            let remembered = model.blocks().filter_map(|block| block.attention);
+            let keys = remembered.map(|a| a.pairs(row(question), true)[1]).max();
+            let tokens = keys.unwrap_or_else(|| row(question));
+            let positions = model.depths().map(|depth| {
+                let shape = model.stack.position_shape(&depth, tokens);
+                model.stack.position.kept(&shape, tokens)
+            });
+            let shared = positions.fold(0, u128::saturating_add);
+            let layers = model.blocks().map(|block| {
+                let attention = block.attention.map_or(0, |a| a.kept(d_model));
+                let mixer = block.mixer.map_or(0, |m| m.kept(d_model));
+                let feed_forward = block.feed_forward.map_or(0, |f| f.kept(d_model));
+                6 * width + attention + mixer + feed_forward
+            });
+            let remembered = model.blocks().filter_map(|block| block.attention);
+            let remembered = remembered.map(|a| a.kept_earlier(d_model));
+            (layers.sum::<u128>(), remembered.sum::<u128>(), shared)
+        }
+    };
+    // Each factor is below 2²⁴ or a tensor's length; their products pass 2⁶⁴ and may pass 2¹²⁸.
+    let tokens = question.micro_batch_size as u128 * row(question) as u128;
+    let width = question.model.d_model() as u128;
+    let token = kept + 2 * (width + shape.vocab_size as u128);
+    let tokens = tokens.saturating_mul(token.saturating_mul(question.value_bytes as u128));
+    let earlier = earlier.saturating_mul(question.value_bytes as u128);
+    let earlier = earlier.saturating_mul(question.micro_batch_size as u128);
+    let shared = shared.saturating_mul(question.value_bytes as u128);
+    tokens
+        .saturating_add(earlier)
+        .saturating_add(maps)
+        .saturating_add(shared)
+}

@@ -113,7 +113,7 @@ fn segments_whose_memory_covers_all_are_one_long_pass() {
             "norm_placement = \"parallel\"",
             "norm_placement = \"deepnorm\"",
         ] {
-            let keys = remembering("n_kv_heads = 2, memory = 18");
+            let keys = remembering("n_kv_heads = 2, memory = 21");
             let keys = format!("{keys}\nposition = {{ kind = \"{kind}\" }}\n{more}");
             let model = built(&config(&keys));
             let whole = at_once(&model, &tokens);
@@ -121,7 +121,7 @@ fn segments_whose_memory_covers_all_are_one_long_pass() {
                 let found = in_segments(&model, &tokens, of(length));
                 near(&found, &whole, &format!("{kind}, {more}, {length}"));
             }
-            let short = keys.replace("memory = 18", "memory = 2");
+            let short = keys.replace("memory = 21", "memory = 2");
             let short = in_segments(&built(&config(&short)), &tokens, of(4));
             assert_ne!(short[8 * VOCAB..], whole[8 * VOCAB..], "{kind}");
         }

@@ -84,6 +84,11 @@ fn agrees(case: &str) {
         let gradients = (logits * weight).sum().backward();
         let gradients = GradientsParams::from_grads(gradients, &model);
         for (path, gradient) in gradients_of(&model, &gradients) {
+            // A softmax is the same after a sum with one number: these are zero but for rounding.
+            if path.ends_with("key.bias") {
+                assert!(gradient.values.iter().all(|x| x.abs() < 1e-4), "{path}");
+                continue;
+            }
             against.check(&format!("{segment}.grad.{path}"), &gradient.values);
         }
     }

@@ -107,8 +107,9 @@ fn a_lane_that_begins_anew_remembers_nothing() {
         let [_, kept, _] = states.dims();
         values(states.slice([0..1, kept - CONTEXT..kept]))
     };
-    assert_eq!(alone(0), alone(4));
-    assert_ne!(alone(1), alone(4));
+    // The keys that are hidden from it change how sums are rounded.
+    assert!(difference(&alone(0), &alone(4)) < 1e-6);
+    assert!(difference(&alone(1), &alone(4)) > 1e-2);
 }
 
 #[test]

@@ -57,6 +57,7 @@ mod optim_faults;
 mod oracle;
 mod own_data;
 mod parts_of_splits;
+mod position_goldens;
 mod position_schemes;
 mod presets;
 mod recurrent;

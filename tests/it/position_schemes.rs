@@ -11,11 +11,13 @@ use burn::train::TrainStep;
 use formwork::data::Shape;
 use formwork::kernel::{Documents, Visibility};
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
+use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelConfig, ModelInputs};
 use formwork::nn::pass::{Draws, Pass};
 use formwork::nn::position::Span;
 use formwork::nn::state::StateUse;
+use formwork::plan::{Question, plan};
 use formwork::task::{CausalLm, CausalLmConfig, Objective};
+use formwork::train::optim::Moments;
 use formwork::train::parameters::{self, name_parameters};
 use serde_json::{Value, json};
 
@@ -171,6 +173,66 @@ fn layers_without_attention_have_no_parameters_of_distances() {
     }
 }
 
+/// Training and evaluation may look differently far.
+#[test]
+fn evaluation_clamps_distances_of_its_own() {
+    let rows = |keys: Value, pass: &Pass| {
+        let mut position = json!({ "kind": "transformer_xl" });
+        position
+            .as_object_mut()
+            .unwrap()
+            .extend(keys.as_object().unwrap().clone());
+        let model = decoder(&position, &heads());
+        let scheme = model.position.scheme();
+        let vectors = scheme.vectors(Span::of(20), &Device::flex(), pass);
+        vectors.unwrap().dims()[0]
+    };
+    let of = |keys: Value| {
+        [Pass::training(Draws::default()), Pass::evaluation()].map(|p| rows(keys.clone(), &p))
+    };
+    assert_eq!(of(json!({})), [20, 20]);
+    assert_eq!(of(json!({ "clamp_len": 7 })), [8, 8]);
+    assert_eq!(of(json!({ "clamp_len_at_evaluation": 7 })), [20, 8]);
+    let both = json!({ "clamp_len": 4, "clamp_len_at_evaluation": 9 });
+    assert_eq!(of(both), [5, 10]);
+}
+
+/// A plan knows the vectors of distances and those that each layer projects, once for all rows of a batch.
+#[test]
+fn plans_count_what_positions_keep() {
+    let activations = |position: Value, rows: usize| {
+        let question = Question {
+            model: &ModelConfig::Decoder(config(&position, &heads())),
+            task: None,
+            shape: &Shape::of_text(64, VOCAB),
+            micro_batch_size: rows,
+            moments: Moments {
+                matrices: 2,
+                others: 2,
+            },
+            ema: false,
+            value_bytes: 4,
+            lora: None,
+        };
+        plan(&question, &Device::flex()).unwrap().memory_bytes["activations"]
+    };
+    let more = |position: Value, rows: usize| {
+        activations(position, rows) - activations(json!({ "kind": "none" }), rows)
+    };
+    let width = WIDTH as u64;
+    let (xl, deberta) = (
+        json!({ "kind": "transformer_xl" }),
+        json!({ "kind": "disentangled", "max_distance": 10 }),
+    );
+    for rows in [1, 5] {
+        assert_eq!(more(xl.clone(), rows), 4 * 64 * (width + 2 * width));
+        assert_eq!(
+            more(deberta.clone(), rows),
+            4 * 10 * (width + 2 * 2 * width)
+        );
+    }
+}
+
 /// Vectors of distances are dropped alike for all rows and micro-batches of a step, and otherwise in another step.
 #[test]
 fn vectors_of_distances_are_dropped_once_a_step() {
@@ -197,6 +259,10 @@ fn faults_of_their_keys() {
         (
             "kind = \"transformer_xl\", clamp_len = 0",
             "clamp_len = 0 is not between 1 and",
+        ),
+        (
+            "kind = \"transformer_xl\", clamp_len = 9, clamp_len_at_evaluation = 9",
+            "clamp_len_at_evaluation has no effect: it is clamp_len; leave it out",
         ),
         (
             "kind = \"disentangled\", terms = []",

@@ -37,13 +37,26 @@ pub struct TransformerXlConfig {
     /// A key further away than this is as if it were this far away; no limit when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clamp_len: Option<usize>,
+    /// The same in evaluation and decoding, whose memory may be longer than that of training; `clamp_len` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clamp_len_at_evaluation: Option<usize>,
 }
 
 impl TransformerXlConfig {
     /// Faults of its keys.
     pub fn faults(&self, at: &mut TableFaults) {
-        if let Some(most) = self.clamp_len {
-            at.count("clamp_len", most, LONGEST);
+        let keys = ["clamp_len", "clamp_len_at_evaluation"];
+        for (key, most) in keys
+            .into_iter()
+            .zip([self.clamp_len, self.clamp_len_at_evaluation])
+        {
+            if let Some(most) = most {
+                at.count(key, most, LONGEST);
+            }
+        }
+        if self.clamp_len.is_some() && self.clamp_len == self.clamp_len_at_evaluation {
+            let rule = "clamp_len_at_evaluation has no effect: it is clamp_len; leave it out";
+            at.fault(&["clamp_len_at_evaluation", "clamp_len"], rule);
         }
     }
 
@@ -118,6 +131,7 @@ pub struct TransformerXl {
     pub distance_bias: Vec<Option<Param<Tensor<2>>>>,
     untied: bool,
     clamp_len: Option<usize>,
+    clamp_len_at_evaluation: Option<usize>,
     causal: bool,
     d_model: usize,
     heads: usize,
@@ -146,11 +160,18 @@ impl TransformerXl {
             distance_bias: bias("v"),
             untied: config.untie_r,
             clamp_len: config.clamp_len,
+            clamp_len_at_evaluation: config.clamp_len_at_evaluation,
             causal: shape.causal,
             d_model: shape.d_model,
             heads,
             dropout: shape.dropout,
         }
+    }
+
+    /// The distances of a pass.
+    fn reach(&self, span: Span, pass: &Pass) -> Reach {
+        let at_evaluation = self.clamp_len_at_evaluation.filter(|_| !pass.trains());
+        reach(span, self.causal, at_evaluation.or(self.clamp_len))
     }
 
     fn bias(&self, biases: &[Option<Param<Tensor<2>>>], layer: usize) -> Option<Tensor<2>> {
@@ -176,7 +197,7 @@ pub fn table(first: i64, rows: usize, d: usize) -> Vec<f32> {
 
 impl PositionScheme for TransformerXl {
     fn vectors(&self, span: Span, device: &Device, pass: &Pass) -> Option<Tensor<2>> {
-        let reach = reach(span, self.causal, self.clamp_len);
+        let reach = self.reach(span, pass);
         let values = table(reach.nearest, reach.rows(), self.d_model);
         let data = TensorData::new(values, [reach.rows(), self.d_model]);
         let vectors = Tensor::from_data(data, device);
@@ -187,7 +208,7 @@ impl PositionScheme for TransformerXl {
         let projection = self.projections.get(attending.layer)?.as_ref()?;
         let vectors = attending.prepared.vectors.clone()?;
         // A layer that keeps fewer keys than others needs the nearest distances alone.
-        let reach = reach(attending.span, self.causal, self.clamp_len);
+        let reach = self.reach(attending.span, attending.pass);
         let vectors = vectors.narrow(0, 0, reach.rows()).unsqueeze_dim(0);
         let projected = projection.forward(vectors).squeeze_dim(0);
         Some(Relative {

@@ -14,12 +14,13 @@ pub(super) fn activations(question: &Question) -> u128 {
         (None, Some(cells)) => (cells.kept(), 0, 0),
         (Some(model), _) => {
             let (d_model, width) = (model.stack.d_model, model.stack.d_model as u128);
-            let remembered = model.blocks().filter_map(|block| block.attention);
-            let keys = remembered.map(|a| a.pairs(row(question), true)[1]).max();
-            let tokens = keys.unwrap_or_else(|| row(question));
+            let attentions = model.blocks().filter_map(|block| block.attention);
+            let tokens = row(question);
+            let sources = attentions.map(|a| a.pairs(tokens, true)[1]);
+            let keys = sources.fold(tokens, usize::max);
             let positions = model.depths().map(|depth| {
                 let shape = model.stack.position_shape(&depth, tokens);
-                model.stack.position.kept(&shape, tokens)
+                model.stack.position.kept(&shape, keys)
             });
             let shared = positions.fold(0, u128::saturating_add);
             let layers = model.blocks().map(|block| {

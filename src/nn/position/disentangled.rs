@@ -131,8 +131,8 @@ impl DisentangledConfig {
     }
 
     /// Numbers that are kept once a pass for the backward pass.
-    pub(super) fn kept(&self, shape: &PositionShape, tokens: usize) -> u128 {
-        let rows = self.numbers(shape.causal).of(Span::of(tokens)).rows() as u128;
+    pub(super) fn kept(&self, shape: &PositionShape, keys: usize) -> u128 {
+        let rows = self.numbers(shape.causal).of(Span::of(keys)).rows() as u128;
         let layers = shape.attending_layers() as u128;
         let projected = self.terms.len() as u128 * shape.width();
         rows * (shape.d_model as u128 + layers * projected)

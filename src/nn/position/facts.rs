@@ -188,12 +188,12 @@ impl PositionConfig {
         }
     }
 
-    /// Numbers that it keeps for the backward pass of a batch of rows of so many tokens, however many rows there are:
+    /// Numbers that it keeps for the backward pass of a batch whose queries see up to so many keys, however many rows there are:
     /// vectors of distances, and those projected by each layer.
-    pub fn kept(&self, shape: &PositionShape, tokens: usize) -> u128 {
+    pub fn kept(&self, shape: &PositionShape, keys: usize) -> u128 {
         match self {
-            Self::TransformerXl(c) => c.kept(shape, tokens),
-            Self::Disentangled(c) => c.kept(shape, tokens),
+            Self::TransformerXl(c) => c.kept(shape, keys),
+            Self::Disentangled(c) => c.kept(shape, keys),
             Self::None(_)
             | Self::Sinusoidal(_)
             | Self::Sinusoidal2d(_)

@@ -78,8 +78,8 @@ impl TransformerXlConfig {
     }
 
     /// Numbers that are kept once a pass for the backward pass.
-    pub(super) fn kept(&self, shape: &PositionShape, tokens: usize) -> u128 {
-        let rows = reach(Span::of(tokens), shape.causal, self.clamp_len).rows() as u128;
+    pub(super) fn kept(&self, shape: &PositionShape, keys: usize) -> u128 {
+        let rows = reach(Span::of(keys), shape.causal, self.clamp_len).rows() as u128;
         let layers = shape.attending_layers() as u128;
         rows * (shape.d_model as u128 + layers * shape.width())
     }

@@ -274,7 +274,7 @@ fn faults_of_their_keys() {
         ),
         (
             "kind = \"disentangled\", terms = [\"p2p\"]",
-            "terms = \"p2p\" is not known; allowed: `c2p`, `p2c`",
+            "terms: \"p2p\" is not known; did you mean `c2p`?",
         ),
         (
             "kind = \"disentangled\", max_distance = 4, buckets = 8",

@@ -168,8 +168,6 @@ fn bytes(bytes: u128) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

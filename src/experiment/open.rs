@@ -75,7 +75,6 @@ pub fn open_tracked(folder: &Path, which: Which, device: Option<&str>) -> Result
         Lengths::default(),
         Purpose::Gradients,
     )
-<<<<<<< HEAD
 }
 
 /// The experiment of a run, without its weights.
@@ -88,8 +87,6 @@ pub fn stored(folder: &Path) -> Result<Experiment> {
     let loaded = file::load(&folder.join(run_dir::RESOLVED), &[])?;
     check::check_without_files(&loaded)?;
     Ok(loaded.experiment)
-=======
->>>>>>> 7e9691a (A second target that no text has is a fault)
 }
 
 /// Lengths that differ from those of a run; its own where they are absent.

@@ -11,7 +11,7 @@ use crate::data::Shape;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::check::check_without_files;
-use crate::experiment::{self, Loaded, assemble, cost};
+use crate::experiment::{self, Loaded, assemble};
 use crate::report::render::terminal::number;
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
@@ -30,8 +30,8 @@ const SLIDING: (&str, &str) = (
     "experiments/bench/evaluate_sliding.toml",
     include_str!("../../../experiments/bench/evaluate_sliding.toml"),
 );
-/// Keys of a query at most.
-const LONGEST: usize = 1 << 20;
+/// Keys of a query at most: a window of so many tokens is one batch.
+const LONGEST: usize = 1 << 16;
 
 /// `formwork bench evaluate`.
 #[derive(Debug, Args)]
@@ -148,7 +148,6 @@ fn loaded(
 fn model(loaded: &Loaded) -> Result<(Objective, RandomTexts)> {
     let experiment = &loaded.experiment;
     let shape = shape(loaded)?;
-    cost::require_memory(experiment, &shape)?;
     let device = assemble::device(experiment, false)?;
     let model = parameters::materialised(assemble::objective(experiment, &shape, &device)?);
     if model.networks().language_model.is_none() {

@@ -40,7 +40,7 @@ pub const CASES: &[Case] = &[
         title: "unknown section, far",
         edits: &[("[expect]", "[hardware]")],
         sets: &[],
-        says: "x.toml:41: there is no section [hardware]; allowed: `name`, `seed`, `model`, `tokenizer`, `init`, `data`, `task`, `optimizer`, `schedule`, `train`, `diagnostics`, `journal`, `decode`, `expect`, `ablation`",
+        says: "x.toml:41: there is no section [hardware]; allowed: `name`, `seed`, `model`, `tokenizer`, `init`, `lora`, `data`, `task`, `optimizer`, `schedule`, `train`, `diagnostics`, `journal`, `decode`, `expect`, `ablation`",
     },
     Case {
         title: "unknown key in a section",

@@ -9,6 +9,8 @@ mod grouped;
 mod head_loss;
 mod recurrent;
 mod relative;
+#[cfg(target_os = "linux")]
+mod relative_memory;
 mod visibility;
 mod wrong_shapes;
 

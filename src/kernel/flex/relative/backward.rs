@@ -14,7 +14,7 @@ use super::super::product::{Matrix, Put, product};
 use super::super::simd::map_in_place;
 use super::diagonals::Band;
 use super::table::ROWS;
-use super::{DISTANCE, KEYS, Relative, Tile, by_keys};
+use super::{DISTANCE, Relative, Tile, by_keys};
 use crate::kernel::extension::AttentionSaved;
 use crate::kernel::relative::extension::{RelativeGradients, Wanted};
 
@@ -217,9 +217,10 @@ impl<'a> Piece<'a> {
             add_rows(of_queries, &band, by_row, queries, scaled);
         }
         if let Some(table) = tables[1] {
-            let d_k = d_k.chunks_mut(KEYS * problem.k.dims[3]);
-            for ((first, place), d_k) in by_keys(place).zip(d_k) {
+            let width = problem.k.dims[3];
+            for (first, place) in by_keys(place) {
                 let (band, count) = (table.band(place, n_q), place.keys[1]);
+                let d_k = &mut d_k[first * width..][..count * width];
                 let by_row = &mut products[..count * band.rows.len()];
                 table.diagonals.sum_by_key(&band, &d[first..], by_row, n);
                 let by_row = Matrix::rows(by_row, [count, band.rows.len()]);

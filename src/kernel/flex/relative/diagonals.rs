@@ -1,9 +1,10 @@
 //! From products with the rows of a table to scores and back: the score of a query and a key takes the product with the
 //! row of its diagonal, and a row's sum takes the scores of its diagonals.
 //!
-//! A table's rows rise with the diagonal (a table that falls is copied the other way round), so a tile of scores reads
-//! one range of rows. Diagonals fall into runs: in one of them all have the same row, or each has the row after the one
-//! before. A row of scores then reads whole stretches of its products.
+//! A table's rows rise with the diagonal or fall, so a tile of scores reads one range of rows. Where they rise (for many
+//! queries a table that falls is copied the other way round), diagonals make runs: in one of them all have the same row,
+//! or each has the row after the one before, and a row of scores reads whole stretches of its products. For a few queries
+//! each score looks up its row.
 
 use std::ops::Range;
 
@@ -15,9 +16,10 @@ use super::super::simd::{Vector, row_sum, run};
 /// Queries and keys of a block whose numbers are read down a column.
 const SIDE: usize = 16;
 
-/// The row of each diagonal, as it rises.
+/// The row of each diagonal.
 pub struct Diagonals {
     rows: Vec<u32>,
+    /// Empty where scores look up their rows.
     runs: Vec<Run>,
 }
 
@@ -43,9 +45,12 @@ pub struct Band {
 }
 
 impl Diagonals {
-    /// From rows that rise.
-    pub fn new(rows: Vec<u32>) -> Self {
+    /// From rows that rise, in runs, or else from any.
+    pub fn new(rows: Vec<u32>, in_runs: bool) -> Self {
         let mut runs: Vec<Run> = Vec::new();
+        if !in_runs {
+            return Self { rows, runs };
+        }
         let mut first = 0;
         for same in rows.chunk_by(|a, b| a == b) {
             let (diagonals, row) = ([first, first + same.len()], same[0] as usize);
@@ -70,16 +75,19 @@ impl Diagonals {
     pub fn band(&self, place: Place, n_q: usize, start: impl Fn(usize) -> usize) -> Band {
         let ([from, n], [query, len]) = (place.keys, place.queries);
         let first = from + n_q - query - len;
-        let row = |diagonal: usize| self.rows[diagonal] as usize;
+        let ends = [first, first + len + n - 2].map(|diagonal| self.rows[diagonal] as usize);
         Band {
             first,
             sizes: [len, n],
-            rows: start(row(first))..row(first + len + n - 2) + 1,
+            rows: start(ends[0].min(ends[1]))..ends[0].max(ends[1]) + 1,
         }
     }
 
     /// Adds `products[query][row]` to the scores.
     pub fn add(&self, band: &Band, products: &[f32], scores: &mut [f32]) {
+        if self.runs.is_empty() {
+            return self.each(band, |score, at| scores[score] += products[at]);
+        }
         run(Adding {
             walk: Walk(self, band),
             products,
@@ -89,6 +97,10 @@ impl Diagonals {
 
     /// Makes `sums[query][row]` of the scores of their diagonals.
     pub fn sum(&self, band: &Band, scores: &[f32], sums: &mut [f32]) {
+        if self.runs.is_empty() {
+            sums.fill(0.0);
+            return self.each(band, |score, at| sums[at] += scores[score]);
+        }
         run(Summing {
             walk: Walk(self, band),
             scores,
@@ -105,6 +117,18 @@ impl Diagonals {
     pub fn sum_by_key(&self, band: &Band, scores: &[f32], sums: &mut [f32], stride: usize) {
         sums.fill(0.0);
         self.blocks(band, stride, |pair, at| sums[at] += scores[pair]);
+    }
+
+    /// Every score with the place of its row among its query's.
+    fn each(&self, band: &Band, mut each: impl FnMut(usize, usize)) {
+        let ([len, n], width) = (band.sizes, band.rows.len());
+        for query in 0..len {
+            let rows = &self.rows[band.first + len - 1 - query..][..n];
+            for (key, row) in rows.iter().enumerate() {
+                let row = *row as usize - band.rows.start;
+                each(query * n + key, query * width + row);
+            }
+        }
     }
 
     /// Every score with the place of its row among its key's; block by block, so that both stay in the cache.

@@ -29,9 +29,10 @@ use table::Table;
 /// Queries from which a table is copied for all tiles in the order of their products.
 const COPIED_FROM: usize = 25;
 
-/// Keys that are multiplied with rows of a table at one time: of these products the scores of a tile take one in
-/// `1 + KEYS / TILE`, so they are as few as pays.
+/// Keys that are multiplied with rows of a table at one time, at most and at least: of these products the scores of so
+/// many queries take one half, of more keys at one time fewer.
 const KEYS: usize = 64;
+const FEWEST: usize = 16;
 
 /// Number of the shift of queries that meet keys, and of those that meet vectors of distances.
 const CONTENT: usize = 0;
@@ -88,11 +89,12 @@ impl Relative {
     }
 }
 
-/// A place by [`KEYS`], each with its first key's number.
+/// A place by about as many keys as it has queries, each with its first key's number.
 fn by_keys(place: Place) -> impl Iterator<Item = (usize, Place)> {
     let [from, n] = place.keys;
-    (0..n).step_by(KEYS).map(move |first| {
-        let keys = [from + first, KEYS.min(n - first)];
+    let most = place.queries[1].clamp(FEWEST, KEYS);
+    (0..n).step_by(most).map(move |first| {
+        let keys = [from + first, most.min(n - first)];
         (first, Place { keys, ..place })
     })
 }

@@ -1,4 +1,4 @@
-//! A table of vectors of distances as the tiles read it: rows that rise with the diagonal, in the order of products.
+//! A table of vectors of distances as the tiles read it.
 
 use std::ops::Range;
 
@@ -14,36 +14,41 @@ use crate::kernel::DistanceRows;
 /// Rows of a table that a task copies.
 pub const ROWS: usize = 64;
 
-/// A table whose rows rise with the diagonal.
+/// A table.
 pub struct Table {
     /// `[1 or H, rows, D]`.
     numbers: FlexTensor,
     /// The row of each diagonal.
     pub diagonals: Diagonals,
-    /// Whether the rows were turned round.
+    /// Whether the rows were turned round, so that they rise with the diagonal.
     pub turned: bool,
     /// A copy for each head, where many queries use it.
     packed: Vec<Packed>,
 }
 
 impl Table {
-    /// Reads a table, copied where its rows fall or do not lie in order; `packs` for many queries.
-    pub fn new(x: FlexTensor, rows: &DistanceRows, packs: bool) -> Self {
+    /// Reads a table where it lies; for many queries, `many`, it is copied in the order of their products, and the other
+    /// way round where its rows fall.
+    pub fn new(x: FlexTensor, rows: &DistanceRows, many: bool) -> Self {
         let by_diagonal = rows.by_diagonal();
-        let turned = by_diagonal.first() > by_diagonal.last();
+        let turned = many && by_diagonal.first() > by_diagonal.last();
         let [heads, count, width] = dims(&x);
-        let numbers = match turned || !x.layout().is_contiguous() {
-            true => tensor(copied(x, turned), [heads, count, width]),
-            false => contiguous(x),
+        let x = match x.layout().strides() {
+            [down, across, 1] if *down >= 0 && *across >= 0 => x,
+            _ => contiguous(x),
         };
-        let rising = |row: &u32| if turned { count as u32 - 1 - row } else { *row };
+        let numbers = match turned {
+            true => tensor(upside_down(x), [heads, count, width]),
+            false => x,
+        };
+        let own = |row: &u32| if turned { count as u32 - 1 - row } else { *row };
         let mut table = Self {
             numbers,
-            diagonals: Diagonals::new(by_diagonal.iter().map(rising).collect()),
+            diagonals: Diagonals::new(by_diagonal.iter().map(own).collect(), many),
             turned,
             packed: Vec::new(),
         };
-        if packs {
+        if many {
             let copy = |head| Packed::new(table.rows(head, &(0..count)).transposed());
             table.packed = threads::map(0..heads, copy);
         }
@@ -62,12 +67,8 @@ impl Table {
 
     /// Rows of a head, `[rows, D]`.
     pub fn rows(&self, head: usize, rows: &Range<usize>) -> Matrix<'_> {
-        let [_, count, width] = self.sizes();
-        let first = (self.own(head) * count + rows.start) * width;
-        Matrix::rows(
-            &slice(&self.numbers)[first..][..rows.len() * width],
-            [rows.len(), width],
-        )
+        let head = self.own(head);
+        rows_of(&self.numbers, head, rows.clone())
     }
 
     /// The rows that a place reads.
@@ -87,21 +88,30 @@ impl Table {
     }
 }
 
-/// The numbers of a table one after the other, the rows of each head the other way round where it is `turned`.
-fn copied(x: FlexTensor, turned: bool) -> Vec<f32> {
-    let x = match x.layout().strides() {
-        [down, across, 1] if *down >= 0 && *across >= 0 => x,
-        _ => contiguous(x),
-    };
-    let ([heads, count, width], layout) = (dims::<3>(&x), x.layout());
+/// Rows of a head of a table where they lie.
+fn rows_of(x: &FlexTensor, head: usize, rows: Range<usize>) -> Matrix<'_> {
+    let (numbers, layout) = (slice(x), x.layout());
     let [down, across] = [0, 1].map(|i| layout.strides()[i] as usize);
-    let len = heads * count * width;
-    made(len, (ROWS * width).max(1), |first, out| {
-        for (i, to) in out.chunks_exact_mut(width).enumerate() {
-            let (head, row) = ((first / width + i) / count, (first / width + i) % count);
-            let row = if turned { count - 1 - row } else { row };
-            let at = layout.start_offset() + head * down + row * across;
-            to.copy_from_slice(&slice(&x)[at..at + width]);
-        }
-    })
+    let at = layout.start_offset() + head * down + rows.start * across;
+    Matrix {
+        data: &numbers[at.min(numbers.len())..],
+        shape: [rows.len(), dims::<3>(x)[2]],
+        strides: [across, 1],
+    }
+}
+
+/// The numbers of a table with the rows of each head the other way round.
+fn upside_down(x: FlexTensor) -> Vec<f32> {
+    let [heads, count, width] = dims(&x);
+    made(
+        heads * count * width,
+        (ROWS * width).max(1),
+        |first, out| {
+            for (i, to) in out.chunks_exact_mut(width).enumerate() {
+                let (head, row) = ((first / width + i) / count, (first / width + i) % count);
+                let row = rows_of(&x, head, count - 1 - row..count - row);
+                to.copy_from_slice(&row.data[..width]);
+            }
+        },
+    )
 }

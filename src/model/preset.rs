@@ -101,6 +101,8 @@ const PRESETS: &[(&str, &str)] = presets![
     "transformer-xl-enwik8-12",
     "transformer-xl-enwik8-18",
     "transformer-xl-enwik8-24",
+    "transformer-xl-wt103",
+    "transformer-xl-wt103-large",
     "vit-tiny-16",
     "vit-small-16",
     "vit-base-16",

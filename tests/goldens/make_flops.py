@@ -191,16 +191,17 @@ def transformer(layers, width, heads, inner, vocab, length):
 
 
 class TransformerXl(nn.Module):
-    """Dai et al. 2019 in one row, without a memory: content and distance scores of all pairs."""
+    """Dai et al. 2019 in one row with a full memory: content and distance scores of all pairs."""
 
-    def __init__(self, layers, width, heads, d_head, inner, vocab):
+    def __init__(self, memory, layers, width, heads, d_head, inner, vocab):
         super().__init__()
-        self.heads, self.d_head = heads, d_head
+        self.memory, self.heads, self.d_head = memory, heads, d_head
         self.embedding = nn.Embedding(vocab, width)
         linear = lambda d_in, d_out: nn.Linear(d_in, d_out, bias=False)
         make = lambda: nn.ModuleDict(
             {
-                "qkv": linear(width, 3 * heads * d_head),
+                "query": linear(width, heads * d_head),
+                "keys_values": linear(width, 2 * heads * d_head),
                 "distances": linear(width, heads * d_head),
                 "out": linear(heads * d_head, width),
                 "feed_forward": nn.Sequential(nn.Linear(width, inner), nn.ReLU(), nn.Linear(inner, width)),
@@ -213,9 +214,12 @@ class TransformerXl(nn.Module):
 
     def forward(self, ids):
         x = self.embedding(ids)
-        vectors = torch.zeros_like(x[0])
+        earlier = x.new_zeros(len(x), self.memory, x.shape[2])
+        vectors = x.new_zeros(self.memory + x.shape[1], x.shape[2])
         for layer in self.layers:
-            q, k, v = (self.by_heads(part) for part in layer["qkv"](x).chunk(3, -1))
+            q = self.by_heads(layer["query"](x))
+            source = torch.cat([earlier, x], 1)
+            k, v = (self.by_heads(part) for part in layer["keys_values"](source).chunk(2, -1))
             scores = q @ k.transpose(2, 3) + q @ self.by_heads(layer["distances"](vectors)).transpose(1, 2)
             x = x + layer["out"]((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
             x = x + layer["feed_forward"](x)
@@ -223,7 +227,7 @@ class TransformerXl(nn.Module):
 
 
 def xl(length, *shape):
-    return lambda: TransformerXl(*shape, 204), lambda: (ids(length),)
+    return lambda: TransformerXl(length, *shape, 204), lambda: (ids(length),)
 
 
 PRESETS = {

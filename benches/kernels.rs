@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
 use formwork::kernel::{
-    self, Activation, AdamwArgs, AttentionOptions, DropKey, Relations, Visibility, composed,
+    self, Activation, AdamwArgs, AttentionOptions, DistanceRows, DistanceTable, DropKey, Relations,
+    Relative, Span, Visibility, composed,
 };
 use formwork::rng::{Purpose, Stream};
 
@@ -186,7 +187,78 @@ fn main() {
             |[q, k, v]| composed::attention(turn(q), turn(k), turn(v), relations.clone(), options),
         );
     }
+    distances();
     optimizer();
+}
+
+/// Attention of 128 queries behind 128 earlier keys: without distances, and in the forms of Transformer-XL, Shaw and DeBERTa.
+fn distances() {
+    let (queries, keys, heads, d) = (128, 256, 4, 64);
+    let offset = keys - queries;
+    let span = Span {
+        queries,
+        keys,
+        offset,
+    };
+    let clipped = |most: i64| {
+        let row = move |distance: i64| (distance.clamp(-most, most) + most) as usize;
+        (2 * most as usize + 1, DistanceRows::new(span, row))
+    };
+    let before = DistanceRows::new(span, |distance| (-distance).max(0) as usize);
+    let forms = [
+        ("attention 16x4x128x256", (1, before.clone()), [false; 3]),
+        ("of Transformer-XL", (keys, before), [true, false, false]),
+        ("of Shaw, 16", clipped(16), [true, false, true]),
+        ("of DeBERTa, 256", clipped(256), [true, true, false]),
+    ];
+    for (name, (count, rows), uses) in forms {
+        let turn = |x: Tensor<4>| x.swap_dims(1, 2);
+        let split = |[q, k, v, tables, shifts]: [Tensor<4>; 5]| {
+            let table = |number: usize| DistanceTable {
+                table: turn(tables.clone().narrow(0, number, 1)).squeeze_dim(0),
+                rows: rows.clone(),
+            };
+            let shift = |number: usize| {
+                let shift = shifts.clone().narrow(0, number, 1);
+                (name == "of Transformer-XL").then(|| shift.reshape([heads, d]))
+            };
+            let used = |number: usize| uses[number].then(|| table(number));
+            let relative = Relative {
+                factor: None,
+                content_shift: shift(0),
+                distance_shift: shift(1),
+                queries: used(0),
+                keys: used(1),
+                values: used(2),
+            };
+            let relations = Relations {
+                visible: Visibility::causal(),
+                offset,
+                relative: uses.contains(&true).then_some(relative),
+                ..Relations::default()
+            };
+            ([turn(q), turn(k), turn(v)], relations)
+        };
+        let options = AttentionOptions {
+            scale: 0.125,
+            softcap: None,
+            dropout: None,
+        };
+        let of = |positions| random([16, positions, heads, d]);
+        let (tables, shifts) = (random([3, count, heads, d]), random([2, 1, heads, d]));
+        row(
+            name,
+            [of(queries), of(keys), of(keys), tables, shifts],
+            |leaves| {
+                let ([q, k, v], relations) = split(leaves);
+                kernel::attention(q, k, v, relations, options)
+            },
+            |leaves| {
+                let ([q, k, v], relations) = split(leaves);
+                composed::attention(q, k, v, relations, options)
+            },
+        );
+    }
 }
 
 fn optimizer() {

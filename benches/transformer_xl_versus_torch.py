@@ -68,7 +68,6 @@ def torch_steps(form, steps, warmup, threads):
         def __init__(self):
             super().__init__()
             self.table = nn.Embedding(VOCAB, D)
-            self.bias = nn.Parameter(torch.zeros(VOCAB))
             self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
             self.u, self.v = (nn.Parameter(torch.zeros(HEADS, 1, width)) for _ in range(2))
             keys = SEGMENT + MEMORY
@@ -84,7 +83,7 @@ def torch_steps(form, steps, warmup, threads):
             for layer, old in zip(self.layers, memory):
                 kept.append(x.detach())
                 x = layer(x, old, r, self.u, self.v, self.hidden)
-            return F.linear(F.dropout(x, DROP), self.table.weight, self.bias), kept
+            return F.linear(F.dropout(x, DROP), self.table.weight), kept
 
     net = Net()
     with torch.no_grad():

@@ -15,7 +15,7 @@ use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Position, PositionConfig, PositionShape, Span};
+use crate::nn::position::{Places, Position, PositionShape, Span};
 use crate::nn::role::{Place, Roles, Says, TABLE};
 use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackShape};
@@ -140,14 +140,8 @@ impl EncoderConfig {
             at.fault(&["d_embedding", "head_transform", "tie_embeddings"], rule);
         }
         let d = self.stack.d_model;
-        if let (Some(e), PositionConfig::Axial(axial)) = (self.d_embedding, &self.stack.position)
-            && e != d
-            && (axial.axial_widths.is_some() || e == 1)
-        {
-            let rule = format!(
-                "d_embedding = {e} is the width of what axial positions are added to, and their widths make d_model = {d}: \
-                 leave axial_widths out for halves of 2 or more"
-            );
+        let narrow = |e| self.stack.position.narrow_fault(e, d);
+        if let Some(rule) = self.d_embedding.and_then(narrow) {
             at.fault(&["d_embedding", "model.position.axial_widths"], rule);
         }
         if demand.segments && segments < 2 {
@@ -186,10 +180,9 @@ impl EncoderConfig {
         let init = Init::new(inputs.device, inputs.seed, &config.init(), 2 * blocks, beta);
         let position = PositionShape {
             // Vectors that are added to the embeddings are as wide as these; what acts in the blocks is as wide as they.
-            d_model: match &config.position {
-                PositionConfig::LearnedPerLayer(_) => d,
-                scheme if scheme.has_heads() => d,
-                _ => width,
+            d_model: match config.position.adds_to_embeddings() {
+                true => width,
+                false => d,
             },
             ..config.position_shape(&depth, inputs.shape.context)
         };

@@ -256,7 +256,7 @@ pub fn couples_rows(config: &DecoderConfig) -> bool {
 fn adds_losses(config: &DecoderConfig) -> bool {
     let device = Device::flex();
     let model = config.init(&ModelInputs {
-        shape: &Shape::of_text(4, 5),
+        shape: &Shape::of_text(4, 17),
         seed: 1,
         device: &device,
     });

@@ -285,8 +285,8 @@ fn faults_of_their_keys() {
             "eps = 0.0 must be above 0",
         ),
         (
-            "kind = \"axial\", axial_shape = [3, 4]",
-            "axial_shape = [3, 4] has 12 places, fewer than the context of",
+            "kind = \"axial\", axial_shape = [2, 2]",
+            "axial_shape = [2, 2] has 4 places, fewer than the context of",
         ),
         (
             "kind = \"axial\", axial_widths = [3, 4]",

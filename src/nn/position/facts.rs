@@ -145,6 +145,54 @@ impl PositionConfig {
         }
     }
 
+    /// Whether its vectors are added to the embeddings, and are as wide as these; others act in the blocks.
+    pub fn adds_to_embeddings(&self) -> bool {
+        match self {
+            Self::None(_)
+            | Self::Sinusoidal(_)
+            | Self::Sinusoidal2d(_)
+            | Self::Learned(_)
+            | Self::Learned2d(_)
+            | Self::Axial(_) => true,
+            Self::LearnedPerLayer(_)
+            | Self::Rotary(_)
+            | Self::Rotary2d(_)
+            | Self::Alibi(_)
+            | Self::RelativeBias(_)
+            | Self::RelativeBias2d(_)
+            | Self::Shaw(_)
+            | Self::TransformerXl(_)
+            | Self::Disentangled(_) => false,
+        }
+    }
+
+    /// The fault of widths of its own beside embeddings of `width` elements in a model of width `d_model`.
+    pub fn narrow_fault(&self, width: usize, d_model: usize) -> Option<String> {
+        match self {
+            Self::Axial(c) if width != d_model && (c.axial_widths.is_some() || width == 1) => {
+                Some(format!(
+                    "d_embedding = {width} is the width of what axial positions are added to, and their widths make \
+                     d_model = {d_model}: leave axial_widths out for halves of 2 or more"
+                ))
+            }
+            Self::Axial(_)
+            | Self::None(_)
+            | Self::Sinusoidal(_)
+            | Self::Sinusoidal2d(_)
+            | Self::Learned(_)
+            | Self::Learned2d(_)
+            | Self::LearnedPerLayer(_)
+            | Self::Rotary(_)
+            | Self::Rotary2d(_)
+            | Self::Alibi(_)
+            | Self::RelativeBias(_)
+            | Self::RelativeBias2d(_)
+            | Self::Shaw(_)
+            | Self::TransformerXl(_)
+            | Self::Disentangled(_) => None,
+        }
+    }
+
     /// What the model's width must be a multiple of.
     pub fn divides_width(&self) -> usize {
         match self {

@@ -74,6 +74,8 @@ pub fn save<M: Module>(run: &RunDir, parts: &Parts<M>, keep_last: usize) -> Resu
     if let Err(error) = written {
         // Gives the space back; the error that is returned is the one that matters.
         let _ = std::fs::remove_dir_all(&partial);
+        // A folder that was moved meanwhile is why the disk refused.
+        run.home().require()?;
         return Err(error);
     }
     files::sync_folder(&steps)?;

@@ -1,6 +1,6 @@
 //! Runs with auxiliary losses: resumed to the bit, given more steps, used and begun from without what training alone uses.
 
-use crate::binary::{failure, output};
+use crate::binary::{failure, formwork, output};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -116,13 +116,13 @@ fn a_trained_run_is_used_without_the_extra_heads() {
     let (theirs, ours) = (from("run"), from("plain"));
     let more = ["model.n_layers=4", "train.steps=6"];
     let sets = [&more[..], &[&theirs]].concat();
-    let said = output(&command(&["train", TINY, "--run", &place("plain")], &sets));
+    let said = notices(&command(&["train", TINY, "--run", &place("plain")], &sets));
     assert!(
         said.contains("left out: auxiliary.layers.0.next.bias"),
         "{said}"
     );
     let sets = [&LOSSES[..], &["train.steps=6", &ours]].concat();
-    let said = output(&command(&["train", TINY, "--run", &place("again")], &sets));
+    let said = notices(&command(&["train", TINY, "--run", &place("again")], &sets));
     assert!(
         said.contains("new: auxiliary.layers.0.next.weight"),
         "{said}"
@@ -154,4 +154,12 @@ fn keys_without_effect_are_faults() {
     );
     let said = fault("task.positions=half");
     assert!(said.contains("second_half"), "{said}");
+}
+
+/// Standard error of a command that must succeed.
+fn notices(arguments: &[String]) -> String {
+    let output = formwork(arguments).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    said
 }

@@ -194,7 +194,8 @@ pub fn training(
             require_continuable(experiment, checkpoint)?;
             let average = decay.map(|decay| checkpoint.load_ema(decay, &model));
             if let Some(state) = &mut carried {
-                *state = checkpoint.load_carried(state, device)?;
+                let shape = [experiment.train.batch_size, experiment.model.d_model()];
+                *state = checkpoint.load_carried(state, shape, device)?;
             }
             (
                 checkpoint.load_optimizer(optimizer, &model)?,

@@ -39,7 +39,8 @@ pub struct MultiHeadConfig {
     /// Hidden states of earlier segments that are looked at, the newest ones; 0 for none.
     #[serde(skip_serializing_if = "is_zero")]
     pub memory: usize,
-    /// The same in evaluation and decoding; `memory` when absent.
+    /// The same in evaluation and decoding; `memory` when absent. With 0 decoding sees its text as one segment, up to the
+    /// context.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_at_evaluation: Option<usize>,
     /// Whether each query sees as many keys as `memory` has, its own among them.

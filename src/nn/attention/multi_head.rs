@@ -254,7 +254,7 @@ impl Layer for MultiHead {
 
     fn reach(&self) -> Option<usize> {
         let window = self.window.as_ref().map(Window::reach);
-        let segments = self.segments.map(SegmentMemory::reach);
+        let segments = self.segments.and_then(SegmentMemory::reach);
         window.into_iter().chain(segments).min()
     }
 

@@ -37,10 +37,11 @@ impl SegmentMemory {
         })
     }
 
-    /// Positions before a new token whose keys decoding keeps.
-    pub fn reach(self) -> usize {
+    /// Positions before a new token whose keys decoding keeps; `None` when it keeps all of them: without a memory in
+    /// evaluation a text is one segment.
+    pub fn reach(self) -> Option<usize> {
         let others = usize::from(self.same_length);
-        self.evaluation.saturating_sub(others)
+        (self.evaluation > 0).then(|| self.evaluation.saturating_sub(others))
     }
 
     /// Most keys that a query of `tokens` positions sees in training.

@@ -78,16 +78,35 @@ fn numbers(name: String, shape: Vec<usize>, values: Vec<f32>) -> Entry {
 }
 
 impl Checkpoint {
-    /// The state that the model passed on to the next step; `empty` gives the structure.
+    /// The state that the model passed on to the next step; `empty` gives the structure, `[rows, d_model]` the shape of
+    /// what is kept of a position.
     ///
     /// # Errors
     /// When there is no such state, or it is another model's.
-    pub fn load_carried(&self, empty: &ModelState, device: &Device) -> Result<ModelState> {
+    pub fn load_carried(
+        &self,
+        empty: &ModelState,
+        [rows, d_model]: [usize; 2],
+        device: &Device,
+    ) -> Result<ModelState> {
         if !self.manifest.files.contains_key(FILE) {
             let what = "it has no carried state; the run did not set train.carry_state when it was written";
             return Err(damaged(&self.folder, what));
         }
-        load(empty, &self.folder.join(FILE), device)
+        let state = load(empty, &self.folder.join(FILE), device)?;
+        let other = entries(&state).into_iter().find(|(name, shape, _)| {
+            let counts = name.ends_with(OPEN);
+            shape.first() != Some(&rows) || !(counts || shape.last() == Some(&d_model))
+        });
+        match other {
+            None => Ok(state),
+            Some((name, shape, _)) => {
+                let what = format!(
+                    "its state `{name}` is {shape:?}, and the run has {rows} rows of width {d_model}"
+                );
+                Err(damaged(&self.folder, &what))
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A run that carries state is stopped and resumed: the same weights, moments and state to the bit.
 
-use super::{CONTEXT, Elman, elman, split, windows};
+use super::{CONTEXT, Elman, WIDTH, elman, split, windows};
 use crate::transfer::values_of;
 use burn::tensor::Device;
 use formwork::data::loader::{Order, step_batches};
@@ -87,7 +87,12 @@ fn run(folder: &Path, stop_after: u64, eval_every: u64) -> BTreeMap<String, Vec<
         model = found.load_model(model).unwrap();
         job.optimizer = found.load_optimizer(job.optimizer, &model).unwrap();
         let empty = job.carried.take().unwrap();
-        job.carried = Some(found.load_carried(&empty, &device).unwrap());
+        let load = |shape| found.load_carried(&empty, shape, &device);
+        for other in [[4, WIDTH], [3, WIDTH + 1]] {
+            let refused = load(other).unwrap_err().to_string();
+            assert!(refused.contains("its state `blocks.0.own.0`"), "{refused}");
+        }
+        job.carried = Some(load([job.config.batch_size, WIDTH]).unwrap());
         job.state = found.state().clone();
     }
     let observer = StopAfter(stop_after, job.stop.clone());

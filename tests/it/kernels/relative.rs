@@ -22,6 +22,8 @@ pub enum Map {
     Each { falling: bool },
     /// He et al. 2021: near distances by themselves, far ones in classes that grow.
     Classes(usize),
+    /// Neighbouring distances so many rows apart: classes of He et al. 2021 of which there are more than distances.
+    Apart(usize),
     /// One row for all.
     One,
 }
@@ -67,6 +69,10 @@ impl Map {
             Self::Classes(near) => (
                 2 * near + 50,
                 Box::new(move |distance| class(distance, near) + near as i64 + 25),
+            ),
+            Self::Apart(rows) => (
+                span.distances() * rows,
+                Box::new(move |distance| diagonal(distance) * rows as i64),
             ),
             Self::One => (3, Box::new(|_| 1)),
         };
@@ -289,6 +295,16 @@ fn forms_of_the_papers() {
         ..plain([classes, classes, None])
     }
     .check();
+}
+
+/// Diagonals of a tile may reach over more rows than there are diagonals.
+#[test]
+fn rows_without_a_distance() {
+    let apart = |rows, shared| Some((Map::Apart(rows), shared));
+    let mut case = several_tiles([apart(3, true), apart(2, false), apart(5, true)]);
+    case.check();
+    (case.span.queries, case.span.offset) = (3, 527);
+    case.check();
 }
 
 #[test]

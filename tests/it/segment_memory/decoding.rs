@@ -70,6 +70,16 @@ fn decoding_is_reading_segments_of_one_token() {
     }
 }
 
+/// Without a memory in evaluation a text is one segment, not one token at a time.
+#[test]
+fn a_text_without_memory_is_one_segment() {
+    let keys = remembering("memory = 9, memory_at_evaluation = 0");
+    let (model, tokens) = (built(&config(&keys)), tokens(14));
+    let (found, _) = decoded(&model, &tokens, of(1));
+    near(&found, &at_once(&model, &tokens), &keys);
+    assert!(!model.reads_on());
+}
+
 #[test]
 fn a_text_is_read_on_past_the_context() {
     const CONTEXT: usize = 6;

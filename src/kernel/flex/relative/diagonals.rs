@@ -19,6 +19,8 @@ const SIDE: usize = 16;
 /// The row of each diagonal.
 pub struct Diagonals {
     rows: Vec<u32>,
+    /// Most rows from one diagonal to the next.
+    widest_step: usize,
     /// Empty where scores look up their rows.
     runs: Vec<Run>,
 }
@@ -48,8 +50,14 @@ impl Diagonals {
     /// From rows that rise, in runs, or else from any.
     pub fn new(rows: Vec<u32>, in_runs: bool) -> Self {
         let mut runs: Vec<Run> = Vec::new();
+        let steps = rows.windows(2).map(|pair| pair[0].abs_diff(pair[1]));
+        let widest_step = steps.max().unwrap_or(0) as usize;
         if !in_runs {
-            return Self { rows, runs };
+            return Self {
+                rows,
+                widest_step,
+                runs,
+            };
         }
         let mut first = 0;
         for same in rows.chunk_by(|a, b| a == b) {
@@ -68,7 +76,17 @@ impl Diagonals {
                 }),
             }
         }
-        Self { rows, runs }
+        Self {
+            rows,
+            widest_step,
+            runs,
+        }
+    }
+
+    /// Most rows of the table that so many neighbouring diagonals reach over: more than there are diagonals where rows
+    /// between them belong to no distance.
+    pub fn most_rows(&self, diagonals: usize) -> usize {
+        diagonals.saturating_sub(1).saturating_mul(self.widest_step) + 1
     }
 
     /// The part that a place of `n_q` queries in all reads, from a row on that `start` gives for its first.

@@ -72,7 +72,10 @@ impl Relative {
         let few = KEYS.min(n);
         let sizes = [(queries, len, n), (keys, few, few), (values, len, n)];
         let sizes = sizes.map(|(table, vectors, n)| {
-            let width = |table: &Table| table.sizes()[1].min(len + n - 1 + Packed::BACK);
+            let width = |table: &Table| {
+                let reached = table.diagonals.most_rows(len + n - 1);
+                table.sizes()[1].min(reached.saturating_add(Packed::BACK))
+            };
             vectors * table.as_ref().map_or(0, width)
         });
         Tile {

@@ -43,14 +43,14 @@ pub struct EvalArgs {
     context: Option<u32>,
     /// Positions of earlier segments that attention looks at, 0 for none; the experiment's when absent. Scores with another
     /// memory are kept as SPLIT+N.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1 << 24))]
     memory: Option<u32>,
     /// Windows that overlap: each begins S tokens after the one before and is scored on its last S tokens, the first one on
     /// all. 1 gives each token as much context as a window holds. Kept as SPLIT/S.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
     stride: Option<u32>,
     /// Keys that a query sees at most: windows of N tokens (as --context), or a memory that leaves room for a segment.
-    #[arg(long, value_name = "N", conflicts_with = "memory", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "memory", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     attention_length: Option<u32>,
     /// Also print how often each class was taken for each.
     #[arg(long)]

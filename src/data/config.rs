@@ -208,6 +208,11 @@ impl<P: Problems> DataSet for P {
 }
 
 impl DataConfig {
+    /// Whether it is that of an imported model, which has no data of its own.
+    pub fn is_imported(&self) -> bool {
+        matches!(self, Self::Imported(_))
+    }
+
     /// The value of the key `kind`.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -24,6 +24,13 @@ impl DataConfig {
             }
             _ => self.clone(),
         };
+        if let (Some(second), Self::Text(_) | Self::LabelledText(_)) = (files.get(1), &asked) {
+            return Err(Error::usage(format!(
+                "--data {}: [data] kind = \"{}\" has its text and labels in one file or folder; leave the second out",
+                second.display(),
+                asked.kind()
+            )));
+        }
         Ok(match asked {
             Self::Text(c) => Self::Text(TextConfig {
                 path: paths(0),

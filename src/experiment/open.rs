@@ -9,6 +9,7 @@ use crate::task::Objective;
 use crate::train::checkpoint::Checkpoint;
 use crate::train::{run_dir, run_files};
 use burn::module::Module;
+use burn::tensor::Device;
 use std::path::{Path, PathBuf};
 
 /// What a run is opened for.
@@ -109,6 +110,14 @@ impl Lengths {
     /// keys.
     pub fn seeing(self, keys: usize, folder: &Path) -> Result<Self> {
         let mut stored = stored(folder)?;
+        let imported = stored.data.is_imported();
+        if !imported && stored.data.in_every_window(keys).is_none() {
+            return Err(Error::usage(format!(
+                "--attention-length {keys} has no effect: the examples of [data] kind = \"{}\" are no windows of a text; \
+                 leave it out",
+                stored.data.kind()
+            )));
+        }
         if !stored.train.carry_state {
             if let Some(context) = self.context {
                 return Err(Error::usage(format!(
@@ -230,7 +239,8 @@ fn opened(
     let mut experiment = loaded.experiment;
     experiment.task = experiment.task.of_use();
     let device = assemble::device(&experiment, purpose == Purpose::Gradients)?;
-    let (model, _) = assemble::model(&experiment, &shape, &device, &weights)?;
+    let used = of_use(&experiment, &shape, &device)?;
+    let (model, _) = assemble::model(&used, &shape, &device, &weights)?;
     Ok(Opened {
         model: match purpose {
             Purpose::Use => model.valid().materialize(),
@@ -243,6 +253,18 @@ fn opened(
         shape,
         step: checkpoint.state().step,
     })
+}
+
+/// The experiment of a model that is used: nothing learns, so that nothing is frozen, and `[lora]` is without patterns that
+/// match only what training alone uses.
+fn of_use(experiment: &Experiment, shape: &Shape, device: &Device) -> Result<Experiment> {
+    let mut used = experiment.clone();
+    used.init.freeze.clear();
+    if let Some(mut lora) = used.lora.take() {
+        lora.keep_found(&assemble::objective(&used, shape, device)?)?;
+        used.lora = Some(lora);
+    }
+    Ok(used)
 }
 
 /// A command that puts a finished run to use.

@@ -196,7 +196,9 @@ fn resampled(
     let (&[from, width], &[to, d]) = (&data.shape().to_vec()[..], shape) else {
         return None;
     };
-    if width != d || from == 0 {
+    let transformer = experiment.model.transformer();
+    let resamples = transformer.is_some_and(|model| model.stack.position.has_a_row_each());
+    if width != d || from == 0 || !resamples {
         return None;
     }
     let table: Vec<f32> = data.iter::<f32>().collect();

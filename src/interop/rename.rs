@@ -27,6 +27,14 @@ pub struct Table {
     pub constants: Vec<Constant>,
 }
 
+/// Endings of the names of tensors that are copies of the table of tokens where embeddings are tied.
+const TIED: [&str; 4] = [
+    "lm_head.weight",
+    "embed_out.weight",
+    "decoder.weight",
+    "embed_tokens.weight",
+];
+
 /// A tensor of HF's that follows from the shape: sinusoids.
 #[derive(Clone)]
 pub struct Constant {
@@ -223,6 +231,13 @@ impl Table {
     /// Whether an HF name carries nothing that we need.
     pub fn ignores(&self, name: &str) -> bool {
         self.ignored.iter().any(|ending| name.ends_with(ending))
+    }
+
+    /// Whether HF's model has the parameter of this path in several modules: a table of tokens that is tied to the head.
+    pub fn is_tied(&self, ours: &str) -> bool {
+        let mut ignored = self.ignored.iter();
+        ours.ends_with("embedding.weight")
+            && ignored.any(|name| TIED.iter().any(|end| name.ends_with(end)))
     }
 
     /// HF's tensors (weights, or gradients of them) from ours; rules whose parameters are absent are idle.

@@ -142,6 +142,29 @@ impl LoraConfig {
         Ok(name_parameters(model.apply_reparameterization(attach)))
     }
 
+    /// Leaves out the patterns that match nothing in a model: a model that is used is without what training alone needs.
+    ///
+    /// # Errors
+    /// A pattern that is no regular expression.
+    pub fn keep_found<M: Module>(&mut self, model: &M) -> Result<()> {
+        let all = parameters::list(model);
+        let linear = linear::weights(model);
+        for (key, patterns) in [
+            ("targets", &mut self.targets),
+            ("in_full", &mut self.in_full),
+        ] {
+            let fits = |p: &&Parameter| key == "in_full" || linear.contains(&p.path);
+            let is_found = |pattern: &String| -> Result<bool> {
+                let one = Patterns::of("lora", key, std::slice::from_ref(pattern))?;
+                Ok(all.iter().filter(fits).any(|p| one.match_path(&p.path)))
+            };
+            let found = patterns.iter().map(is_found).collect::<Result<Vec<_>>>()?;
+            let mut found = found.into_iter();
+            patterns.retain(|_| found.next().unwrap_or(true));
+        }
+        Ok(())
+    }
+
     /// Those of the parameters that learn.
     ///
     /// # Errors

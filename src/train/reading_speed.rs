@@ -143,16 +143,18 @@ pub fn sliding<M: Trained>(
         |rows: usize| -> Result<f64> { Ok(timed(model, texts.batch(rows, window, 1)?, None).0) };
     // The first pass takes buffers.
     round(1)?;
-    let (mut rows, mut best) = (1, f64::INFINITY);
+    let (mut rows, mut best, mut slower) = (1, f64::INFINITY, 0);
     for tried in ROWS {
-        if tried > 1 && tried * window > MOST_TOKENS {
+        if tried > 1 && (tried * window > MOST_TOKENS || slower == 2) {
             break;
         }
-        let each = round(tried)? / tried as f64;
+        // The better of two: one that another process disturbed must not end the search.
+        let each = round(tried)?.min(round(tried)?) / tried as f64;
         if each > best {
-            break;
+            slower += 1;
+            continue;
         }
-        (rows, best) = (tried, each);
+        (rows, best, slower) = (tried, each, 0);
     }
     let rounds = least.div_ceil(rows).max(1);
     let mut seconds = 0.0;

@@ -114,7 +114,13 @@ fn with_memory(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
     let memory = length - segment;
     let sets = vec![format!("data.context={segment}")];
     let mut loaded = loaded(args.memory.as_deref(), MEMORY, sets, args)?;
-    loaded.experiment.model.remember_at_evaluation(memory);
+    if !loaded.experiment.model.remember_at_evaluation(memory) {
+        return Err(Error::usage(format!(
+            "{}: no layer remembers earlier segments (memory of [model.attention]), so that no attention has the length \
+             {length}; name a model with a memory first",
+            loaded.path.display()
+        )));
+    }
     let (model, texts) = model(&loaded)?;
     let time = in_segments(&model, texts, segment, memory, args.tokens);
     time.map_err(|error| Error::usage(format!("{}: {error}", loaded.path.display())))

@@ -10,6 +10,9 @@ use crate::report::render::table::table;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
+/// Attention weights of one pass at most: 4 GiB.
+const MOST_WEIGHTS: u128 = 1 << 30;
+
 /// Inspects the attention of a run.
 pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     let [folder] = runs else {
@@ -24,6 +27,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     }
     let out = out(args, runs)?;
     let run = Inspected::open(args, folder)?;
+    require_few_weights(&run)?;
     let windows = run.windows(args, run.length)?;
     let heads = by_head(&run.reader()?, &windows);
     if heads.is_empty() {
@@ -36,6 +40,24 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     match args.json {
         true => output::line(json(&run, windows.len(), &heads, &files).to_string()),
         false => show(&heads, &files),
+    }
+}
+
+/// An error when the weights of one pass, which are held at once, would not fit in memory.
+fn require_few_weights(run: &Inspected) -> Result<()> {
+    let model = &run.opened.experiment.model;
+    let queries = run.opened.shape.context.min(run.length);
+    let keys = (queries + model.remembered()).min(run.length);
+    let blocks = model.transformer().into_iter();
+    let blocks = blocks.flat_map(|transformer| transformer.blocks().collect::<Vec<_>>());
+    let heads = blocks.filter_map(|block| Some(block.attention?.n_heads()));
+    let weights = heads.sum::<usize>() as u128 * queries as u128 * keys as u128;
+    match weights > MOST_WEIGHTS {
+        true => Err(Error::usage(format!(
+            "{queries} tokens with {keys} keys make {weights} attention weights of all heads, more than the {MOST_WEIGHTS} that are \
+             looked at; make the windows shorter with --context"
+        ))),
+        false => Ok(()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The sense of layers that remember earlier segments: rows must go on from step to step, and positions must tell earlier
+//! The sense of layers that remember earlier segments: rows must continue from step to step, and positions must tell earlier
 //! segments from this one.
 
 use super::Sense;

@@ -89,7 +89,14 @@ impl Config {
         }
         let ranks = patterns(&mut keys, "rank_pattern", &mut faults);
         let alphas = patterns(&mut keys, "alpha_pattern", &mut faults);
-        let by_root = keys.remove("use_rslora") == Some(Value::Bool(true));
+        let by_root = match keys.remove("use_rslora") {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(by_root)) => by_root,
+            Some(other) => {
+                faults.push(format!("`use_rslora` = {other} must be true or false"));
+                false
+            }
+        };
         let mut without_place = Vec::new();
         if let Some(dropout) = keys
             .remove("lora_dropout")

@@ -61,6 +61,10 @@ pub fn read(dir: &Path, base: &Base) -> Result<Adapter> {
     let mut arrays = reader.arrays;
     for (path, scale, factors) in reader.found {
         let factors = factors.widened(lora.rank, (scale / lora.scale()) as f32);
+        if !factors.b.values.iter().all(|x| x.is_finite()) || !(scale as f32).is_normal() {
+            let fault = format!("the scale {scale} of the adapter of `{path}` is beyond 32 bits");
+            return Err(all(config.file(), vec![fault]));
+        }
         let [b, a] = lora::factors_of(&path);
         arrays.insert(b, factors.b);
         arrays.insert(a, factors.a);
@@ -128,6 +132,13 @@ impl Reader<'_> {
             self.faults.push(fault);
             return Ok(());
         };
+        if rule.ours.iter().any(|path| self.base.table.is_tied(path)) {
+            let fault = format!(
+                "tensor `{name}` is a table of tokens that `peft` trained apart from the head tied to it; here they are one"
+            );
+            self.faults.push(fault);
+            return Ok(());
+        }
         let shapes = self.shapes(&rule);
         let (expected, found) = (rule.their_shape(&shapes), self.weights.shape(name));
         if found != Some(&expected[..]) || !rule.fits(shapes[0]) {
@@ -179,6 +190,11 @@ impl Reader<'_> {
         }
         let [a, b] = [self.finite(&names[0])?, self.finite(&names[1])?];
         let parts = split(&rule, &Factors { a, b });
+        if self.found.iter().any(|(path, ..)| rule.ours.contains(path)) {
+            let fault = format!("module `{module}` has two adapters, under different names");
+            self.faults.push(fault);
+            return Ok(());
+        }
         for (path, factors) in rule.ours.iter().zip(parts) {
             self.found.push((path.clone(), scale, factors));
         }

@@ -44,6 +44,12 @@ pub fn write(
         .map(String::as_str)
         .filter(|p| !lora::is_adapter(p));
     let in_full = lora.in_full(in_full)?;
+    if let Some(tied) = in_full.iter().find(|path| table.is_tied(path)) {
+        return Err(Error::usage(format!(
+            "`{tied}` was trained in full and is tied to the head, of which `peft` would keep the old values: the adapter \
+             would compute something else; export the merged model without --adapter"
+        )));
+    }
     let mut folder = Folder::default();
     for rule in table.rules.iter().filter(|rule| !rule.read_only) {
         folder.add_adapter(rule, arrays);

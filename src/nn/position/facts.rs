@@ -103,6 +103,27 @@ impl PositionConfig {
         }
     }
 
+    /// Whether its table has a row for each position, in their order, so that it can be resampled for others. The rows of
+    /// other tables are distances, or the two sides of a grid.
+    pub fn has_a_row_each(&self) -> bool {
+        match self {
+            Self::Learned(_) | Self::LearnedPerLayer(_) => true,
+            Self::None(_)
+            | Self::Sinusoidal(_)
+            | Self::Sinusoidal2d(_)
+            | Self::Rotary(_)
+            | Self::Rotary2d(_)
+            | Self::Alibi(_)
+            | Self::RelativeBias(_)
+            | Self::RelativeBias2d(_)
+            | Self::Learned2d(_)
+            | Self::Axial(_)
+            | Self::Shaw(_)
+            | Self::TransformerXl(_)
+            | Self::Disentangled(_) => false,
+        }
+    }
+
     /// Rows at the head of a table of positions that are no position's.
     pub fn reserved(&self) -> usize {
         match self {

@@ -196,6 +196,15 @@ fn evaluation_is_timed_with_a_state_and_with_windows_that_slide() {
         file.display().to_string()
     };
     let (lstm, rotary) = (write("lstm.toml", LSTM), write("rotary.toml", ROTARY));
+    let remembering = folder.path().join("memory.toml");
+    let model = ROTARY.replace("n_heads = 2", "n_heads = 2, memory = 8");
+    let text = format!(
+        "name = \"x\"\n[model]\n{model}\n[tokenizer]\nkind = \"byte\"\n[data]\nkind = \"text\"\npath = \"text.txt\"\n\
+         windows = \"contiguous\"\ncontext = 16\n[task]\nkind = \"causal_lm\"\n[optimizer]\nkind = \"adamw\"\n\
+         [train]\nsteps = 1\nbatch_size = 1\ncarry_state = true\n"
+    );
+    fs::write(&remembering, text).unwrap();
+    let memory = remembering.display().to_string();
     let lengths = [
         "--attention-length",
         "24,48",
@@ -205,7 +214,7 @@ fn evaluation_is_timed_with_a_state_and_with_windows_that_slide() {
         "4",
         "--json",
     ];
-    let said = output(&[&["bench", "evaluate", &lstm, &rotary], &lengths[..]].concat());
+    let said = output(&[&["bench", "evaluate", &memory, &rotary], &lengths[..]].concat());
     let lines: Vec<Value> = said.lines().map(json).collect();
     assert_eq!(lines.len(), 2, "{said}");
     for (line, length) in lines.iter().zip([24, 48]) {
@@ -218,6 +227,9 @@ fn evaluation_is_timed_with_a_state_and_with_windows_that_slide() {
             "{line}"
         );
     }
+    // A recurrent network keeps a state and has no attention of any length.
+    let (status, said) = failure(&[&["bench", "evaluate", &lstm, &rotary], &lengths[..]].concat());
+    assert!(status == 2 && said.contains("lstm.toml"), "{said}");
     let (status, said) = failure(&[
         "bench",
         "evaluate",

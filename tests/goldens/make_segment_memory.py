@@ -10,8 +10,9 @@ document with s - M <= j <= p (with `same_length` also j > p - M). Of j < s the 
 in the segment of j, without gradient; its norm and its maps are today's. No mask of a padded memory, no cat: keys are
 listed one by one for every query.
 
-segment_memory_CASE.safetensors, CASE of pre, post, pre_documents, post_documents, same_length: a decoder of two layers
-that reads two rows in four segments of five. The second row begins another text with the third segment. Parameters and
+segment_memory_CASE.safetensors, CASE of pre, post, pre_documents, post_documents, same_length with a bias for each distance,
+and xl_pre, xl_post_documents with Transformer-XL's positions (section 3.3), u and v shared by the layers: a decoder of two
+layers that reads two rows in four segments of five. The second row begins another text with the third segment. Parameters and
 gradients are under the paths of our decoder:
 
 * `weight.<path>`; `ids` [4, 2, 5]; `documents` [4, 2, 5] in the cases of that name, numbered within each segment: 0 is
@@ -30,9 +31,14 @@ TEXTS = [[0], [0, 2]]
 DOCUMENTS = [[0, 3, 14], [0, 4, 5, 10, 17, 18]]
 
 
-def parameters(generator, pre):
+def parameters(generator, pre, xl):
     draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
-    found = {"embedding.weight": draw(VOCAB, D), "position.table": draw(BUCKETS, HEADS)}
+    found = {"embedding.weight": draw(VOCAB, D)}
+    if xl:
+        found |= {f"position.{name}_bias.0": draw(HEADS, D // HEADS) for name in ["content", "distance"]}
+        found |= {f"position.projections.{layer}.weight": draw(D, D) * D**-0.5 for layer in range(LAYERS)}
+    else:
+        found["position.table"] = draw(BUCKETS, HEADS)
     norms = []
     for layer in range(LAYERS):
         block = f"stack.blocks.{layer}."
@@ -52,8 +58,8 @@ def parameters(generator, pre):
 class Reader:
     """One row that is read segment by segment."""
 
-    def __init__(self, p, pre, memory, same_length):
-        self.p, self.pre, self.memory, self.same_length = p, pre, memory, same_length
+    def __init__(self, p, pre, memory, same_length, xl):
+        self.p, self.pre, self.memory, self.same_length, self.xl = p, pre, memory, same_length, xl
         self.begin()
 
     def begin(self):
@@ -75,6 +81,17 @@ class Reader:
             first = max(first, position - self.memory + 1)
         return [j for j in range(max(first, 0), position + 1) if self.documents[j] == self.documents[position]]
 
+    def scores(self, layer, head, q, k, distances):
+        """Of one query and the keys that it sees, by how far before it they stand."""
+        scale = (D // HEADS) ** -0.5
+        if not self.xl:
+            return k @ q * scale + self.p["position.table"][distances, head]
+        angles = torch.tensor(distances, dtype=torch.float64)[:, None] / 10000 ** (torch.arange(0, D, 2) / D)
+        sines = torch.cat([angles.sin(), angles.cos()], 1)
+        r = (sines @ self.p[f"position.projections.{layer}.weight"].T).unflatten(1, (HEADS, D // HEADS))[:, head]
+        u, v = (self.p[f"position.{name}_bias.0"][head] for name in ["content", "distance"])
+        return (k @ (q + u) + r @ (q + v)) * scale
+
     def attend(self, layer, states, start):
         block = f"stack.blocks.{layer}."
         read = lambda x: self.norm(x, block + "attention_residual.norm") if self.pre else x
@@ -87,8 +104,7 @@ class Reader:
             heads = []
             for head in range(HEADS):
                 part = slice(head * D // HEADS, (head + 1) * D // HEADS)
-                scores = k[:, part] @ q[part] * (D // HEADS) ** -0.5
-                scores = scores + self.p["position.table"][[position - j for j in seen], head]
+                scores = self.scores(layer, head, q[part], k[:, part], [position - j for j in seen])
                 heads.append(scores.softmax(0) @ v[:, part])
             outputs.append(self.linear(torch.cat(heads), block + "attention.output"))
         return torch.stack(outputs)
@@ -123,15 +139,15 @@ def numbered(row, at):
     return sum(start <= at for start in DOCUMENTS[row])
 
 
-def case(name, pre, memory, documents=False, same_length=False):
+def case(name, pre, memory, documents=False, same_length=False, xl=False):
     generator = seeded("segment_memory_" + name)
-    p = parameters(generator, pre)
+    p = parameters(generator, pre, xl)
     ids = torch.randint(VOCAB, (SEGMENTS, ROWS, SEQ), generator=generator)
     y_weight = torch.randn(SEGMENTS, ROWS, SEQ, VOCAB, generator=generator)
     tensors = {"weight." + path: value.float() for path, value in p.items()}
     tensors |= {"ids": ids, "y_weight": y_weight}
     numbers = torch.zeros(SEGMENTS, ROWS, SEQ, dtype=torch.int64)
-    readers = [Reader(p, pre, memory, same_length) for _ in range(ROWS)]
+    readers = [Reader(p, pre, memory, same_length, xl) for _ in range(ROWS)]
     for segment in range(SEGMENTS):
         results = []
         for row, reader in enumerate(readers):
@@ -151,7 +167,7 @@ def case(name, pre, memory, documents=False, same_length=False):
         tensors |= {f"{segment}.grad.{path}": value.grad.float() for path, value in p.items()}
     if documents:
         tensors["documents"] = numbers
-    config = {"memory": memory, "same_length": same_length, "norm_placement": "pre" if pre else "post"}
+    config = {"memory": memory, "same_length": same_length, "norm_placement": "pre" if pre else "post", "xl": xl}
     write("segment_memory_" + name, tensors, config)
 
 
@@ -162,3 +178,5 @@ if __name__ == "__main__":
     case("pre_documents", True, 7, documents=True)
     case("post_documents", False, 12, documents=True)
     case("same_length", True, 4, same_length=True)
+    case("xl_pre", True, 7, xl=True)
+    case("xl_post_documents", False, 12, documents=True, xl=True)

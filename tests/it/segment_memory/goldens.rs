@@ -19,11 +19,15 @@ const ANEW: usize = 2;
 
 fn decoder(oracle: &Oracle) -> Decoder {
     let keys: Value = serde_json::from_str(&oracle.config()).unwrap();
+    let position = match keys["xl"] == true {
+        true => json!({ "kind": "transformer_xl" }),
+        false => json!({ "kind": "relative_bias", "buckets": 64, "max_distance": 128 }),
+    };
     let config: DecoderConfig = serde_json::from_value(json!({
         "n_layers": 2,
         "d_model": 8,
         "norm_placement": keys["norm_placement"],
-        "position": { "kind": "relative_bias", "buckets": 64, "max_distance": 128 },
+        "position": position,
         "attention": {
             "kind": "multi_head",
             "n_heads": 2,
@@ -102,6 +106,8 @@ fn segments_agree_with_the_definition() {
         "pre_documents",
         "post_documents",
         "same_length",
+        "xl_pre",
+        "xl_post_documents",
     ] {
         agrees(case);
     }

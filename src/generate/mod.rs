@@ -38,7 +38,7 @@ pub struct Generator<'a> {
 
 impl<'a> Generator<'a> {
     /// Reads the prompts in one pass. `context` is the length that the model was trained with; it never sees
-    /// more tokens at once. A model that remembers earlier segments reads on for ever, and long prompts in segments.
+    /// more tokens at once. A model that remembers earlier segments has no such limit, and reads long prompts in segments.
     ///
     /// # Errors
     /// No prompt, an empty one, or prompts of several lengths.

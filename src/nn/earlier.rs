@@ -52,7 +52,7 @@ impl Earlier {
             (Some(lengths), states) => {
                 let all = Tensor::cat(states.into_iter().chain([x]).collect(), 1);
                 let total = before + seq;
-                // Before the first position there is none; what stands there in its place is hidden.
+                // A row with fewer positions repeats its first one in front, which is hidden.
                 let places = lengths.iter().enumerate().flat_map(|(row, length)| {
                     let end = before + length.min(&seq);
                     (0..kept).map(move |at| (row * total + (end + at).saturating_sub(kept)) as i32)

@@ -124,7 +124,7 @@ fn splitter() -> Value {
 
 fn file(added: &[format::Added], vocab: serde_json::Map<String, Value>) -> Value {
     let replace = |pattern: Value, content: &str| json!({"type": "Replace", "pattern": pattern, "content": content});
-    // No token begins with a blank, so that none is one that goes on in a word.
+    // The prefix marks tokens that continue a word. No word begins with a blank, so that all are joined with blanks.
     let joined = json!({"type": "WordPiece", "prefix": " ", "cleanup": false});
     format::file(
         added,

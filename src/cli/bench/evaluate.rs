@@ -121,6 +121,7 @@ fn with_memory(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
             loaded.path.display()
         )));
     }
+    check_without_files(&loaded)?;
     let (model, texts) = model(&loaded)?;
     let time = in_segments(&model, texts, segment, memory, args.tokens);
     time.map_err(|error| Error::usage(format!("{}: {error}", loaded.path.display())))

@@ -207,8 +207,8 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
     for split in Split::ALL {
         if texts.has(split) {
             let encoded = texts.encoded(&tokenizer, split, entries, places.cache())?;
-            // Where a run is evaluated nothing is trained on, and a text shorter than a window is one partial window; a
-            // run that goes on has its text, which was long enough when it began.
+            // The length of the training text is checked when a run begins. A resumed run reads the same text, and an
+            // evaluation reads a text shorter than a window as one partial window.
             if split != Split::Train || request.run.is_none() {
                 long_enough(&encoded, config, split)?;
             }

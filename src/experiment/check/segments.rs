@@ -41,7 +41,7 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
     };
     let rule = format!(
         "kind = \"{kind}\" gives every segment the same places, so that memory cannot be told from the segment that reads it; \
-         use positions that go by distance, as rotary, alibi or relative_bias, or leave memory out"
+         use positions that go by distance, as transformer_xl, shaw, rotary, alibi or relative_bias, or leave memory out"
     );
     let table = &found[0].0;
     sense.fault(&["model.position.kind", &format!("{table}.memory")], rule);

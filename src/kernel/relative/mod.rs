@@ -51,11 +51,6 @@ impl DistanceRows {
         &self.0
     }
 
-    /// The rows without those of the first `dropped` keys.
-    fn without_first(&self, dropped: usize) -> Self {
-        Self(self.0[dropped..].into())
-    }
-
     fn fit(&self, span: Span, rows: usize) -> bool {
         let inside = self.0.iter().all(|row| (*row as usize) < rows);
         self.0.len() == span.distances() && inside
@@ -91,13 +86,6 @@ impl DistanceTable {
         }
     }
 
-    fn without_first(&self, dropped: usize) -> Self {
-        Self {
-            table: self.table.clone(),
-            rows: self.rows.without_first(dropped),
-        }
-    }
-
     fn fits(&self, span: Span, [heads, d_head]: [usize; 2]) -> bool {
         let [of_heads, rows, width] = self.table.dims();
         (of_heads == 1 || of_heads == heads) && width == d_head && self.rows.fit(span, rows)
@@ -125,18 +113,6 @@ impl Relative {
     /// The factor of all scores.
     pub fn factor(&self) -> f64 {
         self.factor.unwrap_or(1.0)
-    }
-
-    /// The share of distances when the first `dropped` of the keys are left out.
-    #[must_use]
-    pub fn without_first(&self, dropped: usize) -> Self {
-        let less = |x: &Option<DistanceTable>| x.as_ref().map(|table| table.without_first(dropped));
-        Self {
-            queries: less(&self.queries),
-            keys: less(&self.keys),
-            values: less(&self.values),
-            ..self.clone()
-        }
     }
 
     /// The share of distances without what gradients need.

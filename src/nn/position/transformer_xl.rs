@@ -6,8 +6,8 @@
 //! ```
 //!
 //! R are sines and cosines, [sin(pω_0) … , cos(pω_0) …] with ω_n = 10000^(−2n/d_model), W_kR a matrix of each layer. A model
-//! that reads both ways has them for both signs of the distance (Yang et al. 2019, XLNet). R is made and dropped once a
-//! pass for the distances that the pass has, and projected once in each layer.
+//! that reads both ways has them for both signs of the distance (Yang et al. 2019, XLNet). R is made for the distances of a
+//! pass, once for all layers, with one dropout; each layer projects it once.
 
 use super::{Attending, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers};
 use crate::faults::{LONGEST, TableFaults};

@@ -96,7 +96,11 @@ impl AdaptiveConfig {
             );
         }
         let d_embed = self.d_embed.unwrap_or(d_model);
-        let wide = at.count("d_embed", d_embed, WIDEST);
+        // Without the key it is d_model, whose fault is told there.
+        let wide = match self.d_embed {
+            Some(width) => at.count("d_embed", width, WIDEST),
+            None => (1..=WIDEST).contains(&d_model),
+        };
         if at.count("div_val", self.div_val, WIDEST)
             && wide
             && self.divided(d_model, self.cutoffs.len()) == 0

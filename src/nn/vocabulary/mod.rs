@@ -42,7 +42,7 @@ impl Default for VocabularyConfig {
     }
 }
 
-/// The tables of a network's tokens, as far as other keys of the network say how they are used.
+/// The sizes of a network's tables of tokens, and the keys of the network that say how they are used.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenTables<'a> {
     /// Tokens of the vocabulary.

@@ -240,8 +240,8 @@ impl<'a> Piece<'a> {
         }
     }
 
-    /// Adds what a tile's queries give to the shifts, and makes `d_q`, the gradient of the queries that met keys, that of
-    /// the queries.
+    /// Adds the gradients of a tile's queries to those of the shifts. `d_q` holds the gradient of the queries as they meet
+    /// keys; that of the queries as they meet vectors of distances is added to it.
     pub fn settle(&mut self, d_q: &mut [f32]) {
         let [content, distance, ..] = &mut self.sums;
         for (sum, rows) in [(content, &*d_q), (distance, &self.d_distance)] {

@@ -29,8 +29,8 @@ use table::Table;
 /// Queries from which a table is copied for all tiles in the order of their products.
 const COPIED_FROM: usize = 25;
 
-/// Keys that are multiplied with rows of a table at one time, at most and at least: of these products the scores of so
-/// many queries take one half, of more keys at one time fewer.
+/// Keys that are multiplied with rows of a table at one time, at most and at least. K keys and Q queries take K·(K + Q − 1)
+/// products for K·Q scores: with as many keys as queries half of the products are used, with more keys a smaller share.
 const KEYS: usize = 64;
 const FEWEST: usize = 16;
 

@@ -89,6 +89,10 @@ impl VocabularyHead<'_> {
 }
 
 /// How scores are made.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of them, for one call"
+)]
 enum Scores<'a> {
     Own(&'a Linear),
     Tied(kernel::Head),

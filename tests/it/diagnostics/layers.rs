@@ -160,7 +160,12 @@ fn every_preset_makes_sense() {
             }
         };
         let task = format!("task={{ kind = \"{task}\" }}");
-        match judged(RIGHT, &[format!("model.preset={name}"), task]) {
+        let mut sets = vec![format!("model.preset={name}"), task];
+        if model.remembered() > 0 {
+            let carried = ["train.carry_state=true", "data.windows=contiguous"];
+            sets.extend(carried.map(String::from));
+        }
+        match judged(RIGHT, &sets) {
             Ok(loaded) => assert_eq!(loaded.experiment.model, model, "{name}"),
             // The file's data are texts.
             Err(error) => {

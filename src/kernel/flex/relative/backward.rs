@@ -32,7 +32,6 @@ pub fn backward(
     let pieces = sums.as_mut().map(Sums::pieces);
     let attention =
         attention_backward::backward(problem, out, lse, grad, wanted.bias, pieces.as_ref());
-    drop(pieces);
     let tensors = relative.zip(sums).map(|(x, sums)| sums.totals(x));
     RelativeGradients {
         attention,

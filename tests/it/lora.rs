@@ -1,4 +1,4 @@
-//! `[lora]`: frozen weights stay to the bit, the merged model is the unmerged one, runs go on exactly, and adapters go to
+//! `[lora]`: frozen weights stay to the bit, the merged model is the unmerged one, runs are resumed exactly, and adapters go to
 //! and from the format of `peft` (`tests/goldens/make_peft.py` makes its folders).
 
 mod hostile;

@@ -61,7 +61,7 @@ fn one(sense: &mut Sense, [memory, at_evaluation]: &[String; 2], causal: bool) {
         );
         sense.fault(&[memory, at_evaluation, "task.kind"], rule);
     } else if !experiment.train.carry_state {
-        let rule = "memory has no effect: the rows of a step do not go on where those of the step before ended; set [train] \
+        let rule = "memory has no effect: the rows of a step do not continue where those of the step before ended; set [train] \
                     carry_state = true, or leave memory out";
         sense.fault(&[memory, at_evaluation, "train.carry_state"], rule);
     }

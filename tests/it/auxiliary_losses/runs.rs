@@ -46,7 +46,7 @@ fn checkpoint(run: &Path, step: u64) -> Vec<Vec<u8>> {
         .into()
 }
 
-/// A run goes on to the bit after layers have stopped, and its new last step counts when it is given more of them.
+/// A run is resumed to the bit after layers have stopped, and its new last step counts when it is given more of them.
 #[test]
 fn a_run_goes_on_where_it_was_in_training() {
     let folder = tempfile::tempdir().unwrap();

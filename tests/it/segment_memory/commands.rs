@@ -149,7 +149,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
     (
         "carry_state = true",
         "carry_state = false",
-        "memory has no effect: the rows of a step do not go on",
+        "memory has no effect: the rows of a step do not continue",
     ),
     (
         "kind = \"rotary\"",

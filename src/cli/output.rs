@@ -6,7 +6,7 @@
 
 use crate::error::{Error, Result};
 use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const STDOUT: &str = "standard output";
 
@@ -72,5 +72,20 @@ mod tests {
         assert!(reader_left(&at(ErrorKind::BrokenPipe, STDOUT)));
         assert!(!reader_left(&at(ErrorKind::StorageFull, STDOUT)));
         assert!(!reader_left(&at(ErrorKind::BrokenPipe, "scores.json")));
+    }
+}
+
+/// The folder of `--out`, which may be there or be made.
+///
+/// # Errors
+/// When it, or a part of its path, is a file.
+pub fn folder(out: PathBuf) -> Result<PathBuf> {
+    let taken = |path: &Path| path.exists() && !path.is_dir();
+    match out.ancestors().find(|path| taken(path)) {
+        Some(file) => Err(Error::usage(format!(
+            "--out: {} is a file, not a folder",
+            file.display()
+        ))),
+        None => Ok(out),
     }
 }

@@ -1,6 +1,6 @@
 //! `formwork report SWEEP|RUN…`: the tables, figures and the page of a paper, in one folder.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -84,12 +84,5 @@ fn folder(args: &ReportArgs) -> Result<PathBuf> {
             ));
         }
     };
-    let taken = |path: &Path| path.exists() && !path.is_dir();
-    match out.ancestors().find(|path| taken(path)) {
-        Some(file) => Err(Error::usage(format!(
-            "--out: {} is a file, not a folder",
-            file.display()
-        ))),
-        None => Ok(out),
-    }
+    output::folder(out)
 }

@@ -190,14 +190,7 @@ fn out(args: &InspectArgs, runs: &[PathBuf]) -> Result<PathBuf> {
             ));
         }
     };
-    let taken = |path: &Path| path.exists() && !path.is_dir();
-    match out.ancestors().find(|path| taken(path)) {
-        Some(file) => Err(Error::usage(format!(
-            "--out: {} is a file, not a folder",
-            file.display()
-        ))),
-        None => Ok(out),
-    }
+    output::folder(out)
 }
 
 /// Writes figures as SVG and PNG; the paths of their files.

@@ -10,6 +10,7 @@
 //! released code). Both sums go by δ(i, j), as in the released code; the paper prints δ(j, i) in the second. A causal model has
 //! no vectors for keys after their query.
 
+use super::facts::last;
 use super::{Attending, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::{DistanceRows, DistanceTable};
@@ -119,11 +120,7 @@ impl DisentangledConfig {
         shape: &PositionShape,
         [queries, sources, keys]: [usize; 3],
     ) -> u128 {
-        let span = Span {
-            queries,
-            keys: sources,
-            offset: sources.saturating_sub(queries),
-        };
+        let span = last(queries, sources);
         let rows = self.numbers(shape.causal).of(span).rows() as u128;
         let projected = rows * shape.d_model as u128;
         let met = queries as u128 * rows.min(keys as u128);

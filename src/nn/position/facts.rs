@@ -1,6 +1,6 @@
 //! The facts of the position schemes that checks and plans ask: faults of their keys, what they go by, what they cost.
 
-use super::{PositionConfig, PositionShape};
+use super::{PositionConfig, PositionShape, Span};
 use super::{
     alibi, axial, disentangled, learned, learned_2d, learned_per_layer, relative_bias,
     relative_bias_2d, rotary, rotary_2d, shaw, sinusoidal, sinusoidal_2d, transformer_xl,
@@ -277,5 +277,14 @@ impl PositionConfig {
             | Self::RelativeBias2d(_)
             | Self::Shaw(_) => 0,
         }
+    }
+}
+
+/// The span of the last `queries` of so many positions.
+pub(super) fn last(queries: usize, keys: usize) -> Span {
+    Span {
+        queries,
+        keys,
+        offset: keys.saturating_sub(queries),
     }
 }

@@ -9,6 +9,7 @@
 //! that reads both ways has them for both signs of the distance (Yang et al. 2019, XLNet). R is made for the distances of a
 //! pass, once for all layers, with one dropout; each layer projects it once.
 
+use super::facts::last;
 use super::{Attending, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::{DistanceRows, DistanceTable};
@@ -67,11 +68,7 @@ impl TransformerXlConfig {
         shape: &PositionShape,
         [queries, sources, keys]: [usize; 3],
     ) -> u128 {
-        let span = Span {
-            queries,
-            keys: sources,
-            offset: sources.saturating_sub(queries),
-        };
+        let span = last(queries, sources);
         let rows = reach(span, shape.causal, self.clamp_len).rows() as u128;
         let met = rows.min(keys as u128);
         (rows * shape.d_model as u128 + queries as u128 * met) * shape.width()

@@ -62,19 +62,6 @@ fn said(text: &str, end: &str) {
     let _ = write!(stream, "{text}{end}").and_then(|()| stream.flush());
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_closed_standard_output_is_a_reader_that_left() {
-        let at = |kind: ErrorKind, path: &str| Error::io("write to", path)(kind.into());
-        assert!(reader_left(&at(ErrorKind::BrokenPipe, STDOUT)));
-        assert!(!reader_left(&at(ErrorKind::StorageFull, STDOUT)));
-        assert!(!reader_left(&at(ErrorKind::BrokenPipe, "scores.json")));
-    }
-}
-
 /// The folder of `--out`, which may be there or be made.
 ///
 /// # Errors
@@ -87,5 +74,18 @@ pub fn folder(out: PathBuf) -> Result<PathBuf> {
             file.display()
         ))),
         None => Ok(out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_closed_standard_output_is_a_reader_that_left() {
+        let at = |kind: ErrorKind, path: &str| Error::io("write to", path)(kind.into());
+        assert!(reader_left(&at(ErrorKind::BrokenPipe, STDOUT)));
+        assert!(!reader_left(&at(ErrorKind::StorageFull, STDOUT)));
+        assert!(!reader_left(&at(ErrorKind::BrokenPipe, "scores.json")));
     }
 }

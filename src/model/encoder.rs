@@ -261,13 +261,16 @@ pub struct EncoderInput {
 impl Encoder {
     /// Hidden states `[batch, seq, d_model]` after the last norm.
     pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
+        let lengths = input.lengths.clone();
+        let x = self.embedded(input, pass);
+        self.through(x, lengths.as_deref(), pass)
+    }
+
+    /// The vectors that stand for tokens, segments and positions together, `[batch, seq, d_embedding]`.
+    pub fn embedded(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let [batch, seq] = input.ids.dims();
-        let position = self.position.scheme();
-        let places = Places {
-            offset: 0,
-            ids: None,
-        };
-        let x = position.embed(self.embedding.forward(input.ids), &places);
+        let x = self.embedding.forward(input.ids);
+        let x = self.position.scheme().embed(x, &of_whole_texts());
         let x = match &self.segments {
             Some(table) => x + segment_vectors(table.val(), input.segments, batch, seq),
             None => x,
@@ -276,26 +279,25 @@ impl Encoder {
             Some(norm) => norm.forward(x),
             None => x,
         };
-        let span = Span {
-            queries: seq,
-            keys: seq,
-            offset: 0,
+        pass.dropout(x, "embedding", self.dropout)
+    }
+
+    /// Hidden states `[batch, seq, d_model]` from the vectors of tokens, of rows of these lengths when some are filled up.
+    pub fn through(&self, x: Tensor<3>, lengths: Option<&[usize]>, pass: &Pass) -> Tensor<3> {
+        let x = match &self.projection {
+            Some(projection) => projection.forward(x),
+            None => x,
         };
-        let lengths = input.lengths.as_deref();
         let visible = lengths.map(Visibility::of_lengths).unwrap_or_default();
+        let places = of_whole_texts();
         let context = StackContext {
-            position,
+            position: self.position.scheme(),
             places: &places,
-            span,
+            span: Span::of(x.dims()[1]),
             visible: &visible,
             state: None,
             memory: None,
             pass,
-        };
-        let x = pass.dropout(x, "embedding", self.dropout);
-        let x = match &self.projection {
-            Some(projection) => projection.forward(x),
-            None => x,
         };
         self.stack.forward(x, context)
     }
@@ -309,6 +311,14 @@ impl Encoder {
             None => first,
         };
         pooled.reshape([batch, d])
+    }
+}
+
+/// The places of texts that are read from their beginning.
+fn of_whole_texts() -> Places {
+    Places {
+        offset: 0,
+        ids: None,
     }
 }
 

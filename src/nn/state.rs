@@ -36,6 +36,14 @@ pub enum StateUse {
 }
 
 impl LayerState {
+    /// The keys and values that it keeps in decoding, when it does.
+    pub fn cache(&mut self) -> Option<&mut LayerCache> {
+        match self {
+            Self::KeyValue(cache) => Some(cache),
+            Self::None | Self::Segment(_) | Self::Recurrent(_) => None,
+        }
+    }
+
     /// The state of other rows: row i becomes that of `rows[i]`.
     pub fn select(&mut self, rows: &Tensor<1, Int>) {
         match self {

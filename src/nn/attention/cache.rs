@@ -15,6 +15,8 @@ pub struct LayerCache {
     /// Position of the first token that is stored.
     first: usize,
     reserved: usize,
+    /// A table of the position scheme, the same for all rows.
+    distances: Option<Tensor<3>>,
 }
 
 impl LayerCache {
@@ -32,6 +34,11 @@ impl LayerCache {
     pub fn room(&self) -> usize {
         let stored = self.stored.as_ref();
         stored.map_or(0, |(keys, _)| keys.dims()[2])
+    }
+
+    /// The table `[heads, rows, d_head]` that the position scheme keeps from token to token.
+    pub fn distances(&mut self) -> &mut Option<Tensor<3>> {
+        &mut self.distances
     }
 
     /// The next growth makes room for so many tokens in all at least.

@@ -19,6 +19,7 @@ use crate::nn::position::{Attending, Projections, Rotation, Span};
 use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
 use burn::tensor::Tensor;
+use std::cell::Cell;
 
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
@@ -176,12 +177,7 @@ impl Layer for MultiHead {
             (None, None) => x.clone(),
         };
         let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
-        let cache = match cx.state.as_deref_mut() {
-            Some(LayerState::KeyValue(cache)) => Some(cache),
-            Some(LayerState::None | LayerState::Segment(_) | LayerState::Recurrent(_)) | None => {
-                None
-            }
-        };
+        let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
         let (q, k, v) = match cache {
             Some(cache) if crossed => {
                 let (k, v) = cache.kept(|| self.keys_and_values(source));
@@ -207,16 +203,21 @@ impl Layer for MultiHead {
             keys,
             offset: cx.span.offset - dropped,
         };
+        let visible = self.visible(cx).without_first(dropped);
+        let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
+        let mut distances = cache.map(LayerCache::distances);
+        let kept = distances.as_mut().map(|table| Cell::new(table.take()));
         let attending = Attending {
             layer: cx.layer,
             span,
             heads: self,
             prepared: cx.prepared,
+            kept: kept.as_ref(),
             device: &q.device(),
             pass: cx.pass,
         };
         let relations = Relations {
-            visible: self.visible(cx).without_first(dropped),
+            visible,
             offset: span.offset,
             bias: cx
                 .position
@@ -224,6 +225,9 @@ impl Layer for MultiHead {
                 .unwrap_or_else(|| cx.prepared.score_bias.without_first(dropped)),
             relative: cx.position.relative(&attending),
         };
+        if let (Some(table), Some(kept)) = (distances, kept) {
+            *table = kept.into_inner();
+        }
         let options = AttentionOptions {
             scale: self.scale,
             softcap: self.softcap,

@@ -4,6 +4,7 @@ use super::{ScoreBias, Span};
 use crate::kernel::Relative;
 use crate::nn::pass::Pass;
 use burn::tensor::{Device, Int, Tensor};
+use std::cell::Cell;
 
 /// Where the tokens of an input stand.
 #[derive(Clone, Debug)]
@@ -49,6 +50,9 @@ pub struct Attending<'a> {
     pub heads: &'a dyn Projections,
     /// What all layers of this pass share.
     pub prepared: &'a Prepared,
+    /// A table by heads `[heads, rows, d_head]` that the scheme keeps with the layer's cache in decoding; `None` where a layer
+    /// keeps nothing.
+    pub kept: Option<&'a Cell<Option<Tensor<3>>>>,
     /// Where its tensors live.
     pub device: &'a Device,
     /// Dropout's draws.
@@ -81,7 +85,8 @@ pub trait PositionScheme {
         Prepared::default()
     }
 
-    /// Vectors of the distances of a pass before any layer projects them, `[rows, d_model]`: [`Prepared::vectors`].
+    /// Vectors of the distances of a pass before any layer projects them, `[rows, d_model]`: [`Prepared::vectors`]. `None` also
+    /// where layers keep them projected ([`Attending::kept`]).
     fn vectors(&self, _span: Span, _device: &Device, _pass: &Pass) -> Option<Tensor<2>> {
         None
     }

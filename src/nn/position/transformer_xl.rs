@@ -7,7 +7,8 @@
 //!
 //! R are sines and cosines, [sin(pω_0) … , cos(pω_0) …] with ω_n = 10000^(−2n/d_model), W_kR a matrix of each layer. A model
 //! that reads both ways has them for both signs of the distance (Yang et al. 2019, XLNet). R is made for the distances of a
-//! pass, once for all layers, with one dropout; each layer projects it once.
+//! pass, once for all layers, with one dropout; each layer projects it once. In decoding a layer keeps what it projected for
+//! the tokens that follow.
 
 use super::facts::last;
 use super::{Attending, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers};
@@ -20,6 +21,7 @@ use crate::nn::role::{BIAS, Roles};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
@@ -171,6 +173,39 @@ impl TransformerXl {
         reach(span, self.causal, at_evaluation.or(self.clamp_len))
     }
 
+    /// Sines and cosines of the distances of a reach, `[rows, d_model]`.
+    fn sines(&self, reach: Reach, device: &Device) -> Tensor<2> {
+        let values = table(reach.nearest, reach.rows(), self.d_model);
+        Tensor::from_data(
+            TensorData::new(values, [reach.rows(), self.d_model]),
+            device,
+        )
+    }
+
+    /// Vectors of distances `[rows, d_model]` as a layer's queries meet them, `[heads, rows, d_head]`.
+    fn projected(&self, projection: &Linear, vectors: Tensor<2>) -> Tensor<3> {
+        let projected = projection.forward(vectors.unsqueeze_dim(0)).squeeze_dim(0);
+        by_heads(projected, self.heads)
+    }
+
+    /// The projected vectors that a layer keeps for the tokens of a text; made for twice as many distances where one is
+    /// missing.
+    fn kept(&self, projection: &Linear, reach: Reach, attending: &Attending) -> Tensor<3> {
+        let kept = attending.kept.and_then(Cell::take);
+        let kept = kept.filter(|table| table.dims()[1] >= reach.rows());
+        let table = kept.unwrap_or_else(|| {
+            let ahead = Reach {
+                farthest: reach.rows().next_power_of_two() as i64 - 1,
+                ..reach
+            };
+            self.projected(projection, self.sines(ahead, attending.device))
+        });
+        if let Some(kept) = attending.kept {
+            kept.set(Some(table.clone()));
+        }
+        table
+    }
+
     fn bias(&self, biases: &[Option<Param<Tensor<2>>>], layer: usize) -> Option<Tensor<2>> {
         let number = if self.untied { layer } else { 0 };
         biases.get(number)?.as_ref().map(Param::val)
@@ -194,25 +229,27 @@ pub fn table(first: i64, rows: usize, d: usize) -> Vec<f32> {
 
 impl PositionScheme for TransformerXl {
     fn vectors(&self, span: Span, device: &Device, pass: &Pass) -> Option<Tensor<2>> {
-        let reach = self.reach(span, pass);
-        let values = table(reach.nearest, reach.rows(), self.d_model);
-        let data = TensorData::new(values, [reach.rows(), self.d_model]);
-        let vectors = Tensor::from_data(data, device);
+        // A step of decoding finds projected vectors of the steps before it.
+        if self.causal && span.queries == 1 && !pass.trains() {
+            return None;
+        }
+        let vectors = self.sines(self.reach(span, pass), device);
         Some(pass.dropout_shared(vectors, "distances", self.dropout))
     }
 
     fn relative(&self, attending: &Attending) -> Option<Relative> {
         let projection = self.projections.get(attending.layer)?.as_ref()?;
-        let vectors = attending.prepared.vectors.clone()?;
-        // A layer that keeps fewer keys than others needs the nearest distances alone.
         let reach = self.reach(attending.span, attending.pass);
-        let vectors = vectors.narrow(0, 0, reach.rows()).unsqueeze_dim(0);
-        let projected = projection.forward(vectors).squeeze_dim(0);
+        let table = match &attending.prepared.vectors {
+            // A layer that keeps fewer keys than others needs the nearest distances alone.
+            Some(vectors) => self.projected(projection, vectors.clone().narrow(0, 0, reach.rows())),
+            None => self.kept(projection, reach, attending),
+        };
         Some(Relative {
             content_shift: self.bias(&self.content_bias, attending.layer),
             distance_shift: self.bias(&self.distance_bias, attending.layer),
             queries: Some(DistanceTable {
-                table: by_heads(projected, self.heads),
+                table,
                 rows: DistanceRows::new(attending.span, |distance| reach.row(distance)),
             }),
             ..Relative::default()

@@ -111,6 +111,7 @@ fn a_scheme_may_see_queries_and_add_to_values() {
         layer: 0,
         span,
         heads: &Bare,
+        kept: None,
         prepared: &Prepared::default(),
         device: &device(),
         pass: &Pass::evaluation(),

@@ -197,7 +197,7 @@ fn resampled(
         return None;
     };
     let transformer = experiment.model.transformer();
-    let resamples = transformer.is_some_and(|model| model.stack.position.has_a_row_each());
+    let resamples = transformer.is_some_and(|model| model.stack.position.facts().has_a_row_each());
     if width != d || from == 0 || !resamples {
         return None;
     }
@@ -221,5 +221,5 @@ fn resampled(
 /// Rows at the head of the table of positions that are no position's.
 fn reserved(experiment: &Experiment) -> usize {
     let transformer = experiment.model.transformer();
-    transformer.map_or(0, |model| model.stack.position.reserved())
+    transformer.map_or(0, |model| model.stack.position.facts().reserved())
 }

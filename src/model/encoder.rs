@@ -15,7 +15,7 @@ use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Position, PositionShape, Span};
+use crate::nn::position::{Acts, Places, Position, PositionShape, Span};
 use crate::nn::role::{Place, Roles, Says, TABLE};
 use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackShape};
@@ -140,7 +140,7 @@ impl EncoderConfig {
             at.fault(&["d_embedding", "head_transform", "tie_embeddings"], rule);
         }
         let d = self.stack.d_model;
-        let narrow = |e| self.stack.position.narrow_fault(e, d);
+        let narrow = |e| self.stack.position.facts().narrow_fault(e, d);
         if let Some(rule) = self.d_embedding.and_then(narrow) {
             at.fault(&["d_embedding", "model.position.axial_widths"], rule);
         }
@@ -180,9 +180,9 @@ impl EncoderConfig {
         let init = Init::new(inputs.device, inputs.seed, &config.init(), 2 * blocks, beta);
         let position = PositionShape {
             // Vectors that are added to the embeddings are as wide as these; what acts in the blocks is as wide as they.
-            d_model: match config.position.adds_to_embeddings() {
-                true => width,
-                false => d,
+            d_model: match config.position.facts().acts() {
+                Acts::Embeddings => width,
+                Acts::Layers | Acts::Heads => d,
             },
             ..config.position_shape(&depth, inputs.shape.context)
         };

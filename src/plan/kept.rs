@@ -20,7 +20,7 @@ pub(super) fn activations(question: &Question) -> u128 {
             let keys = sources.fold(tokens, usize::max);
             let positions = model.depths().map(|depth| {
                 let shape = model.stack.position_shape(&depth, tokens);
-                model.stack.position.kept(&shape, keys)
+                model.stack.position.facts().kept(&shape, keys)
             });
             let shared = positions.fold(0, u128::saturating_add);
             let layers = model.blocks().map(|block| {

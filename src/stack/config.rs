@@ -208,7 +208,7 @@ impl StackConfig {
         let products = self.blocks(depth).map(|block| {
             let own = |a: &AttentionConfig| {
                 let pairs = a.pairs(tokens, depth.causal);
-                a.products(d, tokens, depth.causal) + self.position.products(&shape, pairs)
+                a.products(d, tokens, depth.causal) + self.position.facts().products(&shape, pairs)
             };
             let across = |a: &AttentionConfig| a.products_across(d, tokens, memory);
             let mixer = block.mixer.map_or(0, |m| m.products(d, d));

@@ -94,7 +94,7 @@ fn schemes() -> Vec<&'static str> {
     let relative = |kind: &&'static str| {
         let config = serde_json::json!({ "kind": kind });
         let config: PositionConfig = serde_json::from_value(config).unwrap();
-        config.by_place().is_none() && config.on_a_grid().is_none()
+        !config.facts().by_place() && config.facts().of_texts().is_none()
     };
     let all = position::KINDS.iter().map(|kind| kind.kind);
     all.filter(relative).collect()

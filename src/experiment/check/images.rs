@@ -8,24 +8,27 @@ use crate::nn::position::PositionConfig;
 pub(super) fn positions(sense: &mut Sense, position: &PositionConfig, d_model: usize) {
     let model = &sense.loaded.experiment.model;
     let of_images = model.item() == ItemOf::Image;
-    match (position.on_a_grid(), position.along_a_line()) {
-        (Some([kind, other]), _) if !of_images => {
+    let facts = position.facts();
+    let (kind, multiple) = (facts.kind().kind, facts.divides_width());
+    match (facts.of_texts(), facts.of_images()) {
+        (Some(other), _) if !of_images => {
             let rule = format!(
-                "kind = \"{kind}\" is for images; a {} reads lines of tokens: use \"{other}\"",
-                model.kind()
+                "kind = \"{kind}\" is for images; a {} reads lines of tokens: use \"{}\"",
+                model.kind(),
+                other.kind
             );
             sense.fault(&["model.position.kind"], rule);
         }
-        (_, Some([kind, other])) if of_images => {
+        (_, Some(other)) if of_images => {
             let rule = format!(
-                "kind = \"{kind}\" goes by distances along a line, and patches stand in rows and columns: use \"{other}\""
+                "kind = \"{kind}\" goes by distances along a line, and patches stand in rows and columns: use \"{}\"",
+                other.kind
             );
             sense.fault(&["model.position.kind"], rule);
         }
-        (Some([kind, _]), _) if !d_model.is_multiple_of(position.divides_width()) => {
+        (Some(_), _) if !d_model.is_multiple_of(multiple) => {
             let rule = format!(
-                "d_model = {d_model} is not a multiple of {}, as position kind = \"{kind}\" needs",
-                position.divides_width()
+                "d_model = {d_model} is not a multiple of {multiple}, as position kind = \"{kind}\" needs"
             );
             sense.fault(&["model.d_model", "model.position.kind"], rule);
         }

@@ -3,6 +3,7 @@
 use super::{For, Sense, images, layers, segments};
 use crate::faults::WIDEST;
 use crate::model::{Demand, Transformer};
+use crate::nn::position::Known;
 use crate::stack::Depth;
 
 /// All faults of `[model]`, for inputs of `context` tokens when that is known.
@@ -39,9 +40,12 @@ fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
     sense.told("model.init", |at| c.init().faults(at));
     let width = width.then_some(c.d_model);
     let heads = layers::all(sense, model, width);
-    sense.told("model.position", |at| {
-        c.position.faults([width, heads], context, at)
-    });
+    let known = Known {
+        d_model: width,
+        d_head: heads,
+        context,
+    };
+    sense.told("model.position", |at| c.position.facts().faults(&known, at));
     images::positions(sense, &c.position, c.d_model);
 }
 

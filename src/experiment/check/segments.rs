@@ -31,14 +31,11 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
         ];
         one(sense, &keys, *causal);
     }
-    let Some(kind) = model
-        .stack
-        .position
-        .by_place()
-        .filter(|_| !found.is_empty())
-    else {
+    let position = model.stack.position.facts();
+    if found.is_empty() || !position.by_place() {
         return;
-    };
+    }
+    let kind = position.kind().kind;
     let rule = format!(
         "kind = \"{kind}\" gives every segment the same places, so that memory cannot be told from the segment that reads it; \
          use positions that go by distance, as transformer_xl, shaw, rotary, alibi or relative_bias, or leave memory out"

@@ -3,6 +3,7 @@
 //! Slopes are the geometric sequence 2^(−max/h), 2^(−2max/h) …; a number of heads h that is not a power of
 //! two takes the sequence of the power below, then every second term of the one above (released code).
 
+use super::facts::{Acts, Known, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::faults::TableFaults;
 use burn::module::Module;
@@ -36,10 +37,21 @@ impl Default for AlibiConfig {
     }
 }
 
-impl AlibiConfig {
-    /// Faults of its keys.
-    pub fn faults(&self, at: &mut TableFaults) {
+impl PositionFacts for AlibiConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Heads
+    }
+
+    fn faults(&self, _: &Known, at: &mut TableFaults) {
         at.positive("max_exponent", self.max_exponent);
+    }
+
+    fn of_images(&self) -> Option<Kind> {
+        Some(super::relative_bias_2d::KIND)
     }
 }
 

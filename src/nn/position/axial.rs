@@ -3,6 +3,7 @@
 //! With a shape of r rows and c columns, position p stands in row ⌊p/c⌋ and column p mod c; its vector is that of the row
 //! followed by that of the column, r·w₁ + c·w₂ parameters in place of r·c·(w₁ + w₂).
 
+use super::facts::{Acts, Known, PositionFacts};
 use super::{Kind, Places, PositionScheme, PositionShape};
 use crate::faults::{LONGEST, TableFaults, WIDEST};
 use crate::kernel;
@@ -33,8 +34,28 @@ pub struct AxialConfig {
 }
 
 impl AxialConfig {
-    /// Faults of its keys, for a model of width `d_model` and inputs of `context` tokens when these are known.
-    pub fn faults(&self, d_model: Option<usize>, context: Option<usize>, at: &mut TableFaults) {
+    /// Rows and columns for inputs of `context` tokens.
+    fn shape(&self, context: usize) -> [usize; 2] {
+        self.axial_shape.unwrap_or_else(|| {
+            let columns = ((context as f64).sqrt().ceil() as usize).max(1);
+            [context.div_ceil(columns).max(1), columns]
+        })
+    }
+}
+
+impl PositionFacts for AxialConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Embeddings
+    }
+
+    fn faults(&self, known: &Known, at: &mut TableFaults) {
+        let Known {
+            d_model, context, ..
+        } = *known;
         if let Some([rows, columns]) = self.axial_shape {
             let sound = [rows, columns].map(|n| at.count("axial_shape", n, LONGEST));
             let places = rows.saturating_mul(columns);
@@ -66,11 +87,13 @@ impl AxialConfig {
         }
     }
 
-    /// Rows and columns for inputs of `context` tokens.
-    fn shape(&self, context: usize) -> [usize; 2] {
-        self.axial_shape.unwrap_or_else(|| {
-            let columns = ((context as f64).sqrt().ceil() as usize).max(1);
-            [context.div_ceil(columns).max(1), columns]
+    fn narrow_fault(&self, width: usize, d_model: usize) -> Option<String> {
+        let wrong = width != d_model && (self.axial_widths.is_some() || width == 1);
+        wrong.then(|| {
+            format!(
+                "d_embedding = {width} is the width of what axial positions are added to, and their widths make \
+                 d_model = {d_model}: leave axial_widths out for halves of 2 or more"
+            )
         })
     }
 }

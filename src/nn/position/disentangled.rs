@@ -10,7 +10,7 @@
 //! released code). Both sums go by δ(i, j), as in the released code; the paper prints δ(j, i) in the second. A causal model has
 //! no vectors for keys after their query.
 
-use super::facts::last;
+use super::facts::{Acts, Known, PositionFacts, last};
 use super::{Attending, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::{DistanceRows, DistanceTable};
@@ -72,8 +72,35 @@ impl Default for DisentangledConfig {
 }
 
 impl DisentangledConfig {
-    /// Faults of its keys.
-    pub fn faults(&self, at: &mut TableFaults) {
+    fn has(&self, term: Term) -> bool {
+        self.terms.contains(&term)
+    }
+
+    /// k: vectors of each direction.
+    fn vectors(&self) -> usize {
+        self.buckets.unwrap_or(self.max_distance)
+    }
+
+    fn numbers(&self, causal: bool) -> Numbers {
+        Numbers {
+            vectors: self.vectors() as i64,
+            buckets: self.buckets.map(|buckets| buckets as i64),
+            max_distance: self.max_distance as i64,
+            first: if causal { self.vectors() as i64 } else { 0 },
+        }
+    }
+}
+
+impl PositionFacts for DisentangledConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Heads
+    }
+
+    fn faults(&self, _: &Known, at: &mut TableFaults) {
         at.within("norm", |at| self.norm.faults(at));
         let most = self.max_distance;
         let sound = at.count("max_distance", most, LONGEST);
@@ -95,31 +122,11 @@ impl DisentangledConfig {
         }
     }
 
-    fn has(&self, term: Term) -> bool {
-        self.terms.contains(&term)
+    fn of_images(&self) -> Option<Kind> {
+        Some(super::relative_bias_2d::KIND)
     }
 
-    /// k: vectors of each direction.
-    fn vectors(&self) -> usize {
-        self.buckets.unwrap_or(self.max_distance)
-    }
-
-    fn numbers(&self, causal: bool) -> Numbers {
-        Numbers {
-            vectors: self.vectors() as i64,
-            buckets: self.buckets.map(|buckets| buckets as i64),
-            max_distance: self.max_distance as i64,
-            first: if causal { self.vectors() as i64 } else { 0 },
-        }
-    }
-
-    /// Multiplications that it adds to attention of this shape, in which each of `queries` sees `keys` of `sources`: vectors
-    /// are projected once, and no query or key meets more of them than there are.
-    pub(super) fn products(
-        &self,
-        shape: &PositionShape,
-        [queries, sources, keys]: [usize; 3],
-    ) -> u128 {
+    fn products(&self, shape: &PositionShape, [queries, sources, keys]: [usize; 3]) -> u128 {
         let span = last(queries, sources);
         let rows = self.numbers(shape.causal).of(span).rows() as u128;
         let projected = rows * shape.d_model as u128;
@@ -127,8 +134,7 @@ impl DisentangledConfig {
         self.terms.len() as u128 * (projected + met) * shape.width()
     }
 
-    /// Numbers that are kept once a pass for the backward pass.
-    pub(super) fn kept(&self, shape: &PositionShape, keys: usize) -> u128 {
+    fn kept(&self, shape: &PositionShape, keys: usize) -> u128 {
         let rows = self.numbers(shape.causal).of(Span::of(keys)).rows() as u128;
         let layers = shape.attending_layers() as u128;
         let projected = self.terms.len() as u128 * shape.width();

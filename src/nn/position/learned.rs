@@ -1,5 +1,6 @@
 //! A learned table of positions, added to the embeddings (Gehring et al. 2017; GPT, BERT).
 
+use super::facts::{Acts, Known, PositionFacts};
 use super::{Kind, Places, PositionScheme, PositionShape, rows};
 use crate::faults::{LONGEST, TableFaults};
 use crate::nn::init::Init;
@@ -27,10 +28,25 @@ pub struct LearnedConfig {
     pub first: usize,
 }
 
-impl LearnedConfig {
-    /// Faults of its keys, for inputs of `context` tokens when that is known.
-    pub fn faults(&self, context: Option<usize>, at: &mut TableFaults) {
-        table_faults(self.max_len, self.first, context, at);
+impl PositionFacts for LearnedConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Embeddings
+    }
+
+    fn faults(&self, known: &Known, at: &mut TableFaults) {
+        table_faults(self.max_len, self.first, known.context, at);
+    }
+
+    fn has_a_row_each(&self) -> bool {
+        true
+    }
+
+    fn reserved(&self) -> usize {
+        self.first
     }
 }
 

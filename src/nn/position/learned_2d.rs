@@ -4,6 +4,7 @@
 //! A patch has [columns[x], rows[y]], each of half the model's width, or their sum. A class token has a vector of its own. A text
 //! is a grid of one row.
 
+use super::facts::{Acts, PositionFacts};
 use super::{Grid, Kind, Places, PositionScheme, PositionShape, rows};
 use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
@@ -27,16 +28,6 @@ pub struct Learned2dConfig {
     pub joined: Joined,
 }
 
-impl Learned2dConfig {
-    /// What the model's width must be a multiple of.
-    pub(super) fn divides_width(&self) -> usize {
-        match self.joined {
-            Joined::Halves => 2,
-            Joined::Sum => 1,
-        }
-    }
-}
-
 /// How the vectors of row and column make one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -46,6 +37,27 @@ pub enum Joined {
     Halves,
     /// Both are as wide as the model, and added.
     Sum,
+}
+
+impl PositionFacts for Learned2dConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Embeddings
+    }
+
+    fn of_texts(&self) -> Option<Kind> {
+        Some(super::learned::KIND)
+    }
+
+    fn divides_width(&self) -> usize {
+        match self.joined {
+            Joined::Halves => 2,
+            Joined::Sum => 1,
+        }
+    }
 }
 
 /// The roles of the parameters of [`Learned2d`].

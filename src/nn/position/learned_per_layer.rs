@@ -1,6 +1,7 @@
 //! A learned table of positions added to the input of every layer, N·T·d parameters
 //! (Al-Rfou et al. 2019, "Character-level language modeling with deeper self-attention", section 2.2).
 
+use super::facts::{Acts, Known, PositionFacts};
 use super::learned::table_faults;
 use super::{Kind, Places, PositionScheme, PositionShape, rows};
 use crate::faults::TableFaults;
@@ -27,10 +28,21 @@ pub struct LearnedPerLayerConfig {
     pub max_len: Option<usize>,
 }
 
-impl LearnedPerLayerConfig {
-    /// Faults of its keys, for inputs of `context` tokens when that is known.
-    pub fn faults(&self, context: Option<usize>, at: &mut TableFaults) {
-        table_faults(self.max_len, 0, context, at);
+impl PositionFacts for LearnedPerLayerConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Layers
+    }
+
+    fn faults(&self, known: &Known, at: &mut TableFaults) {
+        table_faults(self.max_len, 0, known.context, at);
+    }
+
+    fn has_a_row_each(&self) -> bool {
+        true
     }
 }
 

@@ -8,7 +8,7 @@
 pub mod alibi;
 pub mod axial;
 pub mod disentangled;
-mod facts;
+pub mod facts;
 pub mod learned;
 pub mod learned_2d;
 pub mod learned_per_layer;
@@ -31,6 +31,7 @@ use alibi::{Alibi, AlibiConfig};
 use axial::{Axial, AxialConfig};
 use burn::module::Module;
 use disentangled::{Disentangled, DisentangledConfig};
+pub use facts::{Acts, Known};
 use learned::{Learned, LearnedConfig};
 use learned_2d::{Learned2d, Learned2dConfig};
 use learned_per_layer::{LearnedPerLayer, LearnedPerLayerConfig};

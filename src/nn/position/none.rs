@@ -1,5 +1,6 @@
 //! No positions: a causal decoder can still learn order from its mask (Haviv et al. 2022, "NoPos").
 
+use super::facts::{Acts, PositionFacts};
 use super::{Kind, PositionScheme};
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,20 @@ pub const KIND: Kind = Kind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NoPositionConfig {}
+
+impl PositionFacts for NoPositionConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Embeddings
+    }
+
+    fn by_place(&self) -> bool {
+        false
+    }
+}
 
 /// Does nothing.
 #[derive(Module, Debug)]

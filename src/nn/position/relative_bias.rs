@@ -4,6 +4,7 @@
 //! Half of the buckets hold one distance each; the others grow logarithmically up to `max_distance`. A
 //! bidirectional model spends half of them on each direction.
 
+use super::facts::{Acts, Known, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::faults::{LONGEST, TableFaults, WIDEST};
 use crate::kernel;
@@ -40,9 +41,16 @@ impl Default for RelativeBiasConfig {
     }
 }
 
-impl RelativeBiasConfig {
-    /// Faults of its keys.
-    pub fn faults(&self, at: &mut TableFaults) {
+impl PositionFacts for RelativeBiasConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Heads
+    }
+
+    fn faults(&self, _: &Known, at: &mut TableFaults) {
         let (buckets, most, half) = (self.buckets, self.max_distance, self.buckets / 2);
         if at.count("buckets", buckets, WIDEST) && buckets < 2 {
             at.fault(&["buckets"], "buckets = 1 must be 2 or more");
@@ -52,6 +60,10 @@ impl RelativeBiasConfig {
             );
             at.fault(&["max_distance", "buckets"], rule);
         }
+    }
+
+    fn of_images(&self) -> Option<Kind> {
+        Some(super::relative_bias_2d::KIND)
     }
 }
 

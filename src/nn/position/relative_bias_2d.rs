@@ -2,6 +2,7 @@
 //! (Liu et al. 2021, Swin, section 3.2; Bao et al. 2022, BEiT, with three scalars more for a class token: as query, as key,
 //! and to itself). All layers share one table. A text is a grid of one row.
 
+use super::facts::{Acts, PositionFacts};
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::kernel;
 use crate::nn::init::Init;
@@ -22,6 +23,20 @@ pub const KIND: Kind = Kind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RelativeBias2dConfig {}
+
+impl PositionFacts for RelativeBias2dConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Heads
+    }
+
+    fn of_texts(&self) -> Option<Kind> {
+        Some(super::relative_bias::KIND)
+    }
+}
 
 /// The roles of the parameters of [`RelativeBias2d`].
 pub const ROLES: Roles = Roles::new("RelativeBias2d", &[("table", TABLE)]);

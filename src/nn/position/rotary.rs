@@ -4,6 +4,7 @@
 //! `fraction` rotates the first part of each head only (GPT-NeoX). Scalings stretch the wavelengths for
 //! longer inputs: linear (Chen et al. 2023), NTK-aware base, YaRN (Peng et al. 2023), Llama 3.1's.
 
+use super::facts::{Acts, Known, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
 use crate::faults::{LONGEST, TableFaults};
 use burn::module::Module;
@@ -172,21 +173,6 @@ pub struct Llama3ScalingConfig {
 }
 
 impl RotaryConfig {
-    /// Faults of its keys, for heads of width `head` when that is known.
-    pub fn faults(&self, head: Option<usize>, at: &mut TableFaults) {
-        at.positive("theta", self.theta);
-        if !(self.fraction > 0.0 && self.fraction <= 1.0) {
-            let rule = format!(
-                "fraction = {:?} must be above 0 and at most 1",
-                self.fraction
-            );
-            at.fault(&["fraction"], rule);
-        } else if let Some(head) = head {
-            self.pair_faults(head, at);
-        }
-        at.within("scaling", |at| self.scaling.faults(at));
-    }
-
     /// Faults of what is rotated of a head.
     fn pair_faults(&self, head: usize, at: &mut TableFaults) {
         let rotated = (head as f64 * self.fraction) as usize;
@@ -254,6 +240,34 @@ impl RotaryConfig {
                 (scaled.collect(), 1.0)
             }
         }
+    }
+}
+
+impl PositionFacts for RotaryConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Heads
+    }
+
+    fn faults(&self, known: &Known, at: &mut TableFaults) {
+        at.positive("theta", self.theta);
+        if !(self.fraction > 0.0 && self.fraction <= 1.0) {
+            let rule = format!(
+                "fraction = {:?} must be above 0 and at most 1",
+                self.fraction
+            );
+            at.fault(&["fraction"], rule);
+        } else if let Some(head) = known.d_head {
+            self.pair_faults(head, at);
+        }
+        at.within("scaling", |at| self.scaling.faults(at));
+    }
+
+    fn of_images(&self) -> Option<Kind> {
+        Some(super::rotary_2d::KIND)
     }
 }
 

@@ -2,6 +2,7 @@
 //! θ_i = theta^(−4i/d_head) in either (Heo et al. 2024, "Rotary position embedding for vision transformer", section 3.2,
 //! axial frequencies; Fang et al. 2023, EVA-02). A class token is not rotated. A text is a grid of one row.
 
+use super::facts::{Acts, Known, PositionFacts};
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
 use crate::faults::TableFaults;
 use burn::module::Module;
@@ -30,11 +31,18 @@ impl Default for Rotary2dConfig {
     }
 }
 
-impl Rotary2dConfig {
-    /// Faults of its keys, for heads of width `head` when that is known.
-    pub fn faults(&self, head: Option<usize>, at: &mut TableFaults) {
+impl PositionFacts for Rotary2dConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Heads
+    }
+
+    fn faults(&self, known: &Known, at: &mut TableFaults) {
         at.positive("theta", self.theta);
-        if let Some(head) = head.filter(|head| !head.is_multiple_of(4)) {
+        if let Some(head) = known.d_head.filter(|head| !head.is_multiple_of(4)) {
             let rule = format!(
                 "rotary_2d turns pairs by column and by row, but a head of {head} elements is not a multiple of 4"
             );
@@ -46,6 +54,10 @@ impl Rotary2dConfig {
             ];
             at.fault(&keys, rule);
         }
+    }
+
+    fn of_texts(&self) -> Option<Kind> {
+        Some(super::rotary::KIND)
     }
 }
 

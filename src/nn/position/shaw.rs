@@ -9,6 +9,7 @@
 //! `distance_bias`, tables of heads and no vectors for values it is the attention with learned distances that
 //! Transformer-XL is compared with (attn_type 1 of Dai et al.'s released code): (q_i + u)·k_j + q_i·keys[j − i] + b[j − i].
 
+use super::facts::{Acts, Known, PositionFacts};
 use super::{
     Attending, Kind, PositionScheme, PositionShape, Relative, ScoreBias, by_heads, of_layers,
 };
@@ -57,11 +58,6 @@ impl Default for ShawConfig {
 }
 
 impl ShawConfig {
-    /// Faults of its keys.
-    pub fn faults(&self, at: &mut TableFaults) {
-        at.count("clip", self.clip, LONGEST);
-    }
-
     /// Distances that are told apart.
     fn rows(&self, causal: bool) -> usize {
         match causal {
@@ -69,10 +65,26 @@ impl ShawConfig {
             false => 2 * self.clip + 1,
         }
     }
+}
 
-    /// Multiplications that it adds to attention of this shape, in which each of `queries` sees `keys`: no query meets more
-    /// vectors than there are.
-    pub(super) fn products(&self, shape: &PositionShape, [queries, keys]: [usize; 2]) -> u128 {
+impl PositionFacts for ShawConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Heads
+    }
+
+    fn faults(&self, _: &Known, at: &mut TableFaults) {
+        at.count("clip", self.clip, LONGEST);
+    }
+
+    fn of_images(&self) -> Option<Kind> {
+        Some(super::relative_bias_2d::KIND)
+    }
+
+    fn products(&self, shape: &PositionShape, [queries, _, keys]: [usize; 3]) -> u128 {
         let vectors = keys.min(self.rows(shape.causal)) as u128;
         let tables = if self.values { 2 } else { 1 };
         tables * queries as u128 * vectors * shape.width()

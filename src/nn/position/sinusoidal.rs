@@ -4,6 +4,7 @@
 //! Marian and the authors' tensor2tensor have all sines first and then all cosines: the same numbers in another
 //! order, which matters to weights that were trained with it.
 
+use super::facts::{Acts, Known, PositionFacts};
 use super::{Kind, Places, PositionScheme, PositionShape};
 use crate::faults::TableFaults;
 use burn::module::Module;
@@ -48,9 +49,16 @@ impl Default for SinusoidalConfig {
     }
 }
 
-impl SinusoidalConfig {
-    /// Faults of its keys.
-    pub fn faults(&self, at: &mut TableFaults) {
+impl PositionFacts for SinusoidalConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Embeddings
+    }
+
+    fn faults(&self, _: &Known, at: &mut TableFaults) {
         at.positive("base", self.base);
     }
 }

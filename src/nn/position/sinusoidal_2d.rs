@@ -5,6 +5,7 @@
 //! [sin(pω₀) … sin(pω_{d/4−1}), cos(pω₀) … cos(pω_{d/4−1})] with ω_i = base^(−i/(d/4)). A class token gets zeros. A
 //! text is a grid of one row.
 
+use super::facts::{Acts, Known, PositionFacts};
 use super::{Grid, Kind, Places, PositionScheme, PositionShape, rows};
 use crate::faults::TableFaults;
 use burn::module::Module;
@@ -33,10 +34,25 @@ impl Default for Sinusoidal2dConfig {
     }
 }
 
-impl Sinusoidal2dConfig {
-    /// Faults of its keys.
-    pub fn faults(&self, at: &mut TableFaults) {
+impl PositionFacts for Sinusoidal2dConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Embeddings
+    }
+
+    fn faults(&self, _: &Known, at: &mut TableFaults) {
         at.positive("base", self.base);
+    }
+
+    fn of_texts(&self) -> Option<Kind> {
+        Some(super::sinusoidal::KIND)
+    }
+
+    fn divides_width(&self) -> usize {
+        4
     }
 }
 

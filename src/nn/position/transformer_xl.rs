@@ -10,7 +10,7 @@
 //! pass, once for all layers, with one dropout; each layer projects it once. In decoding a layer keeps what it projected for
 //! the tokens that follow.
 
-use super::facts::last;
+use super::facts::{Acts, Known, PositionFacts, last};
 use super::{Attending, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::{DistanceRows, DistanceTable};
@@ -45,9 +45,16 @@ pub struct TransformerXlConfig {
     pub clamp_len_at_evaluation: Option<usize>,
 }
 
-impl TransformerXlConfig {
-    /// Faults of its keys.
-    pub fn faults(&self, at: &mut TableFaults) {
+impl PositionFacts for TransformerXlConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Heads
+    }
+
+    fn faults(&self, _: &Known, at: &mut TableFaults) {
         let keys = ["clamp_len", "clamp_len_at_evaluation"];
         for (key, most) in keys
             .into_iter()
@@ -63,21 +70,18 @@ impl TransformerXlConfig {
         }
     }
 
-    /// Multiplications that it adds to attention of this shape, in which each of `queries` sees `keys` of `sources`: vectors
-    /// are projected once, and no query meets more of them than there are.
-    pub(super) fn products(
-        &self,
-        shape: &PositionShape,
-        [queries, sources, keys]: [usize; 3],
-    ) -> u128 {
+    fn of_images(&self) -> Option<Kind> {
+        Some(super::relative_bias_2d::KIND)
+    }
+
+    fn products(&self, shape: &PositionShape, [queries, sources, keys]: [usize; 3]) -> u128 {
         let span = last(queries, sources);
         let rows = reach(span, shape.causal, self.clamp_len).rows() as u128;
         let met = rows.min(keys as u128);
         (rows * shape.d_model as u128 + queries as u128 * met) * shape.width()
     }
 
-    /// Numbers that are kept once a pass for the backward pass.
-    pub(super) fn kept(&self, shape: &PositionShape, keys: usize) -> u128 {
+    fn kept(&self, shape: &PositionShape, keys: usize) -> u128 {
         let rows = reach(Span::of(keys), shape.causal, self.clamp_len).rows() as u128;
         let layers = shape.attending_layers() as u128;
         rows * (shape.d_model as u128 + layers * shape.width())

@@ -21,6 +21,7 @@ const OF_TRAINING: &[&str] = &[
     "dropout_attention",
     "dropout_residual",
     "dropout_feed_forward",
+    "dropout_output",
     "drop_path",
     "init",
     "head_diversity",

@@ -28,11 +28,12 @@ pub struct Table {
 }
 
 /// Endings of the names of tensors that are copies of the table of tokens where embeddings are tied.
-const TIED: [&str; 4] = [
+const TIED: [&str; 5] = [
     "lm_head.weight",
     "embed_out.weight",
     "decoder.weight",
     "embed_tokens.weight",
+    "vocab_projector.weight",
 ];
 
 /// A tensor of HF's that follows from the shape: sinusoids.

@@ -9,7 +9,7 @@ use crate::faults::{TableFaults, WIDEST};
 use crate::kernel;
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
-use crate::nn::embed::Embedding;
+use crate::nn::embed::{Embedding, segment_vectors};
 use crate::nn::feed_forward::Activation;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
@@ -64,6 +64,9 @@ pub struct EncoderConfig {
     /// Whether tanh(W·first position + b) stands for the whole text (BERT); its first position itself otherwise. A task
     /// that reads no vector of a whole text from there builds none, so that one model serves both.
     pub pooler: bool,
+    /// Nonlinearity of the pooler in place of tanh: GELU of ELECTRA's and DeBERTa's classifiers, ReLU of DistilBERT's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooler_activation: Option<Activation>,
     /// Whether the product onto the vocabulary uses the embeddings' table.
     pub tie_embeddings: bool,
     /// Whether a dense layer, a nonlinearity and a norm come before the product onto the vocabulary (BERT).
@@ -85,6 +88,7 @@ impl Default for EncoderConfig {
             embedding_scale: false,
             segments: 2,
             pooler: false,
+            pooler_activation: None,
             tie_embeddings: true,
             head_transform: true,
             head_activation: Activation::Gelu,
@@ -124,6 +128,10 @@ impl EncoderConfig {
         if segments > MOST_SEGMENTS {
             let rule = format!("segments = {segments} is more than {MOST_SEGMENTS}");
             at.fault(&["segments"], rule);
+        }
+        if self.pooler_activation.is_some() && !self.pooler {
+            let rule = "pooler_activation has no effect without a pooler; set pooler = true or leave it out";
+            at.fault(&["pooler_activation", "pooler"], rule);
         }
         if !USES.contains(&demand.used_for) {
             return;
@@ -168,6 +176,7 @@ impl EncoderConfig {
     pub fn pooled_if(&self, read: bool) -> Self {
         Self {
             pooler: self.pooler && read,
+            pooler_activation: self.pooler_activation.filter(|_| read),
             ..self.clone()
         }
     }
@@ -208,6 +217,7 @@ impl EncoderConfig {
             pooler: self
                 .pooler
                 .then(|| Linear::new(d, d, true, Role::Inner, &init.of("pooler"))),
+            pooler_activation: self.pooler_activation,
             dropout: config.dropouts().embedding,
         }
     }
@@ -244,6 +254,8 @@ pub struct Encoder {
     pub stack: Stack,
     /// What makes one vector of a text.
     pub pooler: Option<Linear>,
+    #[module(skip)]
+    pooler_activation: Option<Activation>,
     dropout: f64,
 }
 
@@ -307,7 +319,13 @@ impl Encoder {
         let [batch, _, d] = hidden.dims();
         let first = hidden.slice([0..batch, 0..1, 0..d]);
         let pooled = match &self.pooler {
-            Some(pooler) => activation::tanh(pooler.forward(first)),
+            Some(pooler) => {
+                let x = pooler.forward(first);
+                match self.pooler_activation {
+                    Some(nonlinearity) => kernel::activate(x, nonlinearity.into()),
+                    None => activation::tanh(x),
+                }
+            }
             None => first,
         };
         pooled.reshape([batch, d])
@@ -319,22 +337,5 @@ fn of_whole_texts() -> Places {
     Places {
         offset: 0,
         ids: None,
-    }
-}
-
-/// Segment vectors `[batch, seq, d]`. A table of one row has one vector for all tokens, whatever their segment.
-fn segment_vectors(
-    table: Tensor<2>,
-    segments: Option<Tensor<2, Int>>,
-    batch: usize,
-    seq: usize,
-) -> Tensor<3> {
-    let [rows, d] = table.dims();
-    match segments {
-        Some(ids) if rows > 1 => kernel::embedding(table, ids),
-        Some(_) | None => table
-            .slice([0..1, 0..d])
-            .reshape([1, 1, d])
-            .expand([batch, seq, d]),
     }
 }

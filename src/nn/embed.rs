@@ -54,3 +54,20 @@ impl Embedding {
         }
     }
 }
+
+/// Segment vectors `[batch, seq, d]`. A table of one row has one vector for all tokens, whatever their segment.
+pub fn segment_vectors(
+    table: Tensor<2>,
+    segments: Option<Tensor<2, Int>>,
+    batch: usize,
+    seq: usize,
+) -> Tensor<3> {
+    let [rows, d] = table.dims();
+    match segments {
+        Some(ids) if rows > 1 => kernel::embedding(table, ids),
+        Some(_) | None => table
+            .slice([0..1, 0..d])
+            .reshape([1, 1, d])
+            .expand([batch, seq, d]),
+    }
+}

@@ -48,6 +48,9 @@ pub struct StackConfig {
     /// Dropout inside feed-forward layers, after the nonlinearity (T5, BART, ViT); 0 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout_feed_forward: Option<f64>,
+    /// Dropout on the result of the stack, after its last norm (T5); 0 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropout_output: Option<f64>,
     /// Probability that a row skips a layer, rising linearly to this at the last one.
     pub drop_path: f64,
     /// How the initial weights are drawn; as the norm placement wants it when absent ([`StackConfig::init`]). Class tokens
@@ -72,6 +75,7 @@ impl Default for StackConfig {
             dropout_attention: None,
             dropout_residual: None,
             dropout_feed_forward: None,
+            dropout_output: None,
             drop_path: 0.0,
             init: None,
         }
@@ -227,6 +231,7 @@ impl StackConfig {
             attention: self.dropout_attention.unwrap_or(self.dropout),
             residual: self.dropout_residual.unwrap_or(self.dropout),
             feed_forward: self.dropout_feed_forward.unwrap_or(0.0),
+            output: self.dropout_output.unwrap_or(0.0),
             path: self.drop_path,
         }
     }

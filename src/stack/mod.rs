@@ -43,6 +43,8 @@ pub struct Dropout {
     pub residual: f64,
     /// Inside feed-forward layers, after the nonlinearity.
     pub feed_forward: f64,
+    /// On the result of the stack.
+    pub output: f64,
     /// On whole layers, rising linearly to this at the last one.
     pub path: f64,
 }
@@ -70,6 +72,7 @@ pub struct Stack {
     pub blocks: Vec<Block>,
     /// After the last block.
     pub final_norm: Option<Norm>,
+    dropout: f64,
 }
 
 /// What a stack gets beside its input.
@@ -111,6 +114,7 @@ impl Stack {
             final_norm: config
                 .has_final_norm()
                 .then(|| config.norm.init(config.d_model, init)),
+            dropout: config.dropouts().output,
         }
     }
 
@@ -176,6 +180,7 @@ impl Stack {
             Some(norm) => norm.forward(x),
             None => x,
         };
+        let x = pass.dropout(x, "output", self.dropout);
         pass.note_last(&x);
         x
     }

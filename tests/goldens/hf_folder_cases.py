@@ -5,7 +5,7 @@ import torch
 
 def cases():
     found = {}
-    for part in (gpts, llamas, linear_biases, encoders, encoder_decoders, images, experts):
+    for part in (gpts, llamas, linear_biases, encoders, kin_of_bert, encoder_decoders, images, experts):
         found |= part()
     return found
 
@@ -42,6 +42,11 @@ MODELS = {
     "MarianMTModel": "MarianConfig",
     "ViTForImageClassification": "ViTConfig",
     "ResNetForImageClassification": "ResNetConfig",
+    "DistilBertForMaskedLM": "DistilBertConfig",
+    "DistilBertForSequenceClassification": "DistilBertConfig",
+    "ElectraForMaskedLM": "ElectraConfig",
+    "ElectraForPreTraining": "ElectraConfig",
+    "ElectraForSequenceClassification": "ElectraConfig",
 }
 
 # What version 4 wrote into config.json and version 5 does not.
@@ -191,6 +196,31 @@ def encoders():
     }
 
 
+def kin_of_bert():
+    """DistilBERT and ELECTRA."""
+    distilled = dict(vocab_size=37, dim=16, n_layers=2, n_heads=2, hidden_dim=24, max_position_embeddings=20)
+    named = dict(id2label={0: "good", 1: "bad", 2: "neither"}, label2id={"good": 0, "bad": 1, "neither": 2})
+    hub = OLD | {"tie_weights_": True, "sinusoidal_pos_embds": False}
+    untied = dict(distilled, n_layers=1, n_heads=4, activation="gelu_new", tie_word_embeddings=False)
+    electra = dict(
+        vocab_size=37, embedding_size=10, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+        max_position_embeddings=20,
+    )  # fmt: skip
+    as_wide = dict(electra, embedding_size=16, num_hidden_layers=1)
+    found = dict(electra, embedding_size=24, hidden_act="relu", type_vocab_size=3, num_attention_heads=4)
+    return {
+        "distilbert_1": case("DistilBertForMaskedLM", distilled, config_json=hub),
+        "distilbert_2": case("DistilBertForSequenceClassification", dict(distilled, **named, activation="relu"), plain={"activation": "gelu"}),
+        "distilbert_3": case("DistilBertForMaskedLM", untied),
+        "electra_1": case("ElectraForMaskedLM", dict(electra, hidden_act="relu"), plain={"hidden_act": "gelu"}),
+        "electra_2": case("ElectraForPreTraining", electra, config_json=OLD),
+        "electra_3": case("ElectraForSequenceClassification", dict(as_wide, **named, hidden_act="relu"), plain={"hidden_act": "gelu"}),
+        "electra_4": case("ElectraForMaskedLM", dict(as_wide, tie_word_embeddings=False)),
+        "electra_5": case("ElectraForPreTraining", found, length=13, plain={"hidden_act": "gelu"}),
+        "roformer_6": case("RoFormerForSequenceClassification", dict(electra, **named, embedding_size=16), plain={"hidden_act": "relu"}),
+    }
+
+
 def old_bert(tensors):
     """As the first BERT's files: other names of norms, a buffer, copies of what is tied."""
     for name in list(tensors):
@@ -286,3 +316,8 @@ def experts():
 
 
 CASES = cases()
+
+# Folders with the gradients of the loss of labels.
+WITH_GRADIENTS = [
+    "roformer_4", "distilbert_1", "distilbert_2", "electra_1", "electra_2", "electra_3", "t5_1", "t5_2", "mt5_1", "mt5_2", "bart_1",
+]  # fmt: skip

@@ -3,7 +3,7 @@
 Run by hand, on the CPU, in this folder; nothing is downloaded and no weight is drawn (meta device):
 
     pip install torch==2.15.0 torchvision==0.29.2 transformers==5.23.0 timm==1.0.31
-    python make_flops.py
+    python make_flops.py [PRESET…]
 
 `presets` has, for each preset of formwork, what `torch.utils.flop_counter.FlopCounterMode` counts in one forward pass of
 the reference implementation over one example of the preset's length (of a pair: two such texts; of an image: its size),
@@ -17,6 +17,7 @@ features; all that write texts include the product onto the vocabulary, for all 
 
 import json
 import os
+import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -230,6 +231,31 @@ def xl(length, *shape):
     return lambda: TransformerXl(length, *shape, 204), lambda: (ids(length),)
 
 
+def t5(layers, width, heads, d_head, inner, length=512, kind=hf.T5ForConditionalGeneration, config=hf.T5Config, **more):
+    shape = config(
+        num_layers=layers,
+        d_model=width,
+        num_heads=heads,
+        d_kv=d_head,
+        d_ff=inner,
+        **({"vocab_size": 32128} | more),
+        **EAGER,
+    )
+    return lambda: kind(shape), pair(length)
+
+
+def electra(layers, width, heads, inner, embedding):
+    config = hf.ElectraConfig(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=inner,
+        embedding_size=embedding,
+        **EAGER,
+    )
+    return lambda: hf.ElectraModel(config), encoded(512)
+
+
 PRESETS = {
     "nano": llama(4, 128, 4, 344, 256, 256),
     "openai-gpt": (
@@ -349,10 +375,30 @@ PRESETS = {
         ),
         pair(512),
     ),
-    "t5-small": (
-        lambda: hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=32128, **EAGER)),
-        pair(512),
+    "t5-small": t5(6, 512, 8, 64, 2048),
+    "t5-base": t5(12, 768, 12, 64, 3072),
+    "t5-large": t5(24, 1024, 16, 64, 4096),
+    "t5-3b": t5(24, 1024, 32, 128, 16384),
+    "t5-11b": t5(24, 1024, 128, 128, 65536),
+    "bart-large": (lambda: hf.BartForConditionalGeneration(hf.BartConfig(vocab_size=50265, **EAGER)), pair(1024)),
+    "falcon-40b": (
+        causal(
+            hf.FalconConfig(
+                num_hidden_layers=60,
+                hidden_size=8192,
+                num_attention_heads=128,
+                num_kv_heads=8,
+                vocab_size=65024,
+                new_decoder_architecture=True,
+            )
+        ),
+        text(2048),
     ),
+    "distilbert-base": (lambda: hf.DistilBertModel(hf.DistilBertConfig(**EAGER)), encoded(512)),
+    "electra-small": electra(12, 256, 4, 1024, 128),
+    "electra-base": electra(12, 768, 12, 3072, 768),
+    "electra-large": electra(24, 1024, 16, 4096, 1024),
+    "roformer-small": roformer(6, 384, 6, 1536),
     # What sets it apart from GPT-2, its norms and positions, multiplies nothing.
     "al-rfou-12": gpt2(12, 512, 2, vocab=256, length=512),
     "al-rfou-64": gpt2(64, 512, 2, vocab=256, length=512),
@@ -370,6 +416,19 @@ GPT3 = {
     "gpt3-175b": (96, 12288, 96),
 }
 PRESETS |= {name: gpt2(*shape, length=2048) for name, shape in GPT3.items()}
+
+# T5.1.1 and mT5, whose heads are 64 wide.
+GATED = {
+    "small": (8, 512, 6, 64, 1024),
+    "base": (12, 768, 12, 64, 2048),
+    "large": (24, 1024, 16, 64, 2816),
+    "xl": (24, 2048, 32, 64, 5120),
+    "xxl": (24, 4096, 64, 64, 10240),
+}
+of_gated = dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+PRESETS |= {f"t5-v1.1-{name}": t5(*shape, **of_gated) for name, shape in GATED.items()}
+of_mt5 = dict(of_gated, kind=hf.MT5ForConditionalGeneration, config=hf.MT5Config, vocab_size=250112)
+PRESETS |= {f"mt5-{name}": t5(*shape, length=1024, **of_mt5) for name, shape in GATED.items()}
 
 
 def difference(large, small):
@@ -454,13 +513,17 @@ def kinds():
 
 def main():
     found = {"presets": {}}
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "flops.json")
+    with open(path) as file:
+        known = json.load(file)["presets"]
     for name, (make, inputs) in PRESETS.items():
-        found["presets"][name] = counted(make, inputs)
+        # With names given, those presets alone are counted again.
+        again = not sys.argv[1:] or name in sys.argv[1:] or name not in known
+        found["presets"][name] = counted(make, inputs) if again else known[name]
         print(name, found["presets"][name], flush=True)
     found["heads"] = heads()
     found["kinds"] = kinds()
     print(found["heads"], found["kinds"])
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "flops.json")
     with open(path, "w") as file:
         json.dump(found, file, indent=1)
         file.write("\n")

@@ -7,7 +7,8 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
 
 A folder holds config.json, weights and `reference.safetensors`, which benches/hf_reference.py describes: inputs, and
 the outputs of `from_pretrained` of the very folder in float32. `FAMILY_1` has also `details.safetensors`, the same
-with hidden states and attention weights. Numbers at padding mean nothing.
+with hidden states and attention weights. Numbers at padding mean nothing. `WITH_GRADIENTS` have `gradients.safetensors`:
+inputs with `labels`, `expected.loss` and `expected.grad.NAME` for each parameter of the class, by transformers' own loss.
 
 Weights are not what initialisation gives: every bias, gain, running mean and final_logits_bias is random, and
 attention is far from uniform. `FAMILY_2` and higher numbers are other configurations; a word in place of the number
@@ -38,7 +39,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "benches"))
 import hf_reference
 import torch
 import transformers as hf
-from hf_folder_cases import CASES
+from hf_folder_cases import CASES, WITH_GRADIENTS
 from safetensors.torch import load_file, save_file
 
 WANTED = {"torch": "2.15.0", "transformers": "5.23.0"}
@@ -159,6 +160,8 @@ def make(name, case):
         details = hf_reference.compute(hf_reference.load(folder, details=True), inputs, details=True)
         assert (details["logits"] - outputs["logits"]).abs().max() < 1e-5, f"{name}: two kinds of attention differ"
         hf_reference.write(os.path.join(folder, "details.safetensors"), inputs, details)
+    if name in WITH_GRADIENTS:
+        gradients(folder, inputs)
     check_weights(name, loaded, inputs, outputs)
     check_config(folder, case, inputs, outputs)
     size = sum(os.path.getsize(os.path.join(folder, file)) for file in os.listdir(folder))
@@ -166,6 +169,35 @@ def make(name, case):
     print(f"{name:18} {size // 1024:4} KB  logits {list(logits.shape)} of size {logits.std():.2f}")
     assert size < 120_000, "too large"
     return size
+
+
+def labels_of(model, inputs, logits):
+    """Classes of rows, 0 and 1 at tokens, tokens of a vocabulary at some places or, where texts are written, at all."""
+    rows, length = inputs.get("decoder_input_ids", inputs["input_ids"]).shape
+    place = torch.arange(rows * length).reshape(rows, length)
+    if logits.dim() == 2 and logits.shape[1] == length:
+        return (place % 3 == 1).long()
+    if logits.dim() == 2:
+        return torch.arange(rows) % logits.shape[1]
+    labels = (5 + 7 * place) % logits.shape[2]
+    if model.config.is_encoder_decoder:
+        labels[-1, -2:] = -100
+        return labels
+    mask = inputs.get("attention_mask", torch.ones_like(place))
+    return torch.where((place % 4 == 1) & (mask == 1), labels, -100)
+
+
+def gradients(folder, inputs):
+    """The loss of the class and its gradients, which each parameter that the loss depends on must have."""
+    model = hf_reference.load(folder)
+    labels = labels_of(model, inputs, model(**inputs).logits)
+    loss = model(**inputs, labels=labels).loss
+    loss.backward()
+    trained = [(name, p.grad) for name, p in model.named_parameters() if "roformer.encoder.embed_positions" not in name]
+    for name, grad in trained:
+        assert grad is not None and grad.abs().max() > 0, f"{folder}: `{name}` has no gradient"
+    found = {f"grad.{name}": grad for name, grad in trained}
+    hf_reference.write(os.path.join(folder, "gradients.safetensors"), inputs | {"labels": labels}, found | {"loss": loss.detach()})
 
 
 def check_weights(name, model, inputs, outputs):

@@ -266,6 +266,7 @@ fn micro_batches_equal_one_batch_with_dropout_on() {
     for (name, mut config) in keeping {
         config.stack.dropout = 0.2;
         config.stack.dropout_feed_forward = Some(0.2);
+        config.stack.dropout_output = Some(0.2);
         config.stack.drop_path = 0.3;
         let task = task(&config);
         let values = sample(3, 6);

@@ -2,6 +2,7 @@
 //! import, the same outputs from `infer`, export of the same tensors, and import of what was exported.
 
 mod files;
+mod gradients;
 mod hostile;
 mod used;
 mod whole;

@@ -198,7 +198,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("ScalingConfig", "src/nn/position"),
     ("NormConfig", "src/nn/norm.rs"),
     ("ChannelNormConfig", "src/nn/channel_norm.rs"),
-    ("InitConfig", "src/nn/init.rs"),
+    ("InitConfig", "src/nn/init"),
     ("OptimizerConfig", "src/train/optim"),
 ];
 

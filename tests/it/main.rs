@@ -38,6 +38,7 @@ mod hf_tokenizers;
 mod hostile;
 mod house;
 mod infer;
+mod initial_weights;
 mod inspect;
 mod interop;
 mod interruption;

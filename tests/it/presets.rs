@@ -9,7 +9,7 @@ use formwork::plan::{ModelCost, Question, plan};
 use formwork::task::{CausalLmConfig, ROLES, TaskConfig};
 use formwork::train::optim::Moments;
 
-/// As published, or as the reference implementation counts (tied matrices once). Falcon-7B is counted with the
+/// As published, or as the reference implementation counts (tied matrices once). Falcon is counted with the
 /// product onto the vocabulary beside the embeddings, as its published files store it.
 const PUBLISHED: &[(&str, usize)] = &[
     ("openai-gpt", 116_534_784),
@@ -56,6 +56,27 @@ const PUBLISHED: &[(&str, usize)] = &[
     ("roformer-base", 123_457_536),
     ("bart-base", 139_420_416),
     ("t5-small", 60_506_624),
+    ("t5-base", 222_903_552),
+    ("t5-large", 737_668_096),
+    ("t5-3b", 2_851_598_336),
+    ("t5-11b", 11_307_321_344),
+    ("t5-v1.1-small", 76_961_152),
+    ("t5-v1.1-base", 247_577_856),
+    ("t5-v1.1-large", 783_150_080),
+    ("t5-v1.1-xl", 2_849_757_184),
+    ("t5-v1.1-xxl", 11_135_332_352),
+    ("mt5-small", 300_176_768),
+    ("mt5-base", 582_401_280),
+    ("mt5-large", 1_229_581_312),
+    ("mt5-xl", 3_742_619_648),
+    ("mt5-xxl", 12_921_057_280),
+    ("bart-large", 406_291_456),
+    ("falcon-40b", 41_835_970_560),
+    ("distilbert-base", 66_362_880),
+    ("electra-small", 13_483_008),
+    ("electra-base", 108_891_648),
+    ("electra-large", 334_092_288),
+    ("roformer-small", 29_848_320),
 ];
 
 /// Trained parameters of HF's `MarianModel` (its sinusoids are not), and of torch's `nn.Transformer` between shared

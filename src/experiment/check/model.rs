@@ -118,8 +118,12 @@ fn dropouts(sense: &mut Sense, model: &Transformer) {
         ("model.dropout_attention", c.dropout_attention),
         ("model.dropout_residual", c.dropout_residual),
     ];
-    let inner = c.dropout_feed_forward.unwrap_or(0.0);
-    sense.probability("model.dropout_feed_forward", inner);
+    for (key, value) in [
+        ("model.dropout_feed_forward", c.dropout_feed_forward),
+        ("model.dropout_output", c.dropout_output),
+    ] {
+        sense.probability(key, value.unwrap_or(0.0));
+    }
     sense.probability("model.dropout", c.dropout);
     sense.probability("model.drop_path", c.drop_path);
     let single = model.depths().find(|depth| depth.blocks() == 1);

@@ -11,7 +11,7 @@ use crate::interop::rename::{Stored, Table};
 use crate::model::{EncoderConfig, ModelConfig};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
-use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
+use crate::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::learned::LearnedConfig;
 use crate::stack::{NormPlacement, StackConfig};
@@ -41,25 +41,31 @@ fn read(hf: &HfConfig) -> HfShape {
 
 /// The encoder of BERT and of its kin, without positions.
 pub(super) fn config(hf: &HfConfig) -> EncoderConfig {
+    sized(hf, [12, 768, 12, 3072])
+}
+
+/// The same, with the layers, width, heads and inner width that the family's class has where a file does not say them.
+pub(super) fn sized(hf: &HfConfig, usual: [usize; 4]) -> EncoderConfig {
+    let [layers, d_model, n_heads, d_ff] = usual;
     hf.only("is_decoder", false);
     hf.only("add_cross_attention", false);
     let activation = hf.activation("hidden_act", "gelu");
     EncoderConfig {
-        n_layers: Some(hf.count(&["num_hidden_layers"], 12)),
+        n_layers: Some(hf.count(&["num_hidden_layers"], layers)),
         embedding_norm: true,
         segments: hf.count(&["type_vocab_size"], 2),
         tie_embeddings: hf.flag("tie_word_embeddings", true),
         head_activation: activation,
         stack: StackConfig {
-            d_model: hf.count(&["hidden_size"], 768),
+            d_model: hf.count(&["hidden_size"], d_model),
             norm: layer_norm(hf.real("layer_norm_eps", 1e-12)),
             norm_placement: NormPlacement::Post,
             attention: AttentionConfig::MultiHead(MultiHeadConfig {
-                n_heads: hf.count(&["num_attention_heads"], 12),
+                n_heads: hf.count(&["num_attention_heads"], n_heads),
                 ..MultiHeadConfig::default()
             }),
             feed_forward: FeedForwardConfig::Dense(DenseConfig {
-                d_ff: Some(hf.count(&["intermediate_size"], 3072)),
+                d_ff: Some(hf.count(&["intermediate_size"], d_ff)),
                 activation,
                 bias: true,
             }),
@@ -113,6 +119,21 @@ pub(super) fn shape(
         model: ModelConfig::Encoder(config),
         task,
         shape,
+    }
+}
+
+/// Gives a classifier's dense layer this nonlinearity.
+pub(super) fn set_pooler(model: &mut ModelConfig, activation: Activation) {
+    if let ModelConfig::Encoder(config) = model {
+        config.pooler_activation = Some(activation);
+    }
+}
+
+/// The product of a head for masked tokens, whose bias stands beside its matrix.
+pub(super) fn add_product(table: &mut Table, product: &str, tied: bool) {
+    match tied {
+        true => table.same(format!("{product}.bias"), "head.bias"),
+        false => table.linear(product, "head.product", Stored::OutIn),
     }
 }
 

@@ -3,6 +3,8 @@
 pub mod bart;
 pub mod bert;
 pub mod bloom;
+pub mod distilbert;
+pub mod electra;
 pub mod falcon;
 pub mod gpt2;
 pub mod gpt_neox;
@@ -145,6 +147,8 @@ pub const FAMILIES: &[Family] = &[
     t5::FAMILY,
     t5::MT5,
     vit::FAMILY,
+    distilbert::FAMILY,
+    electra::FAMILY,
 ];
 
 /// Faults of a Qwen whose layers have sliding windows; the keys of these have no effect otherwise.

@@ -33,10 +33,11 @@ fn read(hf: &HfConfig) -> HfShape {
     });
     let context = hf.count(&["max_position_embeddings"], 1536);
     let vocab_size = hf.count(&["vocab_size"], 50000);
-    let shape = bert::shape(hf, "RoFormer", config, Shape::of_text(context, vocab_size));
+    let activation = config.head_activation;
+    let mut shape = bert::shape(hf, "RoFormer", config, Shape::of_text(context, vocab_size));
     if let TaskConfig::TextClassification(_) = shape.task {
-        // Its classifier's first layer has the blocks' nonlinearity; our pooler has tanh.
-        hf.only("hidden_act", "tanh");
+        // Its classifier's first layer has the blocks' nonlinearity.
+        bert::set_pooler(&mut shape.model, activation);
     }
     shape
 }

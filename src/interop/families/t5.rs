@@ -80,6 +80,7 @@ fn read(hf: &HfConfig) -> HfShape {
             feed_forward: t5_stack::feed_forward(hf, multilingual),
             dropout: hf.real("dropout_rate", 0.1),
             dropout_feed_forward: Some(hf.real("dropout_rate", 0.1)),
+            dropout_output: Some(hf.real("dropout_rate", 0.1)),
             ..StackConfig::default()
         },
         ..EncoderDecoderConfig::default()

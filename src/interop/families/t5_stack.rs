@@ -39,6 +39,8 @@ pub(super) fn read(hf: &HfConfig) -> HfShape {
             }),
             feed_forward: feed_forward(hf, false),
             dropout: hf.real("dropout_rate", 0.1),
+            dropout_feed_forward: Some(hf.real("dropout_rate", 0.1)),
+            dropout_output: Some(hf.real("dropout_rate", 0.1)),
             ..StackConfig::default()
         },
         ..DecoderConfig::default()

@@ -65,7 +65,7 @@ impl MultiHead {
         let bias = config.bias;
         let out_bias = config.out_bias.unwrap_or(bias);
         Self {
-            query: Linear::new(d_model, heads * d_head, bias, Role::Inner, init),
+            query: Linear::new(d_model, heads * d_head, bias, Role::Query { d_head }, init),
             key: Linear::new(d_model, kv_heads * d_head, bias, Role::Inner, init),
             value: Linear::new(d_model, kv_heads * d_head, bias, Role::Value, init),
             output: Linear::new(heads * d_head, d_model, out_bias, Role::Residual, init),

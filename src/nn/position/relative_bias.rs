@@ -8,7 +8,7 @@ use super::facts::{Acts, Known, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::faults::{LONGEST, TableFaults, WIDEST};
 use crate::kernel;
-use crate::nn::init::Init;
+use crate::nn::init::{Init, Role};
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -84,7 +84,12 @@ impl RelativeBias {
     /// The scheme for a model of this shape.
     pub fn new(config: &RelativeBiasConfig, shape: &PositionShape, init: &Init) -> Self {
         Self {
-            table: init.table(config.buckets, shape.n_heads),
+            table: {
+                let role = Role::ScoreBias {
+                    d_model: shape.d_model,
+                };
+                init.table_of(config.buckets, shape.n_heads, role)
+            },
             buckets: config.buckets,
             max_distance: config.max_distance,
             causal: shape.causal,

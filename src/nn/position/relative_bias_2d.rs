@@ -5,7 +5,7 @@
 use super::facts::{Acts, PositionFacts};
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::kernel;
-use crate::nn::init::Init;
+use crate::nn::init::{Init, Role};
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -69,7 +69,12 @@ impl RelativeBias2d {
         });
         let more = usize::from(grid.class_token) * OF_CLASS_TOKEN;
         Self {
-            table: init.table(distances(grid) + more, shape.n_heads),
+            table: {
+                let role = Role::ScoreBias {
+                    d_model: shape.d_model,
+                };
+                init.table_of(distances(grid) + more, shape.n_heads, role)
+            },
             grid,
         }
     }

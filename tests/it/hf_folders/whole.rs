@@ -96,13 +96,15 @@ families! {
     mixtral: "mixtral_1" "mixtral_2" "mixtral_new";
     bert: "bert_1" "bert_2" "bert_3" "bert_4" "bert_hub";
     roberta: "roberta_1" "roberta_2";
-    roformer: "roformer_1" "roformer_2" "roformer_3" "roformer_4" "roformer_5";
+    roformer: "roformer_1" "roformer_2" "roformer_3" "roformer_4" "roformer_5" "roformer_6";
     t5: "t5_1" "t5_2" "t5_again";
     mt5: "mt5_1" "mt5_2";
     bart: "bart_1" "bart_2" "bart_3" "bart_f16";
     marian: "marian_1" "marian_2" "marian_3";
     vit: "vit_1" "vit_2" "vit_new";
     resnet: "resnet_1" "resnet_2" "resnet_3" "resnet_4";
+    distilbert: "distilbert_1" "distilbert_2" "distilbert_3";
+    electra: "electra_1" "electra_3" "electra_4";
 }
 
 /// What a person reads: the family, its parameters, the keys without effect, the tensors without a place.

@@ -5,116 +5,31 @@
 //! in all others: runs of an ablation that have a seed in common are pairs. Parameters are lazy: a model can be built, counted and planned without
 //! allocating it.
 
-use crate::faults::TableFaults;
+pub mod config;
+pub mod t5;
+
 use crate::rng::{self, Purpose, Stream};
 use burn::module::{Param, ParamId};
 use burn::tensor::{Device, Tensor, TensorData};
-use serde::{Deserialize, Serialize};
+pub use config::{Gpt2InitConfig, InitConfig, TruncatedNormalInitConfig, XavierInitConfig};
 use std::cell::Cell;
-
-/// How the matrices of a model are drawn. Gains start at 1 and biases at 0 under every scheme.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum InitConfig {
-    /// Normal draws; projections back into the residual stream are scaled down with depth.
-    Gpt2(Gpt2InitConfig),
-    /// Uniform with variance 2/(fan in + fan out).
-    Xavier(XavierInitConfig),
-    /// Normal draws, redrawn beyond two standard deviations.
-    TruncatedNormal(TruncatedNormalInitConfig),
-}
-
-impl Default for InitConfig {
-    fn default() -> Self {
-        Self::Gpt2(Gpt2InitConfig::default())
-    }
-}
-
-impl InitConfig {
-    /// Xavier's with a gain of 1.
-    pub fn xavier() -> Self {
-        Self::Xavier(XavierInitConfig::default())
-    }
-
-    /// Whether projections into the residual stream are drawn the smaller, the deeper the stack is.
-    pub fn scales_with_depth(&self) -> bool {
-        match self {
-            Self::Gpt2(c) => c.depth_scaled,
-            Self::Xavier(_) | Self::TruncatedNormal(_) => false,
-        }
-    }
-
-    /// Faults of its keys.
-    pub fn faults(&self, at: &mut TableFaults) {
-        match self {
-            Self::Gpt2(c) => at.positive("std", c.std),
-            Self::Xavier(c) => {
-                at.positive("gain", c.gain);
-                at.positive("embedding_std", c.embedding_std);
-            }
-            Self::TruncatedNormal(c) => at.positive("std", c.std),
-        }
-    }
-}
-
-/// GPT-2's initialisation (Radford et al. 2019, section 2.3).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Gpt2InitConfig {
-    /// Standard deviation of every matrix and embedding.
-    pub std: f64,
-    /// Divide the standard deviation of projections into the residual stream by √(2·layers); DeepNorm's β takes its
-    /// place.
-    pub depth_scaled: bool,
-}
-
-impl Default for Gpt2InitConfig {
-    fn default() -> Self {
-        Self {
-            std: 0.02,
-            depth_scaled: true,
-        }
-    }
-}
-
-/// Glorot and Bengio 2010; embeddings are normal with their own standard deviation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct XavierInitConfig {
-    /// Multiplies the bound √(6/(fan in + fan out)).
-    pub gain: f64,
-    /// Standard deviation of embeddings.
-    pub embedding_std: f64,
-}
-
-impl Default for XavierInitConfig {
-    fn default() -> Self {
-        Self {
-            gain: 1.0,
-            embedding_std: 0.02,
-        }
-    }
-}
-
-/// BERT's initialisation (Devlin et al. 2019, released code): normal, cut at two standard deviations.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TruncatedNormalInitConfig {
-    /// Standard deviation before the cut.
-    pub std: f64,
-}
-
-impl Default for TruncatedNormalInitConfig {
-    fn default() -> Self {
-        Self { std: 0.02 }
-    }
-}
+pub use t5::T5InitConfig;
 
 /// The work of a matrix, as far as its initialisation depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Queries, keys and anything else.
+    /// Keys and anything else.
     Inner,
+    /// Queries: T5 draws them so that scores need no 1/√d_head.
+    Query {
+        /// Width of a head.
+        d_head: usize,
+    },
+    /// A table of numbers that are added to scores, which are products of vectors of the stream.
+    ScoreBias {
+        /// Width of the stream.
+        d_model: usize,
+    },
     /// Values and the first feed-forward products: DeepNorm scales them.
     Value,
     /// A projection whose result is added to the residual stream: GPT-2 and DeepNorm scale it.
@@ -191,7 +106,12 @@ impl<'a> Init<'a> {
 
     /// A table of vectors, `[entries, d]`.
     pub fn table(&self, entries: usize, d: usize) -> Param<Tensor<2>> {
-        let draw = self.draw(entries, d, Role::Embedding);
+        self.table_of(entries, d, Role::Embedding)
+    }
+
+    /// A table with a row for each of `entries`, `[entries, d]`.
+    pub fn table_of(&self, entries: usize, d: usize, role: Role) -> Param<Tensor<2>> {
+        let draw = self.draw(entries, d, role);
         let stream = self.stream();
         self.lazy([entries, d], move |n| draw.fill(stream.clone(), n))
     }
@@ -280,7 +200,11 @@ impl<'a> Init<'a> {
     fn draw(&self, d_in: usize, d_out: usize, role: Role) -> Draw {
         let beta = match role {
             Role::Value | Role::Residual => self.beta,
-            Role::Inner | Role::Embedding | Role::Head => 1.0,
+            Role::Inner
+            | Role::Query { .. }
+            | Role::ScoreBias { .. }
+            | Role::Embedding
+            | Role::Head => 1.0,
         };
         let small = |std: f64| match role {
             Role::Head => std.min(0.5 / (d_in as f64).sqrt()),
@@ -292,11 +216,12 @@ impl<'a> Init<'a> {
             }
             InitConfig::Gpt2(c) => Draw::Normal(small(c.std)),
             InitConfig::Xavier(c) => match role {
-                Role::Embedding => Draw::Normal(c.embedding_std),
+                Role::Embedding | Role::ScoreBias { .. } => Draw::Normal(c.embedding_std),
                 Role::Head => Draw::Normal(small(c.embedding_std)),
                 _ => Draw::Uniform(c.gain * beta * (6.0 / (d_in + d_out) as f64).sqrt()),
             },
             InitConfig::TruncatedNormal(c) => Draw::Truncated(small(c.std)),
+            InitConfig::T5(c) => Draw::Normal(beta * c.std(d_in, role)),
         }
     }
 }

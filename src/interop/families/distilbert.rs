@@ -1,0 +1,155 @@
+//! DistilBERT (Sanh et al. 2019): BERT with half of its layers, without segments and without a pooler; its classifier has a
+//! dense layer with ReLU of its own. Epsilon of every norm is 1e-12 in its class, whatever a file says.
+
+use super::plain::plain;
+use super::{Family, HfShape, add_classes, bert, layer_norm};
+use crate::data::Shape;
+use crate::data::masked::masking::Pairs;
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::EncoderConfig;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::learned::LearnedConfig;
+use crate::stack::{NormPlacement, StackConfig};
+use crate::task::TaskConfig;
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "distilbert",
+    summary: "DistilBERT: BERT without segments and without a pooler",
+    read,
+    write,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    // A table of sines is in the file as any other.
+    hf.get("sinusoidal_pos_embds");
+    hf.only("tie_weights_", true);
+    hf.get("qa_dropout");
+    let classified = hf.real("seq_classif_dropout", 0.2);
+    let context = hf.count(&["max_position_embeddings"], 512);
+    let activation = hf.activation("activation", "gelu");
+    let config = EncoderConfig {
+        n_layers: Some(hf.count(&["n_layers", "num_hidden_layers"], 6)),
+        embedding_norm: true,
+        segments: 0,
+        tie_embeddings: hf.flag("tie_word_embeddings", true),
+        head_activation: activation,
+        stack: StackConfig {
+            d_model: hf.count(&["dim", "hidden_size"], 768),
+            norm: layer_norm(1e-12),
+            norm_placement: NormPlacement::Post,
+            position: PositionConfig::Learned(LearnedConfig {
+                max_len: Some(context),
+                ..LearnedConfig::default()
+            }),
+            attention: AttentionConfig::MultiHead(MultiHeadConfig {
+                n_heads: hf.count(&["n_heads", "num_attention_heads"], 12),
+                ..MultiHeadConfig::default()
+            }),
+            feed_forward: FeedForwardConfig::Dense(DenseConfig {
+                d_ff: Some(hf.count(&["hidden_dim"], 3072)),
+                activation,
+                bias: true,
+            }),
+            dropout: hf.real("dropout", 0.1),
+            dropout_attention: Some(hf.real("attention_dropout", 0.1)),
+            ..StackConfig::default()
+        },
+        ..EncoderConfig::default()
+    };
+    let vocab_size = hf.count(&["vocab_size"], 30522);
+    let mut shape = bert::shape(
+        hf,
+        "DistilBert",
+        config,
+        Shape::of_text(context, vocab_size),
+    );
+    if let TaskConfig::TextClassification(task) = &mut shape.task {
+        task.dropout = classified;
+        bert::set_pooler(&mut shape.model, Activation::Relu);
+    }
+    shape
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let config = of.encoder_if_any()?;
+    let plain = plain(&config.stack, &config.depth())?;
+    let (class, dropout) = match &of.task {
+        TaskConfig::TextClassification(task) => ("ForSequenceClassification", task.dropout),
+        TaskConfig::MaskedLm(task) if task.pairs == Pairs::None => ("ForMaskedLM", 0.2),
+        _ => return None,
+    };
+    let mut written = json!({
+        "architectures": [format!("DistilBert{class}")],
+        "vocab_size": of.shape.vocab_size,
+        "dim": config.stack.d_model,
+        "n_layers": plain.layers,
+        "n_heads": plain.heads.n_heads,
+        "hidden_dim": plain.d_ff,
+        "activation": plain.activation,
+        "max_position_embeddings": of.shape.context,
+        "sinusoidal_pos_embds": false,
+        "tie_word_embeddings": config.tie_embeddings,
+        "dropout": plain.dropout.residual,
+        "attention_dropout": plain.dropout.attention,
+        "seq_classif_dropout": dropout,
+    });
+    if !of.shape.classes.is_empty() {
+        add_classes(&mut written, &of.shape.classes);
+    }
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.encoder();
+    let mut table = Table::new("distilbert.");
+    let embeddings = "distilbert.embeddings";
+    for (name, path) in [
+        ("word_embeddings", "model.embedding.weight"),
+        ("position_embeddings", "model.position.table"),
+    ] {
+        table.same(format!("{embeddings}.{name}.weight"), path);
+    }
+    table.norm(&format!("{embeddings}.LayerNorm"), "model.embedding_norm");
+    for layer in 0..config.n_layers() {
+        let theirs = format!("distilbert.transformer.layer.{layer}");
+        let ours = format!("model.stack.blocks.{layer}");
+        table.linears(&theirs, &ours, LAYERS);
+        table.norms(&theirs, &ours, NORMS);
+    }
+    table.ignored = vec!["embeddings.position_ids"];
+    match &of.task {
+        TaskConfig::TextClassification(_) => {
+            table.linear("pre_classifier", "model.pooler", Stored::OutIn);
+            table.linear("classifier", "head", Stored::OutIn);
+        }
+        _ => {
+            table.linear("vocab_transform", "head.transform", Stored::OutIn);
+            table.norm("vocab_layer_norm", "head.norm");
+            bert::add_product(&mut table, "vocab_projector", config.tie_embeddings);
+            if config.tie_embeddings {
+                table.ignored.push("vocab_projector.weight");
+            }
+        }
+    }
+    table
+}
+
+const LAYERS: &[(&str, &str)] = &[
+    ("attention.q_lin", "attention.query"),
+    ("attention.k_lin", "attention.key"),
+    ("attention.v_lin", "attention.value"),
+    ("attention.out_lin", "attention.output"),
+    ("ffn.lin1", "feed_forward.up"),
+    ("ffn.lin2", "feed_forward.down"),
+];
+const NORMS: &[(&str, &str)] = &[
+    ("sa_layer_norm", "attention_residual.norm"),
+    ("output_layer_norm", "feed_forward_residual.norm"),
+];

@@ -1,0 +1,80 @@
+//! ELECTRA (Clark et al. 2020): BERT whose embeddings may be narrower than its blocks. The discriminator has a dense layer
+//! and a score for each token, the generator a head for masked tokens as wide as its embeddings, the classifier a dense
+//! layer with GELU.
+
+use super::{Family, HfShape, bert};
+use crate::data::Shape;
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::nn::feed_forward::Activation;
+use crate::nn::position::PositionConfig;
+use crate::nn::position::learned::LearnedConfig;
+use crate::task::TaskConfig;
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "electra",
+    summary: "ELECTRA: discriminator, generator or classifier, on narrow embeddings",
+    read,
+    write,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    hf.only("position_embedding_type", "absolute");
+    // Of multiple choice, and of the script that trained the two networks.
+    for key in ["summary_last_dropout", "generator_size"] {
+        hf.get(key);
+    }
+    let context = hf.count(&["max_position_embeddings"], 512);
+    let mut config = bert::sized(hf, [12, 256, 4, 1024]);
+    let d_model = config.stack.d_model;
+    // The class has no projection between equal widths.
+    config.d_embedding = Some(hf.count(&["embedding_size"], 128)).filter(|e| *e != d_model);
+    config.stack.position = PositionConfig::Learned(LearnedConfig {
+        max_len: Some(context),
+        ..LearnedConfig::default()
+    });
+    if hf.architecture() == Some("ElectraForMaskedLM") {
+        // The generator's head has GELU whatever the blocks have.
+        config.head_activation = Activation::Gelu;
+    }
+    let vocab_size = hf.count(&["vocab_size"], 30522);
+    let mut shape = bert::shape(hf, "Electra", config, Shape::of_text(context, vocab_size));
+    if let TaskConfig::TextClassification(_) = &shape.task {
+        bert::set_pooler(&mut shape.model, Activation::Gelu);
+    }
+    shape
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let mut written = bert::write_as(of, "Electra")?;
+    written["embedding_size"] = json!(of.encoder().d_embedding());
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.encoder();
+    let mut table = Table::new("electra.");
+    bert::add_body(&mut table, "electra", config);
+    let projection = "electra.embeddings_project";
+    table.linear(projection, "model.projection", Stored::OutIn);
+    match &of.task {
+        TaskConfig::TextClassification(_) => {
+            table.linear("classifier.dense", "model.pooler", Stored::OutIn);
+            table.linear("classifier.out_proj", "head", Stored::OutIn);
+        }
+        _ => {
+            let predictions = "generator_predictions";
+            let dense = format!("{predictions}.dense");
+            table.linear(&dense, "head.transform", Stored::OutIn);
+            table.norm(&format!("{predictions}.LayerNorm"), "head.norm");
+            bert::add_product(&mut table, "generator_lm_head", config.tie_embeddings);
+            if config.tie_embeddings {
+                table.ignored.push("generator_lm_head.weight");
+            }
+        }
+    }
+    table
+}

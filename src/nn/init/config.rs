@@ -1,0 +1,106 @@
+//! The kinds of `[model] init` and their knobs.
+
+use super::t5::T5InitConfig;
+use crate::faults::TableFaults;
+use serde::{Deserialize, Serialize};
+
+/// How the matrices of a model are drawn. Gains start at 1 and biases at 0 under every scheme.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum InitConfig {
+    /// Normal draws; projections back into the residual stream are scaled down with depth.
+    Gpt2(Gpt2InitConfig),
+    /// Uniform with variance 2/(fan in + fan out).
+    Xavier(XavierInitConfig),
+    /// Normal draws, redrawn beyond two standard deviations.
+    TruncatedNormal(TruncatedNormalInitConfig),
+    /// Normal draws with variance 1/fan in.
+    T5(T5InitConfig),
+}
+
+impl Default for InitConfig {
+    fn default() -> Self {
+        Self::Gpt2(Gpt2InitConfig::default())
+    }
+}
+
+impl InitConfig {
+    /// Xavier's with a gain of 1.
+    pub fn xavier() -> Self {
+        Self::Xavier(XavierInitConfig::default())
+    }
+
+    /// Whether projections into the residual stream are drawn the smaller, the deeper the stack is.
+    pub fn scales_with_depth(&self) -> bool {
+        match self {
+            Self::Gpt2(c) => c.depth_scaled,
+            Self::Xavier(_) | Self::TruncatedNormal(_) | Self::T5(_) => false,
+        }
+    }
+
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        match self {
+            Self::Gpt2(c) => at.positive("std", c.std),
+            Self::Xavier(c) => {
+                at.positive("gain", c.gain);
+                at.positive("embedding_std", c.embedding_std);
+            }
+            Self::TruncatedNormal(c) => at.positive("std", c.std),
+            Self::T5(c) => c.faults(at),
+        }
+    }
+}
+
+/// GPT-2's initialisation (Radford et al. 2019, section 2.3).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Gpt2InitConfig {
+    /// Standard deviation of every matrix and embedding.
+    pub std: f64,
+    /// Divide the standard deviation of projections into the residual stream by √(2·layers); DeepNorm's β takes its
+    /// place.
+    pub depth_scaled: bool,
+}
+
+impl Default for Gpt2InitConfig {
+    fn default() -> Self {
+        Self {
+            std: 0.02,
+            depth_scaled: true,
+        }
+    }
+}
+
+/// Glorot and Bengio 2010; embeddings are normal with their own standard deviation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct XavierInitConfig {
+    /// Multiplies the bound √(6/(fan in + fan out)).
+    pub gain: f64,
+    /// Standard deviation of embeddings.
+    pub embedding_std: f64,
+}
+
+impl Default for XavierInitConfig {
+    fn default() -> Self {
+        Self {
+            gain: 1.0,
+            embedding_std: 0.02,
+        }
+    }
+}
+
+/// BERT's initialisation (Devlin et al. 2019, released code): normal, cut at two standard deviations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TruncatedNormalInitConfig {
+    /// Standard deviation before the cut.
+    pub std: f64,
+}
+
+impl Default for TruncatedNormalInitConfig {
+    fn default() -> Self {
+        Self { std: 0.02 }
+    }
+}

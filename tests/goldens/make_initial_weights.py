@@ -1,0 +1,77 @@
+"""Initial weights of Hugging Face's classes in numbers: initial_weights.json, for tests/it/initial_weights.rs.
+
+Run by hand, on the CPU, in this folder; nothing is downloaded:
+
+    pip install torch==2.15.0 transformers==5.23.0
+    python make_initial_weights.py
+
+For each model its `config` (config.json) and `weights`: for each parameter below the head (of T5 also the product onto the
+vocabulary) its mean, its standard deviation (the mean over 16 models) and the number of its elements.
+
+T5 is drawn as in `_init_weights` of its class, whose head has a standard deviation of 1; BERT's kin as the class draws them,
+normal with 0.02, where the released code of BERT and ELECTRA draws normal numbers within two standard deviations. The row of
+the padding's id is 0 in tables that know it.
+"""
+
+import json
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+import transformers as hf
+
+MODELS = 16
+ENCODER = dict(vocab_size=211, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=20)
+T5 = dict(vocab_size=211, d_model=64, d_kv=8, d_ff=160, num_layers=2, num_decoder_layers=2, num_heads=4)
+GATED = dict(T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+SIDES = {f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in dict(layers=2, attention_heads=4, ffn_dim=160).items()}
+
+CASES = {
+    "t5": ("T5ForConditionalGeneration", hf.T5Config(**T5)),
+    "t5_gated": ("T5ForConditionalGeneration", hf.T5Config(**GATED)),
+    "mt5": ("MT5ForConditionalGeneration", hf.MT5Config(**GATED)),
+    "bart": ("BartForConditionalGeneration", hf.BartConfig(vocab_size=211, d_model=64, max_position_embeddings=20, **SIDES)),
+    "falcon": (
+        "FalconForCausalLM",
+        hf.FalconConfig(
+            vocab_size=211, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_kv_heads=2, new_decoder_architecture=True
+        ),
+    ),
+    "bert": ("BertForMaskedLM", hf.BertConfig(hidden_size=64, intermediate_size=160, **ENCODER)),
+    "roformer": ("RoFormerForMaskedLM", hf.RoFormerConfig(hidden_size=64, intermediate_size=160, embedding_size=64, **ENCODER)),
+    "electra": ("ElectraForMaskedLM", hf.ElectraConfig(hidden_size=64, intermediate_size=160, embedding_size=32, **ENCODER)),
+    "distilbert": (
+        "DistilBertForMaskedLM",
+        hf.DistilBertConfig(vocab_size=211, dim=64, hidden_dim=160, n_layers=2, n_heads=4, max_position_embeddings=20),
+    ),
+}  # fmt: skip
+
+
+def measured(name, config):
+    config.architectures = [name]
+    found = {}
+    for seed in range(MODELS):
+        torch.manual_seed(seed)
+        model = getattr(hf, name)(config)
+        if config.model_type in ("t5", "mt5") and not config.tie_word_embeddings:
+            # Version 5 ties the head whatever the configuration says: as its class draws one of its own.
+            model.lm_head.weight = torch.nn.Parameter(torch.randn(model.lm_head.weight.shape))
+        for key, x in model.named_parameters():
+            head = key.startswith(("cls.", "vocab_", "generator_")) or "embed_positions" in key and not x.requires_grad
+            if not head:
+                found.setdefault(key, []).append((x.mean().item(), x.std().item(), x.numel()))
+    mean = lambda numbers: sum(numbers) / len(numbers)
+    rows = {key: [round(mean(column), 6) for column in zip(*rows)] for key, rows in found.items()}
+    return {"config": json.loads(config.to_json_string()), "weights": rows}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    made = {name: measured(*case) for name, case in CASES.items()}
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "initial_weights.json")
+    with open(path, "w") as file:
+        json.dump(made, file, indent=1)
+        file.write("\n")
+    for name, case in made.items():
+        print(name, len(case["weights"]), os.path.getsize(path))

@@ -1,0 +1,92 @@
+//! Losses and gradients of imported folders against those of transformers' own classes, under the names that it gives their
+//! parameters: `gradients.safetensors` of a folder has inputs with labels, the loss and the gradient of each parameter.
+
+use super::{Tensors, files, fixture, infer, shown};
+use crate::binary::output;
+use crate::goldens::TOLERANCE;
+use crate::oracle::difference;
+use formwork::interop::read_hf;
+use formwork::interop::weights::Array;
+use std::collections::BTreeMap;
+
+/// Every parameter of the class has its gradient here, and no other one but for those that the class does not train.
+fn check(name: &str) {
+    let folder = fixture(name);
+    let work = tempfile::tempdir().unwrap();
+    let run = shown(&work.path().join("run"));
+    output(&["import", &shown(&folder), &run]);
+    let found = infer(&folder, "gradients", &run, &["--gradients"]);
+    let wanted = files::read(&folder.join("gradients.safetensors"));
+
+    let loss = |tensors: &Tensors, key: &str| tensors[key].values[0];
+    let (ours, theirs) = (loss(&found, "loss"), loss(&wanted, "expected.loss"));
+    assert!((ours - theirs).abs() < 1e-5, "{name}: {ours} and {theirs}");
+
+    let arrays: BTreeMap<String, Array> = found
+        .into_iter()
+        .filter_map(|(key, x)| Some((key.strip_prefix("grad.")?.to_string(), x)))
+        .map(|(key, x)| (key, (x.shape, x.values)))
+        .map(|(key, (shape, values))| (key, Array { shape, values }))
+        .collect();
+    let mut ours = read_hf(&folder, &[]).unwrap().table().export(&arrays);
+    // BART's constant on the scores is a buffer of its class, RoFormer's table of sines is not trained.
+    ours.retain(|key, _| key != "final_logits_bias" && !key.starts_with("roformer.encoder.embed"));
+    let theirs: Tensors = wanted
+        .into_iter()
+        .filter_map(|(key, x)| Some((key.strip_prefix("expected.grad.")?.to_string(), x)))
+        .collect();
+    assert!(
+        ours.keys().eq(theirs.keys()),
+        "{name}: gradients of {:?}, there of {:?}",
+        ours.keys(),
+        theirs.keys()
+    );
+    let mut worst = (0.0, "");
+    for (key, theirs) in &theirs {
+        assert_eq!(ours[key].shape, theirs.shape, "{name}: shape of `{key}`");
+        let off = difference(&ours[key].values, &theirs.values);
+        assert!(
+            off < TOLERANCE,
+            "{name}: the gradient of `{key}` is off by {off:e}"
+        );
+        if off > worst.0 {
+            worst = (off, key);
+        }
+    }
+    println!("{name}: {:.1e} at {}", worst.0, worst.1);
+}
+
+macro_rules! gradients {
+    ($($name:ident)+) => {
+        $(#[test]
+        fn $name() {
+            check(stringify!($name));
+        })+
+
+        /// No file of gradients lies there untested.
+        #[test]
+        fn every_file_is_in_a_test() {
+            let tested = [$(stringify!($name)),+];
+            for folder in std::fs::read_dir(fixture("")).unwrap() {
+                let folder = folder.unwrap();
+                if folder.path().join("gradients.safetensors").exists() {
+                    let name = folder.file_name().into_string().unwrap();
+                    assert!(tested.contains(&name.as_str()), "{name} is in no test");
+                }
+            }
+        }
+    };
+}
+
+gradients! {
+    roformer_4
+    distilbert_1
+    distilbert_2
+    electra_1
+    electra_3
+    t5_1
+    t5_2
+    mt5_1
+    mt5_2
+    bart_1
+}

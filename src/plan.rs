@@ -124,6 +124,9 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     })
 }
 
+/// Forward passes that a training step costs.
+pub const FORWARDS: f64 = 3.0;
+
 /// FLOPs of a forward pass over one example: a text, both texts of a pair, or an image.
 pub fn forward_flops(question: &Question) -> f64 {
     let (model, shape) = (question.model, question.shape);
@@ -143,7 +146,7 @@ fn flops(question: &Question) -> f64 {
         ItemOf::Pair => question.shape.context.saturating_mul(2),
         ItemOf::Image => 1,
     };
-    3.0 * forward_flops(question) / items.max(1) as f64
+    FORWARDS * forward_flops(question) / items.max(1) as f64
 }
 
 /// Texts that an example of a task has: the two sides of a pair, of which the journal counts every token.

@@ -246,7 +246,7 @@ impl Costs {
     fn of(&mut self, loaded: &Loaded) -> Result<Cost> {
         let experiment = &loaded.experiment;
         let shape = &self.data(loaded)?.shape;
-        let plan = cost::plan(experiment, shape)?;
+        let plan = cost::plan(experiment, &loaded.places(), shape)?;
         Ok(Cost {
             steps: experiment.train.steps,
             params: plan.params,
@@ -262,8 +262,9 @@ impl Costs {
 /// # Errors
 /// The error that a run of the arm would end with.
 pub fn step_ms(arm: &Prepared) -> Result<StepTime> {
-    let data = assemble::data_to_train_on(&arm.loaded.experiment, &arm.loaded.places())?;
-    cost::step_ms(&arm.loaded.experiment, &data)
+    let places = arm.loaded.places();
+    let data = assemble::data_to_train_on(&arm.loaded.experiment, &places)?;
+    cost::step_ms(&arm.loaded.experiment, &places, &data)
 }
 
 /// Step times of the arms that were not planned before, and of the baseline, which they are to match.
@@ -273,7 +274,8 @@ fn time(arms: &mut [Prepared], at: usize, known: &[Option<u64>], costs: &mut Cos
     }
     for (i, arm) in arms.iter_mut().enumerate() {
         if i == at || known[i].is_none() {
-            let time = cost::step_ms(&arm.loaded.experiment, costs.data(&arm.loaded)?)?;
+            let (experiment, places) = (&arm.loaded.experiment, arm.loaded.places());
+            let time = cost::step_ms(experiment, &places, costs.data(&arm.loaded)?)?;
             arm.cost.step_ms = Some(time.ms);
         }
     }

@@ -80,21 +80,22 @@ fn of_preset(name: &str) -> Result<ModelCost> {
 fn of_run(folder: &Path, sets: &[String]) -> Result<ModelCost> {
     let loaded = experiment::load(&folder.join(run_dir::RESOLVED), sets)?;
     experiment::check::check_without_files(&loaded)?;
-    cost::plan(&loaded.experiment, &saved::shape(folder)?)
+    cost::plan(&loaded.experiment, &loaded.places(), &saved::shape(folder)?)
 }
 
 fn of_file(file: &Path, args: &PlanArgs) -> Result<(ModelCost, Option<Probe>)> {
     let loaded = experiment::load(file, &args.sets)?;
     experiment::check(&loaded)?;
     let experiment = &loaded.experiment;
-    let data = assemble::data_to_train_on(experiment, &loaded.places())?;
-    let plan = cost::plan(experiment, &data.shape)?;
+    let places = loaded.places();
+    let data = assemble::data_to_train_on(experiment, &places)?;
+    let plan = cost::plan(experiment, &places, &data.shape)?;
     // Bytes that the system can still give; unlimited where it does not tell.
     let available = machine::bytes("/proc/meminfo", "MemAvailable").unwrap_or(u64::MAX);
     if args.no_probe || plan.memory() > available {
         return Ok((plan, None));
     }
-    let time = cost::step_ms(experiment, &data)?;
+    let time = cost::step_ms(experiment, &places, &data)?;
     let probe = Probe {
         step_ms: time.ms,
         cut: time.cut,

@@ -1,11 +1,16 @@
 //! `formwork verify`: trains an experiment and holds the result against its `[expect]`.
+//!
+//! An experiment that begins from another one, or learns from it, has that one trained first, once for all files that
+//! name it.
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::{self, run};
+use crate::experiment::prerequisite::canonical;
+use crate::experiment::{self, Loaded, run};
 use crate::report::render::terminal::number;
+use crate::train::job::Outcome;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Runs made to be judged, apart from those that `train` makes: they are replaced without asking.
 const RUNS: &str = "checkpoints/verify";
@@ -13,7 +18,7 @@ const RUNS: &str = "checkpoints/verify";
 /// `formwork verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// Experiment files with an [expect] table.
+    /// Experiment files with an [expect] table; experiments that they begin from or learn from are trained first.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Override a key of every file.
@@ -30,36 +35,29 @@ pub struct VerifyArgs {
 /// Faults of any file, a run that fails, an expectation that is missed.
 pub fn run(args: VerifyArgs) -> Result<()> {
     // All files are checked before the first one trains.
-    let mut loaded = Vec::new();
+    let mut order = Order::default();
     for file in &args.files {
-        let experiment = experiment::load(file, &args.sets)?;
-        experiment::check(&experiment)?;
-        if experiment.experiment.expect.is_empty() {
+        let loaded = order.take(file, &args)?;
+        if loaded.experiment.expect.is_empty() {
             return Err(Error::usage(format!(
                 "{} has no [expect] table to hold the result against",
                 file.display()
             )));
         }
-        loaded.push(experiment);
     }
     let mut missed = 0;
-    for loaded in &loaded {
+    for loaded in &order.0 {
         let name = &loaded.experiment.name;
         let folder = args.runs.join(name);
-        let outcome = run::train(loaded, &folder, run::Start::Fresh, run::Options::quiet())?;
-        for (metric, expect) in &loaded.experiment.expect {
-            let value = measured(metric, &outcome);
-            let (holds, wanted) = match value {
-                Some(value) => (expect.holds(value), expect.to_string()),
-                None => (false, expect.to_string()),
-            };
-            missed += usize::from(!holds);
-            let shown = value.map_or("not measured".to_string(), number);
-            let verdict = if holds { "holds" } else { "MISSED" };
-            output::line(format!(
-                "{verdict}  {name}: {metric} {shown} (expected {wanted})"
-            ))?;
+        if !loaded.prerequisites.is_empty() {
+            // What could not be said before their runs were there.
+            experiment::check(loaded)?;
         }
+        let outcome = run::train(loaded, &folder, run::Start::Fresh, run::Options::quiet())?;
+        if loaded.experiment.expect.is_empty() {
+            output::line(format!("trained  {name}: {} steps", outcome.step))?;
+        }
+        missed += missed_by(loaded, &outcome)?;
     }
     if missed > 0 {
         return Err(Error::run(format!("{missed} expectations were missed")));
@@ -67,9 +65,58 @@ pub fn run(args: VerifyArgs) -> Result<()> {
     Ok(())
 }
 
+/// The experiments in the order in which they are trained: each after those that it needs.
+#[derive(Default)]
+struct Order(Vec<Loaded>);
+
+impl Order {
+    /// Reads and checks a file, and those that it needs before it; one that was taken already stays where it is.
+    fn take(&mut self, file: &Path, args: &VerifyArgs) -> Result<Loaded> {
+        let same = |loaded: &&Loaded| canonical(&loaded.path) == canonical(file);
+        if let Some(taken) = self.0.iter().find(same) {
+            return Ok(taken.clone());
+        }
+        let loaded = experiment::load_with_runs(file, &args.sets, &args.runs)?;
+        for before in &loaded.prerequisites {
+            self.take(&before.file, args)?;
+        }
+        experiment::check_with_prerequisites(&loaded)?;
+        let name = &loaded.experiment.name;
+        let run = args.runs.join(name);
+        let mut needed = self.0.iter().flat_map(|other| &other.prerequisites);
+        if needed.any(|before| before.run == run && canonical(&before.file) != canonical(file)) {
+            return Err(Error::usage(format!(
+                "{} would replace the run {} that another experiment begins from or learns from: two experiments have \
+                 the name \"{name}\"",
+                file.display(),
+                run.display()
+            )));
+        }
+        self.0.push(loaded.clone());
+        Ok(loaded)
+    }
+}
+
+/// Prints what became of each expectation; how many were missed.
+fn missed_by(loaded: &Loaded, outcome: &Outcome) -> Result<usize> {
+    let mut missed = 0;
+    let name = &loaded.experiment.name;
+    for (metric, expect) in &loaded.experiment.expect {
+        let value = measured(metric, outcome);
+        let holds = value.is_some_and(|value| expect.holds(value));
+        missed += usize::from(!holds);
+        let shown = value.map_or("not measured".to_string(), number);
+        let verdict = if holds { "holds" } else { "MISSED" };
+        output::line(format!(
+            "{verdict}  {name}: {metric} {shown} (expected {expect})"
+        ))?;
+    }
+    Ok(missed)
+}
+
 /// The value of a metric named as in `[expect]`: `valid_loss`, or any metric of the last evaluation with or
 /// without `valid_` before it.
-fn measured(metric: &str, outcome: &crate::train::job::Outcome) -> Option<f64> {
+fn measured(metric: &str, outcome: &Outcome) -> Option<f64> {
     let scores = outcome.last.as_ref()?;
     match metric.strip_prefix("valid_").unwrap_or(metric) {
         "loss" => Some(scores.loss),

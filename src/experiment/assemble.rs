@@ -4,7 +4,9 @@
 //! adds the optimizer, the average and the counters that belong to these weights. A new run, a resumed one and a run
 //! that is opened for use differ in the [`Weights`] alone.
 
+use super::teacher::{self, Print};
 use super::{Experiment, transfer};
+
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -47,6 +49,14 @@ pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
         })?;
     }
     Ok(if training { device.autodiff() } else { device })
+}
+
+/// The device of `[train]` without gradients, in the number format that it has.
+///
+/// # Errors
+/// A device that is not there.
+pub fn device_as_it_is(experiment: &Experiment) -> Result<Device> {
+    experiment.train.device.parse::<DeviceName>()?.open()
 }
 
 /// Reads or generates the data; `saved` are the run's own tokenizers when there are any, and `run` is what its data was
@@ -257,6 +267,24 @@ fn require_continuable(experiment: &Experiment, checkpoint: &Checkpoint) -> Resu
 }
 
 impl Training {
+    /// Gives the model its teacher, where it learns from one; `held` is what it has learned from so far. The teacher's
+    /// weights.
+    ///
+    /// # Errors
+    /// As [`teacher::open`].
+    pub fn take_teacher(
+        &mut self,
+        experiment: &Experiment,
+        places: &Places,
+        data: &Data,
+        held: Option<&Print>,
+    ) -> Result<Option<Print>> {
+        let model = self.model.clone();
+        let (model, print) = teacher::taught(experiment, places, data, held, model)?;
+        self.model = model;
+        Ok(print)
+    }
+
     /// The keys that the coming steps take: those that differ from the ones of the steps before are written down with
     /// the next checkpoint. A checkpoint of an earlier version does not say what it was made with; then that is `before`.
     pub fn take_settings(

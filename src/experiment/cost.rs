@@ -1,7 +1,7 @@
 //! The cost of an experiment before it is trained: parameters, FLOPs, memory, the time of a step.
 
-use super::{Experiment, assemble};
-use crate::data::{Data, Shape};
+use super::{Experiment, assemble, teacher};
+use crate::data::{Data, Places, Shape};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::model::ItemOf;
@@ -18,9 +18,33 @@ const PROBE: (usize, usize) = (2, 3);
 /// Parameters, FLOPs and memory; nothing is allocated.
 ///
 /// # Errors
-/// A model that cannot learn the task.
-pub fn plan(experiment: &Experiment, shape: &Shape) -> Result<ModelCost> {
-    let question = Question {
+/// A model that cannot learn the task; a teacher that is not there.
+pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<ModelCost> {
+    let question = question(experiment, shape);
+    let mut cost = plan::plan(&question, &Device::default())?;
+    let Some(teacher) = teacher::stored(experiment, places)? else {
+        return Ok(cost);
+    };
+    // It reads what the student reads, and has no gradients.
+    let theirs = plan::plan(
+        &Question {
+            ema: false,
+            lora: None,
+            micro_batch_size: question.micro_batch_size,
+            ..self::question(&teacher, shape)
+        },
+        &Device::default(),
+    )?;
+    cost.flops_per_item += theirs.flops_per_item / plan::FORWARDS;
+    let weights = theirs.memory_bytes.get("parameters").copied();
+    cost.memory_bytes
+        .insert("teacher", weights.unwrap_or_default());
+    Ok(cost)
+}
+
+/// What is planned.
+fn question<'a>(experiment: &'a Experiment, shape: &'a Shape) -> Question<'a> {
+    Question {
         model: &experiment.model,
         task: Some(&experiment.task),
         shape,
@@ -32,8 +56,7 @@ pub fn plan(experiment: &Experiment, shape: &Shape) -> Result<ModelCost> {
             Dtype::Bf16 | Dtype::F16 => 2,
         },
         lora: experiment.lora.as_ref(),
-    };
-    plan::plan(&question, &Device::default())
+    }
 }
 
 /// An error when a model needs more memory than there is, before any of it is taken. What the parameters, their gradients
@@ -42,7 +65,7 @@ pub fn plan(experiment: &Experiment, shape: &Shape) -> Result<ModelCost> {
 ///
 /// # Errors
 /// Too little memory; a variable that is no size; a model that cannot learn the task.
-pub fn require_memory(experiment: &Experiment, shape: &Shape) -> Result<()> {
+pub fn require_memory(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<()> {
     let given = std::env::var(machine::LIMIT).unwrap_or_default();
     let limit = match given.as_str() {
         "" => machine::memory(),
@@ -58,7 +81,7 @@ pub fn require_memory(experiment: &Experiment, shape: &Shape) -> Result<()> {
     let Some(limit) = limit.filter(|_| here) else {
         return Ok(());
     };
-    let plan = plan(experiment, shape)?;
+    let plan = plan(experiment, places, shape)?;
     if plan.memory() <= limit {
         return Ok(());
     }
@@ -112,16 +135,22 @@ pub struct StepTime {
 ///
 /// # Errors
 /// A device that is not there, a model that cannot learn the task, a step that fails.
-pub fn step_ms(experiment: &Experiment, data: &Data) -> Result<StepTime> {
-    step_ms_within(experiment, data, PROBE_LIMIT)
+pub fn step_ms(experiment: &Experiment, places: &Places, data: &Data) -> Result<StepTime> {
+    step_ms_within(experiment, places, data, PROBE_LIMIT)
 }
 
 /// [`step_ms`] of a probe that takes no longer than this and a micro-batch.
 ///
 /// # Errors
 /// As [`step_ms`].
-pub fn step_ms_within(experiment: &Experiment, data: &Data, limit: Duration) -> Result<StepTime> {
-    let measure = measure_within(experiment, data, PROBE, false, Some(limit))?;
+pub fn step_ms_within(
+    experiment: &Experiment,
+    places: &Places,
+    data: &Data,
+    limit: Duration,
+) -> Result<StepTime> {
+    let of = (experiment, places, data);
+    let measure = measure_within(of, PROBE, false, Some(limit))?;
     Ok(StepTime {
         ms: measure.step_ms_median,
         cut: measure.cut,
@@ -134,23 +163,24 @@ pub fn step_ms_within(experiment: &Experiment, data: &Data, limit: Duration) -> 
 /// As [`step_ms`].
 pub fn measured(
     experiment: &Experiment,
+    places: &Places,
     data: &Data,
     steps: (usize, usize),
     profile: bool,
 ) -> Result<Measure> {
-    measure_within(experiment, data, steps, profile, None)
+    measure_within((experiment, places, data), steps, profile, None)
 }
 
 fn measure_within(
-    experiment: &Experiment,
-    data: &Data,
+    (experiment, places, data): (&Experiment, &Places, &Data),
     (warmup, steps): (usize, usize),
     profile: bool,
     limit: Option<Duration>,
 ) -> Result<Measure> {
-    require_memory(experiment, &data.shape)?;
+    require_memory(experiment, places, &data.shape)?;
     let device = assemble::device(experiment, true)?;
     let model = assemble::objective(experiment, &data.shape, &device)?;
+    let (model, _) = teacher::taught(experiment, places, data, None, model)?;
     let bench = Bench {
         config: &experiment.train,
         optimizer: &experiment.optimizer,

@@ -15,9 +15,11 @@ pub mod infer;
 pub mod measure;
 pub mod open;
 pub mod parity;
+pub mod prerequisite;
 pub mod rehearse;
 pub mod run;
 pub mod saved;
+pub mod teacher;
 pub mod transfer;
 
 use crate::data::{DataConfig, Places};
@@ -35,9 +37,10 @@ use crate::train::optim::OptimizerConfig;
 use crate::train::run_dir::RESOLVED;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::transfer::TransferConfig;
-pub use check::check;
+pub use check::{check, check_with_prerequisites};
 pub use file::{annotated_toml, inline, resolved_toml};
-pub use file::{load, load_text};
+pub use file::{load, load_text, load_with_runs};
+use prerequisite::Prerequisite;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -129,6 +132,7 @@ impl Experiment {
         let mut experiment = self.clone();
         experiment.data = experiment.data.with_paths(&place);
         experiment.init.from = self.init.from.as_deref().map(&place);
+        experiment.task = experiment.task.with_paths(&place);
         if let Some(tokenizer) = &self.tokenizer {
             experiment.tokenizer = Some(tokenizer.with_path(|p| Ok(place(p)))?);
         }
@@ -210,6 +214,8 @@ pub struct Loaded {
     pub source: String,
     /// The file.
     pub path: PathBuf,
+    /// The experiments that it names in the place of runs.
+    pub prerequisites: Vec<Prerequisite>,
 }
 
 impl Loaded {

@@ -21,6 +21,8 @@ enum Purpose {
     Gradients,
     /// Weights in evaluation mode with their adapters beside them.
     Adapters,
+    /// As `Use`, in a process that computes in the format of another run.
+    Beside,
 }
 
 /// A run that is opened for use.
@@ -46,6 +48,15 @@ pub struct Opened {
 /// device that cannot be opened.
 pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
     opened(folder, which, device, Lengths::default(), Purpose::Use)
+}
+
+/// [`open`] beside another run, whose device and number format it has.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_beside(folder: &Path, which: Which, device: &str) -> Result<Opened> {
+    let lengths = Lengths::default();
+    opened(folder, which, Some(device), lengths, Purpose::Beside)
 }
 
 /// [`open`] with the adapters of `[lora]` beside the frozen weights.
@@ -238,12 +249,16 @@ fn opened(
     let places = loaded.places();
     let mut experiment = loaded.experiment;
     experiment.task = experiment.task.of_use();
-    let device = assemble::device(&experiment, purpose == Purpose::Gradients)?;
+    let device = match purpose {
+        // A number format is settled once.
+        Purpose::Beside => assemble::device_as_it_is(&experiment)?,
+        purpose => assemble::device(&experiment, purpose == Purpose::Gradients)?,
+    };
     let used = of_use(&experiment, &shape, &device)?;
     let (model, _) = assemble::model(&used, &shape, &device, &weights)?;
     Ok(Opened {
         model: match purpose {
-            Purpose::Use => model.valid().materialize(),
+            Purpose::Use | Purpose::Beside => model.valid().materialize(),
             Purpose::Gradients => model.materialize().set_require_grad(true),
             Purpose::Adapters => model.valid(),
         },

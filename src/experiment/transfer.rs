@@ -1,7 +1,7 @@
 //! `[init] from`: the weights of another run, and its tokenizer when the experiment has none of its own.
 
 use super::saved::{self, Which};
-use super::{Experiment, assemble, file};
+use super::{Experiment, assemble, file, teacher};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::nn::position::Grid;
@@ -36,14 +36,15 @@ pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf
     Ok(Some(folder))
 }
 
-/// The tokenizers that data is read with: those of the other run when the experiment names none.
+/// The tokenizers that data is read with: those of the other run when the experiment names none, or of a teacher.
 ///
 /// # Errors
-/// No run where `[init]` says, or a damaged tokenizer of it.
+/// No run where `[init]` or a teacher says, or a damaged tokenizer of it.
 pub fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers> {
     match folder(experiment, places)? {
-        Some(folder) if experiment.tokenizer.is_none() => saved::tokenizers(&folder),
-        Some(_) | None => Ok(Tokenizers::default()),
+        _ if experiment.tokenizer.is_some() => Ok(Tokenizers::default()),
+        Some(folder) => saved::tokenizers(&folder),
+        None => teacher::tokenizers(experiment, places),
     }
 }
 
@@ -176,11 +177,14 @@ pub fn weights(
 
 /// The remedy of an error about a checkpoint as a key, where commands have a flag.
 fn as_key(error: Error) -> Error {
+    as_key_of("[init]", "checkpoint", error)
+}
+
+/// The remedy as a key of a table.
+pub(super) fn as_key_of(table: &str, key: &str, error: Error) -> Error {
     let text = error.to_string();
     match text.split_once("--checkpoint ") {
-        Some((before, step)) => {
-            Error::usage(format!("[init] {before}[init] checkpoint = \"{step}\""))
-        }
+        Some((before, step)) => Error::usage(format!("{table} {before}{table} {key} = \"{step}\"")),
         None => error,
     }
 }

@@ -196,10 +196,16 @@ impl ModelConfig {
         };
         match demand.used_for {
             Use::TextClasses | Use::ImageClasses => {
-                network + (shape.classes.len() * self.d_model()) as f64
+                let heads = 1 + usize::from(self.has_distillation_token());
+                network + (heads * shape.classes.len() * self.d_model()) as f64
             }
             Use::NextTokens | Use::HiddenTokens | Use::TextToText => network,
         }
+    }
+
+    /// Whether it has a token, and so a head, that a teacher teaches.
+    pub fn has_distillation_token(&self) -> bool {
+        matches!(self, Self::Vision(c) if c.distillation_token)
     }
 
     /// The network that reads a source and continues with its target in one row; `None` when it is another.

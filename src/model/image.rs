@@ -34,9 +34,18 @@ impl ImageModel {
 
     /// What stands for each image: `[batch, channels, height, width]` → `[batch, features]`.
     pub fn pooled(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
+        self.read(pixels, pass).0
+    }
+
+    /// The same, and what the head that a teacher teaches reads of each image, where there is a token for that.
+    pub fn read(&self, pixels: Tensor<4>, pass: &Pass) -> (Tensor<2>, Option<Tensor<2>>) {
         match self {
-            Self::Vision(network) => network.pooled(network.forward(pixels, pass)),
-            Self::Resnet(network) => network.pooled(pixels, pass),
+            Self::Vision(network) => {
+                let hidden = network.forward(pixels, pass);
+                let distilled = network.distilled(&hidden);
+                (network.pooled(hidden), distilled)
+            }
+            Self::Resnet(network) => (network.pooled(pixels, pass), None),
         }
     }
 }

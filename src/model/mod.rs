@@ -129,7 +129,7 @@ impl ModelConfig {
             Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) | Self::Recurrent(_) => {
                 shape.context
             }
-            Self::Vision(c) => c.grid(height, width).positions(),
+            Self::Vision(c) => c.positions(height, width),
             Self::Resnet(_) => 1,
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! Its parameters have the paths of the task itself, so that weights are found by the same names whichever it is.
 
+use super::distillation::Distils;
 use super::{
-    CausalLm, ImageClassification, MaskedLm, Networks, PrefixLm, Scored, Task, TextClassification,
-    Translation,
+    CausalLm, Distillation, ImageClassification, MaskedLm, Networks, PrefixLm, Scored, Task,
+    TextClassification, Translation,
 };
 use crate::data::batch::Batch;
 use crate::nn::pass::Pass;
@@ -29,6 +30,8 @@ pub enum AnyTask {
     TextClassification(TextClassification),
     /// Classes of images.
     ImageClassification(ImageClassification),
+    /// One of the others with a teacher.
+    Distillation(Distillation),
 }
 
 /// The same call on whichever task it is.
@@ -41,6 +44,7 @@ macro_rules! each {
             AnyTask::PrefixLm($task) => $call,
             AnyTask::TextClassification($task) => $call,
             AnyTask::ImageClassification($task) => $call,
+            AnyTask::Distillation($task) => $call,
         }
     };
 }
@@ -55,6 +59,7 @@ macro_rules! mapped {
             AnyTask::PrefixLm($task) => AnyTask::PrefixLm($call),
             AnyTask::TextClassification($task) => AnyTask::TextClassification($call),
             AnyTask::ImageClassification($task) => AnyTask::ImageClassification($call),
+            AnyTask::Distillation($task) => AnyTask::Distillation($call),
         }
     };
 }
@@ -62,6 +67,15 @@ macro_rules! mapped {
 impl AnyTask {
     fn task(&self) -> &dyn Task {
         each!(self, task => task)
+    }
+
+    /// The same with a teacher where it learns from one.
+    #[must_use]
+    pub fn taught_by(self, teacher: AnyTask) -> Self {
+        match self {
+            Self::Distillation(task) => Self::Distillation(task.taught_by(teacher)),
+            other => other,
+        }
     }
 }
 
@@ -84,6 +98,10 @@ impl Task for AnyTask {
 
     fn networks(&self) -> Networks<'_> {
         self.task().networks()
+    }
+
+    fn distils(&self) -> Option<&dyn Distils> {
+        self.task().distils()
     }
 }
 

@@ -2,6 +2,7 @@
 //! Al-Rfou et al. 2019 when asked for ([`auxiliary`](super::auxiliary)).
 
 use super::auxiliary::{self, Auxiliary, States};
+use super::distillation::Distils;
 use super::facts::TaskFacts;
 use super::{AnyTask, Networks, Scored, Sum, Task, TaskConfig, host};
 use crate::data::batch::{Batch, TextBatch};
@@ -81,6 +82,10 @@ impl TaskFacts for CausalLmConfig {
         model.products(&self.demand(), shape) + auxiliary::products(self, model, shape)
     }
 
+    fn can_be_distilled(&self) -> bool {
+        true
+    }
+
     fn faults(&self, at: &mut TableFaults) {
         at.probability("label_smoothing", self.label_smoothing);
         if let Some(weight) = self.second_target {
@@ -149,6 +154,11 @@ impl CausalLm {
         }
     }
 
+    /// Label smoothing in a pass.
+    pub(super) fn smoothing(&self, pass: &Pass) -> f64 {
+        host::smoothing(self.label_smoothing, pass)
+    }
+
     /// Whether the share of exact rows is told.
     fn counts_rows(&self, pass: &Pass) -> bool {
         self.exact_match && !pass.trains()
@@ -204,7 +214,7 @@ impl Task for CausalLm {
             network.forward(input(texts, &device), state, pass)
         });
         let targets = host::vector(&texts.targets, &device);
-        let smoothing = host::smoothing(self.label_smoothing, pass);
+        let smoothing = self.smoothing(pass);
         let head = network.vocabulary_head();
         let kept = auxiliary.map(|auxiliary| (auxiliary, last.clone()));
         let tells_hits = self.counts_rows(pass);
@@ -229,6 +239,10 @@ impl Task for CausalLm {
 
     fn seed(&self) -> u64 {
         self.seed
+    }
+
+    fn distils(&self) -> Option<&dyn Distils> {
+        Some(self)
     }
 
     fn empty_state(&self) -> Option<ModelState> {

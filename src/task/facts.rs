@@ -35,6 +35,11 @@ pub trait TaskFacts {
     /// Its demand on a network, without what the data adds.
     fn demand(&self) -> Demand;
 
+    /// Whether it can be learned from a teacher: its [`Task`](super::Task) says how.
+    fn can_be_distilled(&self) -> bool {
+        false
+    }
+
     /// Multiplications of a forward pass over one example with its heads.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = self.demand();
@@ -72,6 +77,7 @@ impl TaskConfig {
             Self::Translation(c) => c,
             Self::TextClassification(c) => c,
             Self::ImageClassification(c) => c,
+            Self::Distillation(c) => c,
         }
     }
 }

@@ -1,10 +1,11 @@
 //! From batches of the host to tensors, and from tensors to numbers: what every task does alike.
 
 use super::{Scored, Sum};
+use crate::data::NOT_SCORED;
 use crate::data::batch::{Batch, Content, ImageBatch, PairBatch, TextBatch};
 use crate::evaluate::classification::Confusion;
 use crate::evaluate::metric::ACCURACY;
-use crate::kernel::HeadLoss;
+use crate::kernel::{self, HeadLoss};
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -19,6 +20,27 @@ pub(super) fn matrix(values: &[i32], cols: usize, device: &Device) -> Tensor<2, 
 /// Targets or labels `[n]`.
 pub(super) fn vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
     Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device)
+}
+
+/// Places of the scored positions, counted through all rows, and their targets; one that is not scored when there is
+/// none, since tensors are not empty.
+pub(super) fn scored(targets: &[i32]) -> (Vec<i32>, Vec<i32>) {
+    let scored = targets.iter().enumerate();
+    let scored: (Vec<i32>, Vec<i32>) = scored
+        .filter(|(_, target)| **target >= 0)
+        .map(|(place, target)| (place as i32, *target))
+        .unzip();
+    match scored.0.is_empty() {
+        true => (vec![0], vec![NOT_SCORED]),
+        false => scored,
+    }
+}
+
+/// Hidden states `[1, n, d_model]` at some positions of `[rows, cols, d_model]`, each counted through all rows.
+pub(super) fn at(hidden: Tensor<3>, positions: &[i32], device: &Device) -> Tensor<3> {
+    let [rows, cols, d] = hidden.dims();
+    let places = matrix(positions, positions.len(), device);
+    kernel::embedding(hidden.reshape([rows * cols, d]), places)
 }
 
 /// Labels are smoothed in training alone: an evaluation measures the likelihood of what was written.

@@ -4,6 +4,7 @@
 //! were mixed (mixup, Zhang et al. 2018; cutmix, Yun et al. 2019), each has its share of the loss:
 //! λ·CE(first) + (1 − λ)·CE(other). Validation losses are without label smoothing.
 
+use super::distillation::Distils;
 use super::facts::TaskFacts;
 use super::{AnyTask, Networks, Scored, Sum, Task, host};
 use crate::data::DataSet;
@@ -62,6 +63,10 @@ impl TaskFacts for ImageClassificationConfig {
         at.probability("label_smoothing", self.label_smoothing);
     }
 
+    fn can_be_distilled(&self) -> bool {
+        true
+    }
+
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
         vec![ACCURACY, F1, MCC, TOP5_ACCURACY]
     }
@@ -87,7 +92,10 @@ impl TaskFacts for ImageClassificationConfig {
 /// What the parameters of [`ImageClassification`] are.
 pub const ROLES: Roles = Roles::new(
     "ImageClassification",
-    &[("head", Says::Stands(Place::Head))],
+    &[
+        ("head", Says::Stands(Place::Head)),
+        ("distilled_head", Says::Stands(Place::Head)),
+    ],
 );
 
 /// A network for images with its classifier.
@@ -97,6 +105,8 @@ pub struct ImageClassification {
     pub model: ImageModel,
     /// `[features, classes]`.
     pub head: Linear,
+    /// `[features, classes]` of the token that a teacher teaches.
+    pub distilled_head: Option<Linear>,
     seed: u64,
     label_smoothing: f64,
 }
@@ -124,23 +134,37 @@ impl ImageClassification {
             ))
         })?;
         let init = Init::of_heads(inputs.device, inputs.seed, &model.initial());
+        let head = |init: &Init| Linear::new(model.d_model(), classes, true, Role::Head, init);
         Ok(Self {
             model: network,
-            head: Linear::new(model.d_model(), classes, true, Role::Head, &init),
+            head: head(&init),
+            distilled_head: model
+                .has_distillation_token()
+                .then(|| head(&init.of("distilled"))),
             seed: inputs.seed,
             label_smoothing: config.label_smoothing,
         })
     }
 
-    /// Logits `[rows, classes]` of some images.
+    /// Logits `[rows, classes]` of some images: the mean of both heads' where there are two.
     pub fn logits(&self, images: &ImageBatch, pass: &Pass) -> Tensor<2> {
         let device = self.head.weight.val().device();
-        let features = self.model.pooled(pixels(images, &device), pass);
-        heads::classes(&self.head, features)
+        self.seen(pixels(images, &device), pass).logits()
+    }
+
+    /// The outputs of images `[rows, channels, height, width]`.
+    pub(super) fn seen(&self, pixels: Tensor<4>, pass: &Pass) -> Seen {
+        let (features, distilled) = self.model.read(pixels, pass);
+        let both = self.distilled_head.as_ref().zip(distilled);
+        Seen {
+            of_classes: heads::classes(&self.head, features.clone()),
+            distilled: both.map(|(head, x)| heads::classes(head, x)),
+            features,
+        }
     }
 
     /// Summed loss of training, `[1]`.
-    fn loss(&self, logits: Tensor<2>, images: &ImageBatch) -> Tensor<1> {
+    pub(super) fn loss(&self, logits: Tensor<2>, images: &ImageBatch) -> Tensor<1> {
         let device = logits.device();
         match &images.mixed {
             None => {
@@ -157,8 +181,28 @@ impl ImageClassification {
     }
 }
 
+/// The outputs of some images.
+pub(super) struct Seen {
+    /// What stands for each image, `[rows, features]`.
+    pub features: Tensor<2>,
+    /// Scores of its head, `[rows, classes]`.
+    pub of_classes: Tensor<2>,
+    /// Those of the head that a teacher teaches.
+    pub distilled: Option<Tensor<2>>,
+}
+
+impl Seen {
+    /// The scores of the network.
+    pub fn logits(self) -> Tensor<2> {
+        match self.distilled {
+            Some(distilled) => (self.of_classes + distilled) / 2.0,
+            None => self.of_classes,
+        }
+    }
+}
+
 /// `[rows, channels, height, width]`.
-fn pixels(images: &ImageBatch, device: &Device) -> Tensor<4> {
+pub(super) fn pixels(images: &ImageBatch, device: &Device) -> Tensor<4> {
     let [channels, height, width] = images.shape;
     let shape = [images.labels.len(), channels, height, width];
     Tensor::from_data(TensorData::new(images.pixels.clone(), shape), device)
@@ -209,6 +253,10 @@ impl Task for ImageClassification {
 
     fn seed(&self) -> u64 {
         self.seed
+    }
+
+    fn distils(&self) -> Option<&dyn Distils> {
+        Some(self)
     }
 
     fn networks(&self) -> Networks<'_> {

@@ -1,10 +1,11 @@
 //! From an experiment's `[task]` and `[model]` to what is trained.
 
-use super::{Objective, TaskConfig};
+use super::{DistillationConfig, Objective, TaskConfig};
 use crate::data::{Gives, View};
 use crate::error::{Error, Result};
 use crate::model::demand::serving;
 use crate::model::{ModelConfig, ModelInputs, Use};
+use std::path::{Path, PathBuf};
 
 impl TaskConfig {
     /// The value of the key `kind`.
@@ -35,6 +36,35 @@ impl TaskConfig {
             Self::Translation(c) => c.label_smoothing == 0.0,
             Self::MaskedLm(_) => true,
             Self::ImageClassification(_) | Self::TextClassification(_) => false,
+            Self::Distillation(c) => c.of.has_perplexity(),
+        }
+    }
+
+    /// The distillation, when it is one.
+    pub fn distillation(&self) -> Option<&DistillationConfig> {
+        match self {
+            Self::Distillation(c) => Some(c),
+            _ => None,
+        }
+    }
+
+    /// The run that teaches, of a distillation.
+    pub fn teacher_mut(&mut self) -> Option<&mut PathBuf> {
+        match self {
+            Self::Distillation(c) => Some(&mut c.teacher),
+            _ => None,
+        }
+    }
+
+    /// The same with the path to a teacher as `place` says.
+    #[must_use]
+    pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        match self {
+            Self::Distillation(c) => Self::Distillation(DistillationConfig {
+                teacher: place(&c.teacher),
+                ..c.clone()
+            }),
+            other => other.clone(),
         }
     }
 

@@ -4,8 +4,10 @@
 //! Only scored positions pay for the product onto the vocabulary. The loss that is written down is that of the
 //! masked tokens; that of the pairs, the mean over rows, is added to it for the gradient and written beside it.
 
+use super::distillation::Distils;
 use super::facts::TaskFacts;
-use super::{AnyTask, Networks, Over, Scored, Task, Term, host};
+use super::host::{at, scored};
+use super::{AnyTask, Networks, Over, Scored, Sum, Task, Term, host};
 use crate::data::DataSet;
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::masked::masking::{MaskedView, MaskingConfig, Pairs};
@@ -97,6 +99,10 @@ impl TaskFacts for MaskedLmConfig {
         network + scored * head as f64 + pairs as f64
     }
 
+    fn can_be_distilled(&self) -> bool {
+        true
+    }
+
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
         let of_pairs: &[Metric] = match self.pairs {
             Pairs::None => &[],
@@ -173,13 +179,47 @@ impl MaskedLm {
         self.head.forward(picked, &self.model)
     }
 
+    /// Last hidden states `[rows, cols, d_model]`.
+    pub(super) fn hidden(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Tensor<3> {
+        self.model.forward(input(texts, device), pass)
+    }
+
+    /// Scores of the pairs `[rows, 2]` from hidden states, where pairs are told apart.
+    pub(super) fn pair_scores(&self, hidden: &Tensor<3>) -> Option<Tensor<2>> {
+        let head = self.pair_head.as_ref()?;
+        Some(heads::classes(head, self.model.pooled(hidden.clone())))
+    }
+
+    /// The loss of masked tokens with the share of right ones, and what the pairs add to it.
+    pub(super) fn with_pairs(
+        &self,
+        scored: Scored,
+        accuracy: Sum,
+        pairs: Option<Tensor<2>>,
+        texts: &TextBatch,
+    ) -> Scored {
+        let scored = scored.with_metric(MLM_ACCURACY, accuracy);
+        let (Some(scores), Some(labels)) = (pairs, texts.labels.as_ref()) else {
+            return scored;
+        };
+        let (loss, accuracy) = match self.pairs {
+            Pairs::SentenceOrder => (SOP_LOSS, SOP_ACCURACY),
+            Pairs::NextSentence | Pairs::None => (NSP_LOSS, NSP_ACCURACY),
+        };
+        let hits = host::hits(&scores, labels);
+        let labels = host::vector(labels, &scores.device());
+        let term = Term {
+            sum: kernel::cross_entropy_sum(scores, labels, 0.0),
+            over: Over::Rows,
+            coefficient: 1.0,
+        };
+        scored.with_metric(accuracy, hits).with_term(loss, term)
+    }
+
     fn scores(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Scores {
-        let hidden = self.model.forward(input(texts, device), pass);
-        let pairs = self
-            .pair_head
-            .as_ref()
-            .map(|head| heads::classes(head, self.model.pooled(hidden.clone())));
-        let (places, targets) = scored(texts);
+        let hidden = self.hidden(texts, device, pass);
+        let pairs = self.pair_scores(&hidden);
+        let (places, targets) = scored(&texts.targets);
         let targets = host::vector(&targets, device);
         let picked = at(hidden, &places, device);
         Scores {
@@ -187,13 +227,6 @@ impl MaskedLm {
             pairs,
         }
     }
-}
-
-/// Hidden states `[1, n, d_model]` at some positions of `[rows, cols, d_model]`, each counted through all rows.
-fn at(hidden: Tensor<3>, positions: &[i32], device: &Device) -> Tensor<3> {
-    let [rows, cols, d] = hidden.dims();
-    let places = host::matrix(positions, positions.len(), device);
-    kernel::embedding(hidden.reshape([rows * cols, d]), places)
 }
 
 /// The encoder's input from texts of the host.
@@ -206,43 +239,19 @@ pub(super) fn input(texts: &TextBatch, device: &Device) -> EncoderInput {
     }
 }
 
-/// Places of the scored positions, counted through all rows, and their targets; one that is not scored when
-/// there is none, since tensors are not empty.
-fn scored(texts: &TextBatch) -> (Vec<i32>, Vec<i32>) {
-    let targets = texts.targets.iter().enumerate();
-    let scored: (Vec<i32>, Vec<i32>) = targets
-        .filter(|(_, target)| **target >= 0)
-        .map(|(place, target)| (place as i32, *target))
-        .unzip();
-    match scored.0.is_empty() {
-        true => (vec![0], vec![crate::data::NOT_SCORED]),
-        false => scored,
-    }
-}
-
 impl Task for MaskedLm {
     fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let texts = host::texts(batch);
         let device = self.model.embedding.weight.val().device();
         let scores = self.scores(texts, &device, pass);
-        let (_, targets) = scored(texts);
+        let (_, targets) = scored(&texts.targets);
         let accuracy = host::right(&scores.tokens, &targets);
-        let scored =
-            Scored::new(scores.tokens.sum, batch.tokens as u64).with_metric(MLM_ACCURACY, accuracy);
-        let (Some(scores), Some(labels)) = (scores.pairs, texts.labels.as_ref()) else {
-            return scored;
-        };
-        let (loss, accuracy) = match self.pairs {
-            Pairs::SentenceOrder => (SOP_LOSS, SOP_ACCURACY),
-            Pairs::NextSentence | Pairs::None => (NSP_LOSS, NSP_ACCURACY),
-        };
-        let hits = host::hits(&scores, labels);
-        let term = Term {
-            sum: kernel::cross_entropy_sum(scores, host::vector(labels, &device), 0.0),
-            over: Over::Rows,
-            coefficient: 1.0,
-        };
-        scored.with_metric(accuracy, hits).with_term(loss, term)
+        let scored = Scored::new(scores.tokens.sum, batch.tokens as u64);
+        self.with_pairs(scored, accuracy, scores.pairs, texts)
+    }
+
+    fn distils(&self) -> Option<&dyn Distils> {
+        Some(self)
     }
 
     fn seed(&self) -> u64 {

@@ -3,6 +3,7 @@
 mod any;
 pub mod auxiliary;
 pub mod causal_lm;
+pub mod distillation;
 pub mod facts;
 pub mod frozen;
 mod host;
@@ -29,6 +30,7 @@ use crate::stack::state::ModelState;
 pub use any::AnyTask;
 pub use auxiliary::only_trained;
 pub use causal_lm::{CausalLm, CausalLmConfig};
+pub use distillation::{Distillation, DistillationConfig, Distils};
 pub use frozen::Frozen;
 pub use image_classification::{ImageClassification, ImageClassificationConfig};
 pub use infer::Infers;
@@ -60,6 +62,7 @@ pub const KINDS: &[Kind] = &[
     translation::KIND,
     text_classification::KIND,
     image_classification::KIND,
+    distillation::KIND,
 ];
 
 /// The metrics that tasks define; those of texts and classes alike are in [`crate::evaluate::metric`].
@@ -67,6 +70,7 @@ pub const METRICS: &[&[Metric]] = &[
     auxiliary::METRICS,
     masked_lm::METRICS,
     image_classification::METRICS,
+    distillation::METRICS,
 ];
 
 /// What an experiment trains for.
@@ -83,6 +87,8 @@ pub enum TaskConfig {
     TextClassification(TextClassificationConfig),
     /// Classes of images.
     ImageClassification(ImageClassificationConfig),
+    /// One of the others, learned from a teacher.
+    Distillation(DistillationConfig),
 }
 
 /// Networks with what they are trained for. [`Objective`] turns it into a model of burn-train.
@@ -104,6 +110,11 @@ pub trait Task {
 
     /// What its networks carry from segment to segment, before the first one; `None` when they keep nothing.
     fn empty_state(&self) -> Option<ModelState> {
+        None
+    }
+
+    /// What a teacher and a student of it need; `None` for a task that cannot be either.
+    fn distils(&self) -> Option<&dyn Distils> {
         None
     }
 

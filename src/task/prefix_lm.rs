@@ -4,6 +4,7 @@
 //! The mark that ends the source and the one that begins the target stand between them. With
 //! `bidirectional_source` every position sees the whole source; otherwise each sees itself and those before it.
 
+use super::distillation::Distils;
 use super::{Networks, Scored, Task, TextToText, TranslationConfig, host};
 use crate::data::batch::{Batch, PairBatch};
 use crate::data::{NOT_SCORED, Shape};
@@ -64,6 +65,17 @@ impl PrefixLm {
 
     /// Scores of the vocabulary `[rows, target, vocab]` at every position of the targets.
     pub(super) fn logits(&self, pairs: &PairBatch, pass: &Pass) -> Tensor<3> {
+        let (written, _) = self.of_targets(pairs, pass);
+        self.model.vocabulary_head().logits(written)
+    }
+
+    /// Label smoothing in a pass.
+    pub(super) fn smoothing(&self, pass: &Pass) -> f64 {
+        host::smoothing(self.label_smoothing, pass)
+    }
+
+    /// Hidden states `[rows, target, d_model]` at every position of the targets, and where they lie.
+    pub(super) fn of_targets(&self, pairs: &PairBatch, pass: &Pass) -> (Tensor<3>, Device) {
         let (joined, device) = (joined(pairs), self.device());
         let hidden = self.hidden(pairs, &joined, &device, pass);
         let [rows, cols, d] = hidden.dims();
@@ -74,16 +86,15 @@ impl PrefixLm {
             .collect();
         let places = host::matrix(&places, pairs.target_cols, &device);
         let written = kernel::embedding(hidden.reshape([rows * cols, d]), places);
-        self.model.vocabulary_head().logits(written)
+        (written, device)
     }
 
     fn loss(&self, pairs: &PairBatch, joined: &Joined, device: &Device, pass: &Pass) -> HeadLoss {
         let hidden = self.hidden(pairs, joined, device, pass);
         let targets = host::vector(&joined.targets, device);
-        let smoothing = host::smoothing(self.label_smoothing, pass);
         self.model
             .vocabulary_head()
-            .loss(hidden, targets, smoothing, !pass.trains())
+            .loss(hidden, targets, self.smoothing(pass), !pass.trains())
     }
 
     /// Hidden states of rows of source and target.
@@ -152,6 +163,10 @@ impl Task for PrefixLm {
 
     fn seed(&self) -> u64 {
         self.seed
+    }
+
+    fn distils(&self) -> Option<&dyn Distils> {
+        Some(self)
     }
 
     fn sample(&self, batch: &Batch) -> Sample {

@@ -1,5 +1,6 @@
 //! Classes of whole texts, or of pairs of them, from an encoder's first position (Devlin et al. 2018, section 4).
 
+use super::distillation::Distils;
 use super::facts::TaskFacts;
 use super::{AnyTask, Networks, Scored, Task, host};
 use crate::data::DataSet;
@@ -74,6 +75,10 @@ impl TaskFacts for TextClassificationConfig {
     fn faults(&self, at: &mut TableFaults) {
         at.probability("label_smoothing", self.label_smoothing);
         at.probability("dropout", self.dropout);
+    }
+
+    fn can_be_distilled(&self) -> bool {
+        true
     }
 
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
@@ -159,6 +164,20 @@ impl TextClassification {
         (heads::classes(&self.head, pooled.reshape([rows, d])), all)
     }
 
+    /// The loss of the scores of a batch's rows, with what is measured.
+    pub(super) fn scored(&self, scores: Tensor<2>, batch: &Batch, pass: &Pass) -> Scored {
+        let labels = labels(host::texts(batch));
+        let hits = host::hits(&scores, labels);
+        let confusion = (!pass.trains()).then(|| host::confusion(&scores, labels));
+        let smoothing = host::smoothing(self.label_smoothing, pass);
+        let labels = host::vector(labels, &scores.device());
+        let sum = kernel::cross_entropy_sum(scores, labels, smoothing);
+        Scored {
+            confusion,
+            ..Scored::new(sum, batch.tokens as u64).with_metric(ACCURACY, hits)
+        }
+    }
+
     /// The device of its parameters.
     pub fn device(&self) -> Device {
         self.model.device()
@@ -171,17 +190,12 @@ fn labels(texts: &TextBatch) -> &[i32] {
 
 impl Task for TextClassification {
     fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
-        let (texts, device) = (host::texts(batch), self.device());
-        let labels = labels(texts);
-        let scores = self.scores(texts, &device, pass);
-        let hits = host::hits(&scores, labels);
-        let confusion = (!pass.trains()).then(|| host::confusion(&scores, labels));
-        let smoothing = host::smoothing(self.label_smoothing, pass);
-        let sum = kernel::cross_entropy_sum(scores, host::vector(labels, &device), smoothing);
-        Scored {
-            confusion,
-            ..Scored::new(sum, batch.tokens as u64).with_metric(ACCURACY, hits)
-        }
+        let scores = self.scores(host::texts(batch), &self.device(), pass);
+        self.scored(scores, batch, pass)
+    }
+
+    fn distils(&self) -> Option<&dyn Distils> {
+        Some(self)
     }
 
     fn seed(&self) -> u64 {

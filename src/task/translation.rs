@@ -1,6 +1,7 @@
 //! Translation, summarisation, any text to text with an encoder-decoder: −log p(y_t | y_{<t}, x), with label
 //! smoothing (Vaswani et al. 2017, section 5.4).
 
+use super::distillation::Distils;
 use super::facts::TaskFacts;
 use super::{AnyTask, Networks, PrefixLm, Scored, Task, TextToText, host};
 use crate::data::DataSet;
@@ -16,7 +17,7 @@ use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use crate::stack::state::ModelState;
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -58,6 +59,10 @@ impl TaskFacts for TranslationConfig {
 
     fn faults(&self, at: &mut TableFaults) {
         at.probability("label_smoothing", self.label_smoothing);
+    }
+
+    fn can_be_distilled(&self) -> bool {
+        true
     }
 
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
@@ -104,18 +109,27 @@ impl Translation {
         }
     }
 
-    /// The loss of some pairs.
-    fn loss(&self, pairs: &PairBatch, device: &Device, pass: &Pass) -> HeadLoss {
+    /// Label smoothing in a pass.
+    pub(super) fn smoothing(&self, pass: &Pass) -> f64 {
+        host::smoothing(self.label_smoothing, pass)
+    }
+
+    /// Hidden states `[rows, target, d_model]` of what the decoder reads.
+    pub(super) fn hidden(&self, pairs: &PairBatch, device: &Device, pass: &Pass) -> Tensor<3> {
         let source = host::matrix(&pairs.source, pairs.source_cols, device);
         let filled = pairs.source_lengths.iter().any(|n| *n < pairs.source_cols);
         let lengths = filled.then(|| pairs.source_lengths.clone());
         let inputs = host::matrix(&pairs.inputs, pairs.target_cols, device);
-        let hidden = self.model.hidden(source, lengths, inputs, pass);
+        self.model.hidden(source, lengths, inputs, pass)
+    }
+
+    /// The loss of some pairs.
+    fn loss(&self, pairs: &PairBatch, device: &Device, pass: &Pass) -> HeadLoss {
+        let hidden = self.hidden(pairs, device, pass);
         let targets = host::vector(&pairs.targets, device);
-        let smoothing = host::smoothing(self.label_smoothing, pass);
         self.model
             .vocabulary_head()
-            .loss(hidden, targets, smoothing, !pass.trains())
+            .loss(hidden, targets, self.smoothing(pass), !pass.trains())
     }
 }
 
@@ -129,6 +143,10 @@ impl Task for Translation {
 
     fn seed(&self) -> u64 {
         self.seed
+    }
+
+    fn distils(&self) -> Option<&dyn Distils> {
+        Some(self)
     }
 
     fn sample(&self, batch: &Batch) -> Sample {

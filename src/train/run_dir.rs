@@ -31,6 +31,8 @@ pub const TARGET_TOKENIZER: &str = "target_tokenizer.json";
 pub const DATA: &str = "data.json";
 /// Fingerprints of the files of its data.
 pub const FILES: &str = "files.json";
+/// The weights that it learns from, of a distillation.
+pub const TEACHER: &str = "teacher.json";
 /// The config.json of the Hugging Face folder that the run was imported from.
 pub const HF_CONFIG: &str = "hf_config.json";
 /// The machine that the run was computed on.
@@ -195,11 +197,12 @@ impl RunDir {
 }
 
 /// The files that a run writes before its first step; the one that makes the folder a run's comes last.
-pub(super) const DESCRIPTION: [&str; 9] = [
+pub(super) const DESCRIPTION: [&str; 10] = [
     TOKENIZER,
     TARGET_TOKENIZER,
     DATA,
     FILES,
+    TEACHER,
     HF_CONFIG,
     MACHINE,
     EXPERIMENT,

@@ -4,6 +4,8 @@
 //! parameter of the file must be taken, unless `new` or `skip` names it; those that training alone uses begin anew, or are
 //! left out, where one of the two has them not. Nothing is passed over in silence.
 
+mod layers;
+
 use super::checkpoint::weights;
 use super::lora::{self, LoraConfig};
 use super::optim::LrScale;
@@ -15,6 +17,7 @@ use crate::nn::role::{Place, Role, Side};
 use crate::task::only_trained;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
+use layers::Layers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,13 +26,17 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransferConfig {
-    /// The folder of the run to begin from.
+    /// The folder of the run to begin from, or the file of the experiment that makes it: `checkpoints/NAME` then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
     /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent. A mean of
     /// several (`average:5`) is none that a run can begin from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
+    /// Layers of a deeper run, from 0, that this model's begin from: `every_second` for 0, 2, 4 …, or numbers as in
+    /// `0,2,4,7,9,11`. Both have the same ones when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers: Option<String>,
     /// Regular expressions: parameters that begin anew, whatever the other run has in their place.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub new: Vec<String>,
@@ -71,6 +78,7 @@ impl TransferConfig {
         if self.from.is_none() {
             for (key, given) in [
                 ("checkpoint", self.checkpoint.is_some()),
+                ("layers", self.layers.is_some()),
                 ("new", !self.new.is_empty()),
                 ("skip", !self.skip.is_empty()),
                 ("resample", !self.resample.is_empty()),
@@ -92,6 +100,10 @@ impl TransferConfig {
                 let message = error.to_string();
                 faults.push(message.strip_prefix("[init] ").unwrap_or(&message).into());
             }
+        }
+        let layers = self.layers.as_deref().map(str::parse::<Layers>);
+        if let Some(Err(rule)) = layers {
+            faults.push(rule);
         }
         if let Some(decay) = self.layer_lr_decay.filter(|d| !(*d > 0.0 && *d <= 1.0)) {
             faults.push(format!(
@@ -122,6 +134,11 @@ impl TransferConfig {
         }
         let mut wanted = parameters::with_state(&model);
         wanted.retain(|p| !lora::is_adapter(&p.path));
+        let mut done = Transferred::default();
+        if let Some(layers) = &self.layers {
+            let layers: Layers = layers.parse().map_err(Error::usage)?;
+            done.skipped = layers.choose(&mut stored, &wanted)?;
+        }
         let (new, skip) = (
             Patterns::new("new", &self.new)?,
             Patterns::new("skip", &self.skip)?,
@@ -141,7 +158,6 @@ impl TransferConfig {
                  resample = [\"position\"] moves them",
             ));
         }
-        let mut done = Transferred::default();
         let (mut faults, mut taken) = (Vec::new(), BTreeMap::new());
         for Parameter { path, shape, .. } in wanted {
             let mut found = stored.remove(&path);
@@ -291,57 +307,4 @@ impl std::fmt::Display for Transferred {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ONE_STACK: StackDepths = StackDepths {
-        reads: 4,
-        writes: 4,
-        tokens: 4,
-    };
-
-    #[test]
-    fn each_of_two_stacks_counts_from_its_own_end() {
-        let depths = StackDepths {
-            reads: 6,
-            writes: 2,
-            tokens: 6,
-        };
-        let depth = |side, place, block| {
-            let role = Role {
-                place,
-                block,
-                side,
-                ..Role::default()
-            };
-            depth_from_end(role, depths)
-        };
-        let (reads, writes) = (Some(Side::Reads), Some(Side::Writes));
-        let blocks = Some(Place::Blocks);
-        assert_eq!(depth(reads, blocks, Some(5)), 1);
-        assert_eq!(depth(reads, blocks, Some(0)), 6);
-        assert_eq!(depth(writes, blocks, Some(1)), 1);
-        assert_eq!(depth(writes, blocks, Some(0)), 2);
-        assert_eq!(depth(writes, Some(Place::Position), None), 3);
-        assert_eq!(depth(None, Some(Place::Tokens), None), 7);
-        assert_eq!(depth(None, Some(Place::TokenHead), None), 0);
-    }
-
-    #[test]
-    fn layers_count_from_the_heads() {
-        let depth = |place, block| {
-            let role = Role {
-                place,
-                block,
-                ..Role::default()
-            };
-            depth_from_end(role, ONE_STACK)
-        };
-        assert_eq!(depth(Some(Place::Head), None), 0);
-        assert_eq!(depth(Some(Place::Blocks), Some(3)), 1);
-        assert_eq!(depth(Some(Place::Blocks), Some(0)), 4);
-        for before in [Place::Tokens, Place::Input, Place::Position] {
-            assert_eq!(depth(Some(before), None), 5);
-        }
-    }
-}
+mod tests;

@@ -46,6 +46,8 @@ from shared import begin, padding, seeded, weights, write
 STEPS, MICRO = 50, 2
 LR, WARMUP, CLIP, DECAY = 1e-2, 10, 1.0, 0.1
 SMOOTHING = 0.1
+# Summands of a loss at most.
+TERMS = 3
 
 
 def cosine(step):
@@ -96,7 +98,7 @@ def train(model, batches, terms, rate, decay, betas, eps):
     for step in range(STEPS):
         optimizer.zero_grad()
         whole = {name: array[step] for name, array in batches.items()}
-        sums = torch.zeros(2, dtype=torch.float64)
+        sums = torch.zeros(TERMS, dtype=torch.float64)
         for micro in range(MICRO):
             parts = terms(model, {name: array[micro] for name, array in whole.items()}, whole)
             sum(parts).backward()

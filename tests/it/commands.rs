@@ -217,24 +217,25 @@ fn wrong_arguments_exit_with_2_and_say_why() {
     }
 }
 
-/// Nothing is wrong with the experiment but that the run it begins from is not there, and that is another shipped one's.
-fn begins_from_a_shipped_one(shown: &str, from: &std::path::Path) {
-    let name = from.file_name().unwrap().to_string_lossy();
-    assert_eq!(
-        from,
-        formwork::experiment::run::default_folder(&name),
-        "{shown}"
-    );
+/// The runs that an experiment begins from and learns from, by their keys.
+fn other_runs(
+    experiment: &formwork::experiment::Experiment,
+) -> Vec<(&'static str, std::path::PathBuf)> {
+    let from = experiment.init.from.clone().map(|from| ("from", from));
+    let taught = experiment.task.distillation();
+    let teacher = taught.map(|task| ("teacher", task.teacher.clone()));
+    from.into_iter().chain(teacher).collect()
+}
+
+/// Nothing is wrong with the experiment but that other runs are not there, and those are of shipped ones.
+fn needs_shipped_ones(shown: &str, others: &[(&str, std::path::PathBuf)]) {
     let named = |file: &std::path::PathBuf| {
         formwork::experiment::load(file, &[])
             .unwrap()
             .experiment
             .name
     };
-    assert!(
-        experiments().iter().any(|file| named(file) == name),
-        "{shown}: {name}"
-    );
+    let shipped: Vec<String> = experiments().iter().map(named).collect();
     let elsewhere = tempfile::tempdir().unwrap();
     let found = formwork(&["check", shown])
         .current_dir(elsewhere.path())
@@ -243,11 +244,18 @@ fn begins_from_a_shipped_one(shown: &str, from: &std::path::Path) {
     let said = String::from_utf8(found.stderr).unwrap();
     assert_eq!(found.status.code(), Some(2), "{shown}: {said}");
     let faults: Vec<&str> = said.lines().filter(|l| l.starts_with("error: ")).collect();
-    assert_eq!(faults.len(), 1, "{shown}: {said}");
-    assert!(
-        faults[0].contains("from") && faults[0].contains(&*name),
-        "{shown}: {said}"
-    );
+    assert_eq!(faults.len(), others.len(), "{shown}: {said}");
+    for (key, run) in others {
+        let name = run.file_name().unwrap().to_string_lossy().into_owned();
+        assert_eq!(
+            *run,
+            formwork::experiment::run::default_folder(&name),
+            "{shown}"
+        );
+        assert!(shipped.contains(&name), "{shown}: {name}");
+        let tells = |fault: &&&str| fault.contains(key) && fault.contains(&*name);
+        assert!(faults.iter().any(|fault| tells(&fault)), "{shown}: {said}");
+    }
 }
 
 #[test]
@@ -260,8 +268,9 @@ fn every_shipped_experiment_is_right_and_planned_as_it_is_built() {
             eprintln!("skipped without FORMWORK_DATA: {shown}");
             continue;
         }
-        if let Some(from) = &loaded.experiment.init.from {
-            begins_from_a_shipped_one(&shown, from);
+        let others = other_runs(&loaded.experiment);
+        if !others.is_empty() {
+            needs_shipped_ones(&shown, &others);
             continue;
         }
         output(&["check", &shown]);

@@ -47,7 +47,7 @@ pub fn run(args: TrainArgs) -> Result<()> {
     let (loaded, data) = opened(&args.file, &args.sets, args.device.as_deref())?;
     let experiment = &loaded.experiment;
     let counts = (args.warmup, args.steps);
-    let measured = cost::measured(experiment, &data, counts, args.profile)?;
+    let measured = cost::measured(experiment, &loaded.places(), &data, counts, args.profile)?;
     show(
         &case(&args.file),
         &experiment.train.device,

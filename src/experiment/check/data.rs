@@ -6,13 +6,15 @@ use crate::error::Error;
 use crate::experiment::transfer;
 use crate::faults::LONGEST;
 use crate::tokenizer::TokenizerConfig;
+use crate::train::run_dir;
 use std::path::Path;
 
 /// All faults of the data; the length of its inputs, when there are none.
 pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
     let experiment = &sense.loaded.experiment;
     let (data, tokenizer) = (&experiment.data, experiment.tokenizer.as_ref());
-    let inherited = tokenizer.is_none() && experiment.init.from.is_some();
+    let has_other = experiment.init.from.is_some() || experiment.task.distillation().is_some();
+    let inherited = tokenizer.is_none() && has_other;
     let mut faults = match inherited {
         true => data.set().faults(),
         false => data.faults(tokenizer),
@@ -41,20 +43,35 @@ pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
         return None;
     }
     // A run that is resumed may have moved; its files are looked for by their content.
-    if what == For::Beginning {
+    if what.begins() {
         paths(sense, data, tokenizer);
-    }
-    if what == For::Beginning {
         let places = sense.loaded.places();
-        if let Err(error) = transfer::folder(experiment, &places) {
-            let message = error.to_string();
-            sense.fault(
-                &["init.from"],
-                message.strip_prefix("[init] ").unwrap_or(&message),
-            );
-        }
+        let found = transfer::folder(experiment, &places);
+        other_run(sense, "init.from", found.err(), what);
     }
     Some(context)
+}
+
+/// A run that another one needs and that is not there; of an experiment the command that makes it.
+pub(super) fn other_run(sense: &mut Sense, key: &str, error: Option<Error>, what: For) {
+    let Some(error) = error else {
+        return;
+    };
+    let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
+    let message = error.to_string();
+    let message = message.strip_prefix(&format!("[{table}] "));
+    let message = message.map_or_else(|| error.to_string(), str::to_string);
+    match sense.loaded.prerequisite(key) {
+        Some(_) if what == For::Later => {}
+        Some(before) if !run_dir::is_run(&sense.loaded.places().anchored(&before.run)) => {
+            let (run, file) = (before.run.display(), before.file.display());
+            let rule = format!(
+                "{name}: {file} has made no run {run} yet; train that first: formwork train {file}"
+            );
+            sense.fault(&[key], rule);
+        }
+        Some(_) | None => sense.fault(&[key], message),
+    }
 }
 
 fn paths(sense: &mut Sense, data: &DataConfig, tokenizer: Option<&TokenizerConfig>) {

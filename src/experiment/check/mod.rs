@@ -12,6 +12,7 @@ mod layers;
 mod matched;
 mod model;
 mod segments;
+mod teacher;
 mod train;
 
 use super::file::messages;
@@ -27,6 +28,14 @@ pub fn check(loaded: &Loaded) -> Result<()> {
     run(loaded, For::Beginning)
 }
 
+/// [`check`] of an experiment whose prerequisites are trained before it: their runs need not be there yet.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_with_prerequisites(loaded: &Loaded) -> Result<()> {
+    run(loaded, For::Later)
+}
+
 /// [`check`] of a run that is resumed: the run in `[init] from` need not exist any more.
 ///
 /// # Errors
@@ -39,9 +48,18 @@ pub fn check_to_go_on(loaded: &Loaded) -> Result<()> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
     Beginning,
+    /// As `Beginning`, once the runs of its prerequisites are there.
+    Later,
     GoingOn,
     /// Without training and without data.
     Use,
+}
+
+impl For {
+    /// Whether it is for a new run.
+    fn begins(self) -> bool {
+        matches!(self, Self::Beginning | Self::Later)
+    }
 }
 
 /// [`check`] without looking for data files: what can be said on a machine that has none.
@@ -59,6 +77,7 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     };
     let context = data::check(&mut sense, what);
     model::check(&mut sense, context, what);
+    teacher::check(&mut sense, what);
     matched::check(&mut sense);
     train::check(&mut sense);
     if what != For::Use {

@@ -19,7 +19,7 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
     let positions = sense.told("model", |at| model.faults(&demand, at));
     if let Some(model) = model.transformer() {
         transformer(sense, &model, positions);
-        if what == For::Beginning {
+        if what.begins() {
             weights(sense, &model);
         }
         segments::check(sense, &model);

@@ -7,6 +7,7 @@ mod read;
 mod show;
 mod tree;
 
+use super::prerequisite::{RUNS, canonical};
 use super::{Experiment, Loaded, Origin};
 use crate::error::{Error, Fault, Result, nearest, suggestion};
 use crate::model::preset;
@@ -23,13 +24,31 @@ const MAX_EXTENDS: usize = 16;
 /// # Errors
 /// [`Error::Invalid`] with the first fault of form: its file and line, or its `--set`.
 pub fn load(path: &Path, sets: &[String]) -> Result<Loaded> {
+    load_from(path, sets, Path::new(RUNS), &[])
+}
+
+/// As [`load`], where the runs of experiments that `[init] from` and a teacher name lie in `runs`.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with_runs(path: &Path, sets: &[String], runs: &Path) -> Result<Loaded> {
+    load_from(path, sets, runs, &[])
+}
+
+/// [`load_with_runs`] of a file that those in `seen` led to.
+pub(super) fn load_from(
+    path: &Path,
+    sets: &[String],
+    runs: &Path,
+    seen: &[PathBuf],
+) -> Result<Loaded> {
     let source = text(path).map_err(|reason| {
         invalid(Fault::new(format!(
             "cannot read {}: {reason}",
             path.display()
         )))
     })?;
-    load_text(path, source, sets)
+    read_text(path, source, sets)?.with_runs(runs, seen)
 }
 
 /// As [`load`], for a text that stands in the place of the file at `path`.
@@ -37,6 +56,10 @@ pub fn load(path: &Path, sets: &[String]) -> Result<Loaded> {
 /// # Errors
 /// As [`load`].
 pub fn load_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
+    read_text(path, source, sets)?.with_runs(Path::new(RUNS), &[])
+}
+
+fn read_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
     let mut layers = chain(path, &source).map_err(invalid)?;
     layers.push(overrides(sets).map_err(invalid)?);
     let mut root = Node {
@@ -52,6 +75,7 @@ pub fn load_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded>
         origins,
         source,
         path: path.to_path_buf(),
+        prerequisites: Vec::new(),
     })
 }
 
@@ -146,10 +170,6 @@ fn chain(path: &Path, source: &str) -> Result<Vec<Table>, Fault> {
     }
     layers.reverse();
     Ok(layers)
-}
-
-fn canonical(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// All `--set a.b=c` as one layer; the last one of a key wins.

@@ -27,6 +27,7 @@ const FIXED: &[&str] = &[
 const BEGINNING: &[&str] = &[
     "init.from",
     "init.checkpoint",
+    "init.layers",
     "init.new",
     "init.skip",
     "init.resample",
@@ -93,7 +94,7 @@ pub(super) fn changeable(experiment: &Experiment) -> Result<BTreeMap<String, Str
         .collect())
 }
 
-/// The experiment with what a path of its data says about the content in the path's place: how its name ends, by which
+/// The experiment without the place of its teacher, which its weights tell apart, and with what a path of its data says about the content in the path's place: how its name ends, by which
 /// files are told apart that are read in different ways, and what lies inside an archive.
 fn without_places(experiment: &Experiment) -> Experiment {
     let mut bare = experiment.clone();
@@ -103,6 +104,7 @@ fn without_places(experiment: &Experiment) -> Experiment {
         let ending = plain.rsplit_once('.').map_or("", |(_, ending)| ending);
         archive::inside(path).unwrap_or_else(|| ending.into())
     });
+    bare.task = bare.task.with_paths(|_| "".into());
     bare
 }
 

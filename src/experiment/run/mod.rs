@@ -6,6 +6,8 @@ mod options;
 mod standing;
 
 use super::assemble::{self, Weights};
+use super::prerequisite::RUNS;
+use super::teacher::{self, Print};
 use super::{Experiment, Loaded, check, cost, data_files, file, resolved_toml, saved, transfer};
 use crate::data::{Data, Places, Texts, Tokenizers, sample};
 use crate::error::{Error, Result};
@@ -26,7 +28,7 @@ use std::sync::Arc;
 
 /// The folder of a run for which none is given.
 pub fn default_folder(name: &str) -> PathBuf {
-    Path::new("checkpoints").join(name)
+    Path::new(RUNS).join(name)
 }
 
 /// The treatment of a run folder that exists.
@@ -62,24 +64,30 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     };
     let experiment = &loaded.experiment;
     let device = assemble::device(experiment, true)?;
-    let from = transfer::folder(experiment, &places)?.and_then(|from| from.canonicalize().ok());
-    if from.is_some() && from == folder.canonicalize().ok() {
-        return Err(Error::usage(
-            "[init] from is the folder of the run itself, which would be replaced; give another with --run",
-        ));
+    for (key, other) in [
+        ("[init] from", transfer::folder(experiment, &places)?),
+        ("[task] teacher", teacher::folder(experiment, &places)?),
+    ] {
+        let other = other.and_then(|other| other.canonicalize().ok());
+        if other.is_some() && other == folder.canonicalize().ok() {
+            return Err(Error::usage(format!(
+                "{key} is the folder of the run itself, which would be replaced; give another with --run"
+            )));
+        }
     }
     let data = assemble::data_to_train_on(experiment, &places)?;
     require_prompt(experiment, &data.tokenizers)?;
-    cost::require_memory(experiment, &data.shape)?;
+    cost::require_memory(experiment, &places, &data.shape)?;
     let stop = Stop::on_signals()?;
     let weights = Weights::Initial {
         places: &places,
         tokenizers: &data.tokenizers,
     };
     let mut training = assemble::training(experiment, &data.shape, &device, &weights)?;
+    let teacher = training.take_teacher(experiment, &places, &data, None)?;
     training.take_settings(None, changes::changeable(experiment)?);
     let run = RunDir::create(folder, existing)?;
-    describe(&run, loaded, &data)?;
+    describe(&run, loaded, &data, teacher.as_ref())?;
     if data.left_out > 0 {
         (options.notice)(&format!(
             "{} training pairs are left out: too long ([data] max_len), too unequal (max_ratio) or empty",
@@ -112,7 +120,7 @@ pub(super) fn require_prompt(experiment: &Experiment, tokenizers: &Tokenizers) -
 }
 
 /// Writes what a run is before its first step.
-fn describe(run: &RunDir, loaded: &Loaded, data: &Data) -> Result<()> {
+fn describe(run: &RunDir, loaded: &Loaded, data: &Data, teacher: Option<&Print>) -> Result<()> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     let machine = serde_json::to_string_pretty(&Machine::here(&experiment.train.device))
         .map_err(|e| Error::run(format!("cannot describe the machine: {e}")))?;
@@ -123,6 +131,9 @@ fn describe(run: &RunDir, loaded: &Loaded, data: &Data) -> Result<()> {
         (run_dir::MACHINE, format!("{machine}\n").into_bytes()),
         (run_dir::DATA, format!("{shape}\n").into_bytes()),
     ];
+    if let Some(print) = teacher {
+        files.push((run_dir::TEACHER, print.text()?));
+    }
     for (tokenizer, file) in [
         (&data.tokenizers.text, run_dir::TOKENIZER),
         (&data.tokenizers.target, run_dir::TARGET_TOKENIZER),
@@ -188,7 +199,11 @@ fn resume_in(
     };
     let data = assemble::data(&located, places, &saved, Some(&shape))?;
     require_prompt(experiment, &data.tokenizers)?;
-    cost::require_memory(experiment, &data.shape)?;
+    let teacher = match experiment.task.distillation() {
+        Some(_) => Some(Print::read(folder)?),
+        None => None,
+    };
+    cost::require_memory(experiment, places, &data.shape)?;
     let stop = Stop::on_signals()?;
     let device = assemble::device(experiment, true)?;
     let weights = match &search.found {
@@ -199,6 +214,7 @@ fn resume_in(
         },
     };
     let mut training = assemble::training(experiment, &data.shape, &device, &weights)?;
+    training.take_teacher(experiment, places, &data, teacher.as_ref())?;
     let before = changes::changeable(&standing.stored)?;
     training.take_settings(Some(before), changes::changeable(experiment)?);
     let mut files = Vec::new();

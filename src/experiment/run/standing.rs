@@ -18,7 +18,7 @@ pub(super) struct Standing {
     pub search: Search,
     /// The keys that are to change.
     pub changed: Vec<String>,
-    /// Whether the paths of its data are to change.
+    /// Whether the paths of its data, or of its teacher, are to change.
     pub other_places: bool,
 }
 
@@ -40,8 +40,9 @@ impl Standing {
             .map(|(experiment, places)| experiment.anchored(places));
         let (was, asked) = (was?, asked?);
         let changed = changes::between(&was, &asked, folder, search.found.is_some())?;
-        let other_places = was.data != asked.data;
-        if other_places && !data_files::are_kept(folder) {
+        let other_data = was.data != asked.data;
+        let other_places = other_data || was.task != asked.task;
+        if other_data && !data_files::are_kept(folder) {
             return Err(Error::usage(format!(
                 "[data] has another path than the run {}, which keeps no sums of its files ({}) that could prove them \
                  equal; put the path back, or start a new run with --run DIR",
@@ -110,6 +111,7 @@ impl Standing {
         ));
         Experiment {
             data: asked.data.clone(),
+            task: asked.task.clone(),
             journal: asked.journal,
             ..self.stored.clone()
         }

@@ -49,6 +49,9 @@ pub struct VisionConfig {
     pub stem: StemConfig,
     /// What stands for the whole image.
     pub pooling: Pooling,
+    /// Whether a second token stands behind the class token, with a head of its own, which a teacher teaches; the scores
+    /// of a trained model are the mean of both heads' (Touvron et al. 2021, section 4).
+    pub distillation_token: bool,
 }
 
 impl Default for VisionConfig {
@@ -59,6 +62,7 @@ impl Default for VisionConfig {
             stack: StackConfig::default(),
             stem: StemConfig::default(),
             pooling: Pooling::Class,
+            distillation_token: false,
         }
     }
 }
@@ -98,8 +102,31 @@ impl VisionConfig {
         }
     }
 
+    /// Positions of an image of this height and width: its patches and the tokens before them.
+    pub fn positions(&self, height: usize, width: usize) -> usize {
+        self.grid(height, width).positions() + usize::from(self.distillation_token)
+    }
+
+    /// Faults of the second token.
+    fn token_faults(&self, at: &mut TableFaults) {
+        if !self.distillation_token {
+            return;
+        }
+        if self.pooling != Pooling::Class {
+            let rule =
+                "distillation_token = true stands behind a class token: set pooling = \"class\"";
+            at.fault(&["distillation_token", "pooling"], rule);
+        }
+        if self.stack.position.facts().of_texts().is_some() {
+            let rule = "distillation_token = true has no place in the grid of the positions; use position = { kind = \
+                        \"learned\" }";
+            at.fault(&["distillation_token", "model.position.kind"], rule);
+        }
+    }
+
     /// Faults of its own keys; its positions, when the size of the images is known.
     pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
+        self.token_faults(at);
         at.within("stem", |at| {
             if !self.stem.faults(at) {
                 return None;
@@ -109,7 +136,7 @@ impl VisionConfig {
                 at.fault(&["size"], misfit);
                 return None;
             }
-            Some(self.grid(height, width).positions())
+            Some(self.positions(height, width))
         })
     }
 
@@ -120,7 +147,8 @@ impl VisionConfig {
         let stem =
             self.stem.products(channels, self.stack.d_model) * (grid.rows * grid.cols) as f64;
         let network = self.stem.network().map_or(0.0, |c| c.cost(image).products);
-        let stack = self.stack.products(&self.depth(), grid.positions(), 0);
+        let positions = self.positions(height, width);
+        let stack = self.stack.products(&self.depth(), positions, 0);
         network + stem + stack as f64
     }
 
@@ -139,11 +167,12 @@ impl VisionConfig {
         let grid = self.grid(height, width);
         let position = PositionShape {
             grid: Some(grid),
-            ..config.position_shape(&depth, grid.positions())
+            ..config.position_shape(&depth, self.positions(height, width))
         };
         Vision {
             stem: self.stem.build(channels, d_model, &init.of("stem")),
             class_token: grid.class_token.then(|| init.vector(d_model, 0.0)),
+            distillation_token: self.distillation_token.then(|| init.vector(d_model, 0.0)),
             position: config.position.init(&position, &init.of("position")),
             stack: Stack::new(&shape, &init.of("stack")),
             dropout: config.dropouts().embedding,
@@ -157,6 +186,8 @@ pub const ROLES: Roles = Roles::new(
     &[
         ("class_token", TABLE),
         ("class_token", Says::Stands(Place::Input)),
+        ("distillation_token", TABLE),
+        ("distillation_token", Says::Stands(Place::Input)),
         ("stem", Says::Stands(Place::Input)),
         ("position", Says::Stands(Place::Position)),
     ],
@@ -169,6 +200,8 @@ pub struct Vision {
     pub stem: Stem,
     /// `[d_model]`, stands before the patches.
     pub class_token: Option<Param<Tensor<1>>>,
+    /// `[d_model]`, stands behind the class token.
+    pub distillation_token: Option<Param<Tensor<1>>>,
     /// How the model knows where a patch stands.
     pub position: Position,
     /// The blocks.
@@ -182,12 +215,19 @@ impl Vision {
     pub fn forward(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
         let x = self.stem.forward(pixels, pass);
         let [batch, _, d_model] = x.dims();
-        let x = match &self.class_token {
-            Some(token) => {
-                let token = token.val().reshape([1, 1, d_model]);
-                Tensor::cat(vec![token.expand([batch, 1, d_model]), x], 1)
+        let tokens = [&self.class_token, &self.distillation_token];
+        let mut parts: Vec<Tensor<3>> = tokens
+            .into_iter()
+            .flatten()
+            .map(|token| token.val().reshape([1, 1, d_model]))
+            .map(|token| token.expand([batch, 1, d_model]))
+            .collect();
+        let x = match parts.is_empty() {
+            true => x,
+            false => {
+                parts.push(x);
+                Tensor::cat(parts, 1)
             }
-            None => x,
         };
         let positions = x.dims()[1];
         let position = self.position.scheme();
@@ -211,6 +251,13 @@ impl Vision {
             pass,
         };
         self.stack.forward(x, context)
+    }
+
+    /// What the head that a teacher teaches reads of each image: the second token's state, where there is one.
+    pub fn distilled(&self, hidden: &Tensor<3>) -> Option<Tensor<2>> {
+        self.distillation_token.as_ref()?;
+        let [batch, _, d_model] = hidden.dims();
+        Some(hidden.clone().narrow(1, 1, 1).reshape([batch, d_model]))
     }
 
     /// What stands for each image: hidden states `[batch, positions, d_model]` → `[batch, d_model]`.

@@ -4,7 +4,7 @@ use super::{
     Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Needed, PIXEL_VALUES, Scores, floats,
 };
 use crate::data::Shape;
-use crate::model::{ImageModel, heads};
+use crate::model::ImageModel;
 use crate::nn::pass::Pass;
 use crate::task::ImageClassification;
 use burn::tensor::{Tensor, TensorData};
@@ -31,18 +31,17 @@ impl Infers for ImageClassification {
         let [channels, height, width] = given.image;
         let shape = [given.rows, channels, height, width];
         let pixels = TensorData::new(given.pixels.clone(), shape);
-        let features = self.model.pooled(Tensor::from_data(pixels, &device), pass);
+        let seen = self.seen(Tensor::from_data(pixels, &device), pass);
         let pooled = match &self.model {
             // The mean over the last feature map, in the shape that it has there.
             ImageModel::Resnet(_) => {
-                let [rows, planes] = features.dims();
-                Some(floats(features.clone().reshape([rows, planes, 1, 1])))
+                let [rows, planes] = seen.features.dims();
+                Some(floats(seen.features.clone().reshape([rows, planes, 1, 1])))
             }
             ImageModel::Vision(_) => None,
         };
-        let scores = heads::classes(&self.head, features);
         Inferred {
-            scores: vec![Scores::of_rows(LOGITS, scores, LABELS)],
+            scores: vec![Scores::of_rows(LOGITS, seen.logits(), LABELS)],
             pooled,
         }
     }

@@ -1,0 +1,205 @@
+//! Distillation: a task learned from another run's network, the teacher, beside its own data (Hinton et al. 2015,
+//! "Distilling the knowledge in a neural network"; Sanh et al. 2019, DistilBERT; Touvron et al. 2021, DeiT).
+//!
+//! ```text
+//! soft·T²·KL(teacher ‖ student) + hard·(the task's own loss) + cosine·(1 − cos(states of the student, of the teacher))
+//! ```
+//!
+//! KL and the own loss are means over the scored positions (masked tokens, next tokens, rows with a class), the cosine is a
+//! mean over the tokens that are read. The reported loss is the task's own, so that a run compares with one without a
+//! teacher; the others stand beside it in training's journal. Evaluations are the task's own.
+//!
+//! The task wraps another one and adds no parameter: weights have that task's paths, and a model that is used is that
+//! task's. The teacher is frozen and reads the same batch, with the same masks, in evaluation mode.
+
+mod config;
+pub mod losses;
+mod outputs;
+mod students;
+
+use super::{AnyTask, Frozen, Networks, Over, Scored, Task, Term};
+use crate::data::batch::Batch;
+use crate::evaluate::metric::Metric;
+use crate::nn::pass::Pass;
+use crate::nn::probe::Sample;
+use crate::stack::state::ModelState;
+use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
+use burn::tensor::Device;
+pub use config::{DistillationConfig, KIND};
+pub use outputs::{Distils, Outputs};
+use std::fmt;
+
+const SOFT_LOSS: Metric = Metric::lower("soft_loss");
+const LABEL_LOSS: Metric = Metric::lower("label_loss");
+const COSINE_LOSS: Metric = Metric::lower("cosine_loss");
+
+/// What training's journal shows beside the task's own loss: of soft targets, of the teacher's classes, of hidden states.
+pub const METRICS: &[Metric] = &[SOFT_LOSS, LABEL_LOSS, COSINE_LOSS];
+
+/// A task with a teacher.
+#[derive(Clone, Debug)]
+pub struct Distillation {
+    student: Box<AnyTask>,
+    /// Handed in before training.
+    teacher: Option<Box<Frozen<AnyTask>>>,
+    temperature: f64,
+    soft: f64,
+    hard: f64,
+    cosine: f64,
+    hard_labels: bool,
+}
+
+impl Distillation {
+    /// A student that has no teacher yet.
+    pub fn new(student: AnyTask, config: &DistillationConfig) -> Self {
+        Self {
+            student: Box::new(student),
+            teacher: None,
+            temperature: config.temperature(),
+            soft: config.soft,
+            hard: config.hard,
+            cosine: config.cosine,
+            hard_labels: config.hard_labels,
+        }
+    }
+
+    /// The same with a teacher, whose task is that of the student, over the same tokens or classes.
+    #[must_use]
+    pub fn taught_by(self, teacher: AnyTask) -> Self {
+        Self {
+            teacher: Some(Box::new(Frozen::new(teacher))),
+            ..self
+        }
+    }
+
+    /// The losses of a training batch.
+    fn learned(&self, teacher: &AnyTask, batch: &Batch, pass: &Pass) -> Option<Scored> {
+        let (student, teacher) = (self.student.distils()?, teacher.distils()?);
+        let outputs = student.outputs(batch, pass);
+        let taught = teacher.outputs(batch, &Pass::evaluation());
+        let hidden = taught.hidden.clone();
+        let mut scored = student.own(&outputs, batch, pass);
+        let further = scored.more.iter_mut().map(|(_, term)| term);
+        for term in further.chain([&mut scored.loss]) {
+            term.coefficient *= self.hard;
+        }
+        if self.soft > 0.0 {
+            let theirs = taught.together();
+            let scores = outputs.taught.unwrap_or(outputs.scores);
+            let (metric, sum) = match self.hard_labels {
+                true => (LABEL_LOSS, losses::label(scores, theirs)),
+                false => (SOFT_LOSS, losses::soft(scores, theirs, self.temperature)),
+            };
+            // Where nothing is scored there is a row that counts nothing.
+            let sum = match batch.scored {
+                0 => sum * 0.0,
+                _ => sum,
+            };
+            let term = Term {
+                sum,
+                over: Over::Scored,
+                coefficient: self.soft,
+            };
+            scored = scored.with_added(metric, term);
+        }
+        if self.cosine > 0.0 {
+            let (counted, over) = outputs::counted(batch, outputs.hidden.dims()[1]);
+            let device = outputs.hidden.device();
+            let counted = counted.map(|flags| outputs::tensor(flags, &device));
+            let term = Term {
+                sum: losses::cosine(outputs.hidden, hidden, counted),
+                over,
+                coefficient: self.cosine,
+            };
+            scored = scored.with_added(COSINE_LOSS, term);
+        }
+        Some(scored)
+    }
+}
+
+const CHECKED: &str = "a run hands in a teacher of the student's task before it trains";
+
+impl Task for Distillation {
+    fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
+        if !pass.trains() {
+            return self.student.score(batch, pass, state);
+        }
+        let teacher = self.teacher.as_deref();
+        let learned = teacher.and_then(|teacher| self.learned(teacher, batch, pass));
+        learned.unwrap_or_else(|| unreachable!("{CHECKED}"))
+    }
+
+    fn seed(&self) -> u64 {
+        self.student.seed()
+    }
+
+    fn sample(&self, batch: &Batch) -> Sample {
+        self.student.sample(batch)
+    }
+
+    fn empty_state(&self) -> Option<ModelState> {
+        self.student.empty_state()
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        self.student.networks()
+    }
+}
+
+impl Module for Distillation {
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        self.student.collect_devices(devices)
+    }
+
+    fn fork(self, device: &Device) -> Self {
+        self.each(|task| task.fork(device), |teacher| teacher.fork(device))
+    }
+
+    fn to_device(self, device: &Device) -> Self {
+        self.each(
+            |task| task.to_device(device),
+            |teacher| teacher.to_device(device),
+        )
+    }
+
+    fn train(self) -> Self {
+        self.each(AnyTask::train, |teacher| teacher)
+    }
+
+    fn valid(&self) -> Self {
+        self.clone().each(|task| task.valid(), |teacher| teacher)
+    }
+
+    fn materialize(self) -> Self {
+        self.each(AnyTask::materialize, |teacher| teacher)
+    }
+
+    fn visit<Visitor: ModuleVisitor>(&self, visitor: &mut Visitor) {
+        self.student.visit(visitor);
+    }
+
+    fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
+        self.each(|task| task.map(mapper), |teacher| teacher)
+    }
+}
+
+impl Distillation {
+    /// The same with another student and teacher.
+    fn each(
+        self,
+        student: impl FnOnce(AnyTask) -> AnyTask,
+        teacher: impl FnOnce(Frozen<AnyTask>) -> Frozen<AnyTask>,
+    ) -> Self {
+        Self {
+            student: Box::new(student(*self.student)),
+            teacher: self.teacher.map(|frozen| Box::new(teacher(*frozen))),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for Distillation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&*self.student, f)
+    }
+}

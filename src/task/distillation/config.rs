@@ -1,0 +1,198 @@
+//! The keys of distillation, and their faults.
+
+use super::Distillation;
+use crate::data::targets::Targets;
+use crate::data::{DataSet, Gives, Shape, View};
+use crate::error::Result;
+use crate::evaluate::metric::Metric;
+use crate::faults::TableFaults;
+use crate::model::{Demand, ModelConfig, ModelInputs};
+use crate::nn::Kind;
+use crate::task::facts::TaskFacts;
+use crate::task::{AnyTask, TaskConfig};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "distillation",
+    summary: "another task, learned from a teacher beside the data: soft targets, hidden states, or a teacher's classes",
+    source: "Hinton et al. 2015; Sanh et al. 2019; Touvron et al. 2021",
+    example: "{ kind = \"distillation\", teacher = \"checkpoints/bert\", of = { kind = \"masked_lm\" } }",
+};
+
+/// The knobs of distillation. Weights and temperature are DistilBERT's when absent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DistillationConfig {
+    /// The folder of the run that teaches, or the file of the experiment that makes it.
+    pub teacher: PathBuf,
+    /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub teacher_checkpoint: Option<String>,
+    /// What scores are divided by before the soft targets; 2 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// The weight of the teacher's targets.
+    #[serde(default = "soft")]
+    pub soft: f64,
+    /// The weight of the task's own loss.
+    #[serde(default = "hard")]
+    pub hard: f64,
+    /// The weight of the distance of the last hidden states from the teacher's, which must be as wide.
+    #[serde(default = "cosine")]
+    pub cosine: f64,
+    /// Whether the teacher's likeliest class is the target in place of its distribution (DeiT). Of classes only.
+    #[serde(default)]
+    pub hard_labels: bool,
+    /// The task that is learned.
+    pub of: Box<TaskConfig>,
+}
+
+fn soft() -> f64 {
+    5.0
+}
+
+fn hard() -> f64 {
+    2.0
+}
+
+fn cosine() -> f64 {
+    1.0
+}
+
+/// The temperature when none is given.
+const TEMPERATURE: f64 = 2.0;
+
+impl DistillationConfig {
+    /// What scores are divided by before the soft targets.
+    pub(super) fn temperature(&self) -> f64 {
+        self.temperature.unwrap_or(TEMPERATURE)
+    }
+
+    /// The task that is learned.
+    fn learned(&self) -> &dyn TaskFacts {
+        self.of.facts()
+    }
+
+    fn weight_faults(&self, at: &mut TableFaults) {
+        for (key, weight) in [
+            ("soft", self.soft),
+            ("hard", self.hard),
+            ("cosine", self.cosine),
+        ] {
+            if !(weight >= 0.0 && weight.is_finite()) {
+                at.fault(&[key], format!("{key} = {weight:?} must be 0 or more"));
+            }
+        }
+        if self.soft == 0.0 && self.cosine == 0.0 {
+            let rule = format!(
+                "soft = 0.0 and cosine = 0.0 leave nothing of the teacher; use kind = \"{}\" without one",
+                self.of.kind()
+            );
+            at.fault(&["soft", "cosine"], rule);
+        }
+        let unread = [
+            (
+                self.hard_labels,
+                "hard_labels = true takes the likeliest class",
+            ),
+            (self.soft == 0.0, "soft = 0.0 takes no soft targets"),
+        ];
+        if let (Some(temperature), Some((_, why))) = (
+            self.temperature,
+            unread.into_iter().find(|(unread, _)| *unread),
+        ) {
+            let rule = format!("temperature = {temperature:?} has no effect: {why}; leave it out");
+            at.fault(&["temperature"], rule);
+        }
+        if let Some(temperature) = self.temperature {
+            at.positive("temperature", temperature);
+        }
+        if self.hard_labels && self.soft == 0.0 {
+            at.fault(
+                &["hard_labels", "soft"],
+                "hard_labels = true has no effect: soft = 0.0 is the weight of the teacher's classes; give it one",
+            );
+        }
+    }
+}
+
+impl TaskFacts for DistillationConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        self.learned().reads()
+    }
+
+    fn view(&self) -> View {
+        self.learned().view()
+    }
+
+    fn targets(&self) -> Targets {
+        self.learned().targets()
+    }
+
+    fn of_use(&self) -> Option<TaskConfig> {
+        Some(self.of.of_use())
+    }
+
+    fn demand(&self) -> Demand {
+        self.learned().demand()
+    }
+
+    /// Those of the task. The teacher's are counted where the teacher is known.
+    fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
+        self.learned().products(model, shape)
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        self.weight_faults(at);
+        let kind = self.of.kind();
+        if let TaskConfig::CausalLm(c) = &*self.of
+            && (c.intermediate_layers || c.second_target.is_some())
+        {
+            at.fault(
+                &["of.intermediate_layers", "of.second_target"],
+                "intermediate_layers and second_target have no effect: a teacher has no such predictions; leave them out",
+            );
+        }
+        if !self.learned().can_be_distilled() {
+            at.fault(
+                &["of.kind"],
+                format!("of = {{ kind = \"{kind}\" }} cannot be learned from a teacher"),
+            );
+        }
+        let classes = matches!(
+            &*self.of,
+            TaskConfig::TextClassification(_) | TaskConfig::ImageClassification(_)
+        );
+        if self.hard_labels && !classes {
+            at.fault(
+                &["hard_labels", "of.kind"],
+                format!("hard_labels = true needs classes, and of = {{ kind = \"{kind}\" }} has none; leave it out"),
+            );
+        }
+        at.within("of", |at| self.learned().faults(at));
+    }
+
+    fn metrics(&self, data: &dyn DataSet) -> Vec<Metric> {
+        self.learned().metrics(data)
+    }
+
+    fn command(&self, run: &str, prompt: Option<&str>) -> Option<String> {
+        self.learned().command(run, prompt)
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        let student = self.learned().init(model, inputs, exact)?;
+        Ok(student.map(|student| AnyTask::Distillation(Distillation::new(student, self))))
+    }
+}

@@ -1,0 +1,50 @@
+//! The losses of a student against a teacher's outputs on the same batch, as sums.
+//!
+//! With z the student's scores at a position, v the teacher's and T the temperature,
+//!
+//! ```text
+//! soft    Σ T²·KL(softmax(v/T) ‖ softmax(z/T))            Hinton et al. 2015, section 2; Sanh et al. 2019
+//! label   Σ −log softmax(z)[argmax v]                     hard distillation, Touvron et al. 2021, equation 3
+//! cosine  Σ 1 − s·t / √((s·s + ε)(t·t + ε)), ε = 1e-12    over last hidden states s and t, Sanh et al. 2019
+//! ```
+//!
+//! The teacher's side has no gradients. KL and the cross-entropy against the teacher's distribution differ by its entropy,
+//! which is taken off so that a student that equals its teacher has a loss of 0.
+
+use crate::kernel;
+use burn::tensor::{Tensor, activation};
+
+/// Added to the squared lengths of hidden states.
+const EPSILON: f64 = 1e-12;
+
+/// The sum of `soft` over rows of scores `[n, k]`, shape `[1]`. `teacher` is not tracked.
+pub fn soft(student: Tensor<2>, teacher: Tensor<2>, temperature: f64) -> Tensor<1> {
+    let logs = activation::log_softmax(teacher / temperature, 1);
+    let shares = logs.clone().exp();
+    let entropy = (shares.clone() * logs).sum().neg();
+    let crossed = kernel::soft_cross_entropy_sum(student / temperature, Tensor::from_inner(shares));
+    (crossed - Tensor::from_inner(entropy)) * (temperature * temperature)
+}
+
+/// The sum of `label` over rows of scores `[n, k]`, shape `[1]`. `teacher` is not tracked.
+pub fn label(student: Tensor<2>, teacher: Tensor<2>) -> Tensor<1> {
+    let [rows, _] = teacher.dims();
+    let best = Tensor::from_inner(teacher.argmax(1).reshape([rows]));
+    kernel::cross_entropy_sum(student, best, 0.0)
+}
+
+/// The sum of `cosine` over hidden states `[rows, cols, d]` whose position has a 1 in `counted` `[rows·cols]`, over all of
+/// them when there is none; shape `[1]`. `teacher` is not tracked.
+pub fn cosine(student: Tensor<3>, teacher: Tensor<3>, counted: Option<Tensor<1>>) -> Tensor<1> {
+    let [rows, cols, d] = student.dims();
+    let teacher = Tensor::from_inner(teacher).reshape([rows * cols, d]);
+    let student = student.reshape([rows * cols, d]);
+    let product = |a: &Tensor<2>, b: &Tensor<2>| (a.clone() * b.clone()).sum_dim(1);
+    let lengths = (product(&student, &student) + EPSILON) * (product(&teacher, &teacher) + EPSILON);
+    let cosine = product(&student, &teacher) / lengths.sqrt();
+    let away = (cosine.neg() + 1.0).reshape([rows * cols]);
+    match counted {
+        Some(counted) => (away * counted).sum(),
+        None => away.sum(),
+    }
+}

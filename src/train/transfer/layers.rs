@@ -1,0 +1,159 @@
+//! `[init] layers`: a model begins from some of the layers of a deeper run, in their order (Sanh et al. 2019, section 3: a
+//! student takes one of two layers of its teacher).
+
+use crate::error::{Error, Result};
+use crate::train::parameters::Parameter;
+use burn::tensor::TensorData;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// The layers of a deeper run, counted from 0, that a model's own ones begin from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Layers {
+    /// 0, 2, 4 …
+    EverySecond,
+    /// These, rising.
+    These(Vec<usize>),
+}
+
+/// The rule of the key's value.
+const RULE: &str =
+    "give \"every_second\", or rising numbers of layers from 0, as in \"0,2,4,7,9,11\"";
+
+impl FromStr for Layers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "every_second" {
+            return Ok(Self::EverySecond);
+        }
+        let numbers = text.split(',').map(|number| number.trim().parse().ok());
+        let numbers: Option<Vec<usize>> = numbers.collect();
+        let rising = |numbers: &Vec<usize>| numbers.windows(2).all(|pair| pair[0] < pair[1]);
+        let found = numbers.filter(rising).map(Self::These);
+        found.ok_or_else(|| format!("layers = {text:?} names no layers; {RULE}"))
+    }
+}
+
+impl Layers {
+    /// The layers that a stack of `own` layers takes of one of `theirs`.
+    fn of(&self, own: usize, theirs: usize) -> Result<Vec<usize>> {
+        let fault = |reason: String| {
+            Err(Error::usage(format!(
+                "[init] layers: the model has {own} layers and the other run {theirs}; {reason}"
+            )))
+        };
+        match self {
+            Self::EverySecond if theirs.div_ceil(2) != own || theirs == own => fault(format!(
+                "every second one are {}: {RULE}",
+                theirs.div_ceil(2)
+            )),
+            Self::EverySecond => Ok((0..own).map(|layer| 2 * layer).collect()),
+            Self::These(list) if list.len() != own => {
+                fault(format!("it names {}: name one for each", list.len()))
+            }
+            Self::These(list) if list.last().is_some_and(|last| *last >= theirs) => fault(format!(
+                "they are counted from 0 to {}",
+                theirs.saturating_sub(1)
+            )),
+            Self::These(_) if own == theirs => {
+                fault("all of them are taken without layers: leave it out".into())
+            }
+            Self::These(list) => Ok(list.clone()),
+        }
+    }
+
+    /// Puts the chosen layers of each stack of `stored` in the places that they have in the model. The parameters of the
+    /// others are taken out; their paths.
+    ///
+    /// # Errors
+    /// Numbers that do not fit the depths of the two.
+    pub fn choose(
+        &self,
+        stored: &mut BTreeMap<String, TensorData>,
+        own: &[Parameter],
+    ) -> Result<Vec<String>> {
+        let mut depths: BTreeMap<String, [usize; 2]> = BTreeMap::new();
+        let names = [
+            own.iter().map(|p| p.path.clone()).collect::<Vec<_>>(),
+            stored.keys().cloned().collect(),
+        ];
+        for (which, names) in names.iter().enumerate() {
+            for (stack, layer, _) in names.iter().filter_map(|path| split(path)) {
+                let depth = &mut depths.entry(stack.into()).or_default()[which];
+                *depth = (*depth).max(layer + 1);
+            }
+        }
+        let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (stack, [own, theirs]) in depths {
+            if own > 0 && theirs > 0 {
+                places.insert(stack, self.of(own, theirs)?);
+            }
+        }
+        if places.is_empty() {
+            return Err(Error::usage(
+                "[init] layers has no effect: the model and the other run have no stack in common; leave it out",
+            ));
+        }
+        let mut left = Vec::new();
+        for (path, data) in std::mem::take(stored) {
+            let found = split(&path).and_then(|place| Some((place, places.get(place.0)?)));
+            let Some(((stack, layer, rest), chosen)) = found else {
+                stored.insert(path, data);
+                continue;
+            };
+            match chosen.iter().position(|theirs| *theirs == layer) {
+                Some(own) => {
+                    stored.insert(format!("{stack}.{own}.{rest}"), data);
+                }
+                None => left.push(path),
+            }
+        }
+        Ok(left)
+    }
+}
+
+/// The stack, the number and the rest of the path of a parameter in a block: `model.stack.blocks`, 3, `norm.gain`.
+fn split(path: &str) -> Option<(&str, usize, &str)> {
+    const BLOCKS: &str = "blocks.";
+    let at = path.find(BLOCKS)? + BLOCKS.len();
+    let (number, rest) = path[at..].split_once('.')?;
+    Some((&path[..at - 1], number.parse().ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values() {
+        assert_eq!("every_second".parse(), Ok(Layers::EverySecond));
+        assert_eq!("0, 2,5".parse(), Ok(Layers::These(vec![0, 2, 5])));
+        for wrong in ["", "2,1", "1,1", "first", "-1"] {
+            assert!(wrong.parse::<Layers>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn layers_of_a_deeper_run() {
+        let every = Layers::EverySecond;
+        assert_eq!(every.of(6, 12).unwrap(), [0, 2, 4, 6, 8, 10]);
+        assert_eq!(every.of(3, 5).unwrap(), [0, 2, 4]);
+        for (own, theirs) in [(6, 6), (5, 12), (1, 1), (12, 6)] {
+            assert!(every.of(own, theirs).is_err(), "{own} of {theirs}");
+        }
+        let these = Layers::These(vec![0, 2, 3]);
+        assert_eq!(these.of(3, 4).unwrap(), [0, 2, 3]);
+        for (own, theirs) in [(2, 4), (3, 3), (4, 8)] {
+            assert!(these.of(own, theirs).is_err(), "{own} of {theirs}");
+        }
+    }
+
+    #[test]
+    fn paths_of_blocks() {
+        let path = "model.stack.blocks.11.mixer.query.weight";
+        let found = ("model.stack.blocks", 11, "mixer.query.weight");
+        assert_eq!(split(path), Some(found));
+        assert_eq!(split("model.embedding.weight"), None);
+    }
+}

@@ -5,6 +5,7 @@ mod documents;
 mod resumed;
 mod skipped;
 
+use crate::lanes::steps;
 use crate::oracle::difference;
 use crate::transfer::{Arrays, gradients_of};
 use burn::module::{Module, Param};
@@ -17,9 +18,9 @@ use formwork::nn::pass::Pass;
 use formwork::nn::state::LayerState;
 use formwork::rng::{Purpose, Stream};
 use formwork::stack::state::{BlockState, ModelState};
-use formwork::task::{Objective, Scored, Task, Trained};
+use formwork::task::{Objective, Scored, Task};
 use formwork::train::evaluation::{Split, evaluate};
-use formwork::train::gradients::{Gradient, accumulate, accumulate_from};
+use formwork::train::gradients::{Gradient, accumulate};
 use formwork::train::parameters::name_parameters;
 use std::sync::Arc;
 
@@ -151,25 +152,6 @@ fn split(source: Arc<Windows>, carried: bool) -> Split {
     }
 }
 
-/// Steps of so many lanes, each with the state of the one before.
-fn steps(
-    task: &Objective<Elman>,
-    source: &Windows,
-    lanes: usize,
-    micro: usize,
-    count: u64,
-) -> Vec<Gradient> {
-    let mut state = task.empty_state();
-    let mut order = Order::lanes(lanes);
-    let each = (0..count).map(|step| {
-        let batches = step_batches(source, &mut order, micro, step).unwrap();
-        let gradient = accumulate_from(task, batches, state.as_ref());
-        state.clone_from(&gradient.output.state);
-        gradient
-    });
-    each.collect()
-}
-
 fn vectors(state: &Option<ModelState>) -> Vec<f32> {
     let state = state.as_ref().unwrap();
     assert_eq!(state.seen, 0);
@@ -192,9 +174,9 @@ fn near(ours: &Arrays, theirs: &Arrays) {
 
 #[test]
 fn segments_of_one_lane_are_one_long_pass() {
-    let segments = steps(&elman(None), &windows(4, CONTEXT, 0), 1, 1, 4);
+    let segments = steps(&elman(None), &*windows(4, CONTEXT, 0), [1, 1], 4);
     let sum: f64 = segments.iter().map(|step| step.output.loss.sum).sum();
-    let long = steps(&elman(None), &windows(4, 4 * CONTEXT, 0), 1, 1, 1);
+    let long = steps(&elman(None), &*windows(4, 4 * CONTEXT, 0), [1, 1], 1);
     assert!((sum / long[0].output.loss.sum - 1.0).abs() < 1e-6);
     // Without the state they are another thing.
     let mut order = Order::lanes(1);
@@ -207,10 +189,10 @@ fn segments_of_one_lane_are_one_long_pass() {
     assert!((without / sum - 1.0).abs() > 1e-3);
     // The gradient of the last segment stops where it begins.
     let task = elman(Some(3 * CONTEXT));
-    let whole = steps(&task, &windows(4, 4 * CONTEXT, 3 * CONTEXT), 1, 1, 1);
+    let whole = steps(&task, &*windows(4, 4 * CONTEXT, 3 * CONTEXT), [1, 1], 1);
     near(&arrays(&task, &segments[3]), &arrays(&task, &whole[0]));
     let through = elman(None);
-    let whole = steps(&through, &windows(4, 4 * CONTEXT, 3 * CONTEXT), 1, 1, 1);
+    let whole = steps(&through, &*windows(4, 4 * CONTEXT, 3 * CONTEXT), [1, 1], 1);
     let (ours, theirs) = (arrays(&task, &segments[3]), arrays(&through, &whole[0]));
     assert!(difference(&ours["recurrent"].values, &theirs["recurrent"].values) > 1e-3);
 }
@@ -218,9 +200,9 @@ fn segments_of_one_lane_are_one_long_pass() {
 #[test]
 fn micro_batches_carry_the_state_of_their_rows() {
     let (task, source) = (elman(None), windows(13, CONTEXT, 0));
-    let whole = steps(&task, &source, 3, 3, 9);
+    let whole = steps(&task, &*source, [3, 3], 9);
     for micro in [1, 2] {
-        let parts = steps(&task, &source, 3, micro, 9);
+        let parts = steps(&task, &*source, [3, micro], 9);
         for (one, two) in whole.iter().zip(&parts) {
             assert!((one.output.loss.sum / two.output.loss.sum - 1.0).abs() < 1e-6);
             near(&arrays(&task, one), &arrays(&task, two));
@@ -234,7 +216,7 @@ fn micro_batches_carry_the_state_of_their_rows() {
 fn a_lane_that_begins_anew_forgets() {
     // Lanes of 4 and 5 windows: after four steps the first begins anew and the second continues.
     let (task, source) = (elman(None), windows(9, CONTEXT, 0));
-    let all = steps(&task, &source, 2, 2, 6);
+    let all = steps(&task, &*source, [2, 2], 6);
     let state = |step: usize, row: usize| {
         vectors(&all[step].output.state)[row * WIDTH..(row + 1) * WIDTH].to_vec()
     };

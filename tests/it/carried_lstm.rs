@@ -2,10 +2,10 @@
 //! evaluation in segments is one long pass.
 
 use crate::binary::{failure, output};
+use crate::lanes::{self, files, train};
 use formwork::train::run_files;
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
 
 const LSTM: &str = r#"
 name = "carried"
@@ -15,58 +15,10 @@ kind = "recurrent"
 cell = { kind = "lstm" }
 n_layers = 2
 d_model = 12
-dropout = 0.1
-[tokenizer]
-kind = "byte"
-[data]
-kind = "text"
-path = "text.txt"
-context = 8
-windows = "contiguous"
-valid_fraction = 0.4
-[task]
-kind = "causal_lm"
-[optimizer]
-kind = "adamw"
-lr = 1e-2
-[schedule]
-kind = "constant"
-[train]
-steps = 9
-batch_size = 3
-micro_batch_size = 2
-eval_batch_size = 1
-carry_state = true
-"#;
+dropout = 0.1"#;
 
-/// A folder with the experiment, as it is and with some edits, and its text.
 fn folder(edits: &[(&str, &str)]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    // Eight windows in three shares: every lane begins anew within nine steps.
-    let letter = |i: usize| char::from(b'a' + ((i * 7 + i / 5) % 17) as u8);
-    let text: String = (0..120).map(letter).collect();
-    fs::write(folder.path().join("text.txt"), text).unwrap();
-    let toml = edits.iter().fold(LSTM.to_string(), |toml, (from, to)| {
-        assert!(toml.contains(from));
-        toml.replace(from, to)
-    });
-    fs::write(folder.path().join("x.toml"), toml).unwrap();
-    folder
-}
-
-fn train(folder: &Path, run: &str, sets: &[&str]) -> Vec<String> {
-    let path = |name: &str| folder.join(name).display().to_string();
-    let start = ["train", &path("x.toml"), "--quiet", "--run", &path(run)].map(String::from);
-    let sets = sets
-        .iter()
-        .flat_map(|set| ["--set".to_string(), (*set).to_string()]);
-    start.into_iter().chain(sets).collect()
-}
-
-fn files(folder: &Path, run: &str) -> [Vec<u8>; 3] {
-    let step = folder.join(run).join("steps/00000009");
-    ["model.safetensors", "optimizer.bpk", "state.safetensors"]
-        .map(|name| fs::read(step.join(name)).unwrap())
+    lanes::folder(LSTM, edits)
 }
 
 #[test]

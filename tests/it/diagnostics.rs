@@ -46,6 +46,18 @@ pub fn judged_at(path: &Path, text: &str, sets: &[String]) -> Result<Loaded, Err
     Ok(loaded)
 }
 
+/// Holds that an experiment is refused with this rule.
+pub fn says(text: &str, rule: &str) {
+    match judged(text, &[]) {
+        Ok(_) => panic!("nothing is wrong with\n{text}"),
+        Err(error) => {
+            let found = error.to_string();
+            assert!(found.contains(rule), "{found}\n  wanted {rule}");
+            assert_eq!(error.exit_status(), 2);
+        }
+    }
+}
+
 impl Case {
     fn text(&self) -> String {
         self.edits

@@ -46,6 +46,7 @@ mod interruption;
 mod journals;
 mod kernels;
 mod kinds;
+mod lanes;
 mod limits;
 mod lora;
 mod memory;

@@ -1,6 +1,6 @@
 //! What a person reads when recurrent cells are asked for what they do not do.
 
-use super::judged;
+use super::{judged, says};
 use formwork::nn::recurrent;
 
 /// An experiment with this model, task and data.
@@ -17,17 +17,6 @@ const LM: &str = "kind = \"causal_lm\"";
 /// The model of a decoder whose layers are these groups.
 fn grouped(kind: &str, keys: &str, groups: &str) -> String {
     format!("kind = \"{kind}\"\nd_model = 16\n{keys}\n{groups}")
-}
-
-fn says(text: &str, rule: &str) {
-    match judged(text, &[]) {
-        Ok(_) => panic!("nothing is wrong with\n{text}"),
-        Err(error) => {
-            let found = error.to_string();
-            assert!(found.contains(rule), "{found}\n  wanted {rule}");
-            assert_eq!(error.exit_status(), 2);
-        }
-    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a person reads when the keys of a vocabulary make no sense together.
 
-use super::judged;
+use super::{judged, says};
 
 /// An experiment with these keys of the model and of the task.
 fn text(model: &str, task: &str) -> String {
@@ -13,17 +13,6 @@ fn text(model: &str, task: &str) -> String {
 
 fn adaptive(keys: &str) -> String {
     format!("vocabulary = {{ kind = \"adaptive\"{keys} }}")
-}
-
-fn says(text: &str, rule: &str) {
-    match judged(text, &[]) {
-        Ok(_) => panic!("nothing is wrong with\n{text}"),
-        Err(error) => {
-            let found = error.to_string();
-            assert!(found.contains(rule), "{found}\n  wanted {rule}");
-            assert_eq!(error.exit_status(), 2);
-        }
-    }
 }
 
 #[test]

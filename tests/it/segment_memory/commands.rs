@@ -2,9 +2,9 @@
 //! long pass, texts are generated past the context, and keys without effect are refused.
 
 use crate::binary::{failure, output};
+use crate::lanes::{self, files, train};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
 
 const EXPERIMENT: &str = r#"
 name = "remembers"
@@ -15,60 +15,10 @@ n_layers = 2
 d_model = 12
 dropout = 0.1
 position = { kind = "rotary" }
-attention = { kind = "multi_head", n_heads = 2, memory = 10, memory_at_evaluation = 64 }
-[tokenizer]
-kind = "byte"
-[data]
-kind = "text"
-path = "text.txt"
-context = 8
-windows = "contiguous"
-valid_fraction = 0.4
-[task]
-kind = "causal_lm"
-[optimizer]
-kind = "adamw"
-lr = 1e-2
-[schedule]
-kind = "constant"
-[train]
-steps = 9
-batch_size = 3
-micro_batch_size = 2
-eval_batch_size = 1
-carry_state = true
-"#;
+attention = { kind = "multi_head", n_heads = 2, memory = 10, memory_at_evaluation = 64 }"#;
 
-/// A folder with the experiment, as it is and with some edits, and its text.
 fn folder(edits: &[(&str, &str)]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    // Eight windows in three shares: every lane begins anew within nine steps.
-    let letter = |i: usize| char::from(b'a' + ((i * 7 + i / 5) % 17) as u8);
-    let text: String = (0..120).map(letter).collect();
-    fs::write(folder.path().join("text.txt"), text).unwrap();
-    let toml = edits
-        .iter()
-        .fold(EXPERIMENT.to_string(), |toml, (from, to)| {
-            assert!(toml.contains(from), "{from}");
-            toml.replace(from, to)
-        });
-    fs::write(folder.path().join("x.toml"), toml).unwrap();
-    folder
-}
-
-fn train(folder: &Path, run: &str, sets: &[&str]) -> Vec<String> {
-    let path = |name: &str| folder.join(name).display().to_string();
-    let start = ["train", &path("x.toml"), "--quiet", "--run", &path(run)].map(String::from);
-    let sets = sets
-        .iter()
-        .flat_map(|set| ["--set".to_string(), (*set).to_string()]);
-    start.into_iter().chain(sets).collect()
-}
-
-fn files(folder: &Path, run: &str) -> [Vec<u8>; 3] {
-    let step = folder.join(run).join("steps/00000009");
-    ["model.safetensors", "optimizer.bpk", "state.safetensors"]
-        .map(|name| fs::read(step.join(name)).unwrap())
+    lanes::folder(EXPERIMENT, edits)
 }
 
 const APART: (&str, &str) = (

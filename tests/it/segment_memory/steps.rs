@@ -1,11 +1,11 @@
 //! Steps of lanes with a memory: micro-batches, rows that begin anew, and rows beside each other.
 
 use super::{VOCAB, built_on, config, remembering, tokens};
+use crate::lanes::steps;
 use crate::oracle::{difference, values};
 use crate::transfer::gradients_of;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::data::Split;
-use formwork::data::loader::{Order, step_batches};
 use formwork::data::text::ids::Held;
 use formwork::data::text::windows::{Layout, TextSource};
 use formwork::kernel::Visibility;
@@ -14,8 +14,7 @@ use formwork::model::decoder::DecoderInput;
 use formwork::nn::pass::Pass;
 use formwork::nn::state::{LayerState, StateUse};
 use formwork::stack::ModelState;
-use formwork::task::{CausalLm, CausalLmConfig, Objective, Trained};
-use formwork::train::gradients::{Gradient, accumulate_from};
+use formwork::task::{CausalLm, CausalLmConfig, Objective};
 use std::sync::Arc;
 
 const CONTEXT: usize = 5;
@@ -44,24 +43,6 @@ fn source(windows: usize, starts: &[usize]) -> TextSource {
     )
 }
 
-fn steps(
-    task: &Objective<CausalLm>,
-    source: &TextSource,
-    lanes: usize,
-    micro: usize,
-    count: u64,
-) -> Vec<Gradient> {
-    let mut state = task.empty_state();
-    let mut order = Order::lanes(lanes);
-    let each = (0..count).map(|step| {
-        let batches = step_batches(source, &mut order, micro, step).unwrap();
-        let gradient = accumulate_from(task, batches, state.as_ref());
-        state.clone_from(&gradient.output.state);
-        gradient
-    });
-    each.collect()
-}
-
 fn open(state: &Option<ModelState>) -> Vec<usize> {
     let state = state.as_ref().unwrap();
     let LayerState::Segment(earlier) = &state.layers[1].own else {
@@ -74,9 +55,9 @@ fn open(state: &Option<ModelState>) -> Vec<usize> {
 fn micro_batches_remember_their_rows() {
     for starts in [&[0][..], &[0, 4, 12, 22, 24, 25, 41]] {
         let (task, source) = (task(8), source(13, starts));
-        let whole = steps(&task, &source, 3, 3, 9);
+        let whole = steps(&task, &source, [3, 3], 9);
         for micro in [1, 2] {
-            let parts = steps(&task, &source, 3, micro, 9);
+            let parts = steps(&task, &source, [3, micro], 9);
             for (one, two) in whole.iter().zip(&parts) {
                 assert!((one.output.loss.sum / two.output.loss.sum - 1.0).abs() < 1e-6);
                 assert_eq!(open(&one.output.state), open(&two.output.state));
@@ -94,7 +75,7 @@ fn micro_batches_remember_their_rows() {
 fn a_lane_that_begins_anew_remembers_nothing() {
     // Lanes of 4 and 5 windows: after four steps the first begins anew and the second continues.
     let (task, source) = (task(8), source(9, &[0]));
-    let all = steps(&task, &source, 2, 2, 6);
+    let all = steps(&task, &source, [2, 2], 6);
     let found: Vec<Vec<usize>> = all.iter().map(|step| open(&step.output.state)).collect();
     assert_eq!(found, [[5, 5], [8, 8], [8, 8], [8, 8], [5, 8], [8, 5]]);
     // The first lane's step is the same again, beside whatever row.

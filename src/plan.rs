@@ -9,7 +9,7 @@
 mod count;
 mod kept;
 
-use crate::data::{Gives, Shape};
+use crate::data::Shape;
 use crate::error::Result;
 use crate::model::{Demand, ItemOf, ModelConfig, ModelInputs, Use};
 use crate::task::TaskConfig;
@@ -143,25 +143,25 @@ fn flops(question: &Question) -> f64 {
     let items = match question.model.item() {
         ItemOf::Token => row(question),
         // Both sides are counted.
-        ItemOf::Pair => question.shape.context.saturating_mul(2),
+        ItemOf::Pair => {
+            let context = question.shape.context;
+            context.saturating_add(written(question.task, context).unwrap_or(context))
+        }
         ItemOf::Image => 1,
     };
     FORWARDS * forward_flops(question) / items.max(1) as f64
 }
 
-/// Texts that an example of a task has: the two sides of a pair, of which the journal counts every token.
-pub fn sides(task: Option<&TaskConfig>) -> usize {
-    match task.map(TaskConfig::reads) {
-        Some(Gives::Pairs) => 2,
-        Some(Gives::Text | Gives::Labelled | Gives::Images) | None => 1,
-    }
+/// Tokens of the longest text that a task writes for one of `context` tokens, which the journal counts beside it.
+pub fn written(task: Option<&TaskConfig>, context: usize) -> Option<usize> {
+    task.and_then(|task| task.facts().written(context))
 }
 
 /// Positions that see each other: a decoder reads both sides of a pair in one row, each as long as it may be.
 fn row(question: &Question) -> usize {
     let tokens = question.model.tokens(question.shape);
     match question.model.item() {
-        ItemOf::Token => tokens.saturating_mul(sides(question.task)),
+        ItemOf::Token => tokens.saturating_add(written(question.task, tokens).unwrap_or(0)),
         ItemOf::Pair | ItemOf::Image => tokens,
     }
 }
@@ -247,7 +247,8 @@ mod tests {
         // Four layers that read, four that write, four that look from one to the other.
         let products = 12.0 * (12 * 128 * 64) as f64;
         assert_eq!(long.flops_per_item - short.flops_per_item, products / 2.0);
-        assert_eq!((sides(None), sides(Some(&TRANSLATION))), (1, 2));
+        let sides = |task| written(task, 64);
+        assert_eq!((sides(None), sides(Some(&TRANSLATION))), (None, Some(64)));
     }
 
     #[test]

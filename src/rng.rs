@@ -29,6 +29,8 @@ pub enum Purpose {
     Augment = 10,
     /// Samples drawn by a task inside a step: (step, row of the batch, part of the network).
     Sampled = 11,
+    /// Corruption of texts that become pairs: (sample, draw, split).
+    Corrupting = 12,
     /// Values of the arms of a random search: (draw, name of the key, 0).
     Ablation = 15,
     /// Pairs of segments: (sample, draw, split); how documents are cut into chunks: (document, 2⁶⁴ − 1, split).

@@ -180,9 +180,10 @@ fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
     match task.reads() {
         Gives::Pairs if args.confusion => without("--confusion", "tells no classes apart"),
         Gives::Text if args.confusion => without("--confusion", "tells no classes apart"),
-        Gives::Text | Gives::Labelled | Gives::Images if args.beam.is_some() => {
-            without("--beam", "writes no texts for texts")
-        }
+        Gives::Text | Gives::Labelled | Gives::Images if args.beam.is_some() => without(
+            "--beam",
+            "has no texts that written ones could be compared with",
+        ),
         Gives::Text | Gives::Labelled | Gives::Pairs | Gives::Images => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Tokenizer, WRITTEN_MASK};
 use burn::tensor::{Device, activation};
 use clap::Args;
 use std::path::PathBuf;
@@ -32,9 +32,6 @@ pub struct FillArgs {
     #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
 }
-
-/// How a person writes a mask, whatever the tokenizer calls it.
-const WRITTEN: &str = "[MASK]";
 
 /// A candidate for a mask.
 struct Candidate {
@@ -88,14 +85,14 @@ fn candidates(args: &FillArgs, opened: &Opened) -> Result<Vec<Vec<Candidate>>> {
     let Some(mask) = tokenizer.mask() else {
         return Err(Error::usage("the run's tokenizer has no mask token"));
     };
-    let ids = framed(&args.text, tokenizer, mask)?;
+    let ids = framed(&args.text, tokenizer)?;
     let places: Vec<i32> = (0..ids.len())
         .filter(|i| ids[*i] == mask as i32)
         .map(|i| i as i32)
         .collect();
     if places.is_empty() {
         return Err(Error::usage(format!(
-            "the text has no mask: write {WRITTEN} where a token is to be guessed"
+            "the text has no mask: write {WRITTEN_MASK} where a token is to be guessed"
         )));
     }
     let longest = opened.shape.context;
@@ -121,19 +118,8 @@ fn candidates(args: &FillArgs, opened: &Opened) -> Result<Vec<Vec<Candidate>>> {
 }
 
 /// The ids of the text with the tokenizer's frame around them.
-fn framed(text: &str, tokenizer: &Tokenizer, mask: u32) -> Result<Vec<i32>> {
-    let name = tokenizer.token(mask).unwrap_or_default();
-    let text = text.replace(&name, WRITTEN);
-    let parts: Vec<&str> = text.split(WRITTEN).collect();
-    let last = parts.len() - 1;
-    // A mask stands for a word with the blank before it, where tokens hold that blank.
-    let blanks = tokenizer.joins_blanks();
-    let before = |(number, part): (usize, &&str)| match blanks && number < last {
-        true => part.trim_end().to_owned(),
-        false => (*part).to_owned(),
-    };
-    let parts: Vec<String> = parts.iter().enumerate().map(before).collect();
-    let ids = tokenizer.encode(&parts.join(&name))?;
+fn framed(text: &str, tokenizer: &Tokenizer) -> Result<Vec<i32>> {
+    let ids = tokenizer.encode(&tokenizer.with_masks(text))?;
     let ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
     Ok(match tokenizer.frame() {
         Some(frame) => frame.around(&ids),

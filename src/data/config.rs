@@ -144,7 +144,8 @@ pub trait DataSet {
     fn view_faults(&self, view: &View) -> Vec<String> {
         match view {
             View::Masked(view) if self.can_be_masked() => view.masking.faults(),
-            View::Masked(_) => vec![
+            View::Corrupted(view) if self.can_be_masked() => view.faults(self.context()),
+            View::Masked(_) | View::Corrupted(_) => vec![
                 "[data] this kind has no text in which tokens could be masked; see formwork list data".into(),
             ],
             View::AsItIs => Vec::new(),
@@ -165,6 +166,7 @@ pub trait DataSet {
     fn around(&self, view: &View) -> Around {
         match view {
             View::Masked(_) => Around::Frame,
+            View::Corrupted(view) => view.around(),
             View::AsItIs => Around::Nothing,
         }
     }

@@ -9,6 +9,7 @@ pub mod burn_adapters;
 pub mod catalog;
 mod collate;
 mod config;
+pub mod corrupted;
 pub mod files;
 mod form;
 pub mod images;
@@ -38,6 +39,7 @@ use crate::tokenizer::Tokenizer;
 pub use batch::{Batch, Content, Item, PairItem, TextItem};
 pub use catalog::search_path::Places;
 pub use config::{DataConfig, DataSet, Request};
+pub use corrupted::CorruptedView;
 pub use files::paths::Paths;
 pub use form::Gives;
 pub use images::ImagesConfig;
@@ -231,6 +233,8 @@ pub enum View {
     AsItIs,
     /// Masked tokens, and how two segments follow each other.
     Masked(MaskedView),
+    /// A text with parts missing or changed becomes another one.
+    Corrupted(CorruptedView),
 }
 
 /// Prepared data.

@@ -109,12 +109,14 @@ pub fn require_memory(experiment: &Experiment, places: &Places, shape: &Shape) -
 /// which `batch_tokens` does not count.
 pub fn items_per_step(experiment: &Experiment, shape: &Shape) -> f64 {
     let config = &experiment.train;
-    let sides = plan::sides(Some(&experiment.task)) as f64;
+    let context = shape.context.max(1);
+    let written = plan::written(Some(&experiment.task), context);
     match (config.batch_tokens, experiment.model.item()) {
-        (Some(tokens), _) => sides * tokens as f64,
+        (Some(tokens), _) if written.is_some() => 2.0 * tokens as f64,
+        (Some(tokens), _) => tokens as f64,
         (None, ItemOf::Image) => config.batch_size as f64,
         (None, ItemOf::Token | ItemOf::Pair) => {
-            sides * config.batch_size as f64 * shape.context.max(1) as f64
+            config.batch_size as f64 * (context + written.unwrap_or(0)) as f64
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use super::open::{self, Opened};
 use super::saved::Which;
-use crate::data::Gives;
 use crate::error::{Error, Result};
 use crate::interop::export::{self, Target, with_keys_of, write_weights};
 use crate::interop::families::HfShape;
 use crate::interop::{arrays, generation, image_processor, peft, to_hf};
+use crate::model::Use;
 use crate::tokenizer::{Tokenizer, hf};
 use crate::train::run_dir;
 use serde_json::Value;
@@ -112,7 +112,7 @@ pub fn export_adapter(
 fn target(opened: &Opened, older: Option<&Value>, wanted: Option<&str>) -> Result<Target> {
     let shape = HfShape {
         model: opened.experiment.model.clone(),
-        task: opened.experiment.task.clone(),
+        task: opened.experiment.task.elsewhere(),
         shape: opened.shape.clone(),
     };
     let likely = older.and_then(|c| c["model_type"].as_str());
@@ -194,7 +194,7 @@ fn write(dir: &Path, config: &Value, opened: &Opened, notes: &mut Vec<String>) -
     write_tokenizers(dir, tokenizer, opened, reads, notes)?;
     let writes = opened.tokenizers.of_targets().unwrap_or(tokenizer);
     let search = &opened.experiment.decode.search;
-    let search = (opened.experiment.task.reads() == Gives::Pairs).then_some(search);
+    let search = (opened.experiment.task.uses() == Use::TextToText).then_some(search);
     if search.is_some() || opened.model.networks().language_model.is_some() {
         generation::write(dir, search, writes.marks().ok().as_ref())?;
     }

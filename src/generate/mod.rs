@@ -3,6 +3,7 @@
 pub mod beam;
 pub mod decode;
 pub mod sampling;
+mod sources;
 pub mod text;
 pub mod translate;
 

@@ -5,6 +5,7 @@
 
 use super::beam::{BeamConfig, NextScores, Rules, Sentence, search};
 use super::decode::DecodeConfig;
+use super::sources::Sources;
 use crate::data::Tokenizers;
 use crate::error::{Error, Result};
 use crate::model::decoder::DecoderInput;
@@ -16,7 +17,6 @@ use crate::nn::state::StateUse;
 use crate::stack::ModelState;
 use crate::stop::Stop;
 use crate::task::{Objective, TextToText};
-use crate::tokenizer::Tokenizer;
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -117,7 +117,7 @@ impl<'a> Translator<'a> {
                 "the run has no tokenizer: its tokens stand for no text",
             ));
         };
-        let end = reads.marks()?.end;
+        let framed = Sources::of(reads, self.longest)?;
         let rules = Rules::of(writes)?;
         let begin = writes.marks()?.begin;
         let mut written: Vec<Result<Vec<Written>>> =
@@ -128,8 +128,11 @@ impl<'a> Translator<'a> {
             if text.trim().is_empty() {
                 continue;
             }
-            match self.source(reads, text, end) {
-                Ok(source) => ids.push((number, source)),
+            match framed.ids(text) {
+                Ok((source, cut)) => {
+                    self.cut.fetch_add(usize::from(cut), Ordering::Relaxed);
+                    ids.push((number, source));
+                }
                 Err(error) => written[number] = Err(error),
             }
         }
@@ -160,17 +163,6 @@ impl<'a> Translator<'a> {
             }
         }
         Ok(written)
-    }
-
-    /// The ids of a source as the model reads it: cut short where it is too long, and ended.
-    fn source(&self, reads: &Tokenizer, text: &str, end: u32) -> Result<Vec<u32>> {
-        let mut ids = reads.encode(text)?;
-        let room = self.longest.saturating_sub(1);
-        self.cut
-            .fetch_add(usize::from(ids.len() > room), Ordering::Relaxed);
-        ids.truncate(room);
-        ids.push(end);
-        Ok(ids)
     }
 
     /// Tokens that a target of a source may have: as many as the search allows and the model can place.

@@ -57,6 +57,8 @@ pub struct Demand {
     pub two_vocabularies: bool,
     /// Tokens of the longest input, when they are known.
     pub context: Option<usize>,
+    /// Tokens of the longest text that is written for an input, when they are known; as many as the input has otherwise.
+    pub written: Option<usize>,
     /// Channels, height and width of images, when they are known.
     pub image: Option<[usize; 3]>,
 }
@@ -73,6 +75,7 @@ impl Demand {
             smooths: false,
             two_vocabularies: false,
             context: None,
+            written: None,
             image: None,
         }
     }
@@ -183,16 +186,17 @@ impl ModelConfig {
     /// is scored against the vocabulary; an encoder gives states.
     pub fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
         let (vocab, tokens) = (shape.vocab_size, shape.context);
+        let written = demand.written.unwrap_or(tokens);
         let network = match self {
             Self::Decoder(c) if demand.used_for == Use::TextToText => {
-                c.products(vocab, tokens.saturating_mul(2), tokens) as f64
+                c.products(vocab, tokens.saturating_add(written), written) as f64
             }
             Self::Decoder(c) => c.products(vocab, tokens, tokens) as f64,
             Self::Encoder(c) => c.products(tokens) as f64,
-            Self::EncoderDecoder(c) => c.products(vocab, [tokens, tokens]) as f64,
+            Self::EncoderDecoder(c) => c.products(vocab, [tokens, written]) as f64,
             Self::Vision(c) => shape.image.map_or(0.0, |image| c.products(image)),
             Self::Resnet(c) => shape.image.map_or(0.0, |image| c.cost(image).products),
-            Self::Recurrent(c) => c.products(demand.used_for, vocab, tokens) as f64,
+            Self::Recurrent(c) => c.products(demand.used_for, vocab, [tokens, written]) as f64,
         };
         match demand.used_for {
             Use::TextClasses | Use::ImageClasses => {

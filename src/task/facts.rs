@@ -32,6 +32,11 @@ pub trait TaskFacts {
         None
     }
 
+    /// The task under which other programs know its networks, when it is another one.
+    fn elsewhere(&self) -> Option<TaskConfig> {
+        None
+    }
+
     /// Its demand on a network, without what the data adds.
     fn demand(&self) -> Demand;
 
@@ -40,9 +45,17 @@ pub trait TaskFacts {
         false
     }
 
+    /// Tokens of the longest text that is written for one of `context` tokens; `None` where none is.
+    fn written(&self, context: usize) -> Option<usize> {
+        (self.reads() == Gives::Pairs).then_some(context)
+    }
+
     /// Multiplications of a forward pass over one example with its heads.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
-        let demand = self.demand();
+        let demand = Demand {
+            written: self.written(shape.context),
+            ..self.demand()
+        };
         model.under(&demand).products(&demand, shape)
     }
 
@@ -78,6 +91,8 @@ impl TaskConfig {
             Self::TextClassification(c) => c,
             Self::ImageClassification(c) => c,
             Self::Distillation(c) => c,
+            Self::SpanCorruption(c) => c,
+            Self::Denoising(c) => c,
         }
     }
 }

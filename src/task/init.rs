@@ -34,7 +34,7 @@ impl TaskConfig {
         match self {
             Self::CausalLm(c) => c.label_smoothing == 0.0,
             Self::Translation(c) => c.label_smoothing == 0.0,
-            Self::MaskedLm(_) => true,
+            Self::MaskedLm(_) | Self::SpanCorruption(_) | Self::Denoising(_) => true,
             Self::ImageClassification(_) | Self::TextClassification(_) => false,
             Self::Distillation(c) => c.of.has_perplexity(),
         }
@@ -77,6 +77,12 @@ impl TaskConfig {
     #[must_use]
     pub fn of_use(&self) -> Self {
         self.facts().of_use().unwrap_or_else(|| self.clone())
+    }
+
+    /// The task under which other programs know its networks.
+    #[must_use]
+    pub fn elsewhere(&self) -> Self {
+        self.facts().elsewhere().unwrap_or_else(|| self.clone())
     }
 
     /// The network with its objective; parameters are drawn when they are first used. `exact` says that rows have

@@ -3,6 +3,7 @@
 mod any;
 pub mod auxiliary;
 pub mod causal_lm;
+pub mod denoising;
 pub mod distillation;
 pub mod facts;
 pub mod frozen;
@@ -15,9 +16,11 @@ pub mod objective;
 pub mod output;
 pub mod prefix_lm;
 pub mod scored;
+pub mod span_corruption;
 pub mod text_classification;
 pub mod translation;
 
+use crate::data::corrupted::denoising::NoiseConfig;
 use crate::data::loader::Batch;
 use crate::evaluate::metric::Metric;
 use crate::model::recurrent::RecurrentEncoderDecoder;
@@ -40,6 +43,7 @@ pub use output::{StepOutput, Sum};
 pub use prefix_lm::PrefixLm;
 pub use scored::{Over, Scored, Term};
 use serde::{Deserialize, Serialize};
+pub use span_corruption::SpanCorruptionConfig;
 pub use text_classification::{TextClassification, TextClassificationConfig};
 pub use translation::{Translation, TranslationConfig};
 
@@ -63,6 +67,8 @@ pub const KINDS: &[Kind] = &[
     text_classification::KIND,
     image_classification::KIND,
     distillation::KIND,
+    span_corruption::KIND,
+    denoising::KIND,
 ];
 
 /// The metrics that tasks define; those of texts and classes alike are in [`crate::evaluate::metric`].
@@ -89,6 +95,10 @@ pub enum TaskConfig {
     ImageClassification(ImageClassificationConfig),
     /// One of the others, learned from a teacher.
     Distillation(DistillationConfig),
+    /// Spans that a text lacks.
+    SpanCorruption(SpanCorruptionConfig),
+    /// Texts with noise.
+    Denoising(NoiseConfig),
 }
 
 /// Networks with what they are trained for. [`Objective`] turns it into a model of burn-train.

@@ -25,6 +25,9 @@ const FRAMES: [(&str, &str, bool); 3] = [
 ];
 const PADS: [&str; 2] = ["[PAD]", "<pad>"];
 
+/// How a person writes a mask, whatever the tokenizer calls it.
+pub const WRITTEN_MASK: &str = "[MASK]";
+
 impl Frame {
     /// Tokens that it adds to one text, or to two.
     pub fn len(&self, pair: bool) -> usize {
@@ -75,6 +78,24 @@ impl Tokenizer {
         MASKS.iter().find_map(|name| self.special(name))
     }
 
+    /// A text with its masks, written `[MASK]` or as the vocabulary has them, as the vocabulary has them; as it is where
+    /// the vocabulary has none. A mask stands for a word with the blank before it, where tokens hold that blank.
+    pub fn with_masks(&self, text: &str) -> String {
+        let Some(name) = self.mask().and_then(|mask| self.token(mask)) else {
+            return text.to_owned();
+        };
+        let text = text.replace(&name, WRITTEN_MASK);
+        let parts: Vec<&str> = text.split(WRITTEN_MASK).collect();
+        let last = parts.len() - 1;
+        let blanks = self.joins_blanks();
+        let before = |(number, part): (usize, &&str)| match blanks && number < last {
+            true => part.trim_end().to_owned(),
+            false => (*part).to_owned(),
+        };
+        let parts: Vec<String> = parts.iter().enumerate().map(before).collect();
+        parts.join(&name)
+    }
+
     /// The token that fills up a row.
     pub fn pad(&self) -> Option<u32> {
         PADS.iter().find_map(|name| self.special(name))
@@ -87,7 +108,7 @@ impl Tokenizer {
 
 impl TokenizerConfig {
     /// The same with the tokens of a frame, and of a mask when `mask` says so, where it lacks them: `[CLS]` …
-    /// for characters and bytes, `<s>` … as in RoBERTa for BPE and Unigram. WordPiece has them; `pretrained`
+    /// for characters and bytes, `<s>` … as in RoBERTa for words, BPE and Unigram. WordPiece has them; `pretrained`
     /// stays as it is.
     #[must_use]
     pub fn with_frame(&self, mask: bool) -> Self {
@@ -97,6 +118,7 @@ impl TokenizerConfig {
         let (names, wanted, special_tokens) = match (self, &mut config) {
             (Self::Char(c), Self::Char(new)) => (c.names(), bert, &mut new.special_tokens),
             (Self::Byte(c), Self::Byte(new)) => (c.names(), bert, &mut new.special_tokens),
+            (Self::Word(c), Self::Word(new)) => (c.names(), roberta, &mut new.special_tokens),
             (Self::Bpe(c), Self::Bpe(new)) => (c.names(), roberta, &mut new.special_tokens),
             (Self::Unigram(c), Self::Unigram(new)) => (c.names(), roberta, &mut new.special_tokens),
             _ => return config,

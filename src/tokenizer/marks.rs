@@ -216,9 +216,10 @@ impl Tokenizer {
         &self.0.specials
     }
 
-    /// The text of some ids, special tokens left out.
+    /// The text of some ids, special tokens left out; sentinels stay, which say where a text belongs.
     pub fn decode_text(&self, ids: &[u32]) -> String {
-        let special = |id: &u32| self.0.specials.binary_search(id).is_ok();
+        let sentinels = self.sentinels(usize::MAX);
+        let special = |id: &u32| self.is_special(*id) && !sentinels.contains(id);
         let plain: Vec<u32> = ids.iter().copied().filter(|id| !special(id)).collect();
         self.decode(&plain)
     }

@@ -18,6 +18,7 @@ mod marks;
 mod merges;
 mod pieces;
 mod pretrained;
+pub mod sentinels;
 mod sound;
 mod spelling;
 mod template;
@@ -43,7 +44,7 @@ pub use bpe::BpeConfig;
 pub use bytes::ByteConfig;
 pub use chars::CharConfig;
 pub use config::{KINDS, Kind, TokenizerConfig};
-pub use frame::Frame;
+pub use frame::{Frame, WRITTEN_MASK};
 pub use marks::{MarkNames, Marks};
 pub use pretrained::PretrainedConfig;
 pub use template::Around;
@@ -154,9 +155,8 @@ impl Tokenizer {
             let mut library =
                 tokenizers::Tokenizer::from_bytes(&json).map_err(|e| bad(e.to_string()))?;
             library.with_padding(None);
-            library
-                .with_truncation(None)
-                .map_err(|e| bad(e.to_string()))?;
+            let whole = library.with_truncation(None);
+            whole.map_err(|e| bad(e.to_string()))?;
             let size = span(&library.get_vocab(true)).map_err(bad)?;
             (Engine::Library(Box::new(library)), size)
         };

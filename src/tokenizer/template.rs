@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Engine, Tokenizer, format};
+use super::{Engine, Frame, Tokenizer, format};
 use crate::error::{Error, Result};
 use std::path::Path;
 
@@ -44,6 +44,12 @@ impl Tokenizer {
             _ => self.template(&one, &two),
         };
         Self::from_json(format::to_bytes(&file)?, Path::new("tokenizer.json"))
+    }
+
+    /// The frame that its file puts around a text; `None` when it puts nothing, or something else.
+    pub fn framing(&self) -> Option<Frame> {
+        let (one, two) = self.around(Around::Frame).ok()?;
+        self.frame().filter(|_| self.puts(&one, &two))
     }
 
     /// One text and two, among the tokens around them; each token with its segment.

@@ -1,9 +1,10 @@
-"""Oracles of training: 50 steps of a tiny BERT (MLM and NSP), of nn.Transformer (translation) and of a ViT, in PyTorch.
+"""Oracles of training: 50 steps of a tiny BERT (MLM and NSP), of nn.Transformer (translation), of a ViT and of a T5 (span
+corruption), in PyTorch.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
     pip install torch==2.15.0 transformers==4.57.1 safetensors
-    python make_trajectories.py [mlm] [translation] [vit]
+    python make_trajectories.py [mlm] [translation] [vit] [spans]
 
 trajectory_NAME.safetensors holds `start.<weight>` and `end.<weight>` (names and configuration as in bert,
 transformer_post and vit.safetensors), the batches as I8, [step, micro-batch, row, …], and of each step, as F64 [50],
@@ -32,6 +33,13 @@ noam: step s (from 1) has 0.2 * 24^-0.5 * min(s^-0.5, s * 20^-1.5).
 vit: `ViTForImageClassification` (3 x 8 x 8 pixels, patches of 2, d 24, 2 layers, 4 classes), betas (0.9, 0.99).
 `pixels` [50, 2, 5, 3, 8, 8], of which the model reads pixels / 64, and `labels` [50, 2, 5]. An image is one of four
 patterns of stripes in noise. loss = sum of the label-smoothed (0.1) cross-entropy / rows of the step (10).
+
+spans: `T5ForConditionalGeneration` as in t5.safetensors (V 32, d 24), no decay, betas (0.9, 0.98), epsilon 1e-6, 0.3
+times the rate of mlm. `input_ids`, `attention_mask` [50, 2, 6, 22], `decoder_input_ids`, `labels` [50, 2, 6, 10] (-100
+at padding). A text of 24 tokens in the first micro-batch and of 16 in the second goes up or down by one step from a
+word to the next, one word in ten at random; a quarter of it is taken out in spans of 2 tokens on the mean, cut as
+Raffel et al. 2019 do; 0 pads and starts, 1 ends, sentinels go down from 31. loss = sum of the cross-entropy / targets
+of the step.
 """
 
 import copy
@@ -271,7 +279,91 @@ def vit():
     record("vit", model, config, batches, terms, cosine, decay=DECAY, betas=(0.9, 0.99), eps=1e-6)
 
 
-MADE = {"mlm": mlm, "translation": translation, "vit": vit}
+def segments(count, parts, generator):
+    """Lengths of `parts` segments of `count` tokens, cut at random."""
+    cuts = 1 + torch.randperm(count - 1, generator=generator)[: parts - 1].sort().values
+    edges = [0, *cuts.tolist(), count]
+    return [end - begin for begin, end in zip(edges, edges[1:])]
+
+
+def corrupted(text, share, mean, first, end, generator):
+    """A text without its spans, and the spans, each side with sentinels that go down from `first`."""
+    noise = round(len(text) * share)
+    parts = round(noise / mean)
+    source, target, at = [], [], 0
+    lengths = zip(segments(len(text) - noise, parts, generator), segments(noise, parts, generator))
+    for number, (kept, taken) in enumerate(lengths):
+        source += [*text[at : at + kept], first - number]
+        target += [first - number, *text[at + kept : at + kept + taken]]
+        at += kept + taken
+    return source + [end], target + [end]
+
+
+def spans():
+    generator = seeded("trajectory_spans")
+    rows, vocab, words, texts = 6, 32, 24, [24, 16]
+    config = hf.T5Config(
+        vocab_size=vocab,
+        d_model=24,
+        d_kv=6,
+        d_ff=40,
+        num_layers=2,
+        num_decoder_layers=2,
+        num_heads=4,
+        relative_attention_num_buckets=8,
+        relative_attention_max_distance=16,
+        dropout_rate=0.0,
+        feed_forward_proj="relu",
+        pad_token_id=0,
+        decoder_start_token_id=0,
+        eos_token_id=1,
+        attn_implementation="eager",
+    )
+    config.architectures = ["T5ForConditionalGeneration"]
+    source = torch.zeros(STEPS, MICRO, rows, 22, dtype=torch.long)
+    labels = torch.full((STEPS, MICRO, rows, 10), -100)
+    for step in range(STEPS):
+        for micro, length in enumerate(texts):
+            for row in range(rows):
+                start, turn = torch.randint(0, words, (2,), generator=generator).tolist()
+                text = 2 + (start + torch.arange(length) * (1 if turn % 2 else -1)) % words
+                other = 2 + torch.randint(0, words, (length,), generator=generator)
+                text = torch.where(torch.rand(length, generator=generator) < 0.1, other, text)
+                read, written = corrupted(text.tolist(), 0.25, 2.0, vocab - 1, 1, generator)
+                source[step, micro, row, : len(read)] = torch.tensor(read)
+                labels[step, micro, row, : len(written)] = torch.tensor(written)
+    inputs = labels.roll(1, dims=-1)
+    inputs[..., 0] = 0
+    inputs[inputs == -100] = 0
+    batches = {
+        "input_ids": source,
+        "attention_mask": (source != 0).long(),
+        "decoder_input_ids": inputs,
+        "labels": labels,
+    }
+    counts = (labels != -100).sum(dim=(2, 3))
+    assert (counts[:, 0] != counts[:, 1]).all()
+
+    def terms(model, batch, step):
+        logits = model(
+            input_ids=batch["input_ids"],
+            attention_mask=batch["attention_mask"],
+            decoder_input_ids=batch["decoder_input_ids"],
+            use_cache=False,
+        ).logits
+        return [summed(logits, batch["labels"]) / scored(step["labels"])]
+
+    model = fresh(hf.T5ForConditionalGeneration(config), generator)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Embedding):
+            module.padding_idx = None
+    # Hidden states are made smaller before the product with the table.
+    model.shared.weight.data.mul_(4.0)
+    rate = lambda step: 0.3 * cosine(step)
+    record("spans", model, config, batches, terms, rate, decay=0.0, betas=(0.9, 0.98), eps=1e-6)
+
+
+MADE = {"mlm": mlm, "translation": translation, "vit": vit, "spans": spans}
 
 if __name__ == "__main__":
     begin(torch, hf)

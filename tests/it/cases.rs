@@ -4,6 +4,7 @@
 use crate::{batches, kinds};
 use burn::tensor::Device;
 use formwork::data::batch::{Content, PairBatch, TextBatch};
+use formwork::data::corrupted::denoising::NoiseConfig;
 use formwork::data::masked::masking::Pairs;
 use formwork::data::{Batch, NOT_SCORED, Shape};
 use formwork::model::{
@@ -14,7 +15,9 @@ use formwork::nn::recurrent;
 use formwork::nn::vocabulary::VocabularyConfig;
 use formwork::stack::StackConfig;
 use formwork::task::text_classification::{Pooling, TextClassificationConfig};
-use formwork::task::{MaskedLmConfig, Objective, TaskConfig, TranslationConfig};
+use formwork::task::{
+    MaskedLmConfig, Objective, SpanCorruptionConfig, TaskConfig, TranslationConfig,
+};
 use formwork::train::parameters::{materialised, name_parameters};
 
 pub const VOCAB: i32 = 17;
@@ -91,7 +94,9 @@ impl Case {
 
     pub fn batch(&self) -> Batch {
         let content = match &self.task {
-            TaskConfig::Translation(_) => Content::Pairs(pairs()),
+            TaskConfig::Translation(_)
+            | TaskConfig::SpanCorruption(_)
+            | TaskConfig::Denoising(_) => Content::Pairs(pairs()),
             TaskConfig::MaskedLm(_) => Content::Text(texts(&[0, 1, 1, 0])),
             _ => Content::Text(TextBatch {
                 targets: Vec::new(),
@@ -198,11 +203,18 @@ pub fn cases() -> Vec<Case> {
         cases.push(Case::new(&name, masked_lm(pairs), model.clone()));
         cases.push(Case::new(&name, classification(pooling), model));
     }
-    for (name, model) in kinds::encoder_decoders() {
+    for (number, (name, model)) in kinds::encoder_decoders().into_iter().enumerate() {
         let smoothing = smoothing(&model.vocabulary);
         let model = ModelConfig::EncoderDecoder(model);
+        if number == 0 {
+            let spans = TaskConfig::SpanCorruption(SpanCorruptionConfig::default());
+            cases.push(Case::new(&name, spans, model.clone()));
+        }
         cases.push(Case::new(&name, translation(smoothing, false), model));
     }
+    let [.., both, _] = base(16);
+    let denoising = TaskConfig::Denoising(NoiseConfig::default());
+    cases.push(Case::new("its defaults", denoising, both.model));
     for (number, (name, model)) in kinds::all().into_iter().enumerate() {
         let smoothing = smoothing(&model.vocabulary);
         let model = ModelConfig::Decoder(model);

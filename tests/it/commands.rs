@@ -3,7 +3,9 @@
 mod bench;
 mod checked;
 mod context;
+mod corrupted;
 mod data_faults;
+mod denoising;
 mod instruction_sets;
 mod other_tasks;
 mod pipes;

@@ -2,6 +2,8 @@
 //! numbers.
 
 mod batches;
+mod denoised;
+mod denoising;
 mod frames;
 mod generators;
 mod image_changes;
@@ -16,6 +18,7 @@ mod pair_vocabularies;
 mod pairs;
 mod places;
 mod segments;
+mod spans;
 mod text;
 mod tokenizers;
 mod trained;

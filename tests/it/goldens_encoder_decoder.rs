@@ -220,7 +220,7 @@ fn marian_is_hf_s() {
     check("marian", &marian(), &table, &WITH_A_CONSTANT);
 }
 
-fn bart(activation: Activation) -> EncoderDecoderConfig {
+pub fn bart(activation: Activation) -> EncoderDecoderConfig {
     let position = PositionConfig::Learned(LearnedConfig {
         max_len: Some(22),
         first: 2,
@@ -237,7 +237,8 @@ fn bart_is_hf_s() {
     check("bart", &config, &names::marian_or_bart(2), &WITH_A_CONSTANT);
 }
 
-fn t5(buckets: usize, max_distance: usize, scale: Option<f64>) -> EncoderDecoderConfig {
+/// HF's T5, v1.0.
+pub fn t5(buckets: usize, max_distance: usize, scale: Option<f64>) -> EncoderDecoderConfig {
     let position = PositionConfig::RelativeBias(RelativeBiasConfig {
         buckets,
         max_distance,

@@ -82,5 +82,6 @@ mod text_metrics;
 mod training;
 mod trajectories;
 mod trajectory;
+mod trajectory_denoising;
 mod transfer;
 mod vision;

@@ -1,5 +1,5 @@
-//! Fifty steps of masked language modelling with next-sentence prediction, and of label-smoothed translation,
-//! against PyTorch (`tests/goldens/make_trajectories.py` is the oracle).
+//! Fifty steps of masked language modelling with next-sentence prediction, of label-smoothed translation, and of span
+//! corruption, against PyTorch (`tests/goldens/make_trajectories.py` is the oracle).
 
 use crate::batches;
 use crate::goldens_encoder_decoder as encoder_decoder;
@@ -9,12 +9,13 @@ use crate::oracle::Oracle;
 use crate::trajectory::{Recipe, Steps, compare_ends, follow};
 use crate::transfer::{import, values_of};
 use burn::tensor::Device;
-use formwork::data::Batch;
 use formwork::data::batch::{Content, PairBatch, TextBatch};
 use formwork::data::masked::masking::Pairs;
+use formwork::data::{Batch, Shape};
+use formwork::model::{ModelConfig, ModelInputs};
 use formwork::nn::position::learned::LearnedConfig;
 use formwork::stack::NormPlacement;
-use formwork::task::{Objective, Translation, TranslationConfig};
+use formwork::task::{Objective, SpanCorruptionConfig, TaskConfig, Translation, TranslationConfig};
 use formwork::train::optim::{AdamwConfig, OptimizerConfig};
 use formwork::train::schedule::{DecayConfig, NoamConfig, ScheduleConfig};
 
@@ -90,6 +91,49 @@ fn masked_lm_with_next_sentences() {
     compare_ends(&oracle, &table.export(&values_of(&task)), 1e-3);
 }
 
+/// Pairs of an oracle: one micro-batch of a step.
+struct PairSteps {
+    source: Steps,
+    mask: Steps,
+    inputs: Steps,
+    targets: Steps,
+}
+
+impl PairSteps {
+    fn of(oracle: &Oracle) -> Self {
+        let read = |name: &str| Steps::of(oracle, name);
+        Self {
+            source: read("input_ids"),
+            mask: read("attention_mask"),
+            inputs: read("decoder_input_ids"),
+            targets: read("labels"),
+        }
+    }
+
+    fn batch(&self, step: usize, micro: usize) -> Batch {
+        let rows = self.source.shape[2];
+        let targets = self.targets.micro(step, micro);
+        let scored: Vec<i32> = targets.iter().map(|t| i32::from(*t >= 0)).collect();
+        let pairs = PairBatch {
+            source: self.source.micro(step, micro),
+            source_lengths: lengths(&self.mask.micro(step, micro), rows),
+            source_cols: self.source.shape[3],
+            inputs: self.inputs.micro(step, micro),
+            target_lengths: lengths(&scored, rows),
+            target_cols: self.inputs.shape[3],
+            targets,
+        };
+        batches::of(Content::Pairs(pairs), rows)
+    }
+
+    /// A step of two micro-batches of unequal weight.
+    fn step(&self, step: usize) -> Vec<Batch> {
+        let micros = vec![self.batch(step, 0), self.batch(step, 1)];
+        assert_ne!(micros[0].scored, micros[1].scored);
+        batches::in_one_step(micros, step)
+    }
+}
+
 #[test]
 fn label_smoothed_translation() {
     let oracle = Oracle::open("trajectory_translation");
@@ -107,24 +151,7 @@ fn label_smoothed_translation() {
         &table,
         &start,
     );
-    let read = |name: &str| Steps::of(&oracle, name);
-    let (source, mask) = (read("input_ids"), read("attention_mask"));
-    let (inputs, targets) = (read("decoder_input_ids"), read("labels"));
-    let rows = source.shape[2];
-    let batch = |step: usize, micro: usize| -> Batch {
-        let targets = targets.micro(step, micro);
-        let scored: Vec<i32> = targets.iter().map(|t| i32::from(*t >= 0)).collect();
-        let pairs = PairBatch {
-            source: source.micro(step, micro),
-            source_lengths: lengths(&mask.micro(step, micro), rows),
-            source_cols: source.shape[3],
-            inputs: inputs.micro(step, micro),
-            target_lengths: lengths(&scored, rows),
-            target_cols: inputs.shape[3],
-            targets,
-        };
-        batches::of(Content::Pairs(pairs), rows)
-    };
+    let pairs = PairSteps::of(&oracle);
     let recipe = Recipe {
         optimizer: adamw(0.2, 0.0, 1e-9),
         schedule: ScheduleConfig::Noam(NoamConfig {
@@ -132,16 +159,44 @@ fn label_smoothed_translation() {
             d_model: Some(24),
         }),
     };
-    let batches = |step| {
-        let micros = vec![batch(step, 0), batch(step, 1)];
-        assert_ne!(micros[0].scored, micros[1].scored);
-        batches::in_one_step(micros, step)
+    let task = follow(
+        task,
+        &oracle,
+        &recipe,
+        |step| pairs.step(step),
+        &[("losses", |output| output.loss.mean())],
+    );
+    compare_ends(&oracle, &table.export(&values_of(&task)), 1e-3);
+}
+
+/// The corrupted texts are the oracle's; the task is the one that an experiment makes.
+#[test]
+fn span_corruption() {
+    let oracle = Oracle::open("trajectory_spans");
+    let device = Device::flex().autodiff();
+    let table = names::t5(2);
+    let start = oracle.arrays(|name| name.strip_prefix("start."));
+    let model = ModelConfig::EncoderDecoder(encoder_decoder::t5(8, 16, Some(1.0)));
+    let inputs = ModelInputs {
+        shape: &Shape::of_text(22, 32),
+        seed: 0,
+        device: &device,
+    };
+    let task = TaskConfig::SpanCorruption(SpanCorruptionConfig::default());
+    let task = import(task.init(&model, &inputs, false).unwrap(), &table, &start);
+    let pairs = PairSteps::of(&oracle);
+    let recipe = Recipe {
+        optimizer: adamw(3e-3, 0.0, 1e-6),
+        schedule: ScheduleConfig::Cosine(DecayConfig {
+            warmup_steps: 10,
+            ..DecayConfig::default()
+        }),
     };
     let task = follow(
         task,
         &oracle,
         &recipe,
-        batches,
+        |step| pairs.step(step),
         &[("losses", |output| output.loss.mean())],
     );
     compare_ends(&oracle, &table.export(&values_of(&task)), 1e-3);

@@ -114,7 +114,8 @@ pub fn compare_ends(oracle: &Oracle, ours: &Arrays, tolerance: f64) {
 /// As [`difference`], without the biases of keys: they shift all scores of a query alike, so their
 /// gradient is rounding noise, which AdamW blows up to whole steps.
 fn compare_end(name: &str, ours: &[f32], theirs: &[f32]) -> f64 {
-    if name.ends_with("key.bias") || name.ends_with("k_lin.bias") {
+    let keys = ["key.bias", "k_lin.bias", "k_proj.bias"];
+    if keys.iter().any(|key| name.ends_with(key)) {
         return 0.0;
     }
     if !name.ends_with("c_attn.bias") && !name.ends_with("in_proj_bias") {

@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use super::masking::{MaskingConfig, Unit};
+use crate::data::text::words;
 use crate::data::{NOT_SCORED, Split};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
@@ -158,19 +159,7 @@ impl Masker {
 
     /// The words of a text, special tokens left out.
     fn words(&self, ids: &[i32]) -> Vec<Range<usize>> {
-        let mut words: Vec<Range<usize>> = Vec::new();
-        let mut before = None;
-        for (at, id) in ids.iter().enumerate() {
-            let id = *id as u32;
-            if !self.tokenizer.is_special(id) {
-                match words.last_mut() {
-                    Some(word) if !self.tokenizer.begins_word(before, id) => word.end = at + 1,
-                    _ => words.push(at..at + 1),
-                }
-            }
-            before = Some(id);
-        }
-        words
+        words::words(ids, &self.tokenizer)
     }
 
     /// Spans of words that do not overlap, until `budget` tokens are in them.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::story::{self, words};
+use crate::data::corrupted;
 use crate::data::masked;
 use crate::data::masked::masking::Pairs;
 use crate::data::text::ids::Held;
@@ -113,12 +114,26 @@ impl GrammarConfig {
     ) -> Result<(Arc<dyn Source>, u64)> {
         let pairs = match request.view {
             View::Masked(view) => view.pairs,
-            View::AsItIs => Pairs::None,
+            View::AsItIs | View::Corrupted(_) => Pairs::None,
         };
         let end = tokenizer.frame().map(|frame| frame.end);
-        let end = end.filter(|_| pairs == Pairs::None);
+        let whole = pairs == Pairs::None && !matches!(request.view, View::Corrupted(_));
+        let end = end.filter(|_| whole);
         let (held, sentences, documents) = self.encoded(tokenizer, split, request.seed, end)?;
-        let (tokens, held) = (held.ids.len(), Arc::new(held));
+        let tokens = held.ids.len();
+        if let View::Corrupted(view) = request.view {
+            let reading = corrupted::Reading::new(tokenizer.clone(), view, self.context, request)?;
+            let held = Arc::new(held);
+            let source = match view.by_sentence() {
+                true => {
+                    let sentences = Sentences::new(held, sentences, documents);
+                    reading.source_of_sentences(sentences, split)?
+                }
+                false => reading.source(held, split)?,
+            };
+            return Ok((source, tokens as u64));
+        }
+        let held = Arc::new(held);
         let View::Masked(view) = request.view else {
             let layout = match split {
                 Split::Train => Layout::Whole,
@@ -197,6 +212,7 @@ impl DataSet for GrammarConfig {
     fn view_faults(&self, view: &View) -> Vec<String> {
         match view {
             View::AsItIs => Vec::new(),
+            View::Corrupted(view) => view.faults(self.context),
             View::Masked(view) => {
                 let mut faults = view.masking.faults();
                 faults.extend(masked::context_fault(self.context, view.pairs));
@@ -212,7 +228,12 @@ impl DataSet for GrammarConfig {
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
-        let tokenizer = Tokenizer::of_words(&words())?;
+        let mut tokenizer = Tokenizer::of_words(&words())?;
+        if let View::Corrupted(view) = request.view {
+            tokenizer = corrupted::Reading::new(tokenizer, view, self.context, request)?
+                .tokenizer()
+                .clone();
+        }
         let source = |split| self.source(&tokenizer, split, request);
         let (train, tokens) = source(Split::Train)?;
         let shape = Shape::of_text(self.context, tokenizer.vocab_size());

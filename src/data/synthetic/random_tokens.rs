@@ -73,8 +73,16 @@ impl DataSet for RandomTokensConfig {
     }
 
     fn view_faults(&self, view: &View) -> Vec<String> {
-        let View::Masked(view) = view else {
-            return Vec::new();
+        let view = match view {
+            View::AsItIs => return Vec::new(),
+            View::Masked(view) => view,
+            View::Corrupted(_) => {
+                return vec![
+                    "[data] random tokens have no text that could be corrupted; kind = \"random_pairs\" measures text to \
+                     text"
+                        .into(),
+                ];
+            }
         };
         let mut faults = view.masking.faults();
         if view.pairs != Pairs::None {
@@ -85,7 +93,7 @@ impl DataSet for RandomTokensConfig {
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         let share = match request.view {
-            View::AsItIs => None,
+            View::AsItIs | View::Corrupted(_) => None,
             View::Masked(view) => Some(view.masking.share),
         };
         Ok(prepare(self, request.seed, share))

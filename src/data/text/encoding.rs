@@ -14,6 +14,8 @@ use crate::tokenizer::{Tokenizer, utf8};
 pub(in crate::data) enum Entries {
     /// Documents; several of them are each followed by this token, without one by a line break where they lack it.
     Documents(Option<u32>),
+    /// Documents with nothing between them.
+    Joined,
     /// Sentences, with an empty entry after each document.
     Sentences,
 }
@@ -36,6 +38,7 @@ pub(super) fn write(
             .par_iter()
             .map(|document| match entries {
                 Entries::Documents(end) => Ok(vec![whole(document, tokenizer, end, separated)?]),
+                Entries::Joined => Ok(vec![whole(document, tokenizer, None, false)?]),
                 Entries::Sentences => by_sentence(document, tokenizer),
             })
             .collect::<Result<Vec<_>>>()?;

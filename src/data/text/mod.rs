@@ -6,12 +6,13 @@ pub(super) mod encoding;
 pub mod ids;
 pub mod sentences;
 pub mod windows;
+pub(in crate::data) mod words;
 
 use serde::{Deserialize, Serialize};
 
 use super::files::documents::{Beginnings, Reading};
 use super::files::paths::Paths;
-use super::{Data, DataSet, Request, Split, View, masked};
+use super::{Data, DataSet, Request, Split, View, corrupted, masked};
 use crate::error::Result;
 use std::path::{Path, PathBuf};
 
@@ -250,16 +251,21 @@ impl DataSet for TextConfig {
     }
 
     fn view_faults(&self, view: &View) -> Vec<String> {
-        let View::Masked(view) = view else {
-            return Vec::new();
+        let (mut faults, of) = match view {
+            View::AsItIs => return Vec::new(),
+            View::Masked(view) => (view.masking.faults(), "a masked language model"),
+            View::Corrupted(view) => (view.faults(self.context), "corrupted text"),
         };
-        let mut faults = view.masking.faults();
+        let mut without_effect = |key: &str| {
+            faults.push(format!(
+                "[data] {key} has no effect on {of}: every token is read once an epoch; leave it out"
+            ));
+        };
         if self.windows == Windows::Contiguous {
-            faults.push(
-                "[data] windows has no effect on a masked language model: every token is read once an epoch; leave \
-                 it out"
-                    .into(),
-            );
+            without_effect("windows");
+        }
+        if self.eval_stride.is_some() {
+            without_effect("eval_stride");
         }
         if self.windows == Windows::Documents || self.across_documents.is_some() {
             faults.push(
@@ -267,13 +273,9 @@ impl DataSet for TextConfig {
                     .into(),
             );
         }
-        if self.eval_stride.is_some() {
-            faults.push(
-                "[data] eval_stride has no effect on a masked language model: every token is read once; leave it out"
-                    .into(),
-            );
+        if let View::Masked(view) = view {
+            faults.extend(masked::context_fault(self.context, view.pairs));
         }
-        faults.extend(masked::context_fault(self.context, view.pairs));
         faults
     }
 
@@ -285,6 +287,7 @@ impl DataSet for TextConfig {
         match request.view {
             View::AsItIs => corpus::prepare(self, request),
             View::Masked(view) => masked::prepare(self, view, request),
+            View::Corrupted(view) => corrupted::prepare(self, view, request),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The sense of `[expect]` and of `[train] best_by`: metrics that are measured.
 
 use super::Sense;
-use crate::data::Split;
+use crate::data::{Gives, Split};
 use crate::error::suggestion;
 use crate::evaluate::metric::LOSS;
 use crate::experiment::{Expect, Experiment};
@@ -26,7 +26,8 @@ pub(super) fn measured(experiment: &Experiment) -> Vec<&'static str> {
     let of_task = task.facts().metrics(experiment.data.set());
     let named = std::iter::once(LOSS).chain(of_task).map(|m| m.name);
     let mut metrics: Vec<&str> = named.collect();
-    if task.uses() == Use::TextToText {
+    // Texts that are written are compared with those of pairs.
+    if task.uses() == Use::TextToText && task.reads() == Gives::Pairs {
         metrics.extend(experiment.decode.measured());
     }
     metrics

@@ -1,11 +1,10 @@
 //! The sense of everything but the model and the data: name, task, optimizer, schedule, `[train]`, `[expect]`.
 
 use super::Sense;
-use crate::data::{DataConfig, Split};
+use crate::data::{DataConfig, Gives, Split};
 use crate::device::DeviceName;
 use crate::generate::DecodeConfig;
 use crate::model::Use;
-use crate::task;
 use crate::train::TrainConfig;
 use crate::train::config::Dtype;
 
@@ -40,10 +39,11 @@ pub(super) fn check(sense: &mut Sense) {
         for fault in experiment.decode.faults() {
             sense.sentence("decode", &fault);
         }
+        compared(sense, &experiment.decode);
     } else if experiment.decode != DecodeConfig::default() {
         let rule = format!(
-            "decode has no effect: only [task] kind = \"{}\" writes texts for texts; leave it out",
-            task::translation::KIND.kind
+            "decode has no effect: [task] kind = \"{}\" writes no texts for texts; leave it out",
+            experiment.task.kind()
         );
         sense.sentence("decode", &rule);
     }
@@ -52,6 +52,29 @@ pub(super) fn check(sense: &mut Sense) {
     }
     train(sense, &experiment.train, &experiment.data);
     schedule(sense);
+}
+
+/// Keys about texts that evaluations write and compare with those of pairs.
+fn compared(sense: &mut Sense, decode: &DecodeConfig) {
+    let task = &sense.loaded.experiment.task;
+    if task.reads() == Gives::Pairs {
+        return;
+    }
+    let (kind, usual) = (task.kind(), DecodeConfig::default());
+    for (key, given) in [
+        ("valid_beam", decode.valid_beam != usual.valid_beam),
+        ("valid_items", decode.valid_items.is_some()),
+        ("metrics", decode.metrics != usual.metrics),
+    ] {
+        if given {
+            sense.fault(
+                &[&format!("decode.{key}")],
+                format!(
+                    "{key} has no effect: evaluations of [task] kind = \"{kind}\" write no texts; leave it out"
+                ),
+            );
+        }
+    }
 }
 
 /// A name is a folder's name.
@@ -210,7 +233,7 @@ fn evaluations(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     if sense.loaded.experiment.task.uses() != Use::NextTokens {
         let rule = format!(
             "sample has no effect: only [task] kind = \"{}\" continues texts; leave it out",
-            task::causal_lm::KIND.kind
+            crate::task::causal_lm::KIND.kind
         );
         sense.fault(&["train.sample"], rule);
         return;

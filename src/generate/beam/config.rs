@@ -97,17 +97,20 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// A text ends with the end mark and has no other special token: none that begins or separates texts, fills
-    /// up rows or stands for the unknown.
+    /// A text ends with the end mark and has no other special token but sentinels: none that begins or separates texts,
+    /// fills up rows or stands for the unknown.
     ///
     /// # Errors
     /// A vocabulary without marks.
     pub fn of(tokenizer: &Tokenizer) -> Result<Self> {
         let end = tokenizer.marks()?.end;
+        let written = tokenizer.sentinels(usize::MAX);
         let specials = tokenizer.specials().iter().copied();
         Ok(Self {
             end,
-            banned: specials.filter(|id| *id != end).collect(),
+            banned: specials
+                .filter(|id| *id != end && !written.contains(id))
+                .collect(),
         })
     }
 }

@@ -120,23 +120,26 @@ impl RecurrentModelConfig {
         self.share_embeddings.unwrap_or(true)
     }
 
-    /// Multiplications of a forward pass over so many tokens, of a pair on either side.
-    pub fn products(&self, use_of: Use, vocab: usize, tokens: usize) -> u128 {
+    /// Multiplications of a forward pass over so many tokens, of a pair over those of its source and those of its target.
+    pub fn products(&self, use_of: Use, vocab: usize, [tokens, written]: [usize; 2]) -> u128 {
         let d = self.d_model;
         let (wide, n) = (d as u128, tokens as u128);
         let cells = |d_in: usize| -> u128 {
             let above = self.n_layers.saturating_sub(1) as u128 * self.cell.products(d, d);
             self.cell.products(d_in, d) + above
         };
-        let words = |read| self.vocabulary.products([vocab, d], [read, tokens]);
+        let words = |read, scored| self.vocabulary.products([vocab, d], [read, scored]);
         match use_of {
             Use::TextClasses => n * cells(d),
-            Use::NextTokens | Use::HiddenTokens | Use::ImageClasses => n * cells(d) + words(tokens),
+            Use::NextTokens | Use::HiddenTokens | Use::ImageClasses => {
+                n * cells(d) + words(tokens, tokens)
+            }
             Use::TextToText => {
                 let readout = 3 * wide * wide;
-                let read = if self.shares() { 2 * tokens } else { tokens };
-                let attention = additive::products(d, [tokens, tokens]);
-                n * (cells(d) + cells(2 * d) + readout) + words(read) + attention
+                let source = if self.shares() { tokens } else { 0 };
+                let attention = additive::products(d, [written, tokens]);
+                let writing = written as u128 * (cells(2 * d) + readout);
+                n * cells(d) + writing + words(source + written, written) + attention
             }
         }
     }

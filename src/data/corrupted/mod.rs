@@ -1,0 +1,250 @@
+//! Texts that become pairs: a corrupted text and what it lacks, or the text as it was, for encoder-decoders that learn
+//! from text alone.
+//!
+//! A [`CorruptedView`] says how. Passages lie side by side, so an epoch reads every token once; a passage and its pair are
+//! functions of (seed, sample, draw). Evaluations have the same corruptions for every seed.
+
+pub mod denoising;
+pub mod noises;
+mod passages;
+pub mod spans;
+
+use std::sync::Arc;
+
+use super::text::corpus::Texts;
+use super::text::encoding::Entries;
+use super::text::ids::Ids;
+use super::text::sentences::Sentences;
+use super::{
+    Data, Item, PairItem, PerSplit, Request, Shape, Source, Split, TextConfig, Tokenizers,
+};
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, Stream};
+use crate::tokenizer::{Around, MarkNames, Marks, Tokenizer, TokenizerConfig};
+use denoising::NoiseConfig;
+pub use passages::Passage;
+use passages::Passages;
+use spans::SpanConfig;
+
+/// Held-out sets are the same for every run's seed.
+const FIXED_SEED: u64 = 0;
+
+/// A text as a model reads it that writes what was taken out of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CorruptedView {
+    /// Spans of it are missing, and are written.
+    Spans(SpanConfig),
+    /// It has noise, and is written as it was.
+    Denoising(NoiseConfig),
+}
+
+/// One way of corrupting passages, for one vocabulary and one context.
+pub trait Corruption: Send + Sync {
+    /// Tokens of a passage at most.
+    fn passage(&self) -> usize;
+
+    /// The corrupted text with what stands around it, and its target from the mark that begins it to the one that ends it.
+    fn pair(&self, passage: &Passage, stream: &mut Stream) -> PairItem;
+}
+
+impl CorruptedView {
+    /// All faults of it for texts of `context` tokens, each with its remedy.
+    pub fn faults(&self, context: usize) -> Vec<String> {
+        match self {
+            Self::Spans(spans) => spans.faults(context),
+            Self::Denoising(noise) => noise.faults(context),
+        }
+    }
+
+    /// Special tokens that it needs beside the marks; a vocabulary that is made for it gets them.
+    fn special_tokens(&self, context: usize) -> Vec<String> {
+        match self {
+            Self::Spans(spans) => spans.special_tokens(context),
+            Self::Denoising(_) => Vec::new(),
+        }
+    }
+
+    /// What a model reads around a text.
+    pub(super) fn around(&self) -> Around {
+        match self {
+            Self::Spans(_) => Around::End,
+            Self::Denoising(_) => Around::Frame,
+        }
+    }
+
+    /// The tokenizer that is made for it.
+    fn tokenizer(&self, config: &TokenizerConfig) -> TokenizerConfig {
+        match self {
+            Self::Spans(_) => config.clone(),
+            Self::Denoising(_) => config.with_frame(true).with_marks(&MarkNames::default()),
+        }
+    }
+
+    /// Whether its passages know their sentences.
+    pub(in crate::data) fn by_sentence(&self) -> bool {
+        match self {
+            Self::Spans(_) => false,
+            Self::Denoising(_) => true,
+        }
+    }
+
+    /// It for a vocabulary.
+    fn corruption(
+        &self,
+        tokenizer: &Tokenizer,
+        marks: Marks,
+        context: usize,
+    ) -> Result<Arc<dyn Corruption>> {
+        Ok(match self {
+            Self::Spans(spans) => Arc::new(spans.corruption(tokenizer, marks, context)?),
+            Self::Denoising(noise) => Arc::new(noise.corruption(tokenizer, marks, context)?),
+        })
+    }
+}
+
+/// How a kind of data reads its splits under a view.
+pub(in crate::data) struct Reading {
+    corruption: Arc<dyn Corruption>,
+    tokenizer: Tokenizer,
+    seed: u64,
+}
+
+impl Reading {
+    /// For a vocabulary, which gets the special tokens that it lacks unless it was made by others.
+    ///
+    /// # Errors
+    /// A vocabulary made by others without them.
+    pub(in crate::data) fn new(
+        tokenizer: Tokenizer,
+        view: &CorruptedView,
+        context: usize,
+        request: &Request,
+    ) -> Result<Self> {
+        let others = matches!(request.tokenizer, Some(TokenizerConfig::Pretrained(_)));
+        let tokenizer = match others || request.saved.text.is_some() {
+            true => tokenizer,
+            false => tokenizer.with_specials(view.special_tokens(context))?,
+        };
+        let tokenizer = tokenizer.beginning_with_filling()?;
+        let marks = tokenizer.marks()?;
+        Ok(Self {
+            corruption: view.corruption(&tokenizer, marks, context)?,
+            tokenizer,
+            seed: request.seed,
+        })
+    }
+
+    /// The vocabulary with all that it needs.
+    pub(in crate::data) fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// The pairs of a split, of passages that lie side by side.
+    ///
+    /// # Errors
+    /// A split without text.
+    pub(in crate::data) fn source(
+        &self,
+        ids: Arc<dyn Ids>,
+        split: Split,
+    ) -> Result<Arc<dyn Source>> {
+        let length = self.corruption.passage();
+        self.of(Passages::Even { ids, length }, split)
+    }
+
+    /// The pairs of a split, of passages that are whole sentences of a document.
+    ///
+    /// # Errors
+    /// A split without text.
+    pub(in crate::data) fn source_of_sentences(
+        &self,
+        sentences: Sentences,
+        split: Split,
+    ) -> Result<Arc<dyn Source>> {
+        let longest = self.corruption.passage();
+        self.of(Passages::of_documents(sentences, longest), split)
+    }
+
+    fn of(&self, passages: Passages, split: Split) -> Result<Arc<dyn Source>> {
+        if passages.len() == 0 {
+            return Err(Error::usage(format!(
+                "[data] the {} split has no text; use more text or a larger fraction",
+                split.name()
+            )));
+        }
+        Ok(Arc::new(Corrupted {
+            passages,
+            corruption: self.corruption.clone(),
+            seed: match split {
+                Split::Train => self.seed,
+                Split::Valid | Split::Test => FIXED_SEED,
+            },
+            split,
+        }))
+    }
+}
+
+/// `kind = "text"`, corrupted.
+pub(in crate::data) fn prepare(
+    config: &TextConfig,
+    view: &CorruptedView,
+    request: &Request,
+) -> Result<Data> {
+    let mut texts = Texts::find(config, request, false)?;
+    let tokenizer = texts.tokenizer(request, |config| view.tokenizer(config))?;
+    let reading = Reading::new(tokenizer, view, config.context, request)?;
+    let tokenizer = reading.tokenizer();
+    let entries = match view.by_sentence() {
+        true => Entries::Sentences,
+        false => Entries::Joined,
+    };
+    let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
+    let mut tokens = PerSplit::default();
+    for split in Split::ALL {
+        if texts.has(split) {
+            let encoded = texts.encoded(tokenizer, split, entries, request.places.cache())?;
+            *tokens.get_mut(split) = encoded.len() as u64;
+            let encoded = Arc::new(encoded);
+            *sources.get_mut(split) = Some(match view.by_sentence() {
+                true => reading.source_of_sentences(Sentences::of_cache(encoded), split)?,
+                false => reading.source(encoded, split)?,
+            });
+        }
+    }
+    let Some(train) = sources.train else {
+        return Err(Error::run("[data] there is no text to train on"));
+    };
+    let shape = Shape::of_text(config.context, tokenizer.vocab_size());
+    Ok(Data {
+        valid: sources.valid,
+        test: sources.test,
+        tokenizers: Tokenizers::one(tokenizer.clone()),
+        tokens,
+        ..Data::new(train, shape)
+    })
+}
+
+/// The pairs of a split.
+struct Corrupted {
+    passages: Passages,
+    corruption: Arc<dyn Corruption>,
+    seed: u64,
+    split: Split,
+}
+
+impl Source for Corrupted {
+    fn len(&self) -> usize {
+        self.passages.len()
+    }
+
+    fn get(&self, sample: u64, draw: u64) -> Result<Item> {
+        let at = (sample, draw, self.split as u64);
+        let mut stream = Stream::new(self.seed, Purpose::Corrupting, at);
+        let passage = self.passages.get(sample as usize)?;
+        Ok(Item::Pair(self.corruption.pair(&passage, &mut stream)))
+    }
+
+    fn split(&self) -> Split {
+        self.split
+    }
+}

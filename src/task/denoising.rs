@@ -1,0 +1,70 @@
+//! Denoising: −log p(text) of a text with noise, with an encoder-decoder or a decoder (Lewis et al. 2019, section 2).
+//!
+//! The loss is that of text to text; the noises are [`crate::data::corrupted::denoising`].
+
+use super::facts::TaskFacts;
+use super::{AnyTask, TaskConfig, TranslationConfig};
+use crate::data::corrupted::denoising::NoiseConfig;
+use crate::data::{CorruptedView, DataSet, Gives, View};
+use crate::error::Result;
+use crate::evaluate::metric::Metric;
+use crate::model::{Demand, ModelConfig, ModelInputs};
+use crate::nn::Kind;
+use crate::tokenizer::WRITTEN_MASK;
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "denoising",
+    summary: "the text behind a noisy one (masks, spans, deletion, sentences, rotation), from text alone",
+    source: "Lewis et al. 2019 (BART)",
+    example: "{ kind = \"denoising\", infill = 0.3, permute_sentences = 1.0 }",
+};
+
+/// The task of text to text that its pairs are learned by.
+fn as_translation() -> TranslationConfig {
+    TranslationConfig::default()
+}
+
+impl TaskFacts for NoiseConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Text
+    }
+
+    fn view(&self) -> View {
+        View::Corrupted(CorruptedView::Denoising(self.clone()))
+    }
+
+    fn elsewhere(&self) -> Option<TaskConfig> {
+        Some(TaskConfig::Translation(as_translation()))
+    }
+
+    fn demand(&self) -> Demand {
+        as_translation().demand()
+    }
+
+    fn written(&self, context: usize) -> Option<usize> {
+        Some(context)
+    }
+
+    fn metrics(&self, data: &dyn DataSet) -> Vec<Metric> {
+        as_translation().metrics(data)
+    }
+
+    fn command(&self, run: &str, prompt: Option<&str>) -> Option<String> {
+        let text = prompt.map(|prompt| format!("{} {WRITTEN_MASK}", prompt.trim_end()));
+        as_translation().command(run, text.as_deref())
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        as_translation().init(model, inputs, exact)
+    }
+}

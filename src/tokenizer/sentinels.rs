@@ -1,0 +1,82 @@
+//! Sentinels, which stand for the spans that a text lacks, and special tokens that a vocabulary gets after its own.
+//!
+//! T5's vocabulary (Raffel et al., arXiv:1910.10683) ends with `<extra_id_99>` … `<extra_id_0>`; a decoder that writes with
+//! it begins with `<pad>`, and texts end with `</s>`.
+
+use super::format::{self, Added};
+use super::{MarkNames, Tokenizer};
+use crate::error::{Error, Result};
+
+/// The name of sentinel `number`, counted from 0.
+pub fn sentinel(number: usize) -> String {
+    format!("<extra_id_{number}>")
+}
+
+/// What ends a text and what fills up a row, in a vocabulary that has neither.
+const END: &str = "</s>";
+const FILLING: &str = "<pad>";
+
+impl Tokenizer {
+    /// The ids of the first sentinels, `most` of them or as many as there are.
+    pub fn sentinels(&self, most: usize) -> Vec<u32> {
+        let ids = (0..most).map(|number| self.id(&sentinel(number)));
+        ids.map_while(|id| id).collect()
+    }
+
+    /// The same with special tokens after its own ids: those of `names` that it lacks, a mark that ends texts, and one
+    /// that fills up rows.
+    ///
+    /// # Errors
+    /// A file that cannot be read back.
+    pub fn with_specials(&self, names: Vec<String>) -> Result<Self> {
+        let [_, end, _, pad] = self.0.marks;
+        let marks = [(end, END), (pad, FILLING)];
+        let lacking = marks
+            .into_iter()
+            .filter(|(mark, name)| mark.is_none() && !names.iter().any(|n| n == name));
+        let wanted = lacking
+            .map(|(_, name)| name.to_owned())
+            .chain(names.clone());
+        let new: Vec<String> = wanted.filter(|name| self.id(name).is_none()).collect();
+        if new.is_empty() {
+            return Ok(self.clone());
+        }
+        let mut file = self.file()?;
+        let Some(entries) = file["added_tokens"].as_array_mut() else {
+            return Err(Error::run(
+                "the tokenizer's file is damaged: it has no list `added_tokens`",
+            ));
+        };
+        for (content, id) in new.iter().zip(self.vocab_size() as u32..) {
+            entries.push(format::entry(&Added {
+                id,
+                content: content.clone(),
+                end_of_text: false,
+            }));
+        }
+        let made = Self::from_json(format::to_bytes(&file)?, "tokenizer.json".as_ref())?;
+        let expected = self.vocab_size() + new.len();
+        match made.vocab_size() == expected {
+            true => Ok(made),
+            false => Err(Error::run(format!(
+                "the vocabulary has {} tokens with its special ones, not {expected}",
+                made.vocab_size()
+            ))),
+        }
+    }
+
+    /// The same where a mark begins a target; without one, the mark that fills up rows does, as in T5.
+    ///
+    /// # Errors
+    /// A file that cannot be read back.
+    pub fn beginning_with_filling(&self) -> Result<Self> {
+        let [begin, _, _, pad] = self.0.marks;
+        match (begin, pad.and_then(|id| self.token(id))) {
+            (None, Some(pad)) => self.with_marks(&MarkNames {
+                begin: Some(pad),
+                ..MarkNames::default()
+            }),
+            _ => Ok(self.clone()),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Denoising from its shipped experiment on a small text: training, exact resume, use of the run, and what is refused.
+
+use super::json;
+use crate::binary::{failure, formwork, output, shipped};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+/// A text of short sentences in a few documents.
+fn text(folder: &Path) -> String {
+    let path = folder.join("text.txt");
+    let words = ["red", "blue", "owl", "fox", "sees", "the", "old", "two"];
+    let sentence = |n: usize| -> String {
+        let words: Vec<&str> = (0..6)
+            .map(|i| words[(n * 5 + i * (n % 3 + 1)) % 8])
+            .collect();
+        format!("The {} . ", words.join(" "))
+    };
+    let document = |n: usize| -> String {
+        let sentences: String = (0..12).map(|i| sentence(n * 12 + i)).collect();
+        format!(" = Page {n} = \n {sentences}\n")
+    };
+    fs::write(&path, (0..12).map(document).collect::<String>()).unwrap();
+    path.display().to_string()
+}
+
+/// What makes the shipped experiment small.
+fn small(folder: &Path) -> Vec<String> {
+    let data = format!(
+        "data={{ kind = \"text\", path = {:?}, valid_fraction = 0.2, documents = \"wikitext\", context = 32 }}",
+        text(folder)
+    );
+    let rest = [
+        "tokenizer.vocab_size=300",
+        "model.d_model=16",
+        "schedule={ kind = \"constant\" }",
+        "train.batch_size=8",
+        "train.eval_every=3",
+        "train.eval_batches=2",
+    ];
+    [data].into_iter().chain(rest.map(String::from)).collect()
+}
+
+fn arguments(run: &str, sets: &[String], more: &[&str]) -> Vec<String> {
+    let file = shipped("experiments/systems/bart.toml");
+    let file = file.display().to_string();
+    let begin = ["train", &file, "--run", run, "--quiet"].map(String::from);
+    let more = more.iter().map(|set| (*set).to_owned());
+    let sets = sets.iter().cloned().chain(more);
+    let sets = sets.flat_map(|set| ["--set".to_owned(), set]);
+    begin.into_iter().chain(sets).collect()
+}
+
+fn trained(folder: &Path, name: &str, more: &[&str]) -> String {
+    let run = folder.join(name).display().to_string();
+    output(&arguments(&run, &small(folder), more));
+    run
+}
+
+fn weights(run: &str, file: &str) -> Vec<u8> {
+    fs::read(Path::new(run).join("latest").join(file)).unwrap()
+}
+
+#[test]
+fn a_run_goes_on_as_if_nothing_had_happened() {
+    let folder = tempfile::tempdir().unwrap();
+    let steps = ["train.steps=6", "train.steps=3"];
+    let whole = trained(folder.path(), "whole", &steps[..1]);
+    let part = trained(folder.path(), "part", &steps[1..]);
+    output(&["resume", &part, "--set", "train.steps=6", "--quiet"]);
+    for file in ["model.safetensors", "optimizer.bpk"] {
+        assert!(weights(&whole, file) == weights(&part, file), "{file}");
+    }
+}
+
+/// What `translate` writes for some lines.
+fn translated(run: &str, lines: &str) -> String {
+    let mut child = formwork(&["translate", run, "--beam", "2"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(lines.as_bytes()).unwrap();
+    drop(pipe);
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success(), "{said}");
+    String::from_utf8(ended.stdout).unwrap()
+}
+
+#[test]
+fn masks_are_filled_by_writing_the_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = ["train.steps=4", "train.micro_batch_size=4"];
+    let run = trained(folder.path(), "run", &more);
+    let scores = json(&output(&["eval", &run, "--json"]));
+    for metric in ["loss", "accuracy", "perplexity"] {
+        assert!(scores[metric].is_number(), "{metric}: {scores}");
+    }
+    // A mask may be written as a person does, or as the vocabulary has it.
+    let written = translated(
+        &run,
+        "The red [MASK] sees the owl .\nThe red<mask> sees the owl .\n",
+    );
+    let lines: Vec<&str> = written.lines().collect();
+    assert_eq!(lines.len(), 2, "{written}");
+    assert_eq!(lines[0], lines[1]);
+    // It is a BART to others: with the tokens that it reads around a text.
+    let out = folder.path().join("hf");
+    output(&["export", &run, &out.display().to_string()]);
+    let read = |name: &str| json(&fs::read_to_string(out.join(name)).unwrap());
+    assert_eq!(read("config.json")["model_type"], "bart");
+    let around = read("tokenizer.json")["post_processor"]["single"].to_string();
+    assert!(
+        around.contains("<s>") && around.contains("</s>"),
+        "{around}"
+    );
+}
+
+#[test]
+fn keys_without_effect_or_out_of_bounds_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (task, expected) in [
+        (
+            "infill = 0.0",
+            "mean_span has no effect: infill = 0 makes no spans",
+        ),
+        ("mask = 1.0", "mask = 1 must be at least 0 and below 1"),
+        ("rotate = 1.5", "rotate = 1.5 must be 0 to 1"),
+        ("mean_span = 0.5", "mean_span = 0.5 must be 1 to 100"),
+        ("infil = 0.1", "infill"),
+    ] {
+        let set = match task.split_once(" = ") {
+            Some((key, value)) => format!("task.{key}={value}"),
+            None => task.to_owned(),
+        };
+        let run = folder.path().join("refused").display().to_string();
+        let (status, said) = failure(&arguments(&run, &small(folder.path()), &[&set]));
+        assert_eq!(status, 2, "{said}");
+        assert!(said.contains(expected), "{task}: {said}");
+        assert!(!Path::new(&run).exists());
+    }
+}

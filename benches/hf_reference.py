@@ -13,8 +13,9 @@ config.json alone. Of the pattern, the last row of an encoder or an encoder-deco
 
 The file holds the inputs under their own names (integers as I64, pixels as F32) and, all in F32,
 
-    expected.logits                     of BertForPreTraining: its prediction_logits
+    expected.logits                     of BertForPreTraining and AlbertForPreTraining: their prediction_logits
     expected.seq_relationship_logits    of BertForPreTraining
+    expected.sop_logits                 of AlbertForPreTraining
     expected.last_hidden_state          of the network under the head; of its decoder where it has an encoder
     expected.encoder_last_hidden_state, expected.pooler_output
 
@@ -34,7 +35,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-SINGLE = ["logits", "seq_relationship_logits", "last_hidden_state", "encoder_last_hidden_state", "pooler_output"]
+SINGLE = ["logits", "seq_relationship_logits", "sop_logits", "last_hidden_state", "encoder_last_hidden_state", "pooler_output"]
 TOKENIZERS = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "source.spm"]
 STATES = ["hidden_states", "encoder_hidden_states", "decoder_hidden_states"]
 ATTENTIONS = ["attentions", "encoder_attentions", "decoder_attentions", "cross_attentions"]

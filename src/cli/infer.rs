@@ -13,7 +13,7 @@ use std::path::PathBuf;
 const ABOUT: &str = "\
 Inputs, batch first, integers as I32 or I64:
   causal_lm             input_ids [attention_mask] [labels]
-  masked_lm             input_ids [attention_mask] [token_type_ids] [labels] [next_sentence_label]
+  masked_lm             input_ids [attention_mask] [token_type_ids] [labels] [next_sentence_label | sentence_order_label]
   text_classification   input_ids [attention_mask] [token_type_ids] [labels: classes, one a row]
   translation           input_ids [attention_mask] decoder_input_ids [decoder_attention_mask] [labels]
   image_classification  pixel_values, F32 [rows, channels, height, width], normalised as in training [labels]
@@ -24,9 +24,9 @@ a decoder reads labels shifted right behind the run's token of the beginning. A 
 of input_ids, up to the end of its mask, and then decoder_input_ids; its hidden states and attention weights are those of
 such rows.
 
-Outputs, F32: logits, last_hidden_state, encoder_last_hidden_state, pooler_output, seq_relationship_logits, as the model has
-them, and loss, the mean cross-entropy against labels, when they are given. Positions behind a row's tokens hold numbers
-without meaning. hidden_states.0 are the embeddings, hidden_states.N what block N gives; the last of them is behind the last
+Outputs, F32: logits, last_hidden_state, encoder_last_hidden_state, pooler_output, seq_relationship_logits, sop_logits, as
+the model has them, and loss, the mean cross-entropy against labels, when they are given. Positions behind a row's tokens
+hold numbers without meaning. hidden_states.0 are the embeddings, hidden_states.N what block N gives; the last of them is behind the last
 norm, but not in vision transformers. An encoder-decoder has encoder_hidden_states.N, decoder_hidden_states.N,
 encoder_attentions.N, decoder_attentions.N and cross_attentions.N.
 

@@ -97,6 +97,11 @@ fn families() -> Result<Vec<Family>> {
             rows(stack::residual::KINDS),
         ),
         (
+            "sharing",
+            "[model] share_layers",
+            rows(stack::sharing::KINDS),
+        ),
+        (
             "feed_forward",
             "[model] feed_forward",
             rows(nn::feed_forward::KINDS),

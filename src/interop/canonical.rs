@@ -10,7 +10,7 @@ use crate::model::ModelConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::position::PositionConfig;
-use crate::stack::{BlockConfig, NormPlacement, StackConfig};
+use crate::stack::{BlockConfig, Depth, NormPlacement, StackConfig};
 use crate::task::TaskConfig;
 use serde_json::{Map, Value, json};
 
@@ -41,6 +41,7 @@ const OF_BLOCKS: &[&str] = &[
     "attention",
     "feed_forward",
     "cross",
+    "share_layers",
 ];
 
 /// The model as dotted keys with their values.
@@ -58,6 +59,10 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
             blocks.map(|b| block(b, stack.d_model)).collect::<Value>()
         });
         model["blocks"] = blocks.collect();
+        model["owners"] = network
+            .depths()
+            .map(|depth| owners(stack, &depth))
+            .collect();
         model["final_norm"] = json!(stack.has_final_norm());
         let parallel = stack.norm_placement == NormPlacement::Parallel;
         model["shared_parallel_norm"] =
@@ -94,6 +99,14 @@ fn image(of: &HfShape) -> Value {
         ModelConfig::Resnet(_) => json!([channels]),
         _ => json!([channels, height, width]),
     }
+}
+
+/// The layers whose parameters each layer has.
+fn owners(stack: &StackConfig, depth: &Depth) -> Value {
+    let owners = stack.share_layers.owners(depth.blocks());
+    let layers = 0..depth.blocks();
+    let of = |layer| json!([owners.mixing(layer), owners.feeding(layer)]);
+    layers.map(of).collect()
 }
 
 fn block(block: BlockConfig, d_model: usize) -> Value {

@@ -19,7 +19,7 @@ pub mod vision;
 use crate::data::Shape;
 use crate::nn::Kind;
 use crate::nn::role::Roles;
-use crate::stack::{BlockConfig, Depth, LayerGroup, StackConfig};
+use crate::stack::{BlockConfig, Depth, LayerGroup, ShareConfig, StackConfig};
 use burn::module::{Module, ModuleVisitor};
 use burn::tensor::Device;
 pub use decoder::{Decoder, DecoderConfig};
@@ -195,6 +195,7 @@ impl ModelConfig {
         let writes = blocks(second).unwrap_or(reads);
         let shared = matches!(self, Self::EncoderDecoder(c) if c.share_embeddings);
         Some(StackDepths {
+            share: self.transformer()?.stack.share_layers,
             reads,
             writes,
             tokens: if shared { reads.max(writes) } else { writes },
@@ -238,6 +239,8 @@ pub struct StackDepths {
     pub writes: usize,
     /// Blocks above the table of the tokens that are written: those of the deeper stack where both read from it.
     pub tokens: usize,
+    /// The layers of each that have parameters in common.
+    pub share: ShareConfig,
 }
 
 /// What speed and cost are counted in.
@@ -276,9 +279,16 @@ impl<'a> Transformer<'a> {
         self.stacks.into_iter().flatten()
     }
 
-    /// Parameters that a token does not use.
+    /// Parameters that a token does not use; those of shared layers count once.
     fn unused(&self) -> usize {
-        let layers = self.blocks().filter_map(|block| block.feed_forward);
+        let stack = self.stack;
+        let blocks = self.depths().flat_map(move |depth| {
+            let owners = stack.share_layers.owners(depth.blocks());
+            let blocks = 0..depth.blocks();
+            let owned = blocks.filter(move |block| owners.feeding(*block) == *block);
+            owned.map(move |block| stack.block(&depth, block))
+        });
+        let layers = blocks.filter_map(|block| block.feed_forward);
         layers.fold(0, |sum: usize, layer| {
             sum.saturating_add(layer.unused(self.stack.d_model))
         })

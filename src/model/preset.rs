@@ -153,6 +153,10 @@ const PRESETS: &[(&str, &str)] = presets![
     "electra-base",
     "electra-large",
     "roformer-small",
+    "albert-base-v2",
+    "albert-large-v2",
+    "albert-xlarge-v2",
+    "albert-xxlarge-v2",
 ];
 
 /// The names, small families first.

@@ -28,6 +28,8 @@ pub trait Layer {
 pub struct LayerContext<'a> {
     /// Number of the block in its stack, from 0.
     pub layer: usize,
+    /// Number of the block whose parameters the layer has: another one's where layers share them.
+    pub owner: usize,
     /// Positions of the queries and keys of this pass.
     pub span: Span,
     /// Which keys a query may see.
@@ -61,6 +63,7 @@ impl<'a> LayerContext<'a> {
     pub fn alone(length: usize, pass: &'a Pass) -> Self {
         Self {
             layer: 0,
+            owner: 0,
             span: Span {
                 queries: length,
                 keys: length,

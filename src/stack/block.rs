@@ -1,5 +1,8 @@
 //! One block of a transformer: attention, cross-attention where there is a memory, and a feed-forward layer, each
 //! in its residual connection, or all in one (parallel).
+//!
+//! Where layers share parameters a [`Block`] lacks the parts that another block has for it; [`Wired`] is a block with all of
+//! its parts, its own or others', which computes.
 
 use super::config::BlockConfig;
 use super::residual::{NormPlacement, Residual, ResidualConfig};
@@ -25,23 +28,26 @@ pub const ROLES: Roles = Roles::new(
     "Block",
     &[
         ("attention", Says::Stands(Place::Mixer)),
+        ("attention_residual", Says::Stands(Place::Mixer)),
         ("cross", Says::Stands(Place::Mixer)),
         ("feed_forward", Says::Stands(Place::FeedForward)),
+        ("feed_forward_residual", Says::Stands(Place::FeedForward)),
+        ("parallel_norm", Says::Stands(Place::FeedForward)),
     ],
 );
 
-/// A block of a stack.
+/// The parameters of a block of a stack.
 #[derive(Module, Debug)]
 pub struct Block {
     /// Positions look at each other.
     pub attention: Option<Attention>,
     /// In place of attention: a state is carried from position to position.
     pub mixer: Option<Recurrent>,
-    /// Around attention or what stands in its place; around both layers when they are parallel.
-    pub attention_residual: Residual,
+    /// Around attention or what stands in its place; around both layers when they are parallel. It is shared with attention.
+    pub attention_residual: Option<Residual>,
     /// Each position by itself.
     pub feed_forward: Option<FeedForward>,
-    /// Around the feed-forward layer; absent when parallel.
+    /// Around the feed-forward layer, and shared with it; absent when parallel.
     pub feed_forward_residual: Option<Residual>,
     /// The feed-forward layer's own norm, when parallel layers do not share one.
     pub parallel_norm: Option<Norm>,
@@ -49,6 +55,23 @@ pub struct Block {
     pub cross: Option<Cross>,
     #[module(skip)]
     segments: Option<SegmentMemory>,
+    #[module(skip)]
+    drop_path: f64,
+}
+
+/// A block as it computes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wired<'a> {
+    /// It has what mixes positions and looks at a memory.
+    pub mixing: &'a Block,
+    /// It has the feed-forward layer.
+    pub feeding: &'a Block,
+    /// Its number in the stack, from 0.
+    pub layer: usize,
+    /// That of `mixing`.
+    pub owner: usize,
+    /// Probability that a row skips a layer of it.
+    pub drop_path: f64,
 }
 
 /// Cross-attention of a block.
@@ -62,8 +85,6 @@ pub struct Cross {
 
 /// What a block gets beside its input.
 pub struct BlockContext<'a> {
-    /// Number of the block in its stack, from 0.
-    pub layer: usize,
     /// Positions of the queries and keys of this pass.
     pub span: Span,
     /// Which of the block's own positions a query may see, earlier ones included.
@@ -83,14 +104,17 @@ pub struct BlockContext<'a> {
 }
 
 impl Block {
-    /// Block number `layer` of a stack.
+    /// Block number `layer` of a stack, with the parameters that it shares with no block before it.
     pub fn new(shape: &StackShape, config: BlockConfig, layer: usize, init: &Init) -> Self {
-        let (stack, dropout) = (shape.config, shape.config.dropouts());
+        let (stack, dropout, blocks) =
+            (shape.config, shape.config.dropouts(), shape.depth.blocks());
+        let [mixes, feeds] = stack.share_layers.owners(blocks).own(layer);
         let joined = ResidualConfig {
             dropout: dropout.residual,
-            drop_path: dropout.path_at(layer, shape.depth.blocks()),
             alpha: shape.alpha,
         };
+        let segments = config.attention.and_then(AttentionConfig::segments);
+        let config = config.with(mixes, feeds);
         let (placement, norm, d_model) = (stack.norm_placement, &stack.norm, stack.d_model);
         let residual = |init: &Init| Residual::new(placement, norm, d_model, joined, init);
         let parallel = placement == NormPlacement::Parallel;
@@ -102,24 +126,32 @@ impl Block {
             mixer: config
                 .mixer
                 .map(|c| c.init(d_model, d_model, &init.of("mixer"))),
-            attention_residual: residual(init),
+            attention_residual: mixes.then(|| residual(init)),
             feed_forward: config
                 .feed_forward
                 .map(|c| c.init(d_model, dropout.feed_forward, &init.of("feed_forward"))),
             feed_forward_residual: (!parallel && config.feed_forward.is_some())
                 .then(|| residual(init)),
-            parallel_norm: own_norm.then(|| norm.init(d_model, init)),
+            parallel_norm: (own_norm && feeds).then(|| norm.init(d_model, init)),
             cross: config.cross.map(|c| Cross {
                 attention: c.init(d_model, dropout.attention, &init.of("cross_attention")),
                 residual: (!parallel).then(|| residual(init)),
             }),
-            segments: config.attention.and_then(AttentionConfig::segments),
+            segments,
+            drop_path: dropout.path_at(layer, blocks),
         }
     }
 
+    /// Probability that a row skips a layer of the block.
+    pub(super) fn drop_path(&self) -> f64 {
+        self.drop_path
+    }
+}
+
+impl<'a> Wired<'a> {
     /// The layer that mixes positions.
-    fn mixer(&self) -> &dyn Layer {
-        match (&self.attention, &self.mixer) {
+    fn mixer(&self) -> &'a dyn Layer {
+        match (&self.mixing.attention, &self.mixing.mixer) {
             (Some(attention), _) => attention.layer(),
             (None, Some(mixer)) => mixer,
             (None, None) => {
@@ -128,9 +160,17 @@ impl Block {
         }
     }
 
+    /// What stands around it.
+    fn mixer_residual(&self) -> &'a Residual {
+        match &self.mixing.attention_residual {
+            Some(residual) => residual,
+            None => unreachable!("the block that owns a layer has its residual connection"),
+        }
+    }
+
     /// Its name.
     fn mixed(&self) -> &'static str {
-        match &self.mixer {
+        match &self.mixing.mixer {
             Some(_) => "mixer",
             None => "attention",
         }
@@ -138,8 +178,8 @@ impl Block {
 
     /// What the block keeps between calls, before the first one.
     pub fn empty_state(&self, of: StateUse) -> BlockState {
-        let cross = self.cross.as_ref();
-        let own = match (of, self.segments) {
+        let cross = self.mixing.cross.as_ref();
+        let own = match (of, self.mixing.segments) {
             (StateUse::Segments, Some(_)) => LayerState::Segment(Earlier::default()),
             (StateUse::Segments | StateUse::Decoding, _) => self.mixer().empty_state(of),
         };
@@ -151,7 +191,7 @@ impl Block {
 
     /// Whether it looks at earlier segments.
     pub(super) fn remembers(&self) -> bool {
-        self.segments.is_some()
+        self.mixing.segments.is_some()
     }
 
     /// Whether decoding keeps no more than a constant number of positions.
@@ -183,15 +223,15 @@ impl Block {
         pass: &Pass,
     ) -> Option<Tensor<3>> {
         let states = earlier.states.clone();
-        let most = self.segments.map(|s| s.positions(pass.trains()));
+        let most = self.mixing.segments.map(|s| s.positions(pass.trains()));
         earlier.read(x, visible, most.unwrap_or(0));
-        states.map(|states| self.attention_residual.read(states))
+        states.map(|states| self.mixer_residual().read(states))
     }
 
     /// `[batch, seq, d_model]` → the same shape.
     pub fn forward(&self, x: Tensor<3>, context: BlockContext) -> Tensor<3> {
+        let (layer, owner, drop_path) = (self.layer, self.owner, self.drop_path);
         let BlockContext {
-            layer,
             span,
             visible,
             of_segment,
@@ -213,6 +253,7 @@ impl Block {
         };
         let mut own = LayerContext {
             layer,
+            owner,
             span,
             visible,
             position,
@@ -225,6 +266,7 @@ impl Block {
         let mut mix = |x: Tensor<3>| self.mixer().forward(x, &mut own);
         let mut by_itself = LayerContext {
             layer,
+            owner,
             span,
             visible,
             position,
@@ -234,16 +276,16 @@ impl Block {
             state: None,
             pass,
         };
-        let mut feed = |x: Tensor<3>| match &self.feed_forward {
+        let mut feed = |x: Tensor<3>| match &self.feeding.feed_forward {
             Some(feed_forward) => feed_forward.layer().forward(x, &mut by_itself),
             None => unreachable!("a residual connection stands around a layer"),
         };
-        let mut look = self.cross.as_ref().map(|cross| {
+        let mut look = self.mixing.cross.as_ref().map(|cross| {
             let Some(memory) = memory else {
                 unreachable!("a block with cross-attention is given a memory")
             };
             let mut cx = LayerContext::alone(memory.states.dims()[1], pass);
-            cx.layer = layer;
+            (cx.layer, cx.owner) = (layer, owner);
             cx.span.queries = span.queries;
             cx.visible = memory.visible;
             cx.memory = Some(memory.states);
@@ -251,11 +293,13 @@ impl Block {
             (cross, cx)
         });
         if self.is_parallel() {
-            let inner = self.parallel_norm.as_ref().map(|n| n.forward(x.clone()));
-            return self.attention_residual.around(x, "parallel", pass, |x| {
+            let own_norm = self.feeding.parallel_norm.as_ref();
+            let inner = own_norm.map(|n| n.forward(x.clone()));
+            let residual = self.mixer_residual();
+            return residual.around(x, "parallel", drop_path, pass, |x| {
                 let inner = inner.unwrap_or_else(|| x.clone());
                 let mut sum = pass.part(self.mixed(), || mix(x.clone()));
-                if self.feed_forward.is_some() {
+                if self.feeding.feed_forward.is_some() {
                     sum = sum + pass.part("feed_forward", || feed(inner));
                 }
                 match &mut look {
@@ -267,20 +311,23 @@ impl Block {
                 }
             });
         }
-        let mut x = self.attention_residual.around(x, self.mixed(), pass, mix);
+        let residual = self.mixer_residual();
+        let mut x = residual.around(x, self.mixed(), drop_path, pass, mix);
         if let Some((cross, cx)) = &mut look
             && let Some(residual) = &cross.residual
         {
             let layer = cross.attention.layer();
-            x = residual.around(x, "cross_attention", pass, |x| layer.forward(x, cx));
+            x = residual.around(x, "cross_attention", drop_path, pass, |x| {
+                layer.forward(x, cx)
+            });
         }
-        match &self.feed_forward_residual {
-            Some(residual) => residual.around(x, "feed_forward", pass, feed),
+        match &self.feeding.feed_forward_residual {
+            Some(residual) => residual.around(x, "feed_forward", drop_path, pass, feed),
             None => x,
         }
     }
 
     fn is_parallel(&self) -> bool {
-        self.attention_residual.placement() == NormPlacement::Parallel
+        self.mixer_residual().placement() == NormPlacement::Parallel
     }
 }

@@ -1,6 +1,6 @@
 //! The keys that all transformers have, and how layers that differ stand in groups.
 
-use super::{Dropout, NormPlacement};
+use super::{Dropout, NormPlacement, ShareConfig};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::init::InitConfig;
@@ -28,6 +28,9 @@ pub struct StackConfig {
     /// Whether parallel layers share one norm (Falcon-7B, GPT-J) or have one each (GPT-NeoX).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_parallel_norm: Option<bool>,
+    /// The layers that compute with the same parameters.
+    #[serde(skip_serializing_if = "ShareConfig::is_none")]
+    pub share_layers: ShareConfig,
     /// How the model knows where a token stands.
     pub position: PositionConfig,
     /// Every attention, where layers do not stand in groups.
@@ -67,6 +70,7 @@ impl Default for StackConfig {
             norm_placement: NormPlacement::Pre,
             final_norm: None,
             shared_parallel_norm: None,
+            share_layers: ShareConfig::default(),
             position: PositionConfig::default(),
             attention: AttentionConfig::default(),
             feed_forward: FeedForwardConfig::default(),
@@ -115,7 +119,7 @@ impl Default for LayerGroup {
 }
 
 /// The layers of one block.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockConfig<'a> {
     /// Positions look at each other.
     pub attention: Option<&'a AttentionConfig>,
@@ -263,6 +267,7 @@ impl StackConfig {
     /// The shape that a position scheme is built from, for texts of `context` tokens.
     pub fn position_shape(&self, depth: &Depth, context: usize) -> PositionShape {
         let attention = self.attention_of(depth);
+        let owners = self.share_layers.owners(depth.blocks());
         PositionShape {
             d_model: self.d_model,
             n_heads: attention.n_heads(),
@@ -276,6 +281,9 @@ impl StackConfig {
                 .enumerate()
                 .filter(|(_, block)| block.attention.is_none())
                 .map(|(layer, _)| layer)
+                .collect(),
+            shared: (0..depth.blocks())
+                .filter(|layer| owners.mixing(*layer) != *layer)
                 .collect(),
             dropout: self.dropouts().embedding,
         }

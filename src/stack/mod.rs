@@ -3,6 +3,7 @@
 pub mod block;
 pub mod config;
 pub mod residual;
+pub mod sharing;
 pub mod state;
 mod view;
 
@@ -13,11 +14,12 @@ use crate::nn::pass::Pass;
 use crate::nn::position::{Places, PositionScheme, Span};
 use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::StateUse;
-use block::{Block, BlockContext};
+use block::{Block, BlockContext, Wired};
 use burn::module::Module;
 use burn::tensor::Tensor;
 pub use config::{BlockConfig, Depth, LayerGroup, StackConfig};
 pub use residual::NormPlacement;
+pub use sharing::{Owners, ShareConfig};
 pub use state::{BlockState, ModelState};
 use view::{View, Views};
 
@@ -68,11 +70,13 @@ pub const ROLES: Roles = Roles::new(
 /// Blocks in a row.
 #[derive(Module, Debug)]
 pub struct Stack {
-    /// In the order of the computation.
+    /// In the order of the computation. Where layers share parameters each has the parts that no block before it has.
     pub blocks: Vec<Block>,
     /// After the last block.
     pub final_norm: Option<Norm>,
     dropout: f64,
+    #[module(skip)]
+    owners: Owners,
 }
 
 /// What a stack gets beside its input.
@@ -115,19 +119,41 @@ impl Stack {
                 .has_final_norm()
                 .then(|| config.norm.init(config.d_model, init)),
             dropout: config.dropouts().output,
+            owners: config.share_layers.owners(depth.blocks()),
         }
+    }
+
+    /// Block number `layer` with all of its parts.
+    fn wired(&self, layer: usize) -> Wired<'_> {
+        let owner = self.owners.mixing(layer);
+        Wired {
+            mixing: &self.blocks[owner],
+            feeding: &self.blocks[self.owners.feeding(layer)],
+            layer,
+            owner,
+            drop_path: self.blocks[layer].drop_path(),
+        }
+    }
+
+    /// All blocks with all of their parts.
+    fn all_wired(&self) -> impl Iterator<Item = Wired<'_>> {
+        (0..self.blocks.len()).map(|layer| self.wired(layer))
     }
 
     /// What the stack keeps between calls, before the first one.
     pub fn empty_state(&self, of: StateUse) -> ModelState {
-        ModelState::new(self.blocks.iter().map(|b| b.empty_state(of)).collect())
+        ModelState::new(
+            self.all_wired()
+                .map(|block| block.empty_state(of))
+                .collect(),
+        )
     }
 
     /// Whether texts of any length are read on at a constant cost for each token: blocks remember earlier segments, and
     /// none keeps more and more.
     pub fn reads_on(&self) -> bool {
-        let remembers = self.blocks.iter().any(Block::remembers);
-        remembers && self.blocks.iter().all(Block::is_bounded)
+        let remembers = self.all_wired().any(|block| block.remembers());
+        remembers && self.all_wired().all(|block| block.is_bounded())
     }
 
     /// `[batch, seq, d_model]` → the same shape.
@@ -150,7 +176,7 @@ impl Stack {
             pass,
         };
         let mut states = state.map(|states| states.iter_mut());
-        for (layer, block) in self.blocks.iter().enumerate() {
+        for (layer, block) in self.all_wired().enumerate() {
             pass.note_hidden(layer, &x);
             pass.note_layer(layer, &x);
             x = position.embed_layer(x, layer, places);
@@ -163,7 +189,6 @@ impl Stack {
                 ..
             } = views.of(past);
             let context = BlockContext {
-                layer,
                 span: *span,
                 visible: seen,
                 of_segment: visible,

@@ -144,8 +144,6 @@ impl NormPlacement {
 pub struct ResidualConfig {
     /// Dropout on each result.
     pub dropout: f64,
-    /// Probability that a row skips the layer.
-    pub drop_path: f64,
     /// DeepNorm's α.
     pub alpha: f64,
 }
@@ -195,11 +193,13 @@ impl Residual {
         }
     }
 
-    /// Runs `layer`, the block's part of that name, around the stream `x` `[batch, seq, d_model]`.
+    /// Runs `layer`, the block's part of that name, around the stream `x` `[batch, seq, d_model]`. A row skips it with the
+    /// probability `drop_path`.
     pub fn around(
         &self,
         x: Tensor<3>,
         part: &str,
+        drop_path: f64,
         pass: &Pass,
         layer: impl FnOnce(Tensor<3>) -> Tensor<3>,
     ) -> Tensor<3> {
@@ -212,7 +212,7 @@ impl Residual {
         let result = pass.drop_path(
             pass.dropout(result, part, self.config.dropout),
             part,
-            self.config.drop_path,
+            drop_path,
         );
         let alpha = self.config.alpha;
         match self.placement {

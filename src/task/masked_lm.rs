@@ -145,7 +145,7 @@ pub struct MaskedLm {
     /// Scores of the two ways in which segments may follow each other.
     pub pair_head: Option<Linear>,
     #[module(skip)]
-    pairs: Pairs,
+    pub(super) pairs: Pairs,
     seed: u64,
 }
 

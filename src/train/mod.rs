@@ -13,6 +13,7 @@ pub mod job;
 pub mod journal;
 mod journals;
 mod launch;
+mod layer_rates;
 pub mod links;
 pub mod lora;
 pub mod machine;

@@ -7,13 +7,14 @@
 mod layers;
 
 use super::checkpoint::weights;
+use super::layer_rates::depth_from_end;
 use super::lora::{self, LoraConfig};
 use super::optim::LrScale;
 use super::parameters::{self, Parameter};
 use super::patterns::Patterns;
 use crate::error::{Error, Result};
 use crate::model::StackDepths;
-use crate::nn::role::{Place, Role, Side};
+use crate::nn::role::{Place, Role};
 use crate::task::only_trained;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
@@ -259,22 +260,6 @@ impl TransferConfig {
     }
 }
 
-/// Layers between a parameter and the end of its stack: 0 for heads and the last norm, 1 for the last block … and one
-/// more than blocks for what comes before them. Of two stacks each is counted by itself.
-fn depth_from_end(role: Role, depths: StackDepths) -> i32 {
-    let layers = match (role.side, role.place) {
-        (Some(Side::Reads), _) | (None, Some(Place::SourceTokens)) => depths.reads,
-        (Some(Side::Writes), _) => depths.writes,
-        (None, _) => depths.tokens,
-    };
-    let depth = match role.block {
-        _ if role.is_input() => layers + 1,
-        Some(block) => layers.saturating_sub(block),
-        None => 0,
-    };
-    i32::try_from(depth).unwrap_or(i32::MAX)
-}
-
 /// Differences that a message lists before it only counts them.
 const LISTED: usize = 12;
 
@@ -305,6 +290,3 @@ impl std::fmt::Display for Transferred {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -36,6 +36,9 @@ MODELS = {
     "RobertaForSequenceClassification": "RobertaConfig",
     "RoFormerForMaskedLM": "RoFormerConfig",
     "RoFormerForSequenceClassification": "RoFormerConfig",
+    "AlbertForMaskedLM": "AlbertConfig",
+    "AlbertForPreTraining": "AlbertConfig",
+    "AlbertForSequenceClassification": "AlbertConfig",
     "T5ForConditionalGeneration": "T5Config",
     "MT5ForConditionalGeneration": "MT5Config",
     "BartForConditionalGeneration": "BartConfig",
@@ -175,6 +178,9 @@ def encoders():
         "architectures": ["BertForMaskedLM"], "position_embedding_type": "absolute", "gradient_checkpointing": False,
     }  # fmt: skip
     roberta = dict(shape, type_vocab_size=1, layer_norm_eps=1e-5)
+    old = OLD | {
+        "down_scale_factor": 1, "gap_size": 0, "net_structure_type": 0, "num_memory_blocks": 0, "layers_to_keep": [],
+    }  # fmt: skip
     return {
         "bert_1": case("BertForMaskedLM", dict(shape, hidden_act="gelu_new", layer_norm_eps=1e-5)),
         "bert_2": case("BertForSequenceClassification", dict(labelled, hidden_act="relu", type_vocab_size=3), plain={"hidden_act": "gelu"}),
@@ -193,6 +199,17 @@ def encoders():
             "RoFormerForMaskedLM", dict(shape, embedding_size=10, rotary_value=True, num_attention_heads=4), length=13, plain={"rotary_value": False},
         ),  # fmt: skip
         "roformer_5": case("RoFormerForMaskedLM", dict(shape, embedding_size=24, tie_word_embeddings=False, hidden_act="relu")),
+        "albert_1": case(
+            "AlbertForPreTraining", dict(shape, embedding_size=10, num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2),
+            plain={"num_hidden_layers": 2},
+        ),  # fmt: skip
+        "albert_2": case(
+            "AlbertForMaskedLM", dict(shape, embedding_size=16, num_hidden_layers=3, hidden_act="relu", layer_norm_eps=1e-3),
+            plain={"hidden_act": "gelu_new"},
+        ),  # fmt: skip
+        "albert_3": case("AlbertForSequenceClassification", dict(labelled, embedding_size=24, num_hidden_groups=2, type_vocab_size=3)),
+        "albert_4": case("AlbertForMaskedLM", dict(shape, embedding_size=10, tie_word_embeddings=False, num_attention_heads=4)),
+        "albert_hub": case("AlbertForMaskedLM", dict(shape, embedding_size=10), tensors=old_albert, config_json=old),
     }
 
 
@@ -219,6 +236,16 @@ def kin_of_bert():
         "electra_5": case("ElectraForPreTraining", found, length=13, plain={"hidden_act": "gelu"}),
         "roformer_6": case("RoFormerForSequenceClassification", dict(electra, **named, embedding_size=16), plain={"hidden_act": "relu"}),
     }
+
+
+def old_albert(tensors):
+    """As the files of the first ALBERTs: a buffer, copies of what is tied, heads that the class has not."""
+    tensors["albert.embeddings.position_ids"] = torch.arange(20)[None].contiguous()
+    tensors["predictions.decoder.weight"] = tensors["albert.embeddings.word_embeddings.weight"].clone()
+    tensors["predictions.decoder.bias"] = tensors["predictions.bias"].clone()
+    tensors["albert.pooler.weight"], tensors["albert.pooler.bias"] = torch.ones(16, 16), torch.ones(16)
+    tensors["sop_classifier.classifier.weight"] = torch.ones(2, 16)
+    tensors["sop_classifier.classifier.bias"] = torch.ones(2)
 
 
 def old_bert(tensors):

@@ -14,6 +14,7 @@ Weights are not what initialisation gives: every bias, gain, running mean and fi
 attention is far from uniform. `FAMILY_2` and higher numbers are other configurations; a word in place of the number
 is another form of a folder:
 
+    albert_hub       as bert_hub, with names of today
     bert_hub         names of the oldest files (LayerNorm.gamma), buffers, tied copies, heads that the class has not
     gpt2_bare        names without `transformer.`, the mask's buffers, a copy of the tied table
     gpt_neox_shards  safetensors in shards                 gpt2_bin        pytorch_model.bin

@@ -13,6 +13,7 @@ mod labelled;
 mod manifests;
 mod masked;
 mod messages;
+mod ngrams;
 mod pair_generators;
 mod pair_vocabularies;
 mod pairs;

@@ -1,5 +1,6 @@
-//! Our encoders with their heads against HF's (`tests/goldens/make_encoders.py` and `make_roformer.py` make the oracles):
-//! hidden states, pooled vectors, scores, losses and every gradient of a tiny random BERT, RoBERTa and RoFormer.
+//! Our encoders with their heads against HF's (`tests/goldens/make_encoders.py`, `make_roformer.py` and `make_albert.py` make
+//! the oracles): hidden states, pooled vectors, scores, losses and every gradient of a tiny random BERT, RoBERTa, RoFormer
+//! and ALBERT.
 
 use crate::batches;
 use crate::goldens::TOLERANCE;
@@ -23,8 +24,9 @@ use formwork::nn::pass::Pass;
 use formwork::nn::position::PositionConfig;
 use formwork::nn::position::learned::LearnedConfig;
 use formwork::nn::position::rotary::{Pairing, RotaryConfig};
-use formwork::stack::NormPlacement;
-use formwork::stack::StackConfig;
+use formwork::nn::record::Keep;
+use formwork::stack::sharing::SharedBy;
+use formwork::stack::{NormPlacement, ShareConfig, StackConfig};
 use formwork::task::{MaskedLm, MaskedLmConfig, Objective};
 
 /// The encoder of both oracles, and of the trajectory.
@@ -86,7 +88,7 @@ fn texts(oracle: &Oracle) -> TextBatch {
 }
 
 /// Hidden states of the oracle's texts.
-fn hidden(task: &MaskedLm, texts: &TextBatch, device: &Device) -> Tensor<3> {
+fn hidden(task: &MaskedLm, texts: &TextBatch, pass: &Pass, device: &Device) -> Tensor<3> {
     let matrix = |ids: &Vec<i32>| -> Tensor<2, Int> {
         let shape = [ids.len() / texts.cols, texts.cols];
         Tensor::from_data(TensorData::new(ids.clone(), shape), device)
@@ -96,7 +98,7 @@ fn hidden(task: &MaskedLm, texts: &TextBatch, device: &Device) -> Tensor<3> {
         segments: texts.segments.as_ref().map(matrix),
         lengths: texts.lengths.clone(),
     };
-    task.model.forward(input, &Pass::evaluation())
+    task.model.forward(input, pass)
 }
 
 /// Scores, losses and gradients through the task, as training has them.
@@ -112,9 +114,21 @@ fn check(name: &str, config: &EncoderConfig, pairs: Pairs, table: &Table) {
 
     let valid = task.valid();
     let plain = Device::flex();
-    let states = hidden(&valid, &texts, &plain);
+    let keep = Keep {
+        hidden_states: true,
+        ..Keep::default()
+    };
+    let pass = Pass::evaluation().recorded(keep);
+    let states = hidden(&valid, &texts, &pass, &plain);
     let ours = at_tokens(values(states.clone()), &rows, cols);
     against.check("last_hidden_state", &ours);
+    for ((_, number), states) in pass.take_recorded().hidden_states {
+        let name = format!("hidden_states.{number}");
+        if oracle.names().contains(&name) {
+            let ours = at_tokens(states.iter::<f32>().collect(), &rows, cols);
+            against.check(&name, &ours);
+        }
+    }
     let places: Vec<i32> = (0..texts.inputs.len() as i32).collect();
     let scores = valid.scores_at(&texts, &places, &plain);
     against.check("logits", &at_tokens(values(scores), &rows, cols));
@@ -128,7 +142,11 @@ fn check(name: &str, config: &EncoderConfig, pairs: Pairs, table: &Table) {
     let batch: Batch = batches::of(Content::Text(texts), rows.len());
     let step = TrainStep::step(&task, batch.into());
     let loss = step.item.loss.mean() as f32;
-    match step.item.metrics.get("nsp_loss") {
+    let of_pairs = ["nsp_loss", "sop_loss"];
+    match of_pairs
+        .iter()
+        .find_map(|name| step.item.metrics.get(*name))
+    {
         Some(pairs) => {
             against.check("loss_mlm", &[loss]);
             against.check("loss_nsp", &[pairs.mean() as f32]);
@@ -185,6 +203,35 @@ fn roformer_is_hf_s() {
         Pairs::None,
         &names::roformer(2),
     );
+}
+
+fn albert(layers: usize, groups: usize, cycle: usize) -> EncoderConfig {
+    let plain = bert();
+    EncoderConfig {
+        n_layers: Some(layers),
+        d_embedding: Some(16),
+        head_activation: Activation::GeluTanh,
+        stack: StackConfig {
+            share_layers: ShareConfig::All(SharedBy { groups, cycle }),
+            feed_forward: FeedForwardConfig::Dense(DenseConfig {
+                d_ff: Some(40),
+                activation: Activation::GeluTanh,
+                bias: true,
+            }),
+            ..plain.stack
+        },
+        ..plain
+    }
+}
+
+/// Embeddings narrower than the blocks, one block for all layers, and two groups of two blocks in turn.
+#[test]
+fn albert_is_hf_s() {
+    let table = names::albert(&[(0, [0, 0])]);
+    check("albert", &albert(3, 1, 1), Pairs::SentenceOrder, &table);
+    let table = names::albert(&[(0, [0, 0]), (1, [0, 1]), (4, [1, 0]), (5, [1, 1])]);
+    let config = albert(8, 2, 2);
+    check("albert_groups", &config, Pairs::SentenceOrder, &table);
 }
 
 /// A golden would see each detail that sets its model apart: without it, scores move by more than twice the

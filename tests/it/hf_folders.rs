@@ -178,6 +178,7 @@ fn without_effect(name: &str, key: &str) -> bool {
         // Tables and biases of a model that shares none of them.
         "bart_3" => key == "model.shared.weight",
         "bert_4" | "roformer_5" => key == "cls.predictions.bias",
+        "albert_4" => key == "predictions.bias",
         _ => key.ends_with("num_batches_tracked"),
     }
 }
@@ -203,6 +204,10 @@ fn saved_as(name: &str, key: String) -> Option<String> {
             key.replace("LayerNorm.gamma", "LayerNorm.weight")
                 .replace("LayerNorm.beta", "LayerNorm.bias"),
         ),
+        "albert_hub" if key.contains("pooler") || key.contains("sop_classifier") => None,
+        "albert_hub" if key.contains("predictions.decoder") || key.ends_with("position_ids") => {
+            None
+        }
         "vit_new" => {
             let renamed = [
                 ("vit.layers.", "vit.encoder.layer."),

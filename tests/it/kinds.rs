@@ -229,6 +229,9 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
             c.tie_embeddings = tied;
         });
     }
+    for (name, keys) in crate::sharing::configs() {
+        add(&name, &|c| *c = crate::sharing::with(c, &keys));
+    }
     add("dense and experts in turn", &|c| {
         c.n_layers = None;
         let group = |feed_forward| LayerGroup {

@@ -25,6 +25,7 @@ const SHAPE: PositionShape = PositionShape {
     causal: true,
     grid: None,
     without_attention: Vec::new(),
+    shared: Vec::new(),
     dropout: 0.0,
 };
 

@@ -73,6 +73,7 @@ mod schedule;
 mod sealed_runs;
 mod segment_memory;
 mod several_networks;
+mod sharing;
 mod sliding_window;
 mod small_run;
 mod statistics;

@@ -81,6 +81,44 @@ pub fn roformer(layers: usize) -> Table {
     table
 }
 
+/// HF's `AlbertForPreTraining` and our [`formwork::task::MaskedLm`]: our blocks that have parameters, with the group and the
+/// inner layer of each.
+pub fn albert(blocks: &[(usize, [usize; 2])]) -> Table {
+    let mut table = bert_body("albert", 0);
+    for (block, [group, inner]) in blocks {
+        let theirs = format!("albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}");
+        let ours = format!("model.stack.blocks.{block}");
+        let both = [
+            ("attention.query", "attention.query"),
+            ("attention.key", "attention.key"),
+            ("attention.value", "attention.value"),
+            ("attention.dense", "attention.output"),
+            ("ffn", "feed_forward.up"),
+            ("ffn_output", "feed_forward.down"),
+        ];
+        linears(&mut table, &theirs, &ours, &both);
+        let both = [
+            ("attention.LayerNorm", "attention_residual"),
+            ("full_layer_layer_norm", "feed_forward_residual"),
+        ];
+        norms(&mut table, &theirs, &ours, &both);
+    }
+    for (theirs, ours) in [
+        (
+            "albert.encoder.embedding_hidden_mapping_in",
+            "model.projection",
+        ),
+        ("albert.pooler", "model.pooler"),
+        ("predictions.dense", "head.transform"),
+        ("sop_classifier.classifier", "pair_head"),
+    ] {
+        table.linear(theirs, ours, Stored::OutIn);
+    }
+    table.norm("predictions.LayerNorm", "head.norm");
+    table.same("predictions.bias", "head.bias");
+    table
+}
+
 /// HF's `RobertaForMaskedLM` and our [`formwork::task::MaskedLm`].
 pub fn roberta(layers: usize) -> Table {
     let mut table = bert_body("roberta", layers);

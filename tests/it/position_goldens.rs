@@ -179,6 +179,7 @@ fn shape(d_model: usize, context: usize, grid: Option<Grid>) -> PositionShape {
         causal: false,
         grid,
         without_attention: Vec::new(),
+        shared: Vec::new(),
         dropout: 0.0,
     }
 }

@@ -77,6 +77,10 @@ const PUBLISHED: &[(&str, usize)] = &[
     ("electra-base", 108_891_648),
     ("electra-large", 334_092_288),
     ("roformer-small", 29_848_320),
+    ("albert-base-v2", 11_683_584),
+    ("albert-large-v2", 17_683_968),
+    ("albert-xlarge-v2", 58_724_864),
+    ("albert-xxlarge-v2", 222_595_584),
 ];
 
 /// Trained parameters of HF's `MarianModel` (its sinusoids are not), and of torch's `nn.Transformer` between shared

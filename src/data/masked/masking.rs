@@ -2,8 +2,8 @@
 //!
 //! Of the tokens of a text a share is chosen; of those 80 % become the mask token, 10 % a random token and 10 %
 //! stay as they are, and all of them are scored (Devlin et al. 2018, section 3.1). Tokens are chosen one by one,
-//! in whole words (Devlin et al., 2019 release), or in spans of geometric length (Joshi et al. 2019, SpanBERT,
-//! section 3.1).
+//! in whole words (Devlin et al., 2019 release), in spans of geometric length (Joshi et al. 2019, SpanBERT,
+//! section 3.1), or in n-grams of words, p(n) ∝ 1/n (Lan et al. 2019, ALBERT, section 4.1).
 //! `masks` draws them.
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,9 @@ pub struct MaskingConfig {
     /// Longest span in words, where spans are chosen. Default 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_span: Option<usize>,
+    /// Longest n-gram in words, where n-grams are chosen. Default 3, as ALBERT's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_ngram: Option<usize>,
     /// Masks that a text has, used in turn, one an epoch (static masking, BERT: 10), pairs with them; new ones each
     /// time (dynamic masking, Liu et al. 2019, RoBERTa) when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +46,8 @@ pub enum Unit {
     Word,
     /// Spans of words.
     Span,
+    /// n-grams of words, short ones more often.
+    Ngram,
 }
 
 /// The relation of the two segments of an input, `[task] pairs`.
@@ -76,6 +81,7 @@ impl Default for MaskingConfig {
             unit: Unit::Token,
             mean_span: None,
             longest_span: None,
+            longest_ngram: None,
             copies: None,
         }
     }
@@ -84,7 +90,9 @@ impl Default for MaskingConfig {
 /// Mean and greatest length of SpanBERT's spans: p = 0.2, clipped at 10.
 const MEAN_SPAN: f64 = 3.8;
 const LONGEST_SPAN: usize = 10;
-/// Of any span.
+/// ALBERT's (Lan et al. 2019, section 4.1).
+const LONGEST_NGRAM: usize = 3;
+/// Of any span or n-gram.
 const MOST_WORDS: usize = 1000;
 
 impl MaskingConfig {
@@ -92,6 +100,11 @@ impl MaskingConfig {
     pub(super) fn span(&self) -> (f64, usize) {
         let longest = self.longest_span.unwrap_or(LONGEST_SPAN);
         (self.mean_span.unwrap_or(MEAN_SPAN), longest)
+    }
+
+    /// Words of the longest n-gram.
+    pub(super) fn ngram(&self) -> usize {
+        self.longest_ngram.unwrap_or(LONGEST_NGRAM)
     }
 
     /// All faults of its keys, each with its remedy.
@@ -145,6 +158,17 @@ impl MaskingConfig {
                     format!("{key} has no effect: unit is not \"span\"; leave it out"),
                 );
             }
+        }
+        let longest = self.ngram();
+        match self.unit {
+            Unit::Ngram => fault(
+                !(1..=MOST_WORDS).contains(&longest),
+                format!("longest_ngram = {longest} is not between 1 and {MOST_WORDS}"),
+            ),
+            Unit::Token | Unit::Word | Unit::Span => fault(
+                self.longest_ngram.is_some(),
+                "longest_ngram has no effect: unit is not \"ngram\"; leave it out".into(),
+            ),
         }
         faults
     }

@@ -1,8 +1,8 @@
 //! Drawing masks: a function of (seed, sample, draw).
 //!
 //! The number of scored tokens of a text is its share of the tokens that can be masked, rounded, and one at least.
-//! Words and spans stay whole: one that would exceed the number is passed over (a span ends before it), so a few
-//! tokens less may be scored. Special tokens are neither masked nor put in another's place. In spans, all tokens
+//! Words, spans and n-grams stay whole: one that would exceed the number is passed over (a span ends before it, an n-gram
+//! is taken shorter), so a few tokens less may be scored. Special tokens are neither masked nor put in another's place. In spans, all tokens
 //! are replaced alike; otherwise each for itself.
 
 use std::ops::Range;
@@ -37,6 +37,15 @@ fn span_lengths(mean: f64, longest: usize) -> Vec<f64> {
     }
     shares(low)
 }
+
+/// Shares of n-grams of 1, 2 … words: p(n) = (1/n) / Σ 1/k (Lan et al. 2019, section 4.1).
+fn ngram_lengths(longest: usize) -> Vec<f64> {
+    let sum: f64 = (1..=longest).map(|n| 1.0 / n as f64).sum();
+    (1..=longest).map(|n| 1.0 / n as f64 / sum).collect()
+}
+
+/// Places that an n-gram tries before it is taken shorter.
+const PLACES: usize = 20;
 
 /// `count` different numbers below `n`, each set of them alike probable (Fisher and Yates).
 pub(in crate::data) fn choose(n: usize, count: usize, stream: &mut Stream) -> Vec<usize> {
@@ -87,7 +96,13 @@ impl Masker {
             )
         })?;
         let ids = 0..tokenizer.vocab_size() as u32;
-        let (mean, longest) = config.span();
+        let lengths = match config.unit {
+            Unit::Ngram => ngram_lengths(config.ngram()),
+            Unit::Token | Unit::Word | Unit::Span => {
+                let (mean, longest) = config.span();
+                span_lengths(mean, longest)
+            }
+        };
         Ok(Self {
             config: config.clone(),
             tokenizer: tokenizer.clone(),
@@ -96,7 +111,7 @@ impl Masker {
                 .filter(|id| !tokenizer.is_special(*id))
                 .map(|id| id as i32)
                 .collect(),
-            lengths: span_lengths(mean, longest),
+            lengths,
             seed,
             split,
             len: len.max(1) as u64,
@@ -130,6 +145,7 @@ impl Masker {
             }
             Unit::Word => whole_words(&words, budget, &mut stream),
             Unit::Span => self.spans(&words, budget, &mut stream),
+            Unit::Ngram => self.ngrams(&words, budget, &mut stream),
         };
         for group in groups {
             let alike = self.config.unit == Unit::Span;
@@ -200,6 +216,33 @@ impl Masker {
         spans
     }
 
+    /// n-grams of words that do not overlap, until `budget` tokens are in them. A length is drawn before its place, so that
+    /// long n-grams are not the rarer, the more is taken.
+    fn ngrams(
+        &self,
+        words: &[Range<usize>],
+        budget: usize,
+        stream: &mut Stream,
+    ) -> Vec<Range<usize>> {
+        let mut taken = vec![false; words.len()];
+        let mut ngrams = Vec::new();
+        let mut left = budget;
+        while left > 0 && !words.is_empty() {
+            let longest = self.length(stream);
+            let mut lengths = (1..=longest).rev();
+            let found = lengths.find_map(|n| free_place(words, &taken, n, left, stream));
+            let Some(found) = found else { break };
+            taken[found.clone()].fill(true);
+            let ngram = words[found.start].start..words[found.end - 1].end;
+            left -= ngram.len();
+            ngrams.push(ngram);
+        }
+        if ngrams.is_empty() {
+            return whole_words(words, budget, stream);
+        }
+        ngrams
+    }
+
     fn length(&self, stream: &mut Stream) -> usize {
         let mut lot = f64::from(stream.uniform());
         let below = self.lengths.iter().position(|share| {
@@ -208,6 +251,27 @@ impl Masker {
         });
         below.unwrap_or(self.lengths.len() - 1) + 1
     }
+}
+
+/// `n` words in a row of which none is taken, without a special token between them and with at most `most` tokens, at a
+/// random place; `None` when some draws find none.
+fn free_place(
+    words: &[Range<usize>],
+    taken: &[bool],
+    n: usize,
+    most: usize,
+    stream: &mut Stream,
+) -> Option<Range<usize>> {
+    let last = words.len().checked_sub(n)?;
+    (0..PLACES).find_map(|_| {
+        let first = stream.below(last as u64 + 1) as usize;
+        let found = first..first + n;
+        let parts = &words[found.clone()];
+        let joined = parts.windows(2).all(|pair| pair[0].end == pair[1].start);
+        let tokens: usize = parts.iter().map(Range::len).sum();
+        let free = !taken[found.clone()].contains(&true);
+        (joined && free && tokens <= most).then_some(found)
+    })
 }
 
 /// Words in random order that hold `budget` tokens at most; a single one when every word holds more.
@@ -238,6 +302,14 @@ mod tests {
         assert!((lengths[1] / lengths[0] - 0.8).abs() < 0.01, "{lengths:?}");
         assert!((lengths.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         assert!((span_lengths(2.0, 3)[0] - 1.0 / 3.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_lengths_of_ngrams_are_those_of_albert() {
+        let lengths = ngram_lengths(3);
+        for (share, of_eleven) in lengths.iter().zip([6.0, 3.0, 2.0]) {
+            assert!((share - of_eleven / 11.0).abs() < 1e-12, "{lengths:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::stack::{Depth, LayerGroup};
 
 /// Layers of a network, as many as the deepest transformers have (DeepNet, Wang et al. 2022): the optimizer's file holds
 /// 100,000 tensors at most, some fifty to a hundred for each layer.
-const MOST_LAYERS: usize = 1_000;
+pub(super) const MOST_LAYERS: usize = 1_000;
 
 /// Faults of the depth of one stack.
 pub(super) fn check(sense: &mut Sense, model: &Transformer, depth: &Depth) {

@@ -12,6 +12,7 @@ mod layers;
 mod matched;
 mod model;
 mod segments;
+mod sharing;
 mod teacher;
 mod train;
 

@@ -1,6 +1,6 @@
 //! The sense of `[model]`.
 
-use super::{For, Sense, images, layers, segments};
+use super::{For, Sense, images, layers, segments, sharing};
 use crate::faults::WIDEST;
 use crate::model::{Demand, Transformer};
 use crate::nn::position::Known;
@@ -33,6 +33,7 @@ fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
     for depth in model.depths() {
         layers::check(sense, model, &depth);
     }
+    sharing::check(sense, model);
     let width = sense.count("model.d_model", c.d_model, WIDEST);
     sense.told("model.norm", |at| c.norm.faults(at));
     placement(sense, model);

@@ -1,5 +1,6 @@
 //! The architectures whose HF folders can be imported, one file each.
 
+pub mod albert;
 pub mod bart;
 pub mod bert;
 pub mod bloom;
@@ -149,6 +150,7 @@ pub const FAMILIES: &[Family] = &[
     vit::FAMILY,
     distilbert::FAMILY,
     electra::FAMILY,
+    albert::FAMILY,
 ];
 
 /// Faults of a Qwen whose layers have sliding windows; the keys of these have no effect otherwise.

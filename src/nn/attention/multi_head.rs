@@ -208,7 +208,7 @@ impl Layer for MultiHead {
         let mut distances = cache.map(LayerCache::distances);
         let kept = distances.as_mut().map(|table| Cell::new(table.take()));
         let attending = Attending {
-            layer: cx.layer,
+            layer: cx.owner,
             span,
             heads: self,
             prepared: cx.prepared,

@@ -132,6 +132,8 @@ pub struct PositionShape {
     pub grid: Option<Grid>,
     /// The layers without attention, which need nothing of a scheme that acts there.
     pub without_attention: Vec<usize>,
+    /// The layers whose attention has the parameters of another layer's, and what a scheme learns for it, too.
+    pub shared: Vec<usize>,
     /// Dropout on the embeddings.
     pub dropout: f64,
 }
@@ -148,11 +150,12 @@ impl PositionShape {
     }
 }
 
-/// A part for each layer with attention, at the layer's number.
+/// A part for each layer that has parameters of attention, at the layer's number.
 fn of_layers<T>(shape: &PositionShape, part: impl Fn() -> T) -> Vec<Option<T>> {
-    let attends = |layer: &usize| !shape.without_attention.contains(layer);
+    let lacks = [&shape.without_attention, &shape.shared];
+    let has = |layer: &usize| lacks.iter().all(|layers| !layers.contains(layer));
     let layers = 0..shape.n_layers;
-    layers.map(|layer| attends(&layer).then(&part)).collect()
+    layers.map(|layer| has(&layer).then(&part)).collect()
 }
 
 /// The patches of an image, row by row, behind a class token when there is one.

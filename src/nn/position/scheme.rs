@@ -42,7 +42,7 @@ pub struct Rotation {
 
 /// The attention of a layer, as a scheme of distances sees it.
 pub struct Attending<'a> {
-    /// Number of the layer in its stack.
+    /// Number of the layer whose parameters it has, in its stack.
     pub layer: usize,
     /// Where its queries and keys stand.
     pub span: Span,

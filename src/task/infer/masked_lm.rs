@@ -1,11 +1,13 @@
-//! Masked tokens: `logits` at every position, and `seq_relationship_logits` where the model tells pairs of segments
-//! apart.
+//! Masked tokens: `logits` at every position, and where the model tells pairs of segments apart `seq_relationship_logits`,
+//! of their order `sop_logits`.
 
 use super::{
     ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input, LABELS, LOGITS,
-    NEXT_SENTENCE_LABEL, Needed, PAIR_LOGITS, Scores, TOKEN_TYPE_IDS, floats,
+    NEXT_SENTENCE_LABEL, Needed, ORDER_LOGITS, PAIR_LOGITS, SENTENCE_ORDER_LABEL, Scores,
+    TOKEN_TYPE_IDS, floats,
 };
 use crate::data::Shape;
+use crate::data::masked::masking::Pairs;
 use crate::model::encoder::{Encoder, EncoderInput};
 use crate::model::heads;
 use crate::nn::pass::Pass;
@@ -37,6 +39,14 @@ pub(super) fn input(given: &Given, device: &Device) -> EncoderInput {
     }
 }
 
+/// The names of the labels and of the scores of pairs.
+fn names(pairs: Pairs) -> [&'static str; 2] {
+    match pairs {
+        Pairs::SentenceOrder => [SENTENCE_ORDER_LABEL, ORDER_LOGITS],
+        Pairs::NextSentence | Pairs::None => [NEXT_SENTENCE_LABEL, PAIR_LOGITS],
+    }
+}
+
 impl Infers for MaskedLm {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let mut all = inputs(&self.model, shape);
@@ -46,7 +56,8 @@ impl Infers for MaskedLm {
         }));
         if self.pair_head.is_some() {
             let classes = Holds::Classes { below: 2 };
-            all.push(Input::new(NEXT_SENTENCE_LABEL, classes, Needed::Never));
+            let [labels, _] = names(self.pairs);
+            all.push(Input::new(labels, classes, Needed::Never));
         }
         all
     }
@@ -68,7 +79,8 @@ impl Infers for MaskedLm {
             .then(|| self.model.pooled(hidden));
         if let (Some(head), Some(pooled)) = (&self.pair_head, &pooled) {
             let values = heads::classes(head, pooled.clone());
-            scores.push(Scores::of_rows(PAIR_LOGITS, values, NEXT_SENTENCE_LABEL));
+            let [labels, name] = names(self.pairs);
+            scores.push(Scores::of_rows(name, values, labels));
         }
         Inferred {
             scores,

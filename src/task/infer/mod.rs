@@ -38,9 +38,12 @@ pub const PIXEL_VALUES: &str = "pixel_values";
 pub const LABELS: &str = "labels";
 /// Whether the second segment of a row follows the first (0) or not (1), `[rows]`.
 pub const NEXT_SENTENCE_LABEL: &str = "next_sentence_label";
+/// Whether the two segments of a row stand in their order (0) or are swapped (1), `[rows]`.
+pub const SENTENCE_ORDER_LABEL: &str = "sentence_order_label";
 
 const LOGITS: &str = "logits";
 const PAIR_LOGITS: &str = "seq_relationship_logits";
+const ORDER_LOGITS: &str = "sop_logits";
 const POOLER_OUTPUT: &str = "pooler_output";
 
 /// An array that a task reads.

@@ -49,16 +49,16 @@ pub(super) fn original(item: &TextItem) -> Vec<u32> {
     .collect()
 }
 
-fn scored(item: &TextItem) -> Vec<usize> {
+pub(super) fn scored(item: &TextItem) -> Vec<usize> {
     (0..item.targets.len())
         .filter(|i| item.targets[*i] != NOT_SCORED)
         .collect()
 }
 
-const WORDPIECE: &str = "kind = \"wordpiece\"\nvocab_size = 200";
+pub(super) const WORDPIECE: &str = "kind = \"wordpiece\"\nvocab_size = 200";
 const TEXT: &str = "kind = \"text\"\npath = \"t.txt\"\ncontext = 130\nvalid_fraction = 0.1";
 
-fn of_prose(masking: MaskingConfig, tokenizer: &str) -> (Data, Tokenizer) {
+pub(super) fn of_prose(masking: MaskingConfig, tokenizer: &str) -> (Data, Tokenizer) {
     let folder = Folder::with(&[("t.txt", prose(3000).as_bytes())]);
     let view = view(masking, Pairs::None);
     let data = viewed(&folder.places(), TEXT, Some(tokenizer), &view, 7).unwrap();
@@ -140,7 +140,7 @@ fn whole_words_are_never_split() {
 }
 
 /// Lengths of runs of scored tokens.
-fn runs(item: &TextItem) -> Vec<usize> {
+pub(super) fn runs(item: &TextItem) -> Vec<usize> {
     let hidden: Vec<bool> = item.targets.iter().map(|t| *t != NOT_SCORED).collect();
     hidden
         .split(|h| !h)
@@ -303,6 +303,18 @@ fn what_cannot_be_masked_says_why() {
         ..fine()
     };
     says(data, chars, long, Pairs::None, "at most 5.5");
+    let ngrams = MaskingConfig {
+        longest_ngram: Some(3),
+        ..fine()
+    };
+    let rule = "longest_ngram has no effect: unit is not \"ngram\"";
+    says(data, chars, ngrams, Pairs::None, rule);
+    let none = MaskingConfig {
+        longest_ngram: Some(0),
+        unit: Unit::Ngram,
+        ..fine()
+    };
+    says(data, chars, none, Pairs::None, "longest_ngram = 0");
     let small = Some("kind = \"bpe\"\nvocab_size = 258");
     says(
         data,

@@ -101,6 +101,7 @@ families! {
     mt5: "mt5_1" "mt5_2";
     bart: "bart_1" "bart_2" "bart_3" "bart_f16";
     marian: "marian_1" "marian_2" "marian_3";
+    albert: "albert_1" "albert_2" "albert_3" "albert_4" "albert_hub";
     vit: "vit_1" "vit_2" "vit_new";
     resnet: "resnet_1" "resnet_2" "resnet_3" "resnet_4";
     distilbert: "distilbert_1" "distilbert_2" "distilbert_3";

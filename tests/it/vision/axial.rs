@@ -31,6 +31,7 @@ fn shape(class_token: bool) -> PositionShape {
             class_token,
         }),
         without_attention: Vec::new(),
+        shared: Vec::new(),
         dropout: 0.0,
     }
 }

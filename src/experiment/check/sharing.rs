@@ -1,0 +1,88 @@
+//! The sense of `[model] share_layers`: layers that compute with the same parameters are alike, and there are some.
+
+use super::Sense;
+use super::layers::MOST_LAYERS;
+use crate::model::Transformer;
+use crate::stack::{Depth, ShareConfig};
+
+const TABLE: &str = "model.share_layers";
+const GROUPS: &str = "model.share_layers.groups";
+const KIND: &str = "model.share_layers.kind";
+
+/// Faults of layers that share parameters.
+pub(super) fn check(sense: &mut Sense, model: &Transformer) {
+    let share = model.stack.share_layers;
+    let Some(by) = share.by() else { return };
+    let sound = sense.told(TABLE, |at| share.faults(MOST_LAYERS, at));
+    let counts = || model.depths().map(|depth| depth.blocks());
+    if !sound || counts().any(|blocks| !(1..=MOST_LAYERS).contains(&blocks)) {
+        return;
+    }
+    let own = by.groups * by.cycle;
+    for depth in model.depths() {
+        let blocks = depth.blocks();
+        if blocks.is_multiple_of(own) {
+            alike(sense, model, &depth);
+            continue;
+        }
+        let rule = format!(
+            "groups = {} of cycle = {} layers have {own} layers of their own, and {} = {blocks} is not a multiple of \
+             that; make it one",
+            by.groups, by.cycle, depth.key
+        );
+        sense.fault(&[GROUPS, KIND, &format!("model.{}", depth.key)], rule);
+    }
+    if counts().all(|blocks| blocks <= own) {
+        let most = counts().max().unwrap_or(0);
+        let rule = match own {
+            1 => format!(
+                "share_layers has no effect: there is {most} layer, which has none to share with; leave it out"
+            ),
+            _ => format!(
+                "share_layers has no effect: each of {most} layers has parameters of its own; take fewer groups or a \
+                 shorter cycle, or leave it out"
+            ),
+        };
+        sense.fault(&[KIND], rule);
+    }
+    let feeds = model.blocks().any(|block| block.feed_forward.is_some());
+    if matches!(share, ShareConfig::FeedForward(_)) && !feeds {
+        let rule = "kind = \"feed_forward\" has no effect: no layer has a feed-forward layer; leave share_layers out";
+        sense.fault(&[KIND], rule);
+    }
+}
+
+/// A fault of two layers that share what they have differently.
+fn alike(sense: &mut Sense, model: &Transformer, depth: &Depth) {
+    let (stack, blocks) = (model.stack, depth.blocks());
+    let owners = stack.share_layers.owners(blocks);
+    let differs = |layer: usize| {
+        let pairs = [
+            (owners.mixing(layer), true, false),
+            (owners.feeding(layer), false, true),
+        ];
+        let mut pairs = pairs.into_iter();
+        pairs.find_map(|(owner, mixing, feeding)| {
+            let [own, other] = [layer, owner].map(|l| stack.block(depth, l).with(mixing, feeding));
+            (own != other).then_some((owner, mixing))
+        })
+    };
+    let found = (0..blocks).find_map(|layer| Some((layer, differs(layer)?)));
+    let Some((layer, (owner, mixing))) = found else {
+        return;
+    };
+    let part = match mixing {
+        true => "what mixes their positions",
+        false => "their feed-forward layers",
+    };
+    let rule = format!(
+        "layers {} and {} of [[model.{}]] would share {part}, which differ; set cycle = {} (or a multiple of it), make the \
+         groups alike, or share another part",
+        owner + 1,
+        layer + 1,
+        depth.groups_key,
+        depth.grouped(),
+    );
+    let groups = format!("model.{}", depth.groups_key);
+    sense.fault(&[KIND, "model.share_layers.cycle", &groups], rule);
+}

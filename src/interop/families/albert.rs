@@ -1,0 +1,268 @@
+//! ALBERT (Lan et al. 2019): BERT with embeddings narrower than its blocks and layers that share their parameters, for
+//! masked tokens, for masked tokens and the order of two segments, or for classes of texts.
+//!
+//! HF cuts `num_hidden_layers` steps into `num_hidden_groups` groups of consecutive ones; each step applies the
+//! `inner_group_num` layers of its group, so that the stack has `num_hidden_layers · inner_group_num` blocks.
+
+use super::plain::plain;
+use super::{Family, HfShape, add_classes, bert, layer_norm};
+use crate::data::Shape;
+use crate::data::masked::masking::{MaskingConfig, Pairs, Unit};
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::{EncoderConfig, ModelConfig};
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::learned::LearnedConfig;
+use crate::stack::sharing::SharedBy;
+use crate::stack::{NormPlacement, ShareConfig, StackConfig};
+use crate::task::{MaskedLmConfig, TaskConfig, TextClassificationConfig};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "albert",
+    summary: "ALBERT: BERT with shared layers and narrow embeddings",
+    read,
+    write,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    hf.only("position_embedding_type", "absolute");
+    let context = hf.count(&["max_position_embeddings"], 512);
+    let vocab_size = hf.count(&["vocab_size"], 30_000);
+    let mut config = encoder(hf, context);
+    let mut shape = Shape::of_text(context, vocab_size);
+    let task = task(hf, &mut config, &mut shape);
+    HfShape {
+        model: ModelConfig::Encoder(config),
+        task,
+        shape,
+    }
+}
+
+/// Blocks and the way in which they share parameters.
+fn layers(hf: &HfConfig) -> (usize, ShareConfig) {
+    let steps = hf.count(&["num_hidden_layers"], 12);
+    let groups = hf.count(&["num_hidden_groups"], 1);
+    let cycle = hf.count(&["inner_group_num"], 1);
+    if groups == 0 || cycle == 0 || !steps.is_multiple_of(groups) {
+        hf.fault(format!(
+            "`num_hidden_layers` = {steps} is not a multiple of `num_hidden_groups` = {groups} of `inner_group_num` = \
+             {cycle} layers"
+        ));
+        return (steps, ShareConfig::default());
+    }
+    let share = match steps == groups {
+        true => ShareConfig::default(),
+        false => ShareConfig::All(SharedBy { groups, cycle }),
+    };
+    (steps.saturating_mul(cycle), share)
+}
+
+fn encoder(hf: &HfConfig, context: usize) -> EncoderConfig {
+    let (blocks, share_layers) = layers(hf);
+    let activation = hf.activation("hidden_act", "gelu_new");
+    EncoderConfig {
+        n_layers: Some(blocks),
+        // The class projects between equal widths, too.
+        d_embedding: Some(hf.count(&["embedding_size"], 128)),
+        embedding_norm: true,
+        segments: hf.count(&["type_vocab_size"], 2),
+        tie_embeddings: hf.flag("tie_word_embeddings", true),
+        head_activation: activation,
+        stack: StackConfig {
+            d_model: hf.count(&["hidden_size"], 4096),
+            norm: layer_norm(hf.real("layer_norm_eps", 1e-12)),
+            norm_placement: NormPlacement::Post,
+            share_layers,
+            position: PositionConfig::Learned(LearnedConfig {
+                max_len: Some(context),
+                ..LearnedConfig::default()
+            }),
+            attention: AttentionConfig::MultiHead(MultiHeadConfig {
+                n_heads: hf.count(&["num_attention_heads"], 64),
+                ..MultiHeadConfig::default()
+            }),
+            feed_forward: FeedForwardConfig::Dense(DenseConfig {
+                d_ff: Some(hf.count(&["intermediate_size"], 16_384)),
+                activation,
+                bias: true,
+            }),
+            dropout: hf.real("hidden_dropout_prob", 0.0),
+            dropout_attention: Some(hf.real("attention_probs_dropout_prob", 0.0)),
+            ..StackConfig::default()
+        },
+        ..EncoderConfig::default()
+    }
+}
+
+/// The heads of the class, which may ask for the pooler and for classes.
+fn task(hf: &HfConfig, config: &mut EncoderConfig, shape: &mut Shape) -> TaskConfig {
+    let masked = |pairs| {
+        TaskConfig::MaskedLm(MaskedLmConfig {
+            masking: MaskingConfig {
+                unit: Unit::Ngram,
+                ..MaskingConfig::default()
+            },
+            pairs,
+        })
+    };
+    let class = hf.architecture().unwrap_or_default();
+    match class {
+        "AlbertForMaskedLM" => masked(Pairs::None),
+        "AlbertForPreTraining" => {
+            config.pooler = true;
+            masked(Pairs::SentenceOrder)
+        }
+        "AlbertForSequenceClassification" => {
+            hf.only("problem_type", "single_label_classification");
+            config.pooler = true;
+            shape.classes = hf.classes();
+            TaskConfig::TextClassification(TextClassificationConfig {
+                dropout: hf.real("classifier_dropout_prob", 0.1),
+                ..TextClassificationConfig::default()
+            })
+        }
+        _ => {
+            hf.fault(format!(
+                "`architectures` = [\"{class}\"] has no head that can be imported; AlbertForMaskedLM, \
+                 AlbertForPreTraining and AlbertForSequenceClassification have"
+            ));
+            masked(Pairs::None)
+        }
+    }
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let config = of.encoder_if_any()?;
+    let plain = plain(&config.stack, &config.depth())?;
+    let class = match &of.task {
+        TaskConfig::TextClassification(_) => "AlbertForSequenceClassification",
+        TaskConfig::MaskedLm(c) => match c.pairs {
+            Pairs::None => "AlbertForMaskedLM",
+            Pairs::SentenceOrder => "AlbertForPreTraining",
+            Pairs::NextSentence => return None,
+        },
+        _ => return None,
+    };
+    let by = match config.stack.share_layers {
+        ShareConfig::All(by) => by,
+        ShareConfig::None(_) => SharedBy {
+            groups: plain.layers,
+            cycle: 1,
+        },
+        ShareConfig::Attention(_) | ShareConfig::FeedForward(_) => return None,
+    };
+    let mut written = json!({
+        "architectures": [class],
+        "vocab_size": of.shape.vocab_size,
+        "embedding_size": config.d_embedding?,
+        "hidden_size": config.stack.d_model,
+        "num_hidden_layers": plain.layers / by.cycle.max(1),
+        "num_hidden_groups": by.groups,
+        "inner_group_num": by.cycle,
+        "num_attention_heads": plain.heads.n_heads,
+        "intermediate_size": plain.d_ff,
+        "hidden_act": plain.activation,
+        "type_vocab_size": config.segments,
+        "layer_norm_eps": plain.eps,
+        "max_position_embeddings": of.shape.context,
+        "tie_word_embeddings": config.tie_embeddings,
+        "hidden_dropout_prob": plain.dropout.residual,
+        "attention_probs_dropout_prob": plain.dropout.attention,
+    });
+    if let TaskConfig::TextClassification(c) = &of.task {
+        written["classifier_dropout_prob"] = json!(c.dropout);
+    }
+    if !of.shape.classes.is_empty() {
+        add_classes(&mut written, &of.shape.classes);
+    }
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.encoder();
+    let mut table = Table::new("albert.");
+    add_embeddings(&mut table);
+    for (layer, theirs) in owned(config) {
+        let ours = format!("model.stack.blocks.{layer}");
+        table.linears(
+            &theirs,
+            &ours,
+            &[
+                ("attention.query", "attention.query"),
+                ("attention.key", "attention.key"),
+                ("attention.value", "attention.value"),
+                ("attention.dense", "attention.output"),
+                ("ffn", "feed_forward.up"),
+                ("ffn_output", "feed_forward.down"),
+            ],
+        );
+        table.norms(
+            &theirs,
+            &ours,
+            &[
+                ("attention.LayerNorm", "attention_residual.norm"),
+                ("full_layer_layer_norm", "feed_forward_residual.norm"),
+            ],
+        );
+    }
+    table.linear("albert.pooler", "model.pooler", Stored::OutIn);
+    if let TaskConfig::TextClassification(_) = &of.task {
+        table.linear("classifier", "head", Stored::OutIn);
+        return table;
+    }
+    table.linear("predictions.dense", "head.transform", Stored::OutIn);
+    table.norm("predictions.LayerNorm", "head.norm");
+    table.same("predictions.bias", "head.bias");
+    let order = "sop_classifier.classifier";
+    table.linear(order, "pair_head", Stored::OutIn);
+    if config.tie_embeddings {
+        table.ignored.push("predictions.decoder.weight");
+        table.ignored.push("predictions.decoder.bias");
+    } else {
+        bert::add_untied(&mut table, "predictions.decoder", "predictions");
+        table.ignored.push("predictions.bias");
+    }
+    // Released files of a class without them have them all the same.
+    table.ignored.extend([
+        "sop_classifier.classifier.weight",
+        "sop_classifier.classifier.bias",
+        "albert.pooler.weight",
+        "albert.pooler.bias",
+    ]);
+    table
+}
+
+fn add_embeddings(table: &mut Table) {
+    let embeddings = "albert.embeddings";
+    for (name, path) in [
+        ("word_embeddings", "model.embedding.weight"),
+        ("position_embeddings", "model.position.table"),
+        ("token_type_embeddings", "model.segments"),
+    ] {
+        table.same(format!("{embeddings}.{name}.weight"), path);
+    }
+    table.norm(&format!("{embeddings}.LayerNorm"), "model.embedding_norm");
+    let projection = "albert.encoder.embedding_hidden_mapping_in";
+    table.linear(projection, "model.projection", Stored::OutIn);
+    table.ignored = vec!["embeddings.position_ids"];
+}
+
+/// The layers that have parameters, with HF's names of them.
+fn owned(config: &EncoderConfig) -> impl Iterator<Item = (usize, String)> {
+    let layers = config.n_layers();
+    let share = config.stack.share_layers;
+    let owners = share.owners(layers);
+    let of_group = layers / share.by().map_or(layers, |by| by.groups).max(1);
+    let owned = (0..layers).filter(move |layer| owners.mixing(*layer) == *layer);
+    owned.map(move |layer| {
+        let (group, inner) = (layer / of_group, layer % of_group);
+        let name = format!("albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}");
+        (layer, name)
+    })
+}

@@ -1,0 +1,242 @@
+//! Layers that compute with the same parameters: sharing across layers (Lan et al. 2019, ALBERT, section 3.1; all layers
+//! alike, Dehghani et al. 2018, Universal Transformers).
+//!
+//! The layers of a stack are cut into groups of as many consecutive ones. A group has the parameters of its first `cycle`
+//! layers, and these follow each other again and again: layer l of a group computes with those of its layer l mod cycle.
+//! The parameters stand in the block of that number once, and every layer keeps a state, dropouts and a chance to be skipped
+//! of its own. A layer is shared with its residual connection's norms, and attention with what a position scheme learns for
+//! it. Vectors that a scheme adds before each layer stay each layer's own.
+
+use super::BlockConfig;
+use crate::faults::TableFaults;
+use crate::nn::Kind;
+use crate::nn::role::Place;
+use serde::{Deserialize, Serialize};
+
+/// `[model] share_layers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ShareConfig {
+    /// Every layer has parameters of its own.
+    None(NotShared),
+    /// The layers that mix positions are shared: attention or what stands in its place, and cross-attention.
+    Attention(SharedBy),
+    /// The feed-forward layers are shared.
+    FeedForward(SharedBy),
+    /// Whole blocks are shared.
+    All(SharedBy),
+}
+
+/// No keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NotShared {}
+
+/// The layers that share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SharedBy {
+    /// Groups of consecutive layers; each has parameters of its own (`num_hidden_groups` of ALBERT).
+    pub groups: usize,
+    /// Layers of a group that have parameters of their own and follow each other again and again (`inner_group_num`).
+    pub cycle: usize,
+}
+
+impl Default for SharedBy {
+    fn default() -> Self {
+        Self {
+            groups: 1,
+            cycle: 1,
+        }
+    }
+}
+
+impl Default for ShareConfig {
+    fn default() -> Self {
+        Self::None(NotShared {})
+    }
+}
+
+/// The values of `[model] share_layers`.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        kind: "none",
+        summary: "every layer has parameters of its own",
+        source: "Vaswani et al. 2017",
+        example: "{ kind = \"none\" }",
+    },
+    Kind {
+        kind: "attention",
+        summary: "the layers that mix positions are shared",
+        source: "Lan et al. 2019, table 4",
+        example: "{ kind = \"attention\" }",
+    },
+    Kind {
+        kind: "feed_forward",
+        summary: "the feed-forward layers are shared",
+        source: "Lan et al. 2019, table 4",
+        example: "{ kind = \"feed_forward\" }",
+    },
+    Kind {
+        kind: "all",
+        summary: "whole blocks are shared, by all layers or in groups",
+        source: "Lan et al. 2019, ALBERT; Dehghani et al. 2018",
+        example: "{ kind = \"all\", groups = 2 }",
+    },
+];
+
+/// The layers whose parameters the layers of a stack compute with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owners {
+    mixing: Run,
+    feeding: Run,
+}
+
+/// How one sort of layer is shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    /// Layers of a group.
+    length: usize,
+    /// Those of them that have parameters.
+    cycle: usize,
+}
+
+impl Run {
+    fn owner(self, layer: usize) -> usize {
+        let (group, place) = (layer / self.length, layer % self.length);
+        group * self.length + place % self.cycle
+    }
+
+    fn last(self, owner: usize) -> usize {
+        let rest = self.length - 1 - owner % self.length;
+        owner + rest / self.cycle * self.cycle
+    }
+}
+
+impl Owners {
+    /// The layer whose mixing of positions layer number `layer` computes with.
+    pub fn mixing(&self, layer: usize) -> usize {
+        self.mixing.owner(layer)
+    }
+
+    /// The layer whose feed-forward layer it computes with.
+    pub fn feeding(&self, layer: usize) -> usize {
+        self.feeding.owner(layer)
+    }
+
+    /// Whether layer number `layer` has the parameters that it mixes positions with, and those of its feed-forward layer.
+    pub fn own(&self, layer: usize) -> [bool; 2] {
+        [self.mixing(layer) == layer, self.feeding(layer) == layer]
+    }
+
+    /// The last layer that computes with a parameter of block `owner` that stands in this place.
+    pub fn last(&self, place: Option<Place>, owner: usize) -> usize {
+        match place {
+            Some(Place::FeedForward) => self.feeding.last(owner),
+            _ => self.mixing.last(owner),
+        }
+    }
+}
+
+impl ShareConfig {
+    /// Whether every layer has parameters of its own.
+    pub fn is_none(&self) -> bool {
+        matches!(self, Self::None(_))
+    }
+
+    /// The value of the key `kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::None(_) => "none",
+            Self::Attention(_) => "attention",
+            Self::FeedForward(_) => "feed_forward",
+            Self::All(_) => "all",
+        }
+    }
+
+    /// Groups and cycle, when layers share.
+    pub fn by(&self) -> Option<SharedBy> {
+        match self {
+            Self::None(_) => None,
+            Self::Attention(by) | Self::FeedForward(by) | Self::All(by) => Some(*by),
+        }
+    }
+
+    /// The owners in a stack of so many layers; groups and cycle fit them.
+    pub fn owners(&self, layers: usize) -> Owners {
+        let alone = Run {
+            length: 1,
+            cycle: 1,
+        };
+        let shared = |by: &SharedBy| Run {
+            length: (layers / by.groups.max(1)).max(1),
+            cycle: by.cycle.max(1),
+        };
+        let [mixing, feeding] = match self {
+            Self::None(_) => [alone; 2],
+            Self::Attention(by) => [shared(by), alone],
+            Self::FeedForward(by) => [alone, shared(by)],
+            Self::All(by) => [shared(by); 2],
+        };
+        Owners { mixing, feeding }
+    }
+
+    /// Faults of its keys by themselves, for stacks of at most `most` layers.
+    pub fn faults(&self, most: usize, at: &mut TableFaults) -> bool {
+        let by = self.by().unwrap_or_default();
+        let keys = [("groups", by.groups), ("cycle", by.cycle)];
+        keys.map(|(key, value)| at.count(key, value, most))
+            .iter()
+            .all(|sound| *sound)
+    }
+}
+
+impl BlockConfig<'_> {
+    /// The same without the layers that mix positions, or without the feed-forward layer.
+    #[must_use]
+    pub fn with(self, mixing: bool, feeding: bool) -> Self {
+        Self {
+            attention: self.attention.filter(|_| mixing),
+            mixer: self.mixer.filter(|_| mixing),
+            feed_forward: self.feed_forward.filter(|_| feeding),
+            cross: self.cross.filter(|_| mixing),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owners(groups: usize, cycle: usize) -> Owners {
+        ShareConfig::All(SharedBy { groups, cycle }).owners(12)
+    }
+
+    /// HF's `AlbertTransformer`: group ⌊l·groups/layers⌋, and in it one inner layer after the other.
+    #[test]
+    fn layers_take_the_parameters_of_their_group() {
+        let of = |owners: Owners| (0..12).map(|l| owners.mixing(l)).collect::<Vec<_>>();
+        assert_eq!(of(owners(1, 1)), [0; 12]);
+        assert_eq!(of(owners(2, 1)), [0, 0, 0, 0, 0, 0, 6, 6, 6, 6, 6, 6]);
+        assert_eq!(of(owners(2, 3)), [0, 1, 2, 0, 1, 2, 6, 7, 8, 6, 7, 8]);
+        assert_eq!(of(owners(12, 1)), (0..12).collect::<Vec<_>>());
+        let [first, second] = [0, 1].map(|layer| owners(2, 3).last(None, layer));
+        assert_eq!((first, second, owners(2, 3).last(None, 8)), (3, 4, 11));
+    }
+
+    #[test]
+    fn either_sort_of_layer_is_shared_alone() {
+        let by = SharedBy::default();
+        let attention = ShareConfig::Attention(by).owners(4);
+        assert_eq!((attention.mixing(3), attention.feeding(3)), (0, 3));
+        assert_eq!(attention.own(3), [false, true]);
+        let feed_forward = ShareConfig::FeedForward(by).owners(4);
+        assert_eq!(feed_forward.own(3), [true, false]);
+        let place = Some(Place::FeedForward);
+        assert_eq!(
+            (feed_forward.last(place, 0), attention.last(place, 0)),
+            (3, 0)
+        );
+        assert_eq!(ShareConfig::default().owners(4).own(3), [true; 2]);
+    }
+}

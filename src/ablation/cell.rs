@@ -3,11 +3,10 @@
 //! The process's standard input is a pipe that the sweep holds open. When it closes, because the sweep stops or was
 //! killed, the process saves and exits: a child never outlives its sweep. Its output goes to a file beside its run.
 
-use crate::ablation::folders::ARM;
 use crate::ablation::ledger::Claim;
 use crate::error::{Error, Result};
 use crate::report::read::run;
-use crate::report::read::sweep::{CELLS, EndState, Ending, PlannedArm, SweepFolder};
+use crate::report::read::sweep::{ARM, CELLS, EndState, Ending, PlannedArm, SweepFolder};
 use crate::train::run_dir;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};

@@ -6,13 +6,10 @@ use crate::ablation::prepared::{Prepared, Sweep};
 use crate::ablation::slurm::SCRIPT;
 use crate::error::{Error, Result};
 use crate::experiment::{self, Experiment, Loaded, resolved_toml};
-use crate::report::read::sweep::{CELLS, LEDGER, PLAN, PlannedArm, SweepFolder, SweepPlan};
+use crate::report::read::sweep::{ARM, CELLS, LEDGER, PLAN, PlannedArm, SweepFolder, SweepPlan};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-
-/// The experiment of an arm in a sweep's folder.
-pub const ARM: &str = "arm.toml";
 
 /// Held while a plan is settled.
 const LOCK: &str = "planning.lock";

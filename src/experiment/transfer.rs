@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::nn::position::Grid;
 use crate::nn::position::resample::{resample_grid, stretch};
 use crate::nn::role::{ParameterKind, Place};
+use crate::report::read::sweep::{ARM, run_of_seed};
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
 use crate::train::lora::{self, LoraConfig};
@@ -18,7 +19,8 @@ use burn::tensor::{Device, Tensor, TensorData};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The folder of the run that `[init]` names.
+/// The folder of the run that `[init]` names; of an arm of a sweep the run of the same seed, so that runs with several seeds
+/// begin from as many runs.
 ///
 /// # Errors
 /// No run there, or one whose files were changed.
@@ -26,7 +28,7 @@ pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf
     let Some(from) = &experiment.init.from else {
         return Ok(None);
     };
-    let folder = places.anchored(from);
+    let folder = of_seed(places.anchored(from), experiment.seed);
     run_dir::require_run(&folder).map_err(|error| {
         Error::usage(format!(
             "[init] from = {from:?}: {error}; train that run first"
@@ -34,6 +36,15 @@ pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf
     })?;
     run_files::verify(&folder)?;
     Ok(Some(folder))
+}
+
+/// The run of a seed where a folder holds an arm's runs, one for each seed; else the folder itself.
+fn of_seed(folder: PathBuf, seed: u64) -> PathBuf {
+    let runs = !run_dir::is_run(&folder) && folder.join(ARM).is_file();
+    match runs {
+        true => folder.join(run_of_seed(seed)),
+        false => folder,
+    }
 }
 
 /// The tokenizers that data is read with: those of the other run when the experiment names none, or of a teacher.

@@ -27,7 +27,8 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransferConfig {
-    /// The folder of the run to begin from, or the file of the experiment that makes it: `checkpoints/NAME` then.
+    /// The folder of the run to begin from, or the file of the experiment that makes it: `checkpoints/NAME` then. Of an arm
+    /// of a sweep (`SWEEP/cells/ARM`) it is the run with the same seed as this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
     /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent. A mean of

@@ -78,6 +78,7 @@ mod sliding_window;
 mod small_run;
 mod statistics;
 mod sweep;
+mod systems;
 mod taught;
 mod text_metrics;
 mod training;

@@ -1,6 +1,7 @@
 //! Sweeps as a person runs them: killed, shared, extended, refused.
 
 mod arms;
+mod begun_from;
 mod cluster;
 mod costs;
 mod faults;

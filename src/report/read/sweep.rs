@@ -18,6 +18,13 @@ pub const PLAN: &str = "sweep.json";
 pub const LEDGER: &str = "ledger";
 /// The folder of the runs.
 pub const CELLS: &str = "cells";
+/// The experiment of an arm, in its folder of the runs.
+pub const ARM: &str = "arm.toml";
+
+/// The folder of an arm's run with a seed, in the arm's.
+pub fn run_of_seed(seed: u64) -> String {
+    format!("seed-{seed}")
+}
 
 /// The plan of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -151,7 +158,7 @@ impl SweepFolder {
         self.path
             .join(CELLS)
             .join(&arm.folder)
-            .join(format!("seed-{seed}"))
+            .join(run_of_seed(seed))
     }
 
     /// The file that says how a cell ended.

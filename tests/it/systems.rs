@@ -1,0 +1,280 @@
+//! `experiments/systems`: each system has a file, which is its preset made small by numbers alone, trains with the system's
+//! own objective for a few minutes, and expects what an untrained network does not give.
+
+use crate::binary::{formwork, shipped};
+use formwork::data::Shape;
+use formwork::experiment::{Loaded, load};
+use formwork::model::preset::parse_preset;
+use formwork::model::{ItemOf, ModelConfig};
+use formwork::plan::{Question, plan};
+use formwork::train::optim::Moments;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A system.
+struct System {
+    /// The name of its file.
+    name: &'static str,
+    /// The published model that the file makes small.
+    preset: &'static str,
+    /// The kind of its objective, and what the objective is set to, as JSON.
+    task: (&'static str, &'static str),
+    /// Keys of the preset that differ by more than a number.
+    changed: &'static [&'static str],
+}
+
+const fn system(
+    name: &'static str,
+    preset: &'static str,
+    task: (&'static str, &'static str),
+    changed: &'static [&'static str],
+) -> System {
+    System {
+        name,
+        preset,
+        task,
+        changed,
+    }
+}
+
+const NEXT: (&str, &str) = ("causal_lm", "{}");
+const MASKED: (&str, &str) = ("masked_lm", r#"{"pairs":"none"}"#);
+
+/// The systems that stand.
+const SYSTEMS: &[System] = &[
+    system(
+        "transformer",
+        "transformer-base",
+        ("translation", r#"{"label_smoothing":0.1}"#),
+        &[],
+    ),
+    system(
+        "bert",
+        "bert-base",
+        ("masked_lm", r#"{"pairs":"next_sentence"}"#),
+        &[],
+    ),
+    // Without pairs of segments nothing reads the pooler.
+    system("roberta", "roberta-base", MASKED, &["pooler"]),
+    system("distilbert", "distilbert-base", ("distillation", "{}"), &[]),
+    system(
+        "albert",
+        "albert-base-v2",
+        ("masked_lm", r#"{"pairs":"sentence_order"}"#),
+        &[],
+    ),
+    system("electra", "electra-small", ("replaced_token", "{}"), &[]),
+    system(
+        "deberta",
+        "deberta-v3-base",
+        ("replaced_token", "{}"),
+        &["pooler"],
+    ),
+    system("roformer", "roformer-base", MASKED, &[]),
+    system("gpt", "openai-gpt", NEXT, &[]),
+    system("gpt2", "gpt2", NEXT, &[]),
+    system("llama", "llama-7b", NEXT, &[]),
+    system("falcon", "falcon-7b", NEXT, &[]),
+    system("t5", "t5-small", ("span_corruption", "{}"), &[]),
+    system("mt5", "mt5-small", ("span_corruption", "{}"), &[]),
+    system("bart", "bart-base", ("denoising", "{}"), &[]),
+    system("vit", "vit-base-16", ("image_classification", "{}"), &[]),
+    // A stem for images of 28 pixels.
+    system(
+        "hybrid",
+        "vit-r26-small-32",
+        ("image_classification", "{}"),
+        &["stem.stem"],
+    ),
+    system("transformer_xl", "transformer-xl-enwik8-12", NEXT, &[]),
+    system(
+        "al_rfou",
+        "al-rfou-12",
+        (
+            "causal_lm",
+            r#"{"positions":"all","intermediate_layers":true,"second_target":0.5}"#,
+        ),
+        &[],
+    ),
+];
+
+/// Three to four minutes on two cores, on which training reaches a hundred thousand million operations a second.
+const MOST_FLOPS: f64 = 2e13;
+const MOST_PARAMS: usize = 4_000_000;
+
+fn file(system: &System) -> String {
+    format!("experiments/systems/{}.toml", system.name)
+}
+
+fn loaded(system: &System) -> Loaded {
+    load(&shipped(&file(system)), &[]).unwrap()
+}
+
+/// Values that are no tables, by their dotted keys.
+fn leaves(value: &Value, at: &str, found: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Object(table) => {
+            for (key, value) in table {
+                let at = match at {
+                    "" => key.clone(),
+                    _ => format!("{at}.{key}"),
+                };
+                leaves(value, &at, found);
+            }
+        }
+        other => {
+            found.insert(at.to_string(), other.clone());
+        }
+    }
+}
+
+fn leaves_of(model: &ModelConfig) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    leaves(&serde_json::to_value(model).unwrap(), "", &mut found);
+    found
+}
+
+/// Whether a value is a size: a number, numbers, or none given.
+fn sized(value: Option<&Value>) -> bool {
+    match value {
+        None | Some(Value::Null | Value::Number(_)) => true,
+        Some(Value::Array(values)) => values.iter().all(Value::is_number),
+        Some(_) => false,
+    }
+}
+
+#[test]
+fn every_system_has_its_file_and_its_line() {
+    let listed: BTreeSet<String> = SYSTEMS.iter().map(file).collect();
+    let there: BTreeSet<String> = std::fs::read_dir(shipped("experiments/systems"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .map(|name| format!("experiments/systems/{name}"))
+        .collect();
+    assert_eq!(listed, there);
+    let readme = std::fs::read_to_string(shipped("README.md")).unwrap();
+    for system in SYSTEMS {
+        let name = format!("systems/{}.toml", system.name);
+        assert!(readme.contains(&name), "README.md does not name {name}");
+    }
+}
+
+#[test]
+fn a_system_is_its_preset_made_small_by_numbers() {
+    for system in SYSTEMS {
+        let (name, loaded) = (system.name, loaded(system));
+        let text: toml::Table = toml::from_str(&loaded.source).unwrap();
+        assert_eq!(
+            text["model"]["preset"].as_str(),
+            Some(system.preset),
+            "{name}"
+        );
+        let preset = leaves_of(&parse_preset(system.preset).unwrap().model);
+        let own = leaves_of(&loaded.experiment.model);
+        let keys: BTreeSet<&String> = preset.keys().chain(own.keys()).collect();
+        let changed: Vec<&str> = keys
+            .into_iter()
+            .filter(|key| preset.get(*key) != own.get(*key))
+            .filter(|key| !(sized(preset.get(*key)) && sized(own.get(*key))))
+            .map(String::as_str)
+            .collect();
+        assert_eq!(changed, system.changed, "{name}");
+    }
+}
+
+#[test]
+fn a_system_trains_with_its_own_objective_and_expects_something() {
+    for system in SYSTEMS {
+        let (name, loaded) = (system.name, loaded(system));
+        let (kind, wanted) = system.task;
+        let task = serde_json::to_value(&loaded.experiment.task).unwrap();
+        assert_eq!(task["kind"], kind, "{name}");
+        let wanted: Value = serde_json::from_str(wanted).unwrap();
+        for (key, value) in wanted.as_object().unwrap() {
+            assert_eq!(&task[key], value, "{name}: {key}");
+        }
+        assert!(!loaded.experiment.expect.is_empty(), "{name}");
+    }
+}
+
+/// Small enough for a laptop: the network, and all multiplications of its training.
+#[test]
+fn a_system_trains_within_minutes() {
+    for system in SYSTEMS {
+        let (name, loaded) = (system.name, loaded(system));
+        let experiment = &loaded.experiment;
+        let context = experiment.data.context();
+        // More pieces than any of them has, and the images of Fashion-MNIST.
+        let shape = Shape {
+            image: Some([1, 28, 28]),
+            classes: (0..10).map(|class| class.to_string()).collect(),
+            ..Shape::of_text(context, 4096)
+        };
+        let question = Question {
+            model: &experiment.model,
+            task: None,
+            shape: &shape,
+            micro_batch_size: 1,
+            moments: Moments {
+                matrices: 2,
+                others: 2,
+            },
+            ema: false,
+            value_bytes: 4,
+            lora: None,
+        };
+        let cost = plan(&question, &burn::tensor::Device::default()).unwrap();
+        assert!(cost.params < MOST_PARAMS, "{name}: {}", cost.params);
+        let train = &experiment.train;
+        let rows = match (experiment.model.item(), train.batch_tokens) {
+            (ItemOf::Image, _) | (_, None) => train.batch_size as f64,
+            (ItemOf::Token | ItemOf::Pair, Some(tokens)) => tokens as f64 / context as f64,
+        };
+        let row = experiment.task.facts().products(&experiment.model, &shape);
+        let flops = 6.0 * row * rows * train.steps as f64;
+        assert!(flops < MOST_FLOPS, "{name}: {flops:e}");
+    }
+}
+
+/// A bound that a network holds before it has learned anything says nothing. Of systems that read no files and begin from
+/// no other run, since an evaluation of theirs takes seconds.
+#[test]
+fn an_untrained_network_misses_what_its_system_expects() {
+    let mut tried = 0;
+    for system in SYSTEMS {
+        let loaded = loaded(system);
+        let experiment = &loaded.experiment;
+        let alone = experiment.init.from.is_none() && system.task.0 != "distillation";
+        if !alone || !experiment.data.set().paths().is_empty() {
+            continue;
+        }
+        tried += 1;
+        let steps = experiment.schedule.warmup_steps() + 1;
+        let folder = tempfile::tempdir().unwrap();
+        let steps = format!("train.steps={steps}");
+        let runs = folder.path().display().to_string();
+        let file = file(system);
+        let arguments = [
+            "verify",
+            &file,
+            "--runs",
+            &runs,
+            "--set",
+            &steps,
+            "--set",
+            "train.batch_size=1",
+            "--set",
+            "optimizer.lr=1e-12",
+        ];
+        let ended = formwork(&arguments).output().unwrap();
+        let said = String::from_utf8(ended.stdout).unwrap();
+        let told = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{file}: {said}{told}");
+        let judged = said
+            .lines()
+            .filter(|line| line.starts_with("MISSED"))
+            .count();
+        assert_eq!(judged, experiment.expect.len(), "{file}: {said}");
+    }
+    assert!(tried > 1, "no system without files");
+}

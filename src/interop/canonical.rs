@@ -6,7 +6,7 @@
 
 use super::families::HfShape;
 use crate::data::masked::masking::Pairs;
-use crate::model::ModelConfig;
+use crate::model::{EncoderConfig, ModelConfig, Use};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::position::PositionConfig;
@@ -47,6 +47,9 @@ const OF_BLOCKS: &[&str] = &[
 /// The model as dotted keys with their values.
 pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
     let mut model = serde_json::to_value(&of.model).unwrap_or_default();
+    if let ModelConfig::Encoder(encoder) = &of.model {
+        model["mask_decoder"] = mask_decoder(encoder, of);
+    }
     if let Some(network) = of.model.transformer() {
         let stack = network.stack;
         let keys = model.as_object_mut();
@@ -89,6 +92,18 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
     flat
 }
 
+/// The decoder of hidden tokens with the rows of its table, where a task guesses them.
+fn mask_decoder(encoder: &EncoderConfig, of: &HfShape) -> Value {
+    let guesses = of.task.uses() == Use::HiddenTokens;
+    let Some(decoder) = encoder.mask_decoder.as_ref().filter(|_| guesses) else {
+        return Value::Null;
+    };
+    json!({
+        "steps": decoder.steps,
+        "max_len": decoder.max_len.unwrap_or(of.shape.context),
+    })
+}
+
 /// Channels of images, and their size where the network is made for one.
 fn image(of: &HfShape) -> Value {
     let [channels, height, width] = match of.shape.image {
@@ -124,6 +139,7 @@ fn attention(config: &AttentionConfig, d_model: usize) -> Value {
     let mut keys = serde_json::to_value(config).unwrap_or_default();
     keys["n_kv_heads"] = json!(heads.n_kv_heads());
     keys["d_head"] = json!(d_head);
+    keys["key_bias"] = json!(heads.key_bias.unwrap_or(heads.bias));
     keys["out_bias"] = json!(heads.out_bias.unwrap_or(heads.bias));
     keys["scale"] = json!(heads.scale.unwrap_or(1.0 / (d_head as f64).sqrt()));
     keys

@@ -222,7 +222,8 @@ impl<'a, 's> Plan<'a, 's> {
                 self.faults.extend(missing);
             }
         }
-        for constant in &table.constants {
+        let held = table.constants.iter();
+        for constant in held.filter(|constant| !table.ignores(&constant.name)) {
             self.check(constant, table.prefix)?;
         }
         let unused = self.model.weights.names();

@@ -172,7 +172,12 @@ impl ModelConfig {
     #[must_use]
     pub fn under(&self, demand: &Demand) -> Self {
         match self {
-            Self::Encoder(c) => Self::Encoder(c.pooled_if(demand.whole_text != WholeText::NotRead)),
+            Self::Encoder(c) => {
+                let guesses = demand.used_for == Use::HiddenTokens;
+                let mut c = c.pooled_if(demand.whole_text != WholeText::NotRead);
+                c.mask_decoder = c.mask_decoder.filter(|_| guesses);
+                Self::Encoder(c)
+            }
             Self::Decoder(_)
             | Self::EncoderDecoder(_)
             | Self::Vision(_)

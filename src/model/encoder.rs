@@ -4,21 +4,22 @@
 //! causal mask. Vectors narrower than the stack are projected onto its width first: the factorised embeddings of
 //! ALBERT (Lan et al. 2020, section 3.1), also ELECTRA's and RoFormer's. Heads that score tokens or whole texts stand in [`super::heads`].
 
+use super::encoder_pass::WHOLE_TEXTS;
+use super::mask_decoder::MaskDecoderConfig;
 use super::{Demand, ModelInputs, Use, replaced};
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel;
 use crate::nn::Kind;
-use crate::nn::attention::Visibility;
 use crate::nn::embed::{Embedding, segment_vectors};
 use crate::nn::feed_forward::Activation;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Acts, Places, Position, PositionShape, Span};
+use crate::nn::position::{Acts, Position, PositionShape};
 use crate::nn::role::{Place, Roles, Says, TABLE};
 use crate::one_table::one_table;
-use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackShape};
+use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, activation};
 use serde::{Deserialize, Serialize};
@@ -75,6 +76,9 @@ pub struct EncoderConfig {
     pub head_activation: Activation,
     /// Whether the product onto the vocabulary has a bias.
     pub head_bias: bool,
+    /// Absolute positions for the guesses of hidden tokens alone (DeBERTa); of a task without them it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mask_decoder: Option<MaskDecoderConfig>,
 }
 
 impl Default for EncoderConfig {
@@ -93,6 +97,7 @@ impl Default for EncoderConfig {
             head_transform: true,
             head_activation: Activation::Gelu,
             head_bias: true,
+            mask_decoder: None,
         }
     }
 }
@@ -151,6 +156,9 @@ impl EncoderConfig {
         let narrow = |e| self.stack.position.facts().narrow_fault(e, d);
         if let Some(rule) = self.d_embedding.and_then(narrow) {
             at.fault(&["d_embedding", "model.position.axial_widths"], rule);
+        }
+        if let Some(decoder) = &self.mask_decoder {
+            at.within("mask_decoder", |at| decoder.faults(self, demand, at));
         }
         if demand.segments && segments < 2 {
             let rule = format!(
@@ -282,7 +290,7 @@ impl Encoder {
     pub fn embedded(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let [batch, seq] = input.ids.dims();
         let x = self.embedding.forward(input.ids);
-        let x = self.position.scheme().embed(x, &of_whole_texts());
+        let x = self.position.scheme().embed(x, &WHOLE_TEXTS);
         let x = match &self.segments {
             Some(table) => x + segment_vectors(table.val(), input.segments, batch, seq),
             None => x,
@@ -292,26 +300,6 @@ impl Encoder {
             None => x,
         };
         pass.dropout(x, "embedding", self.dropout)
-    }
-
-    /// Hidden states `[batch, seq, d_model]` from the vectors of tokens, of rows of these lengths when some are filled up.
-    pub fn through(&self, x: Tensor<3>, lengths: Option<&[usize]>, pass: &Pass) -> Tensor<3> {
-        let x = match &self.projection {
-            Some(projection) => projection.forward(x),
-            None => x,
-        };
-        let visible = lengths.map(Visibility::of_lengths).unwrap_or_default();
-        let places = of_whole_texts();
-        let context = StackContext {
-            position: self.position.scheme(),
-            places: &places,
-            span: Span::of(x.dims()[1]),
-            visible: &visible,
-            state: None,
-            memory: None,
-            pass,
-        };
-        self.stack.forward(x, context)
     }
 
     /// One vector a text, `[batch, d_model]`, from its hidden states.
@@ -329,13 +317,5 @@ impl Encoder {
             None => first,
         };
         pooled.reshape([batch, d])
-    }
-}
-
-/// The places of texts that are read from their beginning.
-fn of_whole_texts() -> Places {
-    Places {
-        offset: 0,
-        ids: None,
     }
 }

@@ -4,9 +4,11 @@ pub mod decoder;
 pub mod demand;
 pub mod encoder;
 pub mod encoder_decoder;
+mod encoder_pass;
 pub mod heads;
 pub mod image;
 pub mod language;
+pub mod mask_decoder;
 pub mod pair;
 pub mod preset;
 pub mod recurrent;
@@ -28,6 +30,7 @@ pub use encoder::{Encoder, EncoderConfig};
 pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
 pub use image::ImageModel;
 pub use language::{AnyLanguageModel, LanguageModel};
+pub use mask_decoder::{MaskDecoder, MaskDecoderConfig};
 pub use pair::PairModel;
 pub use recurrent::RecurrentModelConfig;
 use resnet::Cost;
@@ -53,6 +56,7 @@ pub const ROLES: &[Roles] = &[
     encoder_decoder::ROLES,
     side::ROLES,
     heads::ROLES,
+    mask_decoder::ROLES,
     recurrent::ROLES,
     recurrent::LM_ROLES,
     recurrent::READER_ROLES,

@@ -157,6 +157,13 @@ const PRESETS: &[(&str, &str)] = presets![
     "albert-large-v2",
     "albert-xlarge-v2",
     "albert-xxlarge-v2",
+    "deberta-base",
+    "deberta-large",
+    "deberta-xlarge",
+    "deberta-v3-xsmall",
+    "deberta-v3-small",
+    "deberta-v3-base",
+    "deberta-v3-large",
 ];
 
 /// The names, small families first.

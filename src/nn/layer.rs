@@ -43,6 +43,9 @@ pub struct LayerContext<'a> {
     /// Hidden states of earlier segments as the layer reads them, `[batch, earlier, d_model]`: positions before those of its
     /// input, which `span` and `visible` count, and whose states are looked at alone.
     pub earlier: Option<Tensor<3>>,
+    /// States `[batch, keys, d_model]` that keys and values are made of in place of the layer's input, as the layer reads them,
+    /// each at its own position: `span`, `visible` and `position` hold as they do for the input.
+    pub sources: Option<Tensor<3>>,
     /// The state that the layer kept at the last call, and keeps for the next one.
     pub state: Option<&'a mut LayerState>,
     /// Draws of dropout, added losses, readings.
@@ -74,6 +77,7 @@ impl<'a> LayerContext<'a> {
             prepared: &NOTHING,
             memory: None,
             earlier: None,
+            sources: None,
             state: None,
             pass,
         }

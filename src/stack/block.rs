@@ -97,6 +97,8 @@ pub struct BlockContext<'a> {
     pub prepared: &'a Prepared,
     /// What cross-attention looks at.
     pub memory: Option<Memory<'a>>,
+    /// The stream that keys and values are made of, `[batch, keys, d_model]`, in place of the block's own.
+    pub sources: Option<&'a Tensor<3>>,
     /// What the block kept from the last call.
     pub state: Option<&'a mut BlockState>,
     /// Dropout's draws.
@@ -238,6 +240,7 @@ impl<'a> Wired<'a> {
             position,
             prepared,
             memory,
+            sources,
             state,
             pass,
         } = context;
@@ -260,6 +263,7 @@ impl<'a> Wired<'a> {
             prepared,
             memory: None,
             earlier,
+            sources: sources.map(|stream| self.mixer_residual().read(stream.clone())),
             state: own_state,
             pass,
         };
@@ -273,6 +277,7 @@ impl<'a> Wired<'a> {
             prepared,
             memory: None,
             earlier: None,
+            sources: None,
             state: None,
             pass,
         };

@@ -8,6 +8,7 @@ use crate::nn::norm::NormConfig;
 use crate::nn::position::{PositionConfig, PositionShape};
 use crate::nn::recurrent::RecurrentConfig;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::ops::Range;
 
 /// Blocks of a stack whose number no key gives.
 pub const LAYERS: usize = 4;
@@ -211,9 +212,21 @@ impl StackConfig {
     /// Multiplications of a forward pass of a stack over so many positions, and a memory of `memory` positions where it
     /// looks at one.
     pub fn products(&self, depth: &Depth, tokens: usize, memory: usize) -> u128 {
+        self.products_of(0..depth.blocks(), depth, tokens, memory)
+    }
+
+    /// The same of some of its blocks.
+    pub fn products_of(
+        &self,
+        blocks: Range<usize>,
+        depth: &Depth,
+        tokens: usize,
+        memory: usize,
+    ) -> u128 {
         let d = self.d_model;
         let shape = self.position_shape(depth, tokens);
-        let products = self.blocks(depth).map(|block| {
+        let products = blocks.map(|block| {
+            let block = self.block(depth, block);
             let own = |a: &AttentionConfig| {
                 let pairs = a.pairs(tokens, depth.causal);
                 a.products(d, tokens, depth.causal) + self.position.facts().products(&shape, pairs)

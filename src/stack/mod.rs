@@ -2,6 +2,7 @@
 
 pub mod block;
 pub mod config;
+mod decoding;
 pub mod residual;
 pub mod sharing;
 pub mod state;
@@ -21,6 +22,7 @@ pub use config::{BlockConfig, Depth, LayerGroup, StackConfig};
 pub use residual::NormPlacement;
 pub use sharing::{Owners, ShareConfig};
 pub use state::{BlockState, ModelState};
+use std::ops::Range;
 use view::{View, Views};
 
 /// The shape of a stack.
@@ -157,7 +159,19 @@ impl Stack {
     }
 
     /// `[batch, seq, d_model]` → the same shape.
-    pub fn forward(&self, mut x: Tensor<3>, context: StackContext) -> Tensor<3> {
+    pub fn forward(&self, x: Tensor<3>, context: StackContext) -> Tensor<3> {
+        let pass = context.pass;
+        let x = self.through(0..self.blocks.len(), x, context);
+        self.finished(x, pass)
+    }
+
+    /// `[batch, seq, d_model]` → the same shape, through some of the blocks.
+    pub fn through(
+        &self,
+        blocks: Range<usize>,
+        mut x: Tensor<3>,
+        context: StackContext,
+    ) -> Tensor<3> {
         let StackContext {
             position,
             places,
@@ -176,7 +190,8 @@ impl Stack {
             pass,
         };
         let mut states = state.map(|states| states.iter_mut());
-        for (layer, block) in self.all_wired().enumerate() {
+        let numbered = self.all_wired().enumerate();
+        for (layer, block) in numbered.skip(blocks.start).take(blocks.len()) {
             pass.note_hidden(layer, &x);
             pass.note_layer(layer, &x);
             x = position.embed_layer(x, layer, places);
@@ -195,11 +210,17 @@ impl Stack {
                 position,
                 prepared,
                 memory,
+                sources: None,
                 state,
                 pass,
             };
             x = pass.block(format_args!("blocks.{layer}"), || block.forward(x, context));
         }
+        x
+    }
+
+    /// The stream that leaves the last block, through the final norm.
+    pub fn finished(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
         pass.note_hidden(self.blocks.len(), &x);
         let x = match &self.final_norm {
             Some(norm) => norm.forward(x),

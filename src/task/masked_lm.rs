@@ -17,7 +17,8 @@ use crate::evaluate::metric::{Metric, PERPLEXITY};
 use crate::kernel::{self, HeadLoss};
 use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};
 use crate::model::heads::{self, MlmHead};
-use crate::model::{Demand, ModelConfig, ModelInputs, Use, WholeText};
+use crate::model::mask_decoder::States;
+use crate::model::{Demand, MaskDecoder, ModelConfig, ModelInputs, Use, WholeText};
 use crate::nn::Kind;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
@@ -96,7 +97,11 @@ impl TaskFacts for MaskedLmConfig {
             Pairs::None => 0,
             Pairs::NextSentence | Pairs::SentenceOrder => 2 * model.d_model(),
         };
-        network + scored * head as f64 + pairs as f64
+        let last = self.pairs != Pairs::None;
+        let decoder = model
+            .guessing()
+            .map_or(0.0, |c| MaskDecoder::products(c, shape.context, last));
+        network + decoder + scored * head as f64 + pairs as f64
     }
 
     fn can_be_distilled(&self) -> bool {
@@ -133,7 +138,13 @@ impl TaskFacts for MaskedLmConfig {
 }
 
 /// What the parameters of [`MaskedLm`] are.
-pub const ROLES: Roles = Roles::new("MaskedLm", &[("pair_head", Says::Stands(Place::Head))]);
+pub const ROLES: Roles = Roles::new(
+    "MaskedLm",
+    &[
+        ("mask_decoder", Says::Stands(Place::Head)),
+        ("pair_head", Says::Stands(Place::Head)),
+    ],
+);
 
 /// An encoder with its objective.
 #[derive(Module, Debug)]
@@ -142,6 +153,8 @@ pub struct MaskedLm {
     pub model: Encoder,
     /// Scores of the vocabulary.
     pub head: MlmHead,
+    /// The places of hidden tokens, where the head is told them.
+    pub mask_decoder: Option<MaskDecoder>,
     /// Scores of the two ways in which segments may follow each other.
     pub pair_head: Option<Linear>,
     #[module(skip)]
@@ -163,6 +176,7 @@ impl MaskedLm {
         Self {
             model: model.pooled_if(pairs).init(inputs),
             head: MlmHead::new(model, inputs.shape.vocab_size, &init),
+            mask_decoder: MaskDecoder::of(model, inputs),
             pair_head: pairs
                 .then(|| Linear::new(model.stack.d_model, 2, true, Role::Head, &init.of("pairs"))),
             pairs: config.pairs,
@@ -172,22 +186,30 @@ impl MaskedLm {
 
     /// Scores of the vocabulary `[n, vocab]` at some positions of texts, each counted through all rows.
     pub fn scores_at(&self, texts: &TextBatch, positions: &[i32], device: &Device) -> Tensor<2> {
-        let hidden = self
-            .model
-            .forward(input(texts, device), &Pass::evaluation());
-        let picked = at(hidden, positions, device);
+        let states = self.states(input(texts, device), false, &Pass::evaluation());
+        let picked = at(states.guessing, positions, device);
         self.head.forward(picked, &self.model)
     }
 
-    /// Last hidden states `[rows, cols, d_model]`.
-    pub(super) fn hidden(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Tensor<3> {
-        self.model.forward(input(texts, device), pass)
+    /// The states that hidden tokens are guessed from, with the hidden states of the encoder when they are `wanted`.
+    pub(super) fn states(&self, input: EncoderInput, wanted: bool, pass: &Pass) -> States {
+        let lengths = input.lengths.clone();
+        let x = self.model.embedded(input, pass);
+        match &self.mask_decoder {
+            Some(decoder) => decoder.states(&self.model, x, lengths.as_deref(), wanted, pass),
+            None => States::alike(self.model.through(x, lengths.as_deref(), pass)),
+        }
     }
 
-    /// Scores of the pairs `[rows, 2]` from hidden states, where pairs are told apart.
-    pub(super) fn pair_scores(&self, hidden: &Tensor<3>) -> Option<Tensor<2>> {
-        let head = self.pair_head.as_ref()?;
-        Some(heads::classes(head, self.model.pooled(hidden.clone())))
+    /// The same of texts, as far as the heads read them.
+    pub(super) fn read(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> States {
+        self.states(input(texts, device), self.pair_head.is_some(), pass)
+    }
+
+    /// Scores of the pairs `[rows, 2]`, where pairs are told apart.
+    pub(super) fn pair_scores(&self, states: &States) -> Option<Tensor<2>> {
+        let (head, hidden) = (self.pair_head.as_ref()?, states.last.clone()?);
+        Some(heads::classes(head, self.model.pooled(hidden)))
     }
 
     /// The loss of masked tokens with the share of right ones, and what the pairs add to it.
@@ -217,11 +239,11 @@ impl MaskedLm {
     }
 
     fn scores(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Scores {
-        let hidden = self.hidden(texts, device, pass);
-        let pairs = self.pair_scores(&hidden);
+        let states = self.read(texts, device, pass);
+        let pairs = self.pair_scores(&states);
         let (places, targets) = scored(&texts.targets);
         let targets = host::vector(&targets, device);
-        let picked = at(hidden, &places, device);
+        let picked = at(states.guessing, &places, device);
         Scores {
             tokens: self.head.loss(picked, &self.model, targets),
             pairs,

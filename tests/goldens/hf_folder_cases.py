@@ -5,7 +5,7 @@ import torch
 
 def cases():
     found = {}
-    for part in (gpts, llamas, linear_biases, encoders, kin_of_bert, encoder_decoders, images, experts):
+    for part in (gpts, llamas, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts):
         found |= part()
     return found
 
@@ -39,6 +39,10 @@ MODELS = {
     "AlbertForMaskedLM": "AlbertConfig",
     "AlbertForPreTraining": "AlbertConfig",
     "AlbertForSequenceClassification": "AlbertConfig",
+    "DebertaForMaskedLM": "DebertaConfig",
+    "DebertaForSequenceClassification": "DebertaConfig",
+    "DebertaV2ForMaskedLM": "DebertaV2Config",
+    "DebertaV2ForSequenceClassification": "DebertaV2Config",
     "T5ForConditionalGeneration": "T5Config",
     "MT5ForConditionalGeneration": "MT5Config",
     "BartForConditionalGeneration": "BartConfig",
@@ -246,6 +250,37 @@ def old_albert(tensors):
     tensors["albert.pooler.weight"], tensors["albert.pooler.bias"] = torch.ones(16, 16), torch.ones(16)
     tensors["sop_classifier.classifier.weight"] = torch.ones(2, 16)
     tensors["sop_classifier.classifier.bias"] = torch.ones(2)
+
+
+def disentangled():
+    shape = dict(
+        vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+        max_position_embeddings=20, relative_attention=True, position_biased_input=False, pos_att_type=["c2p", "p2c"],
+    )  # fmt: skip
+    labels = dict(id2label={0: "good", 1: "bad", 2: "neither"}, label2id={"good": 0, "bad": 1, "neither": 2})
+    # As released files write them: terms between bars, the longest input for the furthest distance.
+    hub = OLD | {"pos_att_type": "c2p|p2c", "max_relative_positions": -1, "legacy": None}
+    second = dict(shape, share_att_key=True, position_buckets=4, max_relative_positions=8, norm_rel_ebd="layer_norm")
+    return {
+        "deberta_1": case("DebertaForMaskedLM", dict(shape, max_relative_positions=4), plain={"pos_att_type": ["p2c"]}),
+        "deberta_2": case(
+            "DebertaForSequenceClassification",
+            dict(shape, type_vocab_size=2, pos_att_type=["c2p"], num_attention_heads=4, hidden_act="relu", **labels),
+            plain={"hidden_act": "gelu", "pooler_hidden_act": "relu"},
+        ),
+        "deberta_3": case("DebertaForMaskedLM", dict(shape, pos_att_type=["p2c"], tie_word_embeddings=False, layer_norm_eps=1e-3)),
+        "deberta_hub": case("DebertaForMaskedLM", shape, config_json=hub),
+        "deberta_new": case("DebertaForMaskedLM", dict(shape, legacy=False)),
+        "deberta_v2_1": case(
+            "DebertaV2ForMaskedLM", second, length=13, plain={"max_relative_positions": 12, "norm_rel_ebd": "none"}
+        ),
+        "deberta_v2_2": case(
+            "DebertaV2ForSequenceClassification",
+            dict(second, pooler_hidden_act="tanh", hidden_act="gelu_new", pos_att_type=["p2c"], type_vocab_size=1, **labels),
+            length=11, plain={"pooler_hidden_act": "gelu"},
+        ),
+        "deberta_v2_3": case("DebertaV2ForMaskedLM", dict(shape, max_relative_positions=5, share_att_key=False)),
+    }  # fmt: skip
 
 
 def old_bert(tensors):

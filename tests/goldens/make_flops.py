@@ -28,6 +28,7 @@ import transformers as hf
 import transformers.masking_utils
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
+from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 
 # Whether documents are packed in a row is read from values, which meta tensors have none of.
 hf.masking_utils.find_packed_sequence_indices = lambda *_: None
@@ -137,6 +138,44 @@ def roformer(layers, width, heads, inner):
     )
     # Without a mask the class looks for padding in ids, and meta tensors have no values.
     return lambda: hf.RoFormerModel(config), lambda: {"input_ids": ids(1536), "attention_mask": torch.zeros([1, 1, 1, 1536])}
+
+
+class Deberta(nn.Module):
+    """He et al. 2021 for one row: each layer projects the vectors of the distances that occur, and each query and key meets
+    as many of them as it has tokens to meet. (The released code and HF project and meet those of all distances.)"""
+
+    def __init__(self, layers, width, heads, inner, rows, length):
+        super().__init__()
+        self.heads, self.met = heads, min(rows, length)
+        self.distances = nn.Parameter(torch.zeros(rows, width))
+        linear = lambda d_in, d_out: nn.Linear(d_in, d_out)
+        names = ["query", "key", "value", "out", "to_keys", "to_queries"]
+        self.layers = nn.ModuleList(
+            nn.ModuleDict({name: linear(width, width) for name in names} | {"up": linear(width, inner), "down": linear(inner, width)})
+            for _ in range(layers)
+        )
+        self.width = width
+
+    def by_heads(self, x):
+        return x.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+
+    def forward(self, ids):
+        x = torch.zeros([*ids.shape, self.width], device=ids.device)
+        for layer in self.layers:
+            q, k, v = (self.by_heads(layer[name](x)) for name in ["query", "key", "value"])
+            keys, queries = (self.by_heads(layer[name](self.distances))[:, : self.met] for name in ["to_keys", "to_queries"])
+            scores = q @ k.transpose(2, 3)
+            q @ keys.transpose(1, 2), k @ queries.transpose(1, 2)
+            x = x + layer["out"]((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+            x = x + layer["down"](layer["up"](x))
+        return x
+
+
+def deberta(*shape, buckets=None):
+    distances = torch.arange(-511, 512)
+    found = distances.clamp(-512, 511) if buckets is None else make_log_bucket_position(distances, buckets, 512).clamp(-buckets, buckets - 1)
+    rows = int(found.max() - found.min()) + 1
+    return lambda: Deberta(*shape, rows, 512), lambda: (ids(512),)
 
 
 def image(size):
@@ -338,6 +377,13 @@ PRESETS = {
     "roberta-base": roberta(12, 768, 12, 3072),
     "roberta-large": roberta(24, 1024, 16, 4096),
     "roformer-base": roformer(12, 768, 12, 3072),
+    "deberta-base": deberta(12, 768, 12, 3072),
+    "deberta-large": deberta(24, 1024, 16, 4096),
+    "deberta-xlarge": deberta(48, 1024, 16, 4096),
+    "deberta-v3-xsmall": deberta(12, 384, 6, 1536, buckets=256),
+    "deberta-v3-small": deberta(6, 768, 12, 3072, buckets=256),
+    "deberta-v3-base": deberta(12, 768, 12, 3072, buckets=256),
+    "deberta-v3-large": deberta(24, 1024, 16, 4096, buckets=256),
     "transformer-tiny": transformer(4, 128, 4, 256, 10000, 256),
     "transformer-base": transformer(6, 512, 8, 2048, 37000, 512),
     "transformer-big": transformer(6, 1024, 16, 4096, 37000, 1024),

@@ -20,6 +20,8 @@ is another form of a folder:
     gpt_neox_shards  safetensors in shards                 gpt2_bin        pytorch_model.bin
     llama_shards_bin pytorch_model.bin in shards           mistral_bf16, qwen2_f16, bart_f16  half precision
     t5_again         an untied T5 as transformers 5 saves it again: `tie_word_embeddings` true, yet a head of its own
+    deberta_hub      keys of config.json as released files write them
+    deberta_new      the head of masked tokens that transformers names after released files (`legacy` false)
     vit_new, mixtral_new     the names of the modules of transformers 5 (save_original_format=False)
 
 `marian_3` has the tokenizers of sources and targets that make_tokenizers.py trains. `alibi_bias_max` of `mpt_3` counts as

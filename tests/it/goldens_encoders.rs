@@ -71,7 +71,7 @@ pub fn task(
     Objective(MaskedLm::new(config, &masked_lm, &inputs))
 }
 
-fn texts(oracle: &Oracle) -> TextBatch {
+pub fn texts(oracle: &Oracle) -> TextBatch {
     let has = |name: &str| oracle.names().iter().any(|known| known == name);
     let read = |name: &str| has(name).then(|| oracle.integers(name).1);
     let (shape, inputs) = oracle.integers("input_ids");
@@ -102,7 +102,7 @@ fn hidden(task: &MaskedLm, texts: &TextBatch, pass: &Pass, device: &Device) -> T
 }
 
 /// Scores, losses and gradients through the task, as training has them.
-fn check(name: &str, config: &EncoderConfig, pairs: Pairs, table: &Table) {
+pub fn check(name: &str, config: &EncoderConfig, pairs: Pairs, table: &Table) {
     let oracle = Oracle::open(name);
     let texts = texts(&oracle);
     let device = Device::flex().autodiff();

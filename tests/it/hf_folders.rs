@@ -177,8 +177,10 @@ fn without_effect(name: &str, key: &str) -> bool {
     match name {
         // Tables and biases of a model that shares none of them.
         "bart_3" => key == "model.shared.weight",
-        "bert_4" | "roformer_5" => key == "cls.predictions.bias",
         "albert_4" => key == "predictions.bias",
+        "bert_4" | "roformer_5" | "deberta_3" => key == "cls.predictions.bias",
+        // The same number on all scores of a query.
+        "deberta_v2_3" => key.ends_with("pos_key_proj.bias"),
         _ => key.ends_with("num_batches_tracked"),
     }
 }
@@ -208,6 +210,11 @@ fn saved_as(name: &str, key: String) -> Option<String> {
         "albert_hub" if key.contains("predictions.decoder") || key.ends_with("position_ids") => {
             None
         }
+        // Exported with the head that the class has by itself, over the same numbers.
+        "deberta_new" => Some(
+            key.replace("lm_predictions.lm_head.bias", "cls.predictions.bias")
+                .replace("lm_predictions.lm_head", "cls.predictions.transform"),
+        ),
         "vit_new" => {
             let renamed = [
                 ("vit.layers.", "vit.encoder.layer."),

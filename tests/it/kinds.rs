@@ -5,7 +5,7 @@ use formwork::data::Shape;
 use formwork::model::LanguageModel;
 use formwork::model::ModelInputs;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{DecoderConfig, EncoderConfig, EncoderDecoderConfig};
+use formwork::model::{DecoderConfig, EncoderConfig, EncoderDecoderConfig, MaskDecoderConfig};
 use formwork::nn::attention::AttentionConfig;
 use formwork::nn::attention::multi_head::MultiHeadConfig;
 use formwork::nn::attention::sliding_window::SlidingWindowConfig;
@@ -301,7 +301,48 @@ pub fn encoders() -> Vec<(String, EncoderConfig)> {
         ..base
     };
     all.push(("a pooler, an untied head".into(), own_product));
+    all.extend(mask_decoders());
     all
+}
+
+/// Encoders whose head is told where hidden tokens stand: one and three steps, with windows and without.
+fn mask_decoders() -> Vec<(String, EncoderConfig)> {
+    let of = |steps, placement, attention| EncoderConfig {
+        n_layers: Some(2),
+        embedding_norm: true,
+        segments: 2,
+        mask_decoder: Some(MaskDecoderConfig {
+            steps,
+            max_len: None,
+        }),
+        stack: StackConfig {
+            d_model: 16,
+            norm_placement: placement,
+            position: position("disentangled"),
+            attention,
+            ..StackConfig::default()
+        },
+        ..EncoderConfig::default()
+    };
+    let windows = AttentionConfig::SlidingWindow(SlidingWindowConfig {
+        heads: MultiHeadConfig::default(),
+        window: 3,
+        dilation: None,
+    });
+    let whole = attention(4, |heads| heads.key_bias = Some(false));
+    let kinds = [
+        (1, NormPlacement::Post, windows.clone()),
+        (3, NormPlacement::Pre, whole.clone()),
+        (2, NormPlacement::Parallel, windows),
+        (2, NormPlacement::Post, whole),
+    ];
+    kinds
+        .into_iter()
+        .map(|(steps, placement, attention)| {
+            let name = format!("{placement:?}, a mask decoder of {steps} steps, {attention:?}");
+            (name, of(steps, placement, attention))
+        })
+        .collect()
 }
 
 /// The same for encoder-decoders, and what only they have.

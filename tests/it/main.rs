@@ -29,6 +29,7 @@ mod flops;
 mod generation;
 mod going_on;
 mod goldens;
+mod goldens_deberta;
 mod goldens_details;
 mod goldens_encoder_decoder;
 mod goldens_encoders;

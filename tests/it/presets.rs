@@ -81,6 +81,13 @@ const PUBLISHED: &[(&str, usize)] = &[
     ("albert-large-v2", 17_683_968),
     ("albert-xlarge-v2", 58_724_864),
     ("albert-xxlarge-v2", 222_595_584),
+    ("deberta-base", 138_601_728),
+    ("deberta-large", 405_163_008),
+    ("deberta-xlarge", 757_804_032),
+    ("deberta-v3-xsmall", 70_682_112),
+    ("deberta-v3-small", 141_304_320),
+    ("deberta-v3-base", 183_831_552),
+    ("deberta-v3-large", 434_012_160),
 ];
 
 /// Trained parameters of HF's `MarianModel` (its sinusoids are not), and of torch's `nn.Transformer` between shared

@@ -4,6 +4,8 @@ pub mod albert;
 pub mod bart;
 pub mod bert;
 pub mod bloom;
+pub mod deberta;
+pub mod deberta_v2;
 pub mod distilbert;
 pub mod electra;
 pub mod falcon;
@@ -151,6 +153,8 @@ pub const FAMILIES: &[Family] = &[
     distilbert::FAMILY,
     electra::FAMILY,
     albert::FAMILY,
+    deberta::FAMILY,
+    deberta_v2::FAMILY,
 ];
 
 /// Faults of a Qwen whose layers have sliding windows; the keys of these have no effect otherwise.

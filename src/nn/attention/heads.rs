@@ -22,6 +22,10 @@ pub struct MultiHeadConfig {
     pub d_head: Option<usize>,
     /// Whether queries, keys and values have biases.
     pub bias: bool,
+    /// Whether keys have a bias; as `bias` when absent. It moves no weights by itself, but position to content terms do see
+    /// it (DeBERTa has none).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_bias: Option<bool>,
     /// Whether the output has a bias; as `bias` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out_bias: Option<bool>,
@@ -65,6 +69,7 @@ impl Default for MultiHeadConfig {
             n_kv_heads: None,
             d_head: None,
             bias: true,
+            key_bias: None,
             out_bias: None,
             qk_norm: NormConfig::none(),
             softcap: None,

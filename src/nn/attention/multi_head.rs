@@ -64,9 +64,10 @@ impl MultiHead {
         let d_head = config.d_head(d_model);
         let bias = config.bias;
         let out_bias = config.out_bias.unwrap_or(bias);
+        let key_bias = config.key_bias.unwrap_or(bias);
         Self {
             query: Linear::new(d_model, heads * d_head, bias, Role::Query { d_head }, init),
-            key: Linear::new(d_model, kv_heads * d_head, bias, Role::Inner, init),
+            key: Linear::new(d_model, kv_heads * d_head, key_bias, Role::Inner, init),
             value: Linear::new(d_model, kv_heads * d_head, bias, Role::Value, init),
             output: Linear::new(heads * d_head, d_model, out_bias, Role::Residual, init),
             query_norm: config.qk_norm.init(d_head, init),
@@ -171,10 +172,11 @@ impl Layer for MultiHead {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
         let [batch, queries, _] = x.dims();
         let crossed = cx.memory.is_some();
-        let source = match (cx.memory, cx.earlier.take()) {
-            (Some(memory), _) => memory.clone(),
-            (None, Some(earlier)) => Tensor::cat(vec![earlier, x.clone()], 1),
-            (None, None) => x.clone(),
+        let source = match (cx.memory, cx.earlier.take(), cx.sources.take()) {
+            (Some(memory), _, _) => memory.clone(),
+            (None, Some(earlier), _) => Tensor::cat(vec![earlier, x.clone()], 1),
+            (None, None, Some(sources)) => sources,
+            (None, None, None) => x.clone(),
         };
         let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
         let cache = cx.state.as_deref_mut().and_then(LayerState::cache);

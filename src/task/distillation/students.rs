@@ -39,14 +39,14 @@ impl Distils for MaskedLm {
     fn outputs(&self, batch: &Batch, pass: &Pass) -> Outputs {
         let texts = host::texts(batch);
         let device = self.model.embedding.weight.val().device();
-        let hidden = self.hidden(texts, &device, pass);
+        let states = self.read(texts, &device, pass);
         let (places, _) = scored(&texts.targets);
-        let picked = at(hidden.clone(), &places, &device);
+        let picked = at(states.guessing.clone(), &places, &device);
         Outputs {
             scores: self.head.forward(picked, &self.model),
             taught: None,
-            pairs: self.pair_scores(&hidden),
-            hidden,
+            pairs: self.pair_scores(&states),
+            hidden: states.guessing,
         }
     }
 

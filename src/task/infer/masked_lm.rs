@@ -50,6 +50,11 @@ fn names(pairs: Pairs) -> [&'static str; 2] {
 impl Infers for MaskedLm {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let mut all = inputs(&self.model, shape);
+        if let Some(decoder) = &self.mask_decoder {
+            let longest = self.model.position.scheme().max_len();
+            let longest = longest.map_or(decoder.max_len(), |n| n.min(decoder.max_len()));
+            all[..2].clone_from_slice(&Input::tokens(shape.vocab_size, Some(longest)));
+        }
         all.push(Input::labels(Holds::Targets {
             of: INPUT_IDS,
             below: shape.vocab_size,
@@ -64,9 +69,10 @@ impl Infers for MaskedLm {
 
     fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
         let device = self.model.embedding.weight.val().device();
-        let hidden = self.model.forward(input(given, &device), pass);
-        let [rows, tokens, d] = hidden.dims();
-        let flat = hidden.clone().reshape([1, rows * tokens, d]);
+        // The hidden states of the encoder are written out, whatever guesses are made from.
+        let states = self.states(input(given, &device), true, pass);
+        let [rows, tokens, d] = states.guessing.dims();
+        let flat = states.guessing.reshape([1, rows * tokens, d]);
         let values = self.head.forward(flat, &self.model);
         let vocab = values.dims()[1];
         let mut scores = vec![Scores {
@@ -76,7 +82,9 @@ impl Infers for MaskedLm {
             labels: LABELS,
         }];
         let pooled = (self.model.pooler.is_some() || self.pair_head.is_some())
-            .then(|| self.model.pooled(hidden));
+            .then_some(states.last)
+            .flatten()
+            .map(|hidden| self.model.pooled(hidden));
         if let (Some(head), Some(pooled)) = (&self.pair_head, &pooled) {
             let values = heads::classes(head, pooled.clone());
             let [labels, name] = names(self.pairs);

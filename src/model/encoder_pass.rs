@@ -1,0 +1,50 @@
+//! One pass through the blocks of an encoder, all of them or some.
+
+use super::encoder::Encoder;
+use crate::nn::attention::Visibility;
+use crate::nn::pass::Pass;
+use crate::nn::position::{Places, Span};
+use crate::stack::StackContext;
+use burn::tensor::Tensor;
+
+/// The places of texts that are read from their beginning.
+pub(super) static WHOLE_TEXTS: Places = Places {
+    offset: 0,
+    ids: None,
+};
+
+impl Encoder {
+    /// Hidden states `[batch, seq, d_model]` from the vectors of tokens, of rows of these lengths when some are filled up.
+    pub fn through(&self, x: Tensor<3>, lengths: Option<&[usize]>, pass: &Pass) -> Tensor<3> {
+        let x = self.projected(x);
+        let visible = lengths.map(Visibility::of_lengths).unwrap_or_default();
+        let context = self.context(x.dims()[1], &visible, pass);
+        self.stack.forward(x, context)
+    }
+
+    /// The vectors that the first block reads, `[batch, seq, d_model]`.
+    pub(super) fn projected(&self, x: Tensor<3>) -> Tensor<3> {
+        match &self.projection {
+            Some(projection) => projection.forward(x),
+            None => x,
+        }
+    }
+
+    /// What the blocks get beside their input, of texts of `seq` tokens.
+    pub(super) fn context<'a>(
+        &'a self,
+        seq: usize,
+        visible: &'a Visibility,
+        pass: &'a Pass,
+    ) -> StackContext<'a> {
+        StackContext {
+            position: self.position.scheme(),
+            places: &WHOLE_TEXTS,
+            span: Span::of(seq),
+            visible,
+            state: None,
+            memory: None,
+            pass,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The last block with queries beside its own stream: the decoder of masked language models, whose queries know their place
+//! (He et al. 2021, DeBERTa, section 3.2).
+
+use super::block::BlockContext;
+use super::view::{Past, View, Views};
+use super::{Stack, StackContext};
+use burn::tensor::Tensor;
+
+impl Stack {
+    /// `queries` `[batch, seq, d_model]` through the last block, `steps` times, and the final norm. Keys and values are made
+    /// of `x`, the stream that the block reads otherwise, each query and key at its own position.
+    pub fn decoded(
+        &self,
+        queries: Tensor<3>,
+        x: Tensor<3>,
+        steps: usize,
+        context: StackContext,
+    ) -> Tensor<3> {
+        let StackContext {
+            position,
+            places,
+            span,
+            visible,
+            memory,
+            pass,
+            ..
+        } = context;
+        let Some(layer) = self.blocks.len().checked_sub(1) else {
+            return queries;
+        };
+        let block = self.wired(layer);
+        let sources = position.embed_layer(x, layer, places);
+        let mut views = Views {
+            position,
+            span,
+            visible,
+            device: sources.device(),
+            made: Vec::new(),
+            pass,
+        };
+        let View {
+            span,
+            visible: seen,
+            prepared,
+            ..
+        } = views.of(Past::Whole);
+        let mut decoded = queries;
+        for step in 0..steps {
+            let context = BlockContext {
+                span: *span,
+                visible: seen,
+                of_segment: visible,
+                position,
+                prepared,
+                memory,
+                sources: Some(&sources),
+                state: None,
+                pass,
+            };
+            decoded = pass.block(step, || block.forward(decoded, context));
+        }
+        match &self.final_norm {
+            Some(norm) => norm.forward(decoded),
+            None => decoded,
+        }
+    }
+}

@@ -176,10 +176,16 @@ mod tests {
     use super::*;
     use crate::model::{DecoderConfig, EncoderDecoderConfig};
     use crate::stack::StackConfig;
-    use crate::task::TranslationConfig;
+    use crate::task::{SpanCorruptionConfig, TranslationConfig};
 
     static TRANSLATION: TaskConfig = TaskConfig::Translation(TranslationConfig {
         label_smoothing: 0.0,
+        bidirectional_source: false,
+    });
+
+    static SPANS: TaskConfig = TaskConfig::SpanCorruption(SpanCorruptionConfig {
+        share: 0.15,
+        mean_span: 3.0,
         bidirectional_source: false,
     });
 
@@ -249,6 +255,21 @@ mod tests {
         assert_eq!(long.flops_per_item - short.flops_per_item, products / 2.0);
         let sides = |task| written(task, 64);
         assert_eq!((sides(None), sides(Some(&TRANSLATION))), (None, Some(64)));
+    }
+
+    /// Of 69 tokens 10 are written, with 3 sentinels and an end mark.
+    #[test]
+    fn a_target_may_be_shorter_than_its_source() {
+        let config = EncoderDecoderConfig::default();
+        let model = ModelConfig::EncoderDecoder(config.clone());
+        let spans = planned_model(&model, 64, |q| q.task = Some(&SPANS));
+        assert_eq!(written(Some(&SPANS), 64), Some(14));
+        let products = config.products(100, [64, 14]) as f64;
+        assert_eq!(spans.flops_per_item, 6.0 * products / 78.0);
+        let decoder = DecoderConfig::default();
+        let row = decoder.products(100, 78, 14) as f64;
+        let spans = planned(decoder, 64, |q| q.task = Some(&SPANS));
+        assert_eq!(spans.flops_per_item, 6.0 * row / 78.0);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod pair_vocabularies;
 mod pairs;
 mod places;
 mod segments;
+mod span_texts;
 mod spans;
 mod text;
 mod tokenizers;

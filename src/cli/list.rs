@@ -111,6 +111,7 @@ fn families() -> Result<Vec<Family>> {
             "[model] cell of recurrent, mixer of [[model.layers]]",
             rows(nn::recurrent::KINDS),
         ),
+        ("initial_weights", "[model] init", rows(nn::init::KINDS)),
         ("tasks", "[task] kind", rows(task::KINDS)),
         ("optimizers", "[optimizer] kind", rows(train::optim::KINDS)),
         ("schedules", "[schedule] kind", rows(train::schedule::KINDS)),

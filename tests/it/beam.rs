@@ -1,5 +1,6 @@
 //! Beam search against enumeration, against a plain greedy search, and against values computed by hand.
 
+mod folders;
 mod hugging_face;
 mod rules;
 

@@ -1,8 +1,32 @@
 //! The kinds of `[model] init` and their knobs.
 
-use super::t5::T5InitConfig;
+use super::t5::{self, T5InitConfig};
 use crate::faults::TableFaults;
+use crate::nn::Kind;
 use serde::{Deserialize, Serialize};
+
+/// The kinds of `[model] init`.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        kind: "gpt2",
+        summary: "normal draws; projections into the residual stream are scaled down with depth",
+        source: "Radford et al. 2019, section 2.3",
+        example: "{ kind = \"gpt2\", std = 0.02, depth_scaled = false }",
+    },
+    Kind {
+        kind: "xavier",
+        summary: "uniform draws with variance 2/(fan in + fan out)",
+        source: "Glorot and Bengio 2010",
+        example: "{ kind = \"xavier\", gain = 1.0, embedding_std = 0.02 }",
+    },
+    Kind {
+        kind: "truncated_normal",
+        summary: "normal draws within two standard deviations",
+        source: "Devlin et al. 2018, released code",
+        example: "{ kind = \"truncated_normal\", std = 0.02 }",
+    },
+    t5::KIND,
+];
 
 /// How the matrices of a model are drawn. Gains start at 1 and biases at 0 under every scheme.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ pub mod t5;
 use crate::rng::{self, Purpose, Stream};
 use burn::module::{Param, ParamId};
 use burn::tensor::{Device, Tensor, TensorData};
-pub use config::{Gpt2InitConfig, InitConfig, TruncatedNormalInitConfig, XavierInitConfig};
+pub use config::{Gpt2InitConfig, InitConfig, KINDS, TruncatedNormalInitConfig, XavierInitConfig};
 use std::cell::Cell;
 pub use t5::T5InitConfig;
 

@@ -7,7 +7,16 @@
 
 use super::Role;
 use crate::faults::TableFaults;
+use crate::nn::Kind;
 use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "t5",
+    summary: "normal draws with variance 1/fan in; queries bring the factor that scores lack",
+    source: "Raffel et al. 2020, released code",
+    example: "{ kind = \"t5\", factor = 1.0 }",
+};
 
 /// The knobs of T5's initial weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -20,12 +20,12 @@ const VOCAB: usize = 47;
 const PAD: u32 = 46;
 const END: u32 = 0;
 
-/// Marian with the sources that it has read, and the constant that it adds to its scores.
-struct Reader<'a> {
-    model: &'a EncoderDecoder,
-    source: Source,
-    state: ModelState,
-    constant: Tensor<3>,
+/// A model with the sources that it has read, and the constant that is added to its scores.
+pub struct Reader<'a> {
+    pub model: &'a EncoderDecoder,
+    pub source: Source,
+    pub state: ModelState,
+    pub constant: Tensor<3>,
 }
 
 impl NextScores for Reader<'_> {

@@ -21,6 +21,7 @@ fn families() -> Vec<Family> {
         ("model.vocabulary", rows(nn::vocabulary::KINDS)),
         ("model.norm_placement", rows(stack::residual::KINDS)),
         ("model.feed_forward", rows(nn::feed_forward::KINDS)),
+        ("model.init", rows(nn::init::KINDS)),
         ("task", rows(task::KINDS)),
         ("optimizer", rows(train::optim::KINDS)),
         ("schedule", rows(train::schedule::KINDS)),

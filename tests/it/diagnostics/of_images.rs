@@ -114,6 +114,12 @@ fn faults_of_narrow_embeddings() {
          32: leave axial_widths out for halves of 2 or more"
     );
     assert_eq!(
+        says("pooler_activation = \"gelu\"", "text_classification"),
+        "x.toml:8: [model] pooler_activation has no effect without a pooler; set pooler = true or leave it out"
+    );
+    let pooled = "pooler = true\npooler_activation = \"gelu\"";
+    assert_eq!(says(pooled, "masked_lm"), "nothing");
+    assert_eq!(
         says("d_embedding = 0", "masked_lm"),
         "x.toml:8: [model] d_embedding = 0 is not between 1 and 16777216"
     );

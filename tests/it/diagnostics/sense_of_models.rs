@@ -166,6 +166,21 @@ pub const CASES: &[Case] = &[
         says: "x.toml:8: [model] head_bias = true has no effect: the head is the embeddings' table; leave it out or set tie_embeddings = false",
     },
     Case {
+        title: "dropout on the output",
+        edits: &[("dropout = 0.2", "dropout_output = 1.5")],
+        sets: &[],
+        says: "x.toml:8: [model] dropout_output = 1.5 must be at least 0 and below 1",
+    },
+    Case {
+        title: "initial weights of zero",
+        edits: &[(
+            "dropout = 0.2",
+            "init = { kind = \"t5\", factor = 0.0, head_std = -1.0 }",
+        )],
+        sets: &[],
+        says: "x.toml:8: [model.init] factor = 0.0 must be above 0\nx.toml:8: [model.init] head_std = -1.0 must be above 0",
+    },
+    Case {
         title: "drop path of one layer",
         edits: &[
             ("n_layers = 6", "n_layers = 1"),

@@ -1,0 +1,97 @@
+"""Texts that Hugging Face's `generate` writes with tiny random encoder-decoders: generated.safetensors, for
+tests/it/beam/folders.rs.
+
+Run by hand, on the CPU, in this folder, behind make_hf_folders.py; nothing is downloaded:
+
+    pip install torch==2.15.0 transformers==5.23.0 safetensors
+    python make_generated.py
+
+The models are folders of tests/fixtures/hf. For each of them `FOLDER.input_ids`, `FOLDER.attention_mask` [16, 9], and for a
+beam of 1 (greedy) and of 4 `FOLDER.ids.BEAM` [16, beam, LIMIT] (I8: tokens with their end mark, then -1), for a beam of 4 also
+`FOLDER.scores` [16, beam] (log-probability over length). The end mark is the only token that the last
+place allows; the id that fills up rows is never written. `FOLDER.ids` has the ids that begin, end and fill up, `FOLDER.bias` [1]
+the number that is added to the score of the end mark.
+"""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "benches"))
+
+import hf_reference
+import torch
+import transformers as hf
+from shared import padding, seeded, write
+
+# The end mark of each gets so much more before every softmax that texts end at different lengths.
+FOLDERS = {"t5_1": 0.3, "t5_2": 2.5, "mt5_1": 2.5, "mt5_2": 1.0, "bart_1": 4.0, "bart_2": 2.5}
+SOURCES, LONGEST, LIMIT, VOCAB = 16, 9, 10, 37
+
+
+class Ends(hf.LogitsProcessor):
+    """Adds `bias` to the end mark before the softmax, takes padding out, and ends what is one token from the limit."""
+
+    def __init__(self, end, pad, bias):
+        self.end, self.pad, self.bias = end, pad, bias
+
+    def __call__(self, ids, scores):
+        # What comes in are scores of greedy search, log-probabilities of beams: the softmax of both is the same.
+        scores = scores.clone()
+        scores[:, self.end] += self.bias
+        scores = scores.log_softmax(-1)
+        if self.pad != self.end:
+            scores[:, self.pad] = -torch.inf
+        if ids.shape[1] >= LIMIT:
+            ended = torch.full_like(scores, -torch.inf)
+            ended[:, self.end] = scores[:, self.end]
+            return ended
+        return scores
+
+
+def generated(name, bias):
+    model = hf_reference.load(os.path.join(HERE, "..", "fixtures", "hf", name))
+    config, settings = model.config, model.generation_config
+    start, end, pad = config.decoder_start_token_id, config.eos_token_id, config.pad_token_id
+    settings.forced_eos_token_id = settings.forced_bos_token_id = None
+    generator = seeded(name)
+    ids = torch.randint(4, VOCAB, (SOURCES, LONGEST), generator=generator)
+    mask = padding(torch.randint(2, LONGEST + 1, (SOURCES,), generator=generator).tolist(), LONGEST)
+    ids = torch.where(mask == 1, ids, pad)
+    found = {"ids": torch.tensor([start, end, pad]), "input_ids": ids, "attention_mask": mask, "bias": torch.tensor([bias])}
+    for beam in (1, 4):
+        out = model.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            num_beams=beam,
+            num_return_sequences=beam,
+            early_stopping="never" if beam > 1 else False,
+            length_penalty=1.0,
+            max_new_tokens=LIMIT,
+            max_length=None,
+            do_sample=False,
+            # The cache of T5's class has as many layers as its encoder (5.23).
+            use_cache=False,
+            return_dict_in_generate=True,
+            output_scores=True,
+            logits_processor=hf.LogitsProcessorList([Ends(end, pad, bias)]),
+        )
+        texts = torch.full((SOURCES * beam, LIMIT), -1, dtype=torch.int8)
+        for row, text in enumerate(out.sequences[:, 1:].tolist()):
+            text = text[: text.index(end) + 1]
+            texts[row, : len(text)] = torch.tensor(text, dtype=torch.int8)
+        found[f"ids.{beam}"] = texts.reshape(SOURCES, beam, LIMIT)
+        if beam > 1:
+            found["scores"] = out.sequences_scores.reshape(SOURCES, beam)
+        lengths = (texts >= 0).sum(1).float()
+        print(f"{name:8} beam {beam}: lengths {lengths.min():.0f} to {lengths.max():.0f}, {lengths.mean():.1f} on average")
+    return {f"{name}.{key}": value for key, value in found.items()}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    tensors = {}
+    with torch.no_grad():
+        for name, bias in FOLDERS.items():
+            tensors |= generated(name, bias)
+    write("generated", tensors, {"limit": LIMIT})

@@ -1,6 +1,6 @@
 //! The cost of an experiment before it is trained: parameters, FLOPs, memory, the time of a step.
 
-use super::{Experiment, assemble, teacher};
+use super::{Experiment, assemble, teacher, training};
 use crate::data::{Data, Places, Shape};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -186,7 +186,7 @@ fn measure_within(
     let bench = Bench {
         config: &experiment.train,
         optimizer: &experiment.optimizer,
-        schedule: &assemble::schedule(experiment),
+        schedule: &training::schedule(experiment),
         seed: experiment.seed,
         train: data.train.clone(),
         profile,

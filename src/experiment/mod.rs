@@ -20,6 +20,7 @@ pub mod rehearse;
 pub mod run;
 pub mod saved;
 pub mod teacher;
+pub mod training;
 pub mod transfer;
 
 use crate::data::{DataConfig, Places};

@@ -1,7 +1,7 @@
 //! What `train` refuses before there is a folder, without training: the data is read, the tokenizer made, the model built
 //! with no parameter drawn, `[init]` and `[optimizer]` held against it. Each step is the function that a run takes.
 
-use super::{Loaded, assemble, run, teacher, transfer};
+use super::{Loaded, assemble, run, teacher, training, transfer};
 use crate::data::Data;
 use crate::error::Result;
 use burn::tensor::Device;
@@ -26,7 +26,7 @@ pub fn with_data(loaded: &Loaded, data: &Data) -> Result<()> {
     let model = assemble::objective(experiment, &data.shape, &Device::default())?;
     let (shape, tokenizers) = (&data.shape, &data.tokenizers);
     let (model, _) = transfer::weights(experiment, &places, shape, tokenizers, model)?;
-    assemble::optimizer(experiment, &model)?;
+    training::optimizer(experiment, &model)?;
     teacher::open(experiment, &places, (shape, tokenizers), None)?;
     Ok(())
 }

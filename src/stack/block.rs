@@ -4,7 +4,7 @@
 //! Where layers share parameters a [`Block`] lacks the parts that another block has for it; [`Wired`] is a block with all of
 //! its parts, its own or others', which computes.
 
-use super::config::BlockConfig;
+use super::layers::BlockConfig;
 use super::residual::{NormPlacement, Residual, ResidualConfig};
 use super::state::BlockState;
 use super::view::Past;

@@ -3,6 +3,7 @@
 pub mod block;
 pub mod config;
 mod decoding;
+pub mod layers;
 pub mod residual;
 pub mod sharing;
 pub mod state;
@@ -18,7 +19,8 @@ use crate::nn::state::StateUse;
 use block::{Block, BlockContext, Wired};
 use burn::module::Module;
 use burn::tensor::Tensor;
-pub use config::{BlockConfig, Depth, LayerGroup, StackConfig};
+pub use config::StackConfig;
+pub use layers::{BlockConfig, Depth, LayerGroup};
 pub use residual::NormPlacement;
 pub use sharing::{Owners, ShareConfig};
 pub use state::{BlockState, ModelState};

@@ -123,7 +123,7 @@ fn noam_takes_the_width_of_the_model() {
     let file = crate::binary::shipped("experiments/smoke/tiny.toml");
     let loaded = formwork::experiment::load(&file, &sets).unwrap();
     formwork::experiment::check(&loaded).unwrap();
-    let schedule = formwork::experiment::assemble::schedule(&loaded.experiment);
+    let schedule = formwork::experiment::training::schedule(&loaded.experiment);
     close(schedule.lr(1.0, 4, 0), (32.0f64 * 5.0).powf(-0.5));
     let own = ScheduleConfig::Noam(NoamConfig {
         d_model: Some(64),

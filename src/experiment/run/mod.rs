@@ -8,7 +8,9 @@ mod standing;
 use super::assemble::{self, Weights};
 use super::prerequisite::RUNS;
 use super::teacher::{self, Print};
-use super::{Experiment, Loaded, check, cost, data_files, file, resolved_toml, saved, transfer};
+use super::{
+    Experiment, Loaded, check, cost, data_files, file, resolved_toml, saved, training, transfer,
+};
 use crate::data::{Data, Places, Texts, Tokenizers, sample};
 use crate::error::{Error, Result};
 use crate::stop::Stop;
@@ -83,7 +85,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
         places: &places,
         tokenizers: &data.tokenizers,
     };
-    let mut training = assemble::training(experiment, &data.shape, &device, &weights)?;
+    let mut training = training::training(experiment, &data.shape, &device, &weights)?;
     let teacher = training.take_teacher(experiment, &places, &data, None)?;
     training.take_settings(None, changes::changeable(experiment)?);
     let run = RunDir::create(folder, existing)?;
@@ -213,7 +215,7 @@ fn resume_in(
             tokenizers: &data.tokenizers,
         },
     };
-    let mut training = assemble::training(experiment, &data.shape, &device, &weights)?;
+    let mut training = training::training(experiment, &data.shape, &device, &weights)?;
     training.take_teacher(experiment, places, &data, teacher.as_ref())?;
     let before = changes::changeable(&standing.stored)?;
     training.take_settings(Some(before), changes::changeable(experiment)?);

@@ -1,0 +1,201 @@
+//! A model that trains: with its optimizer, averaged weights and counters, and the job that the step loop gets.
+
+use super::Experiment;
+use super::assemble::{self, Weights};
+use super::teacher::{self, Print};
+use crate::data::{Data, Places, Shape};
+use crate::error::{Error, Result};
+use crate::model::ItemOf;
+use crate::stack::state::ModelState;
+use crate::stop::Stop;
+use crate::task::{Objective, Trained};
+use crate::train::checkpoint::{Checkpoint, State};
+use crate::train::ema::Ema;
+use crate::train::evaluation::Split;
+use crate::train::job::Job;
+use crate::train::optim;
+use crate::train::parameters;
+use crate::train::run_dir::RunDir;
+use crate::train::schedule::ScheduleConfig;
+use crate::train::transfer::Transferred;
+use burn::optim::ModuleOptimizer;
+use burn::tensor::Device;
+use std::collections::BTreeMap;
+
+/// A model and what its training keeps beside it.
+pub struct Training {
+    /// The network with its objective.
+    pub model: Objective,
+    /// The parameters taken from another run, when `[init]` names one.
+    pub transferred: Option<Transferred>,
+    optimizer: ModuleOptimizer,
+    average: Option<Ema<Objective>>,
+    carried: Option<ModelState>,
+    state: State,
+    /// What the journal is to say before the next step.
+    note: Option<&'static str>,
+}
+
+/// The model of a run that trains, with its optimizer, averaged weights and counters: those of a checkpoint for
+/// [`Weights::Trained`], else those of step 0.
+///
+/// # Errors
+/// Those of [`assemble::model`]; a group of `[optimizer]` that matches no parameter; a checkpoint without the average that
+/// `train.ema` asks for, or beyond the last step of `[train]`.
+pub fn training(
+    experiment: &Experiment,
+    shape: &Shape,
+    device: &Device,
+    weights: &Weights,
+) -> Result<Training> {
+    let (model, transferred) = assemble::model(experiment, shape, device, weights)?;
+    let optimizer = optimizer(experiment, &model)?;
+    let decay = experiment.train.ema;
+    let carries = experiment.train.carry_state;
+    let mut carried = carries.then(|| model.empty_state()).flatten();
+    let (optimizer, average, state, note) = match weights {
+        Weights::Trained(checkpoint) => {
+            require_continuable(experiment, checkpoint)?;
+            let average = decay.map(|decay| checkpoint.load_ema(decay, &model));
+            if let Some(state) = &mut carried {
+                let shape = [experiment.train.batch_size, experiment.model.d_model()];
+                *state = checkpoint.load_carried(state, shape, device)?;
+            }
+            (
+                checkpoint.load_optimizer(optimizer, &model)?,
+                average.transpose()?,
+                checkpoint.state().clone(),
+                checkpoint.note(),
+            )
+        }
+        Weights::Initial { .. } | Weights::Evaluated(_) | Weights::Mean(_) => {
+            let average = decay.map(|decay| Ema::new(decay, &model));
+            let state = State {
+                drawn_part: true,
+                ..State::default()
+            };
+            (optimizer, average, state, None)
+        }
+    };
+    Ok(Training {
+        model,
+        transferred,
+        optimizer,
+        average,
+        carried,
+        state,
+        note,
+    })
+}
+
+/// An error when `[train]` asks for what the checkpoint cannot continue.
+fn require_continuable(experiment: &Experiment, checkpoint: &Checkpoint) -> Result<()> {
+    let config = &experiment.train;
+    if let (Some(decay), false) = (config.ema, checkpoint.has_ema()) {
+        return Err(Error::usage(format!(
+            "train.ema = {decay:?} cannot be switched on when a run is resumed: {} holds no averaged weights; leave it \
+             out",
+            checkpoint.folder().display()
+        )));
+    }
+    let step = checkpoint.state().step;
+    if step > config.steps {
+        return Err(Error::usage(format!(
+            "train.steps = {} lies before the run's newest checkpoint, step {step}; steps can be added to a run, not \
+             taken back",
+            config.steps
+        )));
+    }
+    Ok(())
+}
+
+impl Training {
+    /// Gives the model its teacher, where it learns from one; `held` is what it has learned from so far. The teacher's
+    /// weights.
+    ///
+    /// # Errors
+    /// As [`teacher::open`].
+    pub fn take_teacher(
+        &mut self,
+        experiment: &Experiment,
+        places: &Places,
+        data: &Data,
+        held: Option<&Print>,
+    ) -> Result<Option<Print>> {
+        let model = self.model.clone();
+        let (model, print) = teacher::taught(experiment, places, data, held, model)?;
+        self.model = model;
+        Ok(print)
+    }
+
+    /// The keys that the coming steps take: those that differ from the ones of the steps before are written down with
+    /// the next checkpoint. A checkpoint of an earlier version does not say what it was made with; then that is `before`.
+    pub fn take_settings(
+        &mut self,
+        before: Option<BTreeMap<String, String>>,
+        now: BTreeMap<String, String>,
+    ) {
+        if let (true, Some(before)) = (self.state.settings.is_empty(), before) {
+            self.state.settings = before;
+        }
+        self.state.change_settings(now);
+    }
+
+    /// The model, and the job that trains it on `data` in the folder of `run`.
+    pub fn job(
+        self,
+        experiment: &Experiment,
+        data: &Data,
+        run: RunDir,
+        stop: Stop,
+    ) -> (Objective, Job<Objective>) {
+        let job = Job {
+            config: experiment.train.clone(),
+            diagnostics: experiment.diagnostics,
+            journal: experiment.journal,
+            seed: experiment.seed,
+            optimizer: self.optimizer,
+            base_lr: experiment.optimizer.lr(),
+            schedule: schedule(experiment),
+            unit: match experiment.model.item() {
+                ItemOf::Token | ItemOf::Pair => "tokens",
+                ItemOf::Image => "images",
+            },
+            perplexity: experiment.task.has_perplexity(),
+            ema: self.average,
+            carried: self.carried,
+            train: data.train.clone(),
+            valid: data.valid.clone().map(|source| Split {
+                source,
+                bytes_per_token: data.bytes_per_token.valid,
+                carried: experiment.train.carry_state,
+            }),
+            run,
+            state: self.state,
+            last: None,
+            note: self.note,
+            stop,
+        };
+        (self.model, job)
+    }
+}
+
+/// The optimizer, with the learning rates of `[init]`.
+///
+/// # Errors
+/// A group that matches no parameter.
+pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
+    let depths = experiment.model.stack_depths();
+    let scale = depths.and_then(|depths| experiment.init.lr_scale(depths));
+    let all = parameters::list(model);
+    let trained = match &experiment.lora {
+        Some(lora) => lora.trained(all)?,
+        None => all,
+    };
+    optim::build_scaled(&experiment.optimizer, &trained, scale)
+}
+
+/// The schedule, as the model's width makes it.
+pub fn schedule(experiment: &Experiment) -> ScheduleConfig {
+    experiment.schedule.for_width(experiment.model.d_model())
+}

@@ -1,0 +1,135 @@
+//! How many blocks a stack has, and how blocks that differ stand in groups.
+
+use crate::nn::attention::AttentionConfig;
+use crate::nn::feed_forward::FeedForwardConfig;
+use crate::nn::recurrent::RecurrentConfig;
+use serde::{Deserialize, Serialize};
+
+/// Blocks of a stack whose number no key gives.
+pub const LAYERS: usize = 4;
+
+/// Equal blocks in a row: `[[model.layers]]`, in place of the model's `attention` and `feed_forward`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LayerGroup {
+    /// Number of blocks.
+    pub repeat: usize,
+    /// Positions look at each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attention: Option<AttentionConfig>,
+    /// In place of attention: a recurrent cell carries a state from position to position.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixer: Option<RecurrentConfig>,
+    /// Each position by itself; no such layer when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feed_forward: Option<FeedForwardConfig>,
+    /// Positions look at a memory, in a decoder that has one; no such layer when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cross: Option<AttentionConfig>,
+}
+
+impl Default for LayerGroup {
+    fn default() -> Self {
+        Self {
+            repeat: 1,
+            attention: None,
+            mixer: None,
+            feed_forward: None,
+            cross: None,
+        }
+    }
+}
+
+/// The layers of one block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockConfig<'a> {
+    /// Positions look at each other.
+    pub attention: Option<&'a AttentionConfig>,
+    /// In place of attention.
+    pub mixer: Option<&'a RecurrentConfig>,
+    /// Each position by itself.
+    pub feed_forward: Option<&'a FeedForwardConfig>,
+    /// Positions look at a memory.
+    pub cross: Option<&'a AttentionConfig>,
+}
+
+/// The depth of a stack: blocks alike, or groups of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Depth<'a> {
+    /// The key of the number of blocks.
+    pub key: &'static str,
+    /// Whether a query sees earlier positions alone.
+    pub causal: bool,
+    /// Its value: all blocks; a multiple of those of the groups, which then follow each other again and again.
+    pub n_layers: Option<usize>,
+    /// The key of the groups.
+    pub groups_key: &'static str,
+    /// The groups.
+    pub groups: &'a [LayerGroup],
+    /// Cross-attention of blocks alike, in a decoder that has a memory.
+    pub cross: Option<&'a AttentionConfig>,
+}
+
+impl Depth<'_> {
+    /// Blocks of the groups, each counted as often as it is repeated.
+    pub fn grouped(&self) -> usize {
+        let repeats = self.groups.iter().map(|group| group.repeat);
+        repeats.fold(0, usize::saturating_add)
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> usize {
+        self.n_layers.unwrap_or(match self.groups {
+            [] => LAYERS,
+            _ => self.grouped(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nn::attention::multi_head::MultiHeadConfig;
+    use crate::stack::StackConfig;
+
+    fn heads(n_heads: usize) -> AttentionConfig {
+        AttentionConfig::MultiHead(MultiHeadConfig {
+            n_heads,
+            ..MultiHeadConfig::default()
+        })
+    }
+
+    fn group(repeat: usize, n_heads: usize) -> LayerGroup {
+        LayerGroup {
+            repeat,
+            attention: Some(heads(n_heads)),
+            ..LayerGroup::default()
+        }
+    }
+
+    #[test]
+    fn groups_follow_each_other_again_and_again() {
+        let groups = [group(2, 8), group(1, 4)];
+        let depth = |n_layers| Depth {
+            key: "n_layers",
+            causal: true,
+            n_layers,
+            groups_key: "layers",
+            groups: &groups,
+            cross: None,
+        };
+        let config = StackConfig::default();
+        let read = |depth: &Depth| -> Vec<usize> {
+            let blocks = config.blocks(depth);
+            blocks.map(|b| b.attention.unwrap().n_heads()).collect()
+        };
+        assert_eq!(read(&depth(None)), [8, 8, 4]);
+        assert_eq!(read(&depth(Some(6))), [8, 8, 4, 8, 8, 4]);
+        assert!(config.block(&depth(None), 0).feed_forward.is_none());
+        let alike = Depth {
+            groups: &[],
+            ..depth(Some(2))
+        };
+        assert_eq!(read(&alike), [4, 4]);
+    }
+}

@@ -1,0 +1,110 @@
+//! The same kinds in encoders and encoder-decoders, and what only these have.
+
+use super::{attention, plain, position};
+use formwork::model::{DecoderConfig, EncoderConfig, EncoderDecoderConfig, MaskDecoderConfig};
+use formwork::nn::attention::AttentionConfig;
+use formwork::nn::attention::multi_head::MultiHeadConfig;
+use formwork::nn::attention::sliding_window::SlidingWindowConfig;
+use formwork::stack::{NormPlacement, StackConfig};
+
+/// The same for encoders, and what only they have.
+pub fn encoders() -> Vec<(String, EncoderConfig)> {
+    let of = |c: DecoderConfig| EncoderConfig {
+        n_layers: c.n_layers,
+        layers: c.layers,
+        stack: c.stack,
+        embedding_norm: c.embedding_norm,
+        embedding_scale: c.embedding_scale,
+        tie_embeddings: c.tie_embeddings,
+        ..EncoderConfig::default()
+    };
+    let mut all: Vec<_> = plain().map(|(n, c)| (n, of(c))).collect();
+    let base = all[0].1.clone();
+    let bare = EncoderConfig {
+        segments: 0,
+        head_transform: false,
+        head_bias: false,
+        ..base.clone()
+    };
+    all.push(("no segments, a bare head".into(), bare));
+    let own_product = EncoderConfig {
+        tie_embeddings: false,
+        head_bias: false,
+        pooler: true,
+        ..base
+    };
+    all.push(("a pooler, an untied head".into(), own_product));
+    all.extend(mask_decoders());
+    all
+}
+
+/// Encoders whose head is told where hidden tokens stand: one and three steps, with windows and without.
+fn mask_decoders() -> Vec<(String, EncoderConfig)> {
+    let of = |steps, placement, attention| EncoderConfig {
+        n_layers: Some(2),
+        embedding_norm: true,
+        segments: 2,
+        mask_decoder: Some(MaskDecoderConfig {
+            steps,
+            max_len: None,
+        }),
+        stack: StackConfig {
+            d_model: 16,
+            norm_placement: placement,
+            position: position("disentangled"),
+            attention,
+            ..StackConfig::default()
+        },
+        ..EncoderConfig::default()
+    };
+    let windows = AttentionConfig::SlidingWindow(SlidingWindowConfig {
+        heads: MultiHeadConfig::default(),
+        window: 3,
+        dilation: None,
+    });
+    let whole = attention(4, |heads| heads.key_bias = Some(false));
+    let kinds = [
+        (1, NormPlacement::Post, windows.clone()),
+        (3, NormPlacement::Pre, whole.clone()),
+        (2, NormPlacement::Parallel, windows),
+        (2, NormPlacement::Post, whole),
+    ];
+    kinds
+        .into_iter()
+        .map(|(steps, placement, attention)| {
+            let name = format!("{placement:?}, a mask decoder of {steps} steps, {attention:?}");
+            (name, of(steps, placement, attention))
+        })
+        .collect()
+}
+
+/// The same for encoder-decoders, and what only they have.
+pub fn encoder_decoders() -> Vec<(String, EncoderDecoderConfig)> {
+    let of = |c: DecoderConfig| EncoderDecoderConfig {
+        n_encoder_layers: c.n_layers,
+        n_decoder_layers: c.n_layers,
+        stack: c.stack,
+        embedding_norm: c.embedding_norm,
+        embedding_scale: c.embedding_scale,
+        tie_embeddings: c.tie_embeddings,
+        head_scale: c.head_scale,
+        vocabulary: c.vocabulary,
+        ..EncoderDecoderConfig::default()
+    };
+    let mut all: Vec<_> = plain().map(|(n, c)| (n, of(c))).collect();
+    let base = all[0].1.clone();
+    let separate = EncoderDecoderConfig {
+        share_embeddings: false,
+        tie_embeddings: false,
+        head_bias: true,
+        ..base.clone()
+    };
+    all.push(("nothing shared".into(), separate));
+    let uneven = EncoderDecoderConfig {
+        n_encoder_layers: Some(3),
+        n_decoder_layers: Some(1),
+        ..base
+    };
+    all.push(("three layers and one".into(), uneven));
+    all
+}

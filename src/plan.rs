@@ -257,7 +257,7 @@ mod tests {
         assert_eq!((sides(None), sides(Some(&TRANSLATION))), (None, Some(64)));
     }
 
-    /// Of 69 tokens 10 are written, with 3 sentinels and an end mark.
+    /// Of 70 tokens 10 are written, with 3 sentinels and an end mark.
     #[test]
     fn a_target_may_be_shorter_than_its_source() {
         let config = EncoderDecoderConfig::default();

@@ -124,14 +124,13 @@ fn keys_without_sense_are_faults_of_a_check() {
             "[task] share = 0.7 must be above 0 and at most 0.5",
         ),
         ("task.mean_span=0", "mean_span = 0 must be 1 or more"),
-        ("task.spans=3", "spans"),
         ("train.batch_tokens=100", "batch_tokens has no effect"),
         ("decode.valid_items=3", "valid_items has no effect"),
         ("decode.metrics=[\"bleu\"]", "metrics has no effect"),
         ("expect.valid_bleu={ at_least = 1 }", "valid_bleu"),
         ("task.bidirectional_source=true", "bidirectional_source"),
         (
-            "model.kind=encoder",
+            "model={ kind = \"encoder\" }",
             "kind = \"span_corruption\" is not for [model] kind = \"encoder\"",
         ),
         (

@@ -189,7 +189,7 @@ fn a_text_is_read_once_and_pairs_fill_the_context() {
                 let pair = pair(source.as_ref(), sample, 1000 + sample);
                 let (text, lengths) = whole(&pair, &tokenizer);
                 if sample + 1 < source.len() as u64 {
-                    assert_eq!((text.len(), pair.source.len()), (69, 64));
+                    assert_eq!((text.len(), pair.source.len()), (70, 64));
                     assert_eq!((lengths.iter().sum::<usize>(), lengths.len()), (10, 3));
                     noise += 10;
                     spans += 3;
@@ -222,7 +222,7 @@ fn places_of_spans_are_drawn_evenly() {
     for draw in 0..draws {
         let pair = pair(data.train.as_ref(), 3, draw);
         let (text, spans) = whole(&pair, &tokenizer);
-        assert_eq!(text.len(), 69);
+        assert_eq!(text.len(), 70);
         longest = longest.max(*spans.iter().max().unwrap());
         lengths[spans[0]] += 1;
     }
@@ -258,7 +258,7 @@ fn evaluations_are_corrupted_alike_for_every_seed() {
 
 #[test]
 fn a_last_token_alone_is_kept() {
-    let folder = Folder::with(&[("t.txt", &[b'a'; 70][..])]);
+    let folder = Folder::with(&[("t.txt", &[b'a'; 71][..])]);
     let data = "kind = \"text\"\npath = \"t.txt\"\ncontext = 64\nvalid_fraction = 0.0";
     let data = viewed(
         &folder.places(),

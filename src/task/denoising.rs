@@ -50,6 +50,10 @@ impl TaskFacts for NoiseConfig {
         Some(context)
     }
 
+    fn can_be_distilled(&self) -> bool {
+        true
+    }
+
     fn metrics(&self, data: &dyn DataSet) -> Vec<Metric> {
         as_translation().metrics(data)
     }

@@ -87,6 +87,10 @@ impl TaskFacts for SpanCorruptionConfig {
         Some(self.spans().filling(context).target())
     }
 
+    fn can_be_distilled(&self) -> bool {
+        true
+    }
+
     fn metrics(&self, data: &dyn DataSet) -> Vec<Metric> {
         self.as_translation().metrics(data)
     }

@@ -139,6 +139,14 @@ impl TaskFacts for DistillationConfig {
         Some(self.of.of_use())
     }
 
+    fn written(&self, context: usize) -> Option<usize> {
+        self.learned().written(context)
+    }
+
+    fn elsewhere(&self) -> Option<TaskConfig> {
+        Some(self.of.elsewhere())
+    }
+
     fn demand(&self) -> Demand {
         self.learned().demand()
     }

@@ -244,7 +244,10 @@ fn a_teacher_that_does_not_fit_is_refused_before_training() {
             vec!["task.teacher_checkpoint=average:2"],
             "a teacher is one checkpoint",
         ),
-        (vec!["task.teacher_checkpoint=3"], "no checkpoint of step 3"),
+        (
+            vec!["task.teacher_checkpoint=\"3\""],
+            "no checkpoint of step 3",
+        ),
         (
             vec!["task.temperature=0.0"],
             "temperature = 0.0 must be above 0",

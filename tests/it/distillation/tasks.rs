@@ -83,6 +83,16 @@ fn cases() -> Vec<Case> {
             Content::Text(classes()),
         ),
         image,
+        case(
+            json!({ "kind": "span_corruption" }),
+            "encoder_decoder",
+            Content::Pairs(pairs()),
+        ),
+        case(
+            json!({ "kind": "denoising" }),
+            "encoder_decoder",
+            Content::Pairs(pairs()),
+        ),
     ]
 }
 

@@ -96,7 +96,8 @@ pub fn write<S: Serializer>(
 fn both(own: &'static [&'static str], part: &'static [&'static str]) -> &'static [&'static str] {
     type Lists = BTreeMap<Vec<&'static str>, &'static [&'static str]>;
     static LISTS: Mutex<Lists> = Mutex::new(BTreeMap::new());
-    let all = [own, part].concat();
+    let others = part.iter().filter(|name| !own.contains(name));
+    let all: Vec<&'static str> = own.iter().chain(others).copied().collect();
     let mut lists = LISTS.lock().unwrap_or_else(|e| e.into_inner());
     lists
         .entry(all.clone())

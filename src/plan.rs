@@ -18,7 +18,7 @@ use crate::train::optim::Moments;
 use crate::train::parameters::name_parameters;
 use burn::module::Module;
 use burn::tensor::Device;
-use count::{AUXILIARY, Count};
+use count::{AUXILIARY, Count, GENERATOR};
 use std::collections::BTreeMap;
 
 /// The model that is planned, and how it will be trained.
@@ -91,6 +91,9 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
         (Some(task), None) => task.init(question.model, &inputs, false)?.visit(&mut count),
         (None, _) => question.model.visit(&inputs, &mut count),
     }
+    let beside = question
+        .task
+        .and_then(|task| task.facts().beside(question.model));
     let parts = count.parts.values();
     let params = parts.fold(0, |sum: usize, part| sum.saturating_add(*part));
     let weights = params as u128 * question.value_bytes as u128;
@@ -104,16 +107,22 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
             bytes(trained as u128 * question.value_bytes as u128),
         ),
         ("optimizer", bytes(4 * moments)),
-        ("activations", bytes(kept::activations(question))),
+        ("activations", bytes(activations(question, beside.as_ref()))),
     ]);
     if question.ema {
         memory_bytes.insert("average", bytes(weights));
     }
     Ok(ModelCost {
         params,
-        kept: params - count.parts.get(AUXILIARY).copied().unwrap_or(0),
+        kept: [AUXILIARY, GENERATOR]
+            .into_iter()
+            .fold(params, |kept, part| {
+                kept - count.parts.get(part).copied().unwrap_or(0)
+            }),
         trained,
-        active: params.saturating_sub(question.model.unused()),
+        active: params
+            .saturating_sub(question.model.unused())
+            .saturating_sub(beside.map_or(0, |beside| beside.unused())),
         flops_per_item: flops(question),
         parts: count.parts,
         item: match question.model.item() {
@@ -126,6 +135,14 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
 
 /// Forward passes that a training step costs.
 pub const FORWARDS: f64 = 3.0;
+/// Bytes that a step keeps of its networks.
+fn activations(question: &Question, beside: Option<&ModelConfig>) -> u128 {
+    let own = kept::activations(question);
+    let other = beside.map_or(0, |model| {
+        kept::activations(&Question { model, ..*question })
+    });
+    own.saturating_add(other)
+}
 
 /// FLOPs of a forward pass over one example: a text, both texts of a pair, or an image.
 pub fn forward_flops(question: &Question) -> f64 {

@@ -1,4 +1,5 @@
-//! `formwork fill`: what a masked language model would put in the place of each mask.
+//! `formwork fill`: what a masked language model would put in the place of each mask; of a model that tells replaced tokens,
+//! how probably each token of a text is one.
 
 use super::output;
 use crate::data::batch::TextBatch;
@@ -6,8 +7,11 @@ use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
+use crate::model::encoder::EncoderInput;
+use crate::nn::pass::Pass;
+use crate::task::ReplacedToken;
 use crate::tokenizer::{Tokenizer, WRITTEN_MASK};
-use burn::tensor::{Device, activation};
+use burn::tensor::{Device, Tensor, TensorData, activation};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -16,12 +20,13 @@ use std::path::PathBuf;
 pub struct FillArgs {
     /// The run folder.
     run: PathBuf,
-    /// A text with one mask or more, written [MASK] or as the tokenizer writes it.
+    /// A text with one mask or more, written [MASK] or as the tokenizer writes it; of a run that tells replaced tokens, any
+    /// text.
     #[arg(long, allow_hyphen_values = true)]
     text: String,
-    /// Candidates for each mask.
-    #[arg(long, value_name = "K", default_value_t = 5)]
-    top: usize,
+    /// Candidates for each mask; 5 when absent.
+    #[arg(long, value_name = "K")]
+    top: Option<usize>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -32,6 +37,9 @@ pub struct FillArgs {
     #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
 }
+
+/// Candidates for a mask that are shown.
+const SHOWN: usize = 5;
 
 /// A candidate for a mask.
 struct Candidate {
@@ -44,10 +52,14 @@ struct Candidate {
 /// # Errors
 /// A run that guesses no masked tokens, a text without a mask or too long.
 pub fn run(args: FillArgs) -> Result<()> {
-    if args.top == 0 {
+    if args.top == Some(0) {
         return Err(Error::usage("--top 0 shows nothing; give at least 1"));
     }
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    if let Some(model) = opened.model.networks().replaced_token {
+        let told = told(&args, &opened, model).map_err(Error::before_running)?;
+        return show_told(&args, &told);
+    }
     let found = candidates(&args, &opened).map_err(Error::before_running)?;
     if args.json {
         let masks: Vec<serde_json::Value> = found
@@ -95,13 +107,7 @@ fn candidates(args: &FillArgs, opened: &Opened) -> Result<Vec<Vec<Candidate>>> {
             "the text has no mask: write {WRITTEN_MASK} where a token is to be guessed"
         )));
     }
-    let longest = opened.shape.context;
-    if ids.len() > longest {
-        return Err(Error::usage(format!(
-            "the text has {} tokens; the model was trained on {longest} at most",
-            ids.len()
-        )));
-    }
+    require_short(&ids, opened)?;
     let device: Device = model.model.embedding.weight.val().device();
     let texts = TextBatch {
         cols: ids.len(),
@@ -113,8 +119,66 @@ fn candidates(args: &FillArgs, opened: &Opened) -> Result<Vec<Vec<Candidate>>> {
     let scores: Vec<f32> = scores.into_data().iter::<f32>().collect();
     Ok(scores
         .chunks(vocab)
-        .map(|row| best(row, args.top, tokenizer))
+        .map(|row| best(row, args.top.unwrap_or(SHOWN), tokenizer))
         .collect())
+}
+
+/// An error when a text is longer than those that the model was trained on.
+fn require_short(ids: &[i32], opened: &Opened) -> Result<()> {
+    let longest = opened.shape.context;
+    match ids.len() > longest {
+        true => Err(Error::usage(format!(
+            "the text has {} tokens; the model was trained on {longest} at most",
+            ids.len()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// How probably each token of the text was replaced, without the tokenizer's frame.
+fn told(args: &FillArgs, opened: &Opened, model: &ReplacedToken) -> Result<Vec<Candidate>> {
+    if let Some(top) = args.top {
+        return Err(Error::usage(format!(
+            "--top {top} has no effect: the run tells replaced tokens, and all tokens are shown; leave it out"
+        )));
+    }
+    let tokenizer = opened.tokenizers.text.as_ref();
+    let tokenizer =
+        tokenizer.ok_or_else(|| Error::usage("the run has no tokenizer: it reads no texts"))?;
+    let ids = framed(&args.text, tokenizer)?;
+    require_short(&ids, opened)?;
+    let device = model.device();
+    let data = TensorData::new(ids.clone(), [1, ids.len()]);
+    let input = EncoderInput {
+        ids: Tensor::from_data(data, &device),
+        segments: None,
+        lengths: None,
+    };
+    let scores = model.scores(input, &Pass::evaluation());
+    let shares = activation::sigmoid(scores).into_data();
+    let told = ids.iter().zip(shares.iter::<f32>());
+    let of_text = told.filter(|(id, _)| !tokenizer.is_special(**id as u32));
+    Ok(of_text
+        .map(|(id, share)| Candidate {
+            token: readable(tokenizer, *id as u32),
+            probability: f64::from(share),
+        })
+        .collect())
+}
+
+fn show_told(args: &FillArgs, told: &[Candidate]) -> Result<()> {
+    if args.json {
+        let tokens = told
+            .iter()
+            .map(|c| serde_json::json!({ "token": c.token, "replaced": c.probability }));
+        let tokens: Vec<serde_json::Value> = tokens.collect();
+        let line = serde_json::json!({ "text": args.text, "tokens": tokens });
+        return output::line(line.to_string());
+    }
+    for c in told {
+        output::line(format!("{:6.2} %  {}", 100.0 * c.probability, c.token))?;
+    }
+    Ok(())
 }
 
 /// The ids of the text with the tokenizer's frame around them.

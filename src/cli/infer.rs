@@ -14,6 +14,7 @@ const ABOUT: &str = "\
 Inputs, batch first, integers as I32 or I64:
   causal_lm             input_ids [attention_mask] [labels]
   masked_lm             input_ids [attention_mask] [token_type_ids] [labels] [next_sentence_label | sentence_order_label]
+  replaced_token        input_ids [attention_mask] [token_type_ids] [labels]
   text_classification   input_ids [attention_mask] [token_type_ids] [labels: classes, one a row]
   translation           input_ids [attention_mask] decoder_input_ids [decoder_attention_mask] [labels]
   image_classification  pixel_values, F32 [rows, channels, height, width], normalised as in training [labels]

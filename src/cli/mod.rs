@@ -55,7 +55,7 @@ enum Command {
     Generate(generate::GenerateArgs),
     /// Write a text for each line that is read: translate, sum up.
     Translate(translate::TranslateArgs),
-    /// Fill the masks of a text with a masked language model.
+    /// Fill the masks of a text with a masked language model; mark the tokens of one that were probably replaced.
     Fill(fill::FillArgs),
     /// The classes of images or texts.
     Classify(classify::ClassifyArgs),

@@ -5,7 +5,7 @@ use super::saved::Which;
 use crate::error::{Error, Result};
 use crate::interop::export::{self, Target, with_keys_of, write_weights};
 use crate::interop::families::HfShape;
-use crate::interop::{arrays, generation, image_processor, peft, to_hf};
+use crate::interop::{arrays, generation, image_processor, peft};
 use crate::model::Use;
 use crate::tokenizer::{Tokenizer, hf};
 use crate::train::run_dir;
@@ -53,7 +53,15 @@ pub fn export(
     let older = config_of(run)?;
     let target = target(&opened, older.as_ref(), wanted)?;
     let table = (target.family.table)(&target.shape);
-    let weights = to_hf(&opened.model, &table);
+    let mut arrays = arrays(&opened.model);
+    for (path, other) in opened.experiment.task.facts().sums() {
+        let other = arrays.get(*other).map(|other| other.values.clone());
+        if let (Some(other), Some(sum)) = (other, arrays.get_mut(*path)) {
+            let pairs = sum.values.iter_mut().zip(other);
+            pairs.for_each(|(sum, other)| *sum += other);
+        }
+    }
+    let weights = table.export(&arrays);
     // Idle rules have no counts: a shortcut that a block lacks.
     let counts: Vec<String> = table
         .counts

@@ -8,8 +8,9 @@ use crate::nn::position::Grid;
 use crate::nn::position::resample::{resample_grid, stretch};
 use crate::nn::role::{ParameterKind, Place};
 use crate::report::read::sweep::{ARM, run_of_seed};
-use crate::task::Objective;
+use crate::task::{Objective, TaskConfig};
 use crate::tokenizer::Tokenizer;
+use crate::train::checkpoint::weights as stored;
 use crate::train::lora::{self, LoraConfig};
 use crate::train::parameters::{self, Parameter};
 use crate::train::transfer::Transferred;
@@ -112,6 +113,15 @@ fn kind_of(parameter: &Parameter) -> Option<String> {
     names.rfind(variant).map(str::to_lowercase)
 }
 
+/// The paths of parameters, each with that of what is added to it.
+type Sums = &'static [(&'static str, &'static str)];
+
+/// The parameters of the other run's task that this one reads as sums: none where it holds their summands itself.
+fn read_as_sums(theirs: &TaskConfig, own: &TaskConfig) -> Sums {
+    let [theirs, own] = [theirs, own].map(|task| task.facts().sums());
+    if theirs == own { &[] } else { theirs }
+}
+
 /// An error when gains of norms are to be taken that belong to norms of another kind: they have the same names and
 /// shapes, and mean something else. Else the adapters of the other run.
 fn same_norms(
@@ -120,9 +130,12 @@ fn same_norms(
     theirs: &Shape,
     device: &Device,
     model: &Objective,
-) -> Result<Option<LoraConfig>> {
+) -> Result<(Option<LoraConfig>, Sums)> {
     let source = file::load(&folder.join(run_dir::RESOLVED), &[])?.experiment;
-    let lora = source.lora.clone();
+    let (lora, sums) = (
+        source.lora.clone(),
+        read_as_sums(&source.task, &experiment.task),
+    );
     let source = assemble::objective(&source, theirs, device)?;
     let norms = |model: &Objective| {
         let all = parameters::with_state(model).into_iter();
@@ -137,7 +150,7 @@ fn same_norms(
         .filter_map(|path| Some((path, theirs.get(*path)?, &own[*path])));
     let other: Vec<_> = other.filter(|(_, theirs, own)| theirs != own).collect();
     let Some((path, theirs, own)) = other.first() else {
-        return Ok(lora);
+        return Ok((lora, sums));
     };
     Err(Error::usage(format!(
         "[init] `{path}` and {} more are of norms of kind \"{theirs}\" in the other run and of kind \"{own}\" here; keep \
@@ -177,13 +190,32 @@ pub fn weights(
     let resample = |data: &TensorData, wanted: &[usize]| {
         resampled(experiment, [theirs.image, shape.image], data, wanted)
     };
-    let lora = same_norms(experiment, &folder, &theirs, &model.devices()[0], &model)?;
+    let (lora, sums) = same_norms(experiment, &folder, &theirs, &model.devices()[0], &model)?;
     let grid = |image| experiment.model.grid(image);
     let moved = grid(theirs.image) != grid(shape.image);
     let init = &experiment.init;
     let (model, done) = init.transfer(model, &file, &resample, moved, lora.as_ref())?;
+    let model = summed(model, &file, sums, &done.loaded)?;
     // A frozen parameter stays frozen with its new values.
     Ok((experiment.init.frozen(model)?, Some(done)))
+}
+
+/// The model in which those of the parameters that were `taken` from a file are the sums that they are read as.
+fn summed(model: Objective, file: &Path, sums: Sums, taken: &[String]) -> Result<Objective> {
+    if sums.is_empty() {
+        return Ok(model);
+    }
+    let theirs = stored::read(file, &model)?;
+    let sums = sums.iter().filter_map(|(path, other)| {
+        let path = taken.iter().find(|taken| taken == path)?;
+        let (one, other) = (theirs.get(path)?, theirs.get(*other)?);
+        let pairs = one.iter::<f32>().zip(other.iter::<f32>());
+        let sum: Vec<f32> = pairs.map(|(one, other)| one + other).collect();
+        let sum = TensorData::new(sum, one.shape().clone());
+        Some((path.clone(), sum.convert_dtype(one.dtype())))
+    });
+    let sums = sums.collect();
+    Ok(stored::fill(model, sums))
 }
 
 /// The remedy of an error about a checkpoint as a key, where commands have a flag.

@@ -1,6 +1,7 @@
 //! The demand of a task and its data on a network, as values: a network says the faults of its own keys under a demand,
 //! and knows no task.
 
+use super::generator::GeneratorShape;
 use super::{
     ModelConfig, decoder, encoder, encoder_decoder, recurrent, resnet, vision,
     {DecoderConfig, EncoderConfig},
@@ -39,7 +40,7 @@ pub enum WholeText {
 }
 
 /// The demand of a task and its data on a network. The keys of other tables that a fault names stand beside the fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
     /// The use of the network.
     pub used_for: Use,
@@ -55,6 +56,8 @@ pub struct Demand {
     pub smooths: bool,
     /// Whether sources have a vocabulary of their own: `data.separate_vocabularies`.
     pub two_vocabularies: bool,
+    /// The generator beside the network: `task.generator`.
+    pub generator: Option<GeneratorShape>,
     /// Tokens of the longest input, when they are known.
     pub context: Option<usize>,
     /// Tokens of the longest text that is written for an input, when they are known; as many as the input has otherwise.
@@ -74,6 +77,7 @@ impl Demand {
             whole_source: false,
             smooths: false,
             two_vocabularies: false,
+            generator: None,
             context: None,
             written: None,
             image: None,

@@ -160,6 +160,9 @@ impl EncoderConfig {
         if let Some(decoder) = &self.mask_decoder {
             at.within("mask_decoder", |at| decoder.faults(self, demand, at));
         }
+        if let Some(generator) = &demand.generator {
+            generator.faults(self, at);
+        }
         if demand.segments && segments < 2 {
             let rule = format!(
                 "segments = {segments} cannot tell the two segments of [task] pairs apart; set 2"
@@ -288,8 +291,13 @@ impl Encoder {
 
     /// The vectors that stand for tokens, segments and positions together, `[batch, seq, d_embedding]`.
     pub fn embedded(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
+        let x = self.embedding.forward(input.ids.clone());
+        self.placed(x, input, pass)
+    }
+
+    /// [`Self::embedded`] with these vectors of the tokens.
+    pub fn placed(&self, x: Tensor<3>, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let [batch, seq] = input.ids.dims();
-        let x = self.embedding.forward(input.ids);
         let x = self.position.scheme().embed(x, &WHOLE_TEXTS);
         let x = match &self.segments {
             Some(table) => x + segment_vectors(table.val(), input.segments, batch, seq),

@@ -5,6 +5,7 @@ pub mod demand;
 pub mod encoder;
 pub mod encoder_decoder;
 mod encoder_pass;
+pub mod generator;
 pub mod heads;
 pub mod image;
 pub mod language;
@@ -57,6 +58,8 @@ pub const ROLES: &[Roles] = &[
     side::ROLES,
     heads::ROLES,
     mask_decoder::ROLES,
+    generator::ROLES,
+    generator::BLOCKS_ROLES,
     recurrent::ROLES,
     recurrent::LM_ROLES,
     recurrent::READER_ROLES,

@@ -38,7 +38,22 @@ impl Embedding {
 
     /// Vectors of `ids` `[batch, seq]` as `[batch, seq, d_model]`.
     pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+        self.scaled(kernel::embedding(self.weight.val(), ids))
+    }
+
+    /// [`Self::forward`] of the sum of this table and another one, to which no gradient goes.
+    pub fn forward_with(&self, other: &Self, ids: Tensor<2, Int>) -> Tensor<3> {
+        let fixed = kernel::untracked(other.weight.val());
+        let fixed = kernel::embedding(fixed, ids.clone().inner());
         let x = kernel::embedding(self.weight.val(), ids);
+        let fixed = match x.is_autodiff() {
+            true => Tensor::from_inner(fixed),
+            false => fixed,
+        };
+        self.scaled(x + fixed)
+    }
+
+    fn scaled(&self, x: Tensor<3>) -> Tensor<3> {
         let x = if self.scale == 1.0 { x } else { x * self.scale };
         match &self.norm {
             Some(norm) => norm.forward(x),

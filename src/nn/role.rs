@@ -53,6 +53,8 @@ pub enum Side {
     Reads,
     /// That which writes the target.
     Writes,
+    /// That of a generator, which training alone uses.
+    Generates,
 }
 
 /// The statement of a field about the parameters in it.

@@ -1,7 +1,7 @@
 //! The parameters of a model by part, counted without being drawn.
 
 use crate::nn::path::Path;
-use crate::nn::role::{ParameterKind, Place, Role};
+use crate::nn::role::{ParameterKind, Place, Role, Side};
 use crate::task::ROLES;
 use crate::train::lora::{self, LoraConfig};
 use burn::module::{ModuleVisitor, Param};
@@ -22,8 +22,9 @@ pub(super) struct Count<'a> {
     pub blocks: usize,
 }
 
-/// The part of a plan that is left behind when the model is used.
+/// The parts of a plan that are left behind when the model is used.
 pub(super) const AUXILIARY: &str = "auxiliary";
+pub(super) const GENERATOR: &str = "generator";
 
 /// The part of a plan that a parameter of this role is counted in.
 fn part(role: Role) -> &'static str {
@@ -65,7 +66,11 @@ impl ModuleVisitor for Count<'_> {
             true => "adapters",
             false => part(role),
         };
-        let count = self.parts.entry(part).or_default();
+        let shown = match role.side {
+            Some(Side::Generates) => GENERATOR,
+            Some(Side::Reads | Side::Writes) | None => part,
+        };
+        let count = self.parts.entry(shown).or_default();
         *count = count.saturating_add(values);
         if !self.learns(&path) {
             return;

@@ -4,8 +4,8 @@
 
 use super::distillation::Distils;
 use super::{
-    CausalLm, Distillation, ImageClassification, MaskedLm, Networks, PrefixLm, Scored, Task,
-    TextClassification, Translation,
+    CausalLm, Distillation, ImageClassification, MaskedLm, Networks, PrefixLm, ReplacedToken,
+    Scored, Task, TextClassification, Translation,
 };
 use crate::data::batch::Batch;
 use crate::nn::pass::Pass;
@@ -32,6 +32,8 @@ pub enum AnyTask {
     ImageClassification(ImageClassification),
     /// One of the others with a teacher.
     Distillation(Distillation),
+    /// Replaced tokens.
+    ReplacedToken(ReplacedToken),
 }
 
 /// The same call on whichever task it is.
@@ -45,6 +47,7 @@ macro_rules! each {
             AnyTask::TextClassification($task) => $call,
             AnyTask::ImageClassification($task) => $call,
             AnyTask::Distillation($task) => $call,
+            AnyTask::ReplacedToken($task) => $call,
         }
     };
 }
@@ -60,6 +63,7 @@ macro_rules! mapped {
             AnyTask::TextClassification($task) => AnyTask::TextClassification($call),
             AnyTask::ImageClassification($task) => AnyTask::ImageClassification($call),
             AnyTask::Distillation($task) => AnyTask::Distillation($call),
+            AnyTask::ReplacedToken($task) => AnyTask::ReplacedToken($call),
         }
     };
 }

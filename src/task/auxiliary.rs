@@ -18,7 +18,7 @@ use crate::data::Shape;
 use crate::data::batch::TextBatch;
 use crate::evaluate::metric::Metric;
 use crate::kernel;
-use crate::model::{ModelConfig, ModelInputs};
+use crate::model::{ModelConfig, ModelInputs, generator};
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::role::{Place, Roles, Says};
@@ -182,7 +182,8 @@ pub(super) fn products(config: &CausalLmConfig, model: &ModelConfig, shape: &Sha
     map * (scored * layers * targets - scored) + own * (scored - shape.context as f64)
 }
 
-/// Whether a parameter is for training alone: another model of the task does without it.
+/// Whether a parameter is for training alone: another model of the task, and other tasks, do without it.
 pub fn only_trained(path: &str) -> bool {
-    path.split('.').next() == Some(FIELD)
+    let first = path.split('.').next();
+    first.is_some_and(|first| [FIELD, generator::NAME].contains(&first))
 }

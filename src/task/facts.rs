@@ -50,6 +50,21 @@ pub trait TaskFacts {
         (self.reads() == Gives::Pairs).then_some(context)
     }
 
+    /// The network that is trained beside `model` and left behind when the model is used, when there is one.
+    fn beside(&self, _model: &ModelConfig) -> Option<ModelConfig> {
+        None
+    }
+
+    /// Parameters that another task reads as a sum: the path of one of its own, and that of what is added to it.
+    fn sums(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// The reason why it cannot be trained, if there is one; it can be used all the same.
+    fn untrainable(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Multiplications of a forward pass over one example with its heads.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = Demand {
@@ -93,6 +108,7 @@ impl TaskConfig {
             Self::Distillation(c) => c,
             Self::SpanCorruption(c) => c,
             Self::Denoising(c) => c,
+            Self::ReplacedToken(c) => c,
         }
     }
 }

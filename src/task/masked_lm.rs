@@ -37,7 +37,7 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"masked_lm\", pairs = \"next_sentence\" }",
 };
 
-const MLM_ACCURACY: Metric = Metric::higher("mlm_accuracy");
+pub(super) const MLM_ACCURACY: Metric = Metric::higher("mlm_accuracy");
 const NSP_LOSS: Metric = Metric::lower("nsp_loss");
 const NSP_ACCURACY: Metric = Metric::higher("nsp_accuracy");
 const SOP_LOSS: Metric = Metric::lower("sop_loss");

@@ -15,6 +15,7 @@ pub mod masked_lm;
 pub mod objective;
 pub mod output;
 pub mod prefix_lm;
+pub mod replaced_token;
 pub mod scored;
 pub mod span_corruption;
 pub mod text_classification;
@@ -41,6 +42,7 @@ pub use masked_lm::{MaskedLm, MaskedLmConfig};
 pub use objective::{Objective, StepInput, Trained};
 pub use output::{StepOutput, Sum};
 pub use prefix_lm::PrefixLm;
+pub use replaced_token::{ReplacedToken, ReplacedTokenConfig};
 pub use scored::{Over, Scored, Term};
 use serde::{Deserialize, Serialize};
 pub use span_corruption::SpanCorruptionConfig;
@@ -56,6 +58,8 @@ pub const ROLES: [&[Roles]; 3] = [
         image_classification::ROLES,
         masked_lm::ROLES,
         text_classification::ROLES,
+        replaced_token::ROLES,
+        replaced_token::HEAD_ROLES,
     ],
 ];
 
@@ -69,6 +73,7 @@ pub const KINDS: &[Kind] = &[
     distillation::KIND,
     span_corruption::KIND,
     denoising::KIND,
+    replaced_token::KIND,
 ];
 
 /// The metrics that tasks define; those of texts and classes alike are in [`crate::evaluate::metric`].
@@ -77,6 +82,7 @@ pub const METRICS: &[&[Metric]] = &[
     masked_lm::METRICS,
     image_classification::METRICS,
     distillation::METRICS,
+    replaced_token::METRICS,
 ];
 
 /// What an experiment trains for.
@@ -99,6 +105,8 @@ pub enum TaskConfig {
     SpanCorruption(SpanCorruptionConfig),
     /// Texts with noise.
     Denoising(NoiseConfig),
+    /// Tokens that a generator has put in the place of others.
+    ReplacedToken(ReplacedTokenConfig),
 }
 
 /// Networks with what they are trained for. [`Objective`] turns it into a model of burn-train.
@@ -143,6 +151,8 @@ pub struct Networks<'a> {
     pub masked_lm: Option<&'a MaskedLm>,
     /// Writes texts for texts.
     pub text_to_text: Option<TextToText<'a>>,
+    /// Tells tokens that were replaced.
+    pub replaced_token: Option<&'a ReplacedToken>,
     /// Tells the classes of texts.
     pub text_classifier: Option<&'a TextClassification>,
     /// Tells the classes of images.

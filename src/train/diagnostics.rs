@@ -157,7 +157,8 @@ pub fn part(path: &str) -> String {
     // These only hold others.
     let holds = |name: &&str| !matches!(*name, "model" | "stack" | "network" | "cells");
     let names: Vec<&str> = path.split('.').filter(holds).collect();
-    let inside = usize::from(matches!(names.first(), Some(&("encoder" | "decoder"))));
+    let inside = matches!(names.first(), Some(&("encoder" | "decoder" | "generator")));
+    let inside = usize::from(inside);
     let depth = match names.get(inside) {
         Some(&("blocks" | "layers")) => 2,
         Some(&"stages") => 4,
@@ -239,6 +240,11 @@ mod tests {
             ("model.cells.layers.1.gates.input", "layers.1"),
             ("model.encoder.layers.0.gates.hidden", "encoder.layers.0"),
             ("head.transform.weight", "head"),
+            (
+                "generator.network.stack.blocks.1.attention.query.weight",
+                "generator.blocks.1",
+            ),
+            ("generator.head.bias", "generator.head"),
             ("pair_head.bias", "pair_head"),
             (
                 "model.encoder.stack.blocks.0.feed_forward.up.weight",

@@ -7,16 +7,20 @@ use formwork::data::batch::{Content, PairBatch, TextBatch};
 use formwork::data::corrupted::denoising::NoiseConfig;
 use formwork::data::masked::masking::Pairs;
 use formwork::data::{Batch, NOT_SCORED, Shape};
+use formwork::model::generator::TableSharing;
 use formwork::model::{
     DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelConfig, ModelInputs,
     RecurrentModelConfig,
 };
+use formwork::nn::position::PositionConfig;
 use formwork::nn::recurrent;
 use formwork::nn::vocabulary::VocabularyConfig;
 use formwork::stack::StackConfig;
+use formwork::task::replaced_token::GeneratorConfig;
 use formwork::task::text_classification::{Pooling, TextClassificationConfig};
 use formwork::task::{
-    MaskedLmConfig, Objective, SpanCorruptionConfig, TaskConfig, TranslationConfig,
+    MaskedLmConfig, Objective, ReplacedTokenConfig, SpanCorruptionConfig, TaskConfig,
+    TranslationConfig,
 };
 use formwork::train::parameters::{materialised, name_parameters};
 
@@ -97,7 +101,9 @@ impl Case {
             TaskConfig::Translation(_)
             | TaskConfig::SpanCorruption(_)
             | TaskConfig::Denoising(_) => Content::Pairs(pairs()),
-            TaskConfig::MaskedLm(_) => Content::Text(texts(&[0, 1, 1, 0])),
+            TaskConfig::MaskedLm(_) | TaskConfig::ReplacedToken(_) => {
+                Content::Text(texts(&[0, 1, 1, 0]))
+            }
             _ => Content::Text(TextBatch {
                 targets: Vec::new(),
                 ..texts(&[0, 2, 1, 0])
@@ -180,6 +186,26 @@ fn masked_lm(pairs: Pairs) -> TaskConfig {
     })
 }
 
+/// The sharing of tables that a model bears, one after the other.
+fn replaced_token(number: usize, model: &EncoderConfig) -> TaskConfig {
+    use TableSharing::{Disentangled, Shared, Unshared};
+    let fixed =
+        matches!(&model.stack.position, PositionConfig::Axial(c) if c.axial_widths.is_some());
+    let embeddings = match [Shared, Unshared, Disentangled][number % 3] {
+        _ if !model.head_transform => Unshared,
+        Unshared if fixed => Shared,
+        other => other,
+    };
+    TaskConfig::ReplacedToken(ReplacedTokenConfig {
+        embeddings,
+        generator: GeneratorConfig {
+            size: 0.5,
+            n_layers: None,
+        },
+        ..ReplacedTokenConfig::default()
+    })
+}
+
 fn classification(pooling: Option<Pooling>) -> TaskConfig {
     TaskConfig::TextClassification(TextClassificationConfig {
         pooling,
@@ -199,8 +225,10 @@ pub fn cases() -> Vec<Case> {
             true => Some(Pooling::First),
             false => Some(Pooling::Mean),
         };
+        let replaced = replaced_token(number, &model);
         let model = ModelConfig::Encoder(model);
         cases.push(Case::new(&name, masked_lm(pairs), model.clone()));
+        cases.push(Case::new(&name, replaced, model.clone()));
         cases.push(Case::new(&name, classification(pooling), model));
     }
     for (number, (name, model)) in kinds::encoder_decoders().into_iter().enumerate() {

@@ -67,6 +67,7 @@ mod prerequisites;
 mod presets;
 mod recurrent;
 mod recurrent_models;
+mod replaced_token;
 mod report;
 mod resume;
 mod run_dir;

@@ -30,9 +30,15 @@ fn bert_body(body: &str, layers: usize) -> Table {
         table.same(format!("{embeddings}.{name}.weight"), path);
     }
     table.norm(&format!("{embeddings}.LayerNorm"), "model.embedding_norm");
+    bert_layers(&mut table, body, "model", layers);
+    table
+}
+
+/// The blocks of BERT, whose path ends in `stack` behind `root`.
+fn bert_layers(table: &mut Table, body: &str, root: &str, layers: usize) {
     for layer in 0..layers {
         let theirs = format!("{body}.encoder.layer.{layer}");
-        let ours = format!("model.stack.blocks.{layer}");
+        let ours = format!("{root}.stack.blocks.{layer}");
         let both = [
             ("attention.self.query", "attention.query"),
             ("attention.self.key", "attention.key"),
@@ -41,13 +47,40 @@ fn bert_body(body: &str, layers: usize) -> Table {
             ("intermediate.dense", "feed_forward.up"),
             ("output.dense", "feed_forward.down"),
         ];
-        linears(&mut table, &theirs, &ours, &both);
+        linears(table, &theirs, &ours, &both);
         let both = [
             ("attention.output.LayerNorm", "attention_residual"),
             ("output.LayerNorm", "feed_forward_residual"),
         ];
-        norms(&mut table, &theirs, &ours, &both);
+        norms(table, &theirs, &ours, &both);
     }
+}
+
+/// HF's `ElectraForPreTraining` and `ElectraForMaskedLM` with one module of embeddings, and our
+/// [`formwork::task::ReplacedToken`].
+pub fn replaced_token(layers: usize) -> Table {
+    let (told, guessed) = ("discriminator.electra", "generator.electra");
+    let mut table = bert_body(told, layers);
+    bert_layers(&mut table, guessed, "generator.network", layers);
+    let predictions = "discriminator.discriminator_predictions";
+    for (theirs, ours) in [
+        (format!("{told}.embeddings_project"), "model.projection"),
+        (format!("{predictions}.dense"), "head.dense"),
+        (format!("{predictions}.dense_prediction"), "head.product"),
+        (
+            format!("{guessed}.embeddings_project"),
+            "generator.network.projection",
+        ),
+        (
+            "generator.generator_predictions.dense".into(),
+            "generator.head.transform",
+        ),
+    ] {
+        table.linear(&theirs, ours, Stored::OutIn);
+    }
+    let norm = "generator.generator_predictions.LayerNorm";
+    table.norm(norm, "generator.head.norm");
+    table.same("generator.generator_lm_head.bias", "generator.head.bias");
     table
 }
 

@@ -31,6 +31,11 @@ pub(super) fn check(sense: &mut Sense) {
         );
         sense.fault(&["task.kind", "data.kind"], rule);
     }
+    if let Some(rule) = task.facts().untrainable()
+        && !data.is_imported()
+    {
+        sense.fault(&["task.generator.size", "task.kind"], rule);
+    }
     if task.facts().targets().ends_beyond() && !data.set().is_cut() {
         let rule = format!(
             "second_target has no effect with positions = \"last\": a text of [data] kind = \"{}\" ends with its last \

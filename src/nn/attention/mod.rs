@@ -59,6 +59,21 @@ impl AttentionConfig {
         }
     }
 
+    /// The same with `number` of its heads for each number of them: of those of queries, of keys and values.
+    #[must_use]
+    pub fn with_heads(&self, number: impl Fn(usize) -> usize) -> Self {
+        let heads = self.heads();
+        let heads = MultiHeadConfig {
+            n_heads: number(heads.n_heads),
+            n_kv_heads: heads.n_kv_heads.map(number),
+            ..heads
+        };
+        match self {
+            Self::MultiHead(_) => Self::MultiHead(heads),
+            Self::SlidingWindow(c) => Self::SlidingWindow(c.with_heads(heads)),
+        }
+    }
+
     /// How much it remembers of earlier segments, when it does.
     pub fn segments(&self) -> Option<SegmentMemory> {
         match self {

@@ -58,6 +58,21 @@ impl SlidingWindowConfig {
         }
     }
 
+    /// The same with other heads: of the dilations of all heads every so many, as the heads become fewer.
+    #[must_use]
+    pub fn with_heads(&self, heads: MultiHeadConfig) -> Self {
+        let each = |all: &Vec<usize>| {
+            let number = heads.n_heads;
+            let heads = (0..number).map(|head| head * all.len() / number);
+            heads.filter_map(|at| all.get(at).copied()).collect()
+        };
+        Self {
+            dilation: self.dilation.as_ref().map(each),
+            window: self.window,
+            heads,
+        }
+    }
+
     /// The keys around a query; a causal model does not see those after it.
     fn window(&self) -> Window {
         Window {

@@ -92,6 +92,28 @@ impl FeedForwardConfig {
         }
     }
 
+    /// The key of its inner width, when it is given.
+    pub fn given_width(&self) -> Option<usize> {
+        match self {
+            Self::Dense(c) => c.d_ff,
+            Self::Gated(c) => c.d_ff,
+            Self::Moe(c) => c.expert.given_width(),
+        }
+    }
+
+    /// The same with `width` of its inner width, where a key gives one.
+    #[must_use]
+    pub fn with_width(&self, width: impl Fn(usize) -> usize) -> Self {
+        let mut layer = self.clone();
+        let d_ff = match &mut layer {
+            Self::Dense(c) => &mut c.d_ff,
+            Self::Gated(c) => &mut c.d_ff,
+            Self::Moe(c) => c.expert.width_key(),
+        };
+        *d_ff = d_ff.map(width);
+        layer
+    }
+
     /// The inner width.
     pub fn d_ff(&self, d_model: usize) -> usize {
         match self {

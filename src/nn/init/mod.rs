@@ -116,6 +116,11 @@ impl<'a> Init<'a> {
         self.lazy([entries, d], move |n| draw.fill(stream.clone(), n))
     }
 
+    /// A table of vectors that begin at zero, `[entries, d]`.
+    pub fn zeros(&self, entries: usize, d: usize) -> Param<Tensor<2>> {
+        self.lazy([entries, d], |n| vec![0.0; n])
+    }
+
     /// The weight of a linear map, `[d_out, d_in]`. Numbers are drawn input after input.
     pub fn linear(&self, d_in: usize, d_out: usize, role: Role) -> Param<Tensor<2>> {
         let draw = self.draw(d_in, d_out, role);

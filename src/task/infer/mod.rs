@@ -11,6 +11,7 @@ mod masked_lm;
 mod names;
 mod pairs;
 mod passed;
+mod replaced_token;
 mod text_classification;
 
 use crate::data::Shape;
@@ -147,7 +148,7 @@ impl Input {
 pub struct Scores {
     /// The name that they are written under.
     pub name: &'static str,
-    /// `[n, classes]`.
+    /// `[n, classes]`; with one class the scores of yes, where no has 0.
     pub values: Tensor<2>,
     /// The shape that they are written in, batch first.
     pub shape: Vec<usize>,
@@ -187,6 +188,10 @@ pub trait Infers: Debug {
 impl Scores {
     /// The sum of the cross-entropies against `targets`, `[1]`.
     pub fn loss(&self, targets: Vec<i32>) -> Tensor<1> {
+        let [n, classes] = self.values.dims();
+        if classes == 1 {
+            return super::replaced_token::binary(self.values.clone().reshape([n]), &targets);
+        }
         let targets = super::host::vector(&targets, &self.values.device());
         kernel::cross_entropy_sum(self.values.clone(), targets, 0.0)
     }

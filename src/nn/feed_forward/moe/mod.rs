@@ -93,6 +93,22 @@ impl Default for ExpertConfig {
 }
 
 impl ExpertConfig {
+    /// The key of its inner width, when it is given.
+    pub(super) fn given_width(&self) -> Option<usize> {
+        match self {
+            Self::Dense(c) => c.d_ff,
+            Self::Gated(c) => c.d_ff,
+        }
+    }
+
+    /// The key of its inner width.
+    pub(super) fn width_key(&mut self) -> &mut Option<usize> {
+        match self {
+            Self::Dense(c) => &mut c.d_ff,
+            Self::Gated(c) => &mut c.d_ff,
+        }
+    }
+
     /// The inner width for vectors of `d_model` elements.
     pub fn d_ff(&self, d_model: usize) -> usize {
         match self {

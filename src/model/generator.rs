@@ -1,0 +1,192 @@
+//! The generator of replaced-token detection: a small masked language model beside the encoder that is trained (Clark et
+//! al. 2020, ELECTRA, section 3.1). It has the encoder's keys, narrower.
+//!
+//! With shared tables it begins with the encoder's own vectors of tokens, segments and positions, normalised as there, and
+//! projects them onto its width (section 3.2); else it is a whole encoder of its own.
+
+mod shape;
+
+use super::ModelInputs;
+use super::encoder::{Encoder, EncoderConfig, EncoderInput};
+use super::encoder_pass::WHOLE_TEXTS;
+use super::heads::MlmHead;
+use super::mask_decoder::MaskDecoder;
+use crate::nn::attention::Visibility;
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use crate::nn::pass::Pass;
+use crate::nn::position::{Acts, Position, Span};
+use crate::nn::role::{Place, Roles, Says, Side};
+use crate::rng;
+use crate::stack::{Stack, StackContext, StackShape};
+use burn::module::Module;
+use burn::tensor::Tensor;
+pub use shape::{GeneratorShape, TableSharing};
+
+/// What it is called in draws and readings.
+pub const NAME: &str = "generator";
+
+impl GeneratorShape {
+    /// Builds it for an encoder; its parameters are drawn when they are first used, as those of another seed.
+    pub fn init(&self, encoder: &EncoderConfig, inputs: &ModelInputs) -> Generator {
+        let config = self.config(encoder);
+        let inputs = ModelInputs {
+            seed: rng::part(inputs.seed, NAME),
+            ..*inputs
+        };
+        let network = match self.tables {
+            TableSharing::Shared => GeneratorNetwork::Shared(Blocks::new(&config, &inputs)),
+            TableSharing::Unshared | TableSharing::Disentangled => {
+                GeneratorNetwork::Own(config.init(&inputs))
+            }
+        };
+        let init = Init::of_heads(inputs.device, inputs.seed, &config.stack.init());
+        let own = self.tables != TableSharing::Shared;
+        Generator {
+            mask_decoder: MaskDecoder::of(&config, &inputs).filter(|_| own),
+            network,
+            head: MlmHead::new(&config, inputs.shape.vocab_size, &init),
+        }
+    }
+}
+
+/// What the parameters of [`Generator`] are.
+pub const ROLES: Roles = Roles::new(
+    "Generator",
+    &[
+        ("network", Says::In(Side::Generates)),
+        ("mask_decoder", Says::In(Side::Generates)),
+        ("mask_decoder", Says::Stands(Place::Head)),
+        ("head", Says::In(Side::Generates)),
+    ],
+);
+
+/// What the parameters of [`Blocks`] are.
+pub const BLOCKS_ROLES: Roles = Roles::new(
+    "Blocks",
+    &[
+        ("projection", Says::Stands(Place::Input)),
+        ("position", Says::Stands(Place::Position)),
+    ],
+);
+
+/// A small masked language model.
+#[derive(Module, Debug)]
+pub struct Generator {
+    /// From tokens to hidden states.
+    pub network: GeneratorNetwork,
+    /// The places of hidden tokens, where the head is told them.
+    pub mask_decoder: Option<MaskDecoder>,
+    /// Scores of the vocabulary.
+    pub head: MlmHead,
+}
+
+/// The network of a generator.
+#[derive(Module, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of them, and it holds its tensors elsewhere"
+)]
+pub enum GeneratorNetwork {
+    /// Blocks over the vectors of the encoder that it generates for.
+    Shared(Blocks),
+    /// An encoder of its own.
+    Own(Encoder),
+}
+
+/// Blocks over the vectors of another network.
+#[derive(Module, Debug)]
+pub struct Blocks {
+    /// From the width of the vectors to the blocks'; none where they are one.
+    pub projection: Option<Linear>,
+    /// The positions that act in blocks; none where they are in the vectors.
+    pub position: Option<Position>,
+    /// The blocks.
+    pub stack: Stack,
+}
+
+impl Blocks {
+    fn new(config: &EncoderConfig, inputs: &ModelInputs) -> Self {
+        let (stack, depth) = (&config.stack, config.depth());
+        let (d, blocks) = (stack.d_model, depth.blocks());
+        let (alpha, beta) = stack.norm_placement.alpha_beta(blocks);
+        let init = Init::new(inputs.device, inputs.seed, &stack.init(), 2 * blocks, beta);
+        let places = stack.position_shape(&depth, inputs.shape.context);
+        let shape = StackShape {
+            config: stack,
+            depth,
+            alpha,
+        };
+        let acts_inside = stack.position.facts().acts() != Acts::Embeddings;
+        Self {
+            projection: config
+                .d_embedding
+                .map(|wide| Linear::new(wide, d, true, Role::Inner, &init.of("projection"))),
+            position: acts_inside.then(|| stack.position.init(&places, &init.of("position"))),
+            stack: Stack::new(&shape, &init.of("stack")),
+        }
+    }
+
+    /// Hidden states from the vectors of tokens, of rows of these lengths; `position` is the scheme of the vectors.
+    fn forward(
+        &self,
+        x: Tensor<3>,
+        lengths: Option<&[usize]>,
+        position: &Position,
+        pass: &Pass,
+    ) -> Tensor<3> {
+        let x = match &self.projection {
+            Some(projection) => projection.forward(x),
+            None => x,
+        };
+        let visible = lengths.map(Visibility::of_lengths).unwrap_or_default();
+        let context = StackContext {
+            position: self.position.as_ref().unwrap_or(position).scheme(),
+            places: &WHOLE_TEXTS,
+            span: Span::of(x.dims()[1]),
+            visible: &visible,
+            state: None,
+            memory: None,
+            pass,
+        };
+        self.stack.forward(x, context)
+    }
+}
+
+impl Generator {
+    /// Hidden states `[batch, seq, width]` of masked texts; `encoder` is the network that it generates for.
+    pub fn forward(&self, input: EncoderInput, encoder: &Encoder, pass: &Pass) -> Tensor<3> {
+        pass.within(NAME, || match &self.network {
+            GeneratorNetwork::Own(network) => {
+                let lengths = input.lengths.clone();
+                let x = network.embedded(input, pass);
+                match &self.mask_decoder {
+                    Some(decoder) => decoder.forward(network, x, lengths.as_deref(), pass),
+                    None => network.through(x, lengths.as_deref(), pass),
+                }
+            }
+            GeneratorNetwork::Shared(blocks) => {
+                let lengths = input.lengths.clone();
+                let x = encoder.embedded(input, pass);
+                blocks.forward(x, lengths.as_deref(), &encoder.position, pass)
+            }
+        })
+    }
+
+    /// Scores of the vocabulary `[n, vocab]` from the hidden states of some positions `[1, n, width]`.
+    pub fn scores(&self, hidden: Tensor<3>, encoder: &Encoder) -> Tensor<2> {
+        let tables = match &self.network {
+            GeneratorNetwork::Own(network) => network,
+            GeneratorNetwork::Shared(_) => encoder,
+        };
+        self.head.forward(hidden, tables)
+    }
+
+    /// Its own vectors of tokens, when it has some.
+    pub fn own_network(&self) -> Option<&Encoder> {
+        match &self.network {
+            GeneratorNetwork::Own(network) => Some(network),
+            GeneratorNetwork::Shared(_) => None,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The shape of a generator beside an encoder: which of its keys are narrower, and when they cannot be.
+
+use super::super::encoder::EncoderConfig;
+use super::super::heads::MlmHead;
+use super::super::mask_decoder::MaskDecoder;
+use super::super::{Demand, Use};
+use crate::faults::{Faults, TableFaults};
+use crate::nn::attention::AttentionConfig;
+use crate::nn::feed_forward::FeedForwardConfig;
+use crate::nn::position::Known;
+use crate::stack::StackConfig;
+use serde::{Deserialize, Serialize};
+
+/// The relation of the tables of a generator to those of the encoder that it generates for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TableSharing {
+    /// Tokens, segments and positions have one vector for both (Clark et al. 2020, section 3.2).
+    #[default]
+    Shared,
+    /// Each network has its own, as wide as its own stream in the generator.
+    Unshared,
+    /// The encoder's vector of a token is the generator's, without gradients to it, plus one that begins at zero:
+    /// E + Δ (He et al. 2021, DeBERTaV3, section 3.3). All else is each network's own.
+    Disentangled,
+}
+
+/// The shape of a generator beside an encoder.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GeneratorShape {
+    /// Its share of the encoder's width, heads and inner widths.
+    pub size: f64,
+    /// Its blocks; as many as the encoder's when absent.
+    pub n_layers: Option<usize>,
+    /// Its tables.
+    pub tables: TableSharing,
+}
+
+/// The share of each size that a product with `size` may be off a whole number, for sizes such as 0.3333.
+const NEAR: f64 = 2e-3;
+
+impl GeneratorShape {
+    /// The config of a generator for an encoder.
+    pub fn config(&self, encoder: &EncoderConfig) -> EncoderConfig {
+        let whole = common_divisor(encoder);
+        let parts = (self.size * whole as f64).round().max(1.0) as usize;
+        let scaled = |n: usize| (n / whole).saturating_mul(parts).max(1);
+        let attention = |c: &AttentionConfig| c.with_heads(scaled);
+        let feed_forward = |c: &FeedForwardConfig| c.with_width(scaled);
+        let stack = &encoder.stack;
+        let d_model = scaled(stack.d_model);
+        let wide = encoder.d_embedding();
+        let mut layers = encoder.layers.clone();
+        for group in &mut layers {
+            group.attention = group.attention.as_ref().map(attention);
+            group.feed_forward = group.feed_forward.as_ref().map(feed_forward);
+        }
+        EncoderConfig {
+            n_layers: self.n_layers.or(encoder.n_layers),
+            layers,
+            stack: StackConfig {
+                d_model,
+                attention: attention(&stack.attention),
+                feed_forward: feed_forward(&stack.feed_forward),
+                ..stack.clone()
+            },
+            d_embedding: match self.tables {
+                TableSharing::Unshared => None,
+                TableSharing::Shared | TableSharing::Disentangled => {
+                    Some(wide).filter(|wide| *wide != d_model)
+                }
+            },
+            pooler: false,
+            ..encoder.clone()
+        }
+    }
+
+    /// The faults of it beside an encoder whose own faults are said elsewhere.
+    pub(in crate::model) fn faults(&self, encoder: &EncoderConfig, at: &mut TableFaults) {
+        const SIZE: &str = "task.generator.size";
+        let whole = common_divisor(encoder);
+        let parts = self.size * whole as f64;
+        if (parts - parts.round()).abs() > NEAR * parts || parts < 1.0 - NEAR {
+            let near = parts.round().clamp(1.0, whole as f64) / whole as f64;
+            let rule = format!(
+                "size = {:?}: the generator's d_model, heads and d_ff are to be whole numbers, so that size is a multiple of \
+                 1/{whole}; the nearest is {near:?}",
+                self.size
+            );
+            at.fault(&[SIZE, "d_model"], rule);
+            return;
+        }
+        let (config, grouped) = (self.config(encoder), encoder.depth().grouped());
+        if let Some(n) = self.n_layers
+            && grouped > 0
+            && !n.is_multiple_of(grouped)
+        {
+            let rule = format!(
+                "n_layers = {n} is not a multiple of {grouped}, the blocks of [[model.layers]]; leave it out or make it one"
+            );
+            at.fault(&["task.generator.n_layers", "layers"], rule);
+        }
+        let wide = encoder.d_embedding();
+        let untransformed = config.tie_embeddings && !config.head_transform;
+        if self.tables != TableSharing::Unshared && untransformed && wide != config.stack.d_model {
+            let rule = format!(
+                "the generator's head is the embeddings' table, {wide} wide, and nothing makes its hidden states, {} wide, as \
+                 wide: set head_transform = true or tie_embeddings = false",
+                config.stack.d_model
+            );
+            at.fault(&["head_transform", "tie_embeddings", SIZE], rule);
+        }
+        if self.tables == TableSharing::Shared && encoder.mask_decoder.is_some() {
+            let rule = "mask_decoder serves the generator, which has no encoder of its own where tables are shared: leave it \
+                        out, or set [task] embeddings = \"unshared\" or \"disentangled\"";
+            at.fault(&["mask_decoder", "task.embeddings"], rule);
+        }
+        // What the encoder bears and its narrower copy does not: widths that keys give as numbers.
+        let narrower = |config: &EncoderConfig| {
+            let mut found = Faults::default();
+            let d = config.stack.d_model;
+            let head = config.stack.attention_of(&config.depth()).d_head(d);
+            let known = Known {
+                d_model: Some(d),
+                d_head: Some(head),
+                context: None,
+            };
+            let position = config.stack.position.facts();
+            position.faults(&known, &mut found.of("model.position"));
+            let narrow = config.d_embedding;
+            let narrow = narrow.and_then(|e| position.narrow_fault(e, d));
+            let rules = found.found.into_iter().map(|(_, rule)| rule);
+            rules.chain(narrow).collect::<Vec<String>>()
+        };
+        if self.tables != TableSharing::Shared && narrower(encoder).is_empty() {
+            for rule in narrower(&config) {
+                at.fault(&["position.kind", SIZE], format!("generator: {rule}"));
+            }
+        }
+    }
+
+    /// Multiplications of a forward pass over a text of so many tokens, of which so many are guessed.
+    pub fn products(
+        &self,
+        encoder: &EncoderConfig,
+        vocab: usize,
+        tokens: usize,
+        guessed: f64,
+    ) -> f64 {
+        let config = self.config(encoder);
+        let decoder = MaskDecoder::products(&config, tokens, false);
+        let head = MlmHead::products(&config, vocab) as f64;
+        config.products(tokens) as f64 + decoder + guessed * head
+    }
+}
+
+impl Demand {
+    /// [`Use::HiddenTokens`] with a generator beside the network.
+    pub fn with_generator(generator: Option<GeneratorShape>) -> Self {
+        Self {
+            generator,
+            ..Self::of(Use::HiddenTokens)
+        }
+    }
+}
+
+/// The greatest number by which the width, the heads and the inner widths of an encoder divide; 1 where one is 0.
+fn common_divisor(encoder: &EncoderConfig) -> usize {
+    let (stack, depth) = (&encoder.stack, encoder.depth());
+    let blocks = stack.blocks(&depth);
+    let sizes = blocks.flat_map(|block| {
+        let heads = block.attention.map(AttentionConfig::heads);
+        let heads = heads.map(|heads| [heads.n_heads, heads.n_kv_heads()]);
+        let inner = block.feed_forward.and_then(FeedForwardConfig::given_width);
+        heads.into_iter().flatten().chain(inner)
+    });
+    sizes.fold(stack.d_model, divisor).max(1)
+}
+
+fn divisor(a: usize, b: usize) -> usize {
+    match b {
+        0 => a,
+        b => divisor(b, a % b),
+    }
+}

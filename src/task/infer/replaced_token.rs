@@ -1,0 +1,44 @@
+//! Replaced tokens: `logits` `[rows, tokens]`, above 0 for tokens that are taken for replaced ones, as Hugging Face's
+//! discriminators give them; labels are 1 where a token was replaced and 0 elsewhere.
+
+use super::{
+    ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input, LABELS, LOGITS, Scores,
+    masked_lm,
+};
+use crate::data::{NOT_SCORED, Shape};
+use crate::nn::pass::Pass;
+use crate::task::ReplacedToken;
+
+impl Infers for ReplacedToken {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        let mut all = masked_lm::inputs(&self.model, shape);
+        all.push(Input::labels(Holds::Targets {
+            of: INPUT_IDS,
+            below: 2,
+        }));
+        all
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let scores = self.scores(masked_lm::input(given, &self.device()), pass);
+        let [rows, tokens] = scores.dims();
+        Inferred::of(Scores {
+            name: LOGITS,
+            values: scores.reshape([rows * tokens, 1]),
+            shape: vec![rows, tokens],
+            labels: LABELS,
+        })
+    }
+
+    /// Labels behind the tokens of a row are not scored.
+    fn targets(&self, given: &Given, labels: &str) -> Option<Vec<i32>> {
+        let labels = given.values(labels)?.iter();
+        Some(match given.values(ATTENTION_MASK) {
+            Some(mask) => labels
+                .zip(mask)
+                .map(|(label, mask)| if *mask == 1 { *label } else { NOT_SCORED })
+                .collect(),
+            None => labels.copied().collect(),
+        })
+    }
+}

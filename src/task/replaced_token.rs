@@ -1,0 +1,267 @@
+//! Replaced-token detection: a generator guesses masked tokens, samples of it stand in their place, and the network that
+//! is trained tells for every token whether it is the text's own (Clark et al. 2020, ELECTRA, section 2).
+//!
+//! The loss is L = L_generator + λ·L_discriminator: the mean cross-entropy of the masked tokens, and λ times the mean
+//! binary cross-entropy of all tokens, special ones among them. It is what is written down as the loss; both terms stand
+//! beside it. No gradient goes through the samples, and one that equals the text's own token counts as its own.
+
+mod network;
+pub mod sampling;
+
+pub(super) use network::binary;
+pub use network::{DiscriminatorHead, ReplacedToken};
+
+use super::AnyTask;
+use super::facts::TaskFacts;
+use super::masked_lm::MLM_ACCURACY;
+use crate::data::masked::masking::{MaskingConfig, Pairs};
+use crate::data::{DataSet, Gives, Shape, View, masked::masking::MaskedView};
+use crate::error::Result;
+use crate::evaluate::metric::{F1, MCC, Metric};
+use crate::faults::TableFaults;
+use crate::model::generator::{GeneratorShape, TableSharing};
+use crate::model::{Demand, ModelConfig, ModelInputs};
+use crate::nn::Kind;
+use crate::nn::role::{Place, Roles, Says};
+use crate::one_table;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "replaced_token",
+    summary: "tokens that a small generator has put in the place of others, with an encoder",
+    source: "Clark et al. 2020, ELECTRA; He et al. 2021, DeBERTaV3",
+    example: "{ kind = \"replaced_token\", generator = { size = 0.25 } }",
+};
+
+pub(super) const MLM_LOSS: Metric = Metric::lower("mlm_loss");
+pub(super) const RTD_LOSS: Metric = Metric::lower("rtd_loss");
+pub(super) const RTD_ACCURACY: Metric = Metric::higher("rtd_accuracy");
+pub(super) const REPLACED: Metric = Metric::lower("replaced");
+
+/// What it measures beside the metrics of masked tokens: the terms of its loss, tokens that are told right, and the share
+/// of the tokens that are not the text's own. F1 and the Matthews correlation are those of replaced tokens.
+pub const METRICS: &[Metric] = &[MLM_LOSS, RTD_LOSS, RTD_ACCURACY, REPLACED];
+
+/// Of what the discriminator's loss is multiplied with.
+const WEIGHT: f64 = 50.0;
+
+/// The knobs of replaced-token detection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReplacedTokenConfig {
+    /// Which tokens the generator guesses: 15 %, all of which it sees as the mask token (section 2; the released code
+    /// leaves 15 % of them as they are: `masked = 0.85`).
+    #[serde(deserialize_with = "hidden")]
+    pub masking: MaskingConfig,
+    /// The network that guesses them.
+    pub generator: GeneratorConfig,
+    /// Its tables and those of the network that is trained.
+    pub embeddings: TableSharing,
+    /// Scores are divided by it before a sample is drawn.
+    pub temperature: f64,
+    /// λ: the discriminator's loss is so many times in the loss.
+    pub weight: f64,
+}
+
+/// `[task] generator`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GeneratorConfig {
+    /// Its width, heads and inner widths as shares of the model's; heads keep their width. 0 for none: such a model is
+    /// used, and not trained.
+    pub size: f64,
+    /// Its blocks; as many as the model's when absent (DeBERTaV3: half of them).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_layers: Option<usize>,
+}
+
+impl Default for GeneratorConfig {
+    fn default() -> Self {
+        Self {
+            size: 0.25,
+            n_layers: None,
+        }
+    }
+}
+
+impl GeneratorConfig {
+    /// None: the discriminator alone.
+    pub fn none() -> Self {
+        Self {
+            size: 0.0,
+            n_layers: None,
+        }
+    }
+}
+
+impl Default for ReplacedTokenConfig {
+    fn default() -> Self {
+        let Shares { masked, random } = Shares::default();
+        Self {
+            masking: MaskingConfig {
+                masked,
+                random,
+                ..MaskingConfig::default()
+            },
+            generator: GeneratorConfig::default(),
+            embeddings: TableSharing::default(),
+            temperature: 1.0,
+            weight: WEIGHT,
+        }
+    }
+}
+
+/// The keys of masking that have other defaults here.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Shares {
+    masked: f64,
+    random: f64,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self {
+            masked: 1.0,
+            random: 0.0,
+        }
+    }
+}
+
+/// Masking with the defaults of [`Shares`].
+fn hidden<'de, D: Deserializer<'de>>(d: D) -> Result<MaskingConfig, D::Error> {
+    let own = one_table::fields(|probe| MaskingConfig::deserialize(probe).map(drop));
+    let (own, Shares { masked, random }) = one_table::read::<D, Shares>(d, own)?;
+    Ok(MaskingConfig {
+        masked,
+        random,
+        ..MaskingConfig::deserialize(own)?
+    })
+}
+
+impl ReplacedTokenConfig {
+    /// The shape of its generator, when it has one.
+    pub fn generator(&self) -> Option<GeneratorShape> {
+        let GeneratorConfig { size, n_layers } = self.generator;
+        let tables = self.embeddings;
+        (size != 0.0).then_some(GeneratorShape {
+            size,
+            n_layers,
+            tables,
+        })
+    }
+}
+
+/// The paths of Δ and E.
+const SUMS: &[(&str, &str)] = &[(
+    "model.embedding.weight",
+    "generator.network.embedding.weight",
+)];
+
+impl TaskFacts for ReplacedTokenConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Text
+    }
+
+    fn view(&self) -> View {
+        View::Masked(MaskedView {
+            masking: self.masking.clone(),
+            pairs: Pairs::None,
+        })
+    }
+
+    fn demand(&self) -> Demand {
+        let sound = self.generator.size > 0.0 && self.generator.size <= 1.0;
+        Demand::with_generator(self.generator().filter(|_| sound))
+    }
+
+    fn beside(&self, model: &ModelConfig) -> Option<ModelConfig> {
+        let config = self.generator()?.config(model.guessing()?);
+        Some(ModelConfig::Encoder(config))
+    }
+
+    fn sums(&self) -> &'static [(&'static str, &'static str)] {
+        match (self.embeddings, self.generator()) {
+            (TableSharing::Disentangled, Some(_)) => SUMS,
+            _ => &[],
+        }
+    }
+
+    fn untrainable(&self) -> Option<&'static str> {
+        self.generator().is_none().then_some(
+            "generator.size = 0: nothing replaces tokens, so that there is nothing to learn; leave it out for 0.25",
+        )
+    }
+
+    /// The discriminator reads every token and scores it; the generator does so too, and scores the masked ones over the
+    /// vocabulary.
+    fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
+        let demand = self.demand();
+        let network = model.under(&demand).products(&demand, shape);
+        let (tokens, d) = (shape.context as f64, model.d_model() as f64);
+        let head = tokens * (d * d + d);
+        let generator = model.guessing().zip(self.generator());
+        let generator = generator.map_or(0.0, |(encoder, generator)| {
+            let guessed = self.masking.share * tokens;
+            generator.products(encoder, shape.vocab_size, shape.context, guessed)
+        });
+        network + head + generator
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        let GeneratorConfig { size, n_layers } = self.generator;
+        at.positive("temperature", self.temperature);
+        at.positive("weight", self.weight);
+        at.within("generator", |at| {
+            if !(0.0..=1.0).contains(&size) {
+                let rule = format!("size = {size:?} must be above 0 and at most 1");
+                at.fault(&["size"], rule);
+            }
+            at.count("n_layers", n_layers.unwrap_or(1), 1000);
+            if let (Some(n), true) = (n_layers, size == 0.0) {
+                let rule = format!("n_layers = {n} has no effect: size = 0 is no generator");
+                at.fault(&["n_layers", "size"], rule);
+            }
+        });
+        if size == 0.0 && self.embeddings != TableSharing::Shared {
+            let rule = "embeddings has no effect: generator.size = 0 is no generator; leave it out";
+            at.fault(&["embeddings", "task.generator.size"], rule);
+        }
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        let own = [MLM_ACCURACY, MLM_LOSS, RTD_ACCURACY, RTD_LOSS, REPLACED];
+        own.into_iter().chain([F1, MCC]).collect()
+    }
+
+    fn command(&self, run: &str, prompt: Option<&str>) -> Option<String> {
+        prompt.map(|prompt| format!("formwork fill {run} --text {prompt:?}"))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        let network = model.guessing();
+        Ok(network.map(|model| AnyTask::ReplacedToken(ReplacedToken::new(model, self, inputs))))
+    }
+}
+
+/// What the parameters of [`ReplacedToken`] are.
+pub const ROLES: Roles = Roles::new("ReplacedToken", &[("head", Says::Stands(Place::Head))]);
+
+/// What the parameters of [`DiscriminatorHead`] are.
+pub const HEAD_ROLES: Roles = Roles::new(
+    "DiscriminatorHead",
+    &[
+        ("dense", Says::Stands(Place::Head)),
+        ("product", Says::Stands(Place::Head)),
+    ],
+);

@@ -1,0 +1,249 @@
+//! The generator and the discriminator with their objective.
+
+use super::sampling::{Replaced, draws, sampled};
+use super::{MLM_LOSS, REPLACED, RTD_ACCURACY, RTD_LOSS, ReplacedTokenConfig};
+use crate::data::NOT_SCORED;
+use crate::data::batch::{Batch, TextBatch};
+use crate::evaluate::classification::Confusion;
+use crate::kernel;
+use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};
+use crate::model::generator::{Generator, TableSharing};
+use crate::model::{ModelInputs, WholeText};
+use crate::nn::feed_forward::Activation;
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use crate::nn::pass::Pass;
+use crate::stack::state::ModelState;
+use crate::task::masked_lm::{self, MLM_ACCURACY};
+use crate::task::{Networks, Over, Scored, Sum, Task, host};
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+
+/// A score for each token: dense, nonlinearity, product with one vector (Clark et al. 2020, released code).
+#[derive(Module, Debug)]
+pub struct DiscriminatorHead {
+    /// `[d_model, d_model]`.
+    pub dense: Linear,
+    /// `[1, d_model]`.
+    pub product: Linear,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl DiscriminatorHead {
+    fn new(config: &EncoderConfig, init: &Init) -> Self {
+        let d = config.stack.d_model;
+        Self {
+            dense: Linear::new(d, d, true, Role::Inner, init),
+            product: Linear::new(d, 1, true, Role::Head, init),
+            activation: config.head_activation,
+        }
+    }
+
+    /// Hidden states `[rows, cols, d_model]` → scores `[rows, cols]`; above 0 for tokens that are taken for replaced ones.
+    fn forward(&self, hidden: Tensor<3>) -> Tensor<2> {
+        let [rows, cols, _] = hidden.dims();
+        let x = kernel::activate(self.dense.forward(hidden), self.activation.into());
+        self.product.forward(x).reshape([rows, cols])
+    }
+}
+
+/// An encoder that tells replaced tokens, and the generator that replaces them.
+#[derive(Module, Debug)]
+pub struct ReplacedToken {
+    /// The network. Where its table is disentangled from the generator's, `embedding` is Δ.
+    pub model: Encoder,
+    /// Scores of tokens.
+    pub head: DiscriminatorHead,
+    /// What replaces tokens; none in a model that is used alone.
+    pub generator: Option<Generator>,
+    disentangled: bool,
+    temperature: f64,
+    weight: f64,
+    seed: u64,
+}
+
+/// The outcome of a generator's pass.
+struct Guessed {
+    /// Sum of the cross-entropies of the scored positions, `[1]`.
+    loss: Tensor<1>,
+    /// How many of them have their token scored highest.
+    right: Sum,
+    replaced: Replaced,
+}
+
+/// The mean binary cross-entropy's sum of scores `[n]` against 0 and 1, or [`NOT_SCORED`]: that of two classes whose first
+/// one has the score 0.
+pub(in crate::task) fn binary(scores: Tensor<1>, targets: &[i32]) -> Tensor<1> {
+    let [n] = scores.dims();
+    let device = scores.device();
+    let scores = scores.reshape([n, 1]);
+    let scores = Tensor::cat(vec![scores.zeros_like(), scores], 1);
+    kernel::cross_entropy_sum(scores, host::vector(targets, &device), 0.0)
+}
+
+impl ReplacedToken {
+    /// Both networks of these configs with their heads.
+    pub fn new(model: &EncoderConfig, config: &ReplacedTokenConfig, inputs: &ModelInputs) -> Self {
+        let init = Init::of_heads(inputs.device, inputs.seed, &model.stack.init());
+        let generator = config.generator();
+        let pooled = super::TaskFacts::demand(config).whole_text != WholeText::NotRead;
+        let mut network = model.pooled_if(pooled).init(inputs);
+        let shape = generator.filter(|shape| shape.tables == TableSharing::Disentangled);
+        if shape.is_some() {
+            let zeros = init.zeros(inputs.shape.vocab_size, model.d_embedding());
+            network.embedding.weight = zeros;
+        }
+        Self {
+            model: network,
+            head: DiscriminatorHead::new(model, &init.of("replaced")),
+            generator: generator.map(|shape| shape.init(model, inputs)),
+            disentangled: shape.is_some(),
+            temperature: config.temperature,
+            weight: config.weight,
+            seed: inputs.seed,
+        }
+    }
+
+    /// Where its parameters live.
+    pub fn device(&self) -> Device {
+        self.model.embedding.weight.val().device()
+    }
+
+    /// The discriminator's hidden states `[rows, cols, d_model]`.
+    pub fn hidden(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
+        let generator = self.generator.as_ref().and_then(Generator::own_network);
+        let Some(other) = generator.filter(|_| self.disentangled) else {
+            return self.model.forward(input, pass);
+        };
+        let lengths = input.lengths.clone();
+        let tokens = self
+            .model
+            .embedding
+            .forward_with(&other.embedding, input.ids.clone());
+        let x = self.model.placed(tokens, input, pass);
+        self.model.through(x, lengths.as_deref(), pass)
+    }
+
+    /// The discriminator's scores `[rows, cols]`; above 0 for tokens that are taken for replaced ones.
+    pub fn scores(&self, input: EncoderInput, pass: &Pass) -> Tensor<2> {
+        self.head.forward(self.hidden(input, pass))
+    }
+
+    /// The generator's scores of the vocabulary `[n, vocab]` at some positions of masked texts, counted through all rows;
+    /// `None` without a generator.
+    pub fn guesses(
+        &self,
+        input: EncoderInput,
+        positions: &[i32],
+        pass: &Pass,
+    ) -> Option<Tensor<2>> {
+        let generator = self.generator.as_ref()?;
+        let hidden = generator.forward(input, &self.model, pass);
+        let picked = host::at(hidden, positions, &self.device());
+        Some(generator.scores(picked, &self.model))
+    }
+
+    /// What the generator makes of masked texts.
+    fn guessed(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Option<Guessed> {
+        let (places, targets) = host::scored(&texts.targets);
+        let scores = self.guesses(masked_lm::input(texts, device), &places, pass)?;
+        let draws = draws(texts, pass);
+        let samples = match draws.is_empty() {
+            true => Vec::new(),
+            false => sampled(scores.clone(), self.temperature, &draws),
+        };
+        let right = host::hits(&kernel::untracked(scores.clone()), &targets);
+        Some(Guessed {
+            loss: kernel::cross_entropy_sum(scores, host::vector(&targets, device), 0.0),
+            right,
+            replaced: Replaced::new(texts, &samples),
+        })
+    }
+}
+
+/// The answers at the tokens of a batch, and not at what fills rows up.
+fn answers(texts: &TextBatch, replaced: &[i32]) -> Vec<i32> {
+    let cols = texts.cols.max(1);
+    let mut answers = replaced.to_vec();
+    for (row, answers) in answers.chunks_mut(cols).enumerate() {
+        let length = texts.lengths.as_ref().map_or(cols, |lengths| lengths[row]);
+        answers[length.min(cols)..].fill(NOT_SCORED);
+    }
+    answers
+}
+
+/// How often tokens are taken for the text's own and for replaced ones.
+fn confusion(scores: &Tensor<1>, answers: &[i32]) -> Confusion {
+    let mut confusion = Confusion::new(["original", "replaced"].map(String::from).to_vec());
+    let scores: TensorData = kernel::untracked(scores.clone()).into_data();
+    for (score, answer) in scores.iter::<f32>().zip(answers) {
+        if let Ok(answer) = usize::try_from(*answer) {
+            confusion.add(answer, usize::from(score > 0.0));
+        }
+    }
+    confusion
+}
+
+fn value(sum: &Tensor<1>) -> f64 {
+    f64::from(sum.clone().detach().into_scalar::<f32>())
+}
+
+impl Task for ReplacedToken {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
+        let (texts, device) = (host::texts(batch), self.device());
+        let guessed = self.guessed(texts, &device, pass);
+        let (guessed, replaced) = match guessed {
+            Some(guessed) => (Some((guessed.loss, guessed.right)), guessed.replaced),
+            None => (None, Replaced::as_masked(texts)),
+        };
+        let answers = answers(texts, &replaced.replaced);
+        let texts = TextBatch {
+            inputs: replaced.inputs,
+            ..texts.clone()
+        };
+        let scores = self.scores(masked_lm::input(&texts, &device), pass);
+        let [rows, cols] = scores.dims();
+        let scores = scores.reshape([rows * cols]);
+        let confusion = confusion(&scores, &answers);
+        let told = binary(scores, &answers);
+        let tokens = batch.tokens as f64;
+        let count = |answer: i32| answers.iter().filter(|a| **a == answer).count() as f64;
+        let right = [0, 1].map(|class| confusion.count(class, class) as f64);
+        let told_right = Sum::new(right.iter().sum(), tokens);
+        // Both means in one sum over tokens: the masked ones count as many times as they are fewer in the whole step.
+        let joint = told.clone() * self.weight;
+        let fewer = batch.step_tokens as f64 / batch.step_scored.max(1) as f64;
+        let joint = match &guessed {
+            Some((loss, _)) => joint + loss.clone() * fewer,
+            None => joint,
+        };
+        let mut scored = Scored::new(joint, batch.tokens as u64)
+            .with_metric(RTD_LOSS, Sum::new(value(&told), tokens))
+            .with_metric(RTD_ACCURACY, told_right)
+            .with_metric(REPLACED, Sum::new(count(1), tokens));
+        scored.loss.over = Over::Tokens;
+        scored.added.insert(RTD_LOSS.name);
+        if let Some((loss, right)) = guessed {
+            let mean = Sum::new(value(&loss), batch.scored as f64);
+            scored = scored
+                .with_metric(MLM_LOSS, mean)
+                .with_metric(MLM_ACCURACY, right);
+            scored.added.insert(MLM_LOSS.name);
+        }
+        scored.confusion = (!pass.trains()).then_some(confusion);
+        scored
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            replaced_token: Some(self),
+            infers: Some(self),
+            ..Networks::default()
+        }
+    }
+}

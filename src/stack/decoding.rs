@@ -59,9 +59,6 @@ impl Stack {
             };
             decoded = pass.block(step, || block.forward(decoded, context));
         }
-        match &self.final_norm {
-            Some(norm) => norm.forward(decoded),
-            None => decoded,
-        }
+        self.ended(decoded, pass)
     }
 }

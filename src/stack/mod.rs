@@ -224,12 +224,16 @@ impl Stack {
     /// The stream that leaves the last block, through the final norm.
     pub fn finished(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
         pass.note_hidden(self.blocks.len(), &x);
+        let x = self.ended(x, pass);
+        pass.note_last(&x);
+        x
+    }
+
+    fn ended(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
         let x = match &self.final_norm {
             Some(norm) => norm.forward(x),
             None => x,
         };
-        let x = pass.dropout(x, "output", self.dropout);
-        pass.note_last(&x);
-        x
+        pass.dropout(x, "output", self.dropout)
     }
 }

@@ -76,7 +76,7 @@ impl PretrainedConfig {
         }
         Err(Error::usage(format!(
             "[tokenizer] {} has none of tokenizer.json, vocab.json + merges.txt, encoder.json + vocab.bpe, vocab.txt, \
-             spiece.model, tokenizer.model, sentencepiece.bpe.model",
+             spiece.model, tokenizer.model, spm.model, sentencepiece.bpe.model",
             self.path.display()
         )))
     }

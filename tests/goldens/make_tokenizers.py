@@ -124,6 +124,11 @@ def small_models(root):
     trained(root / "albert", "spiece.model", model_type="unigram", vocab_size=400, pad_id=0, unk_id=1, bos_id=-1, eos_id=-1,
             control_symbols=["[CLS]", "[SEP]"], user_defined_symbols=["[MASK]"])
     write(root / "albert", "config.json", {"model_type": "albert"})
+    trained(root / "deberta_v2", "spm.model", model_type="unigram", vocab_size=400, pad_id=0, bos_id=1, eos_id=2, unk_id=3,
+            pad_piece="[PAD]", bos_piece="[CLS]", eos_piece="[SEP]", unk_piece="[UNK]")
+    write(root / "deberta_v2", "config.json", {"model_type": "deberta-v2"})
+    write(root / "deberta_v2", "tokenizer_config.json", {"do_lower_case": False, "split_by_punct": True})
+    bytes_of(root / "deberta")
     trained(root / "xlm_roberta", "sentencepiece.bpe.model", model_type="unigram", vocab_size=400)
     write(root / "xlm_roberta", "config.json", {"model_type": "xlm-roberta"})
     trained(root / "llama", "tokenizer.model", model_type="bpe", vocab_size=600, byte_fallback=True,
@@ -137,6 +142,19 @@ def small_models(root):
            "model_max_length": 1000000000000000019884624838656})
     rule.unlink()
     marian(root / "marian")
+
+
+def bytes_of(folder):
+    """Byte-level BPE as DeBERTa has it: small, with its marks among the tokens."""
+    from tokenizers import ByteLevelBPETokenizer
+
+    folder.mkdir(parents=True)
+    model = ByteLevelBPETokenizer()
+    text = [line for line in LINES[:3000] if line.strip()]
+    model.train_from_iterator(text, vocab_size=420, special_tokens=["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"], show_progress=False)
+    model.save_model(str(folder))
+    write(folder, "config.json", {"model_type": "deberta"})
+    write(folder, "tokenizer_config.json", {"do_lower_case": False, "vocab_type": "gpt2"})
 
 
 def marian(folder):

@@ -247,7 +247,7 @@ fn base64(text: &str) -> Vec<u8> {
 #[test]
 fn sentencepiece_models_give_the_ids_of_transformers() {
     let golden = golden();
-    for name in ["t5", "albert", "xlm_roberta", "llama"] {
+    for name in ["t5", "albert", "xlm_roberta", "llama", "deberta_v2"] {
         let found = read(&goldens().join("sentencepiece").join(name));
         hold(name, &found.tokenizer, &golden["small"][name]);
     }
@@ -256,6 +256,16 @@ fn sentencepiece_models_give_the_ids_of_transformers() {
     assert_eq!(llama.max_length, None);
     let marks = llama.tokenizer.marks().unwrap();
     assert_eq!((marks.begin, marks.end), (1, 2));
+}
+
+/// Byte-level BPE with the marks of BERT.
+#[test]
+fn deberta_s_ids_are_those_of_transformers() {
+    let found = read(&goldens().join("sentencepiece/deberta"));
+    hold("deberta", &found.tokenizer, &golden()["small"]["deberta"]);
+    let marks = found.tokenizer.marks().unwrap();
+    assert_eq!((marks.begin, marks.end), (1, 2));
+    assert_eq!(found.tokenizer.mask(), Some(4));
 }
 
 /// Written as Marian's files and read again, two tokenizers give the same ids: Marian's own, and two that were trained

@@ -1,23 +1,13 @@
 //! DeBERTa (He et al. 2021): a post-norm encoder whose attention is disentangled into contents and distances. Its queries,
 //! keys and values lie in one matrix, head after head, and keys have no bias.
-//!
-//! Released files have the places of the enhanced mask decoder as `position_embeddings`, and the head that was trained with it
-//! as `lm_predictions`. The class of transformers knows no such decoder; a folder of ours says `mask_decoder_steps`.
 
-use super::add_classes;
-use super::plain::plain;
-use super::{Family, HfShape, bert, layer_norm};
-use crate::data::Shape;
+use super::disentangled::{add_rest, config, positions, shape, write_as};
+use super::{Family, HfShape};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Fused, Stored, Table};
-use crate::model::{EncoderConfig, MaskDecoderConfig, ModelConfig};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
-use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
-use crate::nn::position::disentangled::{DisentangledConfig, Term};
-use crate::stack::{NormPlacement, StackConfig};
-use crate::task::{MaskedLmConfig, TaskConfig, TextClassificationConfig};
 use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
@@ -28,16 +18,6 @@ pub const FAMILY: Family = Family {
     write,
     table,
 };
-
-/// Steps of the decoder of released files.
-const STEPS: usize = 2;
-/// The table of places by its name in files.
-const PLACES: &str = "deberta.embeddings.position_embeddings.weight";
-/// Our key of the decoder's steps.
-const DECODER: &str = "mask_decoder_steps";
-
-/// The numbers of layers, width, heads, inner width and vocabulary that a class has where a file does not say them.
-pub(super) type Usual = [usize; 5];
 
 fn read(hf: &HfConfig) -> HfShape {
     hf.only("talking_head", false);
@@ -50,165 +30,6 @@ fn read(hf: &HfConfig) -> HfShape {
     shape(hf, "Deberta", config, 50265)
 }
 
-/// The encoder of both versions, without positions.
-pub(super) fn config(hf: &HfConfig, usual: Usual) -> EncoderConfig {
-    let [layers, d_model, n_heads, d_ff, _] = usual;
-    let activation = hf.activation("hidden_act", "gelu");
-    let d_model = hf.count(&["hidden_size"], d_model);
-    if hf.count(&["embedding_size"], d_model) != d_model {
-        hf.fault(format!(
-            "`embedding_size` must be `hidden_size` = {d_model}: narrow embeddings are normalised behind their projection there, \
-             and before it here"
-        ));
-    }
-    if !hf.flag("relative_attention", false) {
-        hf.fault("`relative_attention` must be true: attention goes by distances");
-    }
-    if hf.flag("position_biased_input", true) {
-        hf.fault(
-            "`position_biased_input` must be false: absolute positions beside distances have no scheme here",
-        );
-    }
-    EncoderConfig {
-        n_layers: Some(hf.count(&["num_hidden_layers"], layers)),
-        embedding_norm: true,
-        segments: segments(hf),
-        tie_embeddings: hf.flag("tie_word_embeddings", true),
-        head_activation: activation,
-        stack: StackConfig {
-            d_model,
-            norm: layer_norm(hf.real("layer_norm_eps", 1e-7)),
-            norm_placement: NormPlacement::Post,
-            attention: AttentionConfig::MultiHead(MultiHeadConfig {
-                n_heads: hf.count(&["num_attention_heads"], n_heads),
-                ..MultiHeadConfig::default()
-            }),
-            feed_forward: FeedForwardConfig::Dense(DenseConfig {
-                d_ff: Some(hf.count(&["intermediate_size"], d_ff)),
-                activation,
-                bias: true,
-            }),
-            dropout: hf.real("hidden_dropout_prob", 0.1),
-            dropout_attention: Some(hf.real("attention_probs_dropout_prob", 0.1)),
-            ..StackConfig::default()
-        },
-        ..EncoderConfig::default()
-    }
-}
-
-/// `type_vocab_size`, which may be 0.
-fn segments(hf: &HfConfig) -> usize {
-    match hf.get("type_vocab_size").map(Value::as_u64) {
-        None | Some(Some(0)) => 0,
-        Some(_) => hf.count(&["type_vocab_size"], 1),
-    }
-}
-
-/// Distances up to `max_relative_positions`, or to the longest input, with maps of each layer.
-pub(super) fn positions(hf: &HfConfig) -> DisentangledConfig {
-    let longest = hf.count(&["max_position_embeddings"], 512);
-    let furthest = hf.get("max_relative_positions").and_then(Value::as_i64);
-    DisentangledConfig {
-        max_distance: match furthest {
-            Some(1..) => hf.count(&["max_relative_positions"], longest),
-            _ => longest,
-        },
-        terms: terms(hf),
-        ..DisentangledConfig::default()
-    }
-}
-
-/// `pos_att_type`: names between bars, or a list of them.
-fn terms(hf: &HfConfig) -> Vec<Term> {
-    let names: Vec<String> = match hf.get("pos_att_type") {
-        Some(Value::String(text)) => text.split('|').map(|name| name.trim().into()).collect(),
-        Some(Value::Array(all)) => {
-            let names = all.iter().filter_map(Value::as_str);
-            names.map(String::from).collect()
-        }
-        _ => Vec::new(),
-    };
-    let mut found = Vec::new();
-    for name in &names {
-        match name.to_lowercase().as_str() {
-            "c2p" => found.push(Term::C2p),
-            "p2c" => found.push(Term::P2c),
-            other => hf.fault(format!(
-                "`pos_att_type` has \"{other}\"; its terms are \"c2p\" and \"p2c\""
-            )),
-        }
-    }
-    if names.is_empty() {
-        hf.fault("`pos_att_type` must name \"c2p\", \"p2c\" or both");
-    }
-    found.sort_by_key(|term| *term == Term::P2c);
-    found.dedup();
-    found
-}
-
-/// The encoder with the heads of its class; `name` is what the classes of the family begin with.
-pub(super) fn shape(
-    hf: &HfConfig,
-    name: &str,
-    mut config: EncoderConfig,
-    vocab_size: usize,
-) -> HfShape {
-    let context = hf.count(&["max_position_embeddings"], 512);
-    let mut shape = Shape::of_text(context, hf.count(&["vocab_size"], vocab_size));
-    // Of a classifier's pooler; other classes write these keys too.
-    hf.only("pooler_hidden_size", config.stack.d_model);
-    hf.get("pooler_dropout");
-    let pooler = hf.word("pooler_hidden_act", "gelu");
-    let dropout = hf.real("cls_dropout", config.stack.dropout);
-    hf.get("legacy");
-    let decoder = hf.count_if_any(&[DECODER]);
-    let masked = |config: &mut EncoderConfig| {
-        let released = hf.has_weights() && hf.has_tensor(PLACES);
-        let steps = decoder.or(released.then_some(STEPS));
-        config.mask_decoder = steps.map(|steps| MaskDecoderConfig {
-            steps,
-            max_len: Some(context),
-        });
-        if steps.is_some() {
-            hf.warn(format!(
-                "{name}ForMaskedLM of transformers has no enhanced mask decoder: it guesses from the last hidden states, and the \
-                 decoder's places (`{PLACES}`) are left out there"
-            ));
-        }
-        TaskConfig::MaskedLm(MaskedLmConfig::default())
-    };
-    // Released files name no class.
-    let task = match hf.architecture().map(|class| class.strip_prefix(name)) {
-        None | Some(Some("ForMaskedLM")) => masked(&mut config),
-        Some(Some("ForSequenceClassification")) => {
-            hf.only("problem_type", "single_label_classification");
-            config.pooler = true;
-            if pooler != "tanh" {
-                let activation = hf.activation_named("pooler_hidden_act", pooler);
-                config.pooler_activation = Some(activation);
-            }
-            shape.classes = hf.classes();
-            TaskConfig::TextClassification(TextClassificationConfig {
-                dropout,
-                ..TextClassificationConfig::default()
-            })
-        }
-        Some(_) => {
-            let class = hf.architecture().unwrap_or_default();
-            hf.fault(format!(
-                "`architectures` = [\"{class}\"] has no head that can be imported; {name}ForMaskedLM and \
-                 {name}ForSequenceClassification have"
-            ));
-            masked(&mut config)
-        }
-    };
-    HfShape {
-        model: ModelConfig::Encoder(config),
-        task,
-        shape,
-    }
-}
-
 fn write(of: &HfShape) -> Option<Value> {
     let mut written = write_as(of, "Deberta")?;
     let PositionConfig::Disentangled(positions) = &of.encoder().stack.position else {
@@ -216,49 +37,6 @@ fn write(of: &HfShape) -> Option<Value> {
     };
     written["pos_att_type"] = json!(positions.terms);
     written["max_relative_positions"] = json!(positions.max_distance);
-    Some(written)
-}
-
-/// The keys that both versions have.
-pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
-    let config = of.encoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
-    let class = match &of.task {
-        TaskConfig::TextClassification(_) => "ForSequenceClassification",
-        TaskConfig::MaskedLm(_) => "ForMaskedLM",
-        _ => return None,
-    };
-    let decoder = config.mask_decoder.as_ref();
-    let decoder = decoder.filter(|_| class == "ForMaskedLM");
-    let mut written = json!({
-        "architectures": [format!("{name}{class}")],
-        "vocab_size": of.shape.vocab_size,
-        "hidden_size": config.stack.d_model,
-        "num_hidden_layers": plain.layers,
-        "num_attention_heads": plain.heads.n_heads,
-        "intermediate_size": plain.d_ff,
-        "hidden_act": plain.activation,
-        "type_vocab_size": config.segments,
-        "layer_norm_eps": plain.eps,
-        "max_position_embeddings": decoder.and_then(|d| d.max_len).unwrap_or(of.shape.context),
-        "tie_word_embeddings": config.tie_embeddings,
-        "hidden_dropout_prob": plain.dropout.residual,
-        "attention_probs_dropout_prob": plain.dropout.attention,
-        "relative_attention": true,
-        "position_biased_input": false,
-        "legacy": true,
-        "pooler_hidden_size": config.stack.d_model,
-        "pooler_hidden_act": config.pooler_activation.map_or("tanh", super::plain::activation_name),
-    });
-    if class == "ForMaskedLM" {
-        written["pooler_hidden_act"] = json!("gelu");
-    }
-    if let Some(decoder) = decoder {
-        written[DECODER] = json!(decoder.steps);
-    }
-    if !of.shape.classes.is_empty() {
-        add_classes(&mut written, &of.shape.classes);
-    }
     Some(written)
 }
 
@@ -286,73 +64,4 @@ fn table(of: &HfShape) -> Table {
     }
     add_rest(&mut table, of);
     table
-}
-
-/// What both versions name alike.
-pub(super) fn add_rest(table: &mut Table, of: &HfShape) {
-    let config = of.encoder();
-    let embeddings = "deberta.embeddings";
-    for (name, path) in [
-        ("word_embeddings", "model.embedding.weight"),
-        ("token_type_embeddings", "model.segments"),
-        ("position_embeddings", "mask_decoder.table"),
-    ] {
-        table.same(format!("{embeddings}.{name}.weight"), path);
-    }
-    table.norm(&format!("{embeddings}.LayerNorm"), "model.embedding_norm");
-    table.same(
-        "deberta.encoder.rel_embeddings.weight",
-        "model.position.table",
-    );
-    for layer in 0..config.n_layers() {
-        let theirs = format!("deberta.encoder.layer.{layer}");
-        let ours = format!("model.stack.blocks.{layer}");
-        let linears = [
-            ("attention.output.dense", "attention.output"),
-            ("intermediate.dense", "feed_forward.up"),
-            ("output.dense", "feed_forward.down"),
-        ];
-        let norms = [
-            ("attention.output.LayerNorm", "attention_residual.norm"),
-            ("output.LayerNorm", "feed_forward_residual.norm"),
-        ];
-        table.linears(&theirs, &ours, &linears);
-        table.norms(&theirs, &ours, &norms);
-    }
-    table.ignored = vec![
-        "embeddings.position_ids",
-        "embeddings.position_embeddings.weight",
-    ];
-    if let TaskConfig::TextClassification(_) = &of.task {
-        table.linear("pooler.dense", "model.pooler", Stored::OutIn);
-        table.linear("classifier", "head", Stored::OutIn);
-        return;
-    }
-    bert::add_predictions(table, config.tie_embeddings);
-    if config.tie_embeddings {
-        add_released_head(table);
-    }
-}
-
-/// The head as released files name it, and transformers with `legacy` = false; beside it version 3 has that of replaced
-/// tokens.
-fn add_released_head(table: &mut Table) {
-    let head = "lm_predictions.lm_head";
-    for (name, path) in [("dense", "head.transform"), ("LayerNorm", "head.norm")] {
-        let [weight, bias] = match name {
-            "dense" => ["weight", "bias"],
-            _ => ["gamma", "beta"],
-        };
-        table.or_same(format!("{head}.{name}.weight"), format!("{path}.{weight}"));
-        table.or_same(format!("{head}.{name}.bias"), format!("{path}.{bias}"));
-    }
-    table.or_same(format!("{head}.bias"), "head.bias".into());
-    table.ignored.extend([
-        "mask_predictions.dense.weight",
-        "mask_predictions.dense.bias",
-        "mask_predictions.LayerNorm.weight",
-        "mask_predictions.LayerNorm.bias",
-        "mask_predictions.classifier.weight",
-        "mask_predictions.classifier.bias",
-    ]);
 }

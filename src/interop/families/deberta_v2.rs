@@ -1,7 +1,7 @@
 //! DeBERTa-v2 and v3 (He et al. 2021, 2023): DeBERTa with logarithmic buckets of distances, a norm on their vectors, and
 //! attention's own maps for these vectors in place of maps of their own.
 
-use super::deberta::{self, add_rest};
+use super::disentangled::{self, add_rest};
 use super::{Family, HfShape, layer_norm};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
@@ -20,7 +20,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    let mut config = deberta::config(hf, [24, 1536, 24, 6144, 128_100]);
+    let mut config = disentangled::config(hf, [24, 1536, 24, 6144, 128_100]);
     let heads = config.stack.attention.heads();
     hf.only("attention_head_size", heads.d_head(config.stack.d_model));
     let kernel = hf.get("conv_kernel_size").and_then(Value::as_u64);
@@ -41,9 +41,9 @@ fn read(hf: &HfConfig) -> HfShape {
         buckets,
         shared_projections: hf.flag("share_att_key", false),
         norm: norm(hf),
-        ..deberta::positions(hf)
+        ..disentangled::positions(hf)
     });
-    deberta::shape(hf, "DebertaV2", config, 128_100)
+    disentangled::shape(hf, "DebertaV2", config, 128_100)
 }
 
 /// `norm_rel_ebd`: names between bars.
@@ -56,7 +56,7 @@ fn norm(hf: &HfConfig) -> NormConfig {
 }
 
 fn write(of: &HfShape) -> Option<Value> {
-    let mut written = deberta::write_as(of, "DebertaV2")?;
+    let mut written = disentangled::write_as(of, "DebertaV2")?;
     let PositionConfig::Disentangled(positions) = &of.encoder().stack.position else {
         return None;
     };

@@ -6,6 +6,7 @@ pub mod bert;
 pub mod bloom;
 pub mod deberta;
 pub mod deberta_v2;
+mod disentangled;
 pub mod distilbert;
 pub mod electra;
 pub mod falcon;

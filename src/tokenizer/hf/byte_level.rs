@@ -49,6 +49,10 @@ pub fn read(
         id(&name).map(|id| (name, id))
     };
     let post_processor = match family {
+        Family::Deberta => match (token(Role::Cls, "[CLS]"), token(Role::Sep, "[SEP]")) {
+            (Some(cls), Some(sep)) => frame::roberta((&cls.0, cls.1), (&sep.0, sep.1)),
+            _ => Value::Null,
+        },
         Family::Roberta => match (token(Role::Cls, "<s>"), token(Role::Sep, "</s>")) {
             (Some(cls), Some(sep)) => frame::roberta((&cls.0, cls.1), (&sep.0, sep.1)),
             _ => Value::Null,
@@ -143,6 +147,8 @@ fn guessed(vocab: &Map<String, Value>) -> Family {
     let has = |name: &str| vocab.contains_key(name);
     if has("<mask>") && has("<s>") && has("</s>") {
         Family::Roberta
+    } else if has("[MASK]") && has("[CLS]") && has("[SEP]") {
+        Family::Deberta
     } else if vocab.keys().any(|token| token.ends_with(WORD_END)) {
         Family::OpenAiGpt
     } else {
@@ -176,6 +182,15 @@ fn defaults(family: Family) -> Vec<(Role, Special)> {
             all.push((Role::Mask, mask));
             all
         }
+        Family::Deberta => all(&[
+            (Role::Bos, "[CLS]"),
+            (Role::Pad, "[PAD]"),
+            (Role::Eos, "[SEP]"),
+            (Role::Unk, "[UNK]"),
+            (Role::Sep, "[SEP]"),
+            (Role::Cls, "[CLS]"),
+            (Role::Mask, "[MASK]"),
+        ]),
         Family::OpenAiGpt => all(&[(Role::Unk, "<unk>")]),
         Family::Qwen2 => all(&[
             (Role::Eos, END_OF_TEXT),

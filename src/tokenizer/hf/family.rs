@@ -15,6 +15,8 @@ pub enum Family {
     GptNeox,
     /// As GPT-2 with `<s> … </s>` around a text; BART's as well.
     Roberta,
+    /// As GPT-2 with `[CLS] … [SEP]` around a text.
+    Deberta,
     /// BPE over lower-cased words that end with `</w>`.
     OpenAiGpt,
     /// Byte-level BPE with NFC and a rule of its own for words.
@@ -23,6 +25,8 @@ pub enum Family {
     T5,
     /// SentencePiece over lower-cased text, `[CLS] … [SEP]`.
     Albert,
+    /// SentencePiece with a normaliser of its own, `[CLS] … [SEP]`.
+    DebertaV2,
     /// SentencePiece whose ids are moved by one, `<s> … </s>`.
     XlmRoberta,
     /// SentencePiece's BPE with bytes for unknown characters.
@@ -58,12 +62,18 @@ impl Family {
     pub fn files(self) -> Files {
         match self {
             Self::Bert | Self::RoFormer => Files::Words,
-            Self::Gpt2 | Self::GptNeox | Self::Roberta | Self::OpenAiGpt | Self::Qwen2 => {
-                Files::Merges
-            }
-            Self::T5 | Self::Albert | Self::XlmRoberta | Self::Llama | Self::Marian => {
-                Files::Pieces
-            }
+            Self::Gpt2
+            | Self::GptNeox
+            | Self::Roberta
+            | Self::Deberta
+            | Self::OpenAiGpt
+            | Self::Qwen2 => Files::Merges,
+            Self::T5
+            | Self::Albert
+            | Self::DebertaV2
+            | Self::XlmRoberta
+            | Self::Llama
+            | Self::Marian => Files::Pieces,
         }
     }
 
@@ -96,10 +106,12 @@ fn of_class(class: &str) -> Option<Family> {
         "GPT2" | "CodeGen" => Family::Gpt2,
         "GPTNeoX" => Family::GptNeox,
         "Roberta" | "Bart" | "Longformer" | "LED" | "Mvp" => Family::Roberta,
+        "Deberta" => Family::Deberta,
         "OpenAIGPT" => Family::OpenAiGpt,
         "Qwen2" => Family::Qwen2,
         "T5" | "MT5" => Family::T5,
         "Albert" => Family::Albert,
+        "DebertaV2" => Family::DebertaV2,
         "XLMRoberta" => Family::XlmRoberta,
         "Llama" => Family::Llama,
         "Marian" => Family::Marian,
@@ -116,10 +128,12 @@ fn of_model(model_type: &str) -> Option<Family> {
         "gpt2" | "gpt_neo" | "gptj" | "opt" | "phi" | "codegen" | "gpt_bigcode" => Family::Gpt2,
         "gpt_neox" | "mpt" | "olmo" | "mamba" | "mamba2" | "rwkv" | "falcon" => Family::GptNeox,
         "roberta" | "bart" | "longformer" | "led" | "mvp" | "xlm-roberta-xl" => Family::Roberta,
+        "deberta" => Family::Deberta,
         "openai-gpt" => Family::OpenAiGpt,
         "qwen2" | "qwen2_moe" | "qwen3" | "qwen3_moe" => Family::Qwen2,
         "t5" | "mt5" | "umt5" | "longt5" | "switch_transformers" => Family::T5,
         "albert" => Family::Albert,
+        "deberta-v2" => Family::DebertaV2,
         "xlm-roberta" => Family::XlmRoberta,
         "llama" | "mistral" | "mixtral" => Family::Llama,
         "marian" => Family::Marian,

@@ -13,8 +13,8 @@ use super::Draft;
 use super::files::{Folder, fault, numbered};
 use super::frame::{Part, template};
 use super::pieces::{Model, Pieces, Sort};
-use super::sentencepiece::{default_roles, metaspace, rules};
-use super::settings::{Role, Settings, Special};
+use super::sentencepiece::{metaspace, rules};
+use super::settings::{Role, Settings, Special, default_roles};
 use crate::error::Result;
 
 /// The models of both sides, and the numbers.

@@ -10,6 +10,7 @@
 //! that are programs themselves.
 
 mod byte_level;
+mod deberta;
 mod family;
 mod files;
 mod frame;
@@ -37,7 +38,7 @@ pub use pair::write as write_pair;
 pub use write::{REBUILDS, ReadBy, write};
 
 /// What a folder has in place of a tokenizer when [`read`] finds none; for messages.
-pub const EXPECTED: &str = "tokenizer.json, vocab.txt, vocab.json + merges.txt, spiece.model, tokenizer.model, \
+pub const EXPECTED: &str = "tokenizer.json, vocab.txt, vocab.json + merges.txt, spiece.model, tokenizer.model, spm.model, \
                             sentencepiece.bpe.model, or source.spm + target.spm + vocab.json";
 
 /// The tokenizer of a folder.

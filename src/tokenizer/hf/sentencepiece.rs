@@ -8,12 +8,17 @@ use serde_json::{Map, Value, json};
 use super::family::{Family, Files, Named};
 use super::files::{Folder, fault};
 use super::pieces::{Model, Pieces, Sort};
-use super::settings::{Role, Settings, Special};
-use super::{Draft, frame};
+use super::settings::{Role, Settings, Special, default_roles};
+use super::{Draft, deberta, frame};
 use crate::error::Result;
 
 /// The names of its file.
-pub const NAMES: [&str; 3] = ["spiece.model", "tokenizer.model", "sentencepiece.bpe.model"];
+pub const NAMES: [&str; 4] = [
+    "spiece.model",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+    "spm.model",
+];
 /// Sentinels that T5's class adds to its pieces.
 const SENTINELS: u64 = 100;
 const MOST_SENTINELS: u64 = 100_000;
@@ -45,6 +50,7 @@ pub fn read(folder: Folder, name: &'static str, settings: &mut Settings) -> Resu
     match family {
         Some(Family::T5) => t5(folder, pieces, settings),
         Some(Family::Albert) => Ok(albert(&pieces, settings)),
+        Some(Family::DebertaV2) => Ok(deberta::read(&pieces, settings)),
         Some(Family::XlmRoberta) => Ok(xlm_roberta(pieces, settings)),
         Some(Family::Llama) => Ok(llama(&pieces, settings)),
         _ => Ok(plain(&pieces, settings)),
@@ -60,12 +66,15 @@ fn guessed(name: &str, pieces: &Pieces) -> Option<Family> {
         Model::Unigram if is(0, "<pad>") && is(2, "[CLS]") && is(3, "[SEP]") => {
             Some(Family::Albert)
         }
+        Model::Unigram if is(0, "[PAD]") && is(1, "[CLS]") && is(2, "[SEP]") => {
+            Some(Family::DebertaV2)
+        }
         Model::Unigram => None,
     }
 }
 
 /// Pieces that are found before the text is cut: control pieces are marks, those of the user are text.
-fn added(pieces: &Pieces) -> Vec<(u32, Special)> {
+pub(super) fn added(pieces: &Pieces) -> Vec<(u32, Special)> {
     let listed = pieces.all.iter().enumerate().filter_map(|(id, piece)| {
         let special = match piece.sort {
             Sort::Control => true,
@@ -81,7 +90,7 @@ fn added(pieces: &Pieces) -> Vec<(u32, Special)> {
     listed.collect()
 }
 
-fn vocab(pieces: &Pieces) -> Vec<(String, f64)> {
+pub(super) fn vocab(pieces: &Pieces) -> Vec<(String, f64)> {
     pieces
         .all
         .iter()
@@ -89,7 +98,7 @@ fn vocab(pieces: &Pieces) -> Vec<(String, f64)> {
         .collect()
 }
 
-fn unigram(vocab: &[(String, f64)], unknown: usize, byte_fallback: bool) -> Value {
+pub(super) fn unigram(vocab: &[(String, f64)], unknown: usize, byte_fallback: bool) -> Value {
     json!({"type": "Unigram", "unk_id": unknown, "vocab": vocab, "byte_fallback": byte_fallback})
 }
 
@@ -109,20 +118,11 @@ fn charsmap(pieces: &Pieces) -> Option<Value> {
     (!map.is_empty()).then(|| json!({"type": "Precompiled", "precompiled_charsmap": encoded()}))
 }
 
-fn find(vocab: &[(String, f64)], name: &str) -> Option<u32> {
+pub(super) fn find(vocab: &[(String, f64)], name: &str) -> Option<u32> {
     vocab
         .iter()
         .position(|(text, _)| text == name)
         .map(|id| id as u32)
-}
-
-/// Roles by the names that a class has by default, where the vocabulary has them.
-pub fn default_roles(settings: &mut Settings, has: impl Fn(&str) -> bool, names: &[(Role, &str)]) {
-    for (role, name) in names {
-        if has(name) {
-            settings.default_role(*role, Special::mark(*name));
-        }
-    }
 }
 
 fn t5(folder: Folder, pieces: Pieces, settings: &mut Settings) -> Result<Draft> {

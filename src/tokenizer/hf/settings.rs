@@ -122,7 +122,7 @@ pub struct Settings {
 }
 
 /// Keys of tokenizer_config.json that are read, beside those of roles.
-const READ: [&str; 14] = [
+const READ: [&str; 15] = [
     "tokenizer_class",
     "additional_special_tokens",
     "extra_special_tokens",
@@ -137,6 +137,7 @@ const READ: [&str; 14] = [
     "add_eos_token",
     "extra_ids",
     "legacy",
+    "split_by_punct",
 ];
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 const SPECIAL_TOKENS: &str = "special_tokens_map.json";
@@ -318,4 +319,13 @@ fn ignored(folder: Folder, values: &Map<String, Value>) -> Vec<String> {
     names.extend(found.map(|name| (*name).to_owned()));
     names.sort();
     names
+}
+
+/// Roles by the names that a class has by default, where the vocabulary has them.
+pub fn default_roles(settings: &mut Settings, has: impl Fn(&str) -> bool, names: &[(Role, &str)]) {
+    for (role, name) in names {
+        if has(name) {
+            settings.default_role(*role, Special::mark(*name));
+        }
+    }
 }

@@ -287,7 +287,7 @@ fn tokenizer_files_that_are_wrong() {
     assert_eq!(
         of("nothing"),
         "[tokenizer] DIR/nothing has none of tokenizer.json, vocab.json + merges.txt, encoder.json + vocab.bpe, \
-         vocab.txt, spiece.model, tokenizer.model, sentencepiece.bpe.model"
+         vocab.txt, spiece.model, tokenizer.model, spm.model, sentencepiece.bpe.model"
     );
     assert_eq!(
         of(""),

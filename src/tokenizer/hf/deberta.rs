@@ -1,0 +1,59 @@
+//! SentencePiece models as DeBERTa-v2 and v3 use them: pieces between `[CLS]` and `[SEP]`, and a normaliser that the class of
+//! transformers has of its own.
+
+use serde_json::{Value, json};
+
+use super::pieces::Pieces;
+use super::sentencepiece::{added, find, metaspace, unigram, vocab};
+use super::settings::{Role, Settings, Special, default_roles};
+use super::{Draft, frame};
+
+/// The model's own normaliser is not used; a mask that the pieces have not follows them.
+pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
+    let vocab = vocab(pieces);
+    let roles = [
+        (Role::Bos, "[CLS]"),
+        (Role::Eos, "[SEP]"),
+        (Role::Unk, "[UNK]"),
+        (Role::Sep, "[SEP]"),
+        (Role::Pad, "[PAD]"),
+        (Role::Cls, "[CLS]"),
+    ];
+    default_roles(settings, |name| find(&vocab, name).is_some(), &roles);
+    settings.default_role(Role::Mask, Special::mark("[MASK]"));
+    let mut rules = Vec::new();
+    if settings.flag("do_lower_case").unwrap_or(false) {
+        rules.push(json!({"type": "Lowercase"}));
+    }
+    let blanks = json!({"Regex": r"\s{2,}|[\n\r\t]"});
+    rules.extend([
+        json!({"type": "Replace", "pattern": blanks, "content": " "}),
+        json!({"type": "NFC"}),
+        json!({"type": "Strip", "strip_left": false, "strip_right": true}),
+    ]);
+    let scheme = match settings.flag("add_prefix_space").unwrap_or(true) {
+        true => "always",
+        false => "first",
+    };
+    let mut cuts = vec![metaspace(scheme, true)];
+    if settings.flag("split_by_punct").unwrap_or(false) {
+        cuts.insert(0, json!({"type": "Punctuation", "behavior": "Isolated"}));
+    }
+    let (cls, sep) = (
+        settings.name(Role::Cls, "[CLS]"),
+        settings.name(Role::Sep, "[SEP]"),
+    );
+    let post_processor = match (find(&vocab, cls), find(&vocab, sep)) {
+        (Some(cls_id), Some(sep_id)) => frame::bert((cls, cls_id), (sep, sep_id)),
+        _ => Value::Null,
+    };
+    Draft {
+        normalizer: json!({"type": "Sequence", "normalizers": rules}),
+        pre_tokenizer: json!({"type": "Sequence", "pretokenizers": cuts}),
+        post_processor,
+        decoder: metaspace(scheme, true),
+        model: unigram(&vocab, pieces.unknown, false),
+        added: added(pieces),
+        notes: Vec::new(),
+    }
+}

@@ -5,10 +5,10 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==5.23.0
     python make_initial_weights.py
 
-For each model its `config` (config.json) and `weights`: for each parameter below the head (of T5 also the product onto the
-vocabulary) its mean, its standard deviation (the mean over 16 models) and the number of its elements.
+For each model its `config` (config.json) and `weights`: for each parameter below the head its mean, its standard deviation (the mean over 16 models) and the number of its elements.
 
-T5 is drawn as in `_init_weights` of its class, whose head has a standard deviation of 1; BERT's kin as the class draws them,
+Version 5 ties the head of a new T5 whatever its configuration says; `_init_weights` would draw one of its own with a
+standard deviation of 1. BERT's kin as the class draws them,
 normal with 0.02, where the released code of BERT and ELECTRA draws normal numbers within two standard deviations. The row of
 the padding's id is 0 in tables that know it.
 """
@@ -24,7 +24,7 @@ import transformers as hf
 MODELS = 16
 ENCODER = dict(vocab_size=211, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=20)
 T5 = dict(vocab_size=211, d_model=64, d_kv=8, d_ff=160, num_layers=2, num_decoder_layers=2, num_heads=4)
-GATED = dict(T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+GATED = dict(T5, feed_forward_proj="gated-gelu")
 SIDES = {f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in dict(layers=2, attention_heads=4, ffn_dim=160).items()}
 
 CASES = {
@@ -54,9 +54,6 @@ def measured(name, config):
     for seed in range(MODELS):
         torch.manual_seed(seed)
         model = getattr(hf, name)(config)
-        if config.model_type in ("t5", "mt5") and not config.tie_word_embeddings:
-            # Version 5 ties the head whatever the configuration says: as its class draws one of its own.
-            model.lm_head.weight = torch.nn.Parameter(torch.randn(model.lm_head.weight.shape))
         for key, x in model.named_parameters():
             head = key.startswith(("cls.", "vocab_", "generator_")) or "embed_positions" in key and not x.requires_grad
             if not head:

@@ -64,6 +64,7 @@ mod parts_of_splits;
 mod position_goldens;
 mod position_schemes;
 mod prerequisites;
+mod preset_families;
 mod presets;
 mod recurrent;
 mod recurrent_models;

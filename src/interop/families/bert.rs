@@ -207,6 +207,7 @@ pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
         TaskConfig::TextClassification(_) => "ForSequenceClassification",
         TaskConfig::MaskedLm(c) if c.pairs == Pairs::NextSentence => "ForPreTraining",
         TaskConfig::MaskedLm(_) => "ForMaskedLM",
+        TaskConfig::ReplacedToken(_) if name == "Electra" => "ForPreTraining",
         _ => return None,
     };
     let mut written = json!({

@@ -6,10 +6,12 @@ use super::{Family, HfShape, bert};
 use crate::data::Shape;
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
+use crate::model::ModelConfig;
 use crate::nn::feed_forward::Activation;
 use crate::nn::position::PositionConfig;
 use crate::nn::position::learned::LearnedConfig;
 use crate::task::TaskConfig;
+use crate::task::replaced_token::{GeneratorConfig, ReplacedTokenConfig};
 use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
@@ -40,8 +42,19 @@ fn read(hf: &HfConfig) -> HfShape {
         // The generator's head has GELU whatever the blocks have.
         config.head_activation = Activation::Gelu;
     }
-    let vocab_size = hf.count(&["vocab_size"], 30522);
-    let mut shape = bert::shape(hf, "Electra", config, Shape::of_text(context, vocab_size));
+    let of_texts = Shape::of_text(context, hf.count(&["vocab_size"], 30522));
+    if hf.architecture() == Some("ElectraForPreTraining") {
+        // The folder of a discriminator has no generator.
+        return HfShape {
+            model: ModelConfig::Encoder(config),
+            task: TaskConfig::ReplacedToken(ReplacedTokenConfig {
+                generator: GeneratorConfig::none(),
+                ..ReplacedTokenConfig::default()
+            }),
+            shape: of_texts,
+        };
+    }
+    let mut shape = bert::shape(hf, "Electra", config, of_texts);
     if let TaskConfig::TextClassification(_) = &shape.task {
         bert::set_pooler(&mut shape.model, Activation::Gelu);
     }
@@ -65,6 +78,10 @@ fn table(of: &HfShape) -> Table {
             table.linear("classifier.dense", "model.pooler", Stored::OutIn);
             table.linear("classifier.out_proj", "head", Stored::OutIn);
         }
+        TaskConfig::ReplacedToken(_) => {
+            let predictions = "discriminator_predictions";
+            table.linears(predictions, "head", DISCRIMINATOR);
+        }
         _ => {
             let predictions = "generator_predictions";
             let dense = format!("{predictions}.dense");
@@ -78,3 +95,5 @@ fn table(of: &HfShape) -> Table {
     }
     table
 }
+
+const DISCRIMINATOR: &[(&str, &str)] = &[("dense", "dense"), ("dense_prediction", "product")];

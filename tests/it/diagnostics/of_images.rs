@@ -114,7 +114,7 @@ fn faults_of_narrow_embeddings() {
          32: leave axial_widths out for halves of 2 or more"
     );
     assert_eq!(
-        says("pooler_activation = \"gelu\"", "text_classification"),
+        says("pooler_activation = \"gelu\"", "masked_lm"),
         "x.toml:8: [model] pooler_activation has no effect without a pooler; set pooler = true or leave it out"
     );
     let pooled = "pooler = true\npooler_activation = \"gelu\"";

@@ -83,6 +83,7 @@ gradients! {
     distilbert_1
     distilbert_2
     electra_1
+    electra_2
     electra_3
     t5_1
     t5_2

@@ -105,7 +105,7 @@ families! {
     vit: "vit_1" "vit_2" "vit_new";
     resnet: "resnet_1" "resnet_2" "resnet_3" "resnet_4";
     distilbert: "distilbert_1" "distilbert_2" "distilbert_3";
-    electra: "electra_1" "electra_3" "electra_4";
+    electra: "electra_1" "electra_2" "electra_3" "electra_4" "electra_5";
     deberta: "deberta_1" "deberta_2" "deberta_3" "deberta_hub" "deberta_new";
     deberta_v2: "deberta_v2_1" "deberta_v2_2" "deberta_v2_3";
 }

@@ -1,0 +1,97 @@
+//! Presets of released models are models of their families of Hugging Face's.
+
+use formwork::interop::export::target;
+use formwork::interop::families::HfShape;
+use formwork::model::preset::parse_preset;
+use formwork::task::{CausalLmConfig, MaskedLmConfig, TaskConfig, TranslationConfig};
+
+/// A preset is written as the config.json of its family, with what its class would otherwise have another default for.
+#[test]
+fn presets_are_models_of_their_families() {
+    let causal = TaskConfig::CausalLm(CausalLmConfig::default());
+    let masked = TaskConfig::MaskedLm(MaskedLmConfig::default());
+    let pairs = TaskConfig::Translation(TranslationConfig::default());
+    for (name, task, family, wanted) in [
+        (
+            "t5-11b",
+            &pairs,
+            "t5",
+            &[("d_kv", 128), ("num_heads", 128), ("d_ff", 65536)][..],
+        ),
+        (
+            "t5-v1.1-xxl",
+            &pairs,
+            "t5",
+            &[("d_model", 4096), ("num_decoder_layers", 24)],
+        ),
+        (
+            "mt5-xl",
+            &pairs,
+            "mt5",
+            &[("vocab_size", 250_112), ("d_ff", 5120)],
+        ),
+        (
+            "bart-large",
+            &pairs,
+            "bart",
+            &[("encoder_layers", 12), ("d_model", 1024)],
+        ),
+        (
+            "falcon-40b",
+            &causal,
+            "falcon",
+            &[("num_kv_heads", 8), ("num_ln_in_parallel_attn", 2)],
+        ),
+        (
+            "distilbert-base",
+            &masked,
+            "distilbert",
+            &[("n_layers", 6), ("dim", 768)],
+        ),
+        (
+            "electra-small",
+            &masked,
+            "electra",
+            &[("embedding_size", 128), ("hidden_size", 256)],
+        ),
+        (
+            "electra-large",
+            &masked,
+            "electra",
+            &[("embedding_size", 1024), ("num_hidden_layers", 24)],
+        ),
+        (
+            "roformer-small",
+            &masked,
+            "roformer",
+            &[("embedding_size", 384), ("vocab_size", 50_000)],
+        ),
+    ] {
+        let preset = parse_preset(name).unwrap();
+        let shape = HfShape {
+            shape: preset.shape(),
+            model: preset.model,
+            task: task.clone(),
+        };
+        let config = target(&shape, Some(family), None).unwrap().config;
+        for (key, number) in wanted {
+            assert_eq!(config[key], *number, "{name}: {key}");
+        }
+        let gated = name.contains("v1.1") || name.starts_with("mt5");
+        if family.ends_with("t5") {
+            let projection = if gated { "gated-gelu" } else { "relu" };
+            assert_eq!(config["feed_forward_proj"], projection, "{name}");
+            assert_eq!(config["tie_word_embeddings"], !gated, "{name}");
+        }
+        // Dropout that a family says with one key is the same in all of its places.
+        let rate = if gated { 0.0 } else { 0.1 };
+        let key = if family.ends_with("t5") {
+            "dropout_rate"
+        } else {
+            "dropout"
+        };
+        if config.get(key).is_some() {
+            assert_eq!(config[key], rate, "{name}: {key}");
+        }
+    }
+}

@@ -29,9 +29,11 @@ pub(super) fn activations(question: &Question) -> u128 {
                 let feed_forward = block.feed_forward.map_or(0, |f| f.kept(d_model));
                 6 * width + attention + mixer + feed_forward
             });
+            let (layers, last) = layers.fold((0, 0), |(sum, _), layer| (sum + layer, layer));
+            let again = runs_again(question) * last;
             let remembered = model.blocks().filter_map(|block| block.attention);
             let remembered = remembered.map(|a| a.kept_earlier(d_model));
-            (layers.sum::<u128>(), remembered.sum::<u128>(), shared)
+            (layers + again, remembered.sum::<u128>(), shared)
         }
     };
     // Each factor is below 2²⁴ or a tensor's length; their products pass 2⁶⁴ and may pass 2¹²⁸.
@@ -46,4 +48,15 @@ pub(super) fn activations(question: &Question) -> u128 {
         .saturating_add(earlier)
         .saturating_add(maps)
         .saturating_add(shared)
+}
+
+/// How often the last block runs beyond once: for each step of a mask decoder but one.
+fn runs_again(question: &Question) -> u128 {
+    let model = question.task.map(|task| {
+        let demand = task.facts().demand();
+        question.model.under(&demand)
+    });
+    let encoder = model.as_ref().and_then(|model| model.guessing());
+    let decoder = encoder.and_then(|c| c.mask_decoder.as_ref());
+    decoder.map_or(0, |d| d.steps.max(1) as u128 - 1)
 }

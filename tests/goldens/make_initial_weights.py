@@ -27,6 +27,10 @@ T5 = dict(vocab_size=211, d_model=64, d_kv=8, d_ff=160, num_layers=2, num_decode
 GATED = dict(T5, feed_forward_proj="gated-gelu")
 SIDES = {f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in dict(layers=2, attention_heads=4, ffn_dim=160).items()}
 
+DISTANCES = dict(
+    hidden_size=64, intermediate_size=160, relative_attention=True, position_biased_input=False, pos_att_type=["c2p", "p2c"], **ENCODER
+)  # fmt: skip
+
 CASES = {
     "t5": ("T5ForConditionalGeneration", hf.T5Config(**T5)),
     "t5_gated": ("T5ForConditionalGeneration", hf.T5Config(**GATED)),
@@ -44,6 +48,11 @@ CASES = {
     "distilbert": (
         "DistilBertForMaskedLM",
         hf.DistilBertConfig(vocab_size=211, dim=64, hidden_dim=160, n_layers=2, n_heads=4, max_position_embeddings=20),
+    ),
+    "deberta": ("DebertaForMaskedLM", hf.DebertaConfig(**DISTANCES, max_relative_positions=32)),
+    "deberta_v2": (
+        "DebertaV2ForMaskedLM",
+        hf.DebertaV2Config(**DISTANCES, position_buckets=32, max_relative_positions=64, share_att_key=True, norm_rel_ebd="layer_norm"),
     ),
 }  # fmt: skip
 

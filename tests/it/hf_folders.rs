@@ -4,6 +4,7 @@
 mod files;
 mod gradients;
 mod hostile;
+mod released;
 mod used;
 mod whole;
 

@@ -94,6 +94,8 @@ fn presets_draw_as_their_classes_do() {
         ("bart", "bart-large"),
         ("falcon", "falcon-40b"),
         ("distilbert", "distilbert-base"),
+        ("deberta", "deberta-base"),
+        ("deberta_v2", "deberta-v3-small"),
     ] {
         check(name, &of_preset(preset), 1.0);
     }

@@ -32,6 +32,15 @@ impl<'a> Sources<'a> {
         })
     }
 
+    /// The tokens that a target begins with before anything is chosen: the mark, and after another mark than the frame's the
+    /// beginning of the frame, since published BART models write a text in its frame.
+    pub(super) fn opening(&self, begin: u32) -> (Option<u32>, u32) {
+        match self.begin {
+            Some(first) if first != begin => (Some(begin), first),
+            Some(_) | None => (None, begin),
+        }
+    }
+
     /// The ids of a source, cut short where it is too long, and whether it is.
     ///
     /// # Errors

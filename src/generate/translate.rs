@@ -119,7 +119,7 @@ impl<'a> Translator<'a> {
         };
         let framed = Sources::of(reads, self.longest)?;
         let rules = Rules::of(writes)?;
-        let begin = writes.marks()?.begin;
+        let (before, first) = framed.opening(writes.marks()?.begin);
         let mut written: Vec<Result<Vec<Written>>> =
             sources.iter().map(|_| Ok(Vec::new())).collect();
         let mut ids = Vec::new();
@@ -142,8 +142,11 @@ impl<'a> Translator<'a> {
             let sentences: Vec<Sentence> = batch
                 .iter()
                 .map(|(_, ids)| Sentence {
-                    first: begin,
-                    max_len: self.room(ids.len(), config),
+                    first,
+                    max_len: self
+                        .room(ids.len(), config)
+                        .saturating_sub(before.iter().count())
+                        .max(1),
                 })
                 .collect();
             let rows: Vec<&[u32]> = batch.iter().map(|(_, ids)| ids.as_slice()).collect();
@@ -152,6 +155,9 @@ impl<'a> Translator<'a> {
                 model: self.read(&rows),
                 stop: &self.stop,
             };
+            if let Some(before) = before {
+                model.next(&vec![before; rows.len()])?;
+            }
             let found = search(&mut model, &sentences, &rules, config)?;
             for ((number, _), found) in batch.iter().zip(found) {
                 let texts = found.into_iter().map(|hypothesis| Written {

@@ -96,7 +96,13 @@ fn written(family: &Family, shape: &HfShape) -> Option<(Value, ReadConfig)> {
         config[key] = value.clone();
     }
     config["dtype"] = json!("float32");
-    let read = read_config(Path::new("config.json"), config.clone(), &[], None).ok()?;
+    let mut read = read_config(Path::new("config.json"), config.clone(), &[], None).ok()?;
+    // Weights alone say whether scores have a bias (BART, Marian), and a folder is read without them here.
+    if let (ModelConfig::EncoderDecoder(ours), ModelConfig::EncoderDecoder(theirs)) =
+        (&shape.model, &mut read.shape.model)
+    {
+        theirs.head_bias &= ours.head_bias;
+    }
     Some((config, read))
 }
 

@@ -120,7 +120,9 @@ impl Reading {
         context: usize,
         request: &Request,
     ) -> Result<Self> {
-        let others = matches!(request.tokenizer, Some(TokenizerConfig::Pretrained(_)));
+        let others = request
+            .tokenizer
+            .is_some_and(|made| !made.is_trained() && !made.is_bytes());
         let tokenizer = match others || request.saved.text.is_some() {
             true => tokenizer,
             false => tokenizer.with_specials(view.special_tokens(context))?,

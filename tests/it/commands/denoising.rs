@@ -27,10 +27,8 @@ fn text(folder: &Path) -> String {
 
 /// What makes the shipped experiment small.
 fn small(folder: &Path) -> Vec<String> {
-    let data = format!(
-        "data={{ kind = \"text\", path = {:?}, valid_fraction = 0.2, documents = \"wikitext\", context = 32 }}",
-        text(folder)
-    );
+    let path = text(folder);
+    let files = ["path", "valid_path", "test_path"].map(|key| format!("data.{key}={path:?}"));
     let rest = [
         "tokenizer.vocab_size=300",
         "model.d_model=16",
@@ -39,7 +37,7 @@ fn small(folder: &Path) -> Vec<String> {
         "train.eval_every=3",
         "train.eval_batches=2",
     ];
-    [data].into_iter().chain(rest.map(String::from)).collect()
+    files.into_iter().chain(rest.map(String::from)).collect()
 }
 
 fn arguments(run: &str, sets: &[String], more: &[&str]) -> Vec<String> {
@@ -75,8 +73,8 @@ fn a_run_goes_on_as_if_nothing_had_happened() {
 }
 
 /// What `translate` writes for some lines.
-fn translated(run: &str, lines: &str) -> String {
-    let mut child = formwork(&["translate", run, "--beam", "2"])
+fn translated(run: &str, beam: &str, lines: &str) -> String {
+    let mut child = formwork(&["translate", run, "--beam", beam])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -103,6 +101,7 @@ fn masks_are_filled_by_writing_the_text() {
     // A mask may be written as a person does, or as the vocabulary has it.
     let written = translated(
         &run,
+        "2",
         "The red [MASK] sees the owl .\nThe red<mask> sees the owl .\n",
     );
     let lines: Vec<&str> = written.lines().collect();
@@ -123,24 +122,52 @@ fn masks_are_filled_by_writing_the_text() {
 #[test]
 fn keys_without_effect_or_out_of_bounds_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for (task, expected) in [
+    for (sets, expected) in [
         (
-            "infill = 0.0",
+            &["task.infill=0.0", "task.mean_span=4.0"][..],
             "mean_span has no effect: infill = 0 makes no spans",
         ),
-        ("mask = 1.0", "mask = 1 must be at least 0 and below 1"),
-        ("rotate = 1.5", "rotate = 1.5 must be 0 to 1"),
-        ("mean_span = 0.5", "mean_span = 0.5 must be 1 to 100"),
-        ("infil = 0.1", "infill"),
+        (
+            &["task.infill=0.0", "task.random=0.1"],
+            "random has no effect: infill = 0 and mask = 0 make no masks",
+        ),
+        (
+            &["task.infill=0.0", "task.permute_sentences=0.0"],
+            "the text would be its own source",
+        ),
+        (
+            &["task.mask=1.0"],
+            "mask = 1 must be at least 0 and below 1",
+        ),
+        (&["task.rotate=1.5"], "rotate = 1.5 must be 0 to 1"),
+        (&["task.mean_span=0.5"], "mean_span = 0.5 must be 1 to 100"),
+        (&["task.infil=0.1"], "infill"),
+        (&["data.windows=\"contiguous\""], "windows has no effect"),
     ] {
-        let set = match task.split_once(" = ") {
-            Some((key, value)) => format!("task.{key}={value}"),
-            None => task.to_owned(),
-        };
         let run = folder.path().join("refused").display().to_string();
-        let (status, said) = failure(&arguments(&run, &small(folder.path()), &[&set]));
+        let (status, said) = failure(&arguments(&run, &small(folder.path()), sets));
         assert_eq!(status, 2, "{said}");
-        assert!(said.contains(expected), "{task}: {said}");
+        assert!(said.contains(expected), "{sets:?}: {said}");
         assert!(!Path::new(&run).exists());
+    }
+}
+
+/// An imported BART reads `<s> … </s>` and writes `<s>` before its first word, as transformers does
+/// (`tests/goldens/make_bart_writes.py` is the oracle).
+#[test]
+fn an_imported_bart_writes_hugging_face_s_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run").display().to_string();
+    let bart = shipped("tests/fixtures/bart_writes");
+    output(&["import", &bart.display().to_string(), &run]);
+    let written = json(&fs::read_to_string(bart.join("written.json")).unwrap());
+    let of = |name: &str| -> String {
+        let lines = written[name].as_array().unwrap().iter();
+        lines
+            .map(|line| format!("{}\n", line.as_str().unwrap()))
+            .collect()
+    };
+    for (beam, name) in [("1", "greedy"), ("4", "beam")] {
+        assert_eq!(translated(&run, beam, &of("sources")), of(name), "{name}");
     }
 }

@@ -18,13 +18,7 @@ fn articles() -> String {
         sentences.collect()
     };
     (0..6)
-        .map(|n| {
-            format!(
-                " = Title {n} = \n {}\n {}\n",
-                sentences(one),
-                sentences(two)
-            )
-        })
+        .map(|_| format!(" = Title = \n {}\n {}\n", sentences(one), sentences(two)))
         .collect()
 }
 

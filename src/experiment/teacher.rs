@@ -245,9 +245,13 @@ fn fits(
         return Err(wrong(
             folder,
             format!(
-                "has another vocabulary (of {} tokens, and {} here), so that its scores belong to other tokens; leave \
-                 [tokenizer] out to take the teacher's",
-                theirs.vocab_size, shape.vocab_size
+                "has another vocabulary (of {} tokens, and {} here), so that its scores belong to other tokens; {}",
+                theirs.vocab_size,
+                shape.vocab_size,
+                match tokenizers.text {
+                    Some(_) => "leave [tokenizer] out to take the teacher's",
+                    None => "learn from data of the same symbols",
+                }
             ),
         ));
     }
@@ -271,7 +275,7 @@ fn fits(
         Some(longest) if longest < shape.context => Err(wrong(
             folder,
             format!(
-                "has positions for {longest} tokens, and inputs here have {}; set data.context = {longest}",
+                "has positions for {longest} tokens, and inputs here have {}: shorten them to that",
                 shape.context
             ),
         )),

@@ -163,13 +163,13 @@ impl TaskFacts for DistillationConfig {
             && (c.intermediate_layers || c.second_target.is_some())
         {
             at.fault(
-                &["of.intermediate_layers", "of.second_target"],
+                &["task.of.second_target", "task.of.intermediate_layers"],
                 "intermediate_layers and second_target have no effect: a teacher has no such predictions; leave them out",
             );
         }
         if !self.learned().can_be_distilled() {
             at.fault(
-                &["of.kind"],
+                &["task.of.kind"],
                 format!("of = {{ kind = \"{kind}\" }} cannot be learned from a teacher"),
             );
         }
@@ -179,7 +179,7 @@ impl TaskFacts for DistillationConfig {
         );
         if self.hard_labels && !classes {
             at.fault(
-                &["hard_labels", "of.kind"],
+                &["hard_labels", "task.of.kind"],
                 format!("hard_labels = true needs classes, and of = {{ kind = \"{kind}\" }} has none; leave it out"),
             );
         }

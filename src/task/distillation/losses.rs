@@ -8,8 +8,8 @@
 //! cosine  Σ 1 − s·t / √((s·s + ε)(t·t + ε)), ε = 1e-12    over last hidden states s and t, Sanh et al. 2019
 //! ```
 //!
-//! The teacher's side has no gradients. KL and the cross-entropy against the teacher's distribution differ by its entropy,
-//! which is taken off so that a student that equals its teacher has a loss of 0.
+//! The teacher's side has no gradients. KL is summed as Σ p·(log p − log q) and not as a cross-entropy less an entropy: near
+//! the teacher these are two large sums, whose difference is rounding.
 
 use crate::kernel;
 use burn::tensor::{Tensor, activation};
@@ -19,11 +19,11 @@ const EPSILON: f64 = 1e-12;
 
 /// The sum of `soft` over rows of scores `[n, k]`, shape `[1]`. `teacher` is not tracked.
 pub fn soft(student: Tensor<2>, teacher: Tensor<2>, temperature: f64) -> Tensor<1> {
-    let logs = activation::log_softmax(teacher / temperature, 1);
-    let shares = logs.clone().exp();
-    let entropy = (shares.clone() * logs).sum().neg();
-    let crossed = kernel::soft_cross_entropy_sum(student / temperature, Tensor::from_inner(shares));
-    (crossed - Tensor::from_inner(entropy)) * (temperature * temperature)
+    let wanted = activation::log_softmax(teacher / temperature, 1);
+    let shares = Tensor::from_inner(wanted.clone().exp());
+    let found = activation::log_softmax(student / temperature, 1);
+    let sum = (shares * (Tensor::from_inner(wanted) - found)).sum();
+    sum * (temperature * temperature)
 }
 
 /// The sum of `label` over rows of scores `[n, k]`, shape `[1]`. `teacher` is not tracked.

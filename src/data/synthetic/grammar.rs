@@ -230,6 +230,8 @@ impl DataSet for GrammarConfig {
     fn prepare(&self, request: &Request) -> Result<Data> {
         let mut tokenizer = Tokenizer::of_words(&words())?;
         if let View::Corrupted(view) = request.view {
+            // That of a run has the special tokens that it was made with.
+            tokenizer = request.saved.text.clone().unwrap_or(tokenizer);
             tokenizer = corrupted::Reading::new(tokenizer, view, self.context, request)?
                 .tokenizer()
                 .clone();

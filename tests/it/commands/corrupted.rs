@@ -27,7 +27,7 @@ fn spans_are_learnt_measured_and_written() {
     let run = trained(folder.path(), "run", &[]);
     let scores = json(&output(&["eval", &run, "--json"]));
     // A uniform guess over the words and 100 sentinels loses more than 5.4.
-    assert!(scores["loss"].as_f64().unwrap() < 5.4, "{scores}");
+    assert!(scores["loss"].as_f64().unwrap() < 4.5, "{scores}");
     for metric in ["perplexity", "accuracy"] {
         assert!(scores[metric].is_number(), "{metric}: {scores}");
     }
@@ -78,7 +78,12 @@ fn a_run_resumes_to_the_bit() {
 fn micro_batches_are_one_batch() {
     let folder = tempfile::tempdir().unwrap();
     let losses = |name: &str, size: &str| -> Vec<f64> {
-        let sets = ["train.steps=3", "train.eval_every=3", size];
+        let sets = [
+            "train.steps=3",
+            "train.eval_every=3",
+            "schedule.warmup_steps=1",
+            size,
+        ];
         let run = trained(folder.path(), name, &sets);
         let journal = fs::read_to_string(Path::new(&run).join("metrics.jsonl")).unwrap();
         let lines = journal.lines().map(json);
@@ -106,11 +111,7 @@ fn a_decoder_writes_spans_after_the_text() {
         ),
     ] {
         let model = "model={ kind = \"decoder\", n_layers = 2, d_model = 32, position = { kind = \"rotary\" } }";
-        let run = trained(
-            folder.path(),
-            name,
-            &[model, task, "train.steps=10", "train.eval_every=10"],
-        );
+        let run = trained(folder.path(), name, &[model, task]);
         assert!(json(&output(&["eval", &run, "--json"]))["accuracy"].is_number());
     }
 }

@@ -54,8 +54,7 @@ const SYSTEMS: &[System] = &[
         ("masked_lm", r#"{"pairs":"next_sentence"}"#),
         &[],
     ),
-    // Without pairs of segments nothing reads the pooler.
-    system("roberta", "roberta-base", MASKED, &["pooler"]),
+    system("roberta", "roberta-base", MASKED, &[]),
     system("distilbert", "distilbert-base", ("distillation", "{}"), &[]),
     system(
         "albert",

@@ -144,6 +144,11 @@ impl ShareConfig {
         matches!(self, Self::None(_))
     }
 
+    /// Whether feed-forward layers alone are shared.
+    pub fn is_of_feeding_alone(&self) -> bool {
+        matches!(self, Self::FeedForward(_))
+    }
+
     /// The value of the key `kind`.
     pub fn kind(&self) -> &'static str {
         match self {

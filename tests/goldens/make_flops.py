@@ -295,6 +295,17 @@ def electra(layers, width, heads, inner, embedding):
     return lambda: hf.ElectraModel(config), encoded(512)
 
 
+def albert(layers, width, heads, inner):
+    config = hf.AlbertConfig(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=inner,
+        **EAGER,
+    )
+    return lambda: hf.AlbertModel(config), encoded(512)
+
+
 PRESETS = {
     "nano": llama(4, 128, 4, 344, 256, 256),
     "openai-gpt": (
@@ -445,6 +456,10 @@ PRESETS = {
     "electra-base": electra(12, 768, 12, 3072, 768),
     "electra-large": electra(24, 1024, 16, 4096, 1024),
     "roformer-small": roformer(6, 384, 6, 1536),
+    "albert-base-v2": albert(12, 768, 12, 3072),
+    "albert-large-v2": albert(24, 1024, 16, 4096),
+    "albert-xlarge-v2": albert(24, 2048, 16, 8192),
+    "albert-xxlarge-v2": albert(12, 4096, 64, 16384),
     # What sets it apart from GPT-2, its norms and positions, multiplies nothing.
     "al-rfou-12": gpt2(12, 512, 2, vocab=256, length=512),
     "al-rfou-64": gpt2(64, 512, 2, vocab=256, length=512),

@@ -190,6 +190,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("TokenizerConfig", "src/tokenizer"),
     ("ScheduleConfig", "src/train/schedule.rs"),
     ("NormPlacement", "src/stack"),
+    ("ShareConfig", "src/stack"),
     ("AttentionConfig", "src/nn/attention"),
     ("FeedForwardConfig", "src/nn/feed_forward"),
     ("PositionConfig", "src/nn/position"),

@@ -3,7 +3,7 @@
 use super::Sense;
 use super::layers::MOST_LAYERS;
 use crate::model::Transformer;
-use crate::stack::{Depth, ShareConfig};
+use crate::stack::Depth;
 
 const TABLE: &str = "model.share_layers";
 const GROUPS: &str = "model.share_layers.groups";
@@ -46,7 +46,7 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
         sense.fault(&[KIND], rule);
     }
     let feeds = model.blocks().any(|block| block.feed_forward.is_some());
-    if matches!(share, ShareConfig::FeedForward(_)) && !feeds {
+    if share.is_of_feeding_alone() && !feeds {
         let rule = "kind = \"feed_forward\" has no effect: no layer has a feed-forward layer; leave share_layers out";
         sense.fault(&[KIND], rule);
     }

@@ -174,7 +174,7 @@ fn label_smoothed_translation() {
 fn span_corruption() {
     let oracle = Oracle::open("trajectory_spans");
     let device = Device::flex().autodiff();
-    let table = names::t5(2);
+    let table = names::t5(2).within("model.");
     let start = oracle.arrays(|name| name.strip_prefix("start."));
     let model = ModelConfig::EncoderDecoder(encoder_decoder::t5(8, 16, Some(1.0)));
     let inputs = ModelInputs {

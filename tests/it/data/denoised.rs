@@ -14,7 +14,7 @@ fn articles() -> String {
     let (one, two) = lines.split_at(lines.len() / 2);
     let sentences = |text: &str| -> String {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let sentences = words.chunks(9).map(|s| format!("{} . ", s.join(" ")));
+        let sentences = words.chunks(3).map(|s| format!("{} . ", s.join(" ")));
         sentences.collect()
     };
     (0..6)

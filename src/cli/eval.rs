@@ -177,9 +177,13 @@ fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
             "{flag} has no effect: a run of {kind} {what}; leave it out"
         )))
     };
+    // Of texts, those that were replaced and those that were not are two classes of tokens.
+    let classes = opened.model.networks().replaced_token.is_some();
     match task.reads() {
         Gives::Pairs if args.confusion => without("--confusion", "tells no classes apart"),
-        Gives::Text if args.confusion => without("--confusion", "tells no classes apart"),
+        Gives::Text if args.confusion && !classes => {
+            without("--confusion", "tells no classes apart")
+        }
         Gives::Text | Gives::Labelled | Gives::Images if args.beam.is_some() => without(
             "--beam",
             "has no texts that written ones could be compared with",
@@ -220,7 +224,7 @@ fn show(
             let n = confusion.names().len();
             let row = |truth| -> Vec<u64> { (0..n).map(|p| confusion.count(truth, p)).collect() };
             let rows: Vec<Vec<u64>> = (0..n).map(row).collect();
-            object.insert("classes".into(), classes.into());
+            object.insert("classes".into(), confusion.named(classes).names().into());
             object.insert("confusion".into(), serde_json::json!(rows));
         }
         return output::line(serde_json::Value::Object(object).to_string());

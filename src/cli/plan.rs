@@ -142,7 +142,7 @@ fn show(plan: &ModelCost, probe: Option<&Probe>) -> Result<()> {
     }
     if plan.kept < plan.params {
         output::line(format!(
-            "{} of them are kept for use, without those of auxiliary losses",
+            "{} of them are kept for use, without those that training alone uses",
             plan.kept
         ))?;
     }

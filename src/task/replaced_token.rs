@@ -181,8 +181,7 @@ impl TaskFacts for ReplacedTokenConfig {
     }
 
     fn beside(&self, model: &ModelConfig) -> Option<ModelConfig> {
-        let config = self.generator()?.config(model.guessing()?);
-        Some(ModelConfig::Encoder(config))
+        self.generator()?.beside(model)
     }
 
     fn sums(&self) -> &'static [(&'static str, &'static str)] {

@@ -3,7 +3,7 @@
 use super::super::encoder::EncoderConfig;
 use super::super::heads::MlmHead;
 use super::super::mask_decoder::MaskDecoder;
-use super::super::{Demand, Use};
+use super::super::{Demand, ModelConfig, Use};
 use crate::faults::{Faults, TableFaults};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
@@ -40,6 +40,11 @@ pub struct GeneratorShape {
 const NEAR: f64 = 2e-3;
 
 impl GeneratorShape {
+    /// The generator as a network of its own, for plans; `None` beside a model that is no encoder.
+    pub fn beside(&self, model: &ModelConfig) -> Option<ModelConfig> {
+        Some(ModelConfig::Encoder(self.config(model.guessing()?)))
+    }
+
     /// The config of a generator for an encoder.
     pub fn config(&self, encoder: &EncoderConfig) -> EncoderConfig {
         let whole = common_divisor(encoder);

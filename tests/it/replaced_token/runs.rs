@@ -107,6 +107,12 @@ fn a_run_is_evaluated_and_used() {
     }
     assert!(scores["perplexity"].is_null(), "{scores}");
     assert_eq!(scores, json(&output(&["eval", &run, "--json"])));
+    let told = json(&output(&["eval", &run, "--confusion", "--json"]));
+    assert_eq!(told["classes"], serde_json::json!(["original", "replaced"]));
+    let counts = told["confusion"].as_array().unwrap().iter();
+    let counts = counts.flat_map(|row| row.as_array().unwrap());
+    let tokens: u64 = counts.map(|n| n.as_u64().unwrap()).sum();
+    assert!(tokens > 100, "{told}");
     let lines = formwork::train::journal::read(Path::new(&run).join("metrics.jsonl")).unwrap();
     assert!(
         format!("{:?}", lines[0]).contains("rtd_loss"),

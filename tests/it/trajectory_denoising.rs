@@ -28,7 +28,7 @@ fn lengths(values: &[i32], cols: usize, filling: i32) -> Vec<usize> {
 fn denoising() {
     let oracle = Oracle::open("trajectory_denoising");
     let device = Device::flex().autodiff();
-    let table = names::marian_or_bart(2).below("model.");
+    let table = names::marian_or_bart(2).within("model.");
     let start = oracle.arrays(|name| name.strip_prefix("start."));
     let model = ModelConfig::EncoderDecoder(encoder_decoder::bart(Activation::Gelu));
     let inputs = ModelInputs {

@@ -50,7 +50,7 @@ pub fn run(args: VerifyArgs) -> Result<()> {
         let name = &loaded.experiment.name;
         let folder = args.runs.join(name);
         if !loaded.prerequisites.is_empty() {
-            // What could not be said before their runs were there.
+            // Faults that only their runs can show.
             experiment::check(loaded)?;
         }
         let outcome = run::train(loaded, &folder, run::Start::Fresh, run::Options::quiet())?;

@@ -42,7 +42,7 @@ pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<M
     Ok(cost)
 }
 
-/// What is planned.
+/// The run that is planned.
 fn question<'a>(experiment: &'a Experiment, shape: &'a Shape) -> Question<'a> {
     Question {
         model: &experiment.model,

@@ -204,7 +204,7 @@ pub fn taught(
     })
 }
 
-/// What the keys of a student and of its teacher contradict each other in: the keys, and the rule.
+/// Contradictions between the keys of a student and of its teacher: the keys, and the rule.
 pub(super) fn misfit(
     student: &Experiment,
     teacher: &Experiment,

@@ -32,7 +32,7 @@ pub struct Training {
     average: Option<Ema<Objective>>,
     carried: Option<ModelState>,
     state: State,
-    /// What the journal is to say before the next step.
+    /// A line for the journal before the next step.
     note: Option<&'static str>,
 }
 

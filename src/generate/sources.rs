@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::tokenizer::Tokenizer;
 
-/// What stands around the sources of a model, as the file of its tokenizer says.
+/// The tokens around the sources of a model, as the file of its tokenizer says.
 pub(super) struct Sources<'a> {
     tokenizer: &'a Tokenizer,
     /// Tokens of a source at most.

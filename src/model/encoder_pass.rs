@@ -30,7 +30,7 @@ impl Encoder {
         }
     }
 
-    /// What the blocks get beside their input, of texts of `seq` tokens.
+    /// The context of the blocks beside their input, for texts of `seq` tokens.
     pub(super) fn context<'a>(
         &'a self,
         seq: usize,

@@ -23,7 +23,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 pub use shape::{GeneratorShape, TableSharing};
 
-/// What it is called in draws and readings.
+/// Its name in draws and readings.
 pub const NAME: &str = "generator";
 
 impl GeneratorShape {
@@ -50,7 +50,7 @@ impl GeneratorShape {
     }
 }
 
-/// What the parameters of [`Generator`] are.
+/// The roles of the parameters of [`Generator`].
 pub const ROLES: Roles = Roles::new(
     "Generator",
     &[
@@ -61,7 +61,7 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
-/// What the parameters of [`Blocks`] are.
+/// The roles of the parameters of [`Blocks`].
 pub const BLOCKS_ROLES: Roles = Roles::new(
     "Blocks",
     &[

@@ -160,10 +160,10 @@ impl MaskDecoder {
     }
 }
 
-/// What an encoder gives to a task that guesses hidden tokens.
+/// The states that an encoder gives to a task that guesses hidden tokens.
 #[derive(Clone, Debug)]
 pub struct States {
-    /// What hidden tokens are guessed from, `[batch, seq, d_model]`.
+    /// The states from which hidden tokens are guessed, `[batch, seq, d_model]`.
     pub guessing: Tensor<3>,
     /// The encoder's hidden states, when they are wanted.
     pub last: Option<Tensor<3>>,

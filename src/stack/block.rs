@@ -162,7 +162,7 @@ impl<'a> Wired<'a> {
         }
     }
 
-    /// What stands around it.
+    /// The residual connection around it.
     fn mixer_residual(&self) -> &'a Residual {
         match &self.mixing.attention_residual {
             Some(residual) => residual,

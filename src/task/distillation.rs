@@ -33,7 +33,7 @@ const SOFT_LOSS: Metric = Metric::lower("soft_loss");
 const LABEL_LOSS: Metric = Metric::lower("label_loss");
 const COSINE_LOSS: Metric = Metric::lower("cosine_loss");
 
-/// What training's journal shows beside the task's own loss: of soft targets, of the teacher's classes, of hidden states.
+/// The losses that training's journal shows beside the task's own: of soft targets, of the teacher's classes, of hidden states.
 pub const METRICS: &[Metric] = &[SOFT_LOSS, LABEL_LOSS, COSINE_LOSS];
 
 /// A task with a teacher.

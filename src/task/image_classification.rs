@@ -183,7 +183,7 @@ impl ImageClassification {
 
 /// The outputs of some images.
 pub(super) struct Seen {
-    /// What stands for each image, `[rows, features]`.
+    /// A vector for each image, `[rows, features]`.
     pub features: Tensor<2>,
     /// Scores of its head, `[rows, classes]`.
     pub of_classes: Tensor<2>,

@@ -131,7 +131,7 @@ pub trait Task {
         None
     }
 
-    /// What a teacher and a student of it need; `None` for a task that cannot be either.
+    /// The outputs that a teacher and a student of it need; `None` for a task that cannot be either.
     fn distils(&self) -> Option<&dyn Distils> {
         None
     }

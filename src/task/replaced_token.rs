@@ -39,7 +39,7 @@ pub(super) const RTD_LOSS: Metric = Metric::lower("rtd_loss");
 pub(super) const RTD_ACCURACY: Metric = Metric::higher("rtd_accuracy");
 pub(super) const REPLACED: Metric = Metric::lower("replaced");
 
-/// What it measures beside the metrics of masked tokens: the terms of its loss, tokens that are told right, and the share
+/// The metrics beside those of masked tokens: the terms of its loss, tokens that are told right, and the share
 /// of the tokens that are not the text's own. F1 and the Matthews correlation are those of replaced tokens.
 pub const METRICS: &[Metric] = &[MLM_LOSS, RTD_LOSS, RTD_ACCURACY, REPLACED];
 
@@ -253,10 +253,10 @@ impl TaskFacts for ReplacedTokenConfig {
     }
 }
 
-/// What the parameters of [`ReplacedToken`] are.
+/// The roles of the parameters of [`ReplacedToken`].
 pub const ROLES: Roles = Roles::new("ReplacedToken", &[("head", Says::Stands(Place::Head))]);
 
-/// What the parameters of [`DiscriminatorHead`] are.
+/// The roles of the parameters of [`DiscriminatorHead`].
 pub const HEAD_ROLES: Roles = Roles::new(
     "DiscriminatorHead",
     &[

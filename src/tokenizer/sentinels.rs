@@ -12,7 +12,7 @@ pub fn sentinel(number: usize) -> String {
     format!("<extra_id_{number}>")
 }
 
-/// What ends a text and what fills up a row, in a vocabulary that has neither.
+/// The tokens that end a text and fill up a row, in a vocabulary that has neither.
 const END: &str = "</s>";
 const FILLING: &str = "<pad>";
 

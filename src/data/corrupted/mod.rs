@@ -64,7 +64,7 @@ impl CorruptedView {
         }
     }
 
-    /// What a model reads around a text.
+    /// The tokens that a model reads around a text.
     pub(super) fn around(&self) -> Around {
         match self {
             Self::Spans(_) => Around::End,

@@ -17,7 +17,7 @@ pub struct Stand {
     pub mask: i32,
     /// Probability that a random token stands there instead.
     pub random: f64,
-    /// What a random token is drawn from.
+    /// The tokens that a random one is drawn from.
     pub ordinary: Vec<i32>,
 }
 
@@ -118,7 +118,7 @@ fn insert(ids: &[i32], count: usize, stand: &Stand, stream: &mut Stream) -> Vec<
 
 /// A number with the Poisson distribution of this mean, by inversion of one uniform draw.
 fn poisson(mean: f64, stream: &mut Stream) -> usize {
-    /// What 24 bits can tell from never, for any mean up to 100.
+    /// The least share that 24 bits tell from never, for any mean up to 100.
     const MOST: usize = 1000;
     let mut lot = f64::from(stream.uniform());
     let mut share = (-mean).exp();

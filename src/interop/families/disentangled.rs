@@ -229,7 +229,7 @@ pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     Some(written)
 }
 
-/// What both versions name alike.
+/// The names that both versions share.
 pub(super) fn add_rest(table: &mut Table, of: &HfShape) {
     let config = of.encoder();
     let embeddings = "deberta.embeddings";

@@ -120,7 +120,7 @@ impl GeneratorShape {
                         out, or set [task] embeddings = \"unshared\" or \"disentangled\"";
             at.fault(&["mask_decoder", "task.embeddings"], rule);
         }
-        // What the encoder bears and its narrower copy does not: widths that keys give as numbers.
+        // Widths that keys give as numbers may suit the encoder and not its narrower copy.
         let narrower = |config: &EncoderConfig| {
             let mut found = Faults::default();
             let d = config.stack.d_model;

@@ -253,7 +253,7 @@ impl Vision {
         self.stack.forward(x, context)
     }
 
-    /// What the head that a teacher teaches reads of each image: the second token's state, where there is one.
+    /// The second token's state of each image, which the head that a teacher teaches reads, where there is one.
     pub fn distilled(&self, hidden: &Tensor<3>) -> Option<Tensor<2>> {
         self.distillation_token.as_ref()?;
         let [batch, _, d_model] = hidden.dims();

@@ -14,7 +14,7 @@ pub enum Acts {
     Heads,
 }
 
-/// What is known of a model when its keys are checked.
+/// The sizes of a model that are known when its keys are checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
     /// Width of the residual stream.
@@ -41,8 +41,7 @@ pub trait PositionFacts {
         None
     }
 
-    /// What places the patches of an image in its stead, of a scheme that goes by distances along a line: patches have
-    /// none.
+    /// The scheme of images that takes the place of one that goes by distances along a line: patches have none.
     fn of_images(&self) -> Option<Kind> {
         None
     }
@@ -69,7 +68,7 @@ pub trait PositionFacts {
         None
     }
 
-    /// What the model's width must be a multiple of.
+    /// The number of which the model's width must be a multiple.
     fn divides_width(&self) -> usize {
         1
     }

@@ -30,7 +30,7 @@ pub struct DistillationConfig {
     /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teacher_checkpoint: Option<String>,
-    /// What scores are divided by before the soft targets; 2 when absent.
+    /// The divisor of scores before the soft targets; 2 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     /// The weight of the teacher's targets.
@@ -65,7 +65,7 @@ fn cosine() -> f64 {
 const TEMPERATURE: f64 = 2.0;
 
 impl DistillationConfig {
-    /// What scores are divided by before the soft targets.
+    /// The divisor of scores before the soft targets.
     pub(super) fn temperature(&self) -> f64 {
         self.temperature.unwrap_or(TEMPERATURE)
     }

@@ -55,7 +55,7 @@ pub struct ReplacedToken {
     pub model: Encoder,
     /// Scores of tokens.
     pub head: DiscriminatorHead,
-    /// What replaces tokens; none in a model that is used alone.
+    /// The network that replaces tokens; none in a model that is used alone.
     pub generator: Option<Generator>,
     disentangled: bool,
     temperature: f64,
@@ -144,7 +144,7 @@ impl ReplacedToken {
         Some(generator.scores(picked, &self.model))
     }
 
-    /// What the generator makes of masked texts.
+    /// The generator's scores of masked texts.
     fn guessed(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Option<Guessed> {
         let (places, targets) = host::scored(&texts.targets);
         let scores = self.guesses(masked_lm::input(texts, device), &places, pass)?;

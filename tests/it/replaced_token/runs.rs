@@ -198,7 +198,7 @@ fn a_run_is_evaluated_and_used() {
     let loss = losses.sum::<f64>() / 13.0;
     assert!((f64::from(floats("loss")[0]) - loss).abs() < 1e-5);
     assert!(floats("grad.head.product.weight").iter().any(|x| *x != 0.0));
-    assert!(found.names().iter().any(|name| *name == "hidden_states.2"));
+    assert!(found.names().contains(&"hidden_states.2"));
 }
 
 /// The table of a classifier that begins from a disentangled run is E + Δ, and the generator is left behind; the other way

@@ -16,10 +16,10 @@ impl Stack {
         steps: usize,
         context: StackContext,
     ) -> Tensor<3> {
+        let mut views = Views::new(&context, &x);
         let StackContext {
             position,
             places,
-            span,
             visible,
             memory,
             pass,
@@ -30,14 +30,6 @@ impl Stack {
         };
         let block = self.wired(layer);
         let sources = position.embed_layer(x, layer, places);
-        let mut views = Views {
-            position,
-            span,
-            visible,
-            device: sources.device(),
-            made: Vec::new(),
-            pass,
-        };
         let View {
             span,
             visible: seen,

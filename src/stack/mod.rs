@@ -174,23 +174,16 @@ impl Stack {
         mut x: Tensor<3>,
         context: StackContext,
     ) -> Tensor<3> {
+        let mut views = Views::new(&context, &x);
         let StackContext {
             position,
             places,
-            span,
             visible,
             state,
             memory,
             pass,
+            ..
         } = context;
-        let mut views = Views {
-            position,
-            span,
-            visible,
-            device: x.device(),
-            made: Vec::new(),
-            pass,
-        };
         let mut states = state.map(|states| states.iter_mut());
         let numbered = self.all_wired().enumerate();
         for (layer, block) in numbered.skip(blocks.start).take(blocks.len()) {
@@ -198,7 +191,7 @@ impl Stack {
             pass.note_layer(layer, &x);
             x = position.embed_layer(x, layer, places);
             let state = states.as_mut().and_then(Iterator::next);
-            let past = block.past(state.as_deref(), span);
+            let past = block.past(state.as_deref(), views.span);
             let View {
                 span,
                 visible: seen,

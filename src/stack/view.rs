@@ -3,10 +3,11 @@
 //! Blocks that keep all earlier positions, or none, have the view of the network. A block that keeps the newest ones alone
 //! counts positions from the first that is at hand, so that tables and biases do not grow with the text.
 
+use super::StackContext;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
 use crate::nn::position::{PositionScheme, Prepared, Span};
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 
 /// What a block has of the positions before this pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +56,19 @@ pub(super) struct Views<'a> {
     pub made: Vec<View>,
 }
 
-impl Views<'_> {
+impl<'a> Views<'a> {
+    /// The views of a pass over `x` in this context, none of them made yet.
+    pub(super) fn new(context: &StackContext<'a>, x: &Tensor<3>) -> Self {
+        Self {
+            position: context.position,
+            span: context.span,
+            visible: context.visible,
+            device: x.device(),
+            made: Vec::new(),
+            pass: context.pass,
+        }
+    }
+
     /// The view of blocks with this past.
     pub(super) fn of(&mut self, past: Past) -> &View {
         let known = self.made.iter().position(|view| view.past == past);

@@ -1,5 +1,6 @@
 //! Runs the built binary as a person would.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -18,6 +19,22 @@ pub fn output<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> String {
     let output = formwork(arguments).output().unwrap();
     assert!(output.status.success(), "{}", shown(&output));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// Standard output of a command that reads `input` and must succeed.
+pub fn piped<S: AsRef<std::ffi::OsStr>>(arguments: &[S], input: &str) -> String {
+    let mut child = formwork(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(input.as_bytes()).unwrap();
+    drop(pipe);
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", shown(&ended));
+    String::from_utf8(ended.stdout).unwrap()
 }
 
 /// Exit status and standard error of a command that must fail.

@@ -10,7 +10,7 @@ use crate::goldens::TOLERANCE;
 use crate::goldens_encoders as encoders;
 use crate::names;
 use crate::oracle::{Oracle, difference, values};
-use crate::trajectory::{Recipe, Steps, compare_ends, follow};
+use crate::trajectory::{Recipe, Steps, compare_ends, follow, uneven};
 use crate::transfer::{import, values_of};
 use burn::tensor::{Device, Tensor, TensorData};
 use formwork::data::Batch;
@@ -21,8 +21,6 @@ use formwork::model::EncoderConfig;
 use formwork::nn::position::learned::LearnedConfig;
 use formwork::task::distillation::{Distillation, DistillationConfig, losses};
 use formwork::task::{AnyTask, Objective};
-use formwork::train::optim::{AdamwConfig, OptimizerConfig};
-use formwork::train::schedule::{DecayConfig, ScheduleConfig};
 
 /// A tensor of the oracle.
 fn tensor<const D: usize>(oracle: &Oracle, name: &str, device: &Device) -> Tensor<D> {
@@ -152,24 +150,8 @@ fn fifty_steps_under_a_teacher_are_pytorch_s() {
         };
         batches::of(Content::Text(texts), rows)
     };
-    let recipe = Recipe {
-        optimizer: OptimizerConfig::Adamw(AdamwConfig {
-            lr: 1e-2,
-            betas: [0.9, 0.98],
-            eps: 1e-6,
-            weight_decay: 0.1,
-            ..AdamwConfig::default()
-        }),
-        schedule: ScheduleConfig::Cosine(DecayConfig {
-            warmup_steps: 10,
-            ..DecayConfig::default()
-        }),
-    };
-    let batches = |step| {
-        let micros = vec![batch(step, 0), batch(step, 1)];
-        assert_ne!(micros[0].scored, micros[1].scored);
-        batches::in_one_step(micros, step)
-    };
+    let recipe = Recipe::usual([0.9, 0.98]);
+    let batches = |step| uneven(step, batch);
     let unequal = |step: &usize| batch(*step, 0).tokens != batch(*step, 1).tokens;
     assert!((0..50).filter(unequal).count() > 40);
     let task = follow(

@@ -6,7 +6,7 @@ use crate::goldens_encoder_decoder as encoder_decoder;
 use crate::goldens_encoders as encoders;
 use crate::names;
 use crate::oracle::Oracle;
-use crate::trajectory::{Recipe, Steps, compare_ends, follow};
+use crate::trajectory::{Recipe, Steps, compare_ends, follow, uneven};
 use crate::transfer::{import, values_of};
 use burn::tensor::Device;
 use formwork::data::batch::{Content, PairBatch, TextBatch};
@@ -63,18 +63,8 @@ fn masked_lm_with_next_sentences() {
         };
         batches::of(Content::Text(texts), rows)
     };
-    let recipe = Recipe {
-        optimizer: adamw(1e-2, 0.1, 1e-6),
-        schedule: ScheduleConfig::Cosine(DecayConfig {
-            warmup_steps: 10,
-            ..DecayConfig::default()
-        }),
-    };
-    let batches = |step| {
-        let micros = vec![batch(step, 0), batch(step, 1)];
-        assert_ne!(micros[0].scored, micros[1].scored);
-        batches::in_one_step(micros, step)
-    };
+    let recipe = Recipe::usual([0.9, 0.98]);
+    let batches = |step| uneven(step, batch);
     let task = follow(
         task,
         &oracle,

@@ -27,6 +27,32 @@ pub struct Recipe {
     pub schedule: ScheduleConfig,
 }
 
+impl Recipe {
+    /// A first rate of 1e-2 with decay, ten steps of warm-up and a cosine, as most oracles train.
+    pub fn usual(betas: [f64; 2]) -> Self {
+        Self {
+            optimizer: OptimizerConfig::Adamw(AdamwConfig {
+                lr: 1e-2,
+                betas,
+                eps: 1e-6,
+                weight_decay: 0.1,
+                ..AdamwConfig::default()
+            }),
+            schedule: ScheduleConfig::Cosine(DecayConfig {
+                warmup_steps: 10,
+                ..DecayConfig::default()
+            }),
+        }
+    }
+}
+
+/// The two micro-batches of a step, which differ in how much is scored.
+pub fn uneven(step: usize, batch: impl Fn(usize, usize) -> Batch) -> Vec<Batch> {
+    let micros = vec![batch(step, 0), batch(step, 1)];
+    assert_ne!(micros[0].scored, micros[1].scored);
+    batches::in_one_step(micros, step)
+}
+
 /// The batches of a step as one part of a tensor `[step, micro-batch, row, …]`.
 pub struct Steps {
     pub shape: Vec<usize>,

@@ -5,7 +5,7 @@ use crate::batches;
 use crate::goldens_encoder_decoder as encoder_decoder;
 use crate::names;
 use crate::oracle::Oracle;
-use crate::trajectory::{Recipe, Steps, compare_ends, follow};
+use crate::trajectory::{Recipe, Steps, compare_ends, follow, uneven};
 use crate::transfer::{import, values_of};
 use burn::tensor::Device;
 use formwork::data::batch::{Content, PairBatch};
@@ -14,8 +14,6 @@ use formwork::data::{Batch, Shape};
 use formwork::model::{ModelConfig, ModelInputs};
 use formwork::nn::feed_forward::Activation;
 use formwork::task::TaskConfig;
-use formwork::train::optim::{AdamwConfig, OptimizerConfig};
-use formwork::train::schedule::{DecayConfig, ScheduleConfig};
 
 /// Tokens of each row that are no filling.
 fn lengths(values: &[i32], cols: usize, filling: i32) -> Vec<usize> {
@@ -56,24 +54,8 @@ fn denoising() {
         };
         batches::of(Content::Pairs(pairs), source.shape[2])
     };
-    let recipe = Recipe {
-        optimizer: OptimizerConfig::Adamw(AdamwConfig {
-            lr: 1e-2,
-            betas: [0.9, 0.999],
-            eps: 1e-6,
-            weight_decay: 0.1,
-            ..AdamwConfig::default()
-        }),
-        schedule: ScheduleConfig::Cosine(DecayConfig {
-            warmup_steps: 10,
-            ..DecayConfig::default()
-        }),
-    };
-    let batches = |step| {
-        let micros = vec![batch(step, 0), batch(step, 1)];
-        assert_ne!(micros[0].scored, micros[1].scored);
-        batches::in_one_step(micros, step)
-    };
+    let recipe = Recipe::usual([0.9, 0.999]);
+    let batches = |step| uneven(step, batch);
     let task = follow(
         task,
         &oracle,

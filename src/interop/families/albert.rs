@@ -5,19 +5,16 @@
 //! `inner_group_num` layers of its group, so that the stack has `num_hidden_layers · inner_group_num` blocks.
 
 use super::plain::plain;
-use super::{Family, HfShape, add_classes, bert, layer_norm};
+use super::{Family, HfShape, add_classes, bert};
 use crate::data::Shape;
 use crate::data::masked::masking::{MaskingConfig, Pairs, Unit};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
 use crate::model::{EncoderConfig, ModelConfig};
-use crate::nn::attention::AttentionConfig;
-use crate::nn::attention::multi_head::MultiHeadConfig;
-use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::learned::LearnedConfig;
+use crate::stack::ShareConfig;
 use crate::stack::sharing::SharedBy;
-use crate::stack::{NormPlacement, ShareConfig, StackConfig};
 use crate::task::{MaskedLmConfig, TaskConfig, TextClassificationConfig};
 use serde_json::{Value, json};
 
@@ -65,39 +62,24 @@ fn layers(hf: &HfConfig) -> (usize, ShareConfig) {
 
 fn encoder(hf: &HfConfig, context: usize) -> EncoderConfig {
     let (blocks, share_layers) = layers(hf);
-    let activation = hf.activation("hidden_act", "gelu_new");
-    EncoderConfig {
+    let usual = bert::Usual {
+        activation: "gelu_new",
+        dropout: 0.0,
+        ..bert::Usual::of([4096, 64, 16_384])
+    };
+    let mut config = EncoderConfig {
         n_layers: Some(blocks),
         // The class projects between equal widths, too.
         d_embedding: Some(hf.count(&["embedding_size"], 128)),
-        embedding_norm: true,
         segments: hf.count(&["type_vocab_size"], 2),
-        tie_embeddings: hf.flag("tie_word_embeddings", true),
-        head_activation: activation,
-        stack: StackConfig {
-            d_model: hf.count(&["hidden_size"], 4096),
-            norm: layer_norm(hf.real("layer_norm_eps", 1e-12)),
-            norm_placement: NormPlacement::Post,
-            share_layers,
-            position: PositionConfig::Learned(LearnedConfig {
-                max_len: Some(context),
-                ..LearnedConfig::default()
-            }),
-            attention: AttentionConfig::MultiHead(MultiHeadConfig {
-                n_heads: hf.count(&["num_attention_heads"], 64),
-                ..MultiHeadConfig::default()
-            }),
-            feed_forward: FeedForwardConfig::Dense(DenseConfig {
-                d_ff: Some(hf.count(&["intermediate_size"], 16_384)),
-                activation,
-                bias: true,
-            }),
-            dropout: hf.real("hidden_dropout_prob", 0.0),
-            dropout_attention: Some(hf.real("attention_probs_dropout_prob", 0.0)),
-            ..StackConfig::default()
-        },
-        ..EncoderConfig::default()
-    }
+        ..bert::post_norm(hf, &usual)
+    };
+    config.stack.share_layers = share_layers;
+    config.stack.position = PositionConfig::Learned(LearnedConfig {
+        max_len: Some(context),
+        ..LearnedConfig::default()
+    });
+    config
 }
 
 /// The heads of the class, which may ask for the pooler and for classes.

@@ -49,16 +49,49 @@ pub(super) fn sized(hf: &HfConfig, usual: [usize; 4]) -> EncoderConfig {
     let [layers, d_model, n_heads, d_ff] = usual;
     hf.only("is_decoder", false);
     hf.only("add_cross_attention", false);
-    let activation = hf.activation("hidden_act", "gelu");
     EncoderConfig {
         n_layers: Some(hf.count(&["num_hidden_layers"], layers)),
-        embedding_norm: true,
         segments: hf.count(&["type_vocab_size"], 2),
+        ..post_norm(hf, &Usual::of([d_model, n_heads, d_ff]))
+    }
+}
+
+/// The values that a class has where a file does not say them.
+pub(super) struct Usual {
+    /// Width, heads and inner width.
+    pub sizes: [usize; 3],
+    /// Nonlinearity of feed-forward layers and of the head.
+    pub activation: &'static str,
+    /// ε of norms.
+    pub eps: f64,
+    /// Of results and of attention weights.
+    pub dropout: f64,
+}
+
+impl Usual {
+    /// BERT's values with these sizes.
+    pub fn of(sizes: [usize; 3]) -> Self {
+        Self {
+            sizes,
+            activation: "gelu",
+            eps: 1e-12,
+            dropout: 0.1,
+        }
+    }
+}
+
+/// An encoder whose blocks have their norms behind the sums, without positions; how many blocks and segments there are its
+/// family says.
+pub(super) fn post_norm(hf: &HfConfig, usual: &Usual) -> EncoderConfig {
+    let activation = hf.activation("hidden_act", usual.activation);
+    let [d_model, n_heads, d_ff] = usual.sizes;
+    EncoderConfig {
+        embedding_norm: true,
         tie_embeddings: hf.flag("tie_word_embeddings", true),
         head_activation: activation,
         stack: StackConfig {
             d_model: hf.count(&["hidden_size"], d_model),
-            norm: layer_norm(hf.real("layer_norm_eps", 1e-12)),
+            norm: layer_norm(hf.real("layer_norm_eps", usual.eps)),
             norm_placement: NormPlacement::Post,
             attention: AttentionConfig::MultiHead(MultiHeadConfig {
                 n_heads: hf.count(&["num_attention_heads"], n_heads),
@@ -69,8 +102,8 @@ pub(super) fn sized(hf: &HfConfig, usual: [usize; 4]) -> EncoderConfig {
                 activation,
                 bias: true,
             }),
-            dropout: hf.real("hidden_dropout_prob", 0.1),
-            dropout_attention: Some(hf.real("attention_probs_dropout_prob", 0.1)),
+            dropout: hf.real("hidden_dropout_prob", usual.dropout),
+            dropout_attention: Some(hf.real("attention_probs_dropout_prob", usual.dropout)),
             ..StackConfig::default()
         },
         ..EncoderConfig::default()

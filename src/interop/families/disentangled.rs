@@ -4,16 +4,12 @@
 //! as `lm_predictions`. The class of transformers knows no such decoder; a folder of ours says `mask_decoder_steps`.
 
 use super::plain::plain;
-use super::{HfShape, add_classes, bert, layer_norm};
+use super::{HfShape, add_classes, bert};
 use crate::data::Shape;
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
 use crate::model::{EncoderConfig, MaskDecoderConfig, ModelConfig};
-use crate::nn::attention::AttentionConfig;
-use crate::nn::attention::multi_head::MultiHeadConfig;
-use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
 use crate::nn::position::disentangled::{DisentangledConfig, Term};
-use crate::stack::{NormPlacement, StackConfig};
 use crate::task::{MaskedLmConfig, TaskConfig, TextClassificationConfig};
 use serde_json::{Value, json};
 
@@ -30,7 +26,6 @@ pub(super) type Usual = [usize; 5];
 /// The encoder of both versions, without positions.
 pub(super) fn config(hf: &HfConfig, usual: Usual) -> EncoderConfig {
     let [layers, d_model, n_heads, d_ff, _] = usual;
-    let activation = hf.activation("hidden_act", "gelu");
     let d_model = hf.count(&["hidden_size"], d_model);
     if hf.count(&["embedding_size"], d_model) != d_model {
         hf.fault(format!(
@@ -46,30 +41,14 @@ pub(super) fn config(hf: &HfConfig, usual: Usual) -> EncoderConfig {
             "`position_biased_input` must be false: absolute positions beside distances have no scheme here",
         );
     }
+    let usual = bert::Usual {
+        eps: 1e-7,
+        ..bert::Usual::of([d_model, n_heads, d_ff])
+    };
     EncoderConfig {
         n_layers: Some(hf.count(&["num_hidden_layers"], layers)),
-        embedding_norm: true,
         segments: segments(hf),
-        tie_embeddings: hf.flag("tie_word_embeddings", true),
-        head_activation: activation,
-        stack: StackConfig {
-            d_model,
-            norm: layer_norm(hf.real("layer_norm_eps", 1e-7)),
-            norm_placement: NormPlacement::Post,
-            attention: AttentionConfig::MultiHead(MultiHeadConfig {
-                n_heads: hf.count(&["num_attention_heads"], n_heads),
-                ..MultiHeadConfig::default()
-            }),
-            feed_forward: FeedForwardConfig::Dense(DenseConfig {
-                d_ff: Some(hf.count(&["intermediate_size"], d_ff)),
-                activation,
-                bias: true,
-            }),
-            dropout: hf.real("hidden_dropout_prob", 0.1),
-            dropout_attention: Some(hf.real("attention_probs_dropout_prob", 0.1)),
-            ..StackConfig::default()
-        },
-        ..EncoderConfig::default()
+        ..bert::post_norm(hf, &usual)
     }
 }
 

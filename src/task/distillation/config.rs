@@ -6,7 +6,7 @@ use crate::data::{DataSet, Gives, Shape, View};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::faults::TableFaults;
-use crate::model::{Demand, ModelConfig, ModelInputs};
+use crate::model::{Demand, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
 use crate::task::facts::TaskFacts;
 use crate::task::{AnyTask, TaskConfig};
@@ -173,10 +173,7 @@ impl TaskFacts for DistillationConfig {
                 format!("of = {{ kind = \"{kind}\" }} cannot be learned from a teacher"),
             );
         }
-        let classes = matches!(
-            &*self.of,
-            TaskConfig::TextClassification(_) | TaskConfig::ImageClassification(_)
-        );
+        let classes = matches!(self.of.uses(), Use::TextClasses | Use::ImageClasses);
         if self.hard_labels && !classes {
             at.fault(
                 &["hard_labels", "task.of.kind"],

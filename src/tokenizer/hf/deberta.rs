@@ -1,12 +1,12 @@
 //! SentencePiece models as DeBERTa-v2 and v3 use them: pieces between `[CLS]` and `[SEP]`, and a normaliser that the class of
 //! transformers has of its own.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::Draft;
 use super::pieces::Pieces;
-use super::sentencepiece::{added, find, metaspace, unigram, vocab};
+use super::sentencepiece::{added, between_cls_and_sep, find, metaspace, unigram, vocab};
 use super::settings::{Role, Settings, Special, default_roles};
-use super::{Draft, frame};
 
 /// The model's own normaliser is not used; a mask that the pieces have not follows them.
 pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
@@ -39,18 +39,10 @@ pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
     if settings.flag("split_by_punct").unwrap_or(false) {
         cuts.insert(0, json!({"type": "Punctuation", "behavior": "Isolated"}));
     }
-    let (cls, sep) = (
-        settings.name(Role::Cls, "[CLS]"),
-        settings.name(Role::Sep, "[SEP]"),
-    );
-    let post_processor = match (find(&vocab, cls), find(&vocab, sep)) {
-        (Some(cls_id), Some(sep_id)) => frame::bert((cls, cls_id), (sep, sep_id)),
-        _ => Value::Null,
-    };
     Draft {
         normalizer: json!({"type": "Sequence", "normalizers": rules}),
         pre_tokenizer: json!({"type": "Sequence", "pretokenizers": cuts}),
-        post_processor,
+        post_processor: between_cls_and_sep(&vocab, settings),
         decoder: metaspace(scheme, true),
         model: unigram(&vocab, pieces.unknown, false),
         added: added(pieces),

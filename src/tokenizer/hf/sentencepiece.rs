@@ -168,6 +168,18 @@ fn t5(folder: Folder, pieces: Pieces, settings: &mut Settings) -> Result<Draft> 
     })
 }
 
+/// The frame that puts `[CLS]` before a text and `[SEP]` behind it; null where the pieces lack one of them.
+pub(super) fn between_cls_and_sep(vocab: &[(String, f64)], settings: &Settings) -> Value {
+    let (cls, sep) = (
+        settings.name(Role::Cls, "[CLS]"),
+        settings.name(Role::Sep, "[SEP]"),
+    );
+    match (find(vocab, cls), find(vocab, sep)) {
+        (Some(cls_id), Some(sep_id)) => frame::bert((cls, cls_id), (sep, sep_id)),
+        _ => Value::Null,
+    }
+}
+
 fn albert(pieces: &Pieces, settings: &mut Settings) -> Draft {
     let vocab = vocab(pieces);
     let roles = [
@@ -190,18 +202,10 @@ fn albert(pieces: &Pieces, settings: &mut Settings) -> Draft {
         rules.push(json!({"type": "Lowercase"}));
     }
     rules.extend(charsmap(pieces));
-    let (cls, sep) = (
-        settings.name(Role::Cls, "[CLS]"),
-        settings.name(Role::Sep, "[SEP]"),
-    );
-    let post_processor = match (find(&vocab, cls), find(&vocab, sep)) {
-        (Some(cls_id), Some(sep_id)) => frame::bert((cls, cls_id), (sep, sep_id)),
-        _ => Value::Null,
-    };
     Draft {
         normalizer: json!({"type": "Sequence", "normalizers": rules}),
         pre_tokenizer: words(),
-        post_processor,
+        post_processor: between_cls_and_sep(&vocab, settings),
         decoder: metaspace("always", true),
         model: unigram(&vocab, pieces.unknown, pieces.byte_fallback),
         added: added(pieces),

@@ -1,11 +1,9 @@
 //! Denoising from its shipped experiment on a small text: training, exact resume, use of the run, and what is refused.
 
 use super::json;
-use crate::binary::{failure, formwork, output, shipped};
+use crate::binary::{failure, output, piped, shipped};
 use std::fs;
-use std::io::Write;
 use std::path::Path;
-use std::process::Stdio;
 
 /// A text of short sentences in a few documents.
 fn text(folder: &Path) -> String {
@@ -74,19 +72,7 @@ fn a_run_goes_on_as_if_nothing_had_happened() {
 
 /// What `translate` writes for some lines.
 fn translated(run: &str, beam: &str, lines: &str) -> String {
-    let mut child = formwork(&["translate", run, "--beam", beam])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut pipe = child.stdin.take().unwrap();
-    pipe.write_all(lines.as_bytes()).unwrap();
-    drop(pipe);
-    let ended = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(ended.status.success(), "{said}");
-    String::from_utf8(ended.stdout).unwrap()
+    piped(&["translate", run, "--beam", beam], lines)
 }
 
 #[test]

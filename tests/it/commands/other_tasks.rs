@@ -1,12 +1,10 @@
 //! Every loop from its shipped experiment on built-in data, cut short: training, evaluation and use of the run.
 
 use super::json;
-use crate::binary::{failure, formwork, output, shipped};
+use crate::binary::{failure, formwork, output, piped, shipped};
 use safetensors::SafeTensors;
 use std::fs;
-use std::io::Write;
 use std::path::Path;
-use std::process::Stdio;
 
 /// What training a shipped experiment with changes is refused with; nothing is left behind.
 fn refused(folder: &Path, file: &str, sets: &[&str]) -> String {
@@ -67,19 +65,7 @@ fn dates_are_translated() {
     assert!(said.contains("too few for a mean of 9"), "{said}");
     // One line for each line, from standard input, and the same from a file.
     let input = "the 3rd of May 1998\n5 May 2001\n";
-    let mut child = formwork(&["translate", &run, "--beam", "3"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut pipe = child.stdin.take().unwrap();
-    pipe.write_all(input.as_bytes()).unwrap();
-    drop(pipe);
-    let ended = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(ended.status.success(), "{said}");
-    let written = String::from_utf8(ended.stdout).unwrap();
+    let written = piped(&["translate", &run, "--beam", "3"], input);
     assert_eq!(written.lines().count(), 2, "{written}");
     let (from, to) = (folder.path().join("in.txt"), folder.path().join("out.txt"));
     std::fs::write(&from, input).unwrap();

@@ -6,7 +6,7 @@ use crate::batches;
 use crate::goldens::TOLERANCE;
 use crate::names;
 use crate::oracle::{Oracle, values};
-use crate::trajectory::{Recipe, Steps, compare_ends, follow};
+use crate::trajectory::{Recipe, Steps, compare_ends, follow, uneven};
 use crate::transfer::{Against, at_tokens, gradients_of, import, lengths, values_of};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -18,8 +18,6 @@ use formwork::model::{ModelConfig, ModelInputs};
 use formwork::nn::pass::Pass;
 use formwork::task::replaced_token::sampling::{Replaced, draws, sampled};
 use formwork::task::{Objective, ReplacedToken, TaskConfig};
-use formwork::train::optim::{AdamwConfig, OptimizerConfig};
-use formwork::train::schedule::{DecayConfig, ScheduleConfig};
 use serde_json::json;
 
 const WEIGHT: f64 = 50.0;
@@ -153,24 +151,8 @@ fn fifty_steps_are_pytorch_s() {
         };
         batches::of(Content::Text(texts), rows)
     };
-    let recipe = Recipe {
-        optimizer: OptimizerConfig::Adamw(AdamwConfig {
-            lr: 1e-2,
-            betas: [0.9, 0.98],
-            eps: 1e-6,
-            weight_decay: 0.1,
-            ..AdamwConfig::default()
-        }),
-        schedule: ScheduleConfig::Cosine(DecayConfig {
-            warmup_steps: 10,
-            ..DecayConfig::default()
-        }),
-    };
-    let batches = |step| {
-        let micros = vec![batch(step, 0), batch(step, 1)];
-        assert_ne!(micros[0].scored, micros[1].scored);
-        batches::in_one_step(micros, step)
-    };
+    let recipe = Recipe::usual([0.9, 0.98]);
+    let batches = |step| uneven(step, batch);
     let task = follow(
         task,
         &oracle,

@@ -92,6 +92,11 @@ pub trait DataSet {
         None
     }
 
+    /// Whether documents of one row are hidden from each other.
+    fn hides_documents(&self) -> bool {
+        false
+    }
+
     /// Whether it has such a split.
     fn has(&self, split: Split) -> bool;
 

@@ -5,7 +5,7 @@ use std::iter::repeat_n;
 use std::sync::Arc;
 
 use super::recurrent::Sequences;
-use super::visibility::{Documents, Visibility};
+use super::visibility::{Documents, Visibility, moved};
 
 /// The document of keys that no query sees: none has this number.
 const CLOSED: i32 = i32::MIN;
@@ -38,6 +38,11 @@ impl Visibility {
             documents,
             prefix: self.prefix.as_ref().map(more),
             window: self.window.clone(),
+            pattern: self.pattern.as_ref().map(|p| p.behind(earlier)),
+            globals: self
+                .globals
+                .as_ref()
+                .map(|rows| moved(rows, |at| Some(at + earlier))),
         }
     }
 

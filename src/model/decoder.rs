@@ -159,6 +159,7 @@ impl DecoderConfig {
             config,
             depth,
             alpha,
+            context: inputs.shape.context,
         };
         let position = config.position_shape(&depth, inputs.shape.context);
         let root = (d_model as f64).sqrt();

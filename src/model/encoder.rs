@@ -202,7 +202,7 @@ impl EncoderConfig {
             // Vectors that are added to the embeddings are as wide as these; what acts in the blocks is as wide as they.
             d_model: match config.position.facts().acts() {
                 Acts::Embeddings => width,
-                Acts::Layers | Acts::Heads => d,
+                Acts::Layers | Acts::Heads(_) => d,
             },
             ..config.position_shape(&depth, inputs.shape.context)
         };
@@ -210,6 +210,7 @@ impl EncoderConfig {
             config,
             depth,
             alpha,
+            context: inputs.shape.context,
         };
         let scale = match self.embedding_scale {
             true => (width as f64).sqrt(),

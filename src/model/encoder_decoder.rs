@@ -181,6 +181,7 @@ impl EncoderDecoderConfig {
                 config,
                 depth,
                 alpha,
+                context: shape.context,
             };
             Side {
                 position: config.position.init(&position, &init.of("position")),

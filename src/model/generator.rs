@@ -116,6 +116,7 @@ impl Blocks {
             config: stack,
             depth,
             alpha,
+            context: inputs.shape.context,
         };
         let acts_inside = stack.position.facts().acts() != Acts::Embeddings;
         Self {

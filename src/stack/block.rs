@@ -9,7 +9,7 @@ use super::residual::{NormPlacement, Residual, ResidualConfig};
 use super::state::BlockState;
 use super::view::Past;
 use super::{Memory, StackShape};
-use crate::nn::attention::{Attention, AttentionConfig, SegmentMemory, Visibility};
+use crate::nn::attention::{Attention, AttentionConfig, AttentionShape, SegmentMemory, Visibility};
 use crate::nn::earlier::Earlier;
 use crate::nn::feed_forward::FeedForward;
 use crate::nn::init::Init;
@@ -119,12 +119,19 @@ impl Block {
         let config = config.with(mixes, feeds);
         let (placement, norm, d_model) = (stack.norm_placement, &stack.norm, stack.d_model);
         let residual = |init: &Init| Residual::new(placement, norm, d_model, joined, init);
+        let attends = AttentionShape {
+            d_model,
+            dropout: dropout.attention,
+            context: shape.context,
+            causal: shape.depth.causal,
+            layer,
+        };
         let parallel = placement == NormPlacement::Parallel;
         let own_norm = parallel && stack.shared_parallel_norm == Some(false);
         Self {
             attention: config
                 .attention
-                .map(|c| c.init(d_model, dropout.attention, &init.of("attention"))),
+                .map(|c| c.init(&attends, &init.of("attention"))),
             mixer: config
                 .mixer
                 .map(|c| c.init(d_model, d_model, &init.of("mixer"))),
@@ -136,7 +143,7 @@ impl Block {
                 .then(|| residual(init)),
             parallel_norm: (own_norm && feeds).then(|| norm.init(d_model, init)),
             cross: config.cross.map(|c| Cross {
-                attention: c.init(d_model, dropout.attention, &init.of("cross_attention")),
+                attention: c.across().init(&attends, &init.of("cross_attention")),
                 residual: (!parallel).then(|| residual(init)),
             }),
             segments,

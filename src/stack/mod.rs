@@ -36,6 +36,8 @@ pub struct StackShape<'a> {
     pub depth: Depth<'a>,
     /// DeepNorm's α; 1 elsewhere.
     pub alpha: f64,
+    /// Positions of the longest input.
+    pub context: usize,
 }
 
 /// Probabilities of the dropouts of a model.

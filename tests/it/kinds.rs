@@ -1,5 +1,6 @@
 //! A small model of each sort for every kind of every family: what the contract tests run over.
 
+mod attentions;
 mod networks;
 
 use burn::tensor::{Device, Int, Tensor};
@@ -8,9 +9,9 @@ use formwork::model::DecoderConfig;
 use formwork::model::LanguageModel;
 use formwork::model::ModelInputs;
 use formwork::model::decoder::DecoderInput;
-use formwork::nn::attention::AttentionConfig;
 use formwork::nn::attention::multi_head::MultiHeadConfig;
 use formwork::nn::attention::sliding_window::SlidingWindowConfig;
+use formwork::nn::attention::{AttentionConfig, Reads};
 use formwork::nn::feed_forward::moe::{ExpertConfig, MoeConfig};
 use formwork::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig, GatedConfig};
 use formwork::nn::norm::{NoNormConfig, NormConfig, RmsNormConfig};
@@ -247,6 +248,7 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
             group(FeedForwardConfig::Moe(mixtral.clone())),
         ];
     });
+    all.extend(attentions::decoders());
     all
 }
 
@@ -272,7 +274,14 @@ fn adds_losses(config: &DecoderConfig) -> bool {
     !pass.losses().is_empty()
 }
 
-/// Those whose layers add no loss.
+/// Those whose layers add no loss and can read both ways.
 fn plain() -> impl Iterator<Item = (String, DecoderConfig)> {
-    all().into_iter().filter(|(_, config)| !adds_losses(config))
+    let both_ways = |config: &DecoderConfig| {
+        let depth = config.depth();
+        let mut blocks = config.stack.blocks(&depth);
+        let reads = |c: &AttentionConfig| c.facts().abilities().reads != Reads::LeftToRight;
+        blocks.all(|block| block.attention.is_none_or(reads))
+    };
+    let all = all().into_iter();
+    all.filter(move |(_, config)| both_ways(config) && !adds_losses(config))
 }

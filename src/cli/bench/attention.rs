@@ -8,7 +8,7 @@ use super::median_ms;
 use crate::device::{Backend, DeviceName};
 use crate::error::{Error, Result};
 use crate::faults::Faults;
-use crate::nn::attention::{Attention, AttentionConfig, Visibility};
+use crate::nn::attention::{Attention, AttentionConfig, AttentionShape, Visibility};
 use crate::nn::init::{Init, InitConfig};
 use crate::nn::layer::LayerContext;
 use crate::nn::pass::Pass;
@@ -233,7 +233,8 @@ fn measured(
     let input = TensorData::new(values, [args.batch, length, width]);
     let input = Tensor::<3>::from_data(input, device);
     let init = Init::new(device, 0, &InitConfig::default(), 1, 1.0);
-    let attention = config.init(width, 0.0, &init);
+    let shape = AttentionShape::alone(width, length);
+    let attention = config.init(&shape, &init);
     let visible = Visibility {
         causal: !args.bidirectional,
         ..Visibility::default()

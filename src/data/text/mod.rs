@@ -121,6 +121,10 @@ impl TextConfig {
 }
 
 impl DataSet for TextConfig {
+    fn hides_documents(&self) -> bool {
+        self.blocked()
+    }
+
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut fault = |wrong: bool, message: &str| {

@@ -1,6 +1,6 @@
 //! The sense of a transformer's blocks: how many there are, alike or in groups, and the layers of each.
 
-use super::Sense;
+use super::{Sense, surroundings};
 use crate::faults::header;
 use crate::model::Transformer;
 use crate::nn::attention::AttentionConfig;
@@ -122,11 +122,18 @@ fn crossing(sense: &mut Sense, table: &str, group: &LayerGroup, has_memory: bool
 }
 
 /// Faults of the layers of all blocks; the width of the heads of the first attention, when it has one.
-pub(super) fn all(sense: &mut Sense, model: &Transformer, d_model: Option<usize>) -> Option<usize> {
+pub(super) fn all(
+    sense: &mut Sense,
+    model: &Transformer,
+    d_model: Option<usize>,
+    context: Option<usize>,
+) -> Option<usize> {
     let mut first = None;
     let mut alike = Vec::new();
-    let mut attention = |sense: &mut Sense, table: String, c: &AttentionConfig| {
+    let mut attention = |sense: &mut Sense, table: String, c: &AttentionConfig, causal: bool| {
         let head = sense.told(&table, |at| c.faults(d_model, at));
+        sense.told(&table, |at| c.facts().faults_within(context, causal, at));
+        surroundings::check(sense, &table, c, causal);
         first = first.or(Some(head));
         if let Some(d_head) = head {
             alike.push((table, c.n_heads(), d_head));
@@ -137,7 +144,7 @@ pub(super) fn all(sense: &mut Sense, model: &Transformer, d_model: Option<usize>
         for (i, group) in depth.groups.iter().enumerate() {
             let table = format!("model.{}.{i}", depth.groups_key);
             if let Some(c) = &group.attention {
-                attention(sense, format!("{table}.attention"), c);
+                attention(sense, format!("{table}.attention"), c, depth.causal);
             }
             if let Some(c) = &group.mixer {
                 sense.told(&format!("{table}.mixer"), |at| c.faults(at));
@@ -155,7 +162,14 @@ pub(super) fn all(sense: &mut Sense, model: &Transformer, d_model: Option<usize>
         }
     }
     if own {
-        attention(sense, "model.attention".into(), &model.stack.attention);
+        let depths = model.depths().filter(|depth| depth.groups.is_empty());
+        let causal: Vec<bool> = depths.map(|depth| depth.causal).collect();
+        let attends = &model.stack.attention;
+        let table = || "model.attention".to_string();
+        attention(sense, table(), attends, causal[0]);
+        if causal.iter().any(|other| *other != causal[0]) {
+            surroundings::check(sense, &table(), attends, !causal[0]);
+        }
         sense.told("model.feed_forward", |at| {
             model.stack.feed_forward.faults(at)
         });

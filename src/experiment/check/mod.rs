@@ -13,6 +13,7 @@ mod matched;
 mod model;
 mod segments;
 mod sharing;
+mod surroundings;
 mod teacher;
 mod train;
 

@@ -40,7 +40,7 @@ fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
     dropouts(sense, model);
     sense.told("model.init", |at| c.init().faults(at));
     let width = width.then_some(c.d_model);
-    let heads = layers::all(sense, model, width);
+    let heads = layers::all(sense, model, width, context);
     let known = Known {
         d_model: width,
         d_head: heads,

@@ -88,17 +88,21 @@ impl Problem {
         self.k.rows(place.batch, self.kv_head(place.head), from, n)
     }
 
-    /// The keys of which a tile of queries of a row and head sees some, from the start of a panel on.
-    pub fn seen(&self, place: [usize; 2], [first, len]: [usize; 2]) -> Range<usize> {
+    /// The keys of which a tile of queries of a row and head sees some, in ranges that begin where a panel does.
+    pub fn seen(&self, place: [usize; 2], [first, len]: [usize; 2]) -> Vec<Range<usize>> {
         let AttentionSettings {
             visible, offset, ..
         } = &self.settings;
         let positions = offset + first..offset + first + len;
-        let hull = visible.hull(place, positions, self.k.dims[2]);
-        match hull.is_empty() {
-            true => hull,
-            false => hull.start / PANEL * PANEL..hull.end,
+        let mut aligned: Vec<Range<usize>> = Vec::new();
+        for range in visible.ranges(place, positions, self.k.dims[2]) {
+            let start = range.start / PANEL * PANEL;
+            match aligned.last_mut() {
+                Some(last) if start <= last.end => last.end = range.end,
+                _ => aligned.push(start..range.end),
+            }
         }
+        aligned
     }
 
     /// These keys in chunks.
@@ -107,10 +111,11 @@ impl Problem {
         place: [usize; 2],
         queries: [usize; 2],
     ) -> impl Iterator<Item = [usize; 2]> + use<> {
-        let seen = self.seen(place, queries);
-        seen.clone()
-            .step_by(CHUNK)
-            .map(move |from| [from, CHUNK.min(seen.end - from)])
+        let seen = self.seen(place, queries).into_iter();
+        seen.flat_map(|range| {
+            let starts = range.clone().step_by(CHUNK);
+            starts.map(move |from| [from, CHUNK.min(range.end - from)])
+        })
     }
 
     /// Raw scores of a place into `scores`, then bounded, biased and masked; `keys` are all keys of its head, where
@@ -198,7 +203,8 @@ pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
     let [batch, heads, n_q, d_head] = problem.q.dims;
     let out = Unwritten::new(batch * n_q * heads * d_head);
     let lse = Unwritten::new(batch * heads * n_q);
-    if n_q == 1 && !problem.drops() && problem.relative.is_none() {
+    let patterned = problem.settings.visible.pattern.is_some();
+    if n_q == 1 && !problem.drops() && problem.relative.is_none() && !patterned {
         attention_one::forward(problem, &out, &lse);
     } else {
         in_tiles(problem, &out, &lse);

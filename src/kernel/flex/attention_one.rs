@@ -54,11 +54,11 @@ fn one_head<'a>(problem: &'a Problem, piece: usize, scores: &mut [f32], out: &mu
     let place = |piece: usize| [piece / heads, piece % heads];
     let of = |x: &'a Heads, piece: usize| {
         let [row, head] = place(piece);
-        let seen = problem.seen([row, head], [0, 1]);
+        let seen = seen(problem, [row, head]);
         x.rows(row, problem.kv_head(head), seen.start, seen.len())
     };
     let [row, head] = place(piece);
-    let seen = problem.seen([row, head], [0, 1]);
+    let seen = seen(problem, [row, head]);
     let scores = &mut scores[..seen.len()];
     let values = of(&problem.v, piece);
     let next = of(&problem.k, (piece + 1).min(batch * heads - 1));
@@ -86,6 +86,12 @@ fn one_head<'a>(problem: &'a Problem, piece: usize, scores: &mut [f32], out: &mu
         out,
     });
     lse
+}
+
+/// The keys of a row and head: without a pattern they are one range.
+fn seen(problem: &Problem, place: [usize; 2]) -> Range<usize> {
+    let ranges = problem.seen(place, [0, 1]);
+    ranges.into_iter().next().unwrap_or(0..0)
 }
 
 /// Rows that are read one after the other, and what is read after them.

@@ -163,6 +163,7 @@ impl VisionConfig {
             config,
             depth,
             alpha,
+            context: self.positions(height, width),
         };
         let grid = self.grid(height, width);
         let position = PositionShape {

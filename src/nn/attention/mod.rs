@@ -3,9 +3,11 @@
 //! The state of incremental decoding is a value that the caller owns ([`super::state`]); there is one forward
 //! for training, evaluation and decoding.
 
+pub mod attended;
 pub mod cache;
 pub mod diversity;
 pub mod entropy;
+pub mod facts;
 pub mod heads;
 pub mod multi_head;
 pub mod segments;
@@ -16,8 +18,10 @@ use super::init::Init;
 use super::layer::Layer;
 use crate::faults::TableFaults;
 pub use crate::kernel::Visibility;
+pub use attended::Attended;
 use burn::module::Module;
 pub use cache::LayerCache;
+pub use facts::{Abilities, AttentionFacts, AttentionShape, Reads};
 use multi_head::{MultiHead, MultiHeadConfig};
 pub use segments::SegmentMemory;
 use serde::{Deserialize, Serialize};
@@ -43,120 +47,27 @@ impl Default for AttentionConfig {
 }
 
 impl AttentionConfig {
-    /// Attention over vectors of `d_model` elements, with dropout on its weights.
-    pub fn init(&self, d_model: usize, dropout: f64, init: &Init) -> Attention {
+    /// Attention of this shape.
+    pub fn init(&self, shape: &AttentionShape, init: &Init) -> Attention {
         match self {
-            Self::MultiHead(c) => Attention::MultiHead(MultiHead::new(c, d_model, dropout, init)),
-            Self::SlidingWindow(c) => Attention::SlidingWindow(c.init(d_model, dropout, init)),
+            Self::MultiHead(c) => Attention::MultiHead(MultiHead::new(c, shape, init)),
+            Self::SlidingWindow(c) => Attention::SlidingWindow(c.init(shape, init)),
         }
     }
 
-    /// The heads with their projections, whichever keys they see.
-    pub fn heads(&self) -> MultiHeadConfig {
+    /// What checks and plans ask of it.
+    pub fn facts(&self) -> &dyn AttentionFacts {
         match self {
-            Self::MultiHead(c) => c.clone(),
-            Self::SlidingWindow(c) => c.heads.clone(),
-        }
-    }
-
-    /// The same with `number` of its heads for each number of them: of those of queries, of keys and values.
-    #[must_use]
-    pub fn with_heads(&self, number: impl Fn(usize) -> usize) -> Self {
-        let heads = self.heads();
-        let heads = MultiHeadConfig {
-            n_heads: number(heads.n_heads),
-            n_kv_heads: heads.n_kv_heads.map(number),
-            ..heads
-        };
-        match self {
-            Self::MultiHead(_) => Self::MultiHead(heads),
-            Self::SlidingWindow(c) => Self::SlidingWindow(c.with_heads(heads)),
-        }
-    }
-
-    /// How much it remembers of earlier segments, when it does.
-    pub fn segments(&self) -> Option<SegmentMemory> {
-        match self {
-            Self::MultiHead(c) => c.segments(),
-            Self::SlidingWindow(c) => c.heads.segments(),
-        }
-    }
-
-    /// Remembers so many positions in evaluation and decoding; whether it remembers any at all.
-    pub fn remember_at_evaluation(&mut self, positions: usize) -> bool {
-        let heads = match self {
             Self::MultiHead(c) => c,
-            Self::SlidingWindow(c) => &mut c.heads,
-        };
-        let remembers = heads.segments().is_some();
-        if remembers {
-            heads.memory_at_evaluation = Some(positions);
+            Self::SlidingWindow(c) => c,
         }
-        remembers
     }
 
-    /// Most keys that a query of `tokens` positions sees, those of earlier segments included.
-    pub fn keys(&self, tokens: usize, causal: bool) -> usize {
+    fn facts_mut(&mut self) -> &mut dyn AttentionFacts {
         match self {
-            Self::MultiHead(c) => c.segments().map_or(tokens, |s| s.keys(tokens)),
-            Self::SlidingWindow(c) => c.keys(tokens, causal),
+            Self::MultiHead(c) => c,
+            Self::SlidingWindow(c) => c,
         }
-    }
-
-    /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
-    pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        match self {
-            Self::MultiHead(c) => c.faults(d_model, at),
-            Self::SlidingWindow(c) => c.faults(d_model, at),
-        }
-    }
-
-    /// Faults of its keys where it is cross-attention's.
-    pub fn faults_across(&self, d_model: Option<usize>, at: &mut TableFaults) {
-        if let Self::SlidingWindow(c) = self {
-            c.faults_across(at);
-        }
-        if self.segments().is_some() {
-            let rule = "memory has no effect in cross-attention, which sees the whole source; leave it out";
-            at.fault(&["memory", "memory_at_evaluation"], rule);
-        }
-        self.faults(d_model, at);
-    }
-
-    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
-    pub fn kept(&self, d_model: usize) -> u128 {
-        self.heads().kept(d_model)
-    }
-
-    /// Numbers that are kept of each row for the hidden states of earlier segments.
-    pub fn kept_earlier(&self, d_model: usize) -> u128 {
-        self.heads().kept_earlier(d_model)
-    }
-
-    /// Multiplications of a forward pass over so many positions of a model of width `d_model`, which see each other.
-    pub fn products(&self, d_model: usize, tokens: usize, causal: bool) -> u128 {
-        self.heads().products(d_model, self.pairs(tokens, causal))
-    }
-
-    /// Queries of so many positions which see each other, the positions whose keys they see, and most keys that one sees.
-    pub fn pairs(&self, tokens: usize, causal: bool) -> [usize; 3] {
-        let sources = tokens.saturating_add(self.heads().memory);
-        [tokens, sources, self.keys(tokens, causal)]
-    }
-
-    /// The same where so many positions look at a memory of `memory` positions.
-    pub fn products_across(&self, d_model: usize, tokens: usize, memory: usize) -> u128 {
-        self.heads().products(d_model, [tokens, memory, memory])
-    }
-
-    /// Query heads.
-    pub fn n_heads(&self) -> usize {
-        self.heads().n_heads
-    }
-
-    /// Width of a head in a model of width `d_model`.
-    pub fn d_head(&self, d_model: usize) -> usize {
-        self.heads().d_head(d_model)
     }
 }
 
@@ -175,5 +86,124 @@ impl Attention {
         match self {
             Self::MultiHead(layer) | Self::SlidingWindow(layer) => layer,
         }
+    }
+}
+
+/// The questions whose answers follow from a kind's facts.
+impl AttentionConfig {
+    /// The name of its kind.
+    pub fn kind(&self) -> &'static str {
+        self.facts().kind().kind
+    }
+
+    /// The heads with their projections, whichever keys they see.
+    pub fn heads(&self) -> MultiHeadConfig {
+        self.facts().heads().clone()
+    }
+
+    /// The same with `number` of its heads for each number of them: of those of queries, of keys and values.
+    #[must_use]
+    pub fn with_heads(&self, number: impl Fn(usize) -> usize) -> Self {
+        let heads = self.heads();
+        let heads = MultiHeadConfig {
+            n_heads: number(heads.n_heads),
+            n_kv_heads: heads.n_kv_heads.map(number),
+            ..heads
+        };
+        let mut changed = self.clone();
+        changed.facts_mut().take_heads(heads);
+        changed
+    }
+
+    /// The attention to a memory that goes with it: multi-head attention of the same heads where its kind has none.
+    #[must_use]
+    pub fn across(&self) -> Self {
+        match self.facts().abilities().across {
+            true => self.clone(),
+            false => Self::MultiHead(self.heads()),
+        }
+    }
+
+    /// How much it remembers of earlier segments, when it does.
+    pub fn segments(&self) -> Option<SegmentMemory> {
+        self.facts().heads().segments()
+    }
+
+    /// Remembers so many positions in evaluation and decoding; whether it remembers any at all.
+    pub fn remember_at_evaluation(&mut self, positions: usize) -> bool {
+        let heads = self.facts_mut().heads_mut();
+        let remembers = heads.segments().is_some();
+        if remembers {
+            heads.memory_at_evaluation = Some(positions);
+        }
+        remembers
+    }
+
+    /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
+    pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        let facts = self.facts();
+        if !facts.abilities().segments && self.segments().is_some() {
+            let rule = format!(
+                "kind = \"{}\" cannot look at earlier segments; leave memory out, or use multi_head or sliding_window",
+                self.kind()
+            );
+            at.fault(&["memory", "memory_at_evaluation", "kind"], rule);
+        }
+        facts.faults(d_model, at)
+    }
+
+    /// Faults of its keys where it is cross-attention's.
+    pub fn faults_across(&self, d_model: Option<usize>, at: &mut TableFaults) {
+        if !self.facts().abilities().across {
+            let rule = format!(
+                "kind = \"{}\" has no effect in cross-attention, which sees the whole source; use multi_head",
+                self.kind()
+            );
+            at.fault(&["kind"], rule);
+        }
+        if self.segments().is_some() {
+            let rule = "memory has no effect in cross-attention, which sees the whole source; leave it out";
+            at.fault(&["memory", "memory_at_evaluation"], rule);
+        }
+        self.faults(d_model, at);
+    }
+
+    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        self.facts().kept(d_model)
+    }
+
+    /// Numbers that are kept of each row for the hidden states of earlier segments.
+    pub fn kept_earlier(&self, d_model: usize) -> u128 {
+        self.facts().heads().kept_earlier(d_model)
+    }
+
+    /// Multiplications of a forward pass over so many positions of a model of width `d_model`, which see each other.
+    pub fn products(&self, d_model: usize, tokens: usize, causal: bool) -> u128 {
+        let facts = self.facts();
+        facts.products(d_model, self.pairs(tokens, causal))
+    }
+
+    /// Queries of so many positions which see each other, the positions whose keys they see, and most keys that one meets.
+    pub fn pairs(&self, tokens: usize, causal: bool) -> [usize; 3] {
+        let facts = self.facts();
+        let sources = tokens.saturating_add(facts.heads().memory);
+        [tokens, sources, facts.keys(tokens, causal)]
+    }
+
+    /// The same where so many positions look at a memory of `memory` positions.
+    pub fn products_across(&self, d_model: usize, tokens: usize, memory: usize) -> u128 {
+        let across = self.across();
+        across.facts().products(d_model, [tokens, memory, memory])
+    }
+
+    /// Query heads.
+    pub fn n_heads(&self) -> usize {
+        self.facts().heads().n_heads
+    }
+
+    /// Width of a head in a model of width `d_model`.
+    pub fn d_head(&self, d_model: usize) -> usize {
+        self.facts().heads().d_head(d_model)
     }
 }

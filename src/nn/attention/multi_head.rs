@@ -6,10 +6,10 @@
 //! and scores capped at c·tanh(s/c) (Gemma 2). A loss may drive heads apart (`diversity`).
 
 use super::diversity;
-use super::entropy::{self, Weighing};
 pub use super::heads::MultiHeadConfig;
 use super::segments::SegmentMemory;
-use super::{Kind, LayerCache};
+use super::{Attended, AttentionFacts, AttentionShape, Kind, LayerCache};
+use crate::faults::TableFaults;
 use crate::kernel::{self, AttentionOptions, Relations, Visibility, Window};
 use crate::nn::init::{Init, Role};
 use crate::nn::layer::{Layer, LayerContext};
@@ -58,8 +58,9 @@ pub struct MultiHead {
 }
 
 impl MultiHead {
-    /// Attention over vectors of `d_model` elements, with dropout on its weights.
-    pub fn new(config: &MultiHeadConfig, d_model: usize, dropout: f64, init: &Init) -> Self {
+    /// Attention of a shape, with dropout on its weights.
+    pub fn new(config: &MultiHeadConfig, shape: &AttentionShape, init: &Init) -> Self {
+        let d_model = shape.d_model;
         let (heads, kv_heads) = (config.n_heads, config.n_kv_heads());
         let d_head = config.d_head(d_model);
         let bias = config.bias;
@@ -77,7 +78,7 @@ impl MultiHead {
             d_head,
             scale: config.scale.unwrap_or(1.0 / (d_head as f64).sqrt()),
             softcap: config.softcap,
-            dropout,
+            dropout: shape.dropout,
             head_diversity: config.head_diversity,
             window: None,
             segments: config.segments(),
@@ -168,35 +169,39 @@ impl Projections for MultiHead {
     }
 }
 
-impl Layer for MultiHead {
-    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+impl MultiHead {
+    /// Queries of `x`, keys and values of what the context says, weighed by `weigh`, whose result
+    /// `[batch, heads, queries, d_head]` goes through the output's matrix.
+    pub fn forward_with(
+        &self,
+        x: Tensor<3>,
+        cx: &mut LayerContext,
+        weigh: impl FnOnce(Attended, &mut LayerContext) -> Tensor<4>,
+    ) -> Tensor<3> {
         let [batch, queries, _] = x.dims();
+        let attended = self.attended(x, cx);
+        let offset = attended.relations.offset;
+        // Of another length than the keys of a memory, queries have lengths of their own, which are not told.
+        let lengths = attended.relations.visible.lengths.clone();
+        let lengths = lengths.filter(|_| !attended.crossed);
+        let y = weigh(attended, cx);
+        if self.head_diversity > 0.0 && cx.state.is_none() {
+            let of_queries = |length: &usize| length.saturating_sub(offset);
+            let lengths: Option<Vec<usize>> =
+                lengths.map(|lengths| lengths.iter().map(of_queries).collect());
+            diversity::add(&y, lengths.as_deref(), self.head_diversity, cx.pass);
+        }
+        let y = y.swap_dims(1, 2);
+        self.output
+            .forward(y.reshape([batch, queries, self.n_heads * self.d_head]))
+    }
+
+    /// Queries, keys and values by heads, turned by their positions, with their relations; a cache of decoding takes the new
+    /// keys and values and gives those before them.
+    fn attended(&self, x: Tensor<3>, cx: &mut LayerContext) -> Attended {
+        let queries = x.dims()[1];
         let crossed = cx.memory.is_some();
-        let source = match (cx.memory, cx.earlier.take(), cx.sources.take()) {
-            (Some(memory), _, _) => memory.clone(),
-            (None, Some(earlier), _) => Tensor::cat(vec![earlier, x.clone()], 1),
-            (None, None, Some(sources)) => sources,
-            (None, None, None) => x.clone(),
-        };
-        let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
-        let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
-        let (q, k, v) = match cache {
-            Some(cache) if crossed => {
-                let (k, v) = cache.kept(|| self.keys_and_values(source));
-                (q, k, v)
-            }
-            cache => {
-                let (k, v) = self.keys_and_values(source);
-                let [q, k, v] = rotated([q, k, v], cx.prepared.rotation.as_ref());
-                match cache {
-                    Some(cache) => {
-                        let (k, v) = cache.append(k, v, self.reach());
-                        (q, k, v)
-                    }
-                    None => (q, k, v),
-                }
-            }
-        };
+        let (q, k, v) = self.queries_keys_values(x, cx);
         // The first keys that were read are not at hand any more.
         let keys = k.dims()[2];
         let dropped = cx.span.keys - keys;
@@ -235,27 +240,76 @@ impl Layer for MultiHead {
             softcap: self.softcap,
             dropout: cx.pass.key("weights", self.dropout),
         };
-        let weighing = Weighing {
-            q: &q,
-            k: &k,
-            relations: &relations,
+        Attended {
+            q,
+            k,
+            v,
+            relations,
             options,
             crossed,
-        };
-        entropy::read(cx.pass, &weighing);
-        entropy::record(cx.pass, cx.layer, &weighing);
-        // Of another length than the keys of a memory, queries have lengths of their own, which are not told.
-        let lengths = relations.visible.lengths.clone().filter(|_| !crossed);
-        let y = kernel::attention(q, k, v, relations, options);
-        if self.head_diversity > 0.0 && cx.state.is_none() {
-            let of_queries = |length: &usize| length.saturating_sub(span.offset);
-            let lengths: Option<Vec<usize>> =
-                lengths.map(|lengths| lengths.iter().map(of_queries).collect());
-            diversity::add(&y, lengths.as_deref(), self.head_diversity, cx.pass);
         }
-        let y = y.swap_dims(1, 2);
-        self.output
-            .forward(y.reshape([batch, queries, self.n_heads * self.d_head]))
+    }
+
+    /// Queries of `x`, keys and values of all that it looks at.
+    fn queries_keys_values(
+        &self,
+        x: Tensor<3>,
+        cx: &mut LayerContext,
+    ) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
+        let crossed = cx.memory.is_some();
+        let source = match (cx.memory, cx.earlier.take(), cx.sources.take()) {
+            (Some(memory), _, _) => memory.clone(),
+            (None, Some(earlier), _) => Tensor::cat(vec![earlier, x.clone()], 1),
+            (None, None, Some(sources)) => sources,
+            (None, None, None) => x.clone(),
+        };
+        let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
+        let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
+        match cache {
+            Some(cache) if crossed => {
+                let (k, v) = cache.kept(|| self.keys_and_values(source));
+                (q, k, v)
+            }
+            cache => {
+                let (k, v) = self.keys_and_values(source);
+                let [q, k, v] = rotated([q, k, v], cx.prepared.rotation.as_ref());
+                match cache {
+                    Some(cache) => {
+                        let (k, v) = cache.append(k, v, self.reach());
+                        (q, k, v)
+                    }
+                    None => (q, k, v),
+                }
+            }
+        }
+    }
+}
+
+impl AttentionFacts for MultiHeadConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn heads(&self) -> &MultiHeadConfig {
+        self
+    }
+
+    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
+        self
+    }
+
+    fn keys(&self, tokens: usize, _causal: bool) -> usize {
+        self.segments().map_or(tokens, |s| s.keys(tokens))
+    }
+
+    fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        Self::faults(self, d_model, at)
+    }
+}
+
+impl Layer for MultiHead {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        self.forward_with(x, cx, |attended, cx| attended.softmax(cx))
     }
 
     fn reach(&self) -> Option<usize> {

@@ -6,8 +6,8 @@
 //! memory grow with the length; in decoding a layer keeps the keys that a later query may see, and no others.
 //! Cross-attention of an encoder-decoder sees the whole source: the source's positions are not the target's.
 
-use super::Kind;
 use super::multi_head::{MultiHead, MultiHeadConfig};
+use super::{Abilities, AttentionFacts, AttentionShape, Kind};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::Window;
 use crate::nn::init::Init;
@@ -58,21 +58,6 @@ impl SlidingWindowConfig {
         }
     }
 
-    /// The same with other heads: of the dilations of all heads every so many, as the heads become fewer.
-    #[must_use]
-    pub fn with_heads(&self, heads: MultiHeadConfig) -> Self {
-        let each = |all: &Vec<usize>| {
-            let number = heads.n_heads;
-            let heads = (0..number).map(|head| head * all.len() / number);
-            heads.filter_map(|at| all.get(at).copied()).collect()
-        };
-        Self {
-            dilation: self.dilation.as_ref().map(each),
-            window: self.window,
-            heads,
-        }
-    }
-
     /// The keys around a query; a causal model does not see those after it.
     fn window(&self) -> Window {
         Window {
@@ -82,27 +67,9 @@ impl SlidingWindowConfig {
         }
     }
 
-    /// Most keys that a query of `tokens` positions sees.
-    pub fn keys(&self, tokens: usize, causal: bool) -> usize {
-        let sides = if causal { 1 } else { 2 };
-        let others = sides * self.window.saturating_sub(1);
-        let all = tokens.saturating_add(self.heads.memory);
-        all.min(others.saturating_add(1))
-    }
-
-    /// Attention over vectors of `d_model` elements, with dropout on its weights.
-    pub fn init(&self, d_model: usize, dropout: f64, init: &Init) -> MultiHead {
-        MultiHead::new(&self.heads, d_model, dropout, init).within(self.window())
-    }
-
-    /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
-    pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        at.count("window", self.window, LONGEST);
-        if let Some(dilation) = &self.dilation {
-            self.dilation_faults(dilation, at);
-        }
-        self.memory_faults(at);
-        self.heads.faults(d_model, at)
+    /// Attention of a shape to the keys of the window.
+    pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
+        MultiHead::new(&self.heads, shape, init).within(self.window())
     }
 
     /// Earlier segments are seen through the window.
@@ -146,10 +113,52 @@ impl SlidingWindowConfig {
             at.fault(&["dilation"], rule);
         }
     }
+}
 
-    /// Faults of its place when it is cross-attention's.
-    pub fn faults_across(&self, at: &mut TableFaults) {
-        let rule = "sliding_window has no effect in cross-attention, which sees the whole source; use multi_head";
-        at.fault(&["kind"], rule);
+impl AttentionFacts for SlidingWindowConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn heads(&self) -> &MultiHeadConfig {
+        &self.heads
+    }
+
+    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
+        &mut self.heads
+    }
+
+    /// Of the dilations of all heads every so many, as the heads become fewer.
+    fn take_heads(&mut self, heads: MultiHeadConfig) {
+        let each = |all: &Vec<usize>| {
+            let number = heads.n_heads;
+            let heads = (0..number).map(|head| head * all.len() / number);
+            heads.filter_map(|at| all.get(at).copied()).collect()
+        };
+        self.dilation = self.dilation.as_ref().map(each);
+        self.heads = heads;
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            across: false,
+            ..Abilities::ALL
+        }
+    }
+
+    fn keys(&self, tokens: usize, causal: bool) -> usize {
+        let sides = if causal { 1 } else { 2 };
+        let others = sides * self.window.saturating_sub(1);
+        let all = tokens.saturating_add(self.heads.memory);
+        all.min(others.saturating_add(1))
+    }
+
+    fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        at.count("window", self.window, LONGEST);
+        if let Some(dilation) = &self.dilation {
+            self.dilation_faults(dilation, at);
+        }
+        self.memory_faults(at);
+        self.heads.faults(d_model, at)
     }
 }

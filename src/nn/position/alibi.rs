@@ -3,7 +3,7 @@
 //! Slopes are the geometric sequence 2^(−max/h), 2^(−2max/h) …; a number of heads h that is not a power of
 //! two takes the sequence of the power below, then every second term of the one above (released code).
 
-use super::facts::{Acts, Known, PositionFacts};
+use super::facts::{Acts, Known, Means, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::faults::TableFaults;
 use burn::module::Module;
@@ -43,7 +43,7 @@ impl PositionFacts for AlibiConfig {
     }
 
     fn acts(&self) -> Acts {
-        Acts::Heads
+        Acts::Heads(Means::Bias)
     }
 
     fn faults(&self, _: &Known, at: &mut TableFaults) {

@@ -10,7 +10,7 @@
 //! released code). Both sums go by δ(i, j), as in the released code; the paper prints δ(j, i) in the second. A causal model has
 //! no vectors for keys after their query.
 
-use super::facts::{Acts, Known, PositionFacts, last};
+use super::facts::{Acts, Known, Means, PositionFacts, last};
 use super::{Attending, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::{DistanceRows, DistanceTable};
@@ -97,7 +97,7 @@ impl PositionFacts for DisentangledConfig {
     }
 
     fn acts(&self) -> Acts {
-        Acts::Heads
+        Acts::Heads(Means::Vectors)
     }
 
     fn faults(&self, _: &Known, at: &mut TableFaults) {

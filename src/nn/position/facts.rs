@@ -11,7 +11,20 @@ pub enum Acts {
     /// Its vectors are added to the input of every layer.
     Layers,
     /// It acts on the heads of attention, whose number and width are then one in all layers.
-    Heads,
+    Heads(Means),
+}
+
+/// The way in which a scheme acts on heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// Queries and keys are turned before they meet.
+    Rotation,
+    /// A number for each head and distance is added to the scores.
+    Bias,
+    /// A number for each score of its own.
+    PairBias,
+    /// Vectors of distances meet queries, keys or weights.
+    Vectors,
 }
 
 /// The sizes of a model that are known when its keys are checked.
@@ -49,7 +62,7 @@ pub trait PositionFacts {
     /// Whether it tells a token its place in the segment that is read, so that it says nothing of earlier segments: their
     /// places are the same (Dai et al. 2019, section 3.3).
     fn by_place(&self) -> bool {
-        self.acts() != Acts::Heads
+        !matches!(self.acts(), Acts::Heads(_))
     }
 
     /// Whether its table has a row for each position, in their order, so that it can be resampled for others. The rows of
@@ -111,7 +124,7 @@ impl PositionConfig {
 
     /// Whether it acts on the heads of attention.
     pub fn has_heads(&self) -> bool {
-        self.facts().acts() == Acts::Heads
+        matches!(self.facts().acts(), Acts::Heads(_))
     }
 }
 

@@ -4,7 +4,7 @@
 //! Half of the buckets hold one distance each; the others grow logarithmically up to `max_distance`. A
 //! bidirectional model spends half of them on each direction.
 
-use super::facts::{Acts, Known, PositionFacts};
+use super::facts::{Acts, Known, Means, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::faults::{LONGEST, TableFaults, WIDEST};
 use crate::kernel;
@@ -47,7 +47,7 @@ impl PositionFacts for RelativeBiasConfig {
     }
 
     fn acts(&self) -> Acts {
-        Acts::Heads
+        Acts::Heads(Means::Bias)
     }
 
     fn faults(&self, _: &Known, at: &mut TableFaults) {

@@ -2,7 +2,7 @@
 //! (Liu et al. 2021, Swin, section 3.2; Bao et al. 2022, BEiT, with three scalars more for a class token: as query, as key,
 //! and to itself). All layers share one table. A text is a grid of one row.
 
-use super::facts::{Acts, PositionFacts};
+use super::facts::{Acts, Means, PositionFacts};
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::kernel;
 use crate::nn::init::{Init, Role};
@@ -30,7 +30,7 @@ impl PositionFacts for RelativeBias2dConfig {
     }
 
     fn acts(&self) -> Acts {
-        Acts::Heads
+        Acts::Heads(Means::PairBias)
     }
 
     fn of_texts(&self) -> Option<Kind> {

@@ -4,7 +4,7 @@
 //! `fraction` rotates the first part of each head only (GPT-NeoX). Scalings stretch the wavelengths for
 //! longer inputs: linear (Chen et al. 2023), NTK-aware base, YaRN (Peng et al. 2023), Llama 3.1's.
 
-use super::facts::{Acts, Known, PositionFacts};
+use super::facts::{Acts, Known, Means, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
 use crate::faults::{LONGEST, TableFaults};
 use burn::module::Module;
@@ -249,7 +249,7 @@ impl PositionFacts for RotaryConfig {
     }
 
     fn acts(&self) -> Acts {
-        Acts::Heads
+        Acts::Heads(Means::Rotation)
     }
 
     fn faults(&self, known: &Known, at: &mut TableFaults) {

@@ -2,7 +2,7 @@
 //! θ_i = theta^(−4i/d_head) in either (Heo et al. 2024, "Rotary position embedding for vision transformer", section 3.2,
 //! axial frequencies; Fang et al. 2023, EVA-02). A class token is not rotated. A text is a grid of one row.
 
-use super::facts::{Acts, Known, PositionFacts};
+use super::facts::{Acts, Known, Means, PositionFacts};
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
 use crate::faults::TableFaults;
 use burn::module::Module;
@@ -37,7 +37,7 @@ impl PositionFacts for Rotary2dConfig {
     }
 
     fn acts(&self) -> Acts {
-        Acts::Heads
+        Acts::Heads(Means::Rotation)
     }
 
     fn faults(&self, known: &Known, at: &mut TableFaults) {

@@ -9,7 +9,7 @@
 //! `distance_bias`, tables of heads and no vectors for values it is the attention with learned distances that
 //! Transformer-XL is compared with (attn_type 1 of Dai et al.'s released code): (q_i + u)·k_j + q_i·keys[j − i] + b[j − i].
 
-use super::facts::{Acts, Known, PositionFacts};
+use super::facts::{Acts, Known, Means, PositionFacts};
 use super::{
     Attending, Kind, PositionScheme, PositionShape, Relative, ScoreBias, by_heads, of_layers,
 };
@@ -73,7 +73,7 @@ impl PositionFacts for ShawConfig {
     }
 
     fn acts(&self) -> Acts {
-        Acts::Heads
+        Acts::Heads(Means::Vectors)
     }
 
     fn faults(&self, _: &Known, at: &mut TableFaults) {

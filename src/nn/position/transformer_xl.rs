@@ -10,7 +10,7 @@
 //! pass, once for all layers, with one dropout; each layer projects it once. In decoding a layer keeps what it projected for
 //! the tokens that follow.
 
-use super::facts::{Acts, Known, PositionFacts, last};
+use super::facts::{Acts, Known, Means, PositionFacts, last};
 use super::{Attending, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::{DistanceRows, DistanceTable};
@@ -51,7 +51,7 @@ impl PositionFacts for TransformerXlConfig {
     }
 
     fn acts(&self) -> Acts {
-        Acts::Heads
+        Acts::Heads(Means::Vectors)
     }
 
     fn faults(&self, _: &Known, at: &mut TableFaults) {

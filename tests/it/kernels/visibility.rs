@@ -1,8 +1,9 @@
 //! Which keys a query sees, against the rules written out pair by pair.
 
 use burn::tensor::Device;
-use formwork::kernel::{Documents, Span, Visibility, Window};
+use formwork::kernel::{Documents, Pattern, Query, SeenKeys, Span, Visibility, Window};
 use formwork::rng::{Purpose, Stream};
+use std::ops::Range;
 
 /// Rules of any combination for `rows` rows, `heads` heads and a span, and whether they were made for heads.
 pub fn drawn(stream: &mut Stream, [rows, heads]: [usize; 2], span: Span) -> Visibility {
@@ -31,7 +32,49 @@ pub fn drawn(stream: &mut Stream, [rows, heads]: [usize; 2], span: Span) -> Visi
                 _ => (0..heads).map(|_| 1 + below(4)).collect(),
             },
         }),
+        pattern: (below(3) == 0).then(|| {
+            Pattern::new(Bands {
+                every: 2 + below(90),
+                width: 1 + below(20),
+            })
+        }),
+        globals: None,
     }
+}
+
+/// Bands of keys, each head's shifted by its number, and the query's own.
+#[derive(Debug)]
+struct Bands {
+    every: usize,
+    width: usize,
+}
+
+impl SeenKeys for Bands {
+    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+        let mut next = 0;
+        for band in (query.head..keys).step_by(self.every) {
+            let end = (band + self.width.min(self.every)).min(keys);
+            if (next..band).contains(&query.position) {
+                see(query.position..query.position + 1);
+            }
+            see(band..end);
+            next = end;
+        }
+        if (next..keys).contains(&query.position) {
+            see(query.position..query.position + 1);
+        }
+    }
+
+    fn by_head(&self) -> bool {
+        true
+    }
+}
+
+/// Whether a pattern shows a key: its ranges as the kind gives them.
+fn shows(pattern: &Pattern, query: Query, keys: usize, key: usize) -> bool {
+    let mut found = false;
+    pattern.each_range(query, keys, &mut |range| found |= range.contains(&key));
+    found
 }
 
 /// The rules for one pair; documents are given by their numbers.
@@ -40,8 +83,17 @@ fn sees(
     numbers: Option<&[i32]>,
     [row, head]: [usize; 2],
     query: usize,
-    key: usize,
+    [key, keys]: [usize; 2],
 ) -> bool {
+    let shown = rules.pattern.as_ref().is_none_or(|pattern| {
+        let position = query;
+        let query = Query {
+            row,
+            head,
+            position,
+        };
+        shows(pattern, query, keys, key)
+    });
     let before = rules
         .prefix
         .as_ref()
@@ -62,7 +114,7 @@ fn sees(
         };
         distance.is_multiple_of(step) && distance / step <= most
     });
-    in_time && real && together && near
+    in_time && real && together && near && shown
 }
 
 #[test]
@@ -93,9 +145,11 @@ fn rules_hold_for_every_pair_and_hulls_hold_all_that_is_seen() {
         });
         for (row, head) in (0..rows).flat_map(|row| (0..heads).map(move |head| (row, head))) {
             let own = numbers.as_ref().map(|n| &n[row * keys..][..keys]);
-            let hull = rules.hull([row, head], offset..keys, keys);
+            let hull = rules.ranges([row, head], offset..keys, keys);
+            let apart = hull.windows(2).all(|two| two[0].end < two[1].start);
+            assert!(apart, "case {case}: {hull:?}");
             for (i, key) in (0..queries).flat_map(|i| (0..keys).map(move |key| (i, key))) {
-                let wanted = sees(&rules, own, [row, head], offset + i, key);
+                let wanted = sees(&rules, own, [row, head], offset + i, [key, keys]);
                 let at = ((row * heads + head) * queries + i) * keys + key;
                 let found = hidden.as_ref().is_none_or(|hidden| !hidden[at]);
                 assert_eq!(
@@ -103,7 +157,7 @@ fn rules_hold_for_every_pair_and_hulls_hold_all_that_is_seen() {
                     "case {case}: {rules:?} {row} {head} {i} {key}"
                 );
                 assert!(
-                    !wanted || hull.contains(&key),
+                    !wanted || hull.iter().any(|range| range.contains(&key)),
                     "case {case}: {rules:?} {hull:?} {key}"
                 );
             }

@@ -35,6 +35,7 @@ pub fn encoders() -> Vec<(String, EncoderConfig)> {
     };
     all.push(("a pooler, an untied head".into(), own_product));
     all.extend(mask_decoders());
+    all.extend(super::attentions::encoders());
     all
 }
 

@@ -1,13 +1,19 @@
 //! Which keys a query of attention sees, as structure instead of a tensor of pairs.
 //!
 //! [`Visibility::hide`] is the one place that says it: the kernels of flex ask it for the rows of a tile, the composed
-//! form for whole rows ([`Visibility::dense`]). [`Visibility::hull`] bounds the keys of a tile of queries, so that a
+//! form for whole rows ([`Visibility::dense`]). [`Visibility::ranges`] are the keys of a tile of queries, so that a
 //! kernel leaves out tiles of which nothing is seen. Memory grows with the length, never with its square.
+
+mod documents;
+mod pattern;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
+
+pub use documents::Documents;
+pub use pattern::{Pattern, SeenKeys};
 
 /// The queries and keys of one forward pass: query i stands at position `offset + i`, key j at position `j`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +61,11 @@ pub struct Visibility {
     pub prefix: Option<Arc<[usize]>>,
     /// Keys far from the query are hidden.
     pub window: Option<Window>,
+    /// Keys that are not of the pattern are hidden.
+    pub pattern: Option<Pattern>,
+    /// Positions of each row, ascending, that the task marks as global. They hide nothing by themselves: attention with
+    /// global tokens makes a pattern of them.
+    pub globals: Option<Arc<[Vec<usize>]>>,
 }
 
 /// Keys near the query: at `position + m·dilation` for −before ≤ m ≤ after.
@@ -81,92 +92,6 @@ impl Window {
     }
 }
 
-/// The document of each key, `[rows, keys]`; a query's is that of the key at its position.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Documents {
-    numbers: Arc<[i32]>,
-    keys: usize,
-    /// The smallest and the largest number of each [`BLOCK`] of keys of a row.
-    bounds: Arc<[[i32; 2]]>,
-}
-
-/// Keys whose documents are bounded together.
-const BLOCK: usize = 64;
-
-impl Documents {
-    /// The documents of rows of `keys` positions, by numbers of any kind.
-    pub fn new(numbers: &[i32], keys: usize) -> Self {
-        assert!(
-            keys > 0 && numbers.len().is_multiple_of(keys),
-            "whole rows of documents"
-        );
-        let blocks = numbers.chunks(keys).flat_map(|row| row.chunks(BLOCK));
-        Self {
-            numbers: numbers.into(),
-            keys,
-            bounds: blocks.map(bounds).collect(),
-        }
-    }
-
-    /// Rows and keys.
-    pub fn dims(&self) -> [usize; 2] {
-        [self.numbers.len() / self.keys, self.keys]
-    }
-
-    /// The documents of a row.
-    pub(super) fn row(&self, row: usize) -> &[i32] {
-        &self.numbers[row * self.keys..][..self.keys]
-    }
-
-    /// The bounds of a row's blocks.
-    fn blocks(&self, row: usize) -> &[[i32; 2]] {
-        let blocks = self.keys.div_ceil(BLOCK);
-        &self.bounds[row * blocks..][..blocks]
-    }
-
-    /// Hides what is of another document than the query.
-    fn hide<T: Copy>(&self, query: Query, from: usize, scores: &mut [T], hidden: T) {
-        if scores.is_empty() {
-            return;
-        }
-        let numbers = self.row(query.row);
-        let own = numbers[query.position];
-        let mut blocks = from / BLOCK..=(from + scores.len() - 1) / BLOCK;
-        if blocks.all(|block| self.blocks(query.row)[block] == [own; 2]) {
-            return;
-        }
-        for (score, number) in scores.iter_mut().zip(&numbers[from..]) {
-            *score = if *number == own { *score } else { hidden };
-        }
-    }
-
-    /// `keys` without whole blocks at its ends of which no query at `positions` sees a key.
-    fn narrowed(&self, row: usize, positions: Range<usize>, keys: Range<usize>) -> Range<usize> {
-        let [low, high] = bounds(&self.row(row)[positions]);
-        let blocks = self.blocks(row);
-        let foreign = |key: usize| {
-            let [smallest, largest] = blocks[key / BLOCK];
-            largest < low || smallest > high
-        };
-        let Range { mut start, mut end } = keys;
-        while start < end && foreign(start) {
-            start = (start / BLOCK + 1) * BLOCK;
-        }
-        while start < end && foreign(end - 1) {
-            end = (end - 1) / BLOCK * BLOCK;
-        }
-        start.min(end)..end
-    }
-}
-
-/// The smallest and the largest of some numbers.
-fn bounds(numbers: &[i32]) -> [i32; 2] {
-    let each = numbers.iter();
-    each.fold([i32::MAX, i32::MIN], |[low, high], &x| {
-        [low.min(x), high.max(x)]
-    })
-}
-
 /// A query of one head.
 #[derive(Clone, Copy, Debug)]
 pub struct Query {
@@ -186,6 +111,8 @@ impl Visibility {
         documents: None,
         prefix: None,
         window: None,
+        pattern: None,
+        globals: None,
     };
 
     /// Every query sees itself and the keys before it.
@@ -221,6 +148,11 @@ impl Visibility {
             documents,
             prefix: self.prefix.as_ref().map(less),
             window: self.window.clone(),
+            pattern: self.pattern.as_ref().map(|p| p.without_first(dropped)),
+            globals: self
+                .globals
+                .as_ref()
+                .map(|rows| moved(rows, |at| at.checked_sub(dropped))),
         }
     }
 
@@ -269,8 +201,13 @@ impl Visibility {
         let step = self.window.as_ref().map_or(1, |w| w.step(query.head));
         if step > 1 {
             let skipped = |key: usize| !key.abs_diff(query.position).is_multiple_of(step);
-            let each = (first..).zip(scores).filter(|(key, _)| skipped(*key));
+            let each = (first..)
+                .zip(scores.iter_mut())
+                .filter(|(key, _)| skipped(*key));
             each.for_each(|(_, score)| *score = hidden);
+        }
+        if let Some(pattern) = &self.pattern {
+            pattern.hide(query, keys, first, scores, hidden);
         }
     }
 
@@ -299,6 +236,22 @@ impl Visibility {
         }
     }
 
+    /// The keys of which queries of a row and head at these positions see some, as ranges that ascend and do not touch;
+    /// outside of them they see none.
+    pub fn ranges(
+        &self,
+        place: [usize; 2],
+        positions: Range<usize>,
+        keys: usize,
+    ) -> Vec<Range<usize>> {
+        let hull = self.hull(place, positions.clone(), keys);
+        match &self.pattern {
+            None if hull.is_empty() => Vec::new(),
+            None => vec![hull],
+            Some(pattern) => pattern.of_tile(place, positions, keys, hull),
+        }
+    }
+
     /// True where a query of `heads` heads does not see a key, `[rows or 1, heads or 1, queries, keys]`; `None` when
     /// every query sees every key. For the composed form, which has all scores in memory anyhow.
     pub fn dense(
@@ -310,8 +263,13 @@ impl Visibility {
         if *self == Self::default() {
             return None;
         }
-        let by_row = self.lengths.is_some() || self.documents.is_some() || self.prefix.is_some();
-        let by_head = self.window.as_ref().is_some_and(|w| !w.dilation.is_empty());
+        let pattern = self.pattern.as_ref();
+        let by_row = self.lengths.is_some()
+            || self.documents.is_some()
+            || self.prefix.is_some()
+            || pattern.is_some_and(Pattern::by_row);
+        let by_head = self.window.as_ref().is_some_and(|w| !w.dilation.is_empty())
+            || pattern.is_some_and(Pattern::by_head);
         let rows = if by_row { rows } else { 1 };
         let heads = if by_head { heads } else { 1 };
         let queries: Vec<usize> = (0..span.queries).collect();
@@ -347,4 +305,14 @@ impl Visibility {
             && documents.is_none_or(|d| d.dims() == [rows, keys])
             && window.is_none_or(|w| w.dilation.is_empty() || w.dilation.len() == heads)
     }
+}
+
+/// Positions of each row as `place` moves them, without those that it leaves out.
+pub(super) fn moved(
+    rows: &[Vec<usize>],
+    place: impl Fn(usize) -> Option<usize>,
+) -> Arc<[Vec<usize>]> {
+    let each = rows.iter();
+    each.map(|row| row.iter().filter_map(|at| place(*at)).collect())
+        .collect()
 }

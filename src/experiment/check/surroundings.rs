@@ -1,0 +1,78 @@
+//! The sense of a kind of attention where it stands: the order in which its stack reads, positions, documents, prefixes.
+
+use super::Sense;
+use crate::nn::attention::{AttentionConfig, Reads};
+use crate::nn::position::{Acts, Means};
+
+/// Faults of an attention in a stack that reads from left to right or both ways.
+pub(super) fn check(sense: &mut Sense, table: &str, attention: &AttentionConfig, causal: bool) {
+    let abilities = attention.facts().abilities();
+    let kind = attention.kind();
+    let own = format!("{table}.kind");
+    match (abilities.reads, causal) {
+        (Reads::BothWays, true) => {
+            let rule = format!(
+                "kind = \"{kind}\" reads both ways, and this stack reads from left to right; use it in an encoder, or another \
+                 kind (formwork list attention)"
+            );
+            sense.fault(&[&own, "model.kind"], rule);
+        }
+        (Reads::LeftToRight, false) => {
+            let rule = format!(
+                "kind = \"{kind}\" reads from left to right, and this stack reads both ways; use it in a decoder, or another \
+                 kind (formwork list attention)"
+            );
+            sense.fault(&[&own, "model.kind"], rule);
+        }
+        (Reads::EitherWay, _) | (Reads::BothWays, false) | (Reads::LeftToRight, true) => {}
+    }
+    positions(sense, &own, attention);
+    let experiment = &sense.loaded.experiment;
+    if !abilities.documents && experiment.data.set().hides_documents() {
+        let rule = format!(
+            "kind = \"{kind}\" cannot hide documents from each other, as [data] across_documents = false asks; set it to true \
+             or use another kind"
+        );
+        sense.fault(&[&own, "data.across_documents"], rule);
+    }
+    if !abilities.prefix && experiment.task.facts().demand().whole_source {
+        let rule = format!(
+            "kind = \"{kind}\" cannot show a source all of itself, as [task] bidirectional_source = true asks; leave it out or \
+             use another kind"
+        );
+        sense.fault(&[&own, "task.bidirectional_source"], rule);
+    }
+    let dropped = experiment.model.transformer();
+    let dropped = dropped.and_then(|model| model.stack.dropout_attention);
+    if let Some(p) = dropped.filter(|p| *p > 0.0 && !abilities.weights) {
+        let rule = format!(
+            "dropout_attention = {p:?} has no effect on kind = \"{kind}\", which makes no weight for a query and a key; leave \
+             it out"
+        );
+        sense.fault(&["model.dropout_attention", &own], rule);
+    }
+}
+
+/// Faults of positions that a kind cannot carry.
+fn positions(sense: &mut Sense, own: &str, attention: &AttentionConfig) {
+    let Some(model) = sense.loaded.experiment.model.transformer() else {
+        return;
+    };
+    let position = model.stack.position.facts();
+    let Acts::Heads(means) = position.acts() else {
+        return;
+    };
+    if attention.carries(means) {
+        return;
+    }
+    let others = match attention.carries(Means::Rotation) {
+        true => "learned, sinusoidal, rotary or none",
+        false => "learned, sinusoidal or none",
+    };
+    let rule = format!(
+        "kind = \"{}\" cannot be carried by attention of kind = \"{}\"; use {others}",
+        position.kind().kind,
+        attention.kind()
+    );
+    sense.fault(&["model.position.kind", own], rule);
+}

@@ -1,0 +1,97 @@
+//! Documents of one row that are hidden from each other.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Query;
+
+/// The document of each key, `[rows, keys]`; a query's is that of the key at its position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Documents {
+    pub(super) numbers: Arc<[i32]>,
+    pub(super) keys: usize,
+    /// The smallest and the largest number of each [`BLOCK`] of keys of a row.
+    bounds: Arc<[[i32; 2]]>,
+}
+
+/// Keys whose documents are bounded together.
+const BLOCK: usize = 64;
+
+impl Documents {
+    /// The documents of rows of `keys` positions, by numbers of any kind.
+    pub fn new(numbers: &[i32], keys: usize) -> Self {
+        assert!(
+            keys > 0 && numbers.len().is_multiple_of(keys),
+            "whole rows of documents"
+        );
+        let blocks = numbers.chunks(keys).flat_map(|row| row.chunks(BLOCK));
+        Self {
+            numbers: numbers.into(),
+            keys,
+            bounds: blocks.map(bounds).collect(),
+        }
+    }
+
+    /// Rows and keys.
+    pub fn dims(&self) -> [usize; 2] {
+        [self.numbers.len() / self.keys, self.keys]
+    }
+
+    /// The documents of a row.
+    pub(in crate::kernel) fn row(&self, row: usize) -> &[i32] {
+        &self.numbers[row * self.keys..][..self.keys]
+    }
+
+    /// The bounds of a row's blocks.
+    fn blocks(&self, row: usize) -> &[[i32; 2]] {
+        let blocks = self.keys.div_ceil(BLOCK);
+        &self.bounds[row * blocks..][..blocks]
+    }
+
+    /// Hides what is of another document than the query.
+    pub(super) fn hide<T: Copy>(&self, query: Query, from: usize, scores: &mut [T], hidden: T) {
+        if scores.is_empty() {
+            return;
+        }
+        let numbers = self.row(query.row);
+        let own = numbers[query.position];
+        let mut blocks = from / BLOCK..=(from + scores.len() - 1) / BLOCK;
+        if blocks.all(|block| self.blocks(query.row)[block] == [own; 2]) {
+            return;
+        }
+        for (score, number) in scores.iter_mut().zip(&numbers[from..]) {
+            *score = if *number == own { *score } else { hidden };
+        }
+    }
+
+    /// `keys` without whole blocks at its ends of which no query at `positions` sees a key.
+    pub(super) fn narrowed(
+        &self,
+        row: usize,
+        positions: Range<usize>,
+        keys: Range<usize>,
+    ) -> Range<usize> {
+        let [low, high] = bounds(&self.row(row)[positions]);
+        let blocks = self.blocks(row);
+        let foreign = |key: usize| {
+            let [smallest, largest] = blocks[key / BLOCK];
+            largest < low || smallest > high
+        };
+        let Range { mut start, mut end } = keys;
+        while start < end && foreign(start) {
+            start = (start / BLOCK + 1) * BLOCK;
+        }
+        while start < end && foreign(end - 1) {
+            end = (end - 1) / BLOCK * BLOCK;
+        }
+        start.min(end)..end
+    }
+}
+
+/// The smallest and the largest of some numbers.
+fn bounds(numbers: &[i32]) -> [i32; 2] {
+    let each = numbers.iter();
+    each.fold([i32::MAX, i32::MIN], |[low, high], &x| {
+        [low.min(x), high.max(x)]
+    })
+}

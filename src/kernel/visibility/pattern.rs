@@ -1,0 +1,238 @@
+//! Patterns: which keys a query sees as ranges, for attention that leaves out most of them.
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Query;
+
+/// A kind of attention says which keys its queries see.
+pub trait SeenKeys: Debug + Send + Sync {
+    /// Calls `see` with the keys of a query among so many: ranges that ascend and do not overlap. Keys that other rules
+    /// hide, as causality, may be among them.
+    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>));
+
+    /// Calls `see` with ranges, in any order, outside of which queries of a row and head at consecutive positions see no key.
+    fn of_queries(
+        &self,
+        [row, head]: [usize; 2],
+        positions: Range<usize>,
+        keys: usize,
+        see: &mut dyn FnMut(Range<usize>),
+    ) {
+        for position in positions {
+            let query = Query {
+                row,
+                head,
+                position,
+            };
+            self.of_query(query, keys, see);
+        }
+    }
+
+    /// Whether rows differ.
+    fn by_row(&self) -> bool {
+        false
+    }
+
+    /// Whether heads differ.
+    fn by_head(&self) -> bool {
+        false
+    }
+}
+
+/// A pattern over keys of which the first may be gone, or behind those of earlier segments.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    of: Arc<dyn SeenKeys>,
+    /// Keys before the first one at hand.
+    dropped: usize,
+    /// Keys of earlier segments before those that the pattern counts; no query sees them by the pattern.
+    earlier: usize,
+}
+
+/// Patterns are equal when they are one.
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        let places = (self.dropped, self.earlier) == (other.dropped, other.earlier);
+        places && Arc::ptr_eq(&self.of, &other.of)
+    }
+}
+
+impl Eq for Pattern {}
+
+impl Pattern {
+    /// The pattern of a kind.
+    pub fn new(of: impl SeenKeys + 'static) -> Self {
+        Self {
+            of: Arc::new(of),
+            dropped: 0,
+            earlier: 0,
+        }
+    }
+
+    /// The same after the first `dropped` keys are gone.
+    #[must_use]
+    pub fn without_first(&self, dropped: usize) -> Self {
+        Self {
+            dropped: self.dropped + dropped.saturating_sub(self.earlier),
+            earlier: self.earlier.saturating_sub(dropped),
+            ..self.clone()
+        }
+    }
+
+    /// The same behind `earlier` keys.
+    #[must_use]
+    pub fn behind(&self, earlier: usize) -> Self {
+        let gone = self.dropped.min(earlier);
+        Self {
+            dropped: self.dropped - gone,
+            earlier: self.earlier + earlier - gone,
+            ..self.clone()
+        }
+    }
+
+    /// Whether rows differ.
+    pub fn by_row(&self) -> bool {
+        self.of.by_row()
+    }
+
+    /// Whether heads differ.
+    pub fn by_head(&self) -> bool {
+        self.of.by_head()
+    }
+
+    /// A position at hand as the kind counts it.
+    fn counted(&self, position: usize) -> usize {
+        position + self.dropped - self.earlier
+    }
+
+    /// Keys as the kind counts them as those at hand.
+    fn at_hand(&self, keys: &Range<usize>) -> Range<usize> {
+        let place = |key: usize| (key + self.earlier).saturating_sub(self.dropped);
+        place(keys.start)..place(keys.end)
+    }
+
+    /// Calls `see` with the keys of a query among so many, ranges that ascend.
+    pub fn each_range(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+        let query = Query {
+            position: self.counted(query.position),
+            ..query
+        };
+        let mut at_hand = |seen: Range<usize>| see(self.at_hand(&seen));
+        self.of.of_query(query, self.counted(keys), &mut at_hand);
+    }
+
+    /// Puts `hidden` where the query does not see a key, into its scores of keys from `from` on.
+    pub(super) fn hide<T: Copy>(
+        &self,
+        query: Query,
+        keys: usize,
+        from: usize,
+        scores: &mut [T],
+        hidden: T,
+    ) {
+        let (mut done, to) = (0, from + scores.len());
+        self.each_range(query, keys, &mut |seen| {
+            let [start, end] = [seen.start, seen.end].map(|key| key.clamp(from, to) - from);
+            if start > done {
+                scores[done..start].fill(hidden);
+            }
+            done = done.max(end);
+        });
+        scores[done..].fill(hidden);
+    }
+
+    /// The keys of the hull of which queries see some, as ranges that ascend and do not touch.
+    pub(super) fn of_tile(
+        &self,
+        place: [usize; 2],
+        positions: Range<usize>,
+        keys: usize,
+        hull: Range<usize>,
+    ) -> Vec<Range<usize>> {
+        let mut all: Vec<Range<usize>> = Vec::new();
+        let positions = self.counted(positions.start)..self.counted(positions.end);
+        self.of
+            .of_queries(place, positions, self.counted(keys), &mut |seen| {
+                let seen = self.at_hand(&seen);
+                let seen = seen.start.max(hull.start)..seen.end.min(hull.end);
+                if seen.is_empty() {
+                    return;
+                }
+                match all.last_mut() {
+                    // Neighbouring queries see nearly the same keys.
+                    Some(last) if last.start <= seen.start && seen.start <= last.end => {
+                        last.end = last.end.max(seen.end);
+                    }
+                    _ => all.push(seen),
+                }
+            });
+        joined(all)
+    }
+}
+
+/// Ranges as ones that ascend and do not touch.
+fn joined(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    all.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<usize>> = Vec::with_capacity(all.len());
+    for range in all {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every third key, and the query's own.
+    #[derive(Debug)]
+    struct Thirds;
+
+    impl SeenKeys for Thirds {
+        fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+            for key in 0..keys {
+                if key % 3 == 0 || key == query.position {
+                    see(key..key + 1);
+                }
+            }
+        }
+    }
+
+    fn seen(pattern: &Pattern, position: usize, keys: usize, part: Range<usize>) -> Vec<usize> {
+        let query = Query {
+            row: 0,
+            head: 0,
+            position,
+        };
+        let mut hidden = vec![false; part.len()];
+        pattern.hide(query, keys, part.start, &mut hidden, true);
+        part.clone()
+            .filter(|key| !hidden[key - part.start])
+            .collect()
+    }
+
+    #[test]
+    fn keys_count_from_the_first_at_hand() {
+        let pattern = Pattern::new(Thirds);
+        assert_eq!(seen(&pattern, 4, 8, 0..8), [0, 3, 4, 6]);
+        // Positions 2, 3, … are 0, 1, …
+        assert_eq!(seen(&pattern.without_first(2), 2, 6, 0..6), [1, 2, 4]);
+        // Two keys of earlier segments come first.
+        assert_eq!(seen(&pattern.behind(2), 6, 10, 0..10), [2, 5, 6, 8]);
+        let back = pattern.behind(2).without_first(2);
+        assert_eq!(back, pattern);
+    }
+
+    #[test]
+    fn ranges_of_a_tile_are_joined() {
+        let pattern = Pattern::new(Thirds);
+        let ranges = pattern.of_tile([0, 0], 3..5, 9, 0..9);
+        assert_eq!(ranges, [0..1, 3..5, 6..7]);
+        assert_eq!(pattern.of_tile([0, 0], 3..5, 9, 1..4), [3..4]);
+    }
+}

@@ -1,0 +1,68 @@
+//! Kinds of attention whose cost grows with the length, or nearly so: the configurations that contracts run over.
+
+use super::position;
+use formwork::model::{DecoderConfig, EncoderConfig};
+use formwork::nn::attention::{AttentionConfig, Reads};
+use formwork::nn::position::{Acts, PositionConfig};
+use formwork::stack::StackConfig;
+use serde_json::{Value, json};
+
+/// The keys of each kind in a model of width 16 with 4 heads and inputs of up to 16 tokens.
+fn kinds() -> Vec<Value> {
+    vec![json!({ "kind": "sliding_window", "n_heads": 4, "window": 5 })]
+}
+
+/// Each kind with no positions and with those of each sort that it carries.
+fn stacks() -> Vec<(String, StackConfig)> {
+    let mut all = Vec::new();
+    for keys in kinds() {
+        let attention: AttentionConfig = serde_json::from_value(keys.clone()).unwrap();
+        let carried = |p: &PositionConfig| match p.facts().acts() {
+            Acts::Heads(means) => attention.carries(means),
+            Acts::Embeddings | Acts::Layers => true,
+        };
+        let schemes = ["learned", "rotary", "alibi", "shaw", "transformer_xl"].map(position);
+        for position in schemes.into_iter().filter(carried) {
+            let name = format!("{keys} with {}", position.facts().kind().kind);
+            let stack = StackConfig {
+                d_model: 16,
+                attention: attention.clone(),
+                position,
+                ..StackConfig::default()
+            };
+            all.push((name, stack));
+        }
+    }
+    all
+}
+
+fn reading(but: Reads) -> impl Iterator<Item = (String, StackConfig)> {
+    let all = stacks().into_iter();
+    all.filter(move |(_, stack)| stack.attention.facts().abilities().reads != but)
+}
+
+/// Decoders of the kinds that can read from left to right.
+pub fn decoders() -> impl Iterator<Item = (String, DecoderConfig)> {
+    reading(Reads::BothWays).map(|(name, stack)| {
+        let config = DecoderConfig {
+            n_layers: Some(2),
+            stack,
+            ..DecoderConfig::default()
+        };
+        (name, config)
+    })
+}
+
+/// Encoders of the kinds that can only read both ways; the others follow from [`decoders`].
+pub fn encoders() -> impl Iterator<Item = (String, EncoderConfig)> {
+    let only = |stack: &StackConfig| stack.attention.facts().abilities().reads == Reads::BothWays;
+    let both_ways = reading(Reads::LeftToRight).filter(move |(_, stack)| only(stack));
+    both_ways.map(|(name, stack)| {
+        let config = EncoderConfig {
+            n_layers: Some(2),
+            stack,
+            ..EncoderConfig::default()
+        };
+        (name, config)
+    })
+}

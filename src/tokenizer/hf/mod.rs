@@ -14,6 +14,7 @@ mod deberta;
 mod family;
 mod files;
 mod frame;
+mod llama;
 mod marian;
 mod pair;
 mod pieces;

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use base64::Engine;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::family::{Family, Files, Named};
 use super::files::{Folder, fault};
 use super::pieces::{Model, Pieces, Sort};
 use super::settings::{Role, Settings, Special, default_roles};
-use super::{Draft, deberta, frame};
+use super::{Draft, deberta, frame, llama};
 use crate::error::Result;
 
 /// The names of its file.
@@ -52,7 +52,7 @@ pub fn read(folder: Folder, name: &'static str, settings: &mut Settings) -> Resu
         Some(Family::Albert) => Ok(albert(&pieces, settings)),
         Some(Family::DebertaV2) => Ok(deberta::read(&pieces, settings)),
         Some(Family::XlmRoberta) => Ok(xlm_roberta(pieces, settings)),
-        Some(Family::Llama) => Ok(llama(&pieces, settings)),
+        Some(Family::Llama) => Ok(llama::read(&pieces, settings)),
         _ => Ok(plain(&pieces, settings)),
     }
 }
@@ -112,7 +112,7 @@ fn words() -> Value {
 }
 
 /// The normaliser that is compiled into the model.
-fn charsmap(pieces: &Pieces) -> Option<Value> {
+pub(super) fn charsmap(pieces: &Pieces) -> Option<Value> {
     let map = &pieces.charsmap;
     let encoded = || base64::engine::general_purpose::STANDARD.encode(map);
     (!map.is_empty()).then(|| json!({"type": "Precompiled", "precompiled_charsmap": encoded()}))
@@ -245,58 +245,6 @@ fn xlm_roberta(pieces: Pieces, settings: &mut Settings) -> Draft {
         decoder: metaspace("always", true),
         model: unigram(&vocab, 3, pieces.byte_fallback),
         added: Vec::new(),
-        notes: Vec::new(),
-    }
-}
-
-fn llama(pieces: &Pieces, settings: &mut Settings) -> Draft {
-    let vocab: Map<String, Value> = pieces
-        .all
-        .iter()
-        .enumerate()
-        .map(|(id, piece)| (piece.text.clone(), json!(id)))
-        .collect();
-    let roles = [
-        (Role::Bos, "<s>"),
-        (Role::Eos, "</s>"),
-        (Role::Unk, "<unk>"),
-    ];
-    default_roles(settings, |name| vocab.contains_key(name), &roles);
-    let id = |name: &str| Some(vocab.get(name)?.as_u64()? as u32);
-    let around = |key: &str, default: bool, role: Role, name: &str| {
-        let name = settings.name(role, name).to_owned();
-        let on = settings.flag(key).unwrap_or(default);
-        on.then(|| id(&name)).flatten().map(|id| (name, id))
-    };
-    let bos = around("add_bos_token", true, Role::Bos, "<s>");
-    let eos = around("add_eos_token", false, Role::Eos, "</s>");
-    let prefix = settings.flag("add_prefix_space").unwrap_or(true);
-    let scheme = match (prefix, settings.flag("legacy").unwrap_or(false)) {
-        (true, true) => "always",
-        (true, false) => "first",
-        (false, _) => "never",
-    };
-    let mut steps = vec![
-        json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "}),
-        json!({"type": "ByteFallback"}),
-        json!({"type": "Fuse"}),
-    ];
-    if prefix {
-        steps.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
-    }
-    Draft {
-        normalizer: charsmap(pieces).unwrap_or(Value::Null),
-        pre_tokenizer: metaspace(scheme, false),
-        post_processor: frame::optional(
-            bos.as_ref().map(|(name, id)| (name.as_str(), *id)),
-            eos.as_ref().map(|(name, id)| (name.as_str(), *id)),
-        ),
-        decoder: json!({"type": "Sequence", "decoders": steps}),
-        model: json!({"type": "BPE", "dropout": null, "unk_token": pieces.all[pieces.unknown].text,
-                      "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": true,
-                      "byte_fallback": pieces.byte_fallback, "ignore_merges": false,
-                      "vocab": vocab, "merges": pieces.merges()}),
-        added: added(pieces),
         notes: Vec::new(),
     }
 }

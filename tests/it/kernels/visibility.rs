@@ -32,14 +32,22 @@ pub fn drawn(stream: &mut Stream, [rows, heads]: [usize; 2], span: Span) -> Visi
                 _ => (0..heads).map(|_| 1 + below(4)).collect(),
             },
         }),
-        pattern: (below(3) == 0).then(|| {
-            Pattern::new(Bands {
-                every: 2 + below(90),
-                width: 1 + below(20),
-            })
-        }),
+        pattern: bands(rows, span),
         globals: None,
     }
+}
+
+/// Bands for a third of the spans, by draws of their own.
+fn bands(rows: usize, span: Span) -> Option<Pattern> {
+    let sizes = (rows as u64, span.queries as u64, span.keys as u64);
+    let mut stream = Stream::new(3, Purpose::Split, sizes);
+    let mut below = |n: u64| stream.below(n) as usize;
+    (below(3) == 0).then(|| {
+        Pattern::new(Bands {
+            every: 2 + below(90),
+            width: 1 + below(20),
+        })
+    })
 }
 
 /// Bands of keys, each head's shifted by its number, and the query's own.

@@ -1,13 +1,14 @@
 //! `formwork classify`: the classes of images or texts, with their probabilities.
 
 use super::output;
-use crate::data::batch::{ImageBatch, ImageItem, TextBatch};
+use crate::data::batch::{ImageBatch, ImageItem, TextBatch, TextItem};
 use crate::data::images::read_image;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
 use crate::nn::pass::Pass;
+use crate::task::TextClassification;
 use burn::tensor::{Tensor, activation};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -77,7 +78,13 @@ fn wrong(args: &ClassifyArgs, opened: &Opened, what: &str) -> Error {
 }
 
 fn image(args: &ClassifyArgs, opened: &Opened, file: &Path) -> Result<Tensor<2>> {
-    let Some(model) = opened.model.networks().image_classifier else {
+    let networks = opened.model.networks();
+    if let Some(model) = networks.text_classifier
+        && let Some(item) = opened.experiment.data.read_sequence(file)?
+    {
+        return Ok(of_text(model, item));
+    }
+    let Some(model) = networks.image_classifier else {
         return Err(wrong(args, opened, "images"));
     };
     let ImageItem { pixels, shape, .. } = read_image(file, &opened.shape)?;
@@ -114,13 +121,18 @@ fn sentence(
             item.inputs.len() - marks
         ));
     }
+    Ok(of_text(model, item))
+}
+
+/// The scores of one example.
+fn of_text(model: &TextClassification, item: TextItem) -> Tensor<2> {
     let texts = TextBatch {
         cols: item.inputs.len(),
         inputs: item.inputs,
         segments: item.segments,
         ..TextBatch::default()
     };
-    Ok(model.scores(&texts, &model.device(), &Pass::evaluation()))
+    model.scores(&texts, &model.device(), &Pass::evaluation())
 }
 
 fn show(args: &ClassifyArgs, opened: &Opened, name: &str, scores: Tensor<2>) -> Result<()> {

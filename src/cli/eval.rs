@@ -158,7 +158,9 @@ fn data_of(args: &EvalArgs, opened: &Opened) -> Result<Data> {
 /// The files of `--data` as data of the run's kind.
 fn given(files: &[PathBuf], opened: &Opened) -> Result<DataConfig> {
     let data = &opened.experiment.data;
-    if opened.tokenizers.text.is_none() && data.set().gives() != Gives::Images {
+    // Grey values stand for no text, and are read from files all the same.
+    let reads_text = data.set().gives() != Gives::Images && data.set().paths().is_empty();
+    if opened.tokenizers.text.is_none() && reads_text {
         return Err(Error::usage(
             "--data: the run has no tokenizer, so that it reads no text; import it from a folder that has one",
         ));

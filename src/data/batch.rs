@@ -89,6 +89,8 @@ pub struct TextBatch {
     pub lengths: Option<Vec<usize>>,
     /// Tokens of the longest row.
     pub cols: usize,
+    /// Tokens of the longest first and of the longest second text (segments 0 and 1) of the step, where it has both.
+    pub halves: [usize; 2],
 }
 
 /// Pairs of texts, row by row.

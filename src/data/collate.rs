@@ -12,6 +12,8 @@ use super::batch::{Content, ImageBatch, Item, PairBatch, PairItem, TextBatch, Te
 pub(super) struct Widths {
     source: usize,
     target: usize,
+    /// Of the two texts of a row.
+    halves: [usize; 2],
 }
 
 impl Widths {
@@ -20,7 +22,12 @@ impl Widths {
         let mut widths = Self::default();
         for item in items {
             let (source, target) = match item {
-                Item::Text(item) => (item.inputs.len(), 0),
+                Item::Text(item) => {
+                    for (width, length) in widths.halves.iter_mut().zip(halves(item)) {
+                        *width = length.max(*width);
+                    }
+                    (item.inputs.len(), 0)
+                }
                 Item::Pair(item) => (item.source.len(), item.target.len().saturating_sub(1)),
                 Item::Image(_) => (0, 0),
             };
@@ -36,7 +43,10 @@ pub(super) fn collate(items: &[Item], widths: Widths) -> Content {
     match items.first() {
         Some(Item::Pair(_)) => Content::Pairs(pairs(items, widths)),
         Some(Item::Image(_)) => Content::Images(images(items)),
-        Some(Item::Text(_)) | None => Content::Text(texts(items, widths.source)),
+        Some(Item::Text(_)) | None => Content::Text(TextBatch {
+            halves: widths.halves,
+            ..texts(items, widths.source)
+        }),
     }
 }
 
@@ -67,7 +77,16 @@ fn texts(items: &[Item], cols: usize) -> TextBatch {
         second: all(&|item| item.second.clone(), NOT_SCORED),
         lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
         cols,
+        ..TextBatch::default()
     }
+}
+
+/// Tokens of the first and of the second text.
+fn halves(item: &TextItem) -> [usize; 2] {
+    item.segments.as_ref().map_or([0; 2], |segments| {
+        let first = segments.iter().take_while(|segment| **segment == 0).count();
+        [first, segments.len() - first]
+    })
 }
 
 fn pairs(items: &[Item], widths: Widths) -> PairBatch {

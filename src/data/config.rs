@@ -4,17 +4,16 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::form::Gives;
+use super::images::sequence;
 use super::labelled::examples;
-use super::synthetic::problems::{self, Problems};
 use super::{
-    ArithmeticConfig, CopyConfig, Data, DatesConfig, GrammarConfig, ImagesConfig, ImportedConfig,
-    LabelledTextConfig, ListopsConfig, NumberWordsConfig, PairsConfig, Places, RandomImagesConfig,
-    RandomPairsConfig, RandomTokensConfig, ReverseConfig, Shape, ShapesConfig, SortConfig, Split,
-    TextConfig, TextItem, Tokenizers, View,
+    ArithmeticConfig, ArticleHalvesConfig, ArticlesConfig, CopyConfig, DataSet, DatesConfig,
+    GrammarConfig, ImagesConfig, ImportedConfig, LabelledTextConfig, ListopsConfig,
+    NumberWordsConfig, PairsConfig, PathfinderConfig, RandomImagesConfig, RandomPairsConfig,
+    RandomTokensConfig, ReverseConfig, ShapesConfig, SortConfig, TextConfig, TextItem,
 };
 use crate::error::{Error, Result};
-use crate::tokenizer::{Around, Tokenizer, TokenizerConfig};
+use crate::tokenizer::{Tokenizer, TokenizerConfig};
 
 /// `[data]` of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,166 +51,15 @@ pub enum DataConfig {
     Grammar(GrammarConfig),
     /// Nested operations on digits.
     Listops(ListopsConfig),
+    /// The beginning of an article from its other paragraphs.
+    Articles(Box<ArticlesConfig>),
+    /// Whether two halves are of one article.
+    ArticleHalves(ArticleHalvesConfig),
+    /// Whether a dashed path joins two circles.
+    Pathfinder(PathfinderConfig),
     /// None: the run was imported.
     #[serde(rename = "none")]
     Imported(ImportedConfig),
-}
-
-/// The inputs of preparation beside the configuration.
-pub struct Request<'a> {
-    /// `[tokenizer]`.
-    pub tokenizer: Option<&'a TokenizerConfig>,
-    /// The run's own tokenizers on resume or evaluation: used as they are, never trained again.
-    pub saved: &'a Tokenizers,
-    /// What the run's data was when it began, on resume or evaluation: its classes keep their numbers, its images their
-    /// form and normalisation, whatever the files hold today.
-    pub run: Option<&'a Shape>,
-    /// Where files are looked for.
-    pub places: &'a Places,
-    /// The experiment's seed.
-    pub seed: u64,
-    /// How texts are read.
-    pub view: &'a View,
-}
-
-/// The facts of a kind of data, and its preparation.
-pub trait DataSet {
-    /// All faults of its own keys, each with its remedy.
-    fn faults(&self) -> Vec<String>;
-
-    /// The form of its examples.
-    fn gives(&self) -> Gives {
-        Gives::Text
-    }
-
-    /// Tokens of the longest input; 0 for images.
-    fn context(&self) -> usize;
-
-    /// Channels, height and width of its images, when its keys say them.
-    fn image(&self) -> Option<[usize; 3]> {
-        None
-    }
-
-    /// Whether documents of one row are hidden from each other.
-    fn hides_documents(&self) -> bool {
-        false
-    }
-
-    /// Whether it has such a split.
-    fn has(&self, split: Split) -> bool;
-
-    /// Its files, with the keys that name them.
-    fn paths(&self) -> Vec<(&'static str, &Path)> {
-        Vec::new()
-    }
-
-    /// Whether `[tokenizer]` turns it into tokens; otherwise it has tokens of its own, or none.
-    fn needs_tokenizer(&self) -> bool {
-        false
-    }
-
-    /// All faults of a `[tokenizer]` for it.
-    fn tokenizer_faults(&self, tokenizer: &TokenizerConfig) -> Vec<String> {
-        tokenizer.faults()
-    }
-
-    /// Whether tokens stand for text that a person reads.
-    fn is_text(&self) -> bool {
-        true
-    }
-
-    /// Whether it can be read with tokens masked.
-    fn can_be_masked(&self) -> bool {
-        false
-    }
-
-    /// Whether each training example continues where the one before ended.
-    fn goes_on(&self) -> bool {
-        false
-    }
-
-    /// Whether windows of an evaluation overlap.
-    fn overlaps(&self) -> bool {
-        false
-    }
-
-    /// Whether the data continues after the last target of a text: its texts are windows of a longer one.
-    fn is_cut(&self) -> bool {
-        false
-    }
-
-    /// Whether sources have a vocabulary of their own.
-    fn separates_vocabularies(&self) -> bool {
-        false
-    }
-
-    /// All faults of a view of it, each with its remedy.
-    fn view_faults(&self, view: &View) -> Vec<String> {
-        match view {
-            View::Masked(view) if self.can_be_masked() => view.masking.faults(),
-            View::Corrupted(view) if self.can_be_masked() => view.faults(self.context()),
-            View::Masked(_) | View::Corrupted(_) => vec![
-                "[data] this kind has no text in which tokens could be masked; see formwork list data".into(),
-            ],
-            View::AsItIs => Vec::new(),
-        }
-    }
-
-    /// Whether a row has one right answer, so that the share of exact ones is a metric.
-    fn has_answers(&self) -> bool {
-        false
-    }
-
-    /// A text that a model trained on it can continue.
-    fn prompt(&self) -> Option<String> {
-        None
-    }
-
-    /// What the model reads around a text.
-    fn around(&self, view: &View) -> Around {
-        match view {
-            View::Masked(_) => Around::Frame,
-            View::Corrupted(view) => view.around(),
-            View::AsItIs => Around::Nothing,
-        }
-    }
-
-    /// Reads or generates it.
-    ///
-    /// # Errors
-    /// Files that are missing or unreadable, a split too short for one example.
-    fn prepare(&self, request: &Request) -> Result<Data>;
-}
-
-impl<P: Problems> DataSet for P {
-    fn faults(&self) -> Vec<String> {
-        Problems::faults(self)
-    }
-
-    fn context(&self) -> usize {
-        problems::context(self)
-    }
-
-    fn has(&self, split: Split) -> bool {
-        let sizes = self.held_out();
-        match split {
-            Split::Train => true,
-            Split::Valid => sizes.valid_items > 0,
-            Split::Test => sizes.test_items > 0,
-        }
-    }
-
-    fn has_answers(&self) -> bool {
-        true
-    }
-
-    fn prompt(&self) -> Option<String> {
-        Some(self.question())
-    }
-
-    fn prepare(&self, request: &Request) -> Result<Data> {
-        problems::prepare(self, request.seed)
-    }
 }
 
 impl DataConfig {
@@ -239,6 +87,9 @@ impl DataConfig {
             Self::LabelledText(_) => "labelled_text",
             Self::Grammar(_) => "grammar",
             Self::Listops(_) => "listops",
+            Self::Articles(_) => "articles",
+            Self::ArticleHalves(_) => "article_halves",
+            Self::Pathfinder(_) => "pathfinder",
             Self::Imported(_) => "none",
         }
     }
@@ -262,6 +113,9 @@ impl DataConfig {
             Self::LabelledText(c) => c,
             Self::Grammar(c) => c,
             Self::Listops(c) => c,
+            Self::Articles(c) => c.as_ref(),
+            Self::ArticleHalves(c) => c,
+            Self::Pathfinder(c) => c,
             Self::Imported(c) => c,
         }
     }
@@ -273,6 +127,8 @@ impl DataConfig {
             Self::Pairs(c) => Self::Pairs(Box::new(c.with_paths(place))),
             Self::Images(c) => Self::Images(c.with_paths(place)),
             Self::LabelledText(c) => Self::LabelledText(c.with_paths(place)),
+            Self::Articles(c) => Self::Articles(Box::new(c.with_paths(place))),
+            Self::ArticleHalves(c) => Self::ArticleHalves(c.with_paths(place)),
             Self::Arithmetic(_)
             | Self::Copy(_)
             | Self::Reverse(_)
@@ -285,6 +141,7 @@ impl DataConfig {
             | Self::RandomImages(_)
             | Self::Grammar(_)
             | Self::Listops(_)
+            | Self::Pathfinder(_)
             | Self::Imported(_) => self.clone(),
         }
     }
@@ -313,6 +170,7 @@ impl DataConfig {
     ) -> Result<TextItem> {
         match self {
             Self::LabelledText(c) => c.read(text, pair, tokenizer),
+            Self::ArticleHalves(c) => c.read(text, pair, tokenizer),
             _ if pair.is_some() => {
                 Err(Error::usage("the run reads single texts: leave --pair out"))
             }
@@ -321,6 +179,20 @@ impl DataConfig {
                 examples::framed(ids.collect(), None, self.context(), tokenizer.frame())
             }
         }
+    }
+
+    /// A PNG or JPEG file as a model that was trained on sequences of grey values reads it; nothing where the data has
+    /// none.
+    ///
+    /// # Errors
+    /// A file that cannot be read or decoded.
+    pub fn read_sequence(&self, file: &Path) -> Result<Option<TextItem>> {
+        let size = match self {
+            Self::Images(c) => c.size.filter(|_| c.sequence),
+            Self::Pathfinder(c) => c.sequence.then_some([c.size; 2]),
+            _ => None,
+        };
+        size.map(|size| sequence::read(file, size)).transpose()
     }
 
     /// Tokens of the longest input; 0 for images.

@@ -66,7 +66,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "images",
-        summary: "images with classes: IDX, CIFAR, folders of PNG and JPEG; crop, flip, RandAugment, erasing, mixup, cutmix",
+        summary: "images with classes: IDX, CIFAR, folders of PNG and JPEG, also as sequences of pixels; crop, flip, \
+                  RandAugment, erasing, mixup, cutmix",
         source: "augmentation: Cubuk et al., arXiv:1909.13719; Zhong et al., arXiv:1708.04896; Zhang et al., \
                  arXiv:1710.09412; Yun et al., arXiv:1905.04899",
         example: "[data]\nkind = \"images\"\npath = \"fashion_mnist/train-images-idx3-ubyte.gz\"\n\
@@ -99,8 +100,26 @@ pub const KINDS: &[Kind] = &[
     Kind {
         kind: "listops",
         summary: "[MAX 2 9 [MIN 4 7 ] 0 ] is 9: nested operations, classified by value",
-        source: "Nangia and Bowman, arXiv:1804.06028",
+        source: "Nangia and Bowman, arXiv:1804.06028; at 500 to 2,000 tokens Tay et al., arXiv:2011.04006",
         example: "[data]\nkind = \"listops\"",
+    },
+    Kind {
+        kind: "articles",
+        summary: "an article's lead from its title and its other paragraphs, ranked by tf-idf",
+        source: "Liu et al., arXiv:1801.10198, sections 2 and 4.1",
+        example: "[data]\nkind = \"articles\"\npath = \"wikitext2/train.txt\"\nvalid_path = \"wikitext2/valid.txt\"",
+    },
+    Kind {
+        kind: "article_halves",
+        summary: "whether two texts are halves of one article, of files in WikiText's form",
+        source: "after the retrieval of Tay et al., arXiv:2011.04006, section 2.2",
+        example: "[data]\nkind = \"article_halves\"\npath = \"wikitext2/train.txt\"\nvalid_path = \"wikitext2/valid.txt\"",
+    },
+    Kind {
+        kind: "pathfinder",
+        summary: "drawn: whether a dashed path joins two circles; as images or as sequences of pixels",
+        source: "Linsley et al., arXiv:1805.08315; Tay et al., arXiv:2011.04006, section 2.2",
+        example: "[data]\nkind = \"pathfinder\"",
     },
     Kind {
         kind: "none",

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use super::labelled::LabelledTextConfig;
-use super::{DataConfig, ImagesConfig, PairsConfig, Paths, Shape, TextConfig};
+use super::{
+    ArticleHalvesConfig, ArticlesConfig, DataConfig, ImagesConfig, PairsConfig, Paths, Shape,
+    TextConfig,
+};
 use crate::error::{Error, Result};
 
 impl DataConfig {
@@ -24,7 +27,11 @@ impl DataConfig {
             }
             _ => self.clone(),
         };
-        if let (Some(second), Self::Text(_) | Self::LabelledText(_)) = (files.get(1), &asked) {
+        let alone = matches!(
+            asked,
+            Self::Text(_) | Self::LabelledText(_) | Self::Articles(_) | Self::ArticleHalves(_)
+        );
+        if let (Some(second), true) = (files.get(1), alone) {
             return Err(Error::usage(format!(
                 "--data {}: [data] kind = \"{}\" has its text and labels in one file or folder; leave the second out",
                 second.display(),
@@ -48,6 +55,22 @@ impl DataConfig {
                 test_fraction: None,
                 train_items: None,
                 classes: shape.classes.clone(),
+                ..c
+            }),
+            Self::Articles(c) => Self::Articles(Box::new(ArticlesConfig {
+                path: paths(0),
+                valid_path: Some(paths(0)),
+                test_path: None,
+                valid_fraction: None,
+                test_fraction: None,
+                ..*c
+            })),
+            Self::ArticleHalves(c) => Self::ArticleHalves(ArticleHalvesConfig {
+                path: paths(0),
+                valid_path: Some(paths(0)),
+                test_path: None,
+                valid_fraction: None,
+                test_fraction: None,
                 ..c
             }),
             Self::Images(c) => Self::Images(ImagesConfig {

@@ -219,6 +219,11 @@ pub(super) fn misfit(
         );
         return Some((&["task.teacher", "task.of.kind"], rule));
     }
+    if teacher.task.facts().has_towers() {
+        let rule = "teacher reads the two texts of an example alone (towers), and a student reads them in one row: it has no \
+                    hidden states for it; name a run without towers";
+        return Some((&["task.teacher"], rule.into()));
+    }
     let [ours, theirs] = [student, teacher].map(|experiment| experiment.model.d_model());
     (config.cosine > 0.0 && ours != theirs).then(|| {
         let rule = format!(

@@ -79,7 +79,7 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
     let shape = &of.shape;
     let whole = json!({
         "model": model,
-        "task": { "kind": of.task.kind(), "pairs": pairs },
+        "task": { "kind": of.task.kind(), "pairs": pairs, "towers": of.task.facts().has_towers() },
         "shape": {
             "vocab_size": shape.vocab_size,
             "source_vocab_size": shape.source_vocab_size,

@@ -45,6 +45,11 @@ pub trait TaskFacts {
         false
     }
 
+    /// Whether it reads the two texts of an example alone and compares them.
+    fn has_towers(&self) -> bool {
+        false
+    }
+
     /// Tokens of the longest text that is written for one of `context` tokens; `None` where none is.
     fn written(&self, context: usize) -> Option<usize> {
         (self.reads() == Gives::Pairs).then_some(context)

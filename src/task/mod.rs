@@ -19,6 +19,7 @@ pub mod replaced_token;
 pub mod scored;
 pub mod span_corruption;
 pub mod text_classification;
+mod towers;
 pub mod translation;
 
 use crate::data::corrupted::denoising::NoiseConfig;

@@ -1,11 +1,12 @@
-//! Classes of whole texts, or of pairs of them, from an encoder's first position (Devlin et al. 2018, section 4).
+//! Classes of whole texts, or of pairs of them, from an encoder's first position (Devlin et al. 2018, section 4); of two
+//! texts in one row, or, with `towers`, of vectors of both that are compared.
 
 use super::distillation::Distils;
 use super::facts::TaskFacts;
-use super::{AnyTask, Networks, Scored, Task, host};
-use crate::data::DataSet;
-use crate::data::Gives;
+use super::infer::Infers;
+use super::{AnyTask, Networks, Scored, Task, host, towers};
 use crate::data::batch::{Batch, TextBatch};
+use crate::data::{DataSet, Gives, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric};
 use crate::faults::TableFaults;
@@ -37,6 +38,8 @@ pub struct TextClassificationConfig {
     pub label_smoothing: f64,
     /// Dropout on the vector of a text before its classes.
     pub dropout: f64,
+    /// Whether the two texts of an example are read alone, by the same network, and compared.
+    pub towers: bool,
     /// What stands for a text; when absent, an encoder's first position, or the state of recurrent cells after the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
@@ -77,8 +80,28 @@ impl TaskFacts for TextClassificationConfig {
         at.probability("dropout", self.dropout);
     }
 
+    /// Hidden states of two texts that were read alone stand for no row of another network.
     fn can_be_distilled(&self) -> bool {
-        true
+        !self.towers
+    }
+
+    fn has_towers(&self) -> bool {
+        self.towers
+    }
+
+    fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
+        let demand = self.demand();
+        let read = |shape: &Shape| model.under(&demand).products(&demand, shape);
+        if !self.towers {
+            return read(shape);
+        }
+        // Each text has half of the tokens; the head of one is part of its reading.
+        let half = Shape {
+            context: shape.context.div_ceil(2),
+            ..shape.clone()
+        };
+        let further = (towers::WIDTHS - 2) * model.d_model() * shape.classes.len();
+        2.0 * read(&half) + further as f64
     }
 
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
@@ -116,6 +139,7 @@ pub struct TextClassification {
     seed: u64,
     label_smoothing: f64,
     dropout: f64,
+    towers: bool,
     #[module(skip)]
     pooling: Option<Pooling>,
 }
@@ -131,12 +155,17 @@ impl TextClassification {
     ) -> Self {
         let init = Init::of_heads(inputs.device, inputs.seed, init);
         let classes = inputs.shape.classes.len();
+        let width = match config.towers {
+            true => towers::WIDTHS * d_model,
+            false => d_model,
+        };
         Self {
             model,
-            head: Linear::new(d_model, classes, true, Role::Head, &init),
+            head: Linear::new(width, classes, true, Role::Head, &init),
             seed: inputs.seed,
             label_smoothing: config.label_smoothing,
             dropout: config.dropout,
+            towers: config.towers,
             pooling: config.pooling,
         }
     }
@@ -146,22 +175,39 @@ impl TextClassification {
         self.scores_and_hidden(texts, device, pass).0
     }
 
-    /// The same with the hidden states `[rows, cols, d_model]`.
+    /// The same with the hidden states `[rows, cols, d_model]`; of two texts that are read alone, those of the first.
     pub(super) fn scores_and_hidden(
         &self,
         texts: &TextBatch,
         device: &Device,
         pass: &Pass,
     ) -> (Tensor<2>, Tensor<3>) {
-        let input = super::masked_lm::input(texts, device);
-        let all = self.model.forward(input, pass);
-        let ([rows, cols, d], hidden) = (all.dims(), all.clone());
-        let pooled = match self.pooling {
-            None | Some(Pooling::First) => self.model.pooled(hidden),
-            Some(Pooling::Mean) => host::mean(hidden, texts.lengths.as_deref(), cols, device),
+        let (pooled, hidden) = match self.towers {
+            false => self.read(texts, device, pass),
+            true => {
+                let [first, second] = towers::alone(texts);
+                let (first, hidden) = self.read(&first, device, pass);
+                let (second, _) = pass.within("second", || self.read(&second, device, pass));
+                (towers::compared(first, second), hidden)
+            }
         };
-        let pooled = pass.dropout(pooled.reshape([rows, 1, d]), "pooled", self.dropout);
-        (heads::classes(&self.head, pooled.reshape([rows, d])), all)
+        let [rows, width] = pooled.dims();
+        let pooled = pass.dropout(pooled.reshape([rows, 1, width]), "pooled", self.dropout);
+        let scores = heads::classes(&self.head, pooled.reshape([rows, width]));
+        (scores, hidden)
+    }
+
+    /// The vector of each text `[rows, d_model]`, and its hidden states.
+    fn read(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> (Tensor<2>, Tensor<3>) {
+        let hidden = self
+            .model
+            .forward(super::masked_lm::input(texts, device), pass);
+        let all = hidden.clone();
+        let pooled = match self.pooling {
+            None | Some(Pooling::First) => self.model.pooled(all),
+            Some(Pooling::Mean) => host::mean(all, texts.lengths.as_deref(), texts.cols, device),
+        };
+        (pooled, hidden)
     }
 
     /// The loss of the scores of a batch's rows, with what is measured.
@@ -195,7 +241,7 @@ impl Task for TextClassification {
     }
 
     fn distils(&self) -> Option<&dyn Distils> {
-        Some(self)
+        (!self.towers).then_some(self as &dyn Distils)
     }
 
     fn seed(&self) -> u64 {
@@ -205,7 +251,8 @@ impl Task for TextClassification {
     fn networks(&self) -> Networks<'_> {
         Networks {
             text_classifier: Some(self),
-            infers: Some(self),
+            // Arrays of whole rows do not say where a second text begins.
+            infers: (!self.towers).then_some(self as &dyn Infers),
             ..Networks::default()
         }
     }

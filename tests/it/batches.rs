@@ -79,6 +79,7 @@ pub fn cut(batch: &Batch, rows: Range<usize>, tight: bool) -> Batch {
                 labels: texts.labels.as_ref().map(|l| l[rows.clone()].to_vec()),
                 lengths: lengths.filter(|lengths| lengths.iter().any(|n| *n < cols)),
                 cols,
+                halves: if tight { [0; 2] } else { texts.halves },
             })
         }
         Content::Pairs(pairs) => {

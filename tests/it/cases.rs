@@ -149,6 +149,7 @@ pub fn texts(labels: &[i32; 4]) -> TextBatch {
         documents: None,
         second: None,
         cols: COLS,
+        halves: [3, COLS - 2],
     }
 }
 
@@ -213,8 +214,22 @@ fn classification(pooling: Option<Pooling>) -> TaskConfig {
     })
 }
 
+/// Of two texts that are read alone.
+fn towers(pooling: Pooling) -> TaskConfig {
+    TaskConfig::TextClassification(TextClassificationConfig {
+        towers: true,
+        pooling: Some(pooling),
+        ..TextClassificationConfig::default()
+    })
+}
+
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
+    for (pooling, pooler) in [(Pooling::First, true), (Pooling::Mean, false)] {
+        let [_, classes, ..] = base(16);
+        let case = Case::new("towers", towers(pooling), classes.model);
+        cases.push(case.with(&serde_json::json!({ "pooler": pooler })));
+    }
     for (number, (name, model)) in kinds::encoders().into_iter().enumerate() {
         let pairs = match number % 2 {
             _ if model.pooler => Pairs::SentenceOrder,

@@ -1,6 +1,7 @@
 //! Tokenizers and data: ids against published ones, windows against tables, order against step
 //! numbers.
 
+mod articles;
 mod batches;
 mod denoised;
 mod denoising;
@@ -10,6 +11,7 @@ mod image_changes;
 mod image_faults;
 mod images;
 mod labelled;
+mod long_tasks;
 mod manifests;
 mod masked;
 mod messages;
@@ -17,6 +19,7 @@ mod ngrams;
 mod pair_generators;
 mod pair_vocabularies;
 mod pairs;
+mod pathfinder;
 mod places;
 mod segments;
 mod span_texts;

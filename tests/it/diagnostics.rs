@@ -8,6 +8,7 @@ mod groups;
 mod kinds;
 mod layers;
 mod lists;
+mod long_data;
 mod of_images;
 mod overrides;
 mod recurrent;

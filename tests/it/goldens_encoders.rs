@@ -84,6 +84,7 @@ pub fn texts(oracle: &Oracle) -> TextBatch {
         cols: shape[1],
         documents: None,
         second: None,
+        halves: [0; 2],
     }
 }
 

@@ -59,6 +59,7 @@ fn masked_lm_with_next_sentences() {
             lengths: Some(lengths(&mask.micro(step, micro), rows)),
             documents: None,
             second: None,
+            halves: [0; 2],
             cols,
         };
         batches::of(Content::Text(texts), rows)

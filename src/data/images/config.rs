@@ -44,6 +44,8 @@ pub struct ImagesConfig {
     pub mean: Vec<f64>,
     /// Standard deviation of each channel.
     pub std: Vec<f64>,
+    /// Whether images are read as texts, one token for each grey value, row by row. It needs `size` and `channels = 1`.
+    pub sequence: bool,
     /// How training images are changed.
     pub augment: AugmentConfig,
 }
@@ -214,6 +216,36 @@ impl ImagesConfig {
         fault(
             wrong(&self.mean) || wrong(&self.std) || self.std.iter().any(|s| *s < 1e-6),
             "mean must be -1e6 to 1e6, and std 1e-6 to 1e6: pixels are 0 to 1",
+        );
+    }
+
+    /// Faults of images that are read as texts.
+    pub(super) fn sequence_faults(&self, fault: &mut dyn FnMut(bool, &str)) {
+        if !self.sequence {
+            return;
+        }
+        fault(
+            self.size.is_none(),
+            "sequence = true needs `size` = [height, width]: it says how long a sequence is; [28, 28] for Fashion-MNIST, \
+             [32, 32] for CIFAR",
+        );
+        fault(
+            self.channels != Some(1),
+            "sequence = true reads one grey value for each pixel; set channels = 1",
+        );
+        fault(
+            !self.mean.is_empty() || !self.std.is_empty(),
+            "mean and std have no effect with sequence = true, which reads values and normalises none; leave them out",
+        );
+        let AugmentConfig {
+            erase,
+            mixup,
+            cutmix,
+            ..
+        } = &self.augment;
+        fault(
+            *erase > 0.0 || *mixup > 0.0 || *cutmix > 0.0,
+            "augment: erase, mixup and cutmix work on normalised images, and sequence = true reads values; leave them out",
         );
     }
 }

@@ -17,6 +17,7 @@ pub mod operations;
 pub mod pictures;
 mod prepare;
 pub mod resize;
+pub mod sequence;
 mod source;
 
 pub use augment::{AugmentConfig, RandAugmentConfig};

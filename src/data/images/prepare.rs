@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::cifar::{self, Version};
 use super::config::{Files, ImageFormat, ImagesConfig};
 use super::folder::{self, Wanted};
+use super::sequence::{self, Sequences};
 use super::source::{Augmented, Plain};
-use super::{Pictures, idx, normalise};
+use super::{AugmentConfig, Pictures, idx, normalise};
 use crate::data::files::archive;
 use crate::data::split::{SPLIT_SEED, bounds, limit};
 use crate::data::{Data, DataSet, Gives, PerSplit, Places, Request, Shape, Source, Split};
@@ -25,21 +26,26 @@ impl DataSet for ImagesConfig {
         self.path_faults(&mut fault);
         self.share_faults(&mut fault);
         self.shape_faults(&mut fault);
+        self.sequence_faults(&mut fault);
         faults.extend(self.augment.faults());
         faults
     }
 
     fn gives(&self) -> Gives {
-        Gives::Images
+        match self.sequence {
+            true => Gives::Labelled,
+            false => Gives::Images,
+        }
     }
 
     fn image(&self) -> Option<[usize; 3]> {
-        let [height, width] = self.size?;
+        let [height, width] = self.size.filter(|_| !self.sequence)?;
         Some([self.channels?, height, width])
     }
 
     fn context(&self) -> usize {
-        0
+        let size = self.size.filter(|_| self.sequence);
+        size.map_or(0, |[height, width]| height * width)
     }
 
     fn has(&self, split: Split) -> bool {
@@ -92,16 +98,20 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
     let pictures = Arc::new(pictures);
     let parts = parts(config, pictures.len())?;
     let (mean, std) = match request.run {
+        _ if config.sequence => (Vec::new(), Vec::new()),
         Some(run) => (run.mean.clone(), run.std.clone()),
         None => measured(config, &pictures, &parts.train)?,
     };
-    let shape = Shape {
-        image: Some(pictures.shape),
-        classes: classes.clone(),
-        mean,
-        std,
-        fit: wanted.fit,
-        ..Shape::default()
+    let shape = match config.sequence {
+        true => sequence::shape(height * width, classes.clone()),
+        false => Shape {
+            image: Some(pictures.shape),
+            classes: classes.clone(),
+            mean,
+            std,
+            fit: wanted.fit,
+            ..Shape::default()
+        },
     };
     let held_out = |split: Split| -> Result<Option<Arc<dyn Source>>> {
         let (pictures, chosen) = match config.files(split) {
@@ -113,11 +123,17 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
             None => (pictures.clone(), parts.get(split).clone()),
         };
         let source = Plain::new(pictures, chosen, split, &shape);
-        Ok((!source.is_empty()).then(|| Arc::new(source) as Arc<dyn Source>))
+        Ok((!source.is_empty()).then(|| match config.sequence {
+            true => Sequences::source(source, AugmentConfig::default(), request.seed),
+            false => Arc::new(source) as Arc<dyn Source>,
+        }))
     };
     let (valid, test) = (held_out(Split::Valid)?, held_out(Split::Test)?);
     let train = Plain::new(pictures, parts.train, Split::Train, &shape);
-    let train = Augmented::source(train, &config.augment, request.seed);
+    let train = match config.sequence {
+        true => Sequences::source(train, config.augment.clone(), request.seed),
+        false => Augmented::source(train, &config.augment, request.seed),
+    };
     Ok(Data {
         valid,
         test,

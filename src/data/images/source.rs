@@ -31,8 +31,13 @@ impl Plain {
         }
     }
 
+    /// Channels, height and width.
+    pub(super) fn shape(&self) -> [usize; 3] {
+        self.pictures.shape
+    }
+
     /// Pixels and label of an example.
-    fn picture(&self, sample: u64) -> (&[u8], i32) {
+    pub(super) fn picture(&self, sample: u64) -> (&[u8], i32) {
         let index = self.chosen[sample as usize] as usize;
         (self.pictures.get(index), self.pictures.labels[index])
     }

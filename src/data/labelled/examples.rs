@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::joined::Joining;
 use super::labels::Labels;
 use super::tables::{self, Row};
 use crate::data::files::documents;
@@ -160,19 +161,41 @@ impl LabelledTextConfig {
                 "[data] `pair` needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and </s>)",
             ));
         }
-        let items = rows
-            .par_iter()
-            .map(|(path, row)| {
-                labels
-                    .class(&row.label)
-                    .and_then(|label| self.item(row, label, tokenizer, frame))
-                    .map_err(|e| Error::run(format!("{}:{}: {e}", path.display(), row.line)))
-            })
-            .collect::<Vec<Result<_>>>();
-        // The first fault of the file, whichever thread found one first.
-        let items = items.into_iter().collect::<Result<Vec<_>>>()?;
+        let items = each(rows, |row| {
+            self.item(row, labels.class(&row.label)?, tokenizer, frame)
+        })?;
         Ok(Arc::new(Labelled { items, split }))
     }
+
+    /// The examples of a split, of rows that are joined.
+    pub(super) fn joined(
+        &self,
+        rows: &[(PathBuf, Row)],
+        labels: &Labels,
+        tokenizer: &Tokenizer,
+        split: Split,
+        seed: u64,
+    ) -> Result<Arc<dyn Source>> {
+        let rows = each(rows, |row| {
+            let ids = self.encode(&row.text, tokenizer)?;
+            match ids.is_empty() {
+                true => Err(Error::run("the text is empty")),
+                false => Ok((ids, labels.class(&row.label)?)),
+            }
+        })?;
+        Joining::new(self.context, tokenizer).source(rows, split, seed)
+    }
+}
+
+/// The rows of a split by `of`; the first fault of the file, whichever thread found one first.
+fn each<T: Send>(rows: &[(PathBuf, Row)], of: impl Fn(&Row) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let all = rows
+        .par_iter()
+        .map(|(path, row)| {
+            of(row).map_err(|e| Error::run(format!("{}:{}: {e}", path.display(), row.line)))
+        })
+        .collect::<Vec<Result<_>>>();
+    all.into_iter().collect()
 }
 
 /// One text or two with the marks around them, cut to `context` tokens.

@@ -8,7 +8,9 @@
 //! column 2 the label, and the classes are `0` and `1`.
 
 pub(super) mod examples;
+pub mod halves;
 pub mod header;
+mod joined;
 pub(super) mod labels;
 pub mod tables;
 
@@ -59,6 +61,8 @@ pub struct LabelledTextConfig {
     pub label: Option<Column>,
     /// Names of the classes in order. Default: the labels of the training rows, sorted.
     pub classes: Vec<String>,
+    /// Whether rows of one class are put one after the other until the context is full.
+    pub join: bool,
     /// Words, between blanks, that are left out of texts: `["(", ")"]` for ListOps.
     pub leave_out: Vec<String>,
     /// Tokens of an example at most.
@@ -81,6 +85,7 @@ impl Default for LabelledTextConfig {
             pair: None,
             label: None,
             classes: Vec::new(),
+            join: false,
             leave_out: Vec::new(),
             context: 128,
         }
@@ -202,6 +207,9 @@ impl DataSet for LabelledTextConfig {
                 self.context
             ));
         }
+        if self.join && self.pair.is_some() {
+            faults.push("[data] join = true is for single texts; leave it or `pair` out".into());
+        }
         let different: BTreeSet<&String> = self.classes.iter().collect();
         if different.len() < self.classes.len() || self.classes.len() == 1 {
             faults.push("[data] classes: two different names at least, each once".into());
@@ -241,6 +249,10 @@ impl DataSet for LabelledTextConfig {
         true
     }
 
+    fn has_two_texts(&self) -> bool {
+        self.pair.is_some()
+    }
+
     fn around(&self, _view: &View) -> Around {
         Around::Frame
     }
@@ -262,7 +274,10 @@ impl DataSet for LabelledTextConfig {
         let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
         let mut tokens = PerSplit::default();
         for split in Split::ALL.into_iter().filter(|split| self.has(*split)) {
-            let source = self.source(rows.get(split), &labels, &tokenizer, split)?;
+            let source = match self.join {
+                true => self.joined(rows.get(split), &labels, &tokenizer, split, request.seed)?,
+                false => self.source(rows.get(split), &labels, &tokenizer, split)?,
+            };
             *tokens.get_mut(split) = (0..source.len())
                 .map(|i| source.size(i as u64) as u64)
                 .sum();

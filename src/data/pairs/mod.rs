@@ -4,6 +4,7 @@
 //! them, `source` frames and filters them. A line of Multi30k: "Two young, White males are outside near many
 //! bushes." and "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche."
 
+pub mod articles;
 mod corpus;
 mod field;
 mod read;

@@ -5,6 +5,10 @@
 //! modulo 10). An argument is an operation with probability 1/4 as there; here the whole always is one, and
 //! expressions outside the bounds on length are drawn again. Training draws without end; an expression belongs to
 //! training or is held out by a hash of itself. Tokens without the parentheses of the original's binary trees.
+//!
+//! The Long Range Arena's (Tay et al., arXiv:2011.04006, section 2.2) are the same with `max_depth = 9`, `max_args = 10`,
+//! `min_length = 501` and `max_length = 1999`: its depth of 10 counts the digits below the last operation, and its bounds
+//! of 500 and 2,000 are left out.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -7,6 +7,7 @@ pub mod dates;
 pub mod grammar;
 pub mod listops;
 pub mod number_words;
+pub mod pathfinder;
 pub mod phrases;
 pub mod problems;
 pub mod random_images;

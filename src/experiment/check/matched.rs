@@ -31,6 +31,14 @@ pub(super) fn check(sense: &mut Sense) {
         );
         sense.fault(&["task.kind", "data.kind"], rule);
     }
+    if task.facts().has_towers() && reads && !data.set().has_two_texts() && !data.is_imported() {
+        let rule = format!(
+            "towers = true compares the two texts of an example, and those of [data] kind = \"{}\" have one; leave it out, \
+             or use kind = \"article_halves\", or \"labelled_text\" with `pair`",
+            data.kind()
+        );
+        sense.fault(&["task.towers", "data.kind"], rule);
+    }
     if let Some(rule) = task.facts().untrainable()
         && !data.is_imported()
     {

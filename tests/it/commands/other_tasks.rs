@@ -298,6 +298,16 @@ fn runs_of_every_loop_go_on_as_if_nothing_had_happened() {
             "experiments/text_classification/listops.toml",
             &["data.valid_items=8"],
         ),
+        (
+            "experiments/text_classification/lra_pathfinder.toml",
+            &[
+                "data.valid_items=8",
+                "data.size=16",
+                "data.length=2",
+                "data.distractor_length=1",
+                "data.distractors=0",
+            ],
+        ),
     ] {
         let name = file.rsplit('/').next().unwrap();
         let tokens = more.iter().any(|set| set.contains("batch_tokens"));

@@ -1,0 +1,320 @@
+//! `kind = "article_halves"`: whether two texts are the halves of one article or of two.
+//!
+//! The retrieval task of Tay et al., "Long Range Arena", arXiv:2011.04006, section 2.2, on articles in WikiText's form:
+//! there two papers are told to cite each other or not, at 4,000 bytes each. An article, without its headings, is cut in
+//! the middle. An example has a window of the first half of one article and a window of a second half; both begin with
+//! their halves in evaluation and anywhere in training, where the second half is the same article's or not with
+//! probability 1/2 each. Of every held-out article there is one example of each class. Splits hold whole articles.
+//! `[task] towers = true` reads both texts alone and compares them, as it is done there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::data::files::articles::{self, Article, DEEPEST};
+use crate::data::text::{TextConfig, corpus};
+use crate::data::{
+    Data, DataSet, Gives, Item, Paths, PerSplit, Request, Shape, Source, Split, TextItem,
+    Tokenizers, View,
+};
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, Stream};
+use crate::tokenizer::{Around, Frame, Tokenizer};
+
+/// `kind = "article_halves"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ArticleHalvesConfig {
+    /// Articles in WikiText's form: a file, a folder, a list of them; plain or gzipped.
+    pub path: Paths,
+    /// Articles to validate on.
+    pub valid_path: Option<Paths>,
+    /// Articles to test on.
+    pub test_path: Option<Paths>,
+    /// Share of the articles of `path`, the last ones, to validate on. Default 0.1 without `valid_path`.
+    pub valid_fraction: Option<f64>,
+    /// Share of the articles of `path` to test on.
+    pub test_fraction: Option<f64>,
+    /// Tokens of an example at most, those of both texts with their marks; each text has half of them.
+    pub context: usize,
+}
+
+impl Default for ArticleHalvesConfig {
+    fn default() -> Self {
+        Self {
+            path: Paths::default(),
+            valid_path: None,
+            test_path: None,
+            valid_fraction: None,
+            test_fraction: None,
+            context: 1024,
+        }
+    }
+}
+
+/// The classes, in the order of their labels.
+const CLASSES: [&str; 2] = ["two articles", "one article"];
+/// The marks of two texts at most, and a token of each.
+const LEAST: usize = 6;
+/// Held-out sets are the same for every run's seed.
+const FIXED_SEED: u64 = 0;
+
+impl ArticleHalvesConfig {
+    /// The same with every path as `place` gives it.
+    #[must_use]
+    pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        let held_out = [&self.valid_path, &self.test_path];
+        let (path, [valid_path, test_path]) = articles::placed(&self.path, held_out, place);
+        Self {
+            path,
+            valid_path,
+            test_path,
+            ..self.clone()
+        }
+    }
+
+    /// Its files, as those of a text.
+    fn files(&self) -> TextConfig {
+        articles::files(
+            &self.path,
+            [&self.valid_path, &self.test_path],
+            [self.valid_fraction, self.test_fraction],
+        )
+    }
+
+    /// Two texts as the model reads them.
+    ///
+    /// # Errors
+    /// A text that the tokenizer cannot encode, an empty one, one text alone.
+    pub fn read(&self, text: &str, pair: Option<&str>, tokenizer: &Tokenizer) -> Result<TextItem> {
+        let Some(pair) = pair else {
+            return Err(Error::usage(
+                "the run reads pairs of texts: give --pair too",
+            ));
+        };
+        let encode = |text: &str| -> Result<Vec<i32>> {
+            let ids: Vec<i32> = tokenizer
+                .encode(text)?
+                .into_iter()
+                .map(|id| id as i32)
+                .collect();
+            match ids.is_empty() {
+                true => Err(Error::usage("a text is empty")),
+                false => Ok(ids),
+            }
+        };
+        let (first, second) = (encode(text)?, encode(pair)?);
+        let frame = frame(tokenizer)?;
+        let room = self.room(frame);
+        let cut = |ids: &[i32]| ids[..ids.len().min(room)].to_vec();
+        Ok(framed(frame, &cut(&first), &cut(&second)))
+    }
+
+    /// Tokens of each text.
+    fn room(&self, frame: Frame) -> usize {
+        self.context.saturating_sub(frame.len(true)) / 2
+    }
+}
+
+fn frame(tokenizer: &Tokenizer) -> Result<Frame> {
+    tokenizer.frame().ok_or_else(|| {
+        Error::usage(
+            "[data] kind = \"article_halves\" needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and \
+             </s>)",
+        )
+    })
+}
+
+fn framed(frame: Frame, first: &[i32], second: &[i32]) -> TextItem {
+    let (inputs, segments) = frame.around_both(first, second);
+    TextItem {
+        inputs,
+        segments: Some(segments),
+        ..TextItem::default()
+    }
+}
+
+impl DataSet for ArticleHalvesConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = self.files().faults();
+        if self.context < LEAST {
+            faults.push(format!(
+                "[data] context = {} is too short for two texts and their marks; the least is {LEAST}",
+                self.context
+            ));
+        }
+        faults
+    }
+
+    fn gives(&self) -> Gives {
+        Gives::Labelled
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn has(&self, split: Split) -> bool {
+        self.files().has(split)
+    }
+
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        let held_out = [
+            ("valid_path", &self.valid_path),
+            ("test_path", &self.test_path),
+        ];
+        let held_out = held_out
+            .into_iter()
+            .flat_map(|(key, paths)| paths.iter().flat_map(move |p| p.keyed(key)));
+        self.path.keyed("path").chain(held_out).collect()
+    }
+
+    fn needs_tokenizer(&self) -> bool {
+        true
+    }
+
+    fn has_two_texts(&self) -> bool {
+        true
+    }
+
+    fn around(&self, _view: &View) -> Around {
+        Around::Frame
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        let files = self.files();
+        let mut articles = corpus::Texts::find(&files, request, true)?;
+        let tokenizer = articles.tokenizer(request, |config| config.with_frame(false))?;
+        let frame = frame(&tokenizer)?;
+        let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
+        let mut tokens = PerSplit::default();
+        for split in Split::ALL.into_iter().filter(|split| self.has(*split)) {
+            let texts = encoded(articles.parts()?.get(split), &tokenizer, split)?;
+            if texts.len() < 2 {
+                return Err(Error::usage(format!(
+                    "[data] the {} split has {} article(s) of two tokens or more, and two articles are the least; use \
+                     more text or a larger fraction",
+                    split.name(),
+                    texts.len()
+                )));
+            }
+            *tokens.get_mut(split) = texts.iter().map(|text| text.len() as u64).sum();
+            *sources.get_mut(split) = Some(Arc::new(Halves {
+                texts,
+                frame,
+                room: self.room(frame),
+                split,
+                seed: request.seed,
+            }));
+        }
+        let Some(train) = sources.train else {
+            return Err(Error::run("[data] there is no article to train on"));
+        };
+        let shape = Shape {
+            classes: CLASSES.map(String::from).to_vec(),
+            ..Shape::of_text(self.context, tokenizer.vocab_size())
+        };
+        Ok(Data {
+            valid: sources.valid,
+            test: sources.test,
+            tokenizers: Tokenizers::one(tokenizer),
+            tokens,
+            ..Data::new(train, shape)
+        })
+    }
+}
+
+/// The ids of the articles of a split that have a token for each half.
+fn encoded(documents: &[Vec<u8>], tokenizer: &Tokenizer, split: Split) -> Result<Vec<Vec<i32>>> {
+    let texts = documents
+        .par_iter()
+        .map(|document| {
+            let article = Article::read(document, DEEPEST)?;
+            let text: Vec<&str> = article.paragraphs().collect();
+            let ids = tokenizer.encode(&text.join(" "))?;
+            Ok(ids.into_iter().map(|id| id as i32).collect())
+        })
+        .collect::<Result<Vec<Vec<i32>>>>()
+        .map_err(|e| Error::run(format!("the {} articles: {e}", split.name())))?;
+    Ok(texts.into_iter().filter(|ids| ids.len() > 1).collect())
+}
+
+/// The articles of a split.
+struct Halves {
+    texts: Vec<Vec<i32>>,
+    frame: Frame,
+    /// Tokens of a window of a half.
+    room: usize,
+    split: Split,
+    seed: u64,
+}
+
+impl Halves {
+    /// Another article than number `article`.
+    fn other(&self, article: usize, stream: &mut Stream) -> usize {
+        let count = self.texts.len();
+        (article + 1 + stream.below(count as u64 - 1) as usize) % count
+    }
+
+    /// A window of a half of an article, the first or the second one: in training anywhere in it.
+    fn window(&self, article: usize, second: bool, stream: &mut Stream) -> &[i32] {
+        let (first, rest) = self.texts[article].split_at(self.texts[article].len() / 2);
+        let half = if second { rest } else { first };
+        let spare = half.len().saturating_sub(self.room);
+        let begin = match self.split {
+            Split::Train => stream.below(spare as u64 + 1) as usize,
+            Split::Valid | Split::Test => 0,
+        };
+        &half[begin..half.len().min(begin + self.room)]
+    }
+}
+
+impl Source for Halves {
+    /// In training an epoch begins with every article once; held out are two examples of each.
+    fn len(&self) -> usize {
+        match self.split {
+            Split::Train => self.texts.len(),
+            Split::Valid | Split::Test => 2 * self.texts.len(),
+        }
+    }
+
+    fn get(&self, sample: u64, draw: u64) -> Result<Item> {
+        let split = self.split as u64;
+        let (seed, article, draw) = match self.split {
+            Split::Train => (self.seed, sample, draw),
+            Split::Valid | Split::Test => (FIXED_SEED, sample / 2, 0),
+        };
+        let mut stream = Stream::new(seed, Purpose::Pairing, (article, draw, split));
+        let same = match self.split {
+            Split::Train => stream.below(2) == 1,
+            Split::Valid | Split::Test => sample % 2 == 1,
+        };
+        let first = article as usize;
+        let second = match same {
+            true => first,
+            false => self.other(first, &mut stream),
+        };
+        let first = self.window(first, false, &mut stream);
+        let second = self.window(second, true, &mut stream);
+        Ok(Item::Text(TextItem {
+            label: Some(i32::from(same)),
+            ..framed(self.frame, first, second)
+        }))
+    }
+
+    /// The longest that it may be drawn as.
+    fn size(&self, sample: u64) -> usize {
+        let article = match self.split {
+            Split::Train => sample,
+            Split::Valid | Split::Test => sample / 2,
+        };
+        let first = (self.texts[article as usize].len() / 2).min(self.room);
+        first + self.room + self.frame.len(true)
+    }
+
+    fn split(&self) -> Split {
+        self.split
+    }
+}

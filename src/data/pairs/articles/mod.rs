@@ -1,0 +1,157 @@
+//! `kind = "articles"`: the beginning of an article from its title and its other paragraphs.
+//!
+//! Summarisation from many paragraphs as Liu et al. have it, "Generating Wikipedia by summarizing long sequences",
+//! arXiv:1801.10198, sections 2 and 4: a lead section is the summary of what the article's sections say. A source is the
+//! title and the paragraphs of the sections, ranked (`rank`) and cut to their first L tokens, which is the extraction; a
+//! target is the lead. There the paragraphs are those of cited pages and search results, too; here they are the article's
+//! own. An encoder-decoder reads pairs (T-ED); a decoder reads source and target in one sequence (T-D, T-DMCA), as
+//! `[task] kind = "translation"` has it. Paragraphs are joined by blanks, so that a source is one line, as `translate`
+//! reads it.
+
+mod prepare;
+pub mod rank;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::files::articles::{self, DEEPEST};
+use crate::data::text::TextConfig;
+use crate::data::{Data, DataSet, Gives, Paths, Request, Split, View};
+use crate::error::Result;
+use crate::tokenizer::{Around, MarkNames, TokenizerConfig};
+use rank::Ranking;
+
+/// `kind = "articles"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ArticlesConfig {
+    /// Articles in WikiText's form: a file, a folder, a list of them; plain or gzipped.
+    pub path: Paths,
+    /// Articles to validate on.
+    pub valid_path: Option<Paths>,
+    /// Articles to test on.
+    pub test_path: Option<Paths>,
+    /// Share of the articles of `path`, the last ones, to validate on. Default 0.1 without `valid_path`.
+    pub valid_fraction: Option<f64>,
+    /// Share of the articles of `path` to test on.
+    pub test_fraction: Option<f64>,
+    /// The order of the paragraphs of a source.
+    pub ranking: Ranking,
+    /// Whether the title stands before them.
+    pub title: bool,
+    /// Marks on each side of the heading that ends the lead, or more: 2 is a section's, 3 that of a part of one.
+    pub lead_ends: usize,
+    /// Tokens of a source with its mark, the first of its ranked paragraphs.
+    pub max_source: usize,
+    /// Tokens of a target with its marks; a longer lead is cut, and then does not end.
+    pub max_target: usize,
+    /// Names of the marks around texts, for a pretrained vocabulary without the usual ones.
+    pub marks: MarkNames,
+}
+
+impl Default for ArticlesConfig {
+    fn default() -> Self {
+        Self {
+            path: Paths::default(),
+            valid_path: None,
+            test_path: None,
+            valid_fraction: None,
+            test_fraction: None,
+            ranking: Ranking::TfIdf,
+            title: true,
+            lead_ends: 2,
+            max_source: 512,
+            max_target: 128,
+            marks: MarkNames::default(),
+        }
+    }
+}
+
+impl ArticlesConfig {
+    /// The same with every path as `place` gives it.
+    #[must_use]
+    pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        let held_out = [&self.valid_path, &self.test_path];
+        let (path, [valid_path, test_path]) = articles::placed(&self.path, held_out, place);
+        Self {
+            path,
+            valid_path,
+            test_path,
+            ..self.clone()
+        }
+    }
+
+    /// Its files, as those of a text.
+    fn files(&self) -> TextConfig {
+        articles::files(
+            &self.path,
+            [&self.valid_path, &self.test_path],
+            [self.valid_fraction, self.test_fraction],
+        )
+    }
+}
+
+impl DataSet for ArticlesConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = self.files().faults();
+        let (source, target) = (self.max_source, self.max_target);
+        if target < 3 {
+            faults.push(format!(
+                "[data] max_target = {target} must be 3 or more: a token between two marks"
+            ));
+        }
+        if source < target {
+            faults.push(format!(
+                "[data] max_source = {source} is below max_target = {target}: a source is the longer side; raise \
+                 max_source or lower max_target"
+            ));
+        }
+        if !(2..=DEEPEST).contains(&self.lead_ends) {
+            faults.push(format!(
+                "[data] lead_ends = {} must be 2 (the heading of a section) to {DEEPEST}",
+                self.lead_ends
+            ));
+        }
+        faults
+    }
+
+    fn gives(&self) -> Gives {
+        Gives::Pairs
+    }
+
+    fn context(&self) -> usize {
+        self.max_source
+    }
+
+    fn has(&self, split: Split) -> bool {
+        self.files().has(split)
+    }
+
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        let held_out = [
+            ("valid_path", &self.valid_path),
+            ("test_path", &self.test_path),
+        ];
+        let held_out = held_out
+            .into_iter()
+            .flat_map(|(key, paths)| paths.iter().flat_map(move |p| p.keyed(key)));
+        self.path.keyed("path").chain(held_out).collect()
+    }
+
+    fn needs_tokenizer(&self) -> bool {
+        true
+    }
+
+    fn tokenizer_faults(&self, tokenizer: &TokenizerConfig) -> Vec<String> {
+        tokenizer.with_marks(&self.marks).faults()
+    }
+
+    fn around(&self, _view: &View) -> Around {
+        Around::End
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        prepare::prepare(self, request)
+    }
+}

@@ -1,0 +1,158 @@
+//! From articles to pairs of token ids: ranked, encoded, cut.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::ArticlesConfig;
+use crate::data::files::articles::Article;
+use crate::data::pairs::{Texts, frame_source, frame_target};
+use crate::data::text::corpus;
+use crate::data::{
+    Data, DataSet, Item, PairItem, PerSplit, Request, Shape, Source, Split, Tokenizers,
+};
+use crate::error::{Error, Result};
+use crate::tokenizer::{Marks, Tokenizer};
+
+/// Pairs in memory.
+struct Pairs {
+    items: Vec<PairItem>,
+    split: Split,
+}
+
+impl Source for Pairs {
+    fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
+        Ok(Item::Pair(self.items[sample as usize].clone()))
+    }
+
+    fn size(&self, sample: u64) -> usize {
+        let item = &self.items[sample as usize];
+        item.source.len().max(item.target.len())
+    }
+
+    fn split(&self) -> Split {
+        self.split
+    }
+}
+
+impl ArticlesConfig {
+    /// The source and the target of an article; nothing for one without a lead or without sections.
+    fn pair(&self, article: &Article, split: Split, number: u64) -> Option<(String, String)> {
+        if article.lead.is_empty() || article.body.is_empty() {
+            return None;
+        }
+        let order = self
+            .ranking
+            .order(&article.title, &article.body, split, number);
+        let ranked = order.iter().map(|i| article.body[*i].as_str());
+        let title = self.title.then_some(article.title.as_str());
+        let source: Vec<&str> = title.into_iter().chain(ranked).collect();
+        Some((source.join(" "), article.lead.join(" ")))
+    }
+
+    /// The texts of a split, and how many of its articles give none.
+    fn texts(&self, documents: &[Vec<u8>], split: Split) -> Result<(Texts, usize)> {
+        let pairs = documents
+            .par_iter()
+            .enumerate()
+            .map(|(number, document)| {
+                let article = Article::read(document, self.lead_ends)
+                    .map_err(|e| Error::run(format!("the {} articles: {e}", split.name())))?;
+                Ok(self.pair(&article, split, number as u64))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let mut texts = Texts::default();
+        for (source, target) in pairs.into_iter().flatten() {
+            texts.push(source, vec![target]);
+        }
+        let left_out = documents.len() - texts.len();
+        Ok((texts, left_out))
+    }
+
+    /// The pairs of some texts, each with the bytes of text behind the scored tokens of its target.
+    fn encoded(
+        &self,
+        texts: &Texts,
+        tokenizer: &Tokenizer,
+        marks: &Marks,
+    ) -> Result<Vec<(PairItem, usize)>> {
+        let ids = |text: &str| -> Result<Vec<i32>> {
+            let ids = tokenizer.encode(text)?.into_iter();
+            Ok(ids.map(|id| id as i32).collect())
+        };
+        let pair = |number: usize| {
+            let (source, targets) = texts.pair(number);
+            let lead = targets.first().map_or("", String::as_str);
+            let target = ids(lead)?;
+            // The mark that begins a target is read, not scored.
+            let cut = target.iter().skip(self.max_target - 1);
+            let cut: usize = cut.map(|id| tokenizer.bytes_of(*id as u32)).sum();
+            let item = PairItem {
+                source: frame_source(ids(source)?, marks, self.max_source),
+                target: frame_target(&target, marks, self.max_target),
+            };
+            Ok((item, lead.len().saturating_sub(cut)))
+        };
+        (0..texts.len()).into_par_iter().map(pair).collect()
+    }
+}
+
+pub(super) fn prepare(config: &ArticlesConfig, request: &Request) -> Result<Data> {
+    let files = config.files();
+    let mut articles = corpus::Texts::find(&files, request, true)?;
+    let tokenizer = articles.tokenizer(request, |c| c.with_marks(&config.marks))?;
+    let tokenizer = match request.saved.text {
+        Some(_) => tokenizer,
+        None => tokenizer.with_marks(&config.marks)?,
+    };
+    let marks = tokenizer.marks()?;
+    let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
+    let mut pairs = PerSplit::default();
+    let mut tokens = PerSplit::default();
+    let mut bytes_per_token = PerSplit::default();
+    let mut left_out = 0;
+    for split in Split::ALL.into_iter().filter(|split| config.has(*split)) {
+        let documents = articles.parts()?.get(split);
+        let (texts, without) = config.texts(documents, split)?;
+        if texts.is_empty() {
+            return Err(Error::usage(format!(
+                "[data] none of the {} article(s) of the {} split has both a lead and, behind a heading with {} marks or \
+                 more, sections; see lead_ends",
+                documents.len(),
+                split.name(),
+                config.lead_ends
+            )));
+        }
+        let (items, bytes): (Vec<PairItem>, Vec<usize>) = config
+            .encoded(&texts, &tokenizer, &marks)?
+            .into_iter()
+            .unzip();
+        let scored: usize = items.iter().map(|item| item.target.len() - 1).sum();
+        let read: usize = items.iter().map(|item| item.source.len() + 1).sum();
+        *tokens.get_mut(split) = (read + scored) as u64;
+        *bytes_per_token.get_mut(split) = Some(bytes.iter().sum::<usize>() as f64 / scored as f64);
+        match split {
+            Split::Train => left_out = without,
+            Split::Valid | Split::Test => *pairs.get_mut(split) = Some(Arc::new(texts)),
+        }
+        *sources.get_mut(split) = Some(Arc::new(Pairs { items, split }));
+    }
+    let Some(train) = sources.train else {
+        return Err(Error::run("[data] there is no article to train on"));
+    };
+    let shape = Shape::of_text(config.max_source, tokenizer.vocab_size());
+    Ok(Data {
+        valid: sources.valid,
+        test: sources.test,
+        tokenizers: Tokenizers::one(tokenizer),
+        bytes_per_token,
+        tokens,
+        pairs,
+        left_out,
+        ..Data::new(train, shape)
+    })
+}

@@ -1,0 +1,171 @@
+//! What every kind of `[data]` says of itself and does: [`DataSet`].
+
+use std::path::Path;
+
+use super::form::Gives;
+use super::synthetic::problems::{self, Problems};
+use super::{Data, Places, Shape, Split, Tokenizers, View};
+use crate::error::Result;
+use crate::tokenizer::{Around, TokenizerConfig};
+
+/// The inputs of preparation beside the configuration.
+pub struct Request<'a> {
+    /// `[tokenizer]`.
+    pub tokenizer: Option<&'a TokenizerConfig>,
+    /// The run's own tokenizers on resume or evaluation: used as they are, never trained again.
+    pub saved: &'a Tokenizers,
+    /// What the run's data was when it began, on resume or evaluation: its classes keep their numbers, its images their
+    /// form and normalisation, whatever the files hold today.
+    pub run: Option<&'a Shape>,
+    /// Where files are looked for.
+    pub places: &'a Places,
+    /// The experiment's seed.
+    pub seed: u64,
+    /// How texts are read.
+    pub view: &'a View,
+}
+
+/// The facts of a kind of data, and its preparation.
+pub trait DataSet {
+    /// All faults of its own keys, each with its remedy.
+    fn faults(&self) -> Vec<String>;
+
+    /// The form of its examples.
+    fn gives(&self) -> Gives {
+        Gives::Text
+    }
+
+    /// Tokens of the longest input; 0 for images.
+    fn context(&self) -> usize;
+
+    /// Channels, height and width of its images, when its keys say them.
+    fn image(&self) -> Option<[usize; 3]> {
+        None
+    }
+
+    /// Whether documents of one row are hidden from each other.
+    fn hides_documents(&self) -> bool {
+        false
+    }
+
+    /// Whether it has such a split.
+    fn has(&self, split: Split) -> bool;
+
+    /// Its files, with the keys that name them.
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        Vec::new()
+    }
+
+    /// Whether `[tokenizer]` turns it into tokens; otherwise it has tokens of its own, or none.
+    fn needs_tokenizer(&self) -> bool {
+        false
+    }
+
+    /// All faults of a `[tokenizer]` for it.
+    fn tokenizer_faults(&self, tokenizer: &TokenizerConfig) -> Vec<String> {
+        tokenizer.faults()
+    }
+
+    /// Whether tokens stand for text that a person reads.
+    fn is_text(&self) -> bool {
+        true
+    }
+
+    /// Whether it can be read with tokens masked.
+    fn can_be_masked(&self) -> bool {
+        false
+    }
+
+    /// Whether each training example continues where the one before ended.
+    fn goes_on(&self) -> bool {
+        false
+    }
+
+    /// Whether windows of an evaluation overlap.
+    fn overlaps(&self) -> bool {
+        false
+    }
+
+    /// Whether the data continues after the last target of a text: its texts are windows of a longer one.
+    fn is_cut(&self) -> bool {
+        false
+    }
+
+    /// Whether sources have a vocabulary of their own.
+    fn separates_vocabularies(&self) -> bool {
+        false
+    }
+
+    /// Whether an example has two texts, segments 0 and 1.
+    fn has_two_texts(&self) -> bool {
+        false
+    }
+
+    /// All faults of a view of it, each with its remedy.
+    fn view_faults(&self, view: &View) -> Vec<String> {
+        match view {
+            View::Masked(view) if self.can_be_masked() => view.masking.faults(),
+            View::Corrupted(view) if self.can_be_masked() => view.faults(self.context()),
+            View::Masked(_) | View::Corrupted(_) => vec![
+                "[data] this kind has no text in which tokens could be masked; see formwork list data".into(),
+            ],
+            View::AsItIs => Vec::new(),
+        }
+    }
+
+    /// Whether a row has one right answer, so that the share of exact ones is a metric.
+    fn has_answers(&self) -> bool {
+        false
+    }
+
+    /// A text that a model trained on it can continue.
+    fn prompt(&self) -> Option<String> {
+        None
+    }
+
+    /// What the model reads around a text.
+    fn around(&self, view: &View) -> Around {
+        match view {
+            View::Masked(_) => Around::Frame,
+            View::Corrupted(view) => view.around(),
+            View::AsItIs => Around::Nothing,
+        }
+    }
+
+    /// Reads or generates it.
+    ///
+    /// # Errors
+    /// Files that are missing or unreadable, a split too short for one example.
+    fn prepare(&self, request: &Request) -> Result<Data>;
+}
+
+impl<P: Problems> DataSet for P {
+    fn faults(&self) -> Vec<String> {
+        Problems::faults(self)
+    }
+
+    fn context(&self) -> usize {
+        problems::context(self)
+    }
+
+    fn has(&self, split: Split) -> bool {
+        let sizes = self.held_out();
+        match split {
+            Split::Train => true,
+            Split::Valid => sizes.valid_items > 0,
+            Split::Test => sizes.test_items > 0,
+        }
+    }
+
+    fn has_answers(&self) -> bool {
+        true
+    }
+
+    fn prompt(&self) -> Option<String> {
+        Some(self.question())
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        problems::prepare(self, request.seed)
+    }
+}

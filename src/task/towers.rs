@@ -1,0 +1,87 @@
+//! Two texts of one row, read alone and compared: `[task] towers = true`.
+//!
+//! A network makes a vector of each text, u and v, and the classes are told from \[u; v; u ∘ v; u − v\] (Tay et al., "Long
+//! Range Arena", arXiv:2011.04006, section 2.2, after Mou et al., arXiv:1512.08422). Neither text sees the other, so that
+//! the cost of attention over two texts of n tokens is 2 n² and not 4 n², and a vector has to hold what a comparison needs.
+
+use burn::tensor::Tensor;
+
+use crate::data::batch::TextBatch;
+
+/// What is compared is so many times as wide as a vector.
+pub(super) const WIDTHS: usize = 4;
+
+/// u, v, u ∘ v and u − v side by side, `[rows, 4 · d]`.
+pub(super) fn compared(u: Tensor<2>, v: Tensor<2>) -> Tensor<2> {
+    let product = u.clone() * v.clone();
+    let difference = u.clone() - v.clone();
+    Tensor::cat(vec![u, v, product, difference], 1)
+}
+
+/// The first texts of the rows, and the second ones behind the token that begins a row, without segments. They are filled up
+/// to the longest of the whole step, so that cutting it into micro-batches changes nothing.
+pub(super) fn alone(texts: &TextBatch) -> [TextBatch; 2] {
+    let cols = texts.cols;
+    let mut halves = [Vec::new(), Vec::new()];
+    for (number, row) in texts.inputs.chunks(cols.max(1)).enumerate() {
+        let length = texts
+            .lengths
+            .as_ref()
+            .map_or(cols, |lengths| lengths[number]);
+        let segments = texts.segments.as_ref();
+        let segments = segments.map_or(&[][..], |all| &all[number * cols..][..length]);
+        let first = segments.iter().take_while(|segment| **segment == 0).count();
+        let (first, second) = row[..length].split_at(first);
+        // Where two marks stand between texts, the second of them is no part of either.
+        let doubled = first.len() > 1 && second.first() == first.last();
+        let begin = first.first().or(second.first());
+        let second = begin.into_iter().chain(&second[usize::from(doubled)..]);
+        halves[1].push(second.copied().collect());
+        halves[0].push(first.to_vec());
+    }
+    let [first, second] = texts.halves;
+    let [begins, ends] = halves;
+    [rectangle(&begins, first), rectangle(&ends, second + 1)]
+}
+
+/// Rows filled up to the longest, or to `width`.
+fn rectangle(rows: &[Vec<i32>], width: usize) -> TextBatch {
+    let longest = rows.iter().map(Vec::len).max();
+    let cols = longest.unwrap_or(0).max(width);
+    let mut inputs = Vec::with_capacity(rows.len() * cols);
+    for (number, row) in rows.iter().enumerate() {
+        inputs.extend(row);
+        inputs.resize((number + 1) * cols, 0);
+    }
+    let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
+    TextBatch {
+        inputs,
+        lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
+        cols,
+        ..TextBatch::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_text_has_its_own_beginning_and_end() {
+        // [CLS] = 1, [SEP] = 2; the second row is shorter, and doubles the mark between its texts.
+        let texts = TextBatch {
+            inputs: vec![1, 5, 6, 2, 7, 2, 1, 5, 2, 2, 2, 0],
+            segments: Some(vec![0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0]),
+            lengths: Some(vec![6, 5]),
+            cols: 6,
+            halves: [5, 2],
+            ..TextBatch::default()
+        };
+        let [first, second] = alone(&texts);
+        assert_eq!(first.inputs, [1, 5, 6, 2, 0, 1, 5, 2, 0, 0]);
+        assert_eq!((first.cols, first.lengths), (5, Some(vec![4, 3])));
+        assert_eq!(second.inputs, [1, 7, 2, 1, 2, 0]);
+        assert_eq!((second.cols, second.lengths), (3, Some(vec![3, 2])));
+        assert!(first.segments.is_none() && second.segments.is_none());
+    }
+}

@@ -3,15 +3,20 @@
 backward, medians in milliseconds. Formwork's figures hold the small projections of a layer too.
 
     python3 benches/torch_attention.py [--context 1024,2048,4096] [--batch 1] [--heads 8] [--head-width 64] [--rounds 5]
+        [--threads 2] [--flash]
+
+With `--flash` its tiled kernel alone may compute, never the formula with all scores in memory.
 
 Needs torch (measured with 2.15.0).
 """
 import argparse
+import contextlib
 import json
 import statistics
 import time
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 
@@ -33,8 +38,17 @@ def main():
     p.add_argument("--head-width", type=int, default=64)
     p.add_argument("--bidirectional", action="store_true")
     p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--threads", type=int)
+    p.add_argument("--flash", action="store_true")
     a = p.parse_args()
     torch.manual_seed(0)
+    if a.threads:
+        torch.set_num_threads(a.threads)
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION]) if a.flash else contextlib.nullcontext():
+        measure(a)
+
+
+def measure(a):
     for context in map(int, a.context.split(",")):
         q, k, v = (torch.randn(a.batch, a.heads, context, a.head_width, requires_grad=True) for _ in range(3))
 

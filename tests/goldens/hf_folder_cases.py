@@ -21,6 +21,7 @@ MODELS = {
     "OpenAIGPTLMHeadModel": "OpenAIGPTConfig",
     "GPTNeoXForCausalLM": "GPTNeoXConfig",
     "GPTJForCausalLM": "GPTJConfig",
+    "GPTNeoForCausalLM": "GPTNeoConfig",
     "LlamaForCausalLM": "LlamaConfig",
     "MistralForCausalLM": "MistralConfig",
     "Qwen2ForCausalLM": "Qwen2Config",
@@ -75,6 +76,15 @@ def gpts():
         max_position_embeddings=20, bos_token_id=0, eos_token_id=0,
     )  # fmt: skip
     gpt_j = dict(gpt, n_layer=2, tie_word_embeddings=False)
+    neo = dict(
+        vocab_size=37, hidden_size=16, num_layers=2, num_heads=2, max_position_embeddings=20, window_size=4,
+        attention_types=[[["global", "local"], 1]], bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    locals_first = [[["local", "local", "global"], 1]]
+    odd_neo = dict(
+        neo, num_layers=3, attention_types=locals_first, window_size=3, intermediate_size=20, activation_function="silu",
+        tie_word_embeddings=False, layer_norm_epsilon=1e-3,
+    )  # fmt: skip
     inverse = dict(gpt, n_layer=3, scale_attn_by_inverse_layer_idx=True)
     untied = dict(gpt, n_inner=20, tie_word_embeddings=False, activation_function="relu", layer_norm_epsilon=1e-3)
     summary = {
@@ -94,9 +104,26 @@ def gpts():
         "gpt_neox_1": case("GPTNeoXForCausalLM", neox),
         "gpt_neox_2": case("GPTNeoXForCausalLM", dict(neox, **shape, rope_parameters=whole), plain=parallel),
         "gpt_neox_shards": case("GPTNeoXForCausalLM", neox, form="shards", config_json=OLD | NEOX_OLD),
+        "gpt_neo_1": case("GPTNeoForCausalLM", neo, length=13, plain={"window_size": 13}),
+        "gpt_neo_2": case("GPTNeoForCausalLM", odd_neo, length=13, plain={"attention_layers": ["global"] * 3}),
+        "gpt_neo_hub": case("GPTNeoForCausalLM", neo, length=13, tensors=hub_neo, config_json=OLD | NEO_OLD),
         "gptj_1": case("GPTJForCausalLM", dict(gpt_j, rotary_dim=4), plain={"rotary_dim": 8}),
         "gptj_2": case("GPTJForCausalLM", dict(gpt_j, rotary_dim=8, n_inner=20, activation_function="gelu")),
     }
+
+
+# As released files have them; layers follow from `attention_types` where a file has no list of them.
+NEO_OLD = {
+    "attention_layers": None, "tie_word_embeddings": None, "summary_type": "cls_index", "summary_use_proj": True,
+    "summary_activation": None, "summary_proj_to_labels": True, "summary_first_dropout": 0.1, "gradient_checkpointing": False,
+}  # fmt: skip
+
+
+def hub_neo(tensors):
+    tensors["lm_head.weight"] = tensors["transformer.wte.weight"].clone()
+    for layer in range(2):
+        tensors[f"transformer.h.{layer}.attn.attention.bias"] = torch.ones(20, 20).tril().bool()[None, None].contiguous()
+        tensors[f"transformer.h.{layer}.attn.attention.masked_bias"] = torch.tensor(-1e9)
 
 
 NEOX_OLD = {"rope_parameters": None, "rotary_pct": 0.25, "rotary_emb_base": 10000, "rope_scaling": None}
@@ -382,4 +409,5 @@ CASES = cases()
 # Folders with the gradients of the loss of labels.
 WITH_GRADIENTS = [
     "roformer_4", "distilbert_1", "distilbert_2", "electra_1", "electra_2", "electra_3", "t5_1", "t5_2", "mt5_1", "mt5_2", "bart_1",
+    "gpt_neo_1",
 ]  # fmt: skip

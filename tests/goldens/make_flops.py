@@ -72,6 +72,13 @@ def gpt2(layers, width, heads, vocab=50257, length=1024):
     return causal(config), text(length)
 
 
+def gpt_neo(layers, width, heads):
+    config = hf.GPTNeoConfig(
+        num_layers=layers, hidden_size=width, num_heads=heads, attention_types=[[["global", "local"], layers // 2]]
+    )
+    return causal(config), text(2048)
+
+
 def llama(layers, width, heads, inner, vocab, length, kv=None, kind=hf.LlamaConfig, **more):
     config = kind(
         num_hidden_layers=layers,
@@ -477,6 +484,9 @@ GPT3 = {
     "gpt3-175b": (96, 12288, 96),
 }
 PRESETS |= {name: gpt2(*shape, length=2048) for name, shape in GPT3.items()}
+
+GPT_NEO = {"gpt-neo-125m": (12, 768, 12), "gpt-neo-1.3b": (24, 2048, 16), "gpt-neo-2.7b": (32, 2560, 20)}
+PRESETS |= {name: gpt_neo(*shape) for name, shape in GPT_NEO.items()}
 
 # T5.1.1 and mT5, whose heads are 64 wide.
 GATED = {

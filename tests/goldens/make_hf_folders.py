@@ -17,6 +17,7 @@ is another form of a folder:
     albert_hub       as bert_hub, with names of today
     bert_hub         names of the oldest files (LayerNorm.gamma), buffers, tied copies, heads that the class has not
     gpt2_bare        names without `transformer.`, the mask's buffers, a copy of the tied table
+    gpt_neo_hub      the mask's buffers, a copy of the tied table, layers from `attention_types` alone
     gpt_neox_shards  safetensors in shards                 gpt2_bin        pytorch_model.bin
     llama_shards_bin pytorch_model.bin in shards           mistral_bf16, qwen2_f16, bart_f16  half precision
     t5_again         an untied T5 as transformers 5 saves it again: `tie_word_embeddings` true, yet a head of its own

@@ -5,6 +5,8 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==4.57.1 safetensors
     python make_language_models.py [NAME ...]
 
+(`gpt_neo` and `gpt_neo_windows` were made with transformers 5.23.0.)
+
 Each NAME.safetensors holds the weights under their HF names, `input_ids` [2, 13], `logits`, `loss` (mean next-token
 cross-entropy over all positions), `grad.<weight>` of that loss for every weight, and config.json in the metadata
 (key `config`). Everything is float32 in eager attention, but for one model. Weights are redrawn so that biases, gains and every position
@@ -91,6 +93,11 @@ def falcon(**options):
     return causal(hf.FalconConfig, **(shape | options))
 
 
+def gpt_neo(**options):
+    shape = dict(hidden_size=24, num_heads=4, intermediate_size=40, max_position_embeddings=16)
+    return causal(hf.GPTNeoConfig, **(shape | options))
+
+
 MODELS = {
     "gpt2": lambda: causal(hf.GPT2Config, n_positions=16, n_embd=24, n_layer=3, n_head=4, n_inner=40),
     "openai_gpt": lambda: causal(hf.OpenAIGPTConfig, n_positions=16, n_embd=24, n_layer=2, n_head=4),
@@ -153,6 +160,11 @@ MODELS = {
     ),
     "gptj": lambda: causal(
         hf.GPTJConfig, n_positions=64, n_embd=32, n_layer=2, n_head=4, n_inner=40, rotary_dim=4
+    ),
+    # Of the 13 tokens a local layer sees 5.
+    "gpt_neo": lambda: gpt_neo(num_layers=4, attention_types=[[["global", "local"], 2]], window_size=5),
+    "gpt_neo_windows": lambda: gpt_neo(
+        num_layers=3, attention_types=[[["local"], 2], [["global"], 1]], window_size=3, tie_word_embeddings=False
     ),
     "bloom": lambda: causal(hf.BloomConfig, hidden_size=24, n_layer=2, n_head=6),
     "mpt": lambda: causal(hf.MptConfig, d_model=24, n_heads=4, n_layers=2, max_seq_len=64),

@@ -5,6 +5,7 @@ use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::model::ModelConfig;
 use formwork::model::preset::{names, parse_preset};
+use formwork::nn::attention::AttentionConfig;
 use formwork::plan::{Question, plan};
 use formwork::task::TaskConfig;
 use formwork::train::optim::Moments;
@@ -35,6 +36,50 @@ fn planned(model: &ModelConfig, task: Option<&TaskConfig>, shape: &Shape) -> f64
 /// The cost of an adaptive softmax depends on the words of a text, which PyTorch's counter would have to be given.
 const ADAPTIVE: &[&str] = &["transformer-xl-wt103", "transformer-xl-wt103-large"];
 
+/// The model with every window opened, since PyTorch's attention pays for all pairs, and the windows that it had.
+fn without_windows(mut model: ModelConfig) -> (ModelConfig, Vec<usize>) {
+    let mut windows = Vec::new();
+    if let ModelConfig::Decoder(decoder) = &mut model {
+        let blocks = decoder.n_layers();
+        let grouped = decoder.layers.len();
+        for group in &mut decoder.layers {
+            if let Some(AttentionConfig::SlidingWindow(c)) = &group.attention {
+                windows.extend(vec![c.window; blocks / grouped]);
+                group.attention = Some(AttentionConfig::MultiHead(c.heads.clone()));
+            }
+        }
+    }
+    (model, windows)
+}
+
+/// A query pays for its window: of all pairs the scores and the weighted values beyond it fall away.
+#[test]
+fn bands_pay_for_their_own_keys() {
+    let mut banded = 0;
+    for name in names().filter(|name| name.starts_with("gpt3") || name.starts_with("gpt-neo")) {
+        let preset = parse_preset(name).unwrap();
+        let (dense, windows) = without_windows(preset.model.clone());
+        assert_eq!(
+            2 * windows.len(),
+            preset
+                .model
+                .transformer()
+                .unwrap()
+                .depths()
+                .map(|d| d.blocks())
+                .sum::<usize>()
+        );
+        let [dense, own] = [&dense, &preset.model].map(|m| planned(m, None, &preset.shape()));
+        let left_out = |window: &usize| {
+            3.0 * 4.0 * (preset.model.d_model() * (preset.context - window)) as f64
+        };
+        let saved: f64 = windows.iter().map(left_out).sum();
+        assert_eq!(dense - own, saved, "{name}");
+        banded += 1;
+    }
+    assert_eq!(banded, 11);
+}
+
 /// To the last FLOP: a training step is three forward passes, divided by the items of an example.
 #[test]
 fn every_preset_s_are_pytorch_s() {
@@ -53,11 +98,9 @@ fn every_preset_s_are_pytorch_s() {
             }
         };
         let wanted = 3.0 * forward as f64 / items as f64;
-        assert_eq!(
-            planned(&preset.model, None, &preset.shape()),
-            wanted,
-            "{name}"
-        );
+        let shape = preset.shape();
+        let (dense, _) = without_windows(preset.model);
+        assert_eq!(planned(&dense, None, &shape), wanted, "{name}");
     }
     assert_eq!(presets.len() + ADAPTIVE.len(), names().count());
 }

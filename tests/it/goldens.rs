@@ -158,6 +158,8 @@ goldens!(
     gpt_neox,
     gpt_neox_sequential,
     gptj,
+    gpt_neo,
+    gpt_neo_windows,
     bloom,
     mistral,
     mistral_window,

@@ -43,6 +43,18 @@ fn presets_are_models_of_their_families() {
             &[("num_kv_heads", 8), ("num_ln_in_parallel_attn", 2)],
         ),
         (
+            "gpt-neo-1.3b",
+            &causal,
+            "gpt_neo",
+            &[("window_size", 256), ("num_layers", 24), ("num_heads", 16)],
+        ),
+        (
+            "gpt-neo-2.7b",
+            &causal,
+            "gpt_neo",
+            &[("hidden_size", 2560), ("intermediate_size", 10_240)],
+        ),
+        (
             "distilbert-base",
             &masked,
             "distilbert",
@@ -94,4 +106,33 @@ fn presets_are_models_of_their_families() {
             assert_eq!(config[key], rate, "{name}: {key}");
         }
     }
+}
+
+/// Kinds of layers, from the first to the last, as the published file lists them.
+#[test]
+fn gpt_neo_sees_everything_and_a_window_in_turn() {
+    let preset = parse_preset("gpt-neo-125m").unwrap();
+    let shape = HfShape {
+        shape: preset.shape(),
+        model: preset.model,
+        task: TaskConfig::CausalLm(CausalLmConfig::default()),
+    };
+    let config = target(&shape, Some("gpt_neo"), None).unwrap().config;
+    let types = serde_json::json!([[["global", "local"], 6]]);
+    assert_eq!(config["attention_types"], types);
+    let kinds = config["attention_layers"].as_array().unwrap();
+    assert_eq!(kinds.len(), 12);
+    assert!(
+        kinds
+            .chunks(2)
+            .all(|pair| pair[0] == "global" && pair[1] == "local")
+    );
+    // Biases on queries, keys and values are another model than the family's.
+    let preset = parse_preset("gpt3-small").unwrap();
+    let other = HfShape {
+        shape: preset.shape(),
+        model: preset.model,
+        task: shape.task,
+    };
+    assert!(target(&other, Some("gpt_neo"), None).is_err());
 }

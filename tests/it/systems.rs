@@ -73,6 +73,8 @@ const SYSTEMS: &[System] = &[
     system("roformer", "roformer-base", MASKED, &[]),
     system("gpt", "openai-gpt", NEXT, &[]),
     system("gpt2", "gpt2", NEXT, &[]),
+    system("gpt3", "gpt3-small", NEXT, &[]),
+    system("gpt_neo", "gpt-neo-125m", NEXT, &[]),
     system("llama", "llama-7b", NEXT, &[]),
     system("falcon", "falcon-7b", NEXT, &[]),
     system("t5", "t5-small", ("span_corruption", "{}"), &[]),
@@ -110,7 +112,7 @@ fn loaded(system: &System) -> Loaded {
     load(&shipped(&file(system)), &[]).unwrap()
 }
 
-/// Values that are no tables, by their dotted keys.
+/// Values that are no tables and no lists of tables, by their dotted keys.
 fn leaves(value: &Value, at: &str, found: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(table) => {
@@ -120,6 +122,11 @@ fn leaves(value: &Value, at: &str, found: &mut BTreeMap<String, Value>) {
                     _ => format!("{at}.{key}"),
                 };
                 leaves(value, &at, found);
+            }
+        }
+        Value::Array(tables) if tables.iter().any(Value::is_object) => {
+            for (number, table) in tables.iter().enumerate() {
+                leaves(table, &format!("{at}.{number}"), found);
             }
         }
         other => {

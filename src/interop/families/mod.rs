@@ -11,6 +11,7 @@ pub mod distilbert;
 pub mod electra;
 pub mod falcon;
 pub mod gpt2;
+pub mod gpt_neo;
 pub mod gpt_neox;
 pub mod gptj;
 pub mod llama;
@@ -135,6 +136,7 @@ pub const FAMILIES: &[Family] = &[
     bloom::FAMILY,
     falcon::FAMILY,
     gpt2::FAMILY,
+    gpt_neo::FAMILY,
     gpt_neox::FAMILY,
     gptj::FAMILY,
     llama::FAMILY,

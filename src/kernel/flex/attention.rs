@@ -11,6 +11,7 @@ use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
 
 use super::attention_bias::Bias;
+use super::attention_copies::Copies;
 use super::attention_heads::Heads;
 use super::attention_one;
 use super::attention_rows::{SoftmaxRow, soft_cap};
@@ -26,8 +27,9 @@ use crate::kernel::extension::{AttentionSettings, Maybe};
 /// Queries of a tile.
 pub const TILE: usize = 64;
 
-/// Most keys of a chunk: scores of a tile fill 64 KiB.
-pub const CHUNK: usize = 256;
+/// Most keys of a chunk: scores of a tile fill 80 KiB. Products of the backward pass read scores by columns, and rows of 256
+/// would lie so that a column's numbers share a few sets of a core's first cache.
+pub const CHUNK: usize = 320;
 
 /// Keys begin at a multiple of this, where a panel of their copy does.
 const PANEL: usize = 64;
@@ -230,14 +232,14 @@ pub fn settled((largest, total): (f32, f32)) -> (f32, f32) {
 fn in_tiles(problem: &Problem, out: &Unwritten, lse: &Unwritten) {
     let [batch, heads, n_q, d_head] = problem.q.dims;
     let tiles = n_q.div_ceil(TILE);
-    let keys = packed_keys(problem, tiles);
+    let copies = Copies::of_all(problem, tiles);
     let work = |piece: usize| {
         let (tile, head) = (piece % tiles, piece / tiles % heads);
         let row = piece / tiles / heads;
-        let keys = keys.get(row * problem.k.dims[1] + problem.kv_head(head));
+        let copies = copies.get(row * problem.k.dims[1] + problem.kv_head(head));
         let first = tile * TILE;
         let queries = [first, TILE.min(n_q - first)];
-        let (sum, statistics) = forward_tile(problem, [row, head], keys, queries);
+        let (sum, statistics) = forward_tile(problem, [row, head], copies, queries);
         let (mut out, mut lse) = (out.rows(), lse.rows());
         for (i, (values, state)) in sum.chunks_exact(d_head).zip(statistics).enumerate() {
             let query = first + i;
@@ -262,22 +264,11 @@ fn in_tiles(problem: &Problem, out: &Unwritten, lse: &Unwritten) {
     }
 }
 
-/// The keys of every batch row and head, when more than one tile of queries reads them.
-fn packed_keys(problem: &Problem, tiles: usize) -> Vec<Packed> {
-    let [batch, heads, n_k, _] = problem.k.dims;
-    let pieces = if tiles > 1 { batch * heads } else { 0 };
-    let copy = |piece: usize| {
-        let keys = problem.k.rows(piece / heads, piece % heads, 0, n_k);
-        Packed::new(keys.transposed())
-    };
-    threads::map(0..pieces, copy)
-}
-
 /// Weighted sums of values of a tile, not yet divided, with each row's maximum and sum.
 fn forward_tile(
     problem: &Problem,
     [batch, head]: [usize; 2],
-    all_keys: Option<&Packed>,
+    copies: Option<&Copies>,
     queries: [usize; 2],
 ) -> (Vec<f32>, Vec<(f32, f32)>) {
     let [_, len] = queries;
@@ -301,6 +292,7 @@ fn forward_tile(
         };
         let n = keys[1];
         let scores = &mut scores[..len * n];
+        let all_keys = copies.map(|copies| &copies.keys);
         problem.scores(place, all_keys, relative.as_mut(), scores, None);
         for ((row, state), sum) in scores
             .chunks_exact_mut(n)
@@ -317,9 +309,19 @@ fn forward_tile(
             problem.factors(place, factors);
             scores.iter_mut().zip(factors).for_each(|(s, f)| *s *= *f);
         }
-        let v = problem.v.rows(batch, problem.kv_head(head), keys[0], n);
         let weights = Matrix::rows(scores, [len, n]);
-        product(&mut sum, weights, v, Put::ADD_TILE);
+        match copies {
+            Some(copies) => {
+                let rows = keys[0]..keys[0] + n;
+                copies
+                    .values
+                    .product(&mut sum, weights, rows, Put::ADD_TILE);
+            }
+            None => {
+                let v = problem.v.rows(batch, problem.kv_head(head), keys[0], n);
+                product(&mut sum, weights, v, Put::ADD_TILE);
+            }
+        }
         if let Some(tile) = &mut relative {
             tile.add_values(problem.q.dims[2], place, scores, &mut sum);
         }

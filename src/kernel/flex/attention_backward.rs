@@ -12,7 +12,7 @@ use super::attention_heads::Heads;
 use super::attention_rows::{GradientRow, dot, probabilities};
 use super::buffer::{Room, Shared, Unwritten, room, slice, tensor};
 use super::linear::Sum;
-use super::product::{Matrix, Packed, Put, product};
+use super::product::{Matrix, Packed, PackedRows, Put, product};
 use super::relative::backward::{Piece, Pieces};
 use super::simd::{map_in_place, run};
 use super::threads;
@@ -43,6 +43,11 @@ struct Scratch<'a> {
     diagonals: Vec<f32>,
     /// Keys and values of the head, which every tile multiplies with.
     packed: [Packed; 2],
+    /// The keys once more, as the gradient of queries reads them.
+    keys: PackedRows,
+    /// Queries of a tile and the gradients of their results, row after row: where they lie, rows are so far apart that
+    /// they share a few sets of a core's first cache.
+    tile: [Vec<f32>; 2],
     relative: Option<Piece<'a>>,
 }
 
@@ -127,8 +132,9 @@ impl Work<'_> {
         let tile = TILE.min(n_q) * CHUNK.min(n_k);
         let wanted = |on: bool| room(if on { tile } else { 0 });
         let kv_head = self.problem.kv_head(head);
-        let packed = [&self.problem.k, &self.problem.v]
-            .map(|x| Packed::new(x.rows(batch, kv_head, 0, n_k).transposed()));
+        let [keys, values] =
+            [&self.problem.k, &self.problem.v].map(|x| x.rows(batch, kv_head, 0, n_k));
+        let packed = [keys, values].map(|x| Packed::new(x.transposed()));
         let relative = self.problem.relative.as_ref().zip(self.relative);
         let sizes = [TILE.min(n_q), CHUNK.min(n_k)];
         // SAFETY: this call is the only one of the batch row and head, and drops the piece.
@@ -144,6 +150,8 @@ impl Work<'_> {
             d_v: vec![0.0; n_k * d_head],
             diagonals: Vec::new(),
             packed,
+            keys: PackedRows::new(keys),
+            tile: [const { Vec::new() }; 2],
         };
         for first in (0..n_q).step_by(TILE) {
             self.tile(batch, head, [first, TILE.min(n_q - first)], &mut scratch);
@@ -183,8 +191,14 @@ impl Work<'_> {
             })
             .collect();
         scratch.d_q[..len * d_head].fill(0.0);
+        let q = self.problem.q.rows(batch, head, first, len);
+        for (copy, rows) in scratch.tile.iter_mut().zip([q, grad]) {
+            copy.clear();
+            let row = |i: usize| &rows.data[i * rows.strides[0]..][..d_head];
+            (0..len).for_each(|i| copy.extend_from_slice(row(i)));
+        }
         if let Some(piece) = &mut scratch.relative {
-            piece.begin(self.problem.q.rows(batch, head, first, len));
+            piece.begin(q);
         }
         for keys in self.problem.chunks([batch, head], queries) {
             let place = Place {
@@ -193,7 +207,7 @@ impl Work<'_> {
                 queries,
                 keys,
             };
-            self.chunk(place, grad, &delta, scratch);
+            self.chunk(place, &delta, scratch);
         }
         if let Some(piece) = &mut scratch.relative {
             piece.settle(&mut scratch.d_q[..len * d_head]);
@@ -207,7 +221,7 @@ impl Work<'_> {
     }
 
     /// One tile of queries against one chunk of keys.
-    fn chunk(&self, place: Place, grad: Matrix, delta: &[f32], scratch: &mut Scratch) {
+    fn chunk(&self, place: Place, delta: &[f32], scratch: &mut Scratch) {
         let problem = self.problem;
         let ([_, heads, n_q, d_head], n_k) = (problem.q.dims, problem.k.dims[2]);
         let Place {
@@ -216,6 +230,8 @@ impl Work<'_> {
             queries: [first, len],
             keys: [from, n],
         } = place;
+        let [q, grad] = scratch.tile.each_ref();
+        let [q, grad] = [q, grad].map(|rows| Matrix::rows(rows, [len, d_head]));
         let scores = &mut scratch.scores[..len * n];
         let d_scores = &mut scratch.d_scores[..len * n];
         let capped = problem.settings.softcap.is_some();
@@ -263,11 +279,11 @@ impl Work<'_> {
         product(d_v, p.transposed(), grad, Put::ADD_TILE);
         let q = match &scratch.relative {
             Some(piece) => piece.tile.content(),
-            None => problem.q.rows(batch, head, first, len),
+            None => q,
         };
         let (d_q, d_k) = (&mut scratch.d_q[..len * d_head], &mut scratch.d_k[range]);
         product(d_k, d.transposed(), q, scaled);
-        product(d_q, d, problem.keys(place), scaled);
+        scratch.keys.product(d_q, d, from..from + n, scaled);
         if let Some(piece) = &mut scratch.relative {
             piece.add(problem, place, [scores, d_scores], grad, [d_q, d_k]);
         }

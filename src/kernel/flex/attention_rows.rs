@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::math::{exp, tanh};
+use super::math::{exp, exp_below, tanh};
 use super::simd::{Elementwise, Vector, map_in_place, row_sum, run};
 
 /// One row of scores becomes exponentials less the running maximum; the running maximum and sum move on, and
@@ -41,13 +41,13 @@ impl WithSimd for SoftmaxRow<'_> {
         let offset = Vector::splat(simd, largest);
         let mut sum = Vector::splat(simd, 0.0);
         for slot in body.iter_mut() {
-            let e = exp(Vector::new(simd, *slot) - offset);
+            let e = exp_below(Vector::new(simd, *slot) - offset);
             sum = sum + e;
             *slot = e.lanes();
         }
         let mut sum = sum.sum();
         if !tail.is_empty() {
-            let e = exp(Vector::new(simd, simd.partial_load_f32s(tail)) - offset);
+            let e = exp_below(Vector::new(simd, simd.partial_load_f32s(tail)) - offset);
             simd.partial_store_f32s(tail, e.lanes());
             sum += tail.iter().sum::<f32>();
         }
@@ -61,14 +61,14 @@ impl WithSimd for SoftmaxRow<'_> {
     }
 }
 
-/// A row of scores becomes probabilities: `exp(score − lse)`.
+/// A row of scores becomes probabilities: `exp(score − lse)`, where no score is above the logarithm of the sum.
 pub fn probabilities(row: &mut [f32], lse: f32) {
     #[derive(Clone, Copy)]
     struct Shifted(f32);
     impl Elementwise<1> for Shifted {
         #[inline(always)]
         fn apply<S: Simd>(self, _: S, [x]: [Vector<S>; 1]) -> Vector<S> {
-            exp(x - x.same(self.0))
+            exp_below(x - x.same(self.0))
         }
     }
     map_in_place(Shifted(lse), row, []);

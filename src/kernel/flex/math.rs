@@ -11,14 +11,22 @@ use super::simd::Vector;
 /// `eˣ`: 1 ulp; below −86.6 it is 0, above 88.72 infinite.
 #[inline(always)]
 pub fn exp<S: Simd>(x: Vector<S>) -> Vector<S> {
+    exp_below(x.min(x.same(MOST))).unless_nan(x)
+}
+
+/// The exponent from which on `exp` is infinite, and a little more.
+const MOST: f32 = 88.8;
+
+/// `eˣ` of numbers up to 88.8, and of NaN: exponentials less the largest one have no other.
+#[inline(always)]
+pub fn exp_below<S: Simd>(x: Vector<S>) -> Vector<S> {
     /// Adding it rounds to an integer: 1.5·2²³.
     const ROUND: f32 = 12_582_912.0;
     const LOWEST: f32 = -86.6;
-    let bounded = x.max(x.same(-87.0)).min(x.same(88.8));
-    let rounded = bounded.affine(std::f32::consts::LOG2_E, ROUND);
+    let rounded = x.affine(std::f32::consts::LOG2_E, ROUND);
     let n = rounded - x.same(ROUND);
-    // ln 2 in two parts: the first has few bits, its product with n is exact.
-    let r = n.affine(-0.693_359_4, 0.0) + bounded;
+    // ln 2 in two parts: the first has few bits, so that its product with n is exact, fused or not.
+    let r = n.mul_add(x.same(-0.693_359_4), x);
     let r = n.mul_add(x.same(2.121_944_4e-4), r);
     let p = r.polynomial([
         1.987_569_1e-4,
@@ -32,7 +40,8 @@ pub fn exp<S: Simd>(x: Vector<S>) -> Vector<S> {
     // Twice half the power: 2¹²⁸ alone would overflow.
     let y = p * rounded.half_power_of_two();
     let y = y + y;
-    x.select_less(x.same(LOWEST), x.same(0.0), y).unless_nan(x)
+    // Of numbers far below and −∞ the sum above means nothing.
+    x.select_less(x.same(LOWEST), x.same(0.0), y)
 }
 
 /// `tanh x`.

@@ -6,6 +6,7 @@ pub mod activation;
 pub mod attention;
 pub mod attention_backward;
 pub mod attention_bias;
+mod attention_copies;
 pub mod attention_heads;
 pub mod attention_one;
 pub mod attention_rows;

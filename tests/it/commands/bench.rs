@@ -2,7 +2,8 @@
 
 use super::json;
 use crate::binary::{failure, output};
-use serde_json::Value;
+use formwork::nn::attention::{AttentionConfig, KINDS, Reads};
+use serde_json::{Value, json};
 
 const LM_S: &str = "experiments/bench/lm_s.toml";
 
@@ -67,6 +68,19 @@ fn attention_by_the_length_of_the_text() {
         assert!(lines[2]["exponent_time"].is_number(), "{shown}");
         assert!(lines[2].get("exponent_memory").is_some(), "{shown}");
     }
+    let both = [
+        "--kind",
+        "multi_head,sliding_window",
+        "--set",
+        "sliding_window.window=8",
+        "--json",
+    ];
+    let shown = output(&[&sizes[..], &both].concat());
+    let lines: Vec<Value> = shown.lines().map(json).collect();
+    let kinds: Vec<&Value> = lines.iter().map(|line| &line["kind"]).collect();
+    let [dense, window] = ["multi_head", "sliding_window"];
+    assert_eq!(kinds, [dense, dense, dense, window, window, window]);
+    assert!(lines.iter().all(|line| line["causal"] == true), "{shown}");
     let refused = |more: &[&str]| failure(&[&["bench", "attention"], more].concat());
     let (status, said) = refused(&["--kind", "windows"]);
     assert!(status == 2 && said.contains("sliding_window"), "{said}");
@@ -74,11 +88,54 @@ fn attention_by_the_length_of_the_text() {
     assert!(status == 2 && said.contains("window = 0"), "{said}");
     let (status, said) = refused(&["--set", "window=8"]);
     assert!(status == 2 && said.contains("window"), "{said}");
+    let (status, said) = refused(&["--set", "sliding_window.window=8"]);
+    assert!(
+        status == 2 && said.contains("sliding_window is not measured"),
+        "{said}"
+    );
+    let (status, said) = refused(&["--all", "--kind", "multi_head"]);
+    assert!(status == 2 && said.contains("--all"), "{said}");
     let wrong = ["--heads", "4", "--kv-heads", "3"];
     let (status, said) = failure(&[&["bench", "attention"], &wrong[..]].concat());
     assert!(status == 2 && said.contains("--kv-heads 3"), "{said}");
     let (status, said) = failure(&["bench", "attention", "--context", "0"]);
     assert!(status == 2 && said.contains("--context"), "{said}");
+}
+
+/// Every kind as its keys are where none is given, each the way that it can read.
+#[test]
+fn attention_of_every_kind() {
+    let sizes = [
+        "--context",
+        "512",
+        "--heads",
+        "2",
+        "--head-width",
+        "8",
+        "--rounds",
+        "1",
+    ];
+    for flag in [&[][..], &["--bidirectional"]] {
+        let shown =
+            output(&[&["bench", "attention", "--all", "--json"], &sizes[..], flag].concat());
+        let lines: Vec<Value> = shown.lines().map(json).collect();
+        let measured: Vec<&str> = lines
+            .iter()
+            .map(|line| line["kind"].as_str().unwrap())
+            .collect();
+        let known: Vec<&str> = KINDS.iter().map(|kind| kind.kind).collect();
+        assert_eq!(measured, known);
+        for line in &lines {
+            let kind = json!({ "kind": line["kind"] });
+            let config: AttentionConfig = serde_json::from_value(kind).unwrap();
+            let causal = match config.facts().abilities().reads {
+                Reads::EitherWay => flag.is_empty(),
+                Reads::BothWays => false,
+                Reads::LeftToRight => true,
+            };
+            assert_eq!(line["causal"], causal, "{line}");
+        }
+    }
 }
 
 #[test]

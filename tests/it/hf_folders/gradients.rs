@@ -90,4 +90,5 @@ gradients! {
     mt5_1
     mt5_2
     bart_1
+    gpt_neo_1
 }

@@ -22,7 +22,7 @@ use registers::{Broadcast, Panel, Target};
 use tasks::COLUMNS;
 
 pub use matrix::Matrix;
-pub use packed::Packed;
+pub use packed::{Packed, PackedRows};
 pub use registers::{step1, step4};
 pub use stored::stored_made;
 

@@ -1,8 +1,10 @@
-//! A right operand that many products use: copied once, in the order in which they read it.
+//! A right operand that many products use: copied once, in the order in which they read it. Products of [`Packed`] are with
+//! some of its columns, those of [`PackedRows`] with some of its rows.
 
 use std::ops::Range;
 
 use super::pack::{self, Aligned};
+use super::registers::{Broadcast, Panel};
 use super::tasks::Rows;
 use super::{Begin, DEPTH, Matrix, Part, Product, Put, block, pieces};
 
@@ -72,5 +74,69 @@ impl Packed {
             let first = whole * steps.start + columns.start * steps.len();
             product.part(&part, steps, &Rows::Direct(left), &numbers[first..]);
         }
+    }
+}
+
+/// The copy of an operand of which each product uses some rows, such as the values of a chunk of keys.
+pub struct PackedRows {
+    buffer: Aligned,
+    rows: usize,
+    columns: usize,
+}
+
+impl PackedRows {
+    /// Copies it, on the calling thread.
+    pub fn new(right: Matrix) -> Self {
+        assert!(right.fits(), "a matrix inside its slice");
+        let [rows, columns] = right.shape;
+        let width = block::panel();
+        let mut buffer = Aligned::default();
+        let panels = buffer.room(columns.next_multiple_of(width) * rows);
+        pack::panels(panels, right, 0..rows, 0..columns, width);
+        Self {
+            buffer,
+            rows,
+            columns,
+        }
+    }
+
+    /// `out = factor·left·right[rows] (+ out)` on the calling thread, all rows in one go; rows of `left` are contiguous.
+    pub fn product(&self, out: &mut [f32], left: Matrix, rows: Range<usize>, into: Put) {
+        assert!(rows.start <= rows.end && rows.end <= self.rows);
+        assert_eq!(left.strides[1], 1, "contiguous rows");
+        let (width, numbers) = (block::panel(), self.buffer.numbers());
+        // For its sizes, as above.
+        let right = Matrix {
+            data: numbers,
+            shape: [rows.len(), self.columns],
+            strides: [0, 0],
+        };
+        let begin = if into.add { Begin::Out } else { Begin::Zero };
+        let product = Product::new(out, left, right, begin, into);
+        if left.shape[0] == 0 || self.columns == 0 {
+            return;
+        }
+        if rows.is_empty() {
+            return product.without_terms();
+        }
+        assert!(numbers.len() >= self.columns.next_multiple_of(width) * self.rows);
+        let part = Part {
+            rows: 0..left.shape[0],
+            columns: 0..self.columns,
+        };
+        let panel = Panel {
+            at: numbers[rows.start * width..].as_ptr(),
+            step: width,
+            ahead: 0,
+        };
+        let broadcast = Broadcast {
+            at: left.data.as_ptr(),
+            rows: left.strides[0],
+            step: 1,
+        };
+        let sweep = product.sweep(&part, 0..rows.len(), broadcast, panel, width * self.rows);
+        // SAFETY: the left operand was checked to lie inside its slice, the output is as large as the part, and every
+        // panel has `self.rows` rows, of which those that are read are some.
+        unsafe { sweep.run() };
     }
 }

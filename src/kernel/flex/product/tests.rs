@@ -1,6 +1,6 @@
 //! Products against sums of products, in every way that operands lie in memory.
 
-use super::{Matrix, Packed, Put, product, product_made, product_on, stored_made};
+use super::{Matrix, Packed, PackedRows, Put, product, product_made, product_on, stored_made};
 
 /// Every way to lie in memory, added and replaced, over sizes around those of panels, tasks and pieces.
 #[test]
@@ -206,5 +206,58 @@ fn an_operand_that_is_stored_in_panels_gives_the_same_product() {
                 assert_eq!(out, wanted, "a row of {m}x{k}x{n}");
             }
         }
+    }
+}
+
+/// Some rows of an operand that is copied once, from any row to any other.
+#[test]
+fn rows_of_a_copied_operand_give_the_product_with_them() {
+    for [rows, columns] in [[1, 1], [70, 64], [500, 16], [400, 37], [300, 130]] {
+        let number = |i: usize| ((i * 7919) % 1009) as f32 / 1009.0 - 0.5;
+        // Rows lie apart, as those of one head do.
+        let stride = columns + 5;
+        let numbers: Vec<f32> = (0..rows * stride).map(number).collect();
+        let right = Matrix {
+            data: &numbers,
+            shape: [rows, columns],
+            strides: [stride, 1],
+        };
+        let copy = PackedRows::new(right);
+        for range in [0..rows, rows / 3..rows, 0..rows / 2, rows / 2..rows / 2] {
+            let (n, some) = (
+                range.len(),
+                Matrix {
+                    data: &numbers[range.start * stride..],
+                    shape: [range.len(), columns],
+                    ..right
+                },
+            );
+            for m in [1, 4, 25, 64, 70] {
+                let left: Vec<f32> = (0..m * n).map(|i| number(i + 3)).collect();
+                let left = Matrix::rows(&left, [m, n]);
+                let begun: Vec<f32> = (0..m * columns).map(|i| number(i + 11)).collect();
+                for into in [Put::TILE, Put::ADD_TILE.times(0.25)] {
+                    let (mut made, mut wanted) = (begun.clone(), begun.clone());
+                    copy.product(&mut made, left, range.clone(), into);
+                    exact(&mut wanted, left, some, into);
+                    let off = made.iter().zip(&wanted).map(|(a, b)| (a - b).abs());
+                    let off = off.fold(0.0, f32::max);
+                    assert!(off < 1e-4, "{m}x{n}x{columns}: {off}");
+                }
+            }
+        }
+    }
+}
+
+/// The product number by number, in float64.
+fn exact(out: &mut [f32], left: Matrix, right: Matrix, into: Put) {
+    let at =
+        |of: &Matrix, i: usize, j: usize| f64::from(of.data[i * of.strides[0] + j * of.strides[1]]);
+    let columns = right.shape[1];
+    for (place, number) in out.iter_mut().enumerate() {
+        let [row, column] = [place / columns, place % columns];
+        let terms = (0..left.shape[1]).map(|k| at(&left, row, k) * at(&right, k, column));
+        let begun = if into.add { f64::from(*number) } else { 0.0 };
+        *number = (begun + f64::from(into.factor) * terms.sum::<f64>()) as f32;
     }
 }

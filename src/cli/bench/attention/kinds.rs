@@ -1,0 +1,148 @@
+//! The attentions that the flags of `bench attention` describe, and sizes that no machine could hold.
+
+use super::AttentionArgs;
+use crate::device::Backend;
+use crate::error::{Error, Result};
+use crate::faults::Faults;
+use crate::nn::attention::{AttentionConfig, KINDS, Reads};
+use serde_json::{Value, json};
+
+/// Numbers of the queries at most: 1 GiB, and there are about ten tensors as large, gradients among them.
+const MOST_NUMBERS: u128 = 1 << 28;
+/// Scores at most, 16 GiB, where attention has all of them in memory: everywhere but on flex.
+const MOST_SCORES: u128 = 1 << 32;
+
+/// The attentions in the order in which they are measured.
+pub(super) fn configs(args: &AttentionArgs) -> Result<Vec<AttentionConfig>> {
+    let mut names: Vec<&str> = match args.all {
+        true => KINDS.iter().map(|kind| kind.kind).collect(),
+        false => args.kind.iter().map(String::as_str).collect(),
+    };
+    let mut seen = Vec::new();
+    names.retain(|name| {
+        let first = !seen.contains(name);
+        seen.push(*name);
+        first
+    });
+    for set in &args.sets {
+        let (kind, _, _) = split(set)?;
+        if let Some(kind) = kind.filter(|kind| !names.contains(kind)) {
+            return Err(Error::usage(format!(
+                "--set {set} has no effect: {kind} is not measured; add --kind {kind} or leave it out"
+            )));
+        }
+    }
+    names.into_iter().map(|name| config(args, name)).collect()
+}
+
+/// The kind that a key is for, when it names one, the key and its value.
+fn split(set: &str) -> Result<(Option<&str>, &str, &str)> {
+    let Some((key, value)) = set.split_once('=') else {
+        return Err(Error::usage(format!(
+            "--set {set} has no value; write --set KEY=VALUE"
+        )));
+    };
+    let key = key.trim();
+    let named = key.split_once('.').filter(|(kind, _)| is_kind(kind));
+    Ok(match named {
+        Some((kind, key)) => (Some(kind), key, value),
+        None => (None, key, value),
+    })
+}
+
+/// The keys that are for a kind.
+pub(super) fn sets_of<'a>(args: &'a AttentionArgs, name: &str) -> Result<Vec<&'a str>> {
+    let mut found = Vec::new();
+    for set in &args.sets {
+        if split(set)?.0.is_none_or(|kind| kind == name) {
+            found.push(set.as_str());
+        }
+    }
+    Ok(found)
+}
+
+fn is_kind(name: &str) -> bool {
+    KINDS.iter().any(|kind| kind.kind == name)
+}
+
+/// The attention of one kind.
+fn config(args: &AttentionArgs, name: &str) -> Result<AttentionConfig> {
+    let mut keys = serde_json::Map::new();
+    keys.insert("kind".into(), json!(name));
+    keys.insert("n_heads".into(), json!(args.heads));
+    keys.insert("d_head".into(), json!(args.head_width));
+    if let Some(kv_heads) = args.kv_heads {
+        keys.insert("n_kv_heads".into(), json!(kv_heads));
+    }
+    for set in sets_of(args, name)? {
+        let (_, key, value) = split(set)?;
+        let value: Value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+        keys.insert(key.into(), value);
+    }
+    let refused = |rule: &dyn std::fmt::Display| Error::usage(format!("--kind {name}: {rule}"));
+    let config: AttentionConfig =
+        serde_json::from_value(Value::Object(keys)).map_err(|e| refused(&e))?;
+    let mut faults = Faults::default();
+    let mut at = faults.of("kind");
+    config.faults(Some(args.head_width), &mut at);
+    for length in &args.context {
+        let causal = causal(args, &config);
+        config.facts().faults_within(Some(*length), causal, &mut at);
+    }
+    match faults.found.first() {
+        Some((_, rule)) => Err(refused(rule)),
+        None => Ok(config),
+    }
+}
+
+/// Whether an attention is measured from left to right: as the flag says, or as its kind alone can read.
+pub(super) fn causal(args: &AttentionArgs, config: &AttentionConfig) -> bool {
+    match config.facts().abilities().reads {
+        Reads::EitherWay => !args.bidirectional,
+        Reads::BothWays => false,
+        Reads::LeftToRight => true,
+    }
+}
+
+/// An error for sizes that make no attention, or none that a machine could hold.
+pub(super) fn check_sizes(args: &AttentionArgs, kv_heads: usize, backend: Backend) -> Result<()> {
+    let (batch, heads, width) = (args.batch, args.heads, args.head_width);
+    let sizes = [
+        ("--batch", batch),
+        ("--heads", heads),
+        ("--kv-heads", kv_heads),
+        ("--head-width", width),
+        ("--rounds", args.rounds),
+    ];
+    let contexts = args.context.iter().map(|context| ("--context", *context));
+    for (flag, size) in sizes.into_iter().chain(contexts) {
+        if !(1..=1 << 20).contains(&size) {
+            return Err(Error::usage(format!(
+                "{flag} {size} is not between 1 and 1048576"
+            )));
+        }
+    }
+    if !heads.is_multiple_of(kv_heads) {
+        return Err(Error::usage(format!(
+            "--heads {heads} is not a multiple of --kv-heads {kv_heads}"
+        )));
+    }
+    let length = args.context.iter().copied().max().unwrap_or(1);
+    let product = |sizes: [usize; 4]| sizes.map(|size| size as u128).iter().product::<u128>();
+    let numbers = product([batch, heads, length, width]);
+    if numbers > MOST_NUMBERS {
+        return Err(Error::usage(format!(
+            "--batch {batch} x --heads {heads} x --context {length} x --head-width {width} are {numbers} numbers, more \
+             than {MOST_NUMBERS}; make one of them smaller"
+        )));
+    }
+    let scores = product([batch, heads, length, length]);
+    if backend != Backend::Flex && scores > MOST_SCORES {
+        return Err(Error::usage(format!(
+            "--batch {batch} x --heads {heads} x --context {length} squared are {scores} scores, more than {MOST_SCORES}, \
+             and {} has all of them in memory; make one of them smaller",
+            backend.name()
+        )));
+    }
+    Ok(())
+}

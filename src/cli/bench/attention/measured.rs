@@ -1,0 +1,73 @@
+//! Time and memory of one attention at one length.
+
+use super::super::median_ms;
+use super::AttentionArgs;
+use super::kinds::causal;
+use crate::nn::attention::{Attention, AttentionConfig, AttentionShape, Visibility};
+use crate::nn::init::{Init, InitConfig};
+use crate::nn::layer::LayerContext;
+use crate::nn::pass::Pass;
+use crate::rng::{Purpose, Stream};
+use crate::train::bench::peak_rss_mb;
+use burn::tensor::{Device, Tensor, TensorData};
+use serde_json::{Value, json};
+
+/// Time and memory of one length.
+pub(super) fn measured(
+    args: &AttentionArgs,
+    config: &AttentionConfig,
+    length: usize,
+    device: &Device,
+) -> Value {
+    let width = args.head_width;
+    let mut stream = Stream::new(0, Purpose::Init, (0, 0, 0));
+    let values: Vec<f32> = (0..args.batch * length * width)
+        .map(|_| stream.normal())
+        .collect();
+    let input = TensorData::new(values, [args.batch, length, width]);
+    let input = Tensor::<3>::from_data(input, device);
+    let init = Init::new(device, 0, &InitConfig::default(), 1, 1.0);
+    let causal = causal(args, config);
+    let shape = AttentionShape {
+        causal,
+        ..AttentionShape::alone(width, length)
+    };
+    let attention = config.init(&shape, &init);
+    let visible = Visibility {
+        causal,
+        ..Visibility::default()
+    };
+    // What parameters and kernels need once is not counted.
+    let few = input.clone().narrow(1, 0, length.min(64));
+    drop(attend(&attention, few, &visible).into_data());
+    let before = peak_rss_mb();
+    let plain = input.clone().inner();
+    let valid = burn::module::Module::valid(&attention);
+    let forward = median_ms(args.rounds, || {
+        drop(attend(&valid, plain.clone(), &visible).into_data());
+    });
+    let both = median_ms(args.rounds, || {
+        let leaf = input.clone().detach().require_grad();
+        let grads = attend(&attention, leaf.clone(), &visible).sum().backward();
+        drop(leaf.grad(&grads).map(Tensor::into_data));
+    });
+    json!({
+        "kind": config.kind(),
+        "engine": args.device,
+        "causal": causal,
+        "context": length,
+        "forward_ms": forward,
+        "backward_ms": (both - forward).max(0.0),
+        "peak_mb": peak_rss_mb() - before,
+    })
+}
+
+fn attend(attention: &Attention, x: Tensor<3>, visible: &Visibility) -> Tensor<3> {
+    let [_, length, _] = x.dims();
+    let pass = Pass::evaluation();
+    let mut cx = LayerContext {
+        visible,
+        ..LayerContext::alone(length, &pass)
+    };
+    attention.layer().forward(x, &mut cx)
+}

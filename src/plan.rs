@@ -40,6 +40,8 @@ pub struct Question<'a> {
     pub value_bytes: usize,
     /// The adapters that are trained in place of the weights.
     pub lora: Option<&'a LoraConfig>,
+    /// Whether blocks keep their input alone and compute all else anew.
+    pub recompute: bool,
 }
 
 /// The cost of a model.
@@ -166,7 +168,29 @@ fn flops(question: &Question) -> f64 {
         }
         ItemOf::Image => 1,
     };
-    FORWARDS * forward_flops(question) / items.max(1) as f64
+    (FORWARDS * forward_flops(question) + 2.0 * computed_again(question)) / items.max(1) as f64
+}
+
+/// Multiplications of an example that the way back makes once more: of all blocks, or of feed-forward layers in chunks.
+fn computed_again(question: &Question) -> f64 {
+    let Some(model) = question.model.transformer() else {
+        return 0.0;
+    };
+    let (stack, tokens) = (model.stack, row(question));
+    let written = written(question.task, tokens).unwrap_or(tokens);
+    let again = model.depths().enumerate().map(|(number, depth)| {
+        let tokens = if number == 0 { tokens } else { written };
+        if question.recompute || stack.reversible.is_some() {
+            return stack.products(&depth, tokens, question.shape.context);
+        }
+        let layers = stack.blocks(&depth).filter_map(|block| block.feed_forward);
+        let chunked = layers.filter(|layer| layer.chunk().is_some());
+        tokens as u128
+            * chunked
+                .map(|layer| layer.products(stack.d_model))
+                .sum::<u128>()
+    });
+    again.sum::<u128>() as f64
 }
 
 /// Tokens of the longest text that a task writes for one of `context` tokens, which the journal counts beside it.
@@ -227,6 +251,7 @@ mod tests {
             ema: false,
             value_bytes: 4,
             lora: None,
+            recompute: false,
         };
         change(&mut question);
         plan(&question, &Device::default()).unwrap()

@@ -72,6 +72,7 @@ fn of_preset(name: &str) -> Result<ModelCost> {
         ema: false,
         value_bytes: 4,
         lora: None,
+        recompute: false,
     };
     plan(&question, &Device::default())
 }

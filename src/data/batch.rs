@@ -160,6 +160,8 @@ pub struct Batch {
     pub split: Split,
     /// What is to be read of the pass that it goes through, in a step that is watched.
     pub watch: Option<Wanted>,
+    /// Whether the blocks of a network keep their input alone and compute all else anew on the way back.
+    pub recompute: bool,
 }
 
 impl Content {

@@ -79,6 +79,7 @@ fn gather(source: &dyn Source, taken: &[Taken], rows: usize, step: u64) -> Resul
                 begins: taken.iter().map(|t| t.begins).collect(),
                 split: source.split(),
                 watch: None,
+                recompute: false,
                 content,
             }
         })

@@ -30,6 +30,7 @@ pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<M
         &Question {
             ema: false,
             lora: None,
+            recompute: false,
             micro_batch_size: question.micro_batch_size,
             ..self::question(&teacher, shape)
         },
@@ -56,6 +57,7 @@ fn question<'a>(experiment: &'a Experiment, shape: &'a Shape) -> Question<'a> {
             Dtype::Bf16 | Dtype::F16 => 2,
         },
         lora: experiment.lora.as_ref(),
+        recompute: experiment.train.recompute,
     }
 }
 

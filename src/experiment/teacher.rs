@@ -224,7 +224,7 @@ pub(super) fn misfit(
                     hidden states for it; name a run without towers";
         return Some((&["task.teacher"], rule.into()));
     }
-    let [ours, theirs] = [student, teacher].map(|experiment| experiment.model.d_model());
+    let [ours, theirs] = [student, teacher].map(|experiment| experiment.model.d_output());
     (config.cosine > 0.0 && ours != theirs).then(|| {
         let rule = format!(
             "cosine = {:?} compares hidden states, which are {ours} wide here and {theirs} wide in the teacher: set cosine \

@@ -155,6 +155,10 @@ fn feed_forward(config: &FeedForwardConfig, d_model: usize) -> Value {
             keys["expert"]["d_ff"] = json!(c.expert.d_ff(d_model));
         }
     }
+    // How a layer is computed is no part of what it computes.
+    if let Some(keys) = keys.as_object_mut() {
+        keys.remove("chunk");
+    }
     keys
 }
 

@@ -8,6 +8,7 @@
 
 mod activation;
 mod attention;
+pub mod by_hand;
 pub mod composed;
 mod convolution;
 mod cross_entropy;

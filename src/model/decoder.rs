@@ -113,6 +113,7 @@ impl DecoderConfig {
         self.vocabulary
             .faults(d_model, demand.smooths, self.head_bias, at);
         inner_layer_faults(demand, self.n_layers(), at);
+        self.width_faults(at);
         if demand.used_for != Use::TextToText {
             return demand.context;
         }
@@ -127,10 +128,32 @@ impl DecoderConfig {
         demand.context.map(|context| 2 * context)
     }
 
+    /// The head of a reversible stack whose streams stay apart reads states that are wider than the embeddings.
+    fn width_faults(&self, at: &mut TableFaults) {
+        let (read, own) = (self.stack.d_output(), self.stack.d_model);
+        if read == own {
+            return;
+        }
+        let remedy = if !self.vocabulary.is_full() {
+            "set vocabulary = { kind = \"full\" } with tie_embeddings = false"
+        } else if self.tie_embeddings {
+            "set tie_embeddings = false"
+        } else {
+            return;
+        };
+        at.fault(
+            &["reversible.join", "tie_embeddings", "vocabulary.kind"],
+            format!(
+                "join = \"concatenation\" makes states of {read} elements, and the scores are made with vectors of {own}: \
+                 {remedy}, or join = \"mean\""
+            ),
+        );
+    }
+
     /// Multiplications of a forward pass over a row of `tokens`, of which `scored` are scored against the vocabulary: no
     /// others pay for the product onto it.
     pub fn products(&self, vocab: usize, tokens: usize, scored: usize) -> u128 {
-        let sizes = [vocab, self.stack.d_model];
+        let sizes = [vocab, self.stack.d_output()];
         let words = self.vocabulary.products(sizes, [tokens, scored]);
         self.stack.products(&self.depth(), tokens, 0) + words
     }
@@ -171,11 +194,15 @@ impl DecoderConfig {
             tied: self.tie_embeddings,
             head_bias: self.head_bias,
         };
+        let read = TokenTables {
+            d_model: config.d_output(),
+            ..tables
+        };
         Decoder {
             embedding: self.vocabulary.embedding(&tables, &init.of("embedding")),
             position: config.position.init(&position, &init.of("position")),
             stack: Stack::new(&shape, &init.of("stack")),
-            head: self.vocabulary.head(&tables, &init.of("head")),
+            head: self.vocabulary.head(&read, &init.of("head")),
             dropout: config.dropouts().embedding,
             head_factor: if self.head_scale { 1.0 / root } else { 1.0 },
         }
@@ -267,7 +294,7 @@ impl LanguageModel for Decoder {
             state.layers.as_mut_slice()
         });
         let context = StackContext {
-            position,
+            position: &self.position,
             places: &places,
             span,
             visible: &input.visible,

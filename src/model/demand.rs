@@ -157,7 +157,7 @@ impl ModelConfig {
             Self::Recurrent(c) => &c.vocabulary,
             Self::Encoder(_) | Self::Vision(_) | Self::Resnet(_) => &full,
         };
-        vocabulary.scored_products(vocab, self.d_model())
+        vocabulary.scored_products(vocab, self.d_output())
     }
 
     /// How its initial weights are drawn, and those of heads on it.
@@ -210,7 +210,7 @@ impl ModelConfig {
         match demand.used_for {
             Use::TextClasses | Use::ImageClasses => {
                 let heads = 1 + usize::from(self.has_distillation_token());
-                network + (heads * shape.classes.len() * self.d_model()) as f64
+                network + (heads * shape.classes.len() * self.d_output()) as f64
             }
             Use::NextTokens | Use::HiddenTokens | Use::TextToText => network,
         }

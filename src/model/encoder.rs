@@ -127,6 +127,14 @@ impl EncoderConfig {
         self.d_embedding.unwrap_or(self.stack.d_model)
     }
 
+    /// Width of the vector of a whole text: the pooler's, or that of hidden states.
+    pub fn d_whole(&self) -> usize {
+        match self.pooler {
+            true => self.stack.d_model,
+            false => self.stack.d_output(),
+        }
+    }
+
     /// Faults of its own keys under a demand.
     pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) {
         let segments = self.segments;
@@ -143,6 +151,18 @@ impl EncoderConfig {
         }
         at.count("d_embedding", self.d_embedding.unwrap_or(1), WIDEST);
         let untransformed = self.tie_embeddings && !self.head_transform;
+        let (read, own) = (self.stack.d_output(), self.stack.d_model);
+        if demand.used_for == Use::HiddenTokens && untransformed && read != own {
+            let rule = format!(
+                "join = \"concatenation\" makes states of {read} elements, and the head is the embeddings' table, whose \
+                 vectors have {}: set head_transform = true or tie_embeddings = false, or join = \"mean\"",
+                self.d_embedding()
+            );
+            at.fault(
+                &["reversible.join", "head_transform", "tie_embeddings"],
+                rule,
+            );
+        }
         if let (Some(width), Use::HiddenTokens, true) =
             (self.d_embedding, demand.used_for, untransformed)
         {
@@ -174,7 +194,10 @@ impl EncoderConfig {
     /// Multiplications of a forward pass over a text of so many tokens; the pooler's are once a text.
     pub fn products(&self, tokens: usize) -> u128 {
         let d = self.stack.d_model as u128;
-        let pooler = if self.pooler { d * d } else { 0 };
+        let pooler = match self.pooler {
+            true => d * self.stack.d_output() as u128,
+            false => 0,
+        };
         let projection = self
             .d_embedding
             .map_or(0, |e| tokens as u128 * e as u128 * d);
@@ -228,7 +251,7 @@ impl EncoderConfig {
             stack: Stack::new(&shape, &init.of("stack")),
             pooler: self
                 .pooler
-                .then(|| Linear::new(d, d, true, Role::Inner, &init.of("pooler"))),
+                .then(|| Linear::new(config.d_output(), d, true, Role::Inner, &init.of("pooler"))),
             pooler_activation: self.pooler_activation,
             dropout: config.dropouts().embedding,
         }
@@ -325,6 +348,7 @@ impl Encoder {
             }
             None => first,
         };
-        pooled.reshape([batch, d])
+        let [_, _, width] = pooled.dims();
+        pooled.reshape([batch, width])
     }
 }

@@ -38,7 +38,7 @@ impl Encoder {
         pass: &'a Pass,
     ) -> StackContext<'a> {
         StackContext {
-            position: self.position.scheme(),
+            position: &self.position,
             places: &WHOLE_TEXTS,
             span: Span::of(seq),
             visible,

@@ -142,7 +142,7 @@ impl Blocks {
         };
         let visible = lengths.map(Visibility::of_lengths).unwrap_or_default();
         let context = StackContext {
-            position: self.position.as_ref().unwrap_or(position).scheme(),
+            position: self.position.as_ref().unwrap_or(position),
             places: &WHOLE_TEXTS,
             span: Span::of(x.dims()[1]),
             visible: &visible,

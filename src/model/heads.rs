@@ -130,7 +130,7 @@ pub struct MlmHead {
 impl MlmHead {
     /// Multiplications of a forward pass for each scored position.
     pub fn products(config: &EncoderConfig, vocab: usize) -> u128 {
-        let (d, read) = (config.stack.d_model as u128, Self::width(config) as u128);
+        let (d, read) = (config.stack.d_output() as u128, Self::width(config) as u128);
         let transform = if config.head_transform { d * read } else { 0 };
         transform + read * vocab as u128
     }
@@ -139,13 +139,13 @@ impl MlmHead {
     fn width(config: &EncoderConfig) -> usize {
         match config.head_transform {
             true => config.d_embedding(),
-            false => config.stack.d_model,
+            false => config.stack.d_output(),
         }
     }
 
     /// A head over `vocab` tokens for an encoder of this config.
     pub fn new(config: &EncoderConfig, vocab: usize, init: &Init) -> Self {
-        let (d, read) = (config.stack.d_model, Self::width(config));
+        let (d, read) = (config.stack.d_output(), Self::width(config));
         let (tied, bias) = (config.tie_embeddings, config.head_bias);
         let transform = config.head_transform;
         Self {

@@ -141,6 +141,17 @@ impl ModelConfig {
         }
     }
 
+    /// Width of the states that heads read, of a whole text's or an image's vector too.
+    pub fn d_output(&self) -> usize {
+        match self {
+            Self::Decoder(c) => c.stack.d_output(),
+            Self::Encoder(c) => c.d_whole(),
+            Self::EncoderDecoder(c) => c.stack.d_output(),
+            Self::Vision(c) => c.stack.d_output(),
+            Self::Resnet(_) | Self::Recurrent(_) => self.d_model(),
+        }
+    }
+
     /// What speed and cost are counted in.
     pub fn item(&self) -> ItemOf {
         match self {

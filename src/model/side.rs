@@ -54,7 +54,7 @@ impl Side {
             state.layers.as_mut_slice()
         });
         let context = StackContext {
-            position,
+            position: &self.position,
             places: &places,
             span: Span {
                 queries: seq,

@@ -27,6 +27,7 @@ pub struct Pass {
     record: Option<Record>,
     losses: RefCell<Vec<AddedLoss>>,
     layers: RefCell<Layers>,
+    recomputes: bool,
 }
 
 /// The streams that a task reads beside the last hidden states.
@@ -69,6 +70,7 @@ impl Pass {
             record: None,
             losses: RefCell::default(),
             layers: RefCell::default(),
+            recomputes: false,
         }
     }
 
@@ -82,12 +84,36 @@ impl Pass {
             record: None,
             losses: RefCell::default(),
             layers: RefCell::default(),
+            recomputes: false,
         }
     }
 
     /// Whether it is a training pass.
     pub fn trains(&self) -> bool {
         self.draws.is_some()
+    }
+
+    /// The same pass, in which blocks keep their input alone and compute all else anew on the way back.
+    #[must_use]
+    pub fn recomputing(mut self) -> Self {
+        self.recomputes = true;
+        self
+    }
+
+    /// Whether blocks compute their activations anew on the way back.
+    pub fn recomputes(&self) -> bool {
+        self.recomputes
+    }
+
+    /// A pass that does the present part's work once more: with the same draws, and without what is read on the way.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self {
+            draws: self.draws,
+            samples: self.samples,
+            part: self.part.clone(),
+            ..Self::evaluation()
+        }
     }
 
     /// The same pass, of which this is read; attention in one row of the batch.
@@ -153,6 +179,11 @@ impl Pass {
     /// The losses that layers have added so far, in the order of the computation.
     pub fn losses(&self) -> Vec<AddedLoss> {
         self.losses.borrow().clone()
+    }
+
+    /// Takes back the losses that layers have added after the first `kept`.
+    pub fn take_losses(&self, kept: usize) -> Vec<AddedLoss> {
+        self.losses.borrow_mut().split_off(kept)
     }
 
     /// Does the work of a network and gives, beside what it gives, the streams that leave the `wanted` layers, counted

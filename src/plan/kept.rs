@@ -2,7 +2,8 @@
 
 use super::{Question, row};
 
-/// Bytes kept for the backward pass: in each layer the inputs of its products and of its norms; at the end
+/// Bytes kept for the backward pass: in each layer the inputs of its products and of its norms (where activations are
+/// computed anew, its input alone, or nothing, and the most that one layer keeps); at the end
 /// the logits and their gradient; in each row the hidden states of earlier segments; once a pass what positions make of
 /// distances. Of a convolution its result, that normalised, and that rectified.
 pub(super) fn activations(question: &Question) -> u128 {
@@ -29,16 +30,30 @@ pub(super) fn activations(question: &Question) -> u128 {
                 let feed_forward = block.feed_forward.map_or(0, |f| f.kept(d_model));
                 6 * width + attention + mixer + feed_forward
             });
-            let (layers, last) = layers.fold((0, 0), |(sum, _), layer| (sum + layer, layer));
-            let again = runs_again(question) * last;
+            let again = runs_again(question);
+            let layers = match (model.stack.reversible, question.recompute) {
+                (Some(_), _) => {
+                    // Both streams at the end, side by side and as the join reads them, and one layer at a time.
+                    4 * width + layers.max().unwrap_or(0)
+                }
+                (None, true) => {
+                    let (count, most) =
+                        layers.fold((again, 0), |(n, most), x| (n + 1, most.max(x)));
+                    count * width + most
+                }
+                (None, false) => {
+                    let (sum, last) = layers.fold((0, 0), |(sum, _), x| (sum + x, x));
+                    sum + again * last
+                }
+            };
             let remembered = model.blocks().filter_map(|block| block.attention);
             let remembered = remembered.map(|a| a.kept_earlier(d_model));
-            (layers + again, remembered.sum::<u128>(), shared)
+            (layers, remembered.sum::<u128>(), shared)
         }
     };
     // Each factor is below 2²⁴ or a tensor's length; their products pass 2⁶⁴ and may pass 2¹²⁸.
     let tokens = question.micro_batch_size as u128 * row(question) as u128;
-    let width = question.model.d_model() as u128;
+    let width = question.model.d_output() as u128;
     let token = kept + 2 * (width + shape.vocab_size as u128);
     let tokens = tokens.saturating_mul(token.saturating_mul(question.value_bytes as u128));
     let earlier = earlier.saturating_mul(question.value_bytes as u128);

@@ -16,7 +16,7 @@ use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{PositionScheme, Prepared, Span};
+use crate::nn::position::{Position, Prepared, Span};
 use crate::nn::recurrent::Recurrent;
 use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::{LayerState, StateUse};
@@ -92,7 +92,7 @@ pub struct BlockContext<'a> {
     /// Which positions of this pass a query may see.
     pub of_segment: &'a Visibility,
     /// The position scheme.
-    pub position: &'a dyn PositionScheme,
+    pub position: &'a Position,
     /// Rotation and biases of this pass.
     pub prepared: &'a Prepared,
     /// What cross-attention looks at.
@@ -159,7 +159,7 @@ impl Block {
 
 impl<'a> Wired<'a> {
     /// The layer that mixes positions.
-    fn mixer(&self) -> &'a dyn Layer {
+    pub(super) fn mixer(&self) -> &'a dyn Layer {
         match (&self.mixing.attention, &self.mixing.mixer) {
             (Some(attention), _) => attention.layer(),
             (None, Some(mixer)) => mixer,
@@ -170,7 +170,7 @@ impl<'a> Wired<'a> {
     }
 
     /// The residual connection around it.
-    fn mixer_residual(&self) -> &'a Residual {
+    pub(super) fn mixer_residual(&self) -> &'a Residual {
         match &self.mixing.attention_residual {
             Some(residual) => residual,
             None => unreachable!("the block that owns a layer has its residual connection"),
@@ -178,7 +178,7 @@ impl<'a> Wired<'a> {
     }
 
     /// Its name.
-    fn mixed(&self) -> &'static str {
+    pub(super) fn mixed(&self) -> &'static str {
         match &self.mixing.mixer {
             Some(_) => "mixer",
             None => "attention",
@@ -240,16 +240,16 @@ impl<'a> Wired<'a> {
     /// `[batch, seq, d_model]` → the same shape.
     pub fn forward(&self, x: Tensor<3>, context: BlockContext) -> Tensor<3> {
         let (layer, owner, drop_path) = (self.layer, self.owner, self.drop_path);
+        let mut by_itself = self.surroundings(&context);
+        let surroundings = self.surroundings(&context);
         let BlockContext {
             span,
-            visible,
             of_segment,
-            position,
-            prepared,
             memory,
             sources,
             state,
             pass,
+            ..
         } = context;
         let (own_state, cross_state) = match state {
             Some(state) => (Some(&mut state.own), Some(&mut state.cross)),
@@ -262,32 +262,12 @@ impl<'a> Wired<'a> {
             state => (None, state),
         };
         let mut own = LayerContext {
-            layer,
-            owner,
-            span,
-            visible,
-            position,
-            prepared,
-            memory: None,
             earlier,
             sources: sources.map(|stream| self.mixer_residual().read(stream.clone())),
             state: own_state,
-            pass,
+            ..surroundings
         };
         let mut mix = |x: Tensor<3>| self.mixer().forward(x, &mut own);
-        let mut by_itself = LayerContext {
-            layer,
-            owner,
-            span,
-            visible,
-            position,
-            prepared,
-            memory: None,
-            earlier: None,
-            sources: None,
-            state: None,
-            pass,
-        };
         let mut feed = |x: Tensor<3>| match &self.feeding.feed_forward {
             Some(feed_forward) => feed_forward.layer().forward(x, &mut by_itself),
             None => unreachable!("a residual connection stands around a layer"),
@@ -336,6 +316,23 @@ impl<'a> Wired<'a> {
         match &self.feeding.feed_forward_residual {
             Some(residual) => residual.around(x, "feed_forward", drop_path, pass, feed),
             None => x,
+        }
+    }
+
+    /// The context of a layer that looks at the block's own stream and keeps nothing.
+    pub(super) fn surroundings<'c>(&self, context: &BlockContext<'c>) -> LayerContext<'c> {
+        LayerContext {
+            layer: self.layer,
+            owner: self.owner,
+            span: context.span,
+            visible: context.visible,
+            position: context.position.scheme(),
+            prepared: context.prepared,
+            memory: None,
+            earlier: None,
+            sources: None,
+            state: None,
+            pass: context.pass,
         }
     }
 

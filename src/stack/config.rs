@@ -1,7 +1,7 @@
 //! The keys that all transformers have.
 
 use super::layers::{BlockConfig, Depth};
-use super::{Dropout, NormPlacement, ShareConfig};
+use super::{Dropout, Join, NormPlacement, ReversibleConfig, ShareConfig};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::init::InitConfig;
@@ -29,6 +29,9 @@ pub struct StackConfig {
     /// The layers that compute with the same parameters.
     #[serde(skip_serializing_if = "ShareConfig::is_none")]
     pub share_layers: ShareConfig,
+    /// Two streams in place of one, from whose last values training computes all earlier ones anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reversible: Option<ReversibleConfig>,
     /// How the model knows where a token stands.
     pub position: PositionConfig,
     /// Every attention, where layers do not stand in groups.
@@ -69,6 +72,7 @@ impl Default for StackConfig {
             final_norm: None,
             shared_parallel_norm: None,
             share_layers: ShareConfig::default(),
+            reversible: None,
             position: PositionConfig::default(),
             attention: AttentionConfig::default(),
             feed_forward: FeedForwardConfig::default(),
@@ -182,6 +186,14 @@ impl StackConfig {
             | NormPlacement::Sandwich
             | NormPlacement::Parallel => InitConfig::default(),
         })
+    }
+
+    /// Width of the states that leave the stack.
+    pub fn d_output(&self) -> usize {
+        match self.reversible.map(|reversible| reversible.join) {
+            Some(Join::Concatenation) => 2 * self.d_model,
+            Some(Join::Mean | Join::Sum) | None => self.d_model,
+        }
     }
 
     /// Whether a norm follows the last block.

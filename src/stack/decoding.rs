@@ -2,6 +2,7 @@
 //! (He et al. 2021, DeBERTa, section 3.2).
 
 use super::block::BlockContext;
+use super::recompute;
 use super::view::{Past, View, Views};
 use super::{Stack, StackContext};
 use burn::tensor::Tensor;
@@ -29,7 +30,7 @@ impl Stack {
             return queries;
         };
         let block = self.wired(layer);
-        let sources = position.embed_layer(x, layer, places);
+        let sources = position.scheme().embed_layer(x, layer, places);
         let View {
             span,
             visible: seen,
@@ -49,7 +50,7 @@ impl Stack {
                 state: None,
                 pass,
             };
-            decoded = pass.block(step, || block.forward(decoded, context));
+            decoded = pass.block(step, || recompute::forward(block, decoded, context));
         }
         self.ended(decoded, pass)
     }

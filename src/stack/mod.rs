@@ -4,7 +4,9 @@ pub mod block;
 pub mod config;
 mod decoding;
 pub mod layers;
+mod recompute;
 pub mod residual;
+pub mod reversible;
 pub mod sharing;
 pub mod state;
 mod view;
@@ -13,7 +15,7 @@ use crate::nn::attention::Visibility;
 use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, PositionScheme, Span};
+use crate::nn::position::{Places, Position, Span};
 use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::StateUse;
 use block::{Block, BlockContext, Wired};
@@ -22,6 +24,7 @@ use burn::tensor::Tensor;
 pub use config::StackConfig;
 pub use layers::{BlockConfig, Depth, LayerGroup};
 pub use residual::NormPlacement;
+pub use reversible::{Join, ReversibleConfig};
 pub use sharing::{Owners, ShareConfig};
 pub use state::{BlockState, ModelState};
 use std::ops::Range;
@@ -83,12 +86,14 @@ pub struct Stack {
     dropout: f64,
     #[module(skip)]
     owners: Owners,
+    #[module(skip)]
+    join: Option<Join>,
 }
 
 /// What a stack gets beside its input.
 pub struct StackContext<'a> {
     /// The position scheme.
-    pub position: &'a dyn PositionScheme,
+    pub position: &'a Position,
     /// Where the tokens stand.
     pub places: &'a Places,
     /// Positions of the queries and keys of this pass.
@@ -123,9 +128,10 @@ impl Stack {
                 .collect(),
             final_norm: config
                 .has_final_norm()
-                .then(|| config.norm.init(config.d_model, init)),
+                .then(|| config.norm.init(config.d_output(), init)),
             dropout: config.dropouts().output,
             owners: config.share_layers.owners(depth.blocks()),
+            join: config.reversible.map(|reversible| reversible.join),
         }
     }
 
@@ -162,9 +168,13 @@ impl Stack {
         remembers && self.all_wired().all(|block| block.is_bounded())
     }
 
-    /// `[batch, seq, d_model]` → the same shape.
+    /// `[batch, seq, d_model]` → the same shape; twice as wide where a reversible stack keeps its halves apart.
     pub fn forward(&self, x: Tensor<3>, context: StackContext) -> Tensor<3> {
         let pass = context.pass;
+        if let Some(join) = self.join {
+            let x = reversible::forward(self, join, x, context);
+            return self.last(x, pass);
+        }
         let x = self.through(0..self.blocks.len(), x, context);
         self.finished(x, pass)
     }
@@ -191,7 +201,7 @@ impl Stack {
         for (layer, block) in numbered.skip(blocks.start).take(blocks.len()) {
             pass.note_hidden(layer, &x);
             pass.note_layer(layer, &x);
-            x = position.embed_layer(x, layer, places);
+            x = position.scheme().embed_layer(x, layer, places);
             let state = states.as_mut().and_then(Iterator::next);
             let past = block.past(state.as_deref(), views.span);
             let View {
@@ -211,7 +221,9 @@ impl Stack {
                 state,
                 pass,
             };
-            x = pass.block(format_args!("blocks.{layer}"), || block.forward(x, context));
+            x = pass.block(format_args!("blocks.{layer}"), || {
+                recompute::forward(block, x, context)
+            });
         }
         x
     }
@@ -219,6 +231,10 @@ impl Stack {
     /// The stream that leaves the last block, through the final norm.
     pub fn finished(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
         pass.note_hidden(self.blocks.len(), &x);
+        self.last(x, pass)
+    }
+
+    fn last(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
         let x = self.ended(x, pass);
         pass.note_last(&x);
         x

@@ -85,6 +85,14 @@ impl NormPlacement {
         }
     }
 
+    /// Whether a layer reads the stream through a norm, so that sums stay as they are.
+    pub fn reads_through_norm(self) -> bool {
+        match self {
+            Self::Pre | Self::Sandwich | Self::Parallel => true,
+            Self::Post | Self::Deepnorm => false,
+        }
+    }
+
     /// Whether its initial weights are scaled with the depth (β).
     pub fn scales_weights(self) -> bool {
         match self {
@@ -185,11 +193,9 @@ impl Residual {
 
     /// The layer's input, made of the stream `x` `[batch, seq, d_model]`.
     pub fn read(&self, x: Tensor<3>) -> Tensor<3> {
-        match self.placement {
-            NormPlacement::Pre | NormPlacement::Sandwich | NormPlacement::Parallel => {
-                self.norm.forward(x)
-            }
-            NormPlacement::Post | NormPlacement::Deepnorm => x,
+        match self.placement.reads_through_norm() {
+            true => self.norm.forward(x),
+            false => x,
         }
     }
 
@@ -203,17 +209,7 @@ impl Residual {
         pass: &Pass,
         layer: impl FnOnce(Tensor<3>) -> Tensor<3>,
     ) -> Tensor<3> {
-        let branch = self.read(x.clone());
-        let result = pass.part(part, || layer(branch));
-        let result = match &self.after {
-            Some(after) => after.forward(result),
-            None => result,
-        };
-        let result = pass.drop_path(
-            pass.dropout(result, part, self.config.dropout),
-            part,
-            drop_path,
-        );
+        let result = self.branch(x.clone(), part, drop_path, pass, layer);
         let alpha = self.config.alpha;
         match self.placement {
             NormPlacement::Post | NormPlacement::Deepnorm => {
@@ -223,5 +219,24 @@ impl Residual {
                 kernel::add(scaled(x, alpha), result)
             }
         }
+    }
+
+    /// The result of `layer` for the stream `x` as it joins a stream: read, computed and dropped.
+    pub fn branch(
+        &self,
+        x: Tensor<3>,
+        part: &str,
+        drop_path: f64,
+        pass: &Pass,
+        layer: impl FnOnce(Tensor<3>) -> Tensor<3>,
+    ) -> Tensor<3> {
+        let x = self.read(x);
+        let result = pass.part(part, || layer(x));
+        let result = match &self.after {
+            Some(after) => after.forward(result),
+            None => result,
+        };
+        let result = pass.dropout(result, part, self.config.dropout);
+        pass.drop_path(result, part, drop_path)
     }
 }

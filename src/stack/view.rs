@@ -60,7 +60,7 @@ impl<'a> Views<'a> {
     /// The views of a pass over `x` in this context, none of them made yet.
     pub(super) fn new(context: &StackContext<'a>, x: &Tensor<3>) -> Self {
         Self {
-            position: context.position,
+            position: context.position.scheme(),
             span: context.span,
             visible: context.visible,
             device: x.device(),

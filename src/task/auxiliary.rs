@@ -76,7 +76,7 @@ impl Auxiliary {
             return None;
         }
         let init = Init::of_heads(inputs.device, inputs.seed, &model.initial()).of(FIELD);
-        let (d_model, vocab, depth) = (model.d_model(), inputs.shape.vocab_size, layers(model));
+        let (d_model, vocab, depth) = (model.d_output(), inputs.shape.vocab_size, layers(model));
         let map = |part: &str| Linear::new(d_model, vocab, true, Role::Head, &init.of(part));
         let second = |part: &str| config.second_target.map(|_| map(part));
         let before_last = match config.intermediate_layers {
@@ -177,7 +177,7 @@ pub(super) fn products(config: &CausalLmConfig, model: &ModelConfig, shape: &Sha
     } else {
         1.0
     };
-    let map = model.d_model() as f64 * shape.vocab_size as f64;
+    let map = model.d_output() as f64 * shape.vocab_size as f64;
     let own = model.scored_products(shape.vocab_size);
     map * (scored * layers * targets - scored) + own * (scored - shape.context as f64)
 }

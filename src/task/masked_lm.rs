@@ -95,7 +95,7 @@ impl TaskFacts for MaskedLmConfig {
             .map_or(0, |c| MlmHead::products(c, shape.vocab_size));
         let pairs = match self.pairs {
             Pairs::None => 0,
-            Pairs::NextSentence | Pairs::SentenceOrder => 2 * model.d_model(),
+            Pairs::NextSentence | Pairs::SentenceOrder => 2 * model.d_output(),
         };
         let last = self.pairs != Pairs::None;
         let decoder = model
@@ -178,7 +178,7 @@ impl MaskedLm {
             head: MlmHead::new(model, inputs.shape.vocab_size, &init),
             mask_decoder: MaskDecoder::of(model, inputs),
             pair_head: pairs
-                .then(|| Linear::new(model.stack.d_model, 2, true, Role::Head, &init.of("pairs"))),
+                .then(|| Linear::new(model.d_whole(), 2, true, Role::Head, &init.of("pairs"))),
             pairs: config.pairs,
             seed: inputs.seed,
         }

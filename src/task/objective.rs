@@ -76,6 +76,10 @@ impl<T: Task> Objective<T> {
             step: batch.step,
             first_row: batch.first_row as u64,
         });
+        let pass = match batch.recompute {
+            true => pass.recomputing(),
+            false => pass,
+        };
         match batch.watch {
             Some(wanted) => pass.watched(wanted, self.0.sample(batch)),
             None => pass,

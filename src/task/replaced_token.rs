@@ -202,7 +202,7 @@ impl TaskFacts for ReplacedTokenConfig {
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = self.demand();
         let network = model.under(&demand).products(&demand, shape);
-        let (tokens, d) = (shape.context as f64, model.d_model() as f64);
+        let (tokens, d) = (shape.context as f64, model.d_output() as f64);
         let head = tokens * (d * d + d);
         let generator = model.guessing().zip(self.generator());
         let generator = generator.map_or(0.0, |(encoder, generator)| {

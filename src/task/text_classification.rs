@@ -118,8 +118,8 @@ impl TaskFacts for TextClassificationConfig {
         inputs: &ModelInputs,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let (d, init) = (model.d_model(), model.initial());
-        let network = TextModel::new(&model.under(&self.demand()), inputs);
+        let (model, init) = (model.under(&self.demand()), model.initial());
+        let (d, network) = (model.d_output(), TextModel::new(&model, inputs));
         Ok(network.map(|network| {
             AnyTask::TextClassification(TextClassification::new(network, d, &init, self, inputs))
         }))

@@ -183,6 +183,7 @@ pub fn measure<M: Trained>(
         let mut batches = batches?;
         for batch in &mut batches {
             batch.steps = config.steps;
+            batch.recompute = config.recompute;
         }
         let began = Instant::now();
         let count = batches.len();

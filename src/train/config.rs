@@ -22,6 +22,10 @@ pub struct TrainConfig {
     /// the rows of a batch read as many contiguous shares of the text. For models that keep a state.
     #[serde(skip_serializing_if = "is_false")]
     pub carry_state: bool,
+    /// Whether the blocks of a transformer keep their input alone and compute all else anew on the way back: the same
+    /// weights in less memory, for another forward pass of the blocks.
+    #[serde(skip_serializing_if = "is_false")]
+    pub recompute: bool,
     /// Largest global norm of the gradient; 0 switches clipping off.
     pub clip_norm: f64,
     /// Steps between evaluations on the validation split; at the end only when absent.
@@ -73,6 +77,7 @@ impl Default for TrainConfig {
             batch_tokens: None,
             micro_batch_size: None,
             carry_state: false,
+            recompute: false,
             clip_norm: 1.0,
             eval_every: None,
             eval_batch_size: None,

@@ -258,6 +258,7 @@ fn planned(model: &ModelConfig, task: &CausalLmConfig, shape: &Shape) -> ModelCo
         },
         ema: false,
         value_bytes: 4,
+        recompute: false,
     };
     plan(&question, &Device::default()).unwrap()
 }

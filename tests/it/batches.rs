@@ -25,6 +25,7 @@ pub fn of(content: Content, rows: usize) -> Batch {
         begins: None,
         split: Split::Train,
         watch: None,
+        recompute: false,
     }
 }
 

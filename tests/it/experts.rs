@@ -39,6 +39,7 @@ fn relu(d_ff: usize) -> ExpertConfig {
         d_ff: Some(d_ff),
         activation: Activation::Relu,
         bias: false,
+        ..DenseConfig::default()
     })
 }
 

@@ -29,6 +29,7 @@ fn planned(model: &ModelConfig, task: Option<&TaskConfig>, shape: &Shape) -> f64
         ema: false,
         value_bytes: 4,
         lora: None,
+        recompute: false,
     };
     plan(&question, &Device::default()).unwrap().flops_per_item
 }

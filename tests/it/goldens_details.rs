@@ -192,6 +192,7 @@ fn sandwich_norms_and_capped_scores_are_gemma_2_s() {
                 d_ff: Some(40),
                 activation: Activation::GeluTanh,
                 bias: false,
+                ..GatedConfig::default()
             }),
             ..StackConfig::default()
         },

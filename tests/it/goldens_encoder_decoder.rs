@@ -49,6 +49,7 @@ pub fn config(
                 d_ff: Some(40),
                 activation,
                 bias: true,
+                ..DenseConfig::default()
             }),
             ..StackConfig::default()
         },
@@ -255,6 +256,7 @@ pub fn t5(buckets: usize, max_distance: usize, scale: Option<f64>) -> EncoderDec
         d_ff: Some(40),
         activation: Activation::Relu,
         bias: false,
+        ..DenseConfig::default()
     });
     config
 }

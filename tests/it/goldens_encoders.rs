@@ -218,6 +218,7 @@ fn albert(layers: usize, groups: usize, cycle: usize) -> EncoderConfig {
                 d_ff: Some(40),
                 activation: Activation::GeluTanh,
                 bias: true,
+                ..DenseConfig::default()
             }),
             ..plain.stack
         },
@@ -243,6 +244,7 @@ fn goldens_see_their_details() {
         d_ff: Some(40),
         activation: Activation::GeluTanh,
         bias: true,
+        ..DenseConfig::default()
     });
     let changes = [
         ("bert", config(positions(0), 2, 1e-3, true)),

@@ -248,6 +248,9 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
             group(FeedForwardConfig::Moe(mixtral.clone())),
         ];
     });
+    for (name, keys) in crate::reversible::configs() {
+        add(&name, &|c| *c = crate::sharing::with(c, &keys));
+    }
     all.extend(attentions::decoders());
     all
 }

@@ -213,6 +213,7 @@ fn plans_count_what_positions_keep() {
             ema: false,
             value_bytes: 4,
             lora: None,
+            recompute: false,
         };
         plan(&question, &Device::flex()).unwrap().memory_bytes["activations"]
     };

@@ -162,6 +162,7 @@ fn planned_for(name: &str, task: Option<&TaskConfig>) -> ModelCost {
         ema: false,
         value_bytes: 4,
         lora: None,
+        recompute: false,
     };
     plan(&question, &Device::default()).unwrap()
 }

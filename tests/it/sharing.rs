@@ -206,6 +206,7 @@ fn planned(keys: &Value) -> ModelCost {
         ema: false,
         value_bytes: 4,
         lora: None,
+        recompute: false,
     };
     plan(&question, &Device::default()).unwrap()
 }

@@ -229,6 +229,7 @@ fn a_system_trains_within_minutes() {
             ema: false,
             value_bytes: 4,
             lora: None,
+            recompute: false,
         };
         let cost = plan(&question, &burn::tensor::Device::default()).unwrap();
         assert!(cost.params < MOST_PARAMS, "{name}: {}", cost.params);

@@ -8,6 +8,7 @@ mod data;
 mod diagnostics;
 mod expect;
 mod images;
+mod kept;
 mod layers;
 mod matched;
 mod model;
@@ -81,6 +82,7 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     model::check(&mut sense, context, what);
     teacher::check(&mut sense, what);
     matched::check(&mut sense);
+    kept::recompute(&mut sense);
     train::check(&mut sense);
     if what != For::Use {
         train::average_of_halves(&mut sense);

@@ -1,6 +1,6 @@
 //! The sense of `[model]`.
 
-use super::{For, Sense, images, layers, segments, sharing};
+use super::{For, Sense, images, kept, layers, segments, sharing};
 use crate::faults::WIDEST;
 use crate::model::{Demand, Transformer};
 use crate::nn::position::Known;
@@ -23,6 +23,7 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
             weights(sense, &model);
         }
         segments::check(sense, &model);
+        kept::check(sense, &model, &demand, positions);
         layers::without_attention(sense, &model, demand.whole_source);
     }
 }

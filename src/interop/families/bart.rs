@@ -126,6 +126,7 @@ fn side(hf: &HfConfig, name: &str, activation: Activation) -> (AttentionConfig, 
         d_ff: Some(hf.count(&[&format!("{name}_ffn_dim")], 4096)),
         activation,
         bias: true,
+        ..DenseConfig::default()
     });
     (attention, feed_forward)
 }

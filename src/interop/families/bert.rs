@@ -101,6 +101,7 @@ pub(super) fn post_norm(hf: &HfConfig, usual: &Usual) -> EncoderConfig {
                 d_ff: Some(hf.count(&["intermediate_size"], d_ff)),
                 activation,
                 bias: true,
+                ..DenseConfig::default()
             }),
             dropout: hf.real("hidden_dropout_prob", usual.dropout),
             dropout_attention: Some(hf.real("attention_probs_dropout_prob", usual.dropout)),

@@ -41,6 +41,7 @@ fn read(hf: &HfConfig) -> HfShape {
                 d_ff: None,
                 activation: Activation::GeluTanh,
                 bias: true,
+                ..DenseConfig::default()
             }),
             dropout_attention: Some(hf.real("attention_dropout", 0.0)),
             dropout_residual: Some(hf.real("hidden_dropout", 0.0)),

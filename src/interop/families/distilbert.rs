@@ -56,6 +56,7 @@ fn read(hf: &HfConfig) -> HfShape {
                 d_ff: Some(hf.count(&["hidden_dim"], 3072)),
                 activation,
                 bias: true,
+                ..DenseConfig::default()
             }),
             dropout: hf.real("dropout", 0.1),
             dropout_attention: Some(hf.real("attention_dropout", 0.1)),

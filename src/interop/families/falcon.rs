@@ -87,6 +87,7 @@ fn read(hf: &HfConfig) -> HfShape {
                 d_ff: Some(hf.count(&["ffn_hidden_size"], 4 * d_model)),
                 activation: hf.activation("activation", "gelu"),
                 bias,
+                ..DenseConfig::default()
             }),
             dropout_attention: Some(hf.real("attention_dropout", 0.0)),
             dropout_residual: Some(hf.real("hidden_dropout", 0.0)),

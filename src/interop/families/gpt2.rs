@@ -78,6 +78,7 @@ pub(super) fn read_gpt(
                 d_ff: hf.count_if_any(&["n_inner"]),
                 activation,
                 bias: true,
+                ..DenseConfig::default()
             }),
             dropout_embedding: Some(hf.real("embd_pdrop", 0.1)),
             dropout_attention: Some(hf.real("attn_pdrop", 0.1)),

@@ -62,6 +62,7 @@ fn read(hf: &HfConfig) -> HfShape {
                 d_ff: Some(hf.count(&["intermediate_size"], 24576)),
                 activation: hf.activation("hidden_act", "gelu"),
                 bias: true,
+                ..DenseConfig::default()
             }),
             dropout_embedding: Some(hf.real("hidden_dropout", 0.0)),
             dropout_attention: Some(hf.real("attention_dropout", 0.0)),

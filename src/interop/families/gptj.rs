@@ -59,6 +59,7 @@ fn read(hf: &HfConfig) -> HfShape {
                 d_ff: hf.count_if_any(&["n_inner"]),
                 activation: hf.activation("activation_function", "gelu_new"),
                 bias: true,
+                ..DenseConfig::default()
             }),
             dropout_embedding: Some(hf.real("embd_pdrop", 0.0)),
             dropout_attention: Some(hf.real("attn_pdrop", 0.0)),

@@ -54,6 +54,7 @@ pub(super) fn config(hf: &HfConfig) -> DecoderConfig {
                 d_ff: Some(hf.count(&["intermediate_size"], 11008)),
                 activation: hf.activation("hidden_act", "silu"),
                 bias: hf.flag("mlp_bias", false),
+                ..GatedConfig::default()
             }),
             dropout_attention: Some(hf.real("attention_dropout", 0.0)),
             ..StackConfig::default()

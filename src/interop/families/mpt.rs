@@ -88,6 +88,7 @@ fn read(hf: &HfConfig) -> HfShape {
                 d_ff: None,
                 activation: Activation::Gelu,
                 bias: false,
+                ..DenseConfig::default()
             }),
             dropout_embedding: Some(hf.real("emb_pdrop", 0.0)),
             dropout_attention: Some(dropout),

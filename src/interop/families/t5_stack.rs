@@ -71,12 +71,14 @@ pub(super) fn feed_forward(hf: &HfConfig, multilingual: bool) -> FeedForwardConf
             d_ff,
             activation,
             bias,
+            ..GatedConfig::default()
         })
     } else {
         FeedForwardConfig::Dense(DenseConfig {
             d_ff,
             activation,
             bias,
+            ..DenseConfig::default()
         })
     }
 }

@@ -60,6 +60,7 @@ fn read(hf: &HfConfig) -> HfShape {
                 d_ff: Some(hf.count(&["intermediate_size"], 3072)),
                 activation: hf.activation("hidden_act", "gelu"),
                 bias: true,
+                ..DenseConfig::default()
             }),
             dropout: hf.real("hidden_dropout_prob", 0.0),
             dropout_attention: Some(hf.real("attention_probs_dropout_prob", 0.0)),

@@ -243,7 +243,7 @@ impl Vision {
         };
         let x = pass.dropout(position.embed(x, &places), "embedding", self.dropout);
         let context = StackContext {
-            position,
+            position: &self.position,
             places: &places,
             span,
             visible: &Visibility::default(),

@@ -3,7 +3,8 @@
 use super::super::init::{Init, Role};
 use super::super::layer::{Layer, LayerContext};
 use super::super::linear::Linear;
-use super::{Activation, Kind};
+use super::super::pass::Pass;
+use super::{Activation, Kind, chunked};
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel;
 use burn::module::Module;
@@ -29,6 +30,9 @@ pub struct DenseConfig {
     pub activation: Activation,
     /// Whether both maps have biases.
     pub bias: bool,
+    /// Positions that are computed at once; all of them when absent. The inner vectors of one chunk alone are in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<usize>,
 }
 
 impl Default for DenseConfig {
@@ -37,6 +41,7 @@ impl Default for DenseConfig {
             d_ff: None,
             activation: Activation::Gelu,
             bias: true,
+            chunk: None,
         }
     }
 }
@@ -45,11 +50,15 @@ impl DenseConfig {
     /// Faults of its keys.
     pub fn faults(&self, at: &mut TableFaults) {
         at.count("d_ff", self.d_ff.unwrap_or(1), WIDEST);
+        chunked::faults(self.chunk, at);
     }
 
     /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
     pub fn kept(&self, d_model: usize) -> u128 {
-        2 * self.d_ff(d_model) as u128
+        match self.chunk {
+            Some(_) => 0,
+            None => 2 * self.d_ff(d_model) as u128,
+        }
     }
 
     /// Multiplications of a forward pass for each position.
@@ -73,6 +82,8 @@ pub struct Dense {
     #[module(skip)]
     activation: Activation,
     dropout: f64,
+    #[module(skip)]
+    chunk: Option<usize>,
 }
 
 impl Dense {
@@ -84,14 +95,19 @@ impl Dense {
             down: Linear::new(d_ff, d_model, config.bias, Role::Residual, init),
             activation: config.activation,
             dropout,
+            chunk: config.chunk,
         }
+    }
+
+    fn computed(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
+        let inner = kernel::activate(self.up.forward(x), self.activation.into());
+        self.down
+            .forward(pass.dropout(inner, "inner", self.dropout))
     }
 }
 
 impl Layer for Dense {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
-        let inner = kernel::activate(self.up.forward(x), self.activation.into());
-        self.down
-            .forward(cx.pass.dropout(inner, "inner", self.dropout))
+        chunked::in_chunks(self, x, self.chunk, cx.pass, Self::computed)
     }
 }

@@ -1,5 +1,6 @@
 //! Position-wise feed-forward layers: the half of a block that looks at one position at a time.
 
+mod chunked;
 pub mod dense;
 pub mod gated;
 pub mod moe;
@@ -112,6 +113,15 @@ impl FeedForwardConfig {
         };
         *d_ff = d_ff.map(width);
         layer
+    }
+
+    /// Positions that are computed at once, where not all are.
+    pub fn chunk(&self) -> Option<usize> {
+        match self {
+            Self::Dense(c) => c.chunk,
+            Self::Gated(c) => c.chunk,
+            Self::Moe(_) => None,
+        }
     }
 
     /// The inner width.

@@ -32,7 +32,7 @@ pub struct DiscriminatorHead {
 
 impl DiscriminatorHead {
     fn new(config: &EncoderConfig, init: &Init) -> Self {
-        let d = config.stack.d_model;
+        let d = config.stack.d_output();
         Self {
             dense: Linear::new(d, d, true, Role::Inner, init),
             product: Linear::new(d, 1, true, Role::Head, init),

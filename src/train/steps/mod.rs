@@ -118,6 +118,7 @@ impl<M: Trained> Steps<M> {
         let samples: Vec<u64> = batches.iter().flat_map(|b| b.samples.clone()).collect();
         for batch in &mut batches {
             batch.steps = self.job.config.steps;
+            batch.recompute = self.job.config.recompute;
         }
         let next = self.job.state.step + 1;
         let diagnostics = self.job.diagnostics.filter(|d| d.measures(next));

@@ -25,6 +25,7 @@ pub fn cost(task: &TaskConfig, model: &ModelConfig, shape: &Shape) -> ModelCost 
         ema: false,
         value_bytes: 4,
         lora: None,
+        recompute: false,
     };
     plan(&question, &Device::default()).unwrap()
 }

@@ -162,6 +162,14 @@ impl MoeConfig {
             ExpertConfig::Dense(c) => c.faults(at),
             ExpertConfig::Gated(c) => c.faults(at),
         });
+        let chunk = match &self.expert {
+            ExpertConfig::Dense(c) => c.chunk,
+            ExpertConfig::Gated(c) => c.chunk,
+        };
+        if chunk.is_some() {
+            let rule = "chunk has no effect in an expert, which computes the positions that are sent to it; leave it out";
+            at.fault(&["expert.chunk"], rule);
+        }
     }
 
     /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`: the router's, and

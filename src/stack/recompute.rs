@@ -1,0 +1,303 @@
+//! A block that keeps its input alone: on the way back it computes itself once more, with a graph, and hands on the
+//! gradients (Chen et al. 2016, sublinear memory cost, section 4).
+//!
+//! The first time a block computes without a graph. What it draws is keyed by the pass and the part, so that the second time
+//! gives the same numbers, and gradients are added in the order in which the whole graph would add them: weights are the
+//! same to the last bit. (Where a layer reads the vectors of distances of a pass more than once, its shares are added
+//! to each other first.) Losses that layers add leave the block behind its result, in one tensor with it.
+
+use super::block::{Block, BlockContext, Wired};
+use super::state::BlockState;
+use super::{Memory, Position};
+use crate::kernel;
+use crate::kernel::by_hand::{Leaves, Made, backward_from, by_hand};
+use crate::nn::attention::Visibility;
+use crate::nn::pass::{AddedLoss, Pass};
+use crate::nn::position::{Prepared, Rotation, ScoreBias, Span};
+use burn::module::Module;
+use burn::tensor::{Gradients, Tensor};
+
+/// Tensors of a pass beside the stream that gradients may go to: memory, sources, biases, vectors of distances.
+const SHARED: usize = 4;
+
+/// The modules that a block computes with: its own, that which feeds it where it is another's, the position scheme.
+pub(super) type Modules = (Block, Option<Block>, Position);
+
+/// Clones of them.
+pub(super) fn modules(block: Wired, position: &Position) -> Modules {
+    let own_feeding = std::ptr::eq(block.mixing, block.feeding);
+    let feeding = (!own_feeding).then(|| block.feeding.clone());
+    (block.mixing.clone(), feeding, position.clone())
+}
+
+/// The block with modules in place of those that it had.
+pub(super) fn with(block: Place, modules: &Modules) -> Wired<'_> {
+    Wired {
+        mixing: &modules.0,
+        feeding: modules.1.as_ref().unwrap_or(&modules.0),
+        layer: block.layer,
+        owner: block.owner,
+        drop_path: block.drop_path,
+    }
+}
+
+/// A block's numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    layer: usize,
+    owner: usize,
+    drop_path: f64,
+}
+
+impl Place {
+    /// The block's number in its stack.
+    pub(super) fn layer(self) -> usize {
+        self.layer
+    }
+}
+
+impl From<Wired<'_>> for Place {
+    fn from(block: Wired) -> Self {
+        Self {
+            layer: block.layer,
+            owner: block.owner,
+            drop_path: block.drop_path,
+        }
+    }
+}
+
+/// The surroundings of a block as a value, without a graph.
+#[derive(Clone, Debug)]
+pub(super) struct Surroundings {
+    span: Span,
+    visible: Visibility,
+    of_segment: Visibility,
+    prepared: Prepared,
+    memory: Option<(Tensor<3>, Visibility)>,
+    sources: Option<Tensor<3>>,
+    tracked: [bool; SHARED],
+}
+
+impl Surroundings {
+    /// Those of a context, and the tensors of it that gradients go to, as three dimensions.
+    pub(super) fn of(context: &BlockContext) -> (Self, Vec<Tensor<3>>) {
+        let whole = Self {
+            span: context.span,
+            visible: context.visible.clone(),
+            of_segment: context.of_segment.clone(),
+            prepared: context.prepared.clone(),
+            memory: context
+                .memory
+                .map(|memory| (memory.states.clone(), memory.visible.clone())),
+            sources: context.sources.cloned(),
+            tracked: [false; SHARED],
+        };
+        let each = whole.each();
+        let tracked = each
+            .each_ref()
+            .map(|x| x.as_ref().is_some_and(Tensor::is_tracked));
+        let inputs = each.iter().flatten().filter(|x| x.is_tracked()).cloned();
+        let inputs = inputs.collect();
+        let rotation = whole.prepared.rotation.clone().map(|rotation| Rotation {
+            cos: kernel::untracked(rotation.cos),
+            sin: kernel::untracked(rotation.sin),
+            ..rotation
+        });
+        let mut plain = whole.with(each.map(|x| x.map(kernel::untracked)));
+        plain.prepared.rotation = rotation;
+        plain.tracked = tracked;
+        (plain, inputs)
+    }
+
+    /// The tensors that gradients may go to.
+    fn each(&self) -> [Option<Tensor<3>>; SHARED] {
+        let bias = match &self.prepared.score_bias {
+            ScoreBias::None => None,
+            ScoreBias::ByDistance(bias) => Some(bias.clone().unsqueeze_dim(0)),
+            ScoreBias::Dense(bias) => {
+                let [batch, heads, queries, keys] = bias.dims();
+                Some(bias.clone().reshape([batch * heads, queries, keys]))
+            }
+        };
+        [
+            self.memory.as_ref().map(|(states, _)| states.clone()),
+            self.sources.clone(),
+            bias,
+            self.prepared.vectors.clone().map(|x| x.unsqueeze_dim(0)),
+        ]
+    }
+
+    /// The same with other tensors in the places of these.
+    fn with(&self, each: [Option<Tensor<3>>; SHARED]) -> Self {
+        let [memory, sources, bias, vectors] = each;
+        let score_bias = match (&self.prepared.score_bias, bias) {
+            (ScoreBias::ByDistance(_), Some(bias)) => ScoreBias::ByDistance(bias.squeeze_dim(0)),
+            (ScoreBias::Dense(of), Some(bias)) => ScoreBias::Dense(bias.reshape(of.dims())),
+            (_, _) => ScoreBias::None,
+        };
+        let memory = memory.zip(self.memory.as_ref());
+        Self {
+            prepared: Prepared {
+                rotation: self.prepared.rotation.clone(),
+                score_bias,
+                vectors: vectors.map(|x| x.squeeze_dim(0)),
+            },
+            memory: memory.map(|(states, (_, visible))| (states, visible.clone())),
+            sources,
+            ..self.clone()
+        }
+    }
+
+    /// The same with leaves where gradients go to, and these leaves.
+    pub(super) fn leaves(&self) -> (Self, Vec<Tensor<3>>) {
+        let mut leaves = Vec::new();
+        let (mut each, tracked) = (self.each(), self.tracked);
+        for x in each
+            .iter_mut()
+            .zip(tracked)
+            .filter_map(|(x, on)| x.as_mut().filter(|_| on))
+        {
+            *x = leaf(x.clone());
+            leaves.push(x.clone());
+        }
+        (self.with(each), leaves)
+    }
+
+    /// Does `work` in the context that they are.
+    pub(super) fn enter<T>(
+        &self,
+        position: &Position,
+        state: Option<&mut BlockState>,
+        pass: &Pass,
+        work: impl FnOnce(BlockContext) -> T,
+    ) -> T {
+        let memory = self
+            .memory
+            .as_ref()
+            .map(|(states, visible)| Memory { states, visible });
+        work(BlockContext {
+            span: self.span,
+            visible: &self.visible,
+            of_segment: &self.of_segment,
+            position,
+            prepared: &self.prepared,
+            memory,
+            sources: self.sources.as_ref(),
+            state,
+            pass,
+        })
+    }
+}
+
+/// A leaf of a graph of its own.
+pub(super) fn leaf(x: Tensor<3>) -> Tensor<3> {
+    x.autodiff().require_grad()
+}
+
+/// A result with the losses that were added on the way to it behind it, as one tensor; the result itself when there are none.
+pub(super) fn packed(x: Tensor<3>, losses: &[AddedLoss]) -> Tensor<3> {
+    if losses.is_empty() {
+        return x;
+    }
+    let flat = |x: Tensor<3>| {
+        let size = x.dims().iter().product::<usize>();
+        x.reshape([1, 1, size])
+    };
+    let losses = losses
+        .iter()
+        .map(|loss| loss.mean.clone().reshape([1, 1, 1]));
+    Tensor::cat(std::iter::once(flat(x)).chain(losses).collect(), 2)
+}
+
+/// The result of [`packed`], whose losses are added to the pass again.
+pub(super) fn unpacked(
+    x: Tensor<3>,
+    dims: [usize; 3],
+    losses: Vec<AddedLoss>,
+    pass: &Pass,
+) -> Tensor<3> {
+    if losses.is_empty() {
+        return x;
+    }
+    let size = dims.iter().product::<usize>();
+    for (number, loss) in losses.into_iter().enumerate() {
+        let mean = x.clone().narrow(2, size + number, 1).reshape([1]);
+        pass.add_loss(loss.name, mean, loss.coefficient);
+    }
+    x.narrow(2, 0, size).reshape(dims)
+}
+
+/// The gradients of some tensors.
+pub(super) fn of_all(leaves: &[Tensor<3>], gradients: &Gradients) -> Vec<Option<Tensor<3>>> {
+    leaves.iter().map(|leaf| leaf.grad(gradients)).collect()
+}
+
+/// `[batch, seq, d_model]` → the same shape: the block, which keeps its input alone where the pass says so.
+pub(super) fn forward(block: Wired, x: Tensor<3>, context: BlockContext) -> Tensor<3> {
+    let pass = context.pass;
+    if !(pass.recomputes() && x.is_autodiff()) {
+        return block.forward(x, context);
+    }
+    let (surroundings, shared) = Surroundings::of(&context);
+    let of_block = modules(block, context.position);
+    let leaves = Leaves::of(&of_block);
+    if leaves.is_empty() && shared.is_empty() && !x.is_tracked() {
+        return block.forward(x, context);
+    }
+    let once = Once {
+        place: block.into(),
+        modules: of_block.valid(),
+        x: kernel::untracked(x.clone()),
+        state: context.state.as_deref().cloned(),
+        surroundings,
+        pass: pass.again(),
+    };
+    let kept = pass.losses().len();
+    let y = once.computed(context.state, pass);
+    let losses = pass.take_losses(kept);
+    let dims = y.dims();
+    let inputs = std::iter::once(x).chain(shared).collect();
+    let y = packed(kernel::untracked(y), &losses);
+    let y = by_hand(inputs, &leaves, kernel::untracked(y), |gradient| {
+        once.again(gradient)
+    });
+    unpacked(y, dims, losses, pass)
+}
+
+/// A block and all that it reads.
+struct Once {
+    place: Place,
+    modules: Modules,
+    x: Tensor<3>,
+    state: Option<BlockState>,
+    surroundings: Surroundings,
+    pass: Pass,
+}
+
+impl Once {
+    /// The first time, without a graph.
+    fn computed(&self, state: Option<&mut BlockState>, pass: &Pass) -> Tensor<3> {
+        let block = with(self.place, &self.modules);
+        let work = |context: BlockContext| block.forward(self.x.clone(), context);
+        self.surroundings.enter(&self.modules.2, state, pass, work)
+    }
+
+    /// The second time.
+    fn again(self, gradient: Tensor<3>) -> Made {
+        let modules = self.modules.train();
+        let (surroundings, shared) = self.surroundings.leaves();
+        let (x, mut state, pass) = (leaf(self.x), self.state, self.pass);
+        let block = with(self.place, &modules);
+        let y = surroundings.enter(&modules.2, state.as_mut(), &pass, |context| {
+            block.forward(x.clone(), context)
+        });
+        let y = packed(y, &pass.losses());
+        let gradients = backward_from(vec![(y, gradient)]);
+        let mut inputs = vec![x.grad(&gradients)];
+        inputs.extend(of_all(&shared, &gradients));
+        Made {
+            inputs,
+            parameters: Leaves::of(&modules).gradients(&gradients),
+        }
+    }
+}

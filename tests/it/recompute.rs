@@ -1,0 +1,225 @@
+//! `[train] recompute`: the same weights to the last bit, in less memory; what has no effect is refused.
+
+use crate::batches::{cut, in_one_step};
+use crate::binary::{failure, formwork, output};
+use crate::cases::cases;
+use crate::oracle::difference;
+use crate::transfer::gradients_of;
+use formwork::data::Batch;
+use formwork::train::gradients::accumulate;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// The same rows, whose activations are computed anew.
+fn anew(batches: &[Batch]) -> Vec<Batch> {
+    let anew = batches.iter().cloned().map(|batch| Batch {
+        recompute: true,
+        ..batch
+    });
+    anew.collect()
+}
+
+/// Every kind of every family in every network, with dropouts on and in micro-batches. The vectors of distances of
+/// `disentangled` positions are read twice in a layer, whose two shares are then added first.
+#[test]
+fn gradients_are_the_same_to_the_last_bit() {
+    for case in cases() {
+        let case = case.dropping(0.2, 0.3);
+        let (task, whole) = (case.build(), case.batch());
+        let parts = vec![cut(&whole, 0..1, false), cut(&whole, 1..4, false)];
+        let parts = in_one_step(parts, 3);
+        let (stored, again) = (
+            accumulate(&task, parts.clone()),
+            accumulate(&task, anew(&parts)),
+        );
+        let name = &case.name;
+        assert!(stored.output.loss.sum == again.output.loss.sum, "{name}");
+        for (metric, sum) in &stored.output.metrics {
+            assert!(
+                sum.sum == again.output.metrics[metric].sum,
+                "{name}: {metric}"
+            );
+        }
+        let theirs = gradients_of(&task, &again.gradients);
+        for (path, ours) in gradients_of(&task, &stored.gradients) {
+            let theirs = &theirs[&path];
+            if name.contains("disentangled") || name.contains("Disentangled") {
+                let off = difference(&theirs.values, &ours.values);
+                assert!(off < 1e-5, "{name}: {path} is off by {off:e}");
+            } else {
+                let off = difference(&theirs.values, &ours.values);
+                assert!(
+                    ours.values == theirs.values,
+                    "{name}: {path} is off by {off:e}"
+                );
+            }
+        }
+    }
+}
+
+fn trained(run: &Path, file: &str, sets: &[&str]) -> Vec<String> {
+    let mut arguments: Vec<String> = ["train", file, "--quiet"].map(Into::into).to_vec();
+    for set in sets {
+        arguments.extend(["--set".into(), (*set).into()]);
+    }
+    arguments.extend(["--run".to_string(), run.display().to_string()]);
+    arguments
+}
+
+/// The weights of a run's last checkpoint.
+pub fn last_weights(run: &Path) -> Vec<u8> {
+    let steps = fs::read_dir(run.join("steps")).unwrap();
+    let last = steps.map(|entry| entry.unwrap().path()).max().unwrap();
+    fs::read(last.join("model.safetensors")).unwrap()
+}
+
+/// A run that is killed once it has a checkpoint, and resumed.
+pub fn killed_and_resumed(run: &Path, file: &str, sets: &[&str]) {
+    let mut child = formwork(&trained(run, file, sets))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let some = || fs::read_dir(run.join("steps")).is_ok_and(|mut steps| steps.next().is_some());
+    while !some() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    output(&[
+        "resume".to_string(),
+        run.display().to_string(),
+        "--quiet".into(),
+    ]);
+}
+
+/// Runs of a decoder, of one that remembers earlier segments, and of both stacks of a text-to-text model: with it and
+/// without, and killed and resumed.
+#[test]
+fn runs_end_with_the_same_files() {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, (file, sets)) in [
+        (
+            "experiments/smoke/tiny.toml",
+            &[
+                "model.drop_path=0.1",
+                "model.position={ kind = \"relative_bias\" }",
+            ][..],
+        ),
+        (
+            "experiments/smoke/segments.toml",
+            &["train.steps=20", "train.checkpoint_every=5"],
+        ),
+        (
+            "experiments/smoke/spans.toml",
+            &["train.steps=10", "train.checkpoint_every=5"],
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let run = |name: &str| folder.path().join(format!("{number}-{name}"));
+        output(&trained(&run("stored"), file, sets));
+        let wanted = last_weights(&run("stored"));
+        let with: Vec<&str> = sets
+            .iter()
+            .copied()
+            .chain(["train.recompute=true"])
+            .collect();
+        output(&trained(&run("anew"), file, &with));
+        assert!(last_weights(&run("anew")) == wanted, "{file}");
+        killed_and_resumed(&run("killed"), file, &with);
+        assert!(last_weights(&run("killed")) == wanted, "{file}, killed");
+    }
+}
+
+/// Megabytes of a training step at most, of a decoder of so many layers over many tokens.
+pub fn peak(layers: usize, sets: &[&str]) -> f64 {
+    let layers = format!("model.n_layers={layers}");
+    let own = [
+        layers.as_str(),
+        "train.batch_size=512",
+        "train.micro_batch_size=512",
+        "model.dropout=0",
+    ];
+    let mut arguments = vec!["bench", "train", "experiments/smoke/tiny.toml", "--json"];
+    arguments.extend(["--steps", "3", "--warmup", "1"]);
+    for set in own.iter().chain(sets) {
+        arguments.extend(["--set", set]);
+    }
+    let found: Value = serde_json::from_str(&output(&arguments)).unwrap();
+    found["peak_rss_mb"].as_f64().unwrap()
+}
+
+/// What 18 more layers add to a step.
+#[test]
+fn a_layer_keeps_its_input_alone() {
+    let grown = |sets: &[&str]| peak(24, sets) - peak(6, sets);
+    let (stored, anew) = (grown(&[]), grown(&["train.recompute=true"]));
+    println!("18 more layers: {stored:.0} MB stored, {anew:.0} MB computed anew");
+    assert!(anew < 0.2 * stored, "{anew} MB against {stored} MB");
+}
+
+#[test]
+fn a_plan_tells_the_memory_and_the_work() {
+    let plan = |sets: &[&str]| -> Value {
+        let mut arguments = vec!["plan", "experiments/smoke/tiny.toml", "--json"];
+        let usual = ["model.n_layers=12", "train.batch_size=64"];
+        for set in usual.iter().chain(sets) {
+            arguments.extend(["--set", set]);
+        }
+        serde_json::from_str(&output(&arguments)).unwrap()
+    };
+    let kept = |plan: &Value| plan["memory_bytes"]["activations"].as_f64().unwrap();
+    let work = |plan: &Value| plan["flops_per_item"].as_f64().unwrap();
+    let stored = plan(&[]);
+    let anew = plan(&["train.recompute=true"]);
+    let reversible = plan(&["model.reversible={}"]);
+    assert!(kept(&anew) < 0.4 * kept(&stored));
+    assert!(kept(&reversible) < kept(&anew));
+    for other in [&anew, &reversible] {
+        let more = work(other) / work(&stored);
+        assert!((1.2..1.34).contains(&more), "{more} times the work");
+    }
+}
+
+#[test]
+fn keys_without_effect_are_faults() {
+    for (file, sets, words) in [
+        (
+            "experiments/smoke/tiny.toml",
+            &["train.recompute=true", "model.reversible={}"][..],
+            "recompute = true has no effect: a reversible stack computes all of its activations anew; leave it out",
+        ),
+        (
+            "experiments/smoke/tiny.toml",
+            &["train.recompute=true", "model={ kind = \"recurrent\" }"],
+            "recompute = true has no effect: it is about the blocks of a transformer, and kind = \"recurrent\" has none",
+        ),
+        (
+            "experiments/smoke/tiny.toml",
+            &["model.feed_forward.chunk=4096"],
+            "chunk = 4096 has no effect: inputs have at most",
+        ),
+        (
+            "experiments/smoke/tiny.toml",
+            &["model.feed_forward.chunk=0"],
+            "chunk = 0 is not between 1 and",
+        ),
+        (
+            "experiments/smoke/tiny.toml",
+            &["model.feed_forward={ kind = \"moe\", expert = { kind = \"dense\", chunk = 4 } }"],
+            "chunk has no effect in an expert",
+        ),
+    ] {
+        let mut arguments = vec!["check", file];
+        for set in sets {
+            arguments.extend(["--set", set]);
+        }
+        let (status, said) = failure(&arguments);
+        assert!(status == 2 && said.contains(words), "{sets:?}: {said}");
+    }
+}

@@ -35,6 +35,8 @@ pub enum Purpose {
     Ablation = 15,
     /// Pairs of segments: (sample, draw, split); how documents are cut into chunks: (document, 2⁶⁴ − 1, split).
     Pairing = 14,
+    /// Random blocks that attention shows, as structure: (layer, head, block of queries).
+    Blocks = 16,
     /// Bootstrap resamples of statistics: (0, 0, 0).
     Resampling = 20,
 }

@@ -167,6 +167,8 @@ const PRESETS: &[(&str, &str)] = presets![
     "deberta-v3-small",
     "deberta-v3-base",
     "deberta-v3-large",
+    "bigbird-roberta-base",
+    "sparse-transformer-enwik8",
 ];
 
 /// The names, small families first.

@@ -5,7 +5,7 @@ import torch
 
 def cases():
     found = {}
-    for part in (gpts, llamas, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts):
+    for part in (gpts, llamas, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sparse):
         found |= part()
     return found
 
@@ -55,6 +55,9 @@ MODELS = {
     "ElectraForMaskedLM": "ElectraConfig",
     "ElectraForPreTraining": "ElectraConfig",
     "ElectraForSequenceClassification": "ElectraConfig",
+    "BigBirdForMaskedLM": "BigBirdConfig",
+    "BigBirdForPreTraining": "BigBirdConfig",
+    "BigBirdForSequenceClassification": "BigBirdConfig",
 }
 
 # What version 4 wrote into config.json and version 5 does not.
@@ -266,6 +269,22 @@ def kin_of_bert():
         "electra_4": case("ElectraForMaskedLM", dict(as_wide, tie_word_embeddings=False)),
         "electra_5": case("ElectraForPreTraining", found, length=13, plain={"hidden_act": "gelu"}),
         "roformer_6": case("RoFormerForSequenceClassification", dict(electra, **named, embedding_size=16), plain={"hidden_act": "relu"}),
+    }
+
+
+def sparse():
+    """BigBird: texts of up to 5 + 2·random blocks, which its class reads whole."""
+    shape = dict(
+        vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+        max_position_embeddings=20, block_size=2, num_random_blocks=3,
+    )  # fmt: skip
+    named = dict(id2label={0: "good", 1: "bad", 2: "neither"}, label2id={"good": 0, "bad": 1, "neither": 2})
+    odd = dict(shape, use_bias=False, rescale_embeddings=True, hidden_act="relu", type_vocab_size=3, block_size=3, num_random_blocks=2)
+    full = dict(shape, **named, attention_type="original_full", num_hidden_layers=1)
+    return {
+        "big_bird_1": case("BigBirdForPreTraining", shape),
+        "big_bird_2": case("BigBirdForMaskedLM", odd, length=13, pad=True, plain={"rescale_embeddings": False}),
+        "big_bird_3": case("BigBirdForSequenceClassification", full, plain={"hidden_act": "relu"}),
     }
 
 

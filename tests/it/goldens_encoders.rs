@@ -104,11 +104,16 @@ fn hidden(task: &MaskedLm, texts: &TextBatch, pass: &Pass, device: &Device) -> T
 
 /// Scores, losses and gradients through the task, as training has them.
 pub fn check(name: &str, config: &EncoderConfig, pairs: Pairs, table: &Table) {
+    let device = Device::flex().autodiff();
+    check_task(name, task(config, pairs, 47, &device), table);
+}
+
+/// The same of a task, which gets the oracle's weights.
+pub fn check_task(name: &str, task: Objective<MaskedLm>, table: &Table) {
     let oracle = Oracle::open(name);
     let texts = texts(&oracle);
-    let device = Device::flex().autodiff();
     let weights = oracle.arrays(|name| name.strip_prefix("weight."));
-    let task = import(task(config, pairs, 47, &device), table, &weights);
+    let task = import(task, table, &weights);
     let mut against = Against::new(name, &oracle, TOLERANCE);
     let rows = texts.lengths.clone().unwrap();
     let cols = texts.cols;

@@ -179,6 +179,7 @@ fn without_effect(name: &str, key: &str) -> bool {
         // Tables and biases of a model that shares none of them.
         "bart_3" => key == "model.shared.weight",
         "albert_4" => key == "predictions.bias",
+        "big_bird_2" | "big_bird_3" => key.starts_with("bert.pooler."),
         "bert_4" | "roformer_5" | "deberta_3" => key == "cls.predictions.bias",
         // The same number on all scores of a query.
         "deberta_v2_3" => key.ends_with("pos_key_proj.bias"),

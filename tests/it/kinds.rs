@@ -42,6 +42,7 @@ fn positions() -> Vec<(String, serde_json::Value)> {
         serde_json::json!({ "kind": "disentangled", "max_distance": 3, "terms": ["p2c"] }),
         v3,
         serde_json::json!({ "kind": "axial", "axial_shape": [4, 5], "axial_widths": [5, 11] }),
+        serde_json::json!({ "kind": "axial", "joined": "sum" }),
         serde_json::json!({ "kind": "learned_2d", "joined": "sum" }),
     ];
     all.map(|keys| (keys.to_string(), keys)).into()

@@ -86,8 +86,12 @@ pub fn replaced_token(layers: usize) -> Table {
 
 /// HF's `BertForPreTraining` and our [`formwork::task::MaskedLm`].
 pub fn bert(layers: usize) -> Table {
+    with_bert_heads(layers, "bert.pooler.dense")
+}
+
+fn with_bert_heads(layers: usize, pooler: &str) -> Table {
     let mut table = bert_body("bert", layers);
-    table.linear("bert.pooler.dense", "model.pooler", Stored::OutIn);
+    table.linear(pooler, "model.pooler", Stored::OutIn);
     let transform = "cls.predictions.transform";
     table.linear(
         &format!("{transform}.dense"),
@@ -98,6 +102,11 @@ pub fn bert(layers: usize) -> Table {
     table.same("cls.predictions.bias", "head.bias");
     table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
     table
+}
+
+/// HF's `BigBirdForPreTraining` and our [`formwork::task::MaskedLm`].
+pub fn big_bird(layers: usize) -> Table {
+    with_bert_heads(layers, "bert.pooler")
 }
 
 /// HF's `RoFormerForMaskedLM` and our [`formwork::task::MaskedLm`].

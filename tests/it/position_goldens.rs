@@ -191,6 +191,7 @@ fn axial_positions_are_reformer_s() {
     let config = AxialConfig {
         axial_shape: Some([3, 4]),
         axial_widths: Some([2, 4]),
+        ..AxialConfig::default()
     };
     let scheme = name_parameters(Axial::new(&config, &shape(6, 12, None), &init));
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -1,5 +1,6 @@
 //! Presets of released models are models of their families of Hugging Face's.
 
+use formwork::data::masked::masking::Pairs;
 use formwork::interop::export::target;
 use formwork::interop::families::HfShape;
 use formwork::model::preset::parse_preset;
@@ -10,6 +11,10 @@ use formwork::task::{CausalLmConfig, MaskedLmConfig, TaskConfig, TranslationConf
 fn presets_are_models_of_their_families() {
     let causal = TaskConfig::CausalLm(CausalLmConfig::default());
     let masked = TaskConfig::MaskedLm(MaskedLmConfig::default());
+    let following = TaskConfig::MaskedLm(MaskedLmConfig {
+        pairs: Pairs::NextSentence,
+        ..MaskedLmConfig::default()
+    });
     let pairs = TaskConfig::Translation(TranslationConfig::default());
     for (name, task, family, wanted) in [
         (
@@ -71,6 +76,12 @@ fn presets_are_models_of_their_families() {
             &masked,
             "electra",
             &[("embedding_size", 1024), ("num_hidden_layers", 24)],
+        ),
+        (
+            "bigbird-roberta-base",
+            &following,
+            "big_bird",
+            &[("block_size", 64), ("num_random_blocks", 3)],
         ),
         (
             "roformer-small",

@@ -91,6 +91,7 @@ const PUBLISHED: &[(&str, usize)] = &[
     ("deberta-v3-small", 141_304_320),
     ("deberta-v3-base", 183_831_552),
     ("deberta-v3-large", 434_012_160),
+    ("bigbird-roberta-base", 127_468_800),
 ];
 
 /// Trained parameters of HF's `MarianModel` (its sinusoids are not), and of torch's `nn.Transformer` between shared
@@ -126,6 +127,9 @@ const TRANSFORMER_XL: &[(&str, f64)] = &[
     ("transformer-xl-wt103", 151.0),
     ("transformer-xl-wt103-large", 285.0),
 ];
+
+/// Section 7.2 of the Sparse Transformer's paper, in millions.
+const SPARSE: &[(&str, f64)] = &[("sparse-transformer-enwik8", 95.0)];
 
 /// Networks for images with a classifier of 1000 classes: as torchvision counts; where it has none, the size in
 /// millions of the paper's table.
@@ -200,7 +204,7 @@ fn published_counts() {
             "{name}: {params} million"
         );
     }
-    for (name, millions) in TRANSFORMER_XL {
+    for (name, millions) in TRANSFORMER_XL.iter().chain(SPARSE) {
         let params = parse_preset(name).unwrap().params as f64 / 1e6;
         let off = params / millions - 1.0;
         assert!(off.abs() < 0.01, "{name}: {params} million");
@@ -227,7 +231,7 @@ fn published_counts() {
     }
     let counted = |name: &str| {
         let mut exact = PUBLISHED.iter().chain(COUNTED).chain(CLASSIFIERS);
-        let mut rounded = GPT3.iter().chain(TRANSFORMER_XL);
+        let mut rounded = GPT3.iter().chain(TRANSFORMER_XL).chain(SPARSE);
         exact.any(|(known, _)| *known == name)
             || rounded.any(|(known, _)| *known == name)
             || AL_RFOU.iter().any(|(known, _, _)| *known == name)

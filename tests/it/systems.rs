@@ -71,6 +71,7 @@ const SYSTEMS: &[System] = &[
         &[],
     ),
     system("roformer", "roformer-base", MASKED, &[]),
+    system("bigbird", "bigbird-roberta-base", MASKED, &[]),
     system("gpt", "openai-gpt", NEXT, &[]),
     system("gpt2", "gpt2", NEXT, &[]),
     system("gpt3", "gpt3-small", NEXT, &[]),
@@ -88,6 +89,7 @@ const SYSTEMS: &[System] = &[
         ("image_classification", "{}"),
         &["stem.stem"],
     ),
+    system("sparse_transformer", "sparse-transformer-enwik8", NEXT, &[]),
     system("transformer_xl", "transformer-xl-enwik8-12", NEXT, &[]),
     system(
         "al_rfou",

@@ -127,7 +127,7 @@ pub(super) fn shape(
     };
     let task = match class.strip_prefix(name) {
         Some("ForMaskedLM") => masked(Pairs::None),
-        Some("ForPreTraining") if name == "Bert" => {
+        Some("ForPreTraining") if ["Bert", "BigBird"].contains(&name) => {
             config.pooler = true;
             masked(Pairs::NextSentence)
         }

@@ -96,8 +96,8 @@ pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
 pub(super) fn window(of: &HfShape) -> Option<usize> {
     let config = of.decoder_if_any()?;
     match config.stack.block(&config.depth(), 0).attention? {
-        AttentionConfig::MultiHead(_) => None,
         AttentionConfig::SlidingWindow(c) => Some(c.window),
+        _ => None,
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod albert;
 pub mod bart;
 pub mod bert;
+pub mod big_bird;
 pub mod bloom;
 pub mod deberta;
 pub mod deberta_v2;
@@ -158,6 +159,7 @@ pub const FAMILIES: &[Family] = &[
     albert::FAMILY,
     deberta::FAMILY,
     deberta_v2::FAMILY,
+    big_bird::FAMILY,
 ];
 
 /// Faults of a Qwen whose layers have sliding windows; the keys of these have no effect otherwise.
@@ -220,9 +222,7 @@ fn rms_norm(eps: f64) -> NormConfig {
 fn heads(config: &mut DecoderConfig) -> &mut MultiHeadConfig {
     match &mut config.stack.attention {
         AttentionConfig::MultiHead(heads) => heads,
-        AttentionConfig::SlidingWindow(_) => {
-            unreachable!("the family it builds on has multi-head attention")
-        }
+        _ => unreachable!("the family it builds on has multi-head attention"),
     }
 }
 

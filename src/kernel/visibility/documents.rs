@@ -38,7 +38,7 @@ impl Documents {
     }
 
     /// The documents of a row.
-    pub(in crate::kernel) fn row(&self, row: usize) -> &[i32] {
+    pub fn row(&self, row: usize) -> &[i32] {
         &self.numbers[row * self.keys..][..self.keys]
     }
 

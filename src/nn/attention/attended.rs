@@ -1,9 +1,22 @@
 //! What multi-head attention hands to the kind that weighs its keys: queries, keys and values by heads with their relations.
 
 use super::entropy::{self, Weighing};
-use crate::kernel::{self, AttentionOptions, Relations};
+use crate::kernel::{self, AttentionOptions, Pattern, Relations, ScoreBias, SeenKeys};
 use crate::nn::layer::LayerContext;
 use burn::tensor::Tensor;
+use std::fmt::Debug;
+use std::ops::Range;
+
+/// How a kind without parameters of its own weighs the keys of multi-head attention's heads.
+pub trait Weighs: Debug + Send + Sync {
+    /// The weighted values of all queries, `[batch, heads, queries, d_head]`.
+    fn weigh(&self, attended: Attended, cx: &LayerContext) -> Tensor<4>;
+
+    /// Positions before a new one whose keys decoding keeps; `None` when it keeps all of them.
+    fn reach(&self) -> Option<usize> {
+        None
+    }
+}
 
 /// Queries, keys and values as positions have turned them.
 pub struct Attended {
@@ -19,12 +32,28 @@ pub struct Attended {
     pub options: AttentionOptions,
     /// Whether keys and values are a memory's, in cross-attention.
     pub crossed: bool,
+    /// Position in the text of the first key at hand: decoding may have dropped those before it.
+    pub first: usize,
 }
 
 impl Attended {
+    /// The same where queries see the keys of a pattern alone, which counts positions from the start of the text.
+    #[must_use]
+    pub fn seeing(mut self, of: impl SeenKeys + 'static) -> Self {
+        let pattern = Pattern::new(of).without_first(self.first);
+        self.relations.visible.pattern = Some(pattern);
+        self
+    }
+
     /// Softmax attention over the keys that each query sees, `[batch, heads, queries, d_head]`. The pass reads and records
     /// its weights when it is asked to.
     pub fn softmax(self, cx: &LayerContext) -> Tensor<4> {
+        self.observed(cx);
+        kernel::attention(self.q, self.k, self.v, self.relations, self.options)
+    }
+
+    /// Has the pass read and record the weights of softmax attention, when it is asked to.
+    pub fn observed(&self, cx: &LayerContext) {
         let weighing = Weighing {
             q: &self.q,
             k: &self.k,
@@ -34,13 +63,34 @@ impl Attended {
         };
         entropy::read(cx.pass, &weighing);
         entropy::record(cx.pass, cx.layer, &weighing);
-        kernel::attention(self.q, self.k, self.v, self.relations, self.options)
     }
 
     /// Queries, heads of them, and keys: `[batch, heads, queries, keys, d_head]`.
     pub fn dims(&self) -> [usize; 5] {
         let ([batch, heads, queries, d_head], [_, _, keys, _]) = (self.q.dims(), self.k.dims());
         [batch, heads, queries, keys, d_head]
+    }
+
+    /// Some heads of queries, each of which has keys and values of its own.
+    pub fn heads(&self, heads: Range<usize>) -> Self {
+        let of = |x: &Tensor<4>| x.clone().narrow(1, heads.start, heads.len());
+        let bias = match &self.relations.bias {
+            ScoreBias::None => ScoreBias::None,
+            ScoreBias::ByDistance(bias) => {
+                ScoreBias::ByDistance(bias.clone().narrow(0, heads.start, heads.len()))
+            }
+            ScoreBias::Dense(bias) => ScoreBias::Dense(of(bias)),
+        };
+        Self {
+            q: of(&self.q),
+            k: of(&self.k),
+            v: of(&self.v),
+            relations: Relations {
+                bias,
+                ..self.relations.clone()
+            },
+            ..*self
+        }
     }
 
     /// Keys and values with a head of their own for each head of queries.

@@ -76,7 +76,7 @@ impl Weighing<'_> {
         let of_heads = entropy.iter::<f32>().zip(counted.iter().cycle());
         let of_counted = of_heads.filter(|(_, counts)| **counts);
         let entropies: Vec<f64> = of_counted.map(|(x, _)| f64::from(x)).collect();
-        entropies.iter().sum::<f64>() / entropies.len() as f64
+        entropies.iter().sum::<f64>() / entropies.len().max(1) as f64
     }
 
     /// Whether each of the queries is no padding: it sees itself, or looks at a memory.

@@ -4,31 +4,46 @@
 //! for training, evaluation and decoding.
 
 pub mod attended;
+pub mod big_bird;
 pub mod cache;
 pub mod diversity;
 pub mod entropy;
 pub mod facts;
+pub mod fixed;
 pub mod heads;
+pub mod local;
 pub mod multi_head;
 pub mod segments;
 pub mod sliding_window;
+pub mod strided;
 
 use super::Kind;
 use super::init::Init;
 use super::layer::Layer;
 use crate::faults::TableFaults;
 pub use crate::kernel::Visibility;
-pub use attended::Attended;
+pub use attended::{Attended, Weighs};
+use big_bird::BigBirdConfig;
 use burn::module::Module;
 pub use cache::LayerCache;
 pub use facts::{Abilities, AttentionFacts, AttentionShape, Reads};
+use fixed::FixedConfig;
+use local::LocalConfig;
 use multi_head::{MultiHead, MultiHeadConfig};
 pub use segments::SegmentMemory;
 use serde::{Deserialize, Serialize};
 use sliding_window::SlidingWindowConfig;
+use strided::StridedConfig;
 
 /// The kinds of `[model] attention`.
-pub const KINDS: &[Kind] = &[multi_head::KIND, sliding_window::KIND];
+pub const KINDS: &[Kind] = &[
+    multi_head::KIND,
+    sliding_window::KIND,
+    local::KIND,
+    big_bird::KIND,
+    strided::KIND,
+    fixed::KIND,
+];
 
 /// Which attention a model uses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +53,14 @@ pub enum AttentionConfig {
     MultiHead(MultiHeadConfig),
     /// Scaled dot products over a position's neighbours.
     SlidingWindow(SlidingWindowConfig),
+    /// Scaled dot products inside of blocks and over those beside them.
+    Local(LocalConfig),
+    /// Scaled dot products over neighbouring, global and random blocks.
+    BigBird(BigBirdConfig),
+    /// Scaled dot products over the last positions in some heads, every stride-th in the others.
+    Strided(StridedConfig),
+    /// Scaled dot products over a position's block in some heads, the last positions of every block in the others.
+    Fixed(FixedConfig),
 }
 
 impl Default for AttentionConfig {
@@ -52,6 +75,10 @@ impl AttentionConfig {
         match self {
             Self::MultiHead(c) => Attention::MultiHead(MultiHead::new(c, shape, init)),
             Self::SlidingWindow(c) => Attention::SlidingWindow(c.init(shape, init)),
+            Self::Local(c) => Attention::Local(c.init(shape, init)),
+            Self::BigBird(c) => Attention::BigBird(c.init(shape, init)),
+            Self::Strided(c) => Attention::Strided(c.init(shape, init)),
+            Self::Fixed(c) => Attention::Fixed(c.init(shape, init)),
         }
     }
 
@@ -60,6 +87,10 @@ impl AttentionConfig {
         match self {
             Self::MultiHead(c) => c,
             Self::SlidingWindow(c) => c,
+            Self::Local(c) => c,
+            Self::BigBird(c) => c,
+            Self::Strided(c) => c,
+            Self::Fixed(c) => c,
         }
     }
 
@@ -67,6 +98,10 @@ impl AttentionConfig {
         match self {
             Self::MultiHead(c) => c,
             Self::SlidingWindow(c) => c,
+            Self::Local(c) => c,
+            Self::BigBird(c) => c,
+            Self::Strided(c) => c,
+            Self::Fixed(c) => c,
         }
     }
 }
@@ -78,13 +113,26 @@ pub enum Attention {
     MultiHead(MultiHead),
     /// Scaled dot products over a position's neighbours.
     SlidingWindow(MultiHead),
+    /// Scaled dot products inside of blocks and over those beside them.
+    Local(MultiHead),
+    /// Scaled dot products over neighbouring, global and random blocks.
+    BigBird(MultiHead),
+    /// Scaled dot products over the last positions, and over every stride-th.
+    Strided(MultiHead),
+    /// Scaled dot products over a position's block, and over the last positions of every block.
+    Fixed(MultiHead),
 }
 
 impl Attention {
     /// The layer that acts: within a sequence, or from a sequence to the memory of its context.
     pub fn layer(&self) -> &dyn Layer {
         match self {
-            Self::MultiHead(layer) | Self::SlidingWindow(layer) => layer,
+            Self::MultiHead(layer)
+            | Self::SlidingWindow(layer)
+            | Self::Local(layer)
+            | Self::BigBird(layer)
+            | Self::Strided(layer)
+            | Self::Fixed(layer) => layer,
         }
     }
 }

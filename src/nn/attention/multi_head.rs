@@ -8,7 +8,7 @@
 use super::diversity;
 pub use super::heads::MultiHeadConfig;
 use super::segments::SegmentMemory;
-use super::{Attended, AttentionFacts, AttentionShape, Kind, LayerCache};
+use super::{Attended, AttentionFacts, AttentionShape, Kind, LayerCache, Weighs};
 use crate::faults::TableFaults;
 use crate::kernel::{self, AttentionOptions, Relations, Visibility, Window};
 use crate::nn::init::{Init, Role};
@@ -20,6 +20,7 @@ use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use std::cell::Cell;
+use std::sync::Arc;
 
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
@@ -55,6 +56,8 @@ pub struct MultiHead {
     window: Option<Window>,
     #[module(skip)]
     segments: Option<SegmentMemory>,
+    #[module(skip)]
+    weighs: Option<Arc<dyn Weighs>>,
 }
 
 impl MultiHead {
@@ -82,6 +85,7 @@ impl MultiHead {
             head_diversity: config.head_diversity,
             window: None,
             segments: config.segments(),
+            weighs: None,
         }
     }
 
@@ -89,6 +93,14 @@ impl MultiHead {
     pub fn within(self, window: Window) -> Self {
         Self {
             window: Some(window),
+            ..self
+        }
+    }
+
+    /// The same heads, whose keys a kind weighs in its own way.
+    pub fn weighed(self, weighs: impl Weighs + 'static) -> Self {
+        Self {
+            weighs: Some(Arc::new(weighs)),
             ..self
         }
     }
@@ -201,6 +213,8 @@ impl MultiHead {
     fn attended(&self, x: Tensor<3>, cx: &mut LayerContext) -> Attended {
         let queries = x.dims()[1];
         let crossed = cx.memory.is_some();
+        let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
+        let read = cache.filter(|_| !crossed).map(|cache| cache.len());
         let (q, k, v) = self.queries_keys_values(x, cx);
         // The first keys that were read are not at hand any more.
         let keys = k.dims()[2];
@@ -247,6 +261,7 @@ impl MultiHead {
             relations,
             options,
             crossed,
+            first: read.map_or(0, |read| read - span.offset),
         }
     }
 
@@ -309,13 +324,17 @@ impl AttentionFacts for MultiHeadConfig {
 
 impl Layer for MultiHead {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
-        self.forward_with(x, cx, |attended, cx| attended.softmax(cx))
+        self.forward_with(x, cx, |attended, cx| match &self.weighs {
+            Some(weighs) => weighs.weigh(attended, cx),
+            None => attended.softmax(cx),
+        })
     }
 
     fn reach(&self) -> Option<usize> {
         let window = self.window.as_ref().map(Window::reach);
         let segments = self.segments.and_then(SegmentMemory::reach);
-        window.into_iter().chain(segments).min()
+        let kind = self.weighs.as_ref().and_then(|weighs| weighs.reach());
+        [window, segments, kind].into_iter().flatten().min()
     }
 
     fn empty_state(&self, of: StateUse) -> LayerState {

@@ -1,9 +1,11 @@
 //! Axial positions: a learned table of many positions as two small ones (Kitaev et al. 2020, Reformer, and its released code).
 //!
 //! With a shape of r rows and c columns, position p stands in row ⌊p/c⌋ and column p mod c; its vector is that of the row
-//! followed by that of the column, r·w₁ + c·w₂ parameters in place of r·c·(w₁ + w₂).
+//! followed by that of the column, r·w₁ + c·w₂ parameters in place of r·c·(w₁ + w₂). With `joined = "sum"` both are as wide as
+//! the model and added: the embeddings of the Sparse Transformer (Child et al. 2019, section 5.3).
 
 use super::facts::{Acts, Known, PositionFacts};
+use super::learned_2d::Joined;
 use super::{Kind, Places, PositionScheme, PositionShape};
 use crate::faults::{LONGEST, TableFaults, WIDEST};
 use crate::kernel;
@@ -16,8 +18,8 @@ use serde::{Deserialize, Serialize};
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
     kind: "axial",
-    summary: "a learned table as one of rows and one of columns of positions, side by side",
-    source: "Kitaev et al. 2020, released code",
+    summary: "a learned table as one of rows and one of columns of positions, side by side or added",
+    source: "Kitaev et al. 2020, released code; Child et al. 2019, section 5.3",
     example: "{ kind = \"axial\", axial_shape = [16, 16] }",
 };
 
@@ -31,6 +33,14 @@ pub struct AxialConfig {
     /// Widths of the vectors of rows and of columns, whose sum is d_model; a half each when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub axial_widths: Option<[usize; 2]>,
+    /// Whether the vectors of row and column stand side by side or are added.
+    #[serde(skip_serializing_if = "are_halves")]
+    pub joined: Joined,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn are_halves(joined: &Joined) -> bool {
+    *joined == Joined::Halves
 }
 
 impl AxialConfig {
@@ -68,6 +78,13 @@ impl PositionFacts for AxialConfig {
                 at.fault(&["axial_shape", "data.context"], rule);
             }
         }
+        if self.joined == Joined::Sum {
+            if self.axial_widths.is_some() {
+                let rule = "axial_widths has no effect with joined = \"sum\", where both are d_model wide; leave it out";
+                at.fault(&["axial_widths", "joined"], rule);
+            }
+            return;
+        }
         match (self.axial_widths, d_model) {
             (Some([row, column]), d_model) => {
                 let sound = [row, column].map(|n| at.count("axial_widths", n, WIDEST));
@@ -88,7 +105,8 @@ impl PositionFacts for AxialConfig {
     }
 
     fn narrow_fault(&self, width: usize, d_model: usize) -> Option<String> {
-        let wrong = width != d_model && (self.axial_widths.is_some() || width == 1);
+        let narrow = width == 1 && self.joined == Joined::Halves;
+        let wrong = width != d_model && (self.axial_widths.is_some() || narrow);
         wrong.then(|| {
             format!(
                 "d_embedding = {width} is the width of what axial positions are added to, and their widths make \
@@ -110,19 +128,32 @@ pub struct Axial {
     pub columns: Param<Tensor<2>>,
     n_rows: usize,
     n_columns: usize,
+    added: bool,
 }
 
 impl Axial {
     /// The scheme for a model of this shape.
     pub fn new(config: &AxialConfig, shape: &PositionShape, init: &Init) -> Self {
         let [rows, columns] = config.shape(shape.context);
-        let half = shape.d_model / 2;
-        let [first, second] = config.axial_widths.unwrap_or([half, shape.d_model - half]);
+        let (half, added) = (shape.d_model / 2, config.joined == Joined::Sum);
+        let [first, second] = match added {
+            true => [shape.d_model; 2],
+            false => config.axial_widths.unwrap_or([half, shape.d_model - half]),
+        };
         Self {
             rows: init.table(rows, first),
             columns: init.table(columns, second),
             n_rows: rows,
             n_columns: columns,
+            added,
+        }
+    }
+
+    /// Vectors of rows and columns as those of positions.
+    fn joined(&self, rows: Tensor<3>, columns: Tensor<3>) -> Tensor<3> {
+        match self.added {
+            true => rows + columns,
+            false => Tensor::cat(vec![rows, columns], 2),
         }
     }
 
@@ -135,8 +166,8 @@ impl Axial {
         let rows = rows.reshape([n, 1, w1]).expand([n, columns, w1]);
         let of_columns = self.columns.val().reshape([1, columns, w2]);
         let of_columns = of_columns.expand([n, columns, w2]);
-        let vectors = Tensor::cat(vec![rows, of_columns], 2);
-        let vectors = vectors.reshape([n * columns, w1 + w2]);
+        let vectors = self.joined(rows, of_columns);
+        let vectors = vectors.reshape([n * columns, if self.added { w1 } else { w1 + w2 }]);
         vectors.narrow(0, from - first * columns, seq)
     }
 }
@@ -150,7 +181,7 @@ impl PositionScheme for Axial {
                 let row = ids.clone() / columns;
                 let column = ids.clone() - row.clone() * columns;
                 let rows = kernel::embedding(self.rows.val(), row);
-                Tensor::cat(vec![rows, kernel::embedding(self.columns.val(), column)], 2)
+                self.joined(rows, kernel::embedding(self.columns.val(), column))
             }
             None => {
                 assert!(

@@ -108,6 +108,7 @@ families! {
     distilbert: "distilbert_1" "distilbert_2" "distilbert_3";
     electra: "electra_1" "electra_2" "electra_3" "electra_4" "electra_5";
     deberta: "deberta_1" "deberta_2" "deberta_3" "deberta_hub" "deberta_new";
+    big_bird: "big_bird_1" "big_bird_2" "big_bird_3";
     deberta_v2: "deberta_v2_1" "deberta_v2_2" "deberta_v2_3";
 }
 

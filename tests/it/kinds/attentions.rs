@@ -9,7 +9,17 @@ use serde_json::{Value, json};
 
 /// The keys of each kind in a model of width 16 with 4 heads and inputs of up to 16 tokens.
 fn kinds() -> Vec<Value> {
-    vec![json!({ "kind": "sliding_window", "n_heads": 4, "window": 5 })]
+    vec![
+        json!({ "kind": "sliding_window", "n_heads": 4, "window": 5 }),
+        json!({ "kind": "local", "n_heads": 4, "n_kv_heads": 2, "block": 3, "look_back": 1 }),
+        json!({ "kind": "local", "n_heads": 4, "block": 4, "look_back": 0 }),
+        json!({ "kind": "big_bird", "n_heads": 4, "block": 1, "random": 1, "seed": 3 }),
+        json!({ "kind": "big_bird", "n_heads": 4, "n_kv_heads": 2, "block": 2, "random": 0 }),
+        json!({ "kind": "strided", "n_heads": 4, "n_kv_heads": 2, "stride": 3 }),
+        json!({ "kind": "strided", "n_heads": 4, "local_heads": 1 }),
+        json!({ "kind": "fixed", "n_heads": 4, "n_kv_heads": 2, "stride": 4, "summary": 1 }),
+        json!({ "kind": "fixed", "n_heads": 4, "stride": 4, "summary": 2, "merged": true }),
+    ]
 }
 
 /// Each kind with no positions and with those of each sort that it carries.

@@ -1,0 +1,125 @@
+//! BigBird (Zaheer et al. 2020): BERT whose blocks of positions see their neighbours, the ends of the text and some blocks at
+//! random, or (`original_full`) all of them.
+//!
+//! transformers draws random blocks in training alone, from numpy's global state; in evaluation it shows block 0 once more
+//! for each of them. Ours are drawn in both, so that texts of more than 5 + 2·random blocks have other outputs; shorter ones
+//! are read whole by both.
+
+use super::{Family, HfShape, bert};
+use crate::data::Shape;
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::big_bird::BigBirdConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::position::PositionConfig;
+use crate::nn::position::learned::LearnedConfig;
+use crate::task::TaskConfig;
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "big_bird",
+    summary: "BigBird: BERT over neighbouring, global and random blocks",
+    read,
+    write,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    let mut config = bert::post_norm(
+        hf,
+        &bert::Usual {
+            activation: "gelu_new",
+            ..bert::Usual::of([768, 12, 3072])
+        },
+    );
+    hf.only("is_decoder", false);
+    hf.only("add_cross_attention", false);
+    config.n_layers = Some(hf.count(&["num_hidden_layers"], 12));
+    config.segments = hf.count(&["type_vocab_size"], 2);
+    config.embedding_scale = hf.flag("rescale_embeddings", false);
+    let context = hf.count(&["max_position_embeddings"], 4096);
+    config.stack.position = PositionConfig::Learned(LearnedConfig {
+        max_len: Some(context),
+        ..LearnedConfig::default()
+    });
+    config.stack.attention = attention(hf, config.stack.attention.heads());
+    let activation = config.head_activation;
+    let vocab_size = hf.count(&["vocab_size"], 50358);
+    let mut shape = bert::shape(hf, "BigBird", config, Shape::of_text(context, vocab_size));
+    if let TaskConfig::TextClassification(_) = shape.task {
+        // Its classifier's first layer has the blocks' nonlinearity.
+        bert::set_pooler(&mut shape.model, activation);
+    }
+    shape
+}
+
+/// Attention over blocks or over all positions.
+fn attention(hf: &HfConfig, heads: MultiHeadConfig) -> AttentionConfig {
+    let bias = hf.flag("use_bias", true);
+    let heads = MultiHeadConfig {
+        bias,
+        out_bias: (!bias).then_some(true),
+        ..heads
+    };
+    let block = hf.count(&["block_size"], 64);
+    let random = hf.count(&["num_random_blocks"], 3);
+    match hf.word("attention_type", "block_sparse") {
+        "block_sparse" => AttentionConfig::BigBird(BigBirdConfig {
+            heads,
+            block,
+            random,
+            seed: 0,
+        }),
+        other => {
+            if other != "original_full" {
+                hf.fault(format!(
+                    "`attention_type` = \"{other}\" is neither \"block_sparse\" nor \"original_full\""
+                ));
+            }
+            AttentionConfig::MultiHead(heads)
+        }
+    }
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let mut written = bert::write_as(of, "BigBird")?;
+    let config = of.encoder();
+    let attention = config.stack.block(&config.depth(), 0).attention?;
+    match attention {
+        AttentionConfig::BigBird(c) => {
+            written["attention_type"] = json!("block_sparse");
+            written["block_size"] = json!(c.block);
+            written["num_random_blocks"] = json!(c.random);
+        }
+        AttentionConfig::MultiHead(_) => written["attention_type"] = json!("original_full"),
+        _ => return None,
+    }
+    written["use_bias"] = json!(attention.heads().bias);
+    written["rescale_embeddings"] = json!(config.embedding_scale);
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.encoder();
+    let mut table = Table::new("bert.");
+    bert::add_body(&mut table, "bert", config);
+    match &of.task {
+        TaskConfig::TextClassification(_) => {
+            table.linear("classifier.dense", "model.pooler", Stored::OutIn);
+            table.linear("classifier.out_proj", "head", Stored::OutIn);
+        }
+        _ => {
+            table.linear("bert.pooler", "model.pooler", Stored::OutIn);
+            bert::add_predictions(&mut table, config.tie_embeddings);
+            table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
+            table.ignored.push("cls.seq_relationship.weight");
+            table.ignored.push("cls.seq_relationship.bias");
+        }
+    }
+    // Its classes for masked tokens and for classes of texts have a pooler that they do not read.
+    table.ignored.push("bert.pooler.weight");
+    table.ignored.push("bert.pooler.bias");
+    table
+}

@@ -1,0 +1,113 @@
+//! BigBird's attention over blocks (Zaheer et al. 2020, section 2 and appendix D; HF's `block_sparse`).
+//!
+//! With n positions in N = ⌈n/b⌉ blocks of b, the last one perhaps partial, a query of block i sees the keys of blocks i − 1,
+//! i and i + 1 (window), of blocks 0 and N − 1 (global), and of `random` other blocks, drawn for each layer, head and block of
+//! queries. Queries of blocks 0 and N − 1 see all keys. HF writes rows 1 and N − 2 apart; their keys are the same union, of a
+//! window that meets a global block. A text of at most 5 + 2·random blocks is read whole, as HF does.
+//!
+//! n is the length of the row itself, so that padding moves no global block: HF counts the blocks of the padded batch. Random
+//! blocks are structure, a function of (`seed`, layer, head, N, i), in training and evaluation alike; HF draws them in
+//! training and shows block 0 once more for each of them in evaluation. A key counts once, however many of the three show it.
+//! The last block is seen by all, so this attention reads both ways.
+
+mod blocks;
+
+use super::multi_head::{MultiHead, MultiHeadConfig};
+use super::{Abilities, AttentionFacts, AttentionShape, Kind, Reads};
+use crate::faults::{LONGEST, TableFaults};
+use crate::nn::init::Init;
+use crate::one_table::one_table;
+pub use blocks::BlockSparse;
+use blocks::whole;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "big_bird",
+    summary: "each block sees its neighbours, the first and the last block, and some at random; linear in the length",
+    source: "Zaheer et al. 2020, section 2",
+    example: "{ kind = \"big_bird\", n_heads = 4, block = 64, random = 3 }",
+};
+
+/// The knobs of BigBird's attention: those of multi-head attention, the size of a block and the random blocks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
+pub struct BigBirdConfig {
+    /// The heads with their projections.
+    #[serde(skip)]
+    pub heads: MultiHeadConfig,
+    /// Positions of a block.
+    pub block: usize,
+    /// Random blocks that a query sees.
+    pub random: usize,
+    /// Which random blocks: it is part of the model, apart from the seed of a run.
+    pub seed: u64,
+}
+
+impl Default for BigBirdConfig {
+    fn default() -> Self {
+        Self {
+            heads: MultiHeadConfig::default(),
+            block: 64,
+            random: 3,
+            seed: 0,
+        }
+    }
+}
+
+one_table!(BigBirdConfig, heads: MultiHeadConfig, |_| &[]);
+
+impl BigBirdConfig {
+    /// Attention of a shape to the keys of these blocks.
+    pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
+        let blocks = BlockSparse::drawn(self.block, self.random, self.seed, shape.layer);
+        MultiHead::new(&self.heads, shape, init).weighed(blocks)
+    }
+}
+
+impl AttentionFacts for BigBirdConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn heads(&self) -> &MultiHeadConfig {
+        &self.heads
+    }
+
+    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
+        &mut self.heads
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            reads: Reads::BothWays,
+            prefix: false,
+            segments: false,
+            across: false,
+            ..Abilities::ALL
+        }
+    }
+
+    /// Queries of the two global blocks meet all of them.
+    fn keys(&self, tokens: usize, _causal: bool) -> usize {
+        let blocks = tokens.div_ceil(self.block.max(1));
+        match blocks <= whole(self.random) {
+            true => tokens,
+            false => tokens.min((5 + self.random).saturating_mul(self.block)),
+        }
+    }
+
+    fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        at.count("block", self.block, LONGEST);
+        if self.random > LONGEST {
+            let random = self.random;
+            let rule = format!("random = {random} is not between 0 and {LONGEST}");
+            at.fault(&["random"], rule);
+        }
+        if self.random == 0 && self.seed != 0 {
+            let rule = "seed has no effect without random blocks; set random to 1 or more, or leave it out";
+            at.fault(&["seed", "random"], rule);
+        }
+        self.heads.faults(d_model, at)
+    }
+}

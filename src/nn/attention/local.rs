@@ -1,0 +1,171 @@
+//! Local attention over blocks: with blocks of b positions, a query at position i sees the keys of its own block ⌊i/b⌋, of the
+//! `look_back` blocks before it and, where its stack reads both ways, of the `look_ahead` blocks after it.
+//!
+//! With no block before it this is the local attention of T-DMCA (Liu et al. 2018, "Generating Wikipedia by summarizing long
+//! sequences", section 4.2.3); with one it is Reformer's (Kitaev et al. 2020, released code, num_chunks_before and
+//! num_chunks_after). Everything else is multi-head attention. Other blocks are never computed, so time and memory grow with
+//! the length; in decoding a layer keeps the keys that a later query may see, and no others.
+
+use super::multi_head::{MultiHead, MultiHeadConfig};
+use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind, Weighs};
+use crate::faults::{LONGEST, TableFaults};
+use crate::kernel::{Query, SeenKeys};
+use crate::nn::init::Init;
+use crate::nn::layer::LayerContext;
+use crate::one_table::one_table;
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "local",
+    summary: "each position sees its own block and some beside it; time and memory linear in the length",
+    source: "Liu et al. 2018, section 4.2.3; Kitaev et al. 2020, released code",
+    example: "{ kind = \"local\", n_heads = 4, block = 64, look_back = 1 }",
+};
+
+/// The knobs of local attention: those of multi-head attention, the size of a block and how many are seen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
+pub struct LocalConfig {
+    /// The heads with their projections.
+    #[serde(skip)]
+    pub heads: MultiHeadConfig,
+    /// Positions of a block.
+    pub block: usize,
+    /// Blocks before its own that a query sees.
+    pub look_back: usize,
+    /// Blocks after its own that a query sees where its stack reads both ways; `look_back` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub look_ahead: Option<usize>,
+}
+
+impl Default for LocalConfig {
+    fn default() -> Self {
+        Self {
+            heads: MultiHeadConfig::default(),
+            block: 64,
+            look_back: 1,
+            look_ahead: None,
+        }
+    }
+}
+
+one_table!(LocalConfig, heads: MultiHeadConfig, |_| &[]);
+
+impl LocalConfig {
+    /// The blocks that a query of a stack sees.
+    fn blocks(&self, causal: bool) -> Blocks {
+        let ahead = self.look_ahead.unwrap_or(self.look_back);
+        Blocks {
+            block: self.block,
+            back: self.look_back,
+            ahead: if causal { 0 } else { ahead },
+        }
+    }
+
+    /// Attention of a shape to the keys of these blocks.
+    pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
+        MultiHead::new(&self.heads, shape, init).weighed(self.blocks(shape.causal))
+    }
+}
+
+impl AttentionFacts for LocalConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn heads(&self) -> &MultiHeadConfig {
+        &self.heads
+    }
+
+    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
+        &mut self.heads
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            prefix: false,
+            segments: false,
+            across: false,
+            ..Abilities::ALL
+        }
+    }
+
+    fn keys(&self, tokens: usize, causal: bool) -> usize {
+        let Blocks { block, back, ahead } = self.blocks(causal);
+        let blocks = back.saturating_add(ahead).saturating_add(1);
+        tokens.min(blocks.saturating_mul(block))
+    }
+
+    fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        at.count("block", self.block, LONGEST);
+        let ahead = self.look_ahead.unwrap_or(0);
+        for (key, blocks) in [("look_back", self.look_back), ("look_ahead", ahead)] {
+            if blocks > LONGEST {
+                at.fault(
+                    &[key],
+                    format!("{key} = {blocks} is not between 0 and {LONGEST}"),
+                );
+            }
+        }
+        self.heads.faults(d_model, at)
+    }
+
+    fn faults_within(&self, _context: Option<usize>, causal: bool, at: &mut TableFaults) {
+        if let Some(ahead) = self.look_ahead.filter(|_| causal) {
+            let rule = format!(
+                "look_ahead = {ahead} has no effect in a stack that reads from left to right; leave it out"
+            );
+            at.fault(&["look_ahead"], rule);
+        }
+    }
+}
+
+/// A query's own block and those beside it.
+#[derive(Clone, Copy, Debug)]
+struct Blocks {
+    block: usize,
+    back: usize,
+    ahead: usize,
+}
+
+impl Blocks {
+    /// The keys that queries at these positions see, of so many.
+    fn of(self, positions: &Range<usize>, keys: usize) -> Range<usize> {
+        let [first, last] = [positions.start, positions.end - 1].map(|at| at / self.block);
+        let start = first.saturating_sub(self.back) * self.block;
+        let end = last
+            .saturating_add(self.ahead + 1)
+            .saturating_mul(self.block);
+        start.min(keys)..end.min(keys)
+    }
+}
+
+impl SeenKeys for Blocks {
+    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+        see(self.of(&(query.position..query.position + 1), keys));
+    }
+
+    fn of_queries(
+        &self,
+        _: [usize; 2],
+        positions: Range<usize>,
+        keys: usize,
+        see: &mut dyn FnMut(Range<usize>),
+    ) {
+        see(self.of(&positions, keys));
+    }
+}
+
+impl Weighs for Blocks {
+    fn weigh(&self, attended: Attended, cx: &LayerContext) -> Tensor<4> {
+        attended.seeing(*self).softmax(cx)
+    }
+
+    fn reach(&self) -> Option<usize> {
+        let blocks = self.back.saturating_add(1);
+        Some(blocks.saturating_mul(self.block).saturating_sub(1))
+    }
+}

@@ -1,0 +1,132 @@
+//! The strided pattern of the Sparse Transformer (Child et al. 2019, "Generating long sequences with sparse transformers",
+//! sections 4.3 and 5.2).
+//!
+//! With a stride l, query i of some heads sees the l positions before it and itself, i − l ≤ j ≤ i, and of the other heads
+//! every l-th position up to itself, (i − j) mod l = 0.
+//!
+//! Positions with one remainder by l see each other alone in the other heads, so their queries, keys and values are copied
+//! into runs of T/l positions that lie side by side, and each run is dense causal attention: time grows with T·(l + T/l), with
+//! T^1.5 for l near √T. Biases by distance are those of every l-th distance. Decoding reads l + 1 and T/l keys.
+
+mod runs;
+mod weighing;
+
+use super::multi_head::{MultiHead, MultiHeadConfig};
+use super::{Abilities, AttentionFacts, AttentionShape, Kind, Reads};
+use crate::faults::{LONGEST, TableFaults};
+use crate::nn::init::Init;
+use crate::nn::position::Means;
+use crate::one_table::one_table;
+use serde::{Deserialize, Serialize};
+use weighing::Strides;
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "strided",
+    summary: "some heads see the last positions, the others every stride-th; causal, T^1.5 for stride √T",
+    source: "Child et al. 2019, section 5.2",
+    example: "{ kind = \"strided\", n_heads = 4, stride = 128 }",
+};
+
+/// The knobs of the strided pattern: those of multi-head attention, the stride, and which head sees which keys.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
+pub struct StridedConfig {
+    /// The heads with their projections.
+    #[serde(skip)]
+    pub heads: MultiHeadConfig,
+    /// The stride l; the root of the context when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stride: Option<usize>,
+    /// The first heads that see the last positions, so many; half of them when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local_heads: Option<usize>,
+}
+
+one_table!(StridedConfig, heads: MultiHeadConfig, |_| &[]);
+
+/// A stride for inputs of `context` positions.
+pub(super) fn stride_or_root(stride: Option<usize>, context: usize) -> usize {
+    let root = || (context as f64).sqrt().round() as usize;
+    stride.unwrap_or_else(root).max(1)
+}
+
+/// Half of the heads, the larger one.
+pub(super) fn half(heads: usize) -> usize {
+    heads.div_ceil(2)
+}
+
+/// So many of the first heads where there are others.
+pub(super) fn scaled_heads(
+    first: Option<usize>,
+    from: &MultiHeadConfig,
+    to: &MultiHeadConfig,
+) -> Option<usize> {
+    first.map(|first| (first * to.n_heads).div_ceil(from.n_heads.max(1)))
+}
+
+impl StridedConfig {
+    /// The keys that heads see in inputs of so many positions.
+    fn strides(&self, context: usize) -> Strides {
+        Strides {
+            stride: stride_or_root(self.stride, context),
+            local: self.local_heads.unwrap_or(half(self.heads.n_heads)),
+        }
+    }
+
+    /// Attention of a shape to these keys.
+    pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
+        MultiHead::new(&self.heads, shape, init).weighed(self.strides(shape.context))
+    }
+}
+
+impl AttentionFacts for StridedConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn heads(&self) -> &MultiHeadConfig {
+        &self.heads
+    }
+
+    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
+        &mut self.heads
+    }
+
+    fn take_heads(&mut self, heads: MultiHeadConfig) {
+        self.local_heads = scaled_heads(self.local_heads, &self.heads, &heads);
+        self.heads = heads;
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            reads: Reads::LeftToRight,
+            positions: &[Means::Rotation, Means::Bias],
+            prefix: false,
+            segments: false,
+            across: false,
+            ..Abilities::ALL
+        }
+    }
+
+    /// Of a head in the mean.
+    fn keys(&self, tokens: usize, _causal: bool) -> usize {
+        let Strides { stride, local } = self.strides(tokens);
+        let heads = self.heads.n_heads.max(1);
+        let local = local.min(heads);
+        let last = tokens.min(stride.saturating_add(1));
+        (last * local + tokens.div_ceil(stride) * (heads - local)).div_ceil(heads)
+    }
+
+    fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        if let Some(stride) = self.stride {
+            at.count("stride", stride, LONGEST);
+        }
+        let heads = self.heads.n_heads;
+        if let Some(local) = self.local_heads.filter(|local| *local > heads) {
+            let rule = format!("local_heads = {local} is more than n_heads = {heads}");
+            at.fault(&["local_heads", "n_heads"], rule);
+        }
+        self.heads.faults(d_model, at)
+    }
+}

@@ -1,0 +1,175 @@
+//! How heads of the strided pattern weigh their keys: the last ones by a window, every stride-th in runs.
+
+use super::super::{Attended, Weighs};
+use super::runs::{Runs, indices};
+use crate::kernel::{
+    self, AttentionOptions, Documents, DropKey, Query, Relations, ScoreBias, SeenKeys, Visibility,
+    Window,
+};
+use crate::nn::layer::LayerContext;
+use crate::rng::part;
+use burn::tensor::Tensor;
+use std::ops::Range;
+
+/// The last keys in the first heads, every stride-th in the others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Strides {
+    /// The stride l.
+    pub stride: usize,
+    /// The first heads, which see the last keys.
+    pub local: usize,
+}
+
+impl SeenKeys for Strides {
+    fn of_query(&self, query: Query, _: usize, see: &mut dyn FnMut(Range<usize>)) {
+        let (position, stride) = (query.position, self.stride);
+        if query.head < self.local {
+            return see(position.saturating_sub(stride)..position + 1);
+        }
+        for key in (position % stride..=position).step_by(stride) {
+            see(key..key + 1);
+        }
+    }
+
+    fn by_head(&self) -> bool {
+        true
+    }
+}
+
+impl Weighs for Strides {
+    fn weigh(&self, attended: Attended, cx: &LayerContext) -> Tensor<4> {
+        let plain = attended.relations.visible.pattern.clone();
+        let attended = attended.seeing(*self);
+        let [_, heads, queries, keys, _] = attended.dims();
+        let from_start = attended.relations.offset == 0 && queries == keys;
+        let by_distance = !matches!(attended.relations.bias, ScoreBias::Dense(_));
+        if !by_distance || !(from_start || queries == 1) {
+            // Keys in their order: a text that is continued by more than a position.
+            return attended.softmax(cx);
+        }
+        attended.observed(cx);
+        let mut attended = attended.ungrouped();
+        attended.relations.visible.pattern = plain;
+        let local = self.local.min(heads);
+        let mut parts = Vec::with_capacity(2);
+        if local > 0 {
+            parts.push(self.last(attended.heads(0..local)));
+        }
+        if local < heads {
+            let others = attended.heads(local..heads);
+            parts.push(match from_start {
+                true => self.in_runs(others),
+                false => self.of_one(others),
+            });
+        }
+        Tensor::cat(parts, 1)
+    }
+}
+
+impl Strides {
+    /// Attention to the last keys.
+    fn last(self, mut heads: Attended) -> Tensor<4> {
+        heads.relations.visible.window = Some(Window {
+            before: self.stride,
+            after: 0,
+            dilation: [].into(),
+        });
+        let Attended {
+            q,
+            k,
+            v,
+            relations,
+            options,
+            ..
+        } = heads;
+        kernel::attention(q, k, v, relations, options)
+    }
+
+    /// Attention of each position to those of its remainder, as runs of them.
+    fn in_runs(self, heads: Attended) -> Tensor<4> {
+        let [_, _, positions, _, _] = heads.dims();
+        let Attended {
+            q,
+            k,
+            v,
+            relations,
+            options,
+            ..
+        } = heads;
+        let runs = Runs {
+            stride: self.stride,
+            positions,
+            length: positions.div_ceil(self.stride),
+        };
+        let [q, k, v] = [q, k, v].map(|x| runs.of(x));
+        let relations = Relations {
+            visible: runs.visible(relations.visible),
+            bias: runs.bias(relations.bias),
+            ..relations
+        };
+        let y = kernel::attention(q, k, v, relations, self.options(options));
+        runs.back(y)
+    }
+
+    /// Attention of one query, the newest, to every stride-th key.
+    fn of_one(self, heads: Attended) -> Tensor<4> {
+        let [_, _, _, keys, _] = heads.dims();
+        let Attended {
+            q,
+            k,
+            v,
+            relations,
+            options,
+            ..
+        } = heads;
+        let position = relations.offset;
+        let places: Vec<usize> = (position % self.stride..keys)
+            .step_by(self.stride)
+            .collect();
+        let number = places.len();
+        let pick = indices(&places, &k.device());
+        let Visibility {
+            causal,
+            lengths,
+            documents,
+            ..
+        } = relations.visible;
+        let before = |length: &usize| places.iter().filter(|at| *at < length).count();
+        let relations = Relations {
+            offset: number - 1,
+            bias: match relations.bias {
+                ScoreBias::ByDistance(bias) => ScoreBias::ByDistance(bias.select(1, pick.clone())),
+                other => other,
+            },
+            visible: Visibility {
+                causal,
+                lengths: lengths.map(|all| all.iter().map(before).collect()),
+                documents: documents.map(|documents| {
+                    let rows = 0..documents.dims()[0];
+                    let of_row = |row| places.iter().map(move |at| (row, *at));
+                    let numbers = rows.flat_map(of_row);
+                    let numbers: Vec<i32> =
+                        numbers.map(|(row, at)| documents.row(row)[at]).collect();
+                    Documents::new(&numbers, number)
+                }),
+                ..Visibility::default()
+            },
+            ..relations
+        };
+        let [k, v] = [k, v].map(|x| x.select(2, pick.clone()));
+        kernel::attention(q, k, v, relations, self.options(options))
+    }
+
+    /// Dropout of weights apart from that of the first heads, with a row for each run.
+    fn options(self, options: AttentionOptions) -> AttentionOptions {
+        let apart = |key: DropKey| DropKey {
+            first_row: key.first_row * self.stride as u64,
+            site: part(key.site, "strided"),
+            ..key
+        };
+        AttentionOptions {
+            dropout: options.dropout.map(apart),
+            ..options
+        }
+    }
+}

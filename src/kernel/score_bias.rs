@@ -35,6 +35,19 @@ impl ScoreBias {
         }
     }
 
+    /// The sum of the bias and a number for each query head and distance, `[H, Q + K − 1]`.
+    #[must_use]
+    pub fn plus(self, bias: Tensor<2>, span: Span) -> Self {
+        match self {
+            Self::None => Self::ByDistance(bias),
+            Self::ByDistance(own) => Self::ByDistance(own + bias),
+            Self::Dense(own) => match Self::ByDistance(bias).dense(span) {
+                Some(bias) => Self::Dense(own + bias),
+                None => Self::Dense(own),
+            },
+        }
+    }
+
     /// The bias without what its gradient needs.
     pub fn untracked(&self) -> Self {
         match self {

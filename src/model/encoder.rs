@@ -306,6 +306,12 @@ pub struct EncoderInput {
 }
 
 impl Encoder {
+    /// The longest text that it can read, when it has a limit.
+    pub fn max_len(&self) -> Option<usize> {
+        let placed = self.position.scheme().max_len();
+        placed.into_iter().chain(self.stack.max_len()).min()
+    }
+
     /// Hidden states `[batch, seq, d_model]` after the last norm.
     pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let lengths = input.lengths.clone();

@@ -73,6 +73,10 @@ pub const ROLES: &[Roles] = &[
 /// Which network an experiment trains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each experiment"
+)]
 pub enum ModelConfig {
     /// A decoder-only language model.
     Decoder(DecoderConfig),

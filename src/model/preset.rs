@@ -169,6 +169,10 @@ const PRESETS: &[(&str, &str)] = presets![
     "deberta-v3-large",
     "bigbird-roberta-base",
     "sparse-transformer-enwik8",
+    "linformer-base",
+    "t-dmca",
+    "t-dmca-moe-128",
+    "t-dmca-moe-256",
 ];
 
 /// The names, small families first.

@@ -22,6 +22,16 @@ pub trait Layer {
     fn reach(&self) -> Option<usize> {
         None
     }
+
+    /// The longest input that it can read, when it has a limit.
+    fn max_len(&self) -> Option<usize> {
+        None
+    }
+
+    /// The matrix that the first layer of a stack with some keys lends to the others with the same keys.
+    fn lent(&self) -> Option<Tensor<2>> {
+        None
+    }
 }
 
 /// The surroundings of a layer's input.
@@ -46,6 +56,8 @@ pub struct LayerContext<'a> {
     /// States `[batch, keys, d_model]` that keys and values are made of in place of the layer's input, as the layer reads them,
     /// each at its own position: `span`, `visible` and `position` hold as they do for the input.
     pub sources: Option<Tensor<3>>,
+    /// The matrix that the first block whose attention has the same keys lends ([`Layer::lent`]).
+    pub lent: Option<Tensor<2>>,
     /// The state that the layer kept at the last call, and keeps for the next one.
     pub state: Option<&'a mut LayerState>,
     /// Draws of dropout, added losses, readings.
@@ -78,6 +90,7 @@ impl<'a> LayerContext<'a> {
             memory: None,
             earlier: None,
             sources: None,
+            lent: None,
             state: None,
             pass,
         }

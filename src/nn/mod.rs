@@ -29,6 +29,9 @@ use role::Roles;
 
 /// The roles of the parameters of the parts.
 pub const ROLES: &[Roles] = &[
+    attention::adaptive_span::ROLES,
+    attention::linformer::ROLES,
+    attention::memory_compressed::ROLES,
     channel_norm::ROLES,
     channel_norm::GROUPNORM_ROLES,
     convolution::ROLES,

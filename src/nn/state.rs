@@ -4,6 +4,7 @@
 //! recurrent cells their state. All three are selected by row, cut off from their gradients and emptied alike.
 
 use super::attention::LayerCache;
+use super::attention::memory_compressed::Compressed;
 use super::earlier::Earlier;
 use burn::tensor::{Int, Tensor, TensorData};
 use std::ops::Range;
@@ -20,6 +21,8 @@ pub enum LayerState {
     None,
     /// Keys and values of the tokens already read.
     KeyValue(LayerCache),
+    /// Compressed keys and values of the tokens already read.
+    Compressed(Compressed),
     /// Hidden states of earlier segments.
     Segment(Earlier),
     /// The vectors of a recurrent cell, each `[batch, d]`; none before the first position.
@@ -40,7 +43,7 @@ impl LayerState {
     pub fn cache(&mut self) -> Option<&mut LayerCache> {
         match self {
             Self::KeyValue(cache) => Some(cache),
-            Self::None | Self::Segment(_) | Self::Recurrent(_) => None,
+            Self::None | Self::Compressed(_) | Self::Segment(_) | Self::Recurrent(_) => None,
         }
     }
 
@@ -49,6 +52,7 @@ impl LayerState {
         match self {
             Self::None => {}
             Self::KeyValue(cache) => cache.select(rows),
+            Self::Compressed(state) => state.select(rows),
             Self::Segment(earlier) => earlier.select(rows),
             Self::Recurrent(vectors) => {
                 for x in vectors {
@@ -62,7 +66,7 @@ impl LayerState {
     #[must_use]
     pub fn rows(&self, rows: Range<usize>) -> Self {
         match self {
-            Self::None | Self::KeyValue(_) => self.clone(),
+            Self::None | Self::KeyValue(_) | Self::Compressed(_) => self.clone(),
             Self::Segment(earlier) => Self::Segment(earlier.rows(rows)),
             Self::Recurrent(vectors) => {
                 let part = |x: &Tensor<2>| x.clone().slice(rows.clone());
@@ -77,7 +81,7 @@ impl LayerState {
         let vectors = |number: usize| -> Vec<Tensor<2>> {
             let of = |part: &&Self| match part {
                 Self::Recurrent(vectors) => vectors.get(number).cloned(),
-                Self::None | Self::Segment(_) | Self::KeyValue(_) => None,
+                Self::None | Self::Segment(_) | Self::KeyValue(_) | Self::Compressed(_) => None,
             };
             parts.iter().filter_map(of).collect()
         };
@@ -90,7 +94,9 @@ impl LayerState {
             Some(Self::Segment(_)) => {
                 let of = |part: &&'a Self| match part {
                     Self::Segment(earlier) => Some(earlier),
-                    Self::None | Self::Recurrent(_) | Self::KeyValue(_) => None,
+                    Self::None | Self::Recurrent(_) | Self::KeyValue(_) | Self::Compressed(_) => {
+                        None
+                    }
                 };
                 Self::Segment(Earlier::joined(parts.iter().filter_map(of)))
             }
@@ -104,7 +110,7 @@ impl LayerState {
             x.to_data().iter::<f32>().all(f32::is_finite)
         }
         match self {
-            Self::None | Self::KeyValue(_) => true,
+            Self::None | Self::KeyValue(_) | Self::Compressed(_) => true,
             Self::Segment(earlier) => earlier.states.iter().all(finite),
             Self::Recurrent(vectors) => vectors.iter().all(finite),
         }
@@ -114,7 +120,7 @@ impl LayerState {
     pub fn detach(&mut self) {
         match self {
             // Earlier segments are kept without gradients.
-            Self::None | Self::KeyValue(_) | Self::Segment(_) => {}
+            Self::None | Self::KeyValue(_) | Self::Compressed(_) | Self::Segment(_) => {}
             Self::Recurrent(vectors) => {
                 for x in vectors {
                     *x = x.clone().detach();
@@ -131,7 +137,7 @@ impl LayerState {
             Tensor::<1>::from_data(TensorData::new(values, [kept.len()]), device)
         };
         match self {
-            Self::None | Self::KeyValue(_) => {}
+            Self::None | Self::KeyValue(_) | Self::Compressed(_) => {}
             Self::Segment(earlier) => earlier.reset(kept),
             Self::Recurrent(vectors) => {
                 for x in vectors {

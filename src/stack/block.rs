@@ -57,6 +57,9 @@ pub struct Block {
     segments: Option<SegmentMemory>,
     #[module(skip)]
     drop_path: f64,
+    /// The first block whose attention has the keys of this one's.
+    #[module(skip)]
+    pub(super) lender: usize,
 }
 
 /// A block as it computes.
@@ -70,6 +73,8 @@ pub(super) struct Wired<'a> {
     pub layer: usize,
     /// That of `mixing`.
     pub owner: usize,
+    /// The first block whose attention has the keys of this one's.
+    pub lender: &'a Block,
     /// Probability that a row skips a layer of it.
     pub drop_path: f64,
 }
@@ -116,6 +121,7 @@ impl Block {
             alpha: shape.alpha,
         };
         let segments = config.attention.and_then(AttentionConfig::segments);
+        let lender = stack.lender(&shape.depth, layer);
         let config = config.with(mixes, feeds);
         let (placement, norm, d_model) = (stack.norm_placement, &stack.norm, stack.d_model);
         let residual = |init: &Init| Residual::new(placement, norm, d_model, joined, init);
@@ -125,6 +131,7 @@ impl Block {
             context: shape.context,
             causal: shape.depth.causal,
             layer,
+            lender,
         };
         let parallel = placement == NormPlacement::Parallel;
         let own_norm = parallel && stack.shared_parallel_norm == Some(false);
@@ -148,6 +155,7 @@ impl Block {
             }),
             segments,
             drop_path: dropout.path_at(layer, blocks),
+            lender,
         }
     }
 
@@ -264,6 +272,7 @@ impl<'a> Wired<'a> {
         let mut own = LayerContext {
             earlier,
             sources: sources.map(|stream| self.mixer_residual().read(stream.clone())),
+            lent: self.lent(),
             state: own_state,
             ..surroundings
         };

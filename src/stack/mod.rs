@@ -143,6 +143,7 @@ impl Stack {
             feeding: &self.blocks[self.owners.feeding(layer)],
             layer,
             owner,
+            lender: &self.blocks[self.blocks[layer].lender],
             drop_path: self.blocks[layer].drop_path(),
         }
     }
@@ -166,6 +167,11 @@ impl Stack {
     pub fn reads_on(&self) -> bool {
         let remembers = self.all_wired().any(|block| block.remembers());
         remembers && self.all_wired().all(|block| block.is_bounded())
+    }
+
+    /// The longest input that its blocks can read, when they have a limit.
+    pub fn max_len(&self) -> Option<usize> {
+        self.all_wired().filter_map(|block| block.max_len()).min()
     }
 
     /// `[batch, seq, d_model]` → the same shape; twice as wide where a reversible stack keeps its halves apart.

@@ -6,11 +6,16 @@
 //! The parameters stand in the block of that number once, and every layer keeps a state, dropouts and a chance to be skipped
 //! of its own. A layer is shared with its residual connection's norms, and attention with what a position scheme learns for
 //! it. Vectors that a scheme adds before each layer stay each layer's own.
+//!
+//! A kind of attention may share a single matrix among layers (Wang et al. 2020, Linformer, "layerwise sharing"): it stands in
+//! the first block whose attention has the same keys, and that block lends it to the others.
 
-use super::BlockConfig;
+use super::block::Wired;
+use super::{BlockConfig, Depth, StackConfig};
 use crate::faults::TableFaults;
 use crate::nn::Kind;
 use crate::nn::role::Place;
+use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 /// `[model] share_layers`.
@@ -206,6 +211,28 @@ impl BlockConfig<'_> {
             feed_forward: self.feed_forward.filter(|_| feeding),
             cross: self.cross.filter(|_| mixing),
         }
+    }
+}
+
+impl StackConfig {
+    /// The first block of a stack whose attention has the keys of block number `layer`'s.
+    pub(super) fn lender(&self, depth: &Depth, layer: usize) -> usize {
+        let own = self.block(depth, layer).attention;
+        let mut blocks = self.blocks(depth);
+        let first = blocks.position(|block| block.attention == own);
+        first.unwrap_or(layer)
+    }
+}
+
+impl Wired<'_> {
+    /// The matrix that the first block whose attention has the same keys lends.
+    pub(super) fn lent(&self) -> Option<Tensor<2>> {
+        self.lender.attention.as_ref()?.layer().lent()
+    }
+
+    /// The longest input that its mixing of positions can read, when it has a limit.
+    pub(super) fn max_len(&self) -> Option<usize> {
+        self.mixer().max_len()
     }
 }
 

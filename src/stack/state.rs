@@ -54,8 +54,10 @@ impl ModelState {
     /// Makes room for so many positions in all when caches next grow.
     pub fn reserve(&mut self, positions: usize) {
         for block in &mut self.layers {
-            if let LayerState::KeyValue(cache) = &mut block.own {
-                cache.reserve(positions);
+            match &mut block.own {
+                LayerState::KeyValue(cache) => cache.reserve(positions),
+                LayerState::Compressed(state) => state.reserve(positions),
+                LayerState::None | LayerState::Segment(_) | LayerState::Recurrent(_) => {}
             }
         }
     }

@@ -5,9 +5,12 @@
 use super::{Networks, StepOutput, Task};
 use crate::data::batch::Batch;
 use crate::kernel::profile;
+use crate::nn::attention::adaptive_span;
 use crate::nn::pass::{Draws, Pass};
 use crate::stack::state::ModelState;
+use burn::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
+use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::Device;
 use burn::train::{InferenceStep, LearnerModel, TrainOutput, TrainStep};
 use std::fmt;
@@ -101,6 +104,16 @@ impl<T: Task + Module> TrainStep for Objective<T> {
         output.state = state.map(passed_on);
         let gradients = profile::timed(profile::BACKWARD, || loss.backward());
         TrainOutput::new(self, gradients, output)
+    }
+
+    /// An update, after which spans of attention that left their range are put back to its end.
+    fn optimize(
+        self,
+        optimizer: &mut ModuleOptimizer,
+        lr: ModuleLearningRate,
+        gradients: GradientsParams,
+    ) -> Self {
+        adaptive_span::within_range(optimizer.step(lr, self, gradients))
     }
 }
 

@@ -487,6 +487,88 @@ PRESETS |= {name: gpt2(*shape, length=2048) for name, shape in GPT3.items()}
 
 GPT_NEO = {"gpt-neo-125m": (12, 768, 12), "gpt-neo-1.3b": (24, 2048, 16), "gpt-neo-2.7b": (32, 2560, 20)}
 PRESETS |= {name: gpt_neo(*shape) for name, shape in GPT_NEO.items()}
+class Linformer(nn.Module):
+    """Wang et al. 2020: RoBERTa's layers, whose keys and values are projected along positions, and a pooler."""
+
+    def __init__(self, layers, width, heads, inner, length, k):
+        super().__init__()
+        self.heads, self.width = heads, width
+        self.projection = nn.Parameter(torch.zeros(k, length))
+        names = ["query", "key", "value", "out"]
+        self.layers = nn.ModuleList(
+            nn.ModuleDict({name: nn.Linear(width, width) for name in names} | {"up": nn.Linear(width, inner), "down": nn.Linear(inner, width)})
+            for _ in range(layers)
+        )
+        self.pooler = nn.Linear(width, width)
+
+    def forward(self, ids):
+        x = torch.zeros([*ids.shape, self.width], device=ids.device)
+        by_heads = lambda x: x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        for layer in self.layers:
+            q, k, v = (layer[name](x) for name in ["query", "key", "value"])
+            q, k, v = (by_heads(part) for part in [q, self.projection @ k, self.projection @ v])
+            x = x + layer["out"](((q @ k.transpose(2, 3)).softmax(-1) @ v).transpose(1, 2).flatten(2))
+            x = x + layer["down"](layer["up"](x))
+        return self.pooler(x[:, 0])
+
+
+class Tdmca(nn.Module):
+    """Liu et al. 2018, section 4.2.3: blocks of 256 and keys compressed by threes in turn, experts in the middle."""
+
+    def __init__(self, width, heads, inner, vocab, experts=None):
+        super().__init__()
+        self.heads, self.experts = heads, experts
+        self.embedding = nn.Embedding(vocab, width)
+        plain = lambda: nn.Linear(width, width, bias=False)
+        fewer = lambda: nn.Conv1d(width, width, 3, stride=3)
+        names = ["query", "key", "value", "out"]
+        self.layers = nn.ModuleList(nn.ModuleDict({name: plain() for name in names}) for _ in range(5))
+        for layer in [1, 3]:
+            self.layers[layer].update({"fewer_keys": fewer(), "fewer_values": fewer()})
+        for number, layer in enumerate(self.layers):
+            if not experts or number != 2:
+                layer.update({"up": nn.Linear(width, inner), "down": nn.Linear(inner, width)})
+        if experts:
+            self.router = nn.Linear(width, experts, bias=False)
+            self.up, self.down = (nn.Parameter(torch.zeros(experts, *shape)) for shape in [(width, inner), (inner, width)])
+
+    def by_heads(self, x):
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def attended(self, layer, q, k, v):
+        if "fewer_keys" in layer:
+            k, v = (layer[name](part.transpose(1, 2)).transpose(1, 2) for name, part in [("fewer_keys", k), ("fewer_values", v)])
+        q, k, v = (self.by_heads(part) for part in [q, k, v])
+        if "fewer_keys" not in layer:
+            q, k, v = (part.unflatten(2, (-1, 256)) for part in [q, k, v])
+        out = (q @ k.transpose(-2, -1)).softmax(-1) @ v
+        return (out if "fewer_keys" in layer else out.flatten(2, 3)).transpose(1, 2).flatten(2)
+
+    def fed(self, layer, x):
+        if "up" in layer:
+            return layer["down"](layer["up"](x).relu())
+        chosen = self.router(x).topk(2, -1).indices.flatten()
+        rows = x[0].repeat_interleave(2, 0)[:, None]
+        return (rows @ self.up[chosen]).relu().bmm(self.down[chosen]).unflatten(0, (-1, 2)).sum(1).transpose(0, 1)
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        for layer in self.layers:
+            x = x + layer["out"](self.attended(layer, *(layer[name](x) for name in ["query", "key", "value"])))
+            x = x + self.fed(layer, x)
+        return x @ self.embedding.weight.T
+
+
+def tdmca(length, experts=None):
+    return lambda: Tdmca(1024, 8, 2048, 32000, experts), lambda: (ids(length),)
+
+
+PRESETS |= {
+    "linformer-base": (lambda: Linformer(12, 768, 12, 3072, 512, 128), lambda: (ids(512),)),
+    "t-dmca": tdmca(11008),
+    "t-dmca-moe-128": tdmca(11008, 128),
+    "t-dmca-moe-256": tdmca(7680, 256),
+}
 
 # T5.1.1 and mT5, whose heads are 64 wide.
 GATED = {

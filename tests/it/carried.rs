@@ -64,7 +64,7 @@ impl Task for Elman {
         let x = kernel::embedding(self.table.val(), ids);
         let before = state.as_ref().and_then(|state| match &state.layers[0].own {
             LayerState::Recurrent(vectors) => vectors.first().cloned(),
-            LayerState::None | LayerState::KeyValue(_) | LayerState::Segment(_) => None,
+            _ => None,
         });
         let mut h = before.unwrap_or_else(|| Tensor::zeros([batch.rows, WIDTH], &device));
         let mut all = Vec::new();
@@ -157,7 +157,7 @@ fn vectors(state: &Option<ModelState>) -> Vec<f32> {
     assert_eq!(state.seen, 0);
     match &state.layers[0].own {
         LayerState::Recurrent(vectors) => vectors[0].to_data().iter::<f32>().collect(),
-        LayerState::None | LayerState::KeyValue(_) | LayerState::Segment(_) => unreachable!(),
+        _ => unreachable!(),
     }
 }
 

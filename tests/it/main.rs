@@ -27,6 +27,7 @@ mod data;
 mod diagnostics;
 mod distillation;
 mod experts;
+mod fewer_keys;
 mod flops;
 mod generation;
 mod going_on;

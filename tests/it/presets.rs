@@ -183,6 +183,27 @@ fn a_token_uses_some_of_the_experts() {
     assert_eq!(mixtral.flops_per_item - mistral.flops_per_item, 6.0 * more);
 }
 
+/// RoBERTa and one projection of 512 positions to 128, which all layers share. Of T-DMCA's experts a token uses two: with no
+/// published count, those of the parts by their shapes.
+#[test]
+fn attention_over_fewer_keys_is_counted_by_its_parts() {
+    let roberta = planned("roberta-base").params;
+    assert_eq!(planned("linformer-base").params, roberta + 128 * 512);
+    let plain = planned("t-dmca");
+    let d = 1024;
+    let (projections, convolutions) = (4 * d * d, 2 * (3 * d + 1) * d);
+    let feed_forward = 2 * d * 2048 + 2048 + d;
+    let layers = 5 * (projections + feed_forward + 4 * d) + 2 * convolutions;
+    assert_eq!(plain.params, layers + 2 * d + 32_000 * d);
+    for (name, experts) in [("t-dmca-moe-128", 128), ("t-dmca-moe-256", 256)] {
+        let found = planned(name);
+        let router = experts * d;
+        let more = (experts - 1) * feed_forward + router;
+        assert_eq!(found.params, plain.params + more, "{name}");
+        assert_eq!(found.active, plain.params + feed_forward + router, "{name}");
+    }
+}
+
 #[test]
 fn every_preset_builds_to_the_count_it_states() {
     for name in names() {

@@ -90,6 +90,9 @@ const SYSTEMS: &[System] = &[
         &["stem.stem"],
     ),
     system("sparse_transformer", "sparse-transformer-enwik8", NEXT, &[]),
+    system("linformer", "linformer-base", MASKED, &[]),
+    // Layers stand in a list, of which a file gives all.
+    system("t_dmca", "t-dmca", NEXT, &["layers"]),
     system("transformer_xl", "transformer-xl-enwik8-12", NEXT, &[]),
     system(
         "al_rfou",

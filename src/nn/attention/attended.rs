@@ -54,15 +54,27 @@ impl Attended {
 
     /// Has the pass read and record the weights of softmax attention, when it is asked to.
     pub fn observed(&self, cx: &LayerContext) {
-        let weighing = Weighing {
+        let weighing = self.weighing(false);
+        entropy::read(cx.pass, &weighing);
+        entropy::record(cx.pass, cx.layer, &weighing);
+    }
+
+    fn weighing(&self, summaries: bool) -> Weighing<'_> {
+        Weighing {
             q: &self.q,
             k: &self.k,
             relations: &self.relations,
             options: self.options,
             crossed: self.crossed,
-        };
-        entropy::read(cx.pass, &weighing);
-        entropy::record(cx.pass, cx.layer, &weighing);
+            summaries,
+        }
+    }
+
+    /// The same over keys that each stand for several positions. The pass reads the entropy of their weights, and records
+    /// none: a record holds a weight for each position.
+    pub fn softmax_over_summaries(self, cx: &LayerContext) -> Tensor<4> {
+        entropy::read(cx.pass, &self.weighing(true));
+        kernel::attention(self.q, self.k, self.v, self.relations, self.options)
     }
 
     /// Queries, heads of them, and keys: `[batch, heads, queries, keys, d_head]`.

@@ -56,6 +56,13 @@ impl LayerCache {
         (keys, values)
     }
 
+    /// The keys and values of all tokens read, when none was dropped; `None` before the first.
+    pub fn all(&self) -> Option<(Tensor<4>, Tensor<4>)> {
+        let (keys, values) = self.stored.as_ref()?;
+        let read = |x: &Tensor<4>| x.clone().narrow(2, 0, self.len - self.first);
+        Some((read(keys), read(values)))
+    }
+
     /// The same cache for other rows: row i becomes that of `rows[i]`, as beam search reorders its hypotheses.
     pub fn select(&mut self, rows: &Tensor<1, Int>) {
         if let Some((keys, values)) = self.stored.take() {

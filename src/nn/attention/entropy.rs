@@ -24,6 +24,8 @@ pub(super) struct Weighing<'a> {
     pub options: AttentionOptions,
     /// Whether the keys are a memory's.
     pub crossed: bool,
+    /// Whether a key stands for several positions, so that no query has one of its own.
+    pub summaries: bool,
 }
 
 /// Notes the entropy of some queries when the pass is asked for it.
@@ -79,7 +81,7 @@ impl Weighing<'_> {
         entropies.iter().sum::<f64>() / entropies.len().max(1) as f64
     }
 
-    /// Whether each of the queries is no padding: it sees itself, or looks at a memory.
+    /// Whether each of the queries is no padding: it sees itself, or looks at keys of which none is its own.
     fn counted(&self, row: usize, queries: &[usize]) -> Vec<bool> {
         let Relations {
             visible, offset, ..
@@ -97,7 +99,7 @@ impl Weighing<'_> {
             !hidden[0]
         };
         let each = queries.iter();
-        each.map(|query| self.crossed || sees_itself(query))
+        each.map(|query| self.crossed || self.summaries || sees_itself(query))
             .collect()
     }
 }

@@ -18,6 +18,8 @@ pub struct AttentionShape {
     pub causal: bool,
     /// Number of its block in the stack, from 0.
     pub layer: usize,
+    /// That of the first block whose attention has the same keys: parameters of all of these layers stand there.
+    pub lender: usize,
 }
 
 impl AttentionShape {
@@ -29,6 +31,7 @@ impl AttentionShape {
             context,
             causal: false,
             layer: 0,
+            lender: 0,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The state of incremental decoding is a value that the caller owns ([`super::state`]); there is one forward
 //! for training, evaluation and decoding.
 
+pub mod adaptive_span;
 pub mod attended;
 pub mod big_bird;
 pub mod cache;
@@ -11,7 +12,9 @@ pub mod entropy;
 pub mod facts;
 pub mod fixed;
 pub mod heads;
+pub mod linformer;
 pub mod local;
+pub mod memory_compressed;
 pub mod multi_head;
 pub mod segments;
 pub mod sliding_window;
@@ -22,13 +25,16 @@ use super::init::Init;
 use super::layer::Layer;
 use crate::faults::TableFaults;
 pub use crate::kernel::Visibility;
+use adaptive_span::{AdaptiveSpan, AdaptiveSpanConfig};
 pub use attended::{Attended, Weighs};
 use big_bird::BigBirdConfig;
 use burn::module::Module;
 pub use cache::LayerCache;
 pub use facts::{Abilities, AttentionFacts, AttentionShape, Reads};
 use fixed::FixedConfig;
+use linformer::{Linformer, LinformerConfig};
 use local::LocalConfig;
+use memory_compressed::{MemoryCompressed, MemoryCompressedConfig};
 use multi_head::{MultiHead, MultiHeadConfig};
 pub use segments::SegmentMemory;
 use serde::{Deserialize, Serialize};
@@ -43,6 +49,9 @@ pub const KINDS: &[Kind] = &[
     big_bird::KIND,
     strided::KIND,
     fixed::KIND,
+    linformer::KIND,
+    memory_compressed::KIND,
+    adaptive_span::KIND,
 ];
 
 /// Which attention a model uses.
@@ -61,6 +70,12 @@ pub enum AttentionConfig {
     Strided(StridedConfig),
     /// Scaled dot products over a position's block in some heads, the last positions of every block in the others.
     Fixed(FixedConfig),
+    /// Scaled dot products over keys that are projected along positions.
+    Linformer(LinformerConfig),
+    /// Scaled dot products over keys that a strided convolution makes fewer.
+    MemoryCompressed(MemoryCompressedConfig),
+    /// Scaled dot products over a span that each head learns.
+    AdaptiveSpan(AdaptiveSpanConfig),
 }
 
 impl Default for AttentionConfig {
@@ -79,6 +94,9 @@ impl AttentionConfig {
             Self::BigBird(c) => Attention::BigBird(c.init(shape, init)),
             Self::Strided(c) => Attention::Strided(c.init(shape, init)),
             Self::Fixed(c) => Attention::Fixed(c.init(shape, init)),
+            Self::Linformer(c) => Attention::Linformer(c.init(shape, init)),
+            Self::MemoryCompressed(c) => Attention::MemoryCompressed(c.init(shape, init)),
+            Self::AdaptiveSpan(c) => Attention::AdaptiveSpan(c.init(shape, init)),
         }
     }
 
@@ -91,6 +109,9 @@ impl AttentionConfig {
             Self::BigBird(c) => c,
             Self::Strided(c) => c,
             Self::Fixed(c) => c,
+            Self::Linformer(c) => c,
+            Self::MemoryCompressed(c) => c,
+            Self::AdaptiveSpan(c) => c,
         }
     }
 
@@ -102,12 +123,19 @@ impl AttentionConfig {
             Self::BigBird(c) => c,
             Self::Strided(c) => c,
             Self::Fixed(c) => c,
+            Self::Linformer(c) => c,
+            Self::MemoryCompressed(c) => c,
+            Self::AdaptiveSpan(c) => c,
         }
     }
 }
 
 /// An attention with its parameters.
 #[derive(Module, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each block, and it holds its tensors elsewhere"
+)]
 pub enum Attention {
     /// Scaled dot products over all positions.
     MultiHead(MultiHead),
@@ -121,6 +149,12 @@ pub enum Attention {
     Strided(MultiHead),
     /// Scaled dot products over a position's block, and over the last positions of every block.
     Fixed(MultiHead),
+    /// Scaled dot products over keys that are projected along positions.
+    Linformer(Linformer),
+    /// Scaled dot products over keys that a strided convolution makes fewer.
+    MemoryCompressed(MemoryCompressed),
+    /// Scaled dot products over a span that each head learns.
+    AdaptiveSpan(AdaptiveSpan),
 }
 
 impl Attention {
@@ -133,6 +167,9 @@ impl Attention {
             | Self::BigBird(layer)
             | Self::Strided(layer)
             | Self::Fixed(layer) => layer,
+            Self::Linformer(layer) => layer,
+            Self::MemoryCompressed(layer) => layer,
+            Self::AdaptiveSpan(layer) => layer,
         }
     }
 }

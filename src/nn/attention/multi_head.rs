@@ -10,12 +10,12 @@ pub use super::heads::MultiHeadConfig;
 use super::segments::SegmentMemory;
 use super::{Attended, AttentionFacts, AttentionShape, Kind, LayerCache, Weighs};
 use crate::faults::TableFaults;
-use crate::kernel::{self, AttentionOptions, Relations, Visibility, Window};
+use crate::kernel::{AttentionOptions, Relations, Visibility, Window};
 use crate::nn::init::{Init, Role};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
-use crate::nn::position::{Attending, Projections, Rotation, Span};
+use crate::nn::position::{Attending, Projections, Span};
 use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -139,30 +139,6 @@ impl MultiHead {
     }
 }
 
-/// Queries, keys and values turned by their positions, the last ones of the tables; values where the rotation is of them,
-/// too.
-fn rotated(qkv: [Tensor<4>; 3], rotation: Option<&Rotation>) -> [Tensor<4>; 3] {
-    let Some(r) = rotation else {
-        return qkv;
-    };
-    let [q, k, v] = qkv;
-    [
-        turned(q, r),
-        turned(k, r),
-        if r.values { turned(v, r) } else { v },
-    ]
-}
-
-/// `x` turned by the last rows of the tables, one for each of its positions.
-fn turned(x: Tensor<4>, r: &Rotation) -> Tensor<4> {
-    let ([_, _, positions, _], [rows, _]) = (x.dims(), r.cos.dims());
-    let last = |table: &Tensor<2>| match rows - positions {
-        0 => table.clone(),
-        others => table.clone().narrow(0, others, positions),
-    };
-    kernel::rotary(x, last(&r.cos), last(&r.sin), r.interleaved)
-}
-
 impl Projections for MultiHead {
     fn queries(&self, x: Tensor<2>) -> Tensor<3> {
         let x = self.query.forward(x.unsqueeze_dim(0));
@@ -190,8 +166,20 @@ impl MultiHead {
         cx: &mut LayerContext,
         weigh: impl FnOnce(Attended, &mut LayerContext) -> Tensor<4>,
     ) -> Tensor<3> {
+        self.forward_reaching(x, cx, self.reach(), weigh)
+    }
+
+    /// [`Self::forward_with`] where decoding keeps the keys of so many positions before a query (of all when `None`), as
+    /// the kind's own [`Layer::reach`] says.
+    pub fn forward_reaching(
+        &self,
+        x: Tensor<3>,
+        cx: &mut LayerContext,
+        reach: Option<usize>,
+        weigh: impl FnOnce(Attended, &mut LayerContext) -> Tensor<4>,
+    ) -> Tensor<3> {
         let [batch, queries, _] = x.dims();
-        let attended = self.attended(x, cx);
+        let attended = self.attended(x, cx, reach);
         let offset = attended.relations.offset;
         // Of another length than the keys of a memory, queries have lengths of their own, which are not told.
         let lengths = attended.relations.visible.lengths.clone();
@@ -210,12 +198,12 @@ impl MultiHead {
 
     /// Queries, keys and values by heads, turned by their positions, with their relations; a cache of decoding takes the new
     /// keys and values and gives those before them.
-    fn attended(&self, x: Tensor<3>, cx: &mut LayerContext) -> Attended {
+    fn attended(&self, x: Tensor<3>, cx: &mut LayerContext, reach: Option<usize>) -> Attended {
         let queries = x.dims()[1];
         let crossed = cx.memory.is_some();
         let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
         let read = cache.filter(|_| !crossed).map(|cache| cache.len());
-        let (q, k, v) = self.queries_keys_values(x, cx);
+        let (q, k, v) = self.queries_keys_values(x, cx, reach);
         // The first keys that were read are not at hand any more.
         let keys = k.dims()[2];
         let dropped = cx.span.keys - keys;
@@ -270,6 +258,7 @@ impl MultiHead {
         &self,
         x: Tensor<3>,
         cx: &mut LayerContext,
+        reach: Option<usize>,
     ) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
         let crossed = cx.memory.is_some();
         let source = match (cx.memory, cx.earlier.take(), cx.sources.take()) {
@@ -287,10 +276,13 @@ impl MultiHead {
             }
             cache => {
                 let (k, v) = self.keys_and_values(source);
-                let [q, k, v] = rotated([q, k, v], cx.prepared.rotation.as_ref());
+                let [q, k, v] = match &cx.prepared.rotation {
+                    Some(rotation) => rotation.turned([q, k, v]),
+                    None => [q, k, v],
+                };
                 match cache {
                     Some(cache) => {
-                        let (k, v) = cache.append(k, v, self.reach());
+                        let (k, v) = cache.append(k, v, reach);
                         (q, k, v)
                     }
                     None => (q, k, v),

@@ -166,6 +166,16 @@ impl<'a> Init<'a> {
         })
     }
 
+    /// Maps of positions that keep distances at random (Johnson and Lindenstrauss), `count` times `[k, positions]` one below
+    /// the other, whatever the scheme: normal with variance 1/k (Wang et al. 2020, theorem 2).
+    pub fn random_projection(&self, positions: usize, k: usize, count: usize) -> Param<Tensor<2>> {
+        let draw = Draw::Normal(1.0 / (k.max(1) as f64).sqrt());
+        let stream = self.stream();
+        self.lazy([count * k, positions], move |n| {
+            draw.fill(stream.clone(), n)
+        })
+    }
+
     /// The kernel of a convolution, `[outputs, inputs, rows, columns]`, whatever the scheme: normal with variance
     /// 2/(outputs·rows·columns) (He et al. 2015, equation 14).
     pub fn kernel(&self, shape: [usize; 4]) -> Param<Tensor<4>> {

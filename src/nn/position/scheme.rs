@@ -1,7 +1,7 @@
 //! The trait that attention, stacks and networks ask, and the values that go through it.
 
 use super::{ScoreBias, Span};
-use crate::kernel::Relative;
+use crate::kernel::{self, Relative};
 use crate::nn::pass::Pass;
 use burn::tensor::{Device, Int, Tensor};
 use std::cell::Cell;
@@ -38,6 +38,25 @@ pub struct Rotation {
     pub interleaved: bool,
     /// Whether values are rotated, too.
     pub values: bool,
+}
+
+impl Rotation {
+    /// Queries, keys and values turned by their positions, the last ones of the tables; values where the rotation is of
+    /// them, too.
+    pub fn turned(&self, [q, k, v]: [Tensor<4>; 3]) -> [Tensor<4>; 3] {
+        let v = if self.values { self.turn(v) } else { v };
+        [self.turn(q), self.turn(k), v]
+    }
+
+    /// `x` turned by the last rows of the tables, one for each of its positions.
+    fn turn(&self, x: Tensor<4>) -> Tensor<4> {
+        let ([_, _, positions, _], [rows, _]) = (x.dims(), self.cos.dims());
+        let last = |table: &Tensor<2>| match rows - positions {
+            0 => table.clone(),
+            others => table.clone().narrow(0, others, positions),
+        };
+        kernel::rotary(x, last(&self.cos), last(&self.sin), self.interleaved)
+    }
 }
 
 /// The attention of a layer, as a scheme of distances sees it.

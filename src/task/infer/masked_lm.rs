@@ -16,7 +16,7 @@ use burn::tensor::Device;
 
 /// The arrays that an encoder reads.
 pub(super) fn inputs(encoder: &Encoder, shape: &Shape) -> Vec<Input> {
-    let longest = encoder.position.scheme().max_len();
+    let longest = encoder.max_len();
     let mut all = Input::tokens(shape.vocab_size, longest).to_vec();
     if let Some(table) = &encoder.segments {
         let segments = Holds::Segments {
@@ -51,7 +51,7 @@ impl Infers for MaskedLm {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let mut all = inputs(&self.model, shape);
         if let Some(decoder) = &self.mask_decoder {
-            let longest = self.model.position.scheme().max_len();
+            let longest = self.model.max_len();
             let longest = longest.map_or(decoder.max_len(), |n| n.min(decoder.max_len()));
             all[..2].clone_from_slice(&Input::tokens(shape.vocab_size, Some(longest)));
         }

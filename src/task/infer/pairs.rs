@@ -41,8 +41,10 @@ impl Infers for Translation {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let longest = match &self.model {
             PairModel::EncoderDecoder(network) => {
-                let encoder = network.encoder.position.scheme();
-                [encoder.max_len(), network.max_len()]
+                let encoder = &network.encoder;
+                let placed = encoder.position.scheme().max_len();
+                let read = placed.into_iter().chain(encoder.stack.max_len()).min();
+                [read, network.max_len()]
             }
             PairModel::Recurrent(_) => [None, None],
         };

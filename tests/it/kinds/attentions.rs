@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// The keys of each kind in a model of width 16 with 4 heads and inputs of up to 16 tokens.
 fn kinds() -> Vec<Value> {
-    vec![
+    let mut all = vec![
         json!({ "kind": "sliding_window", "n_heads": 4, "window": 5 }),
         json!({ "kind": "local", "n_heads": 4, "n_kv_heads": 2, "block": 3, "look_back": 1 }),
         json!({ "kind": "local", "n_heads": 4, "block": 4, "look_back": 0 }),
@@ -19,7 +19,16 @@ fn kinds() -> Vec<Value> {
         json!({ "kind": "strided", "n_heads": 4, "local_heads": 1 }),
         json!({ "kind": "fixed", "n_heads": 4, "n_kv_heads": 2, "stride": 4, "summary": 1 }),
         json!({ "kind": "fixed", "n_heads": 4, "stride": 4, "summary": 2, "merged": true }),
-    ]
+        json!({ "kind": "memory_compressed", "n_heads": 4, "n_kv_heads": 2, "factor": 2 }),
+        json!({ "kind": "memory_compressed", "n_heads": 4, "factor": 3, "null_key": true }),
+        json!({
+            "kind": "adaptive_span", "n_heads": 4, "max_span": 8, "ramp": 3, "init_span": 0.3, "span_loss": 0.01,
+        }),
+    ];
+    for sharing in ["none", "headwise", "key_value", "layerwise"] {
+        all.push(json!({ "kind": "linformer", "n_heads": 4, "n_kv_heads": 2, "k": 5, "sharing": sharing }));
+    }
+    all
 }
 
 /// Each kind with no positions and with those of each sort that it carries.

@@ -1,0 +1,270 @@
+//! Adaptive spans: each head learns how far it looks (Sukhbaatar et al. 2019, section 2.2). The weight of a key at distance x
+//! is multiplied by the ramp m_z(x) = min(max((R + z − x)/R, 0), 1) and the weights of a query are divided by their sum
+//! again, which is softmax(score + ln m_z(x)); keys of m = 0 are never computed.
+//!
+//! z is `max_span` times a share in 0..=1 that each head has as a parameter. A loss adds `span_loss`·mean(z) for each layer,
+//! so that a head looks as far as it is worth; the mean of z is journalled as `span`, in positions. After each update
+//! shares that left 0..=1 are put back to its end ([`within_range`]), as the authors' program does. x counts from the
+//! query's own position, at 0; their attention leaves a query's own position out and counts from the one before it. In
+//! a stack that reads both ways a head looks as far to either side.
+//!
+//! The longest span of a layer's heads bounds the keys that decoding keeps.
+
+use super::multi_head::{MultiHead, MultiHeadConfig};
+use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind};
+use crate::faults::{LONGEST, TableFaults};
+use crate::kernel::{self, Pattern, Query, SeenKeys, Span};
+use crate::nn::init::Init;
+use crate::nn::layer::{Layer, LayerContext};
+use crate::nn::role::{BIAS, Roles};
+use crate::nn::state::{LayerState, StateUse};
+use crate::one_table::one_table;
+use burn::module::{Module, ModuleMapper, Param};
+use burn::tensor::{Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "adaptive_span",
+    summary: "each head learns how far it looks; keys beyond are never computed",
+    source: "Sukhbaatar et al. 2019, section 2.2",
+    example: "{ kind = \"adaptive_span\", n_heads = 4, max_span = 1024, ramp = 32, span_loss = 2e-6 }",
+};
+
+/// The knobs of adaptive spans: those of multi-head attention, the range of spans and their loss.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
+pub struct AdaptiveSpanConfig {
+    /// The heads with their projections.
+    #[serde(skip)]
+    pub heads: MultiHeadConfig,
+    /// The longest span that a head can learn, its own position included.
+    pub max_span: usize,
+    /// R: positions behind a span over which weights fall to zero.
+    pub ramp: usize,
+    /// Share of `max_span` that each head begins with.
+    pub init_span: f64,
+    /// Coefficient of the mean span in the loss, per position.
+    pub span_loss: f64,
+}
+
+impl Default for AdaptiveSpanConfig {
+    fn default() -> Self {
+        Self {
+            heads: MultiHeadConfig::default(),
+            max_span: 1024,
+            ramp: 32,
+            init_span: 0.0,
+            span_loss: 2e-6,
+        }
+    }
+}
+
+one_table!(AdaptiveSpanConfig, heads: MultiHeadConfig, |_| &[]);
+
+/// The roles of the parameters of [`AdaptiveSpan`]: ln m is added to the scores.
+pub const ROLES: Roles = Roles::new("AdaptiveSpan", &[("span", BIAS)]);
+
+/// Attention over learned spans with its parameters.
+#[derive(Module, Debug)]
+pub struct AdaptiveSpan {
+    /// Queries, keys and values by heads, and the output's matrix.
+    pub heads: MultiHead,
+    /// The span of each head as a share of the longest, `[n_heads]`.
+    pub span: Param<Tensor<1>>,
+    max_span: usize,
+    ramp: usize,
+    span_loss: f64,
+}
+
+impl AdaptiveSpanConfig {
+    /// Attention of a shape.
+    pub fn init(&self, shape: &AttentionShape, init: &Init) -> AdaptiveSpan {
+        AdaptiveSpan {
+            heads: MultiHead::new(&self.heads, shape, init),
+            span: init.vector(self.heads.n_heads, self.init_span as f32),
+            max_span: self.max_span,
+            ramp: self.ramp,
+            span_loss: self.span_loss,
+        }
+    }
+}
+
+impl AttentionFacts for AdaptiveSpanConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn heads(&self) -> &MultiHeadConfig {
+        &self.heads
+    }
+
+    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
+        &mut self.heads
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            across: false,
+            ..Abilities::ALL
+        }
+    }
+
+    /// As many as the longest span has; learned ones are shorter.
+    fn keys(&self, tokens: usize, causal: bool) -> usize {
+        let sides = if causal { 1 } else { 2 };
+        let others = self.max_span.saturating_sub(1).saturating_mul(sides);
+        let all = self.heads.segments().map_or(tokens, |s| s.keys(tokens));
+        all.min(others.saturating_add(1))
+    }
+
+    fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        at.count("max_span", self.max_span, LONGEST);
+        at.count("ramp", self.ramp, LONGEST);
+        if !(0.0..=1.0).contains(&self.init_span) {
+            let rule = format!(
+                "init_span = {:?} is a share of max_span, between 0 and 1",
+                self.init_span
+            );
+            at.fault(&["init_span"], rule);
+        }
+        if !(self.span_loss >= 0.0 && self.span_loss.is_finite()) {
+            let rule = format!("span_loss = {:?} must be at least 0", self.span_loss);
+            at.fault(&["span_loss"], rule);
+        }
+        self.heads.faults(d_model, at)
+    }
+}
+
+/// Below every ramp that a seen key has: its logarithm is a number.
+const TINY: f64 = 1e-20;
+
+/// The keys within each head's span and ramp.
+#[derive(Debug)]
+struct Spans(
+    /// Keys on one side of a query that a head sees, its own position included.
+    Vec<usize>,
+);
+
+impl Spans {
+    fn around(&self, head: usize, positions: Range<usize>, keys: usize) -> Range<usize> {
+        let others = self.0[head] - 1;
+        let start = positions.start.saturating_sub(others).min(keys);
+        start..positions.end.saturating_add(others).min(keys)
+    }
+}
+
+impl SeenKeys for Spans {
+    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+        see(self.around(query.head, query.position..query.position + 1, keys));
+    }
+
+    fn of_queries(
+        &self,
+        [_, head]: [usize; 2],
+        positions: Range<usize>,
+        keys: usize,
+        see: &mut dyn FnMut(Range<usize>),
+    ) {
+        see(self.around(head, positions, keys));
+    }
+
+    fn by_head(&self) -> bool {
+        true
+    }
+}
+
+impl AdaptiveSpan {
+    /// z of each head, `[n_heads]`.
+    fn spans(&self) -> Tensor<1> {
+        self.span.val().clamp(0.0, 1.0) * self.max_span as f64
+    }
+
+    /// Keys on one side of a query that each head sees: the distances x with m_z(x) > 0.
+    fn seen(&self) -> Vec<usize> {
+        let spans = kernel::untracked(self.spans()).into_data();
+        let each = spans.iter::<f32>();
+        each.map(|z| {
+            let seen = (z + self.ramp as f32).ceil() as usize;
+            seen.clamp(1, self.max_span)
+        })
+        .collect()
+    }
+
+    /// Positions before a query of which some head sees keys.
+    fn reach_of(&self, seen: &[usize]) -> Option<usize> {
+        let own = seen.iter().max().map(|seen| seen - 1);
+        own.into_iter().chain(self.heads.reach()).min()
+    }
+
+    /// ln m_z of each head and distance, `[n_heads, distances]`; keys of m = 0 are hidden beside.
+    fn ramps(&self, span: Span) -> Tensor<2> {
+        let distance = |diagonal| span.distance(diagonal).unsigned_abs() as f32;
+        let distances: Vec<f32> = (0..span.distances()).map(distance).collect();
+        let z: Tensor<2> = self.spans().unsqueeze_dim(1);
+        let x = TensorData::new(distances, [1, span.distances()]);
+        let x = Tensor::<2>::from_data(x, &z.device()).cast(z.dtype());
+        let ramp = (z - x) / self.ramp as f64 + 1.0;
+        ramp.clamp(TINY, 1.0).log()
+    }
+}
+
+impl Layer for AdaptiveSpan {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        cx.pass
+            .add_loss("span", self.spans().mean(), self.span_loss);
+        let seen = self.seen();
+        let reach = self.reach_of(&seen);
+        let heads = &self.heads;
+        heads.forward_reaching(x, cx, reach, |mut attended: Attended, cx| {
+            let [_, _, queries, keys, _] = attended.dims();
+            let relations = &mut attended.relations;
+            let span = Span {
+                queries,
+                keys,
+                offset: relations.offset,
+            };
+            let bias = std::mem::take(&mut relations.bias);
+            relations.bias = bias.plus(self.ramps(span), span);
+            relations.visible.pattern = Some(Pattern::new(Spans(seen)));
+            attended.softmax(cx)
+        })
+    }
+
+    fn reach(&self) -> Option<usize> {
+        self.reach_of(&self.seen())
+    }
+
+    fn empty_state(&self, of: StateUse) -> LayerState {
+        self.heads.empty_state(of)
+    }
+}
+
+/// A model whose spans are within their range: those that an update took out of it are put back to its end.
+pub fn within_range<M: Module>(model: M) -> M {
+    model.map(&mut WithinRange { is_span: false })
+}
+
+struct WithinRange {
+    /// Whether the parameter that comes next is one of spans.
+    is_span: bool,
+}
+
+impl ModuleMapper for WithinRange {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.is_span = name == "span" && container == "Struct:AdaptiveSpan";
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        if !self.is_span {
+            return param;
+        }
+        let (id, old, mapper) = param.consume();
+        let value = match old.device().is_autodiff() {
+            true => Tensor::from_inner(old.inner().clamp(0.0, 1.0)),
+            false => old.clamp(0.0, 1.0),
+        };
+        Param::from_mapped_value(id, value, mapper)
+    }
+}

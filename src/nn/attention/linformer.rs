@@ -1,0 +1,262 @@
+//! Linformer: keys and values are projected along positions to k of them before queries meet them, so that time and memory
+//! grow with the length (Wang et al. 2020, section 4): head_i = softmax(scale·Q_i(E_i K_i)ᵀ)·(F_i V_i), E and F `[k, context]`.
+//!
+//! A position has its own column of E and F: a text that is shorter than the context uses the first ones. Keys and values of
+//! positions that fill rows up are zeros before the projection, so that padding changes nothing. Every projected key is made
+//! of all positions: no query can be kept from a later key, from another document or from what stands at a distance, and
+//! positions reach attention through the embeddings alone.
+//!
+//! Sharing (section 4, "additional efficiency techniques"): `none` gives each head its own E and F, `headwise` one E and one
+//! F for all heads of a layer, `key_value` one E = F for a layer, `layerwise` one E = F for all layers that have these
+//! keys; it stands in the first of them. E and F are drawn from normals of variance 1/k, the random projections of the
+//! paper's proof (theorem 2), whatever scheme draws the other matrices.
+
+use super::multi_head::{MultiHead, MultiHeadConfig};
+use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind, Reads};
+use crate::faults::{LONGEST, TableFaults};
+use crate::kernel::{self, Relations};
+use crate::nn::init::Init;
+use crate::nn::layer::{Layer, LayerContext};
+use crate::nn::role::{Roles, WEIGHT};
+use crate::one_table::one_table;
+use burn::module::{Module, Param};
+use burn::tensor::{Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "linformer",
+    summary: "keys and values are projected along positions to k of them; time and memory linear in the length; reads both ways",
+    source: "Wang et al. 2020, section 4",
+    example: "{ kind = \"linformer\", n_heads = 4, k = 64, sharing = \"headwise\" }",
+};
+
+/// Which heads and layers have a projection in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// Each head has its own for keys and for values.
+    None,
+    /// The heads of a layer have one for keys and one for values.
+    #[default]
+    Headwise,
+    /// A layer has one for keys and values.
+    KeyValue,
+    /// All layers with these keys have one.
+    Layerwise,
+}
+
+/// The knobs of Linformer: those of multi-head attention, the number of projected keys and who shares projections.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
+pub struct LinformerConfig {
+    /// The heads with their projections.
+    #[serde(skip)]
+    pub heads: MultiHeadConfig,
+    /// Keys and values that positions are projected to.
+    pub k: usize,
+    /// Which heads and layers have a projection in common.
+    pub sharing: Sharing,
+}
+
+impl Default for LinformerConfig {
+    fn default() -> Self {
+        Self {
+            heads: MultiHeadConfig::default(),
+            k: 256,
+            sharing: Sharing::default(),
+        }
+    }
+}
+
+one_table!(LinformerConfig, heads: MultiHeadConfig, |_| &[]);
+
+/// The roles of the parameters of [`Projection`].
+pub const ROLES: Roles = Roles::new("Projection", &[("weight", WEIGHT)]);
+
+/// A linear map of positions.
+#[derive(Module, Debug)]
+pub struct Projection {
+    /// `[k, context]`, or where heads have their own `[kv heads·k, context]`, head after head.
+    pub weight: Param<Tensor<2>>,
+}
+
+impl Projection {
+    fn new(maps: usize, k: usize, context: usize, init: &Init) -> Self {
+        Self {
+            weight: init.random_projection(context, k, maps),
+        }
+    }
+}
+
+/// Linformer attention with its parameters.
+#[derive(Module, Debug)]
+pub struct Linformer {
+    /// Queries, keys and values by heads, and the output's matrix.
+    pub heads: MultiHead,
+    /// Projects keys, and values where they have no map of their own; absent where an earlier layer has it.
+    pub project_keys: Option<Projection>,
+    /// Projects values.
+    pub project_values: Option<Projection>,
+    k: usize,
+    context: usize,
+    #[module(skip)]
+    sharing: Sharing,
+}
+
+impl LinformerConfig {
+    /// Attention of a shape.
+    pub fn init(&self, shape: &AttentionShape, init: &Init) -> Linformer {
+        let heads = MultiHead::new(&self.heads, shape, init);
+        let maps = match self.sharing {
+            Sharing::None => self.heads.n_kv_heads(),
+            Sharing::Headwise | Sharing::KeyValue | Sharing::Layerwise => 1,
+        };
+        let own = self.sharing != Sharing::Layerwise || shape.lender == shape.layer;
+        let of_values = matches!(self.sharing, Sharing::None | Sharing::Headwise);
+        let projection = || Projection::new(maps, self.k, shape.context, init);
+        Linformer {
+            heads,
+            project_keys: own.then(projection),
+            project_values: of_values.then(projection),
+            k: self.k,
+            context: shape.context,
+            sharing: self.sharing,
+        }
+    }
+}
+
+impl AttentionFacts for LinformerConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn heads(&self) -> &MultiHeadConfig {
+        &self.heads
+    }
+
+    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
+        &mut self.heads
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            reads: Reads::BothWays,
+            positions: &[],
+            documents: false,
+            prefix: false,
+            segments: false,
+            across: false,
+            weights: true,
+        }
+    }
+
+    fn keys(&self, _tokens: usize, _causal: bool) -> usize {
+        self.k
+    }
+
+    fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        at.count("k", self.k, LONGEST);
+        self.heads.faults(d_model, at)
+    }
+
+    /// Beside what all heads keep, the keys and values of a position once more, in the order in which they are projected.
+    fn kept(&self, d_model: usize) -> u128 {
+        self.heads.kept(d_model) + 2 * self.kv_width(d_model)
+    }
+
+    fn products(&self, d_model: usize, pairs: [usize; 3]) -> u128 {
+        let [_, sources, keys] = pairs;
+        let projected = 2 * sources as u128 * keys as u128 * self.kv_width(d_model);
+        self.heads.products(d_model, pairs) + projected
+    }
+}
+
+impl LinformerConfig {
+    fn kv_width(&self, d_model: usize) -> u128 {
+        self.heads.n_kv_heads() as u128 * self.heads.d_head(d_model) as u128
+    }
+}
+
+impl Linformer {
+    /// `x` `[batch, kv heads, positions, d_head]` projected to `[batch, kv heads, k, d_head]`.
+    fn projected(&self, x: Tensor<4>, weight: &Tensor<2>) -> Tensor<4> {
+        let [batch, heads, positions, d_head] = x.dims();
+        assert!(
+            positions <= self.context,
+            "a projection has a column for each of {} positions",
+            self.context
+        );
+        let weight = weight.clone().narrow(1, 0, positions);
+        let by_columns = x.swap_dims(2, 3);
+        let map = |x: Tensor<4>, weight: Tensor<2>| {
+            let [_, heads, ..] = x.dims();
+            let x = x.reshape([batch, heads * d_head, positions]);
+            let y = kernel::linear(x, weight, None);
+            y.reshape([batch, heads, d_head, self.k])
+        };
+        let projected = match self.sharing {
+            Sharing::None => {
+                let each = (0..heads).map(|head| {
+                    let weight = weight.clone().narrow(0, head * self.k, self.k);
+                    map(by_columns.clone().narrow(1, head, 1), weight)
+                });
+                Tensor::cat(each.collect(), 1)
+            }
+            Sharing::Headwise | Sharing::KeyValue | Sharing::Layerwise => map(by_columns, weight),
+        };
+        projected.swap_dims(2, 3)
+    }
+
+    fn weighed(&self, attended: Attended, cx: &LayerContext) -> Tensor<4> {
+        let lent = || cx.lent.clone();
+        let own = |map: &Option<Projection>| map.as_ref().map(|map| map.weight.val());
+        let Some(of_keys) = own(&self.project_keys).or_else(lent) else {
+            unreachable!("the first layer with these keys has a projection and lends it")
+        };
+        let of_values = own(&self.project_values).unwrap_or_else(|| of_keys.clone());
+        let lengths = attended.relations.visible.lengths.as_deref();
+        let k = self.projected(without_padding(attended.k, lengths), &of_keys);
+        let v = self.projected(without_padding(attended.v, lengths), &of_values);
+        let attended = Attended {
+            k,
+            v,
+            relations: Relations::default(),
+            ..attended
+        };
+        attended.softmax_over_summaries(cx)
+    }
+}
+
+/// `x` `[batch, heads, positions, d_head]` with zeros at the positions behind the rows' lengths.
+pub(super) fn without_padding(x: Tensor<4>, lengths: Option<&[usize]>) -> Tensor<4> {
+    let [batch, _, positions, _] = x.dims();
+    let Some(lengths) = lengths.filter(|all| all.iter().any(|length| *length < positions)) else {
+        return x;
+    };
+    let row = |length: &usize| {
+        let length = *length;
+        (0..positions).map(move |at| f32::from(u8::from(at < length)))
+    };
+    let factors: Vec<f32> = lengths.iter().flat_map(row).collect();
+    let factors = TensorData::new(factors, [batch, 1, positions, 1]);
+    let factors = Tensor::<4>::from_data(factors, &x.device()).cast(x.dtype());
+    x * factors
+}
+
+impl Layer for Linformer {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        self.heads
+            .forward_with(x, cx, |attended, cx| self.weighed(attended, cx))
+    }
+
+    fn max_len(&self) -> Option<usize> {
+        Some(self.context)
+    }
+
+    fn lent(&self) -> Option<Tensor<2>> {
+        let lends = self.sharing == Sharing::Layerwise;
+        let map = self.project_keys.as_ref().filter(|_| lends);
+        map.map(|map| map.weight.val())
+    }
+}

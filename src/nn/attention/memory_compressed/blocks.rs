@@ -1,0 +1,49 @@
+//! Which compressed keys a query sees.
+
+use crate::kernel::{Query, SeenKeys};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The keys of whole blocks at or before a query, or of blocks that are not padding alone.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    pub factor: usize,
+    /// Keys before those of blocks, which all queries see.
+    pub null: usize,
+    pub causal: bool,
+    pub lengths: Option<Arc<[usize]>>,
+    pub prefix: Option<Arc<[usize]>>,
+}
+
+impl Blocks {
+    /// The number of keys that a query of a row sees: the first ones.
+    fn seen(&self, row: usize, position: usize, keys: usize) -> usize {
+        let of_row = |all: &Option<Arc<[usize]>>| all.as_ref().map(|all| all[row]);
+        let blocks = match self.causal {
+            // The source of a prefix language model is seen whole.
+            true => (position + 1).max(of_row(&self.prefix).unwrap_or(0)) / self.factor,
+            false => of_row(&self.lengths).map_or(keys, |length| length.div_ceil(self.factor)),
+        };
+        blocks.saturating_add(self.null).min(keys)
+    }
+}
+
+impl SeenKeys for Blocks {
+    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+        see(0..self.seen(query.row, query.position, keys));
+    }
+
+    fn of_queries(
+        &self,
+        [row, _]: [usize; 2],
+        positions: Range<usize>,
+        keys: usize,
+        see: &mut dyn FnMut(Range<usize>),
+    ) {
+        see(0..self.seen(row, positions.end.saturating_sub(1), keys));
+    }
+
+    fn by_row(&self) -> bool {
+        self.prefix.is_some() || (!self.causal && self.lengths.is_some())
+    }
+}

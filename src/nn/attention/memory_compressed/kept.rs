@@ -1,0 +1,44 @@
+//! The state of memory-compressed attention in decoding.
+
+use crate::nn::attention::LayerCache;
+use burn::tensor::{Int, Tensor};
+
+/// What decoding keeps: compressed keys and values, and those of positions that make no whole block yet.
+#[derive(Clone, Debug)]
+pub struct Compressed {
+    pub(super) whole: LayerCache,
+    pub(super) unfinished: Option<[Tensor<4>; 2]>,
+    factor: usize,
+}
+
+impl Compressed {
+    /// Nothing read yet; a compressed key stands for so many positions.
+    pub fn new(factor: usize) -> Self {
+        Self {
+            whole: LayerCache::default(),
+            unfinished: None,
+            factor,
+        }
+    }
+
+    /// The same for other rows.
+    pub fn select(&mut self, rows: &Tensor<1, Int>) {
+        self.whole.select(rows);
+        if let Some(unfinished) = &mut self.unfinished {
+            for x in unfinished {
+                *x = x.clone().select(0, rows.clone());
+            }
+        }
+    }
+
+    /// The next growth makes room for so many positions in all at least.
+    pub fn reserve(&mut self, positions: usize) {
+        // One more for a null key.
+        self.whole.reserve(positions / self.factor.max(1) + 1);
+    }
+
+    /// Compressed keys that it has.
+    pub fn keys(&self) -> usize {
+        self.whole.len()
+    }
+}

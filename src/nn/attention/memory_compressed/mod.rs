@@ -1,0 +1,325 @@
+//! Memory-compressed attention: keys and values go through a convolution over positions whose stride is its width, so that
+//! queries meet a third of them (Liu et al. 2018, section 4.2.3): softmax(scale·Q·conv(K)ᵀ)·conv(V).
+//!
+//! A compressed key stands for `factor` consecutive positions, the first for positions 0 to factor − 1. The convolution
+//! is over the whole width, a product over the numbers of a block of positions. In a causal stack a query sees the
+//! compressed keys all of whose positions stand at it or before it; one that sees none gives zeros, or looks at the null key
+//! where there is one (a key and a value that are learned and that all queries see). Positions behind the last whole block
+//! have no key yet; local attention in the layers between sees them (T-DMCA). Where a stack reads both ways the last block
+//! is filled up with zeros, as are positions behind the end of a row, and blocks of padding alone are hidden.
+//!
+//! Decoding keeps compressed keys and values, and those of the block that is not whole yet.
+
+mod blocks;
+mod kept;
+
+use super::linformer::without_padding;
+use super::multi_head::{MultiHead, MultiHeadConfig};
+use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind};
+use crate::faults::{LONGEST, TableFaults};
+use crate::kernel::{Pattern, Relations, Visibility};
+use crate::nn::init::{Init, Role};
+use crate::nn::layer::{Layer, LayerContext};
+use crate::nn::linear::Linear;
+use crate::nn::role::{BIAS, Roles};
+use crate::nn::state::{LayerState, StateUse};
+use crate::one_table::one_table;
+use blocks::Blocks;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+pub use kept::Compressed;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "memory_compressed",
+    summary: "a convolution of stride `factor` makes keys and values fewer; memory linear in the length",
+    source: "Liu et al. 2018, section 4.2.3",
+    example: "{ kind = \"memory_compressed\", n_heads = 4, factor = 3 }",
+};
+
+/// The knobs of memory-compressed attention: those of multi-head attention and of the convolution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
+pub struct MemoryCompressedConfig {
+    /// The heads with their projections.
+    #[serde(skip)]
+    pub heads: MultiHeadConfig,
+    /// Positions that a compressed key stands for: width and stride of the convolution.
+    pub factor: usize,
+    /// Whether all queries see a key and a value that are learned, zeros at first.
+    #[serde(skip_serializing_if = "is_false")]
+    pub null_key: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Default for MemoryCompressedConfig {
+    fn default() -> Self {
+        Self {
+            heads: MultiHeadConfig::default(),
+            factor: 3,
+            null_key: false,
+        }
+    }
+}
+
+one_table!(MemoryCompressedConfig, heads: MultiHeadConfig, |_| &[]);
+
+/// The roles of the parameters of [`MemoryCompressed`] beside its linear maps.
+pub const ROLES: Roles = Roles::new(
+    "MemoryCompressed",
+    &[("null_key", BIAS), ("null_value", BIAS)],
+);
+
+/// Memory-compressed attention with its parameters.
+#[derive(Module, Debug)]
+pub struct MemoryCompressed {
+    /// Queries, keys and values by heads, and the output's matrix.
+    pub heads: MultiHead,
+    /// The convolution of keys, `[width, factor·width]`: position after position of a block, head after head of each.
+    pub compress_keys: Linear,
+    /// That of values.
+    pub compress_values: Linear,
+    /// The key that all queries see, `[width]`.
+    pub null_key: Option<Param<Tensor<1>>>,
+    /// Its value.
+    pub null_value: Option<Param<Tensor<1>>>,
+    factor: usize,
+}
+
+impl MemoryCompressedConfig {
+    /// Attention of a shape.
+    pub fn init(&self, shape: &AttentionShape, init: &Init) -> MemoryCompressed {
+        let heads = MultiHead::new(&self.heads, shape, init);
+        let width = self.heads.n_kv_heads() * self.heads.d_head(shape.d_model);
+        let convolution = || Linear::new(self.factor * width, width, true, Role::Inner, init);
+        let null = || self.null_key.then(|| init.vector(width, 0.0));
+        MemoryCompressed {
+            heads,
+            compress_keys: convolution(),
+            compress_values: convolution(),
+            null_key: null(),
+            null_value: null(),
+            factor: self.factor,
+        }
+    }
+}
+
+impl AttentionFacts for MemoryCompressedConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn heads(&self) -> &MultiHeadConfig {
+        &self.heads
+    }
+
+    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
+        &mut self.heads
+    }
+
+    /// A compressed key has no position of its own, and may be of two documents.
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            positions: &[],
+            documents: false,
+            segments: false,
+            across: false,
+            ..Abilities::ALL
+        }
+    }
+
+    fn keys(&self, tokens: usize, causal: bool) -> usize {
+        let factor = self.factor.max(1);
+        let blocks = match causal {
+            true => tokens / factor,
+            false => tokens.div_ceil(factor),
+        };
+        blocks.saturating_add(usize::from(self.null_key))
+    }
+
+    fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        at.count("factor", self.factor, LONGEST);
+        self.heads.faults(d_model, at)
+    }
+
+    fn faults_within(&self, context: Option<usize>, causal: bool, at: &mut TableFaults) {
+        let Some(context) = context.filter(|context| causal && *context < self.factor) else {
+            return;
+        };
+        let rule = format!(
+            "factor = {} is more than the context of {context} tokens: no query would see a key; lower it",
+            self.factor
+        );
+        at.fault(&["factor", "data.context"], rule);
+    }
+
+    /// Beside what all heads keep, the compressed keys and values: of each position less than one.
+    fn kept(&self, d_model: usize) -> u128 {
+        let compressed = 2 * self.kv_width(d_model);
+        self.heads.kept(d_model) + compressed.div_ceil(self.factor.max(1) as u128)
+    }
+
+    fn products(&self, d_model: usize, pairs: [usize; 3]) -> u128 {
+        let [_, _, keys] = pairs;
+        let blocks = keys.saturating_sub(usize::from(self.null_key)) as u128;
+        let width = self.kv_width(d_model);
+        let compressed = 2 * blocks * self.factor as u128 * width * width;
+        self.heads.products(d_model, pairs) + compressed
+    }
+}
+
+impl MemoryCompressedConfig {
+    fn kv_width(&self, d_model: usize) -> u128 {
+        self.heads.n_kv_heads() as u128 * self.heads.d_head(d_model) as u128
+    }
+}
+
+impl MemoryCompressed {
+    /// Positions `[batch, kv heads, blocks·factor, d_head]` as `[batch, kv heads, blocks, d_head]`.
+    fn compressed(&self, x: Tensor<4>, map: &Linear) -> Tensor<4> {
+        let [batch, heads, positions, d_head] = x.dims();
+        let blocks = positions / self.factor;
+        let x = x.swap_dims(1, 2);
+        let x = x.reshape([batch, blocks, self.factor * heads * d_head]);
+        let x = map.forward(x).reshape([batch, blocks, heads, d_head]);
+        x.swap_dims(1, 2)
+    }
+
+    /// The learned key and value in each row, `[batch, kv heads, 1, d_head]`.
+    fn null(&self, like: &Tensor<4>) -> Option<[Tensor<4>; 2]> {
+        let [batch, heads, _, d_head] = like.dims();
+        let in_rows = |x: &Param<Tensor<1>>| {
+            let x: Tensor<4> = x.val().reshape([1, heads, 1, d_head]);
+            x.expand([batch, heads, 1, d_head])
+        };
+        Some([
+            in_rows(self.null_key.as_ref()?),
+            in_rows(self.null_value.as_ref()?),
+        ])
+    }
+
+    /// Keys and values of a whole text, compressed; `None` where there is no whole block.
+    fn of_text(&self, kv: [Tensor<4>; 2], visible: &Visibility) -> Option<[Tensor<4>; 2]> {
+        let [batch, heads, positions, d_head] = kv[0].dims();
+        let rest = positions % self.factor;
+        let kv = match visible.causal {
+            true => kv.map(|x| x.narrow(2, 0, positions - rest)),
+            false => kv.map(|x| {
+                let x = without_padding(x, visible.lengths.as_deref());
+                if rest == 0 {
+                    return x;
+                }
+                let filled = [batch, heads, self.factor - rest, d_head];
+                let filled = Tensor::<4>::zeros(filled, &x.device()).cast(x.dtype());
+                Tensor::cat(vec![x, filled], 2)
+            }),
+        };
+        let null = self.null(&kv[0]);
+        if kv[0].dims()[2] == 0 {
+            return null;
+        }
+        let [k, v] = kv;
+        let k = self.compressed(k, &self.compress_keys);
+        let v = self.compressed(v, &self.compress_values);
+        let Some([null_key, null_value]) = null else {
+            return Some([k, v]);
+        };
+        let behind = |null, x| Tensor::cat(vec![null, x], 2);
+        Some([behind(null_key, k), behind(null_value, v)])
+    }
+
+    /// All compressed keys and values after the next positions, which the state takes.
+    fn continued(&self, kv: [Tensor<4>; 2], state: &mut Compressed) -> Option<[Tensor<4>; 2]> {
+        if state.whole.is_empty()
+            && let Some([key, value]) = self.null(&kv[0])
+        {
+            state.whole.append(key, value, None);
+        }
+        let [k, v] = match state.unfinished.take() {
+            Some([old_k, old_v]) => {
+                let [k, v] = kv;
+                [
+                    Tensor::cat(vec![old_k, k], 2),
+                    Tensor::cat(vec![old_v, v], 2),
+                ]
+            }
+            None => kv,
+        };
+        let positions = k.dims()[2];
+        let rest = positions % self.factor;
+        let whole = positions - rest;
+        if rest > 0 {
+            let last = |x: &Tensor<4>| x.clone().narrow(2, whole, rest);
+            state.unfinished = Some([last(&k), last(&v)]);
+        }
+        if whole > 0 {
+            let k = self.compressed(k.narrow(2, 0, whole), &self.compress_keys);
+            let v = self.compressed(v.narrow(2, 0, whole), &self.compress_values);
+            state.whole.append(k, v, None);
+        }
+        state.whole.all().map(|(k, v)| [k, v])
+    }
+
+    fn weighed(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4> {
+        let Attended { q, k, v, .. } = attended;
+        let decodes = matches!(cx.state, Some(LayerState::Compressed(_)));
+        let kv = match cx.state.as_deref_mut() {
+            Some(LayerState::Compressed(state)) => self.continued([k, v], state),
+            _ => self.of_text([k, v], cx.visible),
+        };
+        let Some([k, v]) = kv else {
+            return q.zeros_like();
+        };
+        let all = match cx.visible.causal {
+            // One query in decoding stands behind all whole blocks.
+            true => decodes && q.dims()[2] == 1,
+            false => cx.visible.lengths.is_none(),
+        };
+        let pattern = (!all).then(|| {
+            Pattern::new(Blocks {
+                factor: self.factor,
+                null: usize::from(self.null_key.is_some()),
+                causal: cx.visible.causal,
+                lengths: cx.visible.lengths.clone(),
+                prefix: cx.visible.prefix.clone(),
+            })
+        });
+        let relations = Relations {
+            visible: Visibility {
+                pattern,
+                ..Visibility::ALL
+            },
+            offset: cx.span.offset,
+            ..Relations::default()
+        };
+        let attended = Attended {
+            q,
+            k,
+            v,
+            relations,
+            options: attended.options,
+            crossed: false,
+            first: 0,
+        };
+        attended.softmax_over_summaries(cx)
+    }
+}
+
+impl Layer for MemoryCompressed {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        self.heads
+            .forward_with(x, cx, |attended, cx| self.weighed(attended, cx))
+    }
+
+    fn empty_state(&self, of: StateUse) -> LayerState {
+        match of {
+            StateUse::Decoding => LayerState::Compressed(Compressed::new(self.factor)),
+            StateUse::Segments => LayerState::None,
+        }
+    }
+}

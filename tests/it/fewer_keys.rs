@@ -1,0 +1,94 @@
+//! Attention over fewer keys: projected along positions (Linformer), compressed by a convolution, within learned spans. Each
+//! against programs that are not ours, and equal to dense attention in its limit (`tests/goldens/make_fewer_keys.py`).
+
+mod adaptive_span;
+mod linformer;
+mod memory_compressed;
+
+use crate::experts::{TOLERANCE, device, tensor};
+use crate::oracle::{Oracle, difference, values};
+use burn::module::Param;
+use burn::tensor::{Gradients, Tensor};
+use formwork::kernel::Visibility;
+use formwork::nn::attention::{Attention, AttentionConfig, AttentionShape};
+use formwork::nn::init::{Init, InitConfig};
+use formwork::nn::layer::LayerContext;
+use formwork::nn::pass::Pass;
+use serde_json::Value;
+
+const WIDTH: usize = 16;
+
+/// A parameter of this value.
+fn parameter<const D: usize>(value: Tensor<D>) -> Param<Tensor<D>> {
+    Param::from_tensor(value.detach().require_grad())
+}
+
+/// A parameter of an oracle.
+fn read<const D: usize>(oracle: &Oracle, name: &str) -> Param<Tensor<D>> {
+    parameter(tensor(oracle, name))
+}
+
+fn attention(keys: &Value, shape: &AttentionShape) -> Attention {
+    let config: AttentionConfig = serde_json::from_value(keys.clone()).unwrap();
+    let device = device();
+    let init = Init::new(&device, 3, &InitConfig::xavier(), 1, 1.0);
+    config.init(shape, &init)
+}
+
+fn shape(context: usize, causal: bool) -> AttentionShape {
+    AttentionShape {
+        causal,
+        ..AttentionShape::alone(WIDTH, context)
+    }
+}
+
+fn attend(attention: &Attention, x: Tensor<3>, visible: &Visibility) -> Tensor<3> {
+    let (pass, positions) = (Pass::evaluation(), x.dims()[1]);
+    let mut cx = LayerContext {
+        visible,
+        ..LayerContext::alone(positions, &pass)
+    };
+    attention.layer().forward(x, &mut cx)
+}
+
+/// Some numbers, `[rows, positions, 16]`.
+fn some(rows: usize, positions: usize) -> Tensor<3> {
+    let number = |i: usize| ((i * 37 + i / 16 * 11) % 41) as f32 / 20.0 - 1.0;
+    let numbers: Vec<f32> = (0..rows * positions * WIDTH).map(number).collect();
+    Tensor::<1>::from_floats(numbers.as_slice(), &device()).reshape([rows, positions, WIDTH])
+}
+
+/// Holds ours against numbers of an oracle.
+fn agrees<const D: usize>(oracle: &Oracle, name: &str, ours: Tensor<D>) {
+    let theirs = oracle.array(name).values;
+    let far = difference(&values(ours), &theirs);
+    assert!(far < TOLERANCE, "{name}: {far}");
+}
+
+/// Holds the gradient of a parameter against an oracle's.
+fn learns<const D: usize>(
+    oracle: &Oracle,
+    [case, name]: [&str; 2],
+    parameter: &Param<Tensor<D>>,
+    gradients: &Gradients,
+) {
+    let gradient = parameter.val().grad(gradients).unwrap();
+    agrees(oracle, &format!("{case}.grad.{name}"), gradient);
+}
+
+/// Holds outputs of a layer against those of another one.
+fn near<const D: usize>(ours: Tensor<D>, theirs: Tensor<D>, what: &str) {
+    let far = difference(&values(ours), &values(theirs));
+    assert!(far < 2e-5, "{what}: {far}");
+}
+
+/// The first layer's heads take the second's.
+macro_rules! same_heads {
+    ($ours:expr, $dense:expr) => {
+        let formwork::nn::attention::Attention::MultiHead(dense) = $dense else {
+            unreachable!("multi-head attention")
+        };
+        $ours.heads = dense.clone();
+    };
+}
+use same_heads;

@@ -31,6 +31,8 @@ pub enum Purpose {
     Sampled = 11,
     /// Corruption of texts that become pairs: (sample, draw, split).
     Corrupting = 12,
+    /// Random features of attention: (number of the draw, part of the network, 0).
+    Features = 17,
     /// Values of the arms of a random search: (draw, name of the key, 0).
     Ablation = 15,
     /// Pairs of segments: (sample, draw, split); how documents are cut into chunks: (document, 2⁶⁴ − 1, split).

@@ -83,6 +83,11 @@ pub fn run(args: InferArgs) -> Result<()> {
         true => open::open_tracked(&args.run, args.checkpoint, device)?,
         false => open::open(&args.run, args.checkpoint, device)?,
     };
+    if args.attentions && !opened.experiment.model.forms_weights() {
+        return Err(Error::usage(
+            "--attentions: the attention of this model forms no weights of queries and keys; leave it out",
+        ));
+    }
     let inputs = infer::inputs(&opened, &args.inputs, None)?;
     let (tokens, trained) = (inputs.tokens(), opened.shape.context);
     if tokens > trained {

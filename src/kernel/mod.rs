@@ -25,6 +25,7 @@ pub mod grouped;
 mod linear;
 mod norm;
 mod optim;
+pub mod prefix_sums;
 pub mod profile;
 mod recurrent;
 pub mod relative;

@@ -21,6 +21,7 @@ pub mod vision;
 
 use crate::data::Shape;
 use crate::nn::Kind;
+use crate::nn::attention::AttentionConfig;
 use crate::nn::role::Roles;
 use crate::stack::{BlockConfig, Depth, LayerGroup, ShareConfig, StackConfig};
 use burn::module::{Module, ModuleVisitor};
@@ -187,6 +188,17 @@ impl ModelConfig {
             stacks,
             embedding_norm,
         })
+    }
+
+    /// Whether some attention forms a weight for a query and a key, of a transformer.
+    pub fn forms_weights(&self) -> bool {
+        let forms = |c: &AttentionConfig| c.facts().abilities().weights;
+        let of_block = |block: BlockConfig| {
+            let mut attentions = [block.attention, block.cross].into_iter().flatten();
+            attentions.any(forms)
+        };
+        let transformer = self.transformer();
+        transformer.is_none_or(|transformer| transformer.blocks().any(of_block))
     }
 
     /// Layers that remember earlier segments take so many positions of them in evaluation; whether there is such a layer.

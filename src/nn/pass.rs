@@ -116,6 +116,11 @@ impl Pass {
         }
     }
 
+    /// The optimizer step that it is part of, from 0; `None` in an evaluation.
+    pub fn step(&self) -> Option<u64> {
+        self.draws.map(|draws| draws.step)
+    }
+
     /// The same pass, of which this is read; attention in one row of the batch.
     pub fn watched(mut self, wanted: Wanted, sample: Sample) -> Self {
         self.probe = Some(Probe::new(wanted, sample));

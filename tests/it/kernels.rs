@@ -7,6 +7,7 @@ mod contracts;
 mod convolution;
 mod grouped;
 mod head_loss;
+mod prefix_sums;
 mod recurrent;
 mod relative;
 #[cfg(target_os = "linux")]

@@ -28,6 +28,7 @@ mod diagnostics;
 mod distillation;
 mod experts;
 mod fewer_keys;
+mod featured_attention;
 mod flops;
 mod generation;
 mod going_on;

@@ -32,4 +32,9 @@ pub(super) fn check(sense: &mut Sense) {
         );
         sense.fault(&["diagnostics.attention_entropy"], rule);
     }
+    if c.attention_entropy && !experiment.model.forms_weights() {
+        let rule = "attention_entropy = true has no effect: the attention of [model] forms no weights of queries and keys; set \
+                    it to false";
+        sense.fault(&["diagnostics.attention_entropy", "model.attention"], rule);
+    }
 }

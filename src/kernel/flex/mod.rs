@@ -21,6 +21,7 @@ pub mod linear;
 pub mod math;
 pub mod norm;
 pub mod optim;
+pub mod prefix_sums;
 pub mod product;
 pub mod recurrent;
 pub mod recurrent_backward;

@@ -15,7 +15,11 @@ pub mod heads;
 pub mod linformer;
 pub mod local;
 pub mod memory_compressed;
+pub mod featured;
+pub mod linear;
 pub mod multi_head;
+pub mod performer;
+pub mod random_features;
 pub mod segments;
 pub mod sliding_window;
 pub mod strided;
@@ -35,7 +39,10 @@ use fixed::FixedConfig;
 use linformer::{Linformer, LinformerConfig};
 use local::LocalConfig;
 use memory_compressed::{MemoryCompressed, MemoryCompressedConfig};
+use featured::Featured;
+use linear::LinearConfig;
 use multi_head::{MultiHead, MultiHeadConfig};
+use performer::PerformerConfig;
 pub use segments::SegmentMemory;
 use serde::{Deserialize, Serialize};
 use sliding_window::SlidingWindowConfig;
@@ -52,6 +59,8 @@ pub const KINDS: &[Kind] = &[
     linformer::KIND,
     memory_compressed::KIND,
     adaptive_span::KIND,
+    linear::KIND,
+    performer::KIND,
 ];
 
 /// Which attention a model uses.
@@ -76,6 +85,10 @@ pub enum AttentionConfig {
     MemoryCompressed(MemoryCompressedConfig),
     /// Scaled dot products over a span that each head learns.
     AdaptiveSpan(AdaptiveSpanConfig),
+    /// Products of elu(x) + 1.
+    Linear(LinearConfig),
+    /// A softmax estimated by random features.
+    Performer(PerformerConfig),
 }
 
 impl Default for AttentionConfig {
@@ -97,6 +110,8 @@ impl AttentionConfig {
             Self::Linformer(c) => Attention::Linformer(c.init(shape, init)),
             Self::MemoryCompressed(c) => Attention::MemoryCompressed(c.init(shape, init)),
             Self::AdaptiveSpan(c) => Attention::AdaptiveSpan(c.init(shape, init)),
+            Self::Linear(c) => Attention::Featured(c.init(shape, init)),
+            Self::Performer(c) => Attention::Featured(c.init(shape, init)),
         }
     }
 
@@ -112,6 +127,8 @@ impl AttentionConfig {
             Self::Linformer(c) => c,
             Self::MemoryCompressed(c) => c,
             Self::AdaptiveSpan(c) => c,
+            Self::Linear(c) => c,
+            Self::Performer(c) => c,
         }
     }
 
@@ -126,6 +143,8 @@ impl AttentionConfig {
             Self::Linformer(c) => c,
             Self::MemoryCompressed(c) => c,
             Self::AdaptiveSpan(c) => c,
+            Self::Linear(c) => c,
+            Self::Performer(c) => c,
         }
     }
 }
@@ -155,6 +174,8 @@ pub enum Attention {
     MemoryCompressed(MemoryCompressed),
     /// Scaled dot products over a span that each head learns.
     AdaptiveSpan(AdaptiveSpan),
+    /// Products of features.
+    Featured(Featured),
 }
 
 impl Attention {
@@ -170,6 +191,7 @@ impl Attention {
             Self::Linformer(layer) => layer,
             Self::MemoryCompressed(layer) => layer,
             Self::AdaptiveSpan(layer) => layer,
+            Self::Featured(layer) => layer,
         }
     }
 }

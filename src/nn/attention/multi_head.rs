@@ -178,7 +178,6 @@ impl MultiHead {
         reach: Option<usize>,
         weigh: impl FnOnce(Attended, &mut LayerContext) -> Tensor<4>,
     ) -> Tensor<3> {
-        let [batch, queries, _] = x.dims();
         let attended = self.attended(x, cx, reach);
         let offset = attended.relations.offset;
         // Of another length than the keys of a memory, queries have lengths of their own, which are not told.
@@ -191,6 +190,22 @@ impl MultiHead {
                 lengths.map(|lengths| lengths.iter().map(of_queries).collect());
             diversity::add(&y, lengths.as_deref(), self.head_diversity, cx.pass);
         }
+        self.put_out(y)
+    }
+
+    /// The same of queries alone, for a kind that keeps what it needs of a memory's keys and values.
+    pub fn forward_queries(
+        &self,
+        x: Tensor<3>,
+        weigh: impl FnOnce(Tensor<4>) -> Tensor<4>,
+    ) -> Tensor<3> {
+        let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
+        self.put_out(weigh(q))
+    }
+
+    /// Results by heads through the output's matrix.
+    fn put_out(&self, y: Tensor<4>) -> Tensor<3> {
+        let [batch, _, queries, _] = y.dims();
         let y = y.swap_dims(1, 2);
         self.output
             .forward(y.reshape([batch, queries, self.n_heads * self.d_head]))

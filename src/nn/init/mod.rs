@@ -104,6 +104,11 @@ impl<'a> Init<'a> {
         self.device
     }
 
+    /// The seed and the part of the model, for draws that are no initial weights.
+    pub fn seed_and_part(&self) -> [u64; 2] {
+        [self.seed, self.part]
+    }
+
     /// A table of vectors, `[entries, d]`.
     pub fn table(&self, entries: usize, d: usize) -> Param<Tensor<2>> {
         self.table_of(entries, d, Role::Embedding)

@@ -3,6 +3,7 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::kernel::grouped::{Groups, combine, gather, grouped_linear};
+use formwork::kernel::prefix_sums::{FeatureMap, Features, attention_by_features};
 use formwork::kernel::{
     self, Activation, AdamwArgs, AttentionOptions, DropKey, Relations, ScoreBias, Visibility,
     composed,
@@ -174,6 +175,28 @@ fn grouped(x: Tensor<2>, w: Tensor<2>) -> Tensor<2> {
     combine(y, random([520, 2], 6), &groups)
 }
 
+/// Attention by random features, long enough for several parts of a run.
+fn by_features(x: Tensor<4>) -> Tensor<4> {
+    let [batch, heads, n, d] = x.dims();
+    let long = x.reshape([1, heads, batch * n, d]).repeat_dim(2, 3);
+    let map = FeatureMap {
+        features: Features::Exponential {
+            scale: 0.2,
+            eps: 1e-4,
+        },
+        projection: Some(random([70, d], 8)),
+    };
+    let y = attention_by_features(
+        long.clone(),
+        long.clone(),
+        long,
+        &map,
+        &Visibility::causal(),
+    );
+    y.narrow(2, batch * n, batch * n)
+        .reshape([batch, heads, n, d])
+}
+
 /// Everything at once, as bits, on a pool of a given size.
 fn all_bits(threads: usize) -> Vec<Vec<u32>> {
     let pool = rayon::ThreadPoolBuilder::new()
@@ -204,6 +227,7 @@ fn all_bits(threads: usize) -> Vec<Vec<u32>> {
             dropout: Some(drop_key(0.1)),
         };
         let y = kernel::attention(heads.clone(), heads.clone(), heads, relations, options);
+        let y = by_features(y);
         let y = y.swap_dims(1, 2).reshape([4 * 130, 192]);
         let y = grouped(y, w.clone());
         let targets = TensorData::new(tokens(520, 192, 5), [520]);

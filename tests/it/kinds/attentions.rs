@@ -24,6 +24,12 @@ fn kinds() -> Vec<Value> {
         json!({
             "kind": "adaptive_span", "n_heads": 4, "max_span": 8, "ramp": 3, "init_span": 0.3, "span_loss": 0.01,
         }),
+        json!({ "kind": "linear", "n_heads": 4, "n_kv_heads": 2 }),
+        json!({ "kind": "performer", "n_heads": 4, "features": 6, "redraw": 2 }),
+        json!({
+            "kind": "performer", "n_heads": 4, "n_kv_heads": 2, "kernel": "relu", "features": 9,
+            "row_norms": "constant"
+        }),
     ];
     for sharing in ["none", "headwise", "key_value", "layerwise"] {
         all.push(json!({ "kind": "linformer", "n_heads": 4, "n_kv_heads": 2, "k": 5, "sharing": sharing }));

@@ -1,0 +1,257 @@
+//! The way back: gradients of queries walk with the sums of keys, those of keys and values against the positions with the sums of
+//! queries and of the gradients that arrive at them.
+//!
+//! With g' = (g, −g·y)/total the gradient of a query's weighted sum of (v, 1), and γ = α g':
+//! dφ(q_i) = S γ_i + Σ_j (γ_i·v'_j) φ(k_j), dφ(k_j) = R v'_j with R = Σ_i φ(q_i) γ_iᵀ, dv'_j = Rᵀφ(k_j) + Σ_i u_i g'_i.
+
+use std::sync::Arc;
+
+use burn::backend::ops::FloatTensorOps;
+use burn_flex::{Flex, FlexTensor};
+
+use super::arriving::{Arriving, hide_later};
+use super::forward::key_sums;
+use super::sums::{Affine, Keys, Others, PlusTimes, Sum, Sums};
+use super::{CHUNK, Chunk, Place, Problem, piece};
+use crate::kernel::flex::attention_heads::Heads;
+use crate::kernel::flex::attention_rows::dot;
+use crate::kernel::flex::buffer::{Shared, contiguous, slice, tensor, zeros};
+use crate::kernel::flex::prefix_sums::features::row_of;
+use crate::kernel::flex::product::{Matrix, Put, product};
+use crate::kernel::flex::simd::map_in_place;
+
+/// Everything that the pass reads and writes.
+pub struct Work<'a> {
+    /// The inputs.
+    pub problem: &'a Problem,
+    /// The result.
+    pub out: Heads,
+    /// What arrives.
+    pub grad: Heads,
+    /// Sums of weights, `[B, H, Q]`.
+    pub totals: &'a [f32],
+    /// c, `[B, H_kv, Q]`.
+    pub bounds: &'a [f32],
+    d_q: Shared,
+    d_k: Shared,
+    d_v: Shared,
+}
+
+/// Gradients of queries, keys and values.
+pub fn backward(
+    problem: &Problem,
+    out: FlexTensor,
+    grad: FlexTensor,
+    numbers: [FlexTensor; 2],
+) -> [FlexTensor; 3] {
+    let [totals, bounds] = numbers.map(contiguous);
+    let dims = [&problem.q, &problem.k, &problem.v].map(|x| x.dims);
+    let mut all = dims.map(|dims| zeros(dims.iter().product()));
+    let [d_q, d_k, d_v] = all.each_mut().map(|x| Shared::new(x));
+    let work = Work {
+        problem,
+        out: Heads::new(out),
+        grad: Heads::new(grad),
+        totals: slice(&totals),
+        bounds: slice(&bounds),
+        d_q,
+        d_k,
+        d_v,
+    };
+    let keys = key_sums(problem);
+    let others = match problem.causal {
+        true => Others::After,
+        false => Others::All,
+    };
+    let queries = problem.begins(others, |item| work.sums_of_queries(item));
+    problem.each(problem.items(), |item| {
+        work.queries(item, keys[item].as_ref());
+        work.keys(item, queries[item].as_ref());
+    });
+    let mut all = all.into_iter().zip(dims);
+    std::array::from_fn(|_| match all.next() {
+        Some((x, [batch, heads, positions, d])) => {
+            Flex::float_swap_dims(tensor(x, [batch, positions, heads, d]), 1, 2)
+        }
+        None => unreachable!("three tensors have three gradients"),
+    })
+}
+
+impl Work<'_> {
+    /// The sums of the queries of a piece of work.
+    fn sums_of_queries(&self, item: usize) -> Sums {
+        let (place, head) = self.problem.item(item);
+        let mut sums = self.problem.no_sums();
+        let mut queries = Arriving::new(self.problem);
+        let exponential = self.problem.map.exponential().is_some();
+        for first in (0..place.queries.len()).step_by(CHUNK) {
+            for query_head in self.problem.group(head) {
+                let chunk = piece(&place.queries, first, CHUNK);
+                queries.read(self, [place.row, query_head], chunk);
+                queries.add_to(&mut sums, exponential);
+            }
+        }
+        sums
+    }
+
+    /// The gradients of the queries of a piece of work, which begins with these sums of keys.
+    fn queries(&self, item: usize, begin: Option<&Arc<Sums>>) {
+        let problem = self.problem;
+        let (place, head) = problem.item(item);
+        let mut sums = problem.own(begin, || problem.sums_of_keys(item));
+        let mut keys = Keys::new(problem);
+        let mut queries = Arriving::new(problem);
+        for chunk in problem.chunks(place) {
+            keys.read(problem, [place.row, head], chunk.keys.clone());
+            for query_head in problem.group(head) {
+                let at = [place.row, query_head];
+                queries.read(self, at, chunk.queries.clone());
+                self.of_queries(at, chunk.queries.start, &queries, &keys, &sums);
+            }
+            keys.add_to(&mut sums);
+        }
+    }
+
+    fn of_queries(
+        &self,
+        [row, head]: [usize; 2],
+        first: usize,
+        queries: &Arriving,
+        keys: &Keys,
+        sums: &Sums,
+    ) {
+        let problem = self.problem;
+        let (n, wide) = (queries.len, problem.map.width);
+        let mut grad = vec![0.0; n * wide];
+        product(&mut grad, queries.scaled(), sums.matrix(), Put::TILE);
+        if keys.len > 0 {
+            let mut weights = vec![0.0; n * keys.len];
+            queries.of_weights(keys, &mut weights);
+            let weights = Matrix::rows(&weights, [n, keys.len]);
+            product(&mut grad, weights, keys.matrix(), Put::ADD_TILE);
+        }
+        let eps = problem.map.exponential();
+        if let Some(eps) = eps {
+            let mut values = sums.plain.clone();
+            for (query, row) in grad.chunks_exact_mut(wide).enumerate() {
+                if query < keys.len {
+                    map_in_place(Sum, &mut values, [row_of(keys.values(), query)]);
+                }
+                let of_share = dot(queries.grad(query), &values);
+                map_in_place(Affine(1.0, eps * of_share), row, []);
+            }
+        }
+        let x = problem.q.rows(row, head, first, n);
+        let features = (queries.features().data, eps.unwrap_or(0.0));
+        let mut out = vec![0.0; n * problem.q.dims[3]];
+        problem.map.backward(x, features, &mut grad, &mut out);
+        // SAFETY: these queries of this head are of one chunk of one piece of work.
+        unsafe { put(&self.d_q, problem.q.dims, [row, head, first], &out) };
+    }
+
+    /// The gradients of the keys and values of a piece of work, which begins with these sums of queries.
+    fn keys(&self, item: usize, begin: Option<&Arc<Sums>>) {
+        let problem = self.problem;
+        let (place, head) = problem.item(item);
+        let mut sums = problem.own(begin, || self.sums_of_queries(item));
+        let mut keys = Keys::new(problem);
+        let mut queries = Arriving::new(problem);
+        for chunk in self.backwards(place) {
+            keys.read(problem, [place.row, head], chunk.keys.clone());
+            let (len, wide, width) = (keys.len, problem.map.width, problem.width());
+            let (mut d_f, mut d_v) = (vec![0.0; len * wide], vec![0.0; len * width]);
+            product(&mut d_f, keys.values(), sums.matrix(), Put::TILE);
+            let onto = sums.matrix().transposed();
+            product(&mut d_v, keys.matrix(), onto, Put::TILE);
+            for row in d_v.chunks_exact_mut(width) {
+                map_in_place(Sum, row, [&sums.plain]);
+            }
+            for query_head in problem.group(head) {
+                queries.read(self, [place.row, query_head], chunk.queries.clone());
+                self.of_pairs(&queries, &keys, [&mut d_f, &mut d_v]);
+                queries.add_to(&mut sums, problem.map.exponential().is_some());
+            }
+            self.put_keys([place.row, head, chunk.keys.start], &keys, &mut d_f, &d_v);
+        }
+    }
+
+    /// The chunks of a place from its end on: in causal attention keys with the queries at their positions, else keys alone.
+    fn backwards(&self, place: &Place) -> Box<dyn Iterator<Item = Chunk>> {
+        if self.problem.causal {
+            return Box::new(self.problem.chunks(place).rev());
+        }
+        let keys = place.keys.clone();
+        let of_keys = move |i| Chunk {
+            queries: 0..0,
+            keys: piece(&keys, i * CHUNK, CHUNK),
+        };
+        Box::new((0..place.keys.len().div_ceil(CHUNK)).map(of_keys))
+    }
+
+    /// Adds what the queries of a chunk give to the gradients of the chunk's keys: of their features, and of values.
+    fn of_pairs(&self, queries: &Arriving, keys: &Keys, [d_f, d_v]: [&mut [f32]; 2]) {
+        let (n, len) = (queries.len, keys.len);
+        if n == 0 || len == 0 {
+            return;
+        }
+        let mut weights = vec![0.0; n * len];
+        queries.of_weights(keys, &mut weights);
+        let of_weights = Matrix::rows(&weights, [n, len]).transposed();
+        product(d_f, of_weights, queries.features(), Put::ADD_TILE);
+        let onto = keys.matrix().transposed();
+        product(&mut weights, queries.features(), onto, Put::TILE);
+        hide_later(&mut weights, len);
+        let weights = Matrix::rows(&weights, [n, len]).transposed();
+        product(d_v, weights, queries.scaled(), Put::ADD_TILE);
+        if self.problem.map.exponential().is_some() {
+            let width = self.problem.width();
+            let mut later = vec![0.0; width];
+            for query in (0..n).rev() {
+                let share = PlusTimes(queries.shares[query]);
+                map_in_place(share, &mut later, [queries.grad(query)]);
+                if query < len {
+                    let row = &mut d_v[query * width..][..width];
+                    map_in_place(Sum, row, [&later]);
+                }
+            }
+        }
+    }
+
+    /// Writes the gradients of a chunk's keys and values.
+    fn put_keys(&self, at: [usize; 3], keys: &Keys, d_f: &mut [f32], d_v: &[f32]) {
+        let problem = self.problem;
+        let [row, head, first] = at;
+        if keys.len == 0 {
+            return;
+        }
+        let x = problem.k.rows(row, head, first, keys.len);
+        let mut out = vec![0.0; keys.len * problem.k.dims[3]];
+        let features = (keys.features(), 0.0);
+        problem.map.backward(x, features, d_f, &mut out);
+        let width = problem.width();
+        let values = d_v.chunks_exact(width).flat_map(|row| &row[..width - 1]);
+        let values: Vec<f32> = values.copied().collect();
+        // SAFETY: these keys of this head are of one chunk of one piece of work.
+        unsafe {
+            put(&self.d_k, problem.k.dims, at, &out);
+            put(&self.d_v, problem.v.dims, at, &values);
+        }
+    }
+}
+
+/// Puts vectors of consecutive positions of a row and head into memory that is `[B, S, H, D]`.
+///
+/// # Safety
+/// No one else writes these positions of the row and head.
+unsafe fn put(
+    to: &Shared,
+    [_, heads, positions, d]: [usize; 4],
+    [row, head, first]: [usize; 3],
+    vectors: &[f32],
+) {
+    for (i, vector) in vectors.chunks_exact(d.max(1)).enumerate() {
+        let at = ((row * positions + first + i) * heads + head) * d;
+        // SAFETY: as the caller promises.
+        unsafe { to.row(at, d) }.copy_from_slice(vector);
+    }
+}

@@ -1,0 +1,202 @@
+//! Attention by features: chunks of [`CHUNK`] positions, between which the sums Σ φ(k) (v, 1)ᵀ are carried.
+//!
+//! A piece of work is a part of a run ([`PART`] positions at most) of one key-value head with all of its query heads. Where a
+//! run has several parts, their sums are made first, in parallel, and added up; every part then begins with the sums of those
+//! before it, or in attention both ways with all of them. Parts are cut by positions alone and write rows of their own: no
+//! number depends on the threads, nor on the other rows of a batch.
+//!
+//! With v' = (v, 1), S the sums of φ(k) v'ᵀ and V those of v' over the keys that query i sees, outputs are
+//! α_i Sᵀφ(q_i) + u_i V, divided by their last number; α_i = exp(−c_i) and u_i = eps·Σ φ(q_i) are those of exponential
+//! features, else 1 and 0. Sums are stored transposed, `[E + 1, features]`, so that products write whole panels.
+
+mod arriving;
+mod backward;
+mod features;
+mod forward;
+mod sums;
+
+use std::ops::Range;
+
+use burn_flex::{Flex, FlexTensor};
+
+use super::attention_heads::Heads;
+use super::buffer::{contiguous, slice};
+use super::threads;
+use crate::kernel::extension::Maybe;
+use crate::kernel::prefix_sums::extension::{
+    FeatureSettings, FeaturesSaved, PrefixSumsBackwardOps, PrefixSumsOps,
+};
+use crate::kernel::profile::timed;
+use features::Map;
+
+/// Positions of a chunk.
+const CHUNK: usize = 64;
+
+/// Positions of a part: a multiple of a chunk.
+const PART: usize = 1024;
+
+/// Numbers of features up to which one thread makes everything.
+const FEW: usize = 8 * 1024;
+
+impl PrefixSumsOps for Flex {
+    fn weighed_by_features(
+        q: FlexTensor,
+        k: FlexTensor,
+        v: FlexTensor,
+        projection: Maybe<Self>,
+        settings: FeatureSettings,
+    ) -> FlexTensor {
+        timed("attention by features", || {
+            let [out, ..] = forward::forward(&Problem::new([q, k, v], projection, &settings));
+            out
+        })
+    }
+}
+
+impl PrefixSumsBackwardOps for Flex {
+    fn weighed_by_features_saving(
+        inputs: [FlexTensor; 3],
+        projection: Maybe<Self>,
+        settings: &FeatureSettings,
+    ) -> FeaturesSaved<Self> {
+        timed("attention by features", || {
+            let problem = Problem::new(inputs.clone(), projection.clone(), settings);
+            let [out, totals, bounds] = forward::forward(&problem);
+            FeaturesSaved {
+                inputs,
+                projection,
+                out,
+                totals,
+                bounds,
+            }
+        })
+    }
+
+    fn weighed_by_features_backward(
+        saved: FeaturesSaved<Self>,
+        grad: FlexTensor,
+        settings: &FeatureSettings,
+    ) -> [FlexTensor; 3] {
+        timed("attention by features, backward", || {
+            let problem = Problem::new(saved.inputs, saved.projection, settings);
+            backward::backward(&problem, saved.out, grad, [saved.totals, saved.bounds])
+        })
+    }
+}
+
+/// Everything that the passes read.
+struct Problem {
+    q: Heads,
+    k: Heads,
+    v: Heads,
+    map: Map,
+    causal: bool,
+    places: Vec<Place>,
+}
+
+/// A part of a run of a row.
+#[derive(Clone, Debug)]
+struct Place {
+    row: usize,
+    queries: Range<usize>,
+    keys: Range<usize>,
+    /// Its number in its run, and the parts of that.
+    part: [usize; 2],
+}
+
+/// Some queries of a place, and the keys at their positions in causal attention.
+#[derive(Clone, Debug)]
+struct Chunk {
+    queries: Range<usize>,
+    keys: Range<usize>,
+}
+
+impl Problem {
+    fn new(
+        [q, k, v]: [FlexTensor; 3],
+        projection: Maybe<Flex>,
+        settings: &FeatureSettings,
+    ) -> Self {
+        let projection = projection.into_option().map(contiguous);
+        let q = Heads::new(q);
+        let map = Map::new(settings.features, projection.as_ref().map(slice), q.dims[3]);
+        let runs = &settings.runs;
+        let of_row = |row: usize| {
+            let each = runs.row(row).iter();
+            each.flat_map(move |run| {
+                let parts = run.queries.len().max(run.keys.len()).div_ceil(PART);
+                (0..parts).map(move |part| Place {
+                    row,
+                    queries: piece(&run.queries, part * PART, PART),
+                    keys: piece(&run.keys, part * PART, PART),
+                    part: [part, parts],
+                })
+            })
+        };
+        Self {
+            places: (0..runs.rows()).flat_map(of_row).collect(),
+            k: Heads::new(k),
+            v: Heads::new(v),
+            causal: settings.causal,
+            q,
+            map,
+        }
+    }
+
+    /// Heads of keys and values.
+    fn kv_heads(&self) -> usize {
+        self.k.dims[1]
+    }
+
+    /// The query heads of a key-value head.
+    fn group(&self, head: usize) -> Range<usize> {
+        let group = self.q.dims[1] / self.kv_heads();
+        head * group..(head + 1) * group
+    }
+
+    /// Numbers of a value and a one.
+    fn width(&self) -> usize {
+        self.v.dims[3] + 1
+    }
+
+    /// Pieces of work: every place of every key-value head.
+    fn items(&self) -> usize {
+        self.places.len() * self.kv_heads()
+    }
+
+    /// The place and the key-value head of a piece of work; those of one run and head are neighbours.
+    fn item(&self, number: usize) -> (&Place, usize) {
+        let heads = self.kv_heads();
+        (&self.places[number / heads], number % heads)
+    }
+
+    /// Calls `work` for each of `count` pieces, on all threads when they are large.
+    fn each(&self, count: usize, work: impl Fn(usize) + Sync) {
+        let [batch, heads, queries, _] = self.q.dims;
+        let keys = self.k.dims[2];
+        if batch * heads * queries.max(keys) * self.map.width <= FEW {
+            (0..count).for_each(work);
+        } else {
+            threads::for_each(0..count, work);
+        }
+    }
+
+    /// The chunks of a place in which queries look at sums, and in causal attention at each other.
+    fn chunks(&self, place: &Place) -> impl DoubleEndedIterator<Item = Chunk> + use<> {
+        let (queries, keys) = (place.queries.clone(), place.keys.clone());
+        let causal = self.causal;
+        (0..queries.len().div_ceil(CHUNK)).map(move |i| Chunk {
+            queries: piece(&queries, i * CHUNK, CHUNK),
+            keys: match causal {
+                true => piece(&keys, i * CHUNK, CHUNK),
+                false => 0..0,
+            },
+        })
+    }
+}
+
+/// `len` positions of a range from its `first` on, or as many as there are.
+fn piece(range: &Range<usize>, first: usize, len: usize) -> Range<usize> {
+    let start = (range.start + first).min(range.end);
+    start..(start + len).min(range.end)
+}

@@ -1,0 +1,147 @@
+//! Attention by features from plain tensor operations: for devices without kernels, and the oracle of the kernel. It has the
+//! weights of all queries and keys in memory.
+
+use burn::tensor::{Bool, Tensor, TensorData};
+
+use super::{FeatureMap, Features, LEAST, MOST};
+use crate::kernel::{Span, Visibility};
+
+/// Products of vectors with the rows of a projection, `[.., features]`.
+fn projected(x: Tensor<4>, map: &FeatureMap, scale: f64) -> Tensor<4> {
+    let Some(w) = map.projection.clone() else {
+        unreachable!("projected features have a projection")
+    };
+    let ([a, b, c, d], [features, _]) = (x.dims(), w.dims());
+    let rows = (x * scale.sqrt()).reshape([a * b * c, d]);
+    rows.matmul(w.transpose()).reshape([a, b, c, features])
+}
+
+/// Half of |x̂|², `[.., 1]`.
+fn half(x: Tensor<4>, scale: f64) -> Tensor<4> {
+    x.square().sum_dim(3) * (0.5 * scale)
+}
+
+fn elu(x: Tensor<4>) -> Tensor<4> {
+    x.clone().clamp_max(0.0).exp() + x.clamp_min(0.0)
+}
+
+/// Features of queries `[.., features]`; of exponential ones also the share `[.., 1]` that every key has, whatever it holds.
+pub(super) fn of_queries(x: Tensor<4>, map: &FeatureMap) -> (Tensor<4>, Option<Tensor<4>>) {
+    match map.features {
+        Features::Given => (x, None),
+        Features::Elu => (elu(x), None),
+        Features::Rectified { scale, eps } => (projected(x, map, scale).clamp_min(0.0) + eps, None),
+        Features::Exponential { scale, eps } => {
+            let p = projected(x.clone(), map, scale);
+            let largest = p.clone().detach().max_dim(3);
+            let f = (p - half(x, scale) - largest).exp() + eps;
+            let share = f.clone().sum_dim(3) * eps;
+            (f, Some(share))
+        }
+    }
+}
+
+/// Features of keys `[.., features]`, exponential ones without c and eps; of these also the largest product of each key, `[.., 1]`.
+pub(super) fn of_keys(x: Tensor<4>, map: &FeatureMap) -> (Tensor<4>, Option<Tensor<4>>) {
+    match map.features {
+        Features::Exponential { scale, .. } => {
+            let p = projected(x.clone(), map, scale);
+            let largest = p.clone().detach().max_dim(3);
+            let f = (p - half(x, scale)).clamp_max(f64::from(MOST)).exp();
+            (f, Some(largest))
+        }
+        Features::Given | Features::Elu | Features::Rectified { .. } => of_queries(x, map),
+    }
+}
+
+/// Values with a one behind each: its weighted sum is the sum of the weights.
+pub(super) fn with_ones(v: Tensor<4>) -> Tensor<4> {
+    let [batch, heads, keys, _] = v.dims();
+    let ones = Tensor::ones([batch, heads, keys, 1], (&v.device(), v.dtype()));
+    Tensor::cat(vec![v, ones], 3)
+}
+
+/// Weighted sums `[.., E + 1]` divided by their last numbers, `[.., E]`; zeros where that is 0.
+pub(super) fn divided(sums: Tensor<4>) -> Tensor<4> {
+    let width = sums.dims()[3] - 1;
+    let total = sums.clone().narrow(3, width, 1);
+    let nothing = total.clone().equal_elem(0.0);
+    sums.narrow(3, 0, width) / total.mask_fill(nothing, 1.0)
+}
+
+/// Largest products of the keys `[B, H_kv, 1, K]` that each of `rows` queries sees, `[B, H_kv, rows, 1]`.
+pub(super) fn largest_seen(
+    of_keys: Tensor<4>,
+    rows: usize,
+    hidden: Option<&Tensor<4, Bool>>,
+) -> Tensor<4> {
+    let [batch, heads, _, keys] = of_keys.dims();
+    let all = of_keys.expand([batch, heads, rows, keys]);
+    let seen = match hidden {
+        Some(hidden) => {
+            let hidden = hidden.clone().expand([batch, heads, rows, keys]);
+            all.mask_fill(hidden, f64::from(LEAST))
+        }
+        None => all,
+    };
+    seen.max_dim(3).clamp_min(f64::from(LEAST)).detach()
+}
+
+/// The heads of a group, one after the other, as more queries of their key-value head.
+pub(super) fn by_group(q: Tensor<4>, kv_heads: usize) -> Tensor<4> {
+    let [batch, heads, queries, d] = q.dims();
+    q.reshape([batch, kv_heads, heads / kv_heads * queries, d])
+}
+
+/// As the public function.
+pub fn attention_by_features(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    map: &FeatureMap,
+    visible: &Visibility,
+) -> Tensor<4> {
+    let ([batch, heads, queries, _], [_, kv_heads, keys, width]) = (q.dims(), v.dims());
+    if keys == 0 {
+        return Tensor::zeros([batch, heads, queries, width], (&q.device(), q.dtype()));
+    }
+    let group = heads / kv_heads;
+    let hidden = hidden(visible, [batch, group, queries, keys], &q);
+    let (f_q, share) = of_queries(by_group(q, kv_heads), map);
+    let (f_k, largest) = of_keys(k, map);
+    let mut weights = f_q.matmul(f_k.swap_dims(2, 3));
+    if let (Some(share), Some(largest)) = (share, largest) {
+        let c = largest_seen(largest.swap_dims(2, 3), group * queries, hidden.as_ref());
+        weights = weights * c.neg().exp() + share;
+    }
+    if let Some(hidden) = hidden {
+        let hidden = hidden.expand([batch, kv_heads, group * queries, keys]);
+        weights = weights.mask_fill(hidden, 0.0);
+    }
+    let y = divided(weights.matmul(with_ones(v)));
+    y.reshape([batch, heads, queries, width])
+}
+
+/// True where a query of a group of heads does not see a key, `[B, 1, group·queries, keys]`.
+fn hidden(
+    visible: &Visibility,
+    [batch, group, queries, keys]: [usize; 4],
+    like: &Tensor<4>,
+) -> Option<Tensor<4, Bool>> {
+    if *visible == Visibility::ALL {
+        return None;
+    }
+    let span = Span {
+        queries,
+        keys,
+        offset: 0,
+    };
+    let all: Vec<usize> = (0..queries).collect();
+    let mut hidden = Vec::with_capacity(batch * group * queries * keys);
+    for row in 0..batch {
+        let of_row = visible.hidden([row, 0], &all, span);
+        (0..group).for_each(|_| hidden.extend_from_slice(&of_row));
+    }
+    let hidden = TensorData::new(hidden, [batch, 1, group * queries, keys]);
+    Some(Tensor::from_data(hidden, &like.device()))
+}

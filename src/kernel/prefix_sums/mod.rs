@@ -1,0 +1,228 @@
+//! Attention whose weights are products of features, at a cost that grows with the length:
+//! y_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j) over the keys that query i sees (Katharopoulos et al. 2020,
+//! arXiv:2006.16236, equations 4 to 6, and 8 to 12 for causal models).
+//!
+//! The sums Σ φ(k_j) v_jᵀ are a matrix for each head. Where all queries see the same keys there is one; in causal attention it
+//! grows from position to position. The flex kernel walks chunks of positions: within a chunk queries meet keys, between
+//! chunks the sums are carried, forward for queries and backward for keys and values. Features are made chunk by chunk, too,
+//! and again in the backward pass: memory holds neither features of all positions nor a sum of each.
+//!
+//! A document begins with sums of zero. [`RunningSums`] are the sums as a value, for decoding.
+
+pub mod composed;
+#[cfg(feature = "flex")]
+pub mod extension;
+mod running;
+#[cfg(feature = "flex")]
+mod tracked;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+#[cfg(feature = "flex")]
+use burn::backend::Dispatch;
+use burn::tensor::Tensor;
+
+use super::Visibility;
+#[cfg(feature = "flex")]
+use super::{extension::Maybe, has_kernels};
+#[cfg(feature = "flex")]
+use extension::PrefixSumsOps;
+pub use running::RunningSums;
+
+/// The features of queries and keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Features {
+    /// The vectors themselves, whose numbers must not be negative.
+    Given,
+    /// elu(x) + 1: x + 1 above 0, eˣ below.
+    Elu,
+    /// Positive random features of the softmax (Choromanski et al. 2021, arXiv:2009.14794, lemma 1), over the rows w of a
+    /// projection and x̂ = √scale·x: of a query exp(w·x̂ − |x̂|²/2 − max_w w·x̂) + eps, of a key
+    /// exp(w·x̂ − |x̂|²/2 − c) + eps.
+    ///
+    /// c is the largest w·x̂ of all keys that the query sees. As the authors' code and performer-pytorch define it, with
+    /// keys that a query does not see left out: nothing of a later position or another document reaches it, and an earlier
+    /// output is that of the shorter text. c is held at −80 or above, and w·x̂ − |x̂|²/2, which is no more than |w|²/2, at 80 or
+    /// below. No gradient passes through a maximum.
+    Exponential {
+        /// Factor of the scores whose softmax is estimated.
+        scale: f64,
+        /// Added to each feature.
+        eps: f64,
+    },
+    /// relu(w·x̂) + eps over the rows w of a projection (generalised attention, section 4 there).
+    Rectified {
+        /// Factor of the scores.
+        scale: f64,
+        /// Added to each feature.
+        eps: f64,
+    },
+}
+
+impl Features {
+    /// Whether they are products with the rows of a projection.
+    pub fn are_projected(self) -> bool {
+        matches!(self, Self::Exponential { .. } | Self::Rectified { .. })
+    }
+}
+
+/// The least c of [`Features::Exponential`].
+pub(super) const LEAST: f32 = -80.0;
+
+/// The largest exponent of a key's feature.
+pub(super) const MOST: f32 = 80.0;
+
+/// The features with what they are projected on.
+#[derive(Clone, Debug)]
+pub struct FeatureMap {
+    /// How features are made.
+    pub features: Features,
+    /// Their random vectors as rows, `[features, d]`, for those that are projected. They have no gradient.
+    pub projection: Option<Tensor<2>>,
+}
+
+impl FeatureMap {
+    /// Features without a projection.
+    pub fn plain(features: Features) -> Self {
+        Self {
+            features,
+            projection: None,
+        }
+    }
+
+    fn require(&self, d: usize) {
+        let projected = self.projection.as_ref().map(|w| w.dims()[1]);
+        let wanted = self.features.are_projected().then_some(d);
+        assert_eq!(projected, wanted, "the projection of features");
+    }
+}
+
+/// Consecutive queries of a row that see the same keys, or the ones among them that are not later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Positions of queries.
+    pub queries: Range<usize>,
+    /// Positions of keys; in causal attention they begin with the queries.
+    pub keys: Range<usize>,
+}
+
+/// The runs of each row; every query is in one of them, and every key that is seen.
+#[derive(Clone, Debug)]
+pub struct Runs(Arc<[Vec<Run>]>);
+
+impl Runs {
+    /// The runs of so many rows, queries and keys: one a row, or one for each document.
+    ///
+    /// # Panics
+    /// Where a query sees other keys than those of its document up to a length, or up to its own position.
+    pub fn of(visible: &Visibility, [rows, queries, keys]: [usize; 3]) -> Self {
+        let plain =
+            visible.prefix.is_none() && visible.window.is_none() && visible.pattern.is_none();
+        assert!(plain, "sums of features have no window, prefix or pattern");
+        let alike = queries == keys || !visible.causal && visible.documents.is_none();
+        assert!(alike, "queries and keys at the same positions");
+        let of_row = |row: usize| {
+            let length = visible.lengths.as_ref().map_or(keys, |all| all[row]);
+            let run = |queries: Range<usize>, keys: Range<usize>| Run {
+                queries,
+                keys: keys.start.min(length)..keys.end.min(length),
+            };
+            let Some(documents) = &visible.documents else {
+                return vec![run(0..queries, 0..keys)];
+            };
+            let numbers = documents.row(row);
+            let mut start = 0;
+            let of_document = |document: &[i32]| {
+                let positions = start..start + document.len();
+                start = positions.end;
+                run(positions.clone(), positions)
+            };
+            let documents = numbers.chunk_by(|a, b| a == b);
+            documents.map(of_document).collect()
+        };
+        Self((0..rows).map(of_row).collect())
+    }
+
+    /// Those of a row.
+    pub fn row(&self, row: usize) -> &[Run] {
+        &self.0[row]
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Attention by features of q `[B, H, Q, D]` over k `[B, H_kv, K, D]` and v `[B, H_kv, K, E]` (H_kv divides H), all of which
+/// may be differentiated. The result is `[B, H, Q, E]`; a query that sees nothing gives zeros.
+///
+/// Of what is visible it knows causality, lengths, and documents, each of which lies in one piece.
+///
+/// # Panics
+/// Where shapes do not fit each other, or something else is visible.
+pub fn attention_by_features(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    map: &FeatureMap,
+    visible: &Visibility,
+) -> Tensor<4> {
+    let ([batch, heads, queries, d], [_, kv_heads, keys, width]) = (q.dims(), v.dims());
+    assert_eq!(k.dims(), [batch, kv_heads, keys, d], "keys of attention");
+    assert_eq!(v.dims()[0], batch, "values of attention");
+    assert_eq!(heads % kv_heads, 0, "key-value heads divide the heads");
+    assert!(
+        visible.fits([batch, heads], keys),
+        "visibility of attention"
+    );
+    map.require(d);
+    let runs = Runs::of(visible, [batch, queries, keys]);
+    if queries == 0 || width == 0 {
+        return Tensor::zeros([batch, heads, queries, width], &q.device());
+    }
+    #[cfg(feature = "flex")]
+    if has_kernels(&q) {
+        let settings = extension::FeatureSettings {
+            features: map.features,
+            causal: visible.causal,
+            runs,
+        };
+        let projection = match &map.projection {
+            // Its graph, if it has one, ends here.
+            Some(w) => Maybe::Some(w.clone().detach().into_dispatch()),
+            None => Maybe::None,
+        };
+        let [q, k, v] = [q, k, v].map(Tensor::into_dispatch);
+        let out = Dispatch::weighed_by_features(q, k, v, projection, settings);
+        return Tensor::from_dispatch(out);
+    }
+    drop(runs);
+    composed::attention_by_features(q, k, v, map, visible)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Documents;
+
+    #[test]
+    fn runs_are_documents_up_to_the_length() {
+        let visible = Visibility {
+            causal: true,
+            lengths: Some([4, 6].into()),
+            documents: Some(Documents::new(&[1, 1, 2, 2, 2, 3, 7, 7, 7, 7, 7, 7], 6)),
+            ..Visibility::default()
+        };
+        let runs = Runs::of(&visible, [2, 6, 6]);
+        let run = |queries, keys| Run { queries, keys };
+        assert_eq!(
+            runs.row(0),
+            [run(0..2, 0..2), run(2..5, 2..4), run(5..6, 4..4)]
+        );
+        assert_eq!(runs.row(1), [run(0..6, 0..6)]);
+        let memory = Runs::of(&Visibility::of_lengths(&[3]), [1, 2, 5]);
+        assert_eq!(memory.row(0), [run(0..2, 0..3)]);
+    }
+}

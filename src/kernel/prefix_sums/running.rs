@@ -1,0 +1,305 @@
+//! The sums of attention by features as a value: what decoding keeps of all tokens that were read.
+
+use burn::tensor::{Bool, Device, Tensor, TensorData};
+
+use super::composed::{by_group, divided, largest_seen, of_keys, of_queries, with_ones};
+use super::{FeatureMap, LEAST};
+use crate::kernel::Sequences;
+use crate::kernel::recurrent::Step;
+
+/// Positions that are read together.
+const PIECE: usize = 64;
+
+/// Sums over the keys of each head, of a size that does not grow with their number.
+#[derive(Clone, Debug)]
+pub struct RunningSums {
+    /// Σ (v, 1)ᵀ φ(k), `[B, H_kv, E + 1, features]`; exponential features without their eps.
+    sums: Tensor<4>,
+    /// Of exponential features Σ (v, 1), `[B, H_kv, 1, E + 1]`, and how much the largest product is above its least value,
+    /// `[B, H_kv, 1, 1]`.
+    plain: Option<[Tensor<4>; 2]>,
+}
+
+impl RunningSums {
+    /// The sums from vectors, each `[B, ..]`, of so many heads and values of width `d`; `None` of none.
+    pub fn of(vectors: Vec<Tensor<2>>, heads: usize, d: usize) -> Option<Self> {
+        let mut vectors = vectors.into_iter();
+        let sums = vectors.next()?;
+        let [batch, numbers] = sums.dims();
+        let features = numbers / (heads * (d + 1));
+        let plain = vectors.next().zip(vectors.next()).map(|(values, largest)| {
+            let values = values.reshape([batch, heads, 1, d + 1]);
+            [values, largest.reshape([batch, heads, 1, 1])]
+        });
+        Some(Self {
+            sums: sums.reshape([batch, heads, d + 1, features]),
+            plain,
+        })
+    }
+
+    /// The same as vectors without gradients, each `[B, ..]`: all zeros before the first key.
+    pub fn into_vectors(self) -> Vec<Tensor<2>> {
+        let flat = |x: Tensor<4>| {
+            let [batch, a, b, c] = x.dims();
+            x.reshape([batch, a * b * c]).detach()
+        };
+        let plain = self.plain.into_iter().flatten();
+        [self.sums].into_iter().chain(plain).map(flat).collect()
+    }
+
+    /// The sums of keys and values `[B, H_kv, K, ..]`, of the first `lengths` of each row where they are given.
+    pub fn of_keys(
+        k: Tensor<4>,
+        v: Tensor<4>,
+        map: &FeatureMap,
+        lengths: Option<&[usize]>,
+    ) -> Self {
+        let [batch, _, keys, _] = k.dims();
+        let counts = lengths.map(|lengths| {
+            let each = |row: usize| (0..keys).map(move |key| key < lengths[row]);
+            (0..batch).flat_map(each).collect()
+        });
+        let (f, largest) = of_keys(k, map);
+        let none = Self::none([&f, &v], largest.is_some());
+        none.with(&Keys::new(f, largest, v), counts, None)
+    }
+
+    fn none([f, v]: [&Tensor<4>; 2], exponential: bool) -> Self {
+        let ([batch, heads, _, features], d) = (f.dims(), v.dims()[3]);
+        let zeros = |dims: [usize; 4]| Tensor::zeros(dims, (&f.device(), f.dtype()));
+        Self {
+            sums: zeros([batch, heads, d + 1, features]),
+            plain: exponential
+                .then(|| [zeros([batch, heads, 1, d + 1]), zeros([batch, heads, 1, 1])]),
+        }
+    }
+
+    /// The sums with those of more keys, of the ones that count; rows may begin anew before.
+    fn with(self, keys: &Keys, counts: Option<Vec<bool>>, begins: Option<&[bool]>) -> Self {
+        let [batch, _, number, _] = keys.f.dims();
+        let device = keys.f.device();
+        let (mut f, mut values) = (keys.f.clone(), keys.values.clone());
+        let mut largest = keys.largest.clone();
+        if let Some(counts) = counts {
+            let counts = numbers(&counts, [batch, 1, number, 1], &device);
+            f = f * counts.clone();
+            largest = largest.map(|x| (x - f64::from(LEAST)) * counts.clone() + f64::from(LEAST));
+            values = values * counts;
+        }
+        let mut before = self;
+        if let Some(begins) = begins {
+            let kept: Vec<bool> = begins.iter().map(|begins| !begins).collect();
+            let kept = numbers(&kept, [batch, 1, 1, 1], &device);
+            before.sums = before.sums * kept.clone();
+            before.plain = before.plain.map(|all| all.map(|x| x * kept.clone()));
+        }
+        let plain = before.plain.zip(largest).map(|([sum, most], largest)| {
+            let largest = largest.max_dim(2) - f64::from(LEAST);
+            [sum + values.clone().sum_dim(2), most.max_pair(largest)]
+        });
+        Self {
+            sums: before.sums + values.swap_dims(2, 3).matmul(f),
+            plain,
+        }
+    }
+
+    /// The outputs `[B, H, Q, E]` of queries `[B, H, Q, D]` that see all of these keys.
+    pub fn read(&self, q: Tensor<4>, map: &FeatureMap) -> Tensor<4> {
+        let ([batch, heads, queries, _], [_, kv_heads, width, _]) = (q.dims(), self.sums.dims());
+        let (f, share) = of_queries(by_group(q, kv_heads), map);
+        let mut sums = f.matmul(self.sums.clone().swap_dims(2, 3));
+        if let (Some(share), Some([values, largest])) = (share, &self.plain) {
+            let c = largest.clone() + f64::from(LEAST);
+            sums = sums * c.neg().exp() + share * values.clone();
+        }
+        divided(sums).reshape([batch, heads, queries, width - 1])
+    }
+
+    /// Reads on causally: outputs `[B, H, T, E]` of q `[B, H, T, D]` that see the keys before and those of k `[B, H_kv, T, D]` and
+    /// v `[B, H_kv, T, E]` up to their own, and the sums after them. Documents begin from nothing; a position behind its row's
+    /// length adds nothing.
+    pub fn advance(
+        before: Option<Self>,
+        [q, k, v]: [Tensor<4>; 3],
+        map: &FeatureMap,
+        sequences: &Sequences,
+    ) -> (Tensor<4>, Self) {
+        let [_, _, positions, _] = q.dims();
+        let mut sums = before;
+        let mut outputs = Vec::new();
+        for first in (0..positions).step_by(PIECE) {
+            let len = PIECE.min(positions - first);
+            let [q, k, v] = [&q, &k, &v].map(|x| x.clone().narrow(2, first, len));
+            let (f, largest) = of_keys(k, map);
+            let before = sums.take();
+            let before = before.unwrap_or_else(|| Self::none([&f, &v], largest.is_some()));
+            let places = Places::new(sequences, q.dims()[0], positions, first..first + len);
+            let keys = Keys::new(f, largest, v);
+            outputs.push(before.read_piece(q, &keys, map, &places));
+            let begun = places.begun.as_deref();
+            sums = Some(before.with(&keys, places.counts, begun));
+        }
+        match sums {
+            Some(sums) => (Tensor::cat(outputs, 2), sums),
+            None => {
+                let (f, largest) = of_keys(k, map);
+                let none = Self::none([&f, &v], largest.is_some());
+                (v.clone(), none)
+            }
+        }
+    }
+
+    /// The outputs of queries that see these sums and the keys of their piece that are not later.
+    fn read_piece(
+        &self,
+        q: Tensor<4>,
+        keys: &Keys,
+        map: &FeatureMap,
+        places: &Places,
+    ) -> Tensor<4> {
+        let ([batch, heads, len, _], kv_heads) = (q.dims(), keys.f.dims()[1]);
+        let rows = heads / kv_heads * len;
+        let device = q.device();
+        let (f, share) = of_queries(by_group(q, kv_heads), map);
+        let group = heads / kv_heads;
+        let hidden = places.hidden(group, &device);
+        let open = places.open(group, &device);
+        let mut old = f.clone().matmul(self.sums.clone().swap_dims(2, 3));
+        let mut weights = f.matmul(keys.f.clone().swap_dims(2, 3));
+        if let (Some(share), Some([values, most]), Some(largest)) =
+            (share, &self.plain, &keys.largest)
+        {
+            let of_piece = largest_seen(largest.clone().swap_dims(2, 3), rows, hidden.as_ref());
+            let most = most.clone().expand([batch, kv_heads, rows, 1]);
+            let most = match &open {
+                Some(open) => most * open.clone(),
+                None => most,
+            };
+            let factor = of_piece.max_pair(most + f64::from(LEAST)).neg().exp();
+            old = old * factor.clone() + share.clone() * values.clone();
+            weights = weights * factor + share;
+        }
+        if let Some(open) = open {
+            old = old * open;
+        }
+        if let Some(hidden) = hidden {
+            weights = weights.mask_fill(hidden.expand([batch, kv_heads, rows, len]), 0.0);
+        }
+        let y = divided(old + weights.matmul(keys.values.clone()));
+        let width = keys.values.dims()[3] - 1;
+        y.reshape([batch, heads, len, width])
+    }
+}
+
+/// Keys that are added to sums.
+struct Keys {
+    /// Their features.
+    f: Tensor<4>,
+    /// The largest product of each, of exponential ones.
+    largest: Option<Tensor<4>>,
+    /// Values and ones.
+    values: Tensor<4>,
+}
+
+impl Keys {
+    fn new(f: Tensor<4>, largest: Option<Tensor<4>>, v: Tensor<4>) -> Self {
+        Self {
+            f,
+            largest,
+            values: with_ones(v),
+        }
+    }
+}
+
+/// Which keys the queries of a piece see.
+struct Places {
+    batch: usize,
+    len: usize,
+    /// The first key of the piece that a query sees, and whether it sees those before the piece; row after row. `None` where all
+    /// rows read on.
+    since: Option<Vec<(usize, bool)>>,
+    /// Whether a key counts for later pieces, row after row.
+    counts: Option<Vec<bool>>,
+    /// Whether a row began anew in the piece.
+    begun: Option<Vec<bool>>,
+}
+
+impl Places {
+    fn new(
+        sequences: &Sequences,
+        batch: usize,
+        positions: usize,
+        piece: std::ops::Range<usize>,
+    ) -> Self {
+        let len = piece.len();
+        if sequences.begins.is_none() && sequences.lengths.is_none() {
+            return Self {
+                batch,
+                len,
+                since: None,
+                counts: None,
+                begun: None,
+            };
+        }
+        let (mut since, mut counts) = (Vec::new(), Vec::new());
+        let mut begun = Vec::new();
+        for row in 0..batch {
+            let mut begin = None;
+            for (i, at) in piece.clone().enumerate() {
+                let step = sequences.step(row, positions, at);
+                begin = if step == Step::Begin { Some(i) } else { begin };
+                since.push((begin.unwrap_or(0), begin.is_none()));
+                counts.push(step != Step::Hold);
+            }
+            let last = begin.unwrap_or(0);
+            let of_row = counts[row * len..].iter_mut();
+            of_row.take(last).for_each(|counts| *counts = false);
+            begun.push(begin.is_some());
+        }
+        Self {
+            batch,
+            len,
+            since: Some(since),
+            counts: Some(counts),
+            begun: Some(begun),
+        }
+    }
+
+    /// True where a query of a group of heads does not see a key of the piece, `[B or 1, 1, group·len, len]`.
+    fn hidden(&self, group: usize, device: &Device) -> Option<Tensor<4, Bool>> {
+        let len = self.len;
+        if len == 1 && self.since.is_none() {
+            return None;
+        }
+        let rows = self.since.as_ref().map_or(1, |_| self.batch);
+        let mut hidden = Vec::with_capacity(rows * group * len * len);
+        for row in 0..rows {
+            for query in (0..group).flat_map(|_| 0..len) {
+                let since = match &self.since {
+                    Some(all) => all[row * len + query].0,
+                    None => 0,
+                };
+                // A key behind the length is later than every token, and what stands there is read by none.
+                hidden.extend((0..len).map(|key| key > query || key < since));
+            }
+        }
+        let hidden = TensorData::new(hidden, [rows, 1, group * len, len]);
+        Some(Tensor::from_data(hidden, device))
+    }
+
+    /// 1 where a query of a group of heads sees what was before the piece, `[B, 1, group·len, 1]`.
+    fn open(&self, group: usize, device: &Device) -> Option<Tensor<4>> {
+        let since = self.since.as_ref()?;
+        let mut open = Vec::with_capacity(self.batch * group * self.len);
+        for row in since.chunks(self.len) {
+            (0..group).for_each(|_| open.extend(row.iter().map(|(_, open)| *open)));
+        }
+        Some(numbers(&open, [self.batch, 1, group * self.len, 1], device))
+    }
+}
+
+/// 1 where it is true, else 0.
+fn numbers(all: &[bool], dims: [usize; 4], device: &Device) -> Tensor<4> {
+    let numbers: Vec<f32> = all.iter().map(|x| f32::from(u8::from(*x))).collect();
+    Tensor::from_data(TensorData::new(numbers, dims), device)
+}

@@ -1,0 +1,181 @@
+//! Attention by features of queries and keys, which `linear` and `performer` have in common: heads around sums.
+//!
+//! No weight of a query and a key is formed, so that there is none to drop, to record or to cap. In decoding a layer keeps the
+//! sums of each head ([`RunningSums`]), of a constant size; cross-attention keeps those of its memory.
+
+use super::MultiHeadConfig;
+use super::multi_head::MultiHead;
+use super::random_features::RandomFeatures;
+use super::{Abilities, Attended, AttentionShape, Reads};
+use crate::faults::TableFaults;
+use crate::kernel::Sequences;
+use crate::kernel::prefix_sums::{FeatureMap, Features, RunningSums, attention_by_features};
+use crate::nn::init::Init;
+use crate::nn::layer::{Layer, LayerContext};
+use crate::nn::position::Means;
+use crate::nn::state::{LayerState, StateUse};
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+/// Attention by features with its parameters.
+#[derive(Module, Debug)]
+pub struct Featured {
+    /// Projections of queries, keys, values and outputs.
+    pub heads: MultiHead,
+    n_kv_heads: usize,
+    d_head: usize,
+    #[module(skip)]
+    features: Source,
+}
+
+/// What features are made of.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// Of vectors alone.
+    Plain(Features),
+    /// Of products with random vectors.
+    Random(RandomFeatures),
+}
+
+impl Featured {
+    /// Attention of a shape by features from `source`.
+    pub(super) fn new(
+        heads: &MultiHeadConfig,
+        shape: &AttentionShape,
+        init: &Init,
+        source: Source,
+    ) -> Self {
+        Self {
+            heads: MultiHead::new(heads, shape, init),
+            n_kv_heads: heads.n_kv_heads(),
+            d_head: heads.d_head(shape.d_model),
+            features: source,
+        }
+    }
+
+    /// The same with these random vectors in place of drawn ones, row after row: one row a feature.
+    ///
+    /// # Panics
+    /// Where its features are not random, or the numbers are no such rows.
+    #[must_use]
+    pub fn projected_on(mut self, rows: Vec<f32>) -> Self {
+        match &mut self.features {
+            Source::Random(random) => random.give(rows),
+            Source::Plain(_) => unreachable!("these features have no projection"),
+        }
+        self
+    }
+
+    fn map(&self, x: &Tensor<3>, cx: &LayerContext) -> FeatureMap {
+        match &self.features {
+            Source::Plain(features) => FeatureMap::plain(*features),
+            Source::Random(random) => random.map(cx.pass, &x.device()),
+        }
+    }
+
+    /// The sums that are kept, if some are.
+    fn kept(&self, state: Option<&mut LayerState>) -> Option<RunningSums> {
+        match state {
+            Some(LayerState::Recurrent(vectors)) => {
+                RunningSums::of(std::mem::take(vectors), self.n_kv_heads, self.d_head)
+            }
+            _ => None,
+        }
+    }
+
+    fn weigh(&self, attended: Attended, cx: &mut LayerContext, map: &FeatureMap) -> Tensor<4> {
+        let Attended {
+            q,
+            k,
+            v,
+            relations,
+            crossed,
+            ..
+        } = attended;
+        let visible = relations.visible;
+        let before = self.kept(cx.state.as_deref_mut());
+        let Some(state @ LayerState::Recurrent(_)) = cx.state.as_deref_mut() else {
+            return attention_by_features(q, k, v, map, &visible);
+        };
+        let (y, after) = if crossed {
+            let sums = RunningSums::of_keys(k, v, map, visible.lengths.as_deref());
+            (sums.read(q, map), sums)
+        } else {
+            let sequences = Sequences::of(cx.visible, cx.span);
+            RunningSums::advance(before, [q, k, v], map, &sequences)
+        };
+        *state = LayerState::Recurrent(after.into_vectors());
+        y
+    }
+}
+
+impl Layer for Featured {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        let map = self.map(&x, cx);
+        // The sums of a memory are made once.
+        if cx.memory.is_some()
+            && let Some(sums) = self.kept(cx.state.as_deref_mut())
+        {
+            let y = self.heads.forward_queries(x, |q| sums.read(q, &map));
+            if let Some(state) = cx.state.as_deref_mut() {
+                *state = LayerState::Recurrent(sums.into_vectors());
+            }
+            return y;
+        }
+        self.heads
+            .forward_with(x, cx, |attended, cx| self.weigh(attended, cx, &map))
+    }
+
+    fn reach(&self) -> Option<usize> {
+        Some(0)
+    }
+
+    fn empty_state(&self, of: StateUse) -> LayerState {
+        match of {
+            StateUse::Decoding => LayerState::Recurrent(Vec::new()),
+            StateUse::Segments => LayerState::None,
+        }
+    }
+}
+
+/// Where attention by features can stand, with positions of these sorts on its heads.
+pub(super) fn abilities(positions: &'static [Means]) -> Abilities {
+    Abilities {
+        reads: Reads::EitherWay,
+        positions,
+        documents: true,
+        prefix: false,
+        segments: false,
+        across: true,
+        weights: false,
+    }
+}
+
+/// Multiplications of a forward pass: projections, and `of_each` for each head and position, in which queries and keys are
+/// mapped and meet their sums.
+pub(super) fn products(
+    heads: &MultiHeadConfig,
+    d_model: usize,
+    [queries, sources, _]: [usize; 3],
+    of_each: u128,
+) -> u128 {
+    let vectors = queries as u128 * heads.n_heads as u128;
+    let vectors = vectors + sources as u128 * heads.n_kv_heads() as u128;
+    heads.products(d_model, [queries, sources, 0]) + vectors * of_each
+}
+
+/// Faults of the heads' keys, where no score is formed.
+pub(super) fn faults(
+    heads: &MultiHeadConfig,
+    kind: &str,
+    d_model: Option<usize>,
+    at: &mut TableFaults,
+) -> Option<usize> {
+    if let Some(cap) = heads.softcap {
+        let rule = format!(
+            "softcap = {cap:?} has no effect on kind = \"{kind}\", which forms no scores; leave it out, or use multi_head"
+        );
+        at.fault(&["softcap", "kind"], rule);
+    }
+    heads.faults(d_model, at)
+}

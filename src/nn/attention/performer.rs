@@ -1,0 +1,137 @@
+//! Performer: softmax attention estimated by products of random features, FAVOR+ (Choromanski et al. 2021,
+//! arXiv:2009.14794). With w the rows of a random matrix, exp(x·y) is the mean of exp(w·x − |x|²/2)·exp(w·y − |y|²/2), all
+//! features are positive, and the error falls as 1/√features; orthogonal rows make it smaller (theorem 2).
+//!
+//! `kernel = "relu"` has relu(w·x) for the exponential (generalised attention). What is subtracted before exponentials is
+//! [`Features::Exponential`]'s; the matrix and its draws are [`super::random_features`]'s. The mean over draws of either
+//! kernel depends on lengths of queries and keys and the angle between them alone, so that rotary positions keep their meaning:
+//! queries and keys are turned before their features are made.
+
+use super::featured::{self, Featured, Source};
+use super::multi_head::MultiHeadConfig;
+use super::random_features::{RandomFeatures, RowNorms};
+use super::{Abilities, AttentionFacts, AttentionShape, Kind};
+use crate::faults::{TableFaults, WIDEST};
+use crate::kernel::prefix_sums::Features;
+use crate::nn::init::Init;
+use crate::nn::position::Means;
+use crate::one_table::one_table;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "performer",
+    summary: "a softmax estimated by random features, which training redraws; time and memory linear in the length",
+    source: "Choromanski et al. 2021",
+    example: "{ kind = \"performer\", n_heads = 4, features = 64, redraw = 1000 }",
+};
+
+/// The function of a query and a key that products of features estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Estimates {
+    /// exp(scale·q·k), whose normalised weights are the softmax's.
+    Softmax,
+    /// The mean of relu(w·q)·relu(w·k) over random w.
+    Relu,
+}
+
+/// The knobs of Performer: those of multi-head attention that act before or after the weights, and its features.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
+pub struct PerformerConfig {
+    /// The heads with their projections.
+    #[serde(skip)]
+    pub heads: MultiHeadConfig,
+    /// Random features; d_head·ln d_head, rounded down, when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub features: Option<usize>,
+    /// What they estimate.
+    pub kernel: Estimates,
+    /// Lengths of the random vectors.
+    pub row_norms: RowNorms,
+    /// Steps after which training draws other random vectors; with 0 those of the first step stay. Evaluation has those of
+    /// the first step.
+    pub redraw: usize,
+    /// Added to each feature; 0.0001 of a softmax and 0.001 of relu when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eps: Option<f64>,
+}
+
+impl Default for PerformerConfig {
+    fn default() -> Self {
+        Self {
+            heads: MultiHeadConfig::default(),
+            features: None,
+            kernel: Estimates::Softmax,
+            row_norms: RowNorms::Chi,
+            redraw: 1000,
+            eps: None,
+        }
+    }
+}
+
+one_table!(PerformerConfig, heads: MultiHeadConfig, |_| &[]);
+
+impl PerformerConfig {
+    /// Random features of heads of this width.
+    fn features(&self, d_head: usize) -> usize {
+        let d = d_head as f64;
+        self.features.unwrap_or(((d * d.ln()) as usize).max(1))
+    }
+
+    /// Attention of a shape.
+    pub fn init(&self, shape: &AttentionShape, init: &Init) -> Featured {
+        let d_head = self.heads.d_head(shape.d_model);
+        let scale = self.heads.scale.unwrap_or(1.0 / (d_head as f64).sqrt());
+        let features = match self.kernel {
+            Estimates::Softmax => Features::Exponential {
+                scale,
+                eps: self.eps.unwrap_or(1e-4),
+            },
+            Estimates::Relu => Features::Rectified {
+                scale,
+                eps: self.eps.unwrap_or(1e-3),
+            },
+        };
+        let sizes = [self.features(d_head), d_head];
+        let random = RandomFeatures::new(features, sizes, self.row_norms, self.redraw, init);
+        Featured::new(&self.heads, shape, init, Source::Random(random))
+    }
+}
+
+impl AttentionFacts for PerformerConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn heads(&self) -> &MultiHeadConfig {
+        &self.heads
+    }
+
+    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
+        &mut self.heads
+    }
+
+    fn abilities(&self) -> Abilities {
+        featured::abilities(&[Means::Rotation])
+    }
+
+    fn keys(&self, tokens: usize, _causal: bool) -> usize {
+        tokens
+    }
+
+    fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        at.count("features", self.features.unwrap_or(1), WIDEST);
+        if let Some(eps) = self.eps.filter(|eps| !(*eps >= 0.0 && eps.is_finite())) {
+            at.fault(&["eps"], format!("eps = {eps:?} must be 0 or more"));
+        }
+        featured::faults(&self.heads, KIND.kind, d_model, at)
+    }
+
+    fn products(&self, d_model: usize, pairs: [usize; 3]) -> u128 {
+        let d = self.heads.d_head(d_model);
+        let features = self.features(d) as u128 * d as u128;
+        featured::products(&self.heads, d_model, pairs, 2 * features)
+    }
+}

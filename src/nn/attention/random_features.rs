@@ -1,0 +1,188 @@
+//! The random vectors of Performer's features: blocks of orthogonal rows (Choromanski et al. 2021, section 2.4 and appendix
+//! B), one matrix for all heads of a layer.
+//!
+//! A block is as many normal vectors as they have elements, made orthogonal by Gram and Schmidt; the last block may be cut. A
+//! matrix is a function of (seed, layer, number of the draw), and the number is step / `redraw`: nothing of it is in a
+//! checkpoint, a resumed run draws what it would have drawn, and all micro-batches of a step have one matrix. Evaluation and
+//! decoding have draw 0: an estimate for any draw is one for each of them.
+
+use crate::kernel::prefix_sums::{FeatureMap, Features};
+use crate::nn::init::Init;
+use crate::nn::pass::Pass;
+use crate::rng::{Purpose, Stream};
+use burn::tensor::{Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Lengths of the random vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowNorms {
+    /// Those of normal vectors, so that features estimate without bias.
+    Chi,
+    /// √d_head each (regularised).
+    Constant,
+}
+
+/// Features over drawn vectors.
+#[derive(Clone, Debug)]
+pub struct RandomFeatures {
+    features: Features,
+    /// Vectors, and numbers of each.
+    sizes: [usize; 2],
+    norms: RowNorms,
+    redraw: u64,
+    /// Seed and part of the model.
+    seed: [u64; 2],
+    given: Option<Arc<[f32]>>,
+    /// The newest draw and its number: a function of the number that is not computed again.
+    drawn: Arc<Mutex<Option<(u64, Arc<[f32]>)>>>,
+}
+
+impl RandomFeatures {
+    /// `count` features of vectors of `d` numbers for a part of a model.
+    pub fn new(
+        features: Features,
+        sizes: [usize; 2],
+        norms: RowNorms,
+        redraw: usize,
+        init: &Init,
+    ) -> Self {
+        Self {
+            features,
+            sizes,
+            norms,
+            redraw: redraw as u64,
+            seed: init.seed_and_part(),
+            given: None,
+            drawn: Arc::default(),
+        }
+    }
+
+    /// Takes these vectors, row after row, for good.
+    pub(super) fn give(&mut self, rows: Vec<f32>) {
+        let d = self.sizes[1].max(1);
+        assert!(rows.len().is_multiple_of(d), "whole random vectors");
+        self.sizes[0] = rows.len() / d;
+        self.given = Some(rows.into());
+    }
+
+    /// The map of a pass.
+    pub fn map(&self, pass: &Pass, device: &Device) -> FeatureMap {
+        let rows = match &self.given {
+            Some(rows) => rows.clone(),
+            None => {
+                let step = pass.step().unwrap_or(0);
+                self.vectors(step.checked_div(self.redraw).unwrap_or(0))
+            }
+        };
+        let projection = TensorData::new(rows.to_vec(), self.sizes);
+        FeatureMap {
+            features: self.features,
+            projection: Some(Tensor::from_data(projection, device)),
+        }
+    }
+
+    /// The vectors of a draw.
+    fn vectors(&self, number: u64) -> Arc<[f32]> {
+        let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*drawn {
+            Some((of, rows)) if *of == number => rows.clone(),
+            _ => {
+                let [seed, part] = self.seed;
+                let stream = Stream::new(seed, Purpose::Features, (number, part, 0));
+                let rows: Arc<[f32]> = orthogonal(self.sizes, self.norms, stream).into();
+                *drawn = Some((number, rows.clone()));
+                rows
+            }
+        }
+    }
+}
+
+/// `rows` random vectors of `d` numbers, orthogonal in blocks of `d`.
+pub fn orthogonal([rows, d]: [usize; 2], norms: RowNorms, mut stream: Stream) -> Vec<f32> {
+    let mut all = Vec::with_capacity(rows * d);
+    while all.len() < rows * d {
+        for row in block(d, &mut stream) {
+            let norm = match norms {
+                RowNorms::Constant => (d as f64).sqrt(),
+                RowNorms::Chi => normals(d, &mut stream)
+                    .iter()
+                    .map(|x| x * x)
+                    .sum::<f64>()
+                    .sqrt(),
+            };
+            all.extend(row.iter().map(|x| (x * norm) as f32));
+        }
+    }
+    all.truncate(rows * d);
+    all
+}
+
+fn normals(d: usize, stream: &mut Stream) -> Vec<f64> {
+    (0..d).map(|_| f64::from(stream.normal())).collect()
+}
+
+/// `d` orthogonal vectors of length 1 in random directions.
+fn block(d: usize, stream: &mut Stream) -> Vec<Vec<f64>> {
+    let mut rows: Vec<Vec<f64>> = Vec::with_capacity(d);
+    while rows.len() < d {
+        let mut row = normals(d, stream);
+        // Twice, since the first time leaves rounding errors along the other rows.
+        for _ in 0..2 {
+            for other in &rows {
+                let along = dot(&row, other);
+                row.iter_mut().zip(other).for_each(|(x, y)| *x -= along * y);
+            }
+        }
+        let norm = dot(&row, &row).sqrt();
+        // A vector within the span of the others, of which rounding errors alone are left, is drawn again.
+        if norm > 1e-6 {
+            rows.push(row.iter().map(|x| x / norm).collect());
+        }
+    }
+    rows
+}
+
+fn dot(x: &[f64], y: &[f64]) -> f64 {
+    x.iter().zip(y).map(|(x, y)| x * y).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(draw: u64) -> Stream {
+        Stream::new(5, Purpose::Features, (draw, 0, 0))
+    }
+
+    #[test]
+    fn rows_of_a_block_are_orthogonal_and_their_lengths_are_as_asked() {
+        let d = 12;
+        let rows = orthogonal([30, d], RowNorms::Constant, stream(0));
+        let row =
+            |i: usize| -> Vec<f64> { rows[i * d..][..d].iter().map(|x| f64::from(*x)).collect() };
+        for (i, j) in (0..30).flat_map(|i| (0..30).map(move |j| (i, j))) {
+            let product = dot(&row(i), &row(j));
+            if i == j {
+                assert!((product - d as f64).abs() < 1e-4);
+            } else if i / d == j / d {
+                assert!(product.abs() < 1e-4, "{i} {j}: {product}");
+            }
+        }
+        let draws = 200;
+        let squares: f64 = (0..draws)
+            .map(|draw| {
+                let rows = orthogonal([3, d], RowNorms::Chi, stream(draw));
+                rows.iter().map(|x| f64::from(x * x)).sum::<f64>() / 3.0
+            })
+            .sum();
+        let mean = squares / draws as f64;
+        // χ² of 12 has a variance of 24; of 600 the mean is within 4 standard errors.
+        assert!(
+            (mean - d as f64).abs() < 4.0 * (24.0f64 / 600.0).sqrt(),
+            "{mean}"
+        );
+        assert_ne!(stream(0).next_u32(), stream(1).next_u32());
+    }
+}

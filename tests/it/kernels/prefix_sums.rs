@@ -1,0 +1,370 @@
+//! Attention by features against its composed form, performer-pytorch and the closed form of linear attention; what it
+//! estimates, causality, rows of their own, and sums that are read on.
+
+use burn::tensor::{Tensor, TensorData};
+use formwork::kernel::prefix_sums::{
+    FeatureMap, Features, RunningSums, attention_by_features, composed,
+};
+use formwork::kernel::{self, AttentionOptions, Documents, Relations, Sequences, Span, Visibility};
+use formwork::nn::attention::random_features::{RowNorms, orthogonal};
+use formwork::rng::{Purpose, Stream};
+
+use super::{bits, close, device, random, values};
+use crate::oracle::Oracle;
+
+/// Random vectors of a draw.
+fn projection(features: usize, d: usize, draw: u64) -> Tensor<2> {
+    let stream = Stream::new(9, Purpose::Features, (draw, 0, 0));
+    let rows = orthogonal([features, d], RowNorms::Chi, stream);
+    Tensor::from_data(TensorData::new(rows, [features, d]), &device())
+}
+
+fn exponential(scale: f64, eps: f64, projection: Tensor<2>) -> FeatureMap {
+    FeatureMap {
+        features: Features::Exponential { scale, eps },
+        projection: Some(projection),
+    }
+}
+
+/// Each sort of features of vectors of `d` numbers.
+fn maps(d: usize) -> Vec<FeatureMap> {
+    let scale = 1.0 / (d as f64).sqrt();
+    vec![
+        FeatureMap::plain(Features::Elu),
+        exponential(scale, 1e-4, projection(2 * d + 3, d, 0)),
+        FeatureMap {
+            features: Features::Rectified { scale, eps: 1e-3 },
+            projection: Some(projection(d + 1, d, 1)),
+        },
+    ]
+}
+
+/// Documents of a row of `n` positions that begin at these places.
+fn documents(n: usize, rows: &[&[usize]]) -> Documents {
+    let numbers: Vec<i32> = rows
+        .iter()
+        .flat_map(|begins| {
+            (0..n).map(|at| begins.iter().filter(|begin| **begin <= at).count() as i32)
+        })
+        .collect();
+    Documents::new(&numbers, n)
+}
+
+/// What can be visible to two rows of `n` positions.
+fn visible(n: usize) -> Vec<Visibility> {
+    let documents = documents(n, &[&[n / 3, n / 3 + 1, n / 2], &[n - 1]]);
+    let mut all = Vec::new();
+    for causal in [true, false] {
+        let plain = Visibility {
+            causal,
+            ..Visibility::default()
+        };
+        all.push(plain.clone());
+        all.push(Visibility {
+            lengths: Some([n - n / 4, n / 2].into()),
+            ..plain.clone()
+        });
+        all.push(Visibility {
+            documents: Some(documents.clone()),
+            lengths: Some([n, n - n / 5].into()),
+            ..plain
+        });
+    }
+    all
+}
+
+/// The result and the gradients of queries, keys and values.
+fn run(leaves: &[Tensor<4>; 3], attend: impl Fn([Tensor<4>; 3]) -> Tensor<4>) -> [Tensor<4>; 4] {
+    let leaves = leaves.clone().map(|x| x.detach().require_grad());
+    let y = attend(leaves.clone());
+    let weights = random(y.dims(), 99);
+    let grads = (y.clone() * weights).sum().backward();
+    let [q, k, v] = leaves.map(|x| x.grad(&grads).unwrap());
+    [y.inner(), q, k, v]
+}
+
+fn leaves([batch, heads, kv_heads, n, d]: [usize; 5]) -> [Tensor<4>; 3] {
+    [
+        random([batch, heads, n, d], 1),
+        random([batch, kv_heads, n, d], 2),
+        random([batch, kv_heads, n, d], 3),
+    ]
+}
+
+#[test]
+fn sums_of_features() {
+    for (heads, kv_heads, n, d) in [(1, 1, 1, 1), (2, 2, 7, 5), (4, 2, 130, 8), (3, 1, 64, 16)] {
+        let leaves = leaves([2, heads, kv_heads, n, d]);
+        for map in maps(d) {
+            for visible in visible(n) {
+                let fused =
+                    |[q, k, v]: [Tensor<4>; 3]| attention_by_features(q, k, v, &map, &visible);
+                let plain = |[q, k, v]: [Tensor<4>; 3]| {
+                    composed::attention_by_features(q, k, v, &map, &visible)
+                };
+                let (ours, oracle) = (run(&leaves, fused), run(&leaves, plain));
+                for (i, (a, b)) in ours.iter().zip(&oracle).enumerate() {
+                    let what = format!("{n} {:?} {visible:?}: {i}", map.features);
+                    close(&what, &values(a), &values(b));
+                }
+            }
+        }
+    }
+}
+
+/// Several parts a run, of which the last is short, and documents that begin within parts.
+#[test]
+fn runs_of_several_parts() {
+    let n = 2300;
+    let leaves = leaves([1, 2, 1, n, 4]);
+    for map in maps(4) {
+        for causal in [true, false] {
+            for documents in [None, Some(documents(n, &[&[10, 1500]]))] {
+                let visible = Visibility {
+                    causal,
+                    documents,
+                    lengths: Some([n - 40].into()),
+                    ..Visibility::default()
+                };
+                let fused =
+                    |[q, k, v]: [Tensor<4>; 3]| attention_by_features(q, k, v, &map, &visible);
+                let plain = |[q, k, v]: [Tensor<4>; 3]| {
+                    composed::attention_by_features(q, k, v, &map, &visible)
+                };
+                let (ours, oracle) = (run(&leaves, fused), run(&leaves, plain));
+                for (i, (a, b)) in ours.iter().zip(&oracle).enumerate() {
+                    let what = format!("{:?} {causal}: {i}", map.features);
+                    close(&what, &values(a), &values(b));
+                }
+                let again = run(&leaves, fused);
+                assert!(ours.iter().zip(&again).all(|(a, b)| bits(a) == bits(b)));
+            }
+        }
+    }
+}
+
+/// Cross-attention: as many queries as they like.
+#[test]
+fn queries_of_another_length() {
+    for map in maps(6) {
+        for (queries, keys) in [(3, 200), (1500, 5), (1, 1), (70, 0)] {
+            let q = random([2, 4, queries, 6], 1);
+            let [k, v] = [2, 3].map(|seed| random([2, 2, keys, 6], seed));
+            let visible = Visibility::of_lengths(&[keys, keys / 2]);
+            let leaves = [q, k, v];
+            let fused = |[q, k, v]: [Tensor<4>; 3]| attention_by_features(q, k, v, &map, &visible);
+            if keys == 0 {
+                let [q, k, v] = leaves;
+                assert!(values(&fused([q, k, v])).iter().all(|x| *x == 0.0));
+                continue;
+            }
+            let plain = |[q, k, v]: [Tensor<4>; 3]| {
+                composed::attention_by_features(q, k, v, &map, &visible)
+            };
+            let (ours, oracle) = (run(&leaves, fused), run(&leaves, plain));
+            for (i, (a, b)) in ours.iter().zip(&oracle).enumerate() {
+                let what = format!("{queries} {keys} {:?}: {i}", map.features);
+                close(&what, &values(a), &values(b));
+            }
+        }
+    }
+}
+
+/// To the last bit: nothing of a later position, another document or another row reaches an output.
+#[test]
+fn nothing_later_and_nobody_else() {
+    let n = 1300;
+    for map in maps(8) {
+        let visible = Visibility {
+            causal: true,
+            documents: Some(documents(n, &[&[500], &[500]])),
+            ..Visibility::default()
+        };
+        let [q, k, v] = leaves([2, 2, 2, n, 8]);
+        let y = attention_by_features(q.clone(), k.clone(), v.clone(), &map, &visible);
+        let other = |x: &Tensor<4>, row: usize, from: usize, to: usize| {
+            let place = [row..row + 1, 0..2, from..to, 0..8];
+            let far = x.clone().slice(place.clone()) * 3.0 + 1.0;
+            x.clone().slice_assign(place, far)
+        };
+        let changed = |row: usize, from: usize, to: usize| {
+            let (k, v) = (other(&k, row, from, to), other(&v, row, from, to));
+            attention_by_features(q.clone(), k, v, &map, &visible)
+        };
+        let part = |y: &Tensor<4>, row: usize, from: usize, to: usize| {
+            bits(&y.clone().slice([row..row + 1, 0..2, from..to, 0..8]))
+        };
+        let later = changed(0, 1200, n);
+        assert_eq!(part(&later, 0, 0, 1200), part(&y, 0, 0, 1200));
+        assert_ne!(part(&later, 0, 1200, 1201), part(&y, 0, 1200, 1201));
+        assert_eq!(part(&later, 1, 0, n), part(&y, 1, 0, n));
+        let first = changed(1, 0, 500);
+        assert_eq!(part(&first, 1, 500, n), part(&y, 1, 500, n));
+        let alone = [&q, &k, &v].map(|x| x.clone().narrow(0, 1, 1));
+        let [q, k, v] = alone;
+        let of_row = Visibility {
+            documents: Some(documents(n, &[&[500]])),
+            ..visible.clone()
+        };
+        let alone = attention_by_features(q, k, v, &map, &of_row);
+        assert_eq!(part(&alone, 0, 0, n), part(&y, 1, 0, n));
+    }
+}
+
+fn leaf(oracle: &Oracle, name: &str) -> Tensor<4> {
+    let array = oracle.array(name);
+    let shape: [usize; 4] = array.shape.try_into().unwrap();
+    Tensor::from_data(TensorData::new(array.values, shape), &device())
+}
+
+/// Outputs and gradients of a golden's case, within 1e-4 of its largest numbers.
+fn golden(oracle: &Oracle, case: &str, map: &FeatureMap, visible: &Visibility) {
+    let leaves = ["query", "key", "value"].map(|name| leaf(oracle, name).require_grad());
+    let [q, k, v] = leaves.clone();
+    let y = attention_by_features(q, k, v, map, visible);
+    let near = |name: &str, found: &Tensor<4>| {
+        let wanted = oracle.array(name).values;
+        let largest = wanted.iter().fold(0f32, |m, x| m.max(x.abs()));
+        for (a, b) in values(found).iter().zip(&wanted) {
+            assert!(
+                (a - b).abs() <= 1e-4 * largest,
+                "{name}: {a} instead of {b}"
+            );
+        }
+    };
+    near(&format!("{case}.out"), &y);
+    let grads = (y * leaf(oracle, "weight")).sum().backward();
+    for (name, leaf) in ["query", "key", "value"].iter().zip(leaves) {
+        near(&format!("{case}.grad.{name}"), &leaf.grad(&grads).unwrap());
+    }
+}
+
+#[test]
+fn performer_pytorch() {
+    let oracle = Oracle::open("performer");
+    let w = oracle.array("projection");
+    let w: Tensor<2> = Tensor::from_data(TensorData::new(w.values, [16, 8]), &device());
+    let scale = 8f64.powf(-0.5);
+    let relu = FeatureMap {
+        features: Features::Rectified { scale, eps: 1e-3 },
+        projection: Some(w.clone()),
+    };
+    for (kernel, map) in [("softmax", exponential(scale, 1e-4, w)), ("relu", relu)] {
+        golden(&oracle, &format!("{kernel}.both"), &map, &Visibility::ALL);
+        golden(
+            &oracle,
+            &format!("{kernel}.causal"),
+            &map,
+            &Visibility::causal(),
+        );
+    }
+}
+
+#[test]
+fn the_closed_form_of_linear_attention() {
+    let oracle = Oracle::open("linear");
+    let map = FeatureMap::plain(Features::Elu);
+    golden(&oracle, "both", &map, &Visibility::ALL);
+    golden(&oracle, "causal", &map, &Visibility::causal());
+}
+
+/// The root mean square error of Performer's estimate of softmax attention over some draws.
+fn error(features: usize, draws: u64, causal: bool) -> f64 {
+    let d = 8;
+    let [q, k, v] = leaves([1, 2, 2, 48, d]);
+    let [q, k] = [q, k].map(|x| x * 0.7);
+    let visible = Visibility {
+        causal,
+        ..Visibility::default()
+    };
+    let relations = Relations {
+        visible: visible.clone(),
+        ..Relations::default()
+    };
+    let options = AttentionOptions {
+        scale: 8f64.powf(-0.5),
+        softcap: None,
+        dropout: None,
+    };
+    let wanted = kernel::attention(q.clone(), k.clone(), v.clone(), relations, options);
+    let squares: f64 = (0..draws)
+        .map(|draw| {
+            let map = exponential(options.scale, 0.0, projection(features, d, draw));
+            let found = attention_by_features(q.clone(), k.clone(), v.clone(), &map, &visible);
+            let all = values(&(found - wanted.clone()));
+            let sum: f64 = all.iter().map(|x| f64::from(*x).powi(2)).sum();
+            sum / all.len() as f64
+        })
+        .sum();
+    (squares / draws as f64).sqrt()
+}
+
+/// With four times as many features the error is half as large; with many it is small.
+#[test]
+fn the_error_falls_with_the_root_of_the_features() {
+    for causal in [true, false] {
+        let errors = [64, 256, 1024].map(|features| error(features, 24, causal));
+        for pair in errors.windows(2) {
+            let ratio = pair[0] / pair[1];
+            assert!((1.7..2.35).contains(&ratio), "{causal}: {errors:?}");
+        }
+        let last = error(16_384, 2, causal);
+        assert!(
+            last < 0.012 && last < errors[2] / 3.0,
+            "{causal}: {last} after {errors:?}"
+        );
+    }
+}
+
+/// Read on in pieces of any length, sums give what all positions at once give; their size stays the same.
+#[test]
+fn sums_are_read_on() {
+    let n = 150;
+    let numbers = documents(n, &[&[40, 41], &[100]]);
+    for documents in [None, Some(numbers)] {
+        let visible = Visibility {
+            causal: true,
+            documents,
+            lengths: Some([n, 120].into()),
+            ..Visibility::default()
+        };
+        for map in maps(6) {
+            let [q, k, v] = leaves([2, 4, 2, n, 6]);
+            let wanted = attention_by_features(q.clone(), k.clone(), v.clone(), &map, &visible);
+            let mut sums: Option<RunningSums> = None;
+            let mut sizes = Vec::new();
+            let mut first = 0;
+            for len in [1, 70, 1, 1, 5, 64, 8] {
+                let inputs = [&q, &k, &v].map(|x| x.clone().narrow(2, first, len));
+                let span = Span {
+                    queries: len,
+                    keys: first + len,
+                    offset: first,
+                };
+                let mut sequences = Sequences::of(&visible, span);
+                if first == 0
+                    && let Some(begins) = &mut sequences.begins
+                {
+                    // Nothing was read before the first position.
+                    *begins = begins.iter().map(|_| false).collect();
+                }
+                let (y, after) = RunningSums::advance(sums.take(), inputs, &map, &sequences);
+                let vectors = after.into_vectors();
+                sizes.push(vectors.iter().map(|x| x.dims()[1]).sum::<usize>());
+                sums = RunningSums::of(vectors, 2, 6);
+                for (row, length) in [n, 120].into_iter().enumerate() {
+                    let seen = len.min(length.saturating_sub(first));
+                    let part = |y: Tensor<4>, from: usize| {
+                        values(&y.slice([row..row + 1, 0..4, from..from + seen, 0..6]))
+                    };
+                    let what = format!("{:?} at {first} of row {row}", map.features);
+                    if seen > 0 {
+                        close(&what, &part(y.clone(), 0), &part(wanted.clone(), first));
+                    }
+                }
+                first += len;
+            }
+            assert!(sizes.iter().all(|size| *size == sizes[0]), "{sizes:?}");
+        }
+    }
+}

@@ -122,7 +122,7 @@ def pattern(model, folder, batch, length):
         count = torch.arange(torch.tensor(shape).prod().item(), dtype=torch.float64)
         return {"pixel_values": torch.sin(0.7 * count + 0.013 * count % 5).float().reshape(shape)}
     longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-    if longest and config.model_type == "roberta":
+    if longest and config.model_type in ("roberta", "longformer"):
         longest -= special(config, "pad") + 1
     ids = pattern_of_ids(config, batch, min(length, longest or length))
     if config.is_encoder_decoder:
@@ -170,7 +170,8 @@ def compute(model, inputs, details=False):
     asked = {}
     if details:
         asked["output_hidden_states"] = True
-        if model.config.model_type != "resnet":
+        # Weights of windows lie in another arrangement.
+        if model.config.model_type not in ("resnet", "longformer", "led"):
             asked["output_attentions"] = True
     with torch.no_grad():
         output = model(**inputs, **asked)

@@ -222,6 +222,7 @@ mod tests {
     static TRANSLATION: TaskConfig = TaskConfig::Translation(TranslationConfig {
         label_smoothing: 0.0,
         bidirectional_source: false,
+        global_tokens: None,
     });
 
     static SPANS: TaskConfig = TaskConfig::SpanCorruption(SpanCorruptionConfig {

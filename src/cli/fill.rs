@@ -153,6 +153,7 @@ fn told(args: &FillArgs, opened: &Opened, model: &ReplacedToken) -> Result<Vec<C
         ids: Tensor::from_data(data, &device),
         segments: None,
         lengths: None,
+        globals: None,
     };
     let scores = model.scores(input, &Pass::evaluation());
     let shares = activation::sigmoid(scores).into_data();

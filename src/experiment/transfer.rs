@@ -5,7 +5,7 @@ use super::{Experiment, assemble, file, teacher};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::nn::position::Grid;
-use crate::nn::position::resample::{resample_grid, stretch};
+use crate::nn::position::resample::{repeat, resample_grid, stretch};
 use crate::nn::role::{ParameterKind, Place};
 use crate::report::read::sweep::{ARM, run_of_seed};
 use crate::task::{Objective, TaskConfig};
@@ -13,7 +13,7 @@ use crate::tokenizer::Tokenizer;
 use crate::train::checkpoint::weights as stored;
 use crate::train::lora::{self, LoraConfig};
 use crate::train::parameters::{self, Parameter};
-use crate::train::transfer::Transferred;
+use crate::train::transfer::{Lengthen, Transferred};
 use crate::train::{run_dir, run_files};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -187,8 +187,8 @@ pub fn weights(
     let checkpoint = saved::chosen(&folder, which).map_err(as_key)?;
     let file = checkpoint.evaluated_weights();
     let theirs = saved::shape(&folder)?;
-    let resample = |data: &TensorData, wanted: &[usize]| {
-        resampled(experiment, [theirs.image, shape.image], data, wanted)
+    let resample = |data: &TensorData, wanted: &[usize], how: Lengthen| {
+        resampled(experiment, [theirs.image, shape.image], data, wanted, how)
     };
     let (lora, sums) = same_norms(experiment, &folder, &theirs, &model.devices()[0], &model)?;
     let grid = |image| experiment.model.grid(image);
@@ -232,13 +232,14 @@ pub(super) fn as_key_of(table: &str, key: &str, error: Error) -> Error {
     }
 }
 
-/// A table of positions for another number of them: of the patches of images of the first size for those of the
+/// A table of positions for another number of them, whose rows lie between the old ones or repeat them: of the patches of images of the first size for those of the
 /// second by their two sides, of a text along it. `None` when it is no such table.
 fn resampled(
     experiment: &Experiment,
     images: [Option<[usize; 3]>; 2],
     data: &TensorData,
     shape: &[usize],
+    how: Lengthen,
 ) -> Option<TensorData> {
     let (&[from, width], &[to, d]) = (&data.shape().to_vec()[..], shape) else {
         return None;
@@ -249,6 +250,10 @@ fn resampled(
         return None;
     }
     let table: Vec<f32> = data.iter::<f32>().collect();
+    if how == Lengthen::Repeat {
+        let values = repeat(&table, [from, to], d, reserved(experiment))?;
+        return Some(TensorData::new(values, [to, d]).convert_dtype(data.dtype()));
+    }
     let values = match images.map(|image| experiment.model.grid(image)) {
         [Some(theirs), Some(ours)] => {
             if theirs.positions() != from || ours.positions() != to {

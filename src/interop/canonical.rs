@@ -50,6 +50,10 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
     if let ModelConfig::Encoder(encoder) = &of.model {
         model["mask_decoder"] = mask_decoder(encoder, of);
     }
+    if let ModelConfig::EncoderDecoder(pair) = &of.model {
+        let rows = pair.position_rows(of.shape.context);
+        model["target_max_len"] = json!(rows.map(|[_, target]| target));
+    }
     if let Some(network) = of.model.transformer() {
         let stack = network.stack;
         let keys = model.as_object_mut();

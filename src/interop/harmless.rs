@@ -30,6 +30,7 @@ const KEYS: &[&str] = &[
     "model_type",
     "n_ctx",
     "n_special",
+    "onnx_export",
     "name_or_path",
     "num_labels",
     "_num_labels",

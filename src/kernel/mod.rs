@@ -53,7 +53,7 @@ pub use recurrent::{Cell, Recurrence, RecurrenceSettings, Sequences, recurrent, 
 pub use relative::{DistanceRows, DistanceTable, Relative};
 pub use rotary::rotary;
 pub use score_bias::{ScoreBias, by_pair};
-pub use visibility::{Documents, Pattern, Query, SeenKeys, Span, Visibility, Window};
+pub use visibility::{Documents, Globals, Pattern, Query, SeenKeys, Span, Visibility, Window};
 
 /// A tensor's value without what its gradient needs: what is measured beside the training, not part of it.
 pub fn untracked<const D: usize>(x: burn::tensor::Tensor<D>) -> burn::tensor::Tensor<D> {

@@ -8,7 +8,7 @@ use super::encoder_pass::WHOLE_TEXTS;
 use super::mask_decoder::MaskDecoderConfig;
 use super::{Demand, ModelInputs, Use, replaced};
 use crate::faults::{TableFaults, WIDEST};
-use crate::kernel;
+use crate::kernel::{self, Globals, Visibility};
 use crate::nn::Kind;
 use crate::nn::embed::{Embedding, segment_vectors};
 use crate::nn::feed_forward::Activation;
@@ -303,6 +303,19 @@ pub struct EncoderInput {
     pub segments: Option<Tensor<2, Int>>,
     /// Tokens of each row, when some rows are filled up.
     pub lengths: Option<Vec<usize>>,
+    /// Positions of each row that attention takes for global tokens.
+    pub globals: Option<Globals>,
+}
+
+impl EncoderInput {
+    /// Which tokens see each other.
+    pub fn visible(&self) -> Visibility {
+        let lengths = self.lengths.as_deref();
+        Visibility {
+            globals: self.globals.clone(),
+            ..lengths.map(Visibility::of_lengths).unwrap_or_default()
+        }
+    }
 }
 
 impl Encoder {
@@ -314,9 +327,9 @@ impl Encoder {
 
     /// Hidden states `[batch, seq, d_model]` after the last norm.
     pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
-        let lengths = input.lengths.clone();
+        let visible = input.visible();
         let x = self.embedded(input, pass);
-        self.through(x, lengths.as_deref(), pass)
+        self.through(x, &visible, pass)
     }
 
     /// The vectors that stand for tokens, segments and positions together, `[batch, seq, d_embedding]`.

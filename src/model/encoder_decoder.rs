@@ -5,13 +5,15 @@
 
 use super::side::Side;
 pub use super::source::Source;
-use super::{Demand, ModelInputs, Use, replaced};
+use super::{Demand, GlobalTokens, MarkedTexts, ModelInputs, Use, replaced};
 use crate::faults::TableFaults;
+use crate::kernel::Globals;
 use crate::model::heads::VocabularyHead;
 use crate::nn::Kind;
 use crate::nn::attention::{AttentionConfig, Visibility};
 use crate::nn::init::Init;
 use crate::nn::pass::Pass;
+use crate::nn::position::PositionConfig;
 use crate::nn::role::{BIAS, Place, Roles, Says, Side as NetworkSide};
 use crate::nn::state::StateUse;
 use crate::nn::vocabulary::{TokenHead, TokenTables, TokenVectors, VocabularyConfig};
@@ -54,6 +56,10 @@ pub struct EncoderDecoderConfig {
     /// Every cross-attention of decoder blocks that do not stand in groups; as `attention` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross: Option<AttentionConfig>,
+    /// Positions of the longest target, where it is shorter than the longest source (LED): rows of the decoder's table of
+    /// learned positions, those of none included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_max_len: Option<usize>,
     /// How tokens are embedded and scored.
     pub vocabulary: VocabularyConfig,
     /// Whether the sum of token and position vectors is normalised (BART).
@@ -79,6 +85,7 @@ impl Default for EncoderDecoderConfig {
             decoder_layers: Vec::new(),
             stack: StackConfig::default(),
             cross: None,
+            target_max_len: None,
             vocabulary: VocabularyConfig::default(),
             embedding_norm: false,
             embedding_scale: false,
@@ -132,6 +139,7 @@ impl EncoderDecoderConfig {
                  out",
             );
         }
+        self.target_faults(demand, at);
         if demand.whole_source {
             at.fault(
                 &["task.bidirectional_source"],
@@ -175,7 +183,7 @@ impl EncoderDecoderConfig {
             config.embedding(&tables(vocab), &model.of(name))
         };
         let source_vocab = shape.source_vocab_size.unwrap_or(shape.vocab_size);
-        let side = |depth: Depth, alpha: f64, init: Init| {
+        let side = |depth: Depth, positions: &PositionConfig, alpha: f64, init: Init| {
             let position = config.position_shape(&depth, shape.context);
             let stack = StackShape {
                 config,
@@ -184,7 +192,7 @@ impl EncoderDecoderConfig {
                 context: shape.context,
             };
             Side {
-                position: config.position.init(&position, &init.of("position")),
+                position: positions.init(&position, &init.of("position")),
                 embedding_norm: self.embedding_norm.then(|| config.norm.init(d, &init)),
                 stack: Stack::new(&stack, &init.of("stack")),
             }
@@ -195,11 +203,13 @@ impl EncoderDecoderConfig {
                 .then(|| embedding("source_embedding", &full, source_vocab)),
             encoder: side(
                 reads,
+                &config.position,
                 encoder.0,
                 model.of("encoder").scaled(2 * n, encoder.1),
             ),
             decoder: side(
                 writes,
+                &self.target_position(),
                 decoder.0,
                 model.of("decoder").scaled(3 * m, decoder.1),
             ),
@@ -209,6 +219,7 @@ impl EncoderDecoderConfig {
                 .vocabulary
                 .head(&tables(shape.vocab_size), &model.of("head")),
             dropout: config.dropouts().embedding,
+            globals: GlobalTokens::None,
             head_factor: match self.head_scale {
                 true => 1.0 / (d as f64).sqrt(),
                 false => 1.0,
@@ -248,6 +259,9 @@ pub struct EncoderDecoder {
     pub head_bias: Option<Param<Tensor<1>>>,
     dropout: f64,
     head_factor: f64,
+    /// Tokens of a source that attention takes for global ones.
+    #[module(skip)]
+    pub globals: GlobalTokens,
 }
 
 impl EncoderDecoder {
@@ -263,8 +277,24 @@ impl EncoderDecoder {
 
     /// Reads source ids `[batch, source]` whose rows have these lengths.
     pub fn encode(&self, ids: Tensor<2, Int>, lengths: Option<Vec<usize>>, pass: &Pass) -> Source {
+        let texts = MarkedTexts::of_sources(ids.dims(), lengths.as_deref());
+        let globals = self.globals.of(&texts);
+        self.encode_marked(ids, lengths, globals, pass)
+    }
+
+    /// The same with these global tokens.
+    pub fn encode_marked(
+        &self,
+        ids: Tensor<2, Int>,
+        lengths: Option<Vec<usize>>,
+        globals: Option<Globals>,
+        pass: &Pass,
+    ) -> Source {
         let embedding = self.source_embedding.as_ref().unwrap_or(&self.embedding);
-        let visible = visible(lengths.as_deref());
+        let visible = Visibility {
+            globals,
+            ..visible(lengths.as_deref())
+        };
         let x = embedding.forward(ids);
         let states = pass.within("encoder", || {
             self.encoder

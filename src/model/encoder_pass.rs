@@ -14,12 +14,16 @@ pub(super) static WHOLE_TEXTS: Places = Places {
 };
 
 impl Encoder {
-    /// Hidden states `[batch, seq, d_model]` from the vectors of tokens, of rows of these lengths when some are filled up.
-    pub fn through(&self, x: Tensor<3>, lengths: Option<&[usize]>, pass: &Pass) -> Tensor<3> {
+    /// Hidden states `[batch, seq, d_model]` from the vectors of tokens that see each other so.
+    pub fn through(&self, x: Tensor<3>, visible: &Visibility, pass: &Pass) -> Tensor<3> {
         let x = self.projected(x);
-        let visible = lengths.map(Visibility::of_lengths).unwrap_or_default();
-        let context = self.context(x.dims()[1], &visible, pass);
+        let context = self.context(x.dims()[1], visible, pass);
         self.stack.forward(x, context)
+    }
+
+    /// Whether its attention sees the tokens that a task marks as global.
+    pub fn sees_globals(&self) -> bool {
+        self.stack.sees_globals()
     }
 
     /// The vectors that the first block reads, `[batch, seq, d_model]`.

@@ -128,11 +128,11 @@ impl Blocks {
         }
     }
 
-    /// Hidden states from the vectors of tokens, of rows of these lengths; `position` is the scheme of the vectors.
+    /// Hidden states from the vectors of tokens that see each other so; `position` is the scheme of the vectors.
     fn forward(
         &self,
         x: Tensor<3>,
-        lengths: Option<&[usize]>,
+        visible: &Visibility,
         position: &Position,
         pass: &Pass,
     ) -> Tensor<3> {
@@ -140,12 +140,11 @@ impl Blocks {
             Some(projection) => projection.forward(x),
             None => x,
         };
-        let visible = lengths.map(Visibility::of_lengths).unwrap_or_default();
         let context = StackContext {
             position: self.position.as_ref().unwrap_or(position),
             places: &WHOLE_TEXTS,
             span: Span::of(x.dims()[1]),
-            visible: &visible,
+            visible,
             state: None,
             memory: None,
             pass,
@@ -159,17 +158,17 @@ impl Generator {
     pub fn forward(&self, input: EncoderInput, encoder: &Encoder, pass: &Pass) -> Tensor<3> {
         pass.within(NAME, || match &self.network {
             GeneratorNetwork::Own(network) => {
-                let lengths = input.lengths.clone();
+                let visible = input.visible();
                 let x = network.embedded(input, pass);
                 match &self.mask_decoder {
-                    Some(decoder) => decoder.forward(network, x, lengths.as_deref(), pass),
-                    None => network.through(x, lengths.as_deref(), pass),
+                    Some(decoder) => decoder.forward(network, x, &visible, pass),
+                    None => network.through(x, &visible, pass),
                 }
             }
             GeneratorNetwork::Shared(blocks) => {
-                let lengths = input.lengths.clone();
+                let visible = input.visible();
                 let x = encoder.embedded(input, pass);
-                blocks.forward(x, lengths.as_deref(), &encoder.position, pass)
+                blocks.forward(x, &visible, &encoder.position, pass)
             }
         })
     }

@@ -121,15 +121,15 @@ impl MaskDecoder {
     }
 
     /// The states `[batch, seq, d_model]` that a head guesses hidden tokens from, from the vectors of tokens that
-    /// [`Encoder::embedded`] gives, of rows of these lengths when some are filled up.
+    /// [`Encoder::embedded`] gives and that see each other so.
     pub fn forward(
         &self,
         encoder: &Encoder,
         x: Tensor<3>,
-        lengths: Option<&[usize]>,
+        visible: &Visibility,
         pass: &Pass,
     ) -> Tensor<3> {
-        self.states(encoder, x, lengths, false, pass).guessing
+        self.states(encoder, x, visible, false, pass).guessing
     }
 
     /// The same, with the hidden states of the encoder when they are `wanted`.
@@ -137,14 +137,13 @@ impl MaskDecoder {
         &self,
         encoder: &Encoder,
         x: Tensor<3>,
-        lengths: Option<&[usize]>,
+        visible: &Visibility,
         wanted: bool,
         pass: &Pass,
     ) -> States {
         let x = encoder.projected(x);
         let [_, seq, d] = x.dims();
-        let visible = lengths.map(Visibility::of_lengths).unwrap_or_default();
-        let context = || encoder.context(seq, &visible, pass);
+        let context = || encoder.context(seq, visible, pass);
         let (stack, blocks) = (&encoder.stack, encoder.stack.blocks.len());
         let x = stack.through(0..blocks - 1, x, context());
         let last = wanted.then(|| {

@@ -2,7 +2,8 @@
 
 use super::heads::VocabularyHead;
 use super::recurrent::RecurrentEncoderDecoder;
-use super::{EncoderDecoder, ModelConfig, ModelInputs};
+use super::{EncoderDecoder, GlobalTokens, ModelConfig, ModelInputs};
+use crate::kernel::Globals;
 use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
@@ -47,9 +48,23 @@ impl PairModel {
         target: Tensor<2, Int>,
         pass: &Pass,
     ) -> Tensor<3> {
+        self.hidden_marked(source, (lengths, None), target, pass)
+    }
+
+    /// The same where these tokens of the sources are global, and not those that the network marks.
+    pub fn hidden_marked(
+        &self,
+        source: Tensor<2, Int>,
+        (lengths, globals): (Option<Vec<usize>>, Option<Globals>),
+        target: Tensor<2, Int>,
+        pass: &Pass,
+    ) -> Tensor<3> {
         match self {
             Self::EncoderDecoder(network) => {
-                let source = network.encode(source, lengths, pass);
+                let source = match globals {
+                    None => network.encode(source, lengths, pass),
+                    globals => network.encode_marked(source, lengths, globals, pass),
+                };
                 network.decode(target, &source, None, pass)
             }
             Self::Recurrent(network) => {
@@ -57,6 +72,14 @@ impl PairModel {
                 network.decode(target, &source, &mut source.state.clone(), pass)
             }
         }
+    }
+
+    /// The same, which marks these tokens of its sources as global.
+    pub fn marking(mut self, globals: GlobalTokens) -> Self {
+        if let Self::EncoderDecoder(network) = &mut self {
+            network.globals = globals;
+        }
+        self
     }
 
     /// The product onto the vocabulary.

@@ -173,6 +173,8 @@ const PRESETS: &[(&str, &str)] = presets![
     "t-dmca",
     "t-dmca-moe-128",
     "t-dmca-moe-256",
+    "longformer-base-4096",
+    "led-base-16384",
 ];
 
 /// The names, small families first.

@@ -6,8 +6,17 @@ use crate::data::{DataSet, Gives, Shape, View};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::faults::TableFaults;
-use crate::model::{Demand, ModelConfig, ModelInputs};
+use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs};
 use crate::nn::Kind;
+
+/// The tokens that a task marks as global.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marks {
+    /// It has no key for them.
+    Cannot,
+    /// Those that its key says, when it is given.
+    May(Option<GlobalTokens>),
+}
 
 /// The facts of a kind of task, and its network.
 pub trait TaskFacts {
@@ -39,6 +48,11 @@ pub trait TaskFacts {
 
     /// Its demand on a network, without what the data adds.
     fn demand(&self) -> Demand;
+
+    /// The tokens that are global in attention with global tokens.
+    fn global_tokens(&self) -> Marks {
+        Marks::Cannot
+    }
 
     /// Whether it can be learned from a teacher: its [`Task`](super::Task) says how.
     fn can_be_distilled(&self) -> bool {

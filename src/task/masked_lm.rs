@@ -5,7 +5,7 @@
 //! masked tokens; that of the pairs, the mean over rows, is added to it for the gradient and written beside it.
 
 use super::distillation::Distils;
-use super::facts::TaskFacts;
+use super::facts::{Marks, TaskFacts};
 use super::host::{at, scored};
 use super::{AnyTask, Networks, Over, Scored, Sum, Task, Term, host};
 use crate::data::DataSet;
@@ -14,11 +14,14 @@ use crate::data::masked::masking::{MaskedView, MaskingConfig, Pairs};
 use crate::data::{Gives, Shape, View};
 use crate::error::Result;
 use crate::evaluate::metric::{Metric, PERPLEXITY};
+use crate::faults::TableFaults;
 use crate::kernel::{self, HeadLoss};
 use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};
 use crate::model::heads::{self, MlmHead};
 use crate::model::mask_decoder::States;
-use crate::model::{Demand, MaskDecoder, ModelConfig, ModelInputs, Use, WholeText};
+use crate::model::{
+    Demand, GlobalTokens, MarkedTexts, MaskDecoder, ModelConfig, ModelInputs, Use, WholeText,
+};
 use crate::nn::Kind;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
@@ -54,6 +57,9 @@ pub struct MaskedLmConfig {
     pub masking: MaskingConfig,
     /// What two segments of an input are to each other.
     pub pairs: Pairs,
+    /// Tokens that are global in attention with global tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_tokens: Option<GlobalTokens>,
 }
 
 impl TaskFacts for MaskedLmConfig {
@@ -81,6 +87,18 @@ impl TaskFacts for MaskedLmConfig {
             },
             segments: paired,
             ..Demand::of(Use::HiddenTokens)
+        }
+    }
+
+    fn global_tokens(&self) -> Marks {
+        Marks::May(self.global_tokens)
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        if self.global_tokens == Some(GlobalTokens::FirstSegment) && self.pairs == Pairs::None {
+            let rule = "global_tokens = \"first_segment\" makes every token global: texts have one segment with pairs = \
+                        \"none\"; use \"first\" or \"special\"";
+            at.fault(&["global_tokens", "pairs"], rule);
         }
     }
 
@@ -159,6 +177,8 @@ pub struct MaskedLm {
     pub pair_head: Option<Linear>,
     #[module(skip)]
     pub(super) pairs: Pairs,
+    #[module(skip)]
+    pub(super) globals: GlobalTokens,
     seed: u64,
 }
 
@@ -180,30 +200,36 @@ impl MaskedLm {
             pair_head: pairs
                 .then(|| Linear::new(model.d_whole(), 2, true, Role::Head, &init.of("pairs"))),
             pairs: config.pairs,
+            globals: config.global_tokens.unwrap_or_default(),
             seed: inputs.seed,
         }
     }
 
     /// Scores of the vocabulary `[n, vocab]` at some positions of texts, each counted through all rows.
     pub fn scores_at(&self, texts: &TextBatch, positions: &[i32], device: &Device) -> Tensor<2> {
-        let states = self.states(input(texts, device), false, &Pass::evaluation());
+        let states = self.states(
+            input(texts, self.globals, device),
+            false,
+            &Pass::evaluation(),
+        );
         let picked = at(states.guessing, positions, device);
         self.head.forward(picked, &self.model)
     }
 
     /// The states that hidden tokens are guessed from, with the hidden states of the encoder when they are `wanted`.
     pub(super) fn states(&self, input: EncoderInput, wanted: bool, pass: &Pass) -> States {
-        let lengths = input.lengths.clone();
+        let visible = input.visible();
         let x = self.model.embedded(input, pass);
         match &self.mask_decoder {
-            Some(decoder) => decoder.states(&self.model, x, lengths.as_deref(), wanted, pass),
-            None => States::alike(self.model.through(x, lengths.as_deref(), pass)),
+            Some(decoder) => decoder.states(&self.model, x, &visible, wanted, pass),
+            None => States::alike(self.model.through(x, &visible, pass)),
         }
     }
 
     /// The same of texts, as far as the heads read them.
     pub(super) fn read(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> States {
-        self.states(input(texts, device), self.pair_head.is_some(), pass)
+        let input = input(texts, self.globals, device);
+        self.states(input, self.pair_head.is_some(), pass)
     }
 
     /// Scores of the pairs `[rows, 2]`, where pairs are told apart.
@@ -251,13 +277,19 @@ impl MaskedLm {
     }
 }
 
-/// The encoder's input from texts of the host.
-pub(super) fn input(texts: &TextBatch, device: &Device) -> EncoderInput {
+/// The encoder's input from texts of the host, of which a task marks some tokens as global.
+pub(super) fn input(texts: &TextBatch, globals: GlobalTokens, device: &Device) -> EncoderInput {
     let matrix = |values: &[i32]| host::matrix(values, texts.cols, device);
     EncoderInput {
         ids: matrix(&texts.inputs),
         segments: texts.segments.as_deref().map(matrix),
         lengths: texts.lengths.clone(),
+        globals: globals.of(&MarkedTexts {
+            rows: texts.inputs.len() / texts.cols.max(1),
+            cols: texts.cols,
+            lengths: texts.lengths.as_deref(),
+            segments: texts.segments.as_deref(),
+        }),
     }
 }
 

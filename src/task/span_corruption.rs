@@ -56,8 +56,8 @@ impl SpanCorruptionConfig {
     /// The task of text to text that its pairs are learned by.
     fn as_translation(&self) -> TranslationConfig {
         TranslationConfig {
-            label_smoothing: 0.0,
             bidirectional_source: self.bidirectional_source,
+            ..TranslationConfig::default()
         }
     }
 }

@@ -2,16 +2,21 @@
 //! texts in one row, or, with `towers`, of vectors of both that are compared.
 
 use super::distillation::Distils;
-use super::facts::TaskFacts;
+use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
 use super::{AnyTask, Networks, Scored, Task, host, towers};
+use crate::data::DataSet;
+use crate::data::Gives;
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::{DataSet, Gives, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric};
 use crate::faults::TableFaults;
 use crate::kernel;
-use crate::model::{Demand, ModelConfig, ModelInputs, TextModel, Use, WholeText, heads};
+use crate::model::encoder::EncoderInput;
+use crate::model::{
+    Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, WholeText, heads,
+};
 use crate::nn::Kind;
 use crate::nn::init::{Init, InitConfig, Role};
 use crate::nn::linear::Linear;
@@ -43,6 +48,9 @@ pub struct TextClassificationConfig {
     /// What stands for a text; when absent, an encoder's first position, or the state of recurrent cells after the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
+    /// Tokens that are global in attention with global tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_tokens: Option<GlobalTokens>,
 }
 
 /// What stands for a text.
@@ -73,6 +81,10 @@ impl TaskFacts for TextClassificationConfig {
             },
             ..Demand::of(Use::TextClasses)
         }
+    }
+
+    fn global_tokens(&self) -> Marks {
+        Marks::May(self.global_tokens)
     }
 
     fn faults(&self, at: &mut TableFaults) {
@@ -142,6 +154,8 @@ pub struct TextClassification {
     towers: bool,
     #[module(skip)]
     pooling: Option<Pooling>,
+    #[module(skip)]
+    pub(super) globals: GlobalTokens,
 }
 
 impl TextClassification {
@@ -167,6 +181,7 @@ impl TextClassification {
             dropout: config.dropout,
             towers: config.towers,
             pooling: config.pooling,
+            globals: config.global_tokens.unwrap_or_default(),
         }
     }
 
@@ -182,32 +197,43 @@ impl TextClassification {
         device: &Device,
         pass: &Pass,
     ) -> (Tensor<2>, Tensor<3>) {
-        let (pooled, hidden) = match self.towers {
-            false => self.read(texts, device, pass),
-            true => {
-                let [first, second] = towers::alone(texts);
-                let (first, hidden) = self.read(&first, device, pass);
-                let (second, _) = pass.within("second", || self.read(&second, device, pass));
-                (towers::compared(first, second), hidden)
-            }
-        };
-        let [rows, width] = pooled.dims();
-        let pooled = pass.dropout(pooled.reshape([rows, 1, width]), "pooled", self.dropout);
-        let scores = heads::classes(&self.head, pooled.reshape([rows, width]));
-        (scores, hidden)
+        let input = |texts| super::masked_lm::input(texts, self.globals, device);
+        if !self.towers {
+            return self.scores_and_hidden_of(input(texts), pass);
+        }
+        let [first, second] = towers::alone(texts);
+        let (first, hidden) = self.read(input(&first), pass);
+        let (second, _) = pass.within("second", || self.read(input(&second), pass));
+        (self.classes(towers::compared(first, second), pass), hidden)
+    }
+
+    /// The same of an input of single texts.
+    pub(super) fn scores_and_hidden_of(
+        &self,
+        input: EncoderInput,
+        pass: &Pass,
+    ) -> (Tensor<2>, Tensor<3>) {
+        let (pooled, hidden) = self.read(input, pass);
+        (self.classes(pooled, pass), hidden)
     }
 
     /// The vector of each text `[rows, d_model]`, and its hidden states.
-    fn read(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> (Tensor<2>, Tensor<3>) {
-        let hidden = self
-            .model
-            .forward(super::masked_lm::input(texts, device), pass);
-        let all = hidden.clone();
+    fn read(&self, input: EncoderInput, pass: &Pass) -> (Tensor<2>, Tensor<3>) {
+        let (lengths, device) = (input.lengths.clone(), input.ids.device());
+        let hidden = self.model.forward(input, pass);
+        let (cols, all) = (hidden.dims()[1], hidden.clone());
         let pooled = match self.pooling {
             None | Some(Pooling::First) => self.model.pooled(all),
-            Some(Pooling::Mean) => host::mean(all, texts.lengths.as_deref(), texts.cols, device),
+            Some(Pooling::Mean) => host::mean(all, lengths.as_deref(), cols, &device),
         };
         (pooled, hidden)
+    }
+
+    /// The scores of vectors `[rows, width]`.
+    fn classes(&self, pooled: Tensor<2>, pass: &Pass) -> Tensor<2> {
+        let [rows, width] = pooled.dims();
+        let pooled = pass.dropout(pooled.reshape([rows, 1, width]), "pooled", self.dropout);
+        heads::classes(&self.head, pooled.reshape([rows, width]))
     }
 
     /// The loss of the scores of a batch's rows, with what is measured.

@@ -2,7 +2,7 @@
 //! smoothing (Vaswani et al. 2017, section 5.4).
 
 use super::distillation::Distils;
-use super::facts::TaskFacts;
+use super::facts::{Marks, TaskFacts};
 use super::{AnyTask, Networks, PrefixLm, Scored, Task, TextToText, host};
 use crate::data::DataSet;
 use crate::data::Gives;
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, Metric, PERPLEXITY};
 use crate::faults::TableFaults;
 use crate::kernel::HeadLoss;
-use crate::model::{Demand, ModelConfig, ModelInputs, PairModel, Use};
+use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, PairModel, Use};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
@@ -38,6 +38,9 @@ pub struct TranslationConfig {
     /// Whether a decoder sees all of the source from every position of it; a causal mask everywhere otherwise.
     /// For decoders only: an encoder always does.
     pub bidirectional_source: bool,
+    /// Tokens of a source that are global in attention with global tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_tokens: Option<GlobalTokens>,
 }
 
 impl TaskFacts for TranslationConfig {
@@ -57,8 +60,17 @@ impl TaskFacts for TranslationConfig {
         }
     }
 
+    fn global_tokens(&self) -> Marks {
+        Marks::May(self.global_tokens)
+    }
+
     fn faults(&self, at: &mut TableFaults) {
         at.probability("label_smoothing", self.label_smoothing);
+        if self.global_tokens == Some(GlobalTokens::FirstSegment) {
+            let rule = "global_tokens = \"first_segment\" makes every token global: a source has one segment; use \"first\" or \
+                        \"special\"";
+            at.fault(&["global_tokens"], rule);
+        }
     }
 
     fn can_be_distilled(&self) -> bool {
@@ -103,7 +115,9 @@ impl Translation {
     /// `seed` draws dropout.
     pub fn new(model: impl Into<PairModel>, config: &TranslationConfig, seed: u64) -> Self {
         Self {
-            model: model.into(),
+            model: model
+                .into()
+                .marking(config.global_tokens.unwrap_or_default()),
             seed,
             label_smoothing: config.label_smoothing,
         }

@@ -48,6 +48,10 @@ pub struct TransferConfig {
     /// Regular expressions: tables of positions that are resampled when their lengths differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resample: Vec<String>,
+    /// Regular expressions: tables of positions that are copied one behind the other when they are to be longer (Beltagy et al.
+    /// 2020, section 5).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repeat: Vec<String>,
     /// Regular expressions: parameters that do not learn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub freeze: Vec<String>,
@@ -64,14 +68,25 @@ pub struct Transferred {
     pub loaded: Vec<String>,
     /// Taken in another length, with a note of both shapes.
     pub resampled: Vec<String>,
+    /// Copies of other ones: projections of global tokens, of those of all tokens.
+    pub copied: Vec<String>,
     /// They begin anew.
     pub new: Vec<String>,
     /// In the other run, and not taken.
     pub skipped: Vec<String>,
 }
 
+/// The way in which a table of positions gets another length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lengthen {
+    /// New rows lie between the old ones.
+    Resample,
+    /// The old rows are copied one behind the other.
+    Repeat,
+}
+
 /// Makes a table of positions `[from, d]` one of another shape; `None` when it cannot.
-pub type Resample<'a> = &'a dyn Fn(&TensorData, &[usize]) -> Option<TensorData>;
+pub type Resample<'a> = &'a dyn Fn(&TensorData, &[usize], Lengthen) -> Option<TensorData>;
 
 impl TransferConfig {
     /// Faults of the keys by themselves.
@@ -84,6 +99,7 @@ impl TransferConfig {
                 ("new", !self.new.is_empty()),
                 ("skip", !self.skip.is_empty()),
                 ("resample", !self.resample.is_empty()),
+                ("repeat", !self.repeat.is_empty()),
             ] {
                 if given {
                     faults.push(format!(
@@ -96,6 +112,7 @@ impl TransferConfig {
             ("new", &self.new),
             ("skip", &self.skip),
             ("resample", &self.resample),
+            ("repeat", &self.repeat),
             ("freeze", &self.freeze),
         ] {
             if let Err(error) = Patterns::new(key, patterns) {
@@ -146,8 +163,10 @@ impl TransferConfig {
             Patterns::new("skip", &self.skip)?,
         );
         let resampled = Patterns::new("resample", &self.resample)?;
+        let repeated = Patterns::new("repeat", &self.repeat)?;
         new.all_found(wanted.iter().map(|p| p.path.as_str()))?;
         resampled.all_found(wanted.iter().map(|p| p.path.as_str()))?;
+        repeated.all_found(wanted.iter().map(|p| p.path.as_str()))?;
         skip.all_found(stored.keys().map(String::as_str))?;
         let placed = |p: &Parameter| {
             p.role.place == Some(Place::Position)
@@ -177,21 +196,34 @@ impl TransferConfig {
                     done.loaded.push(path.clone());
                     taken.insert(path, data);
                 }
-                Some(data) if resampled.match_path(&path) => match resample(&data, &shape) {
-                    Some(other) => {
-                        let from = data.shape().to_vec();
-                        done.resampled.push(format!("{path} {from:?} → {shape:?}"));
-                        taken.insert(path, other);
+                Some(data) if resampled.match_path(&path) || repeated.match_path(&path) => {
+                    let (how, word) = match repeated.match_path(&path) {
+                        true => (Lengthen::Repeat, "repeated"),
+                        false => (Lengthen::Resample, "resampled"),
+                    };
+                    let from = data.shape().to_vec();
+                    match resample(&data, &shape, how) {
+                        _ if repeated.match_path(&path) && resampled.match_path(&path) => {
+                            faults.push(format!("`{path}` is named by resample and by repeat"));
+                        }
+                        Some(other) => {
+                            done.resampled.push(format!("{path} {from:?} → {shape:?}"));
+                            taken.insert(path, other);
+                        }
+                        None => faults.push(format!(
+                            "`{path}` of the shape {from:?} cannot be {word} to {shape:?}"
+                        )),
                     }
-                    None => faults.push(format!(
-                        "`{path}` of the shape {:?} cannot be resampled to {shape:?}",
-                        data.shape().to_vec()
-                    )),
-                },
+                }
                 Some(data) => faults.push(format!(
                     "`{path}` has the shape {:?} there and {shape:?} here (`new` lets it begin anew)",
                     data.shape().to_vec()
                 )),
+                None if ordinary(&path).is_some_and(|other| fits(taken.get(&other), &shape)) => {
+                    let other = ordinary(&path).and_then(|other| taken.get(&other).cloned());
+                    done.copied.push(path.clone());
+                    taken.extend(other.map(|data| (path, data)));
+                }
                 // Runs of other losses have none.
                 None if only_trained(&path) => done.new.push(path),
                 None => faults.push(format!("`{path}` is not there (`new` lets it begin anew)")),
@@ -206,10 +238,12 @@ impl TransferConfig {
                 )),
             }
         }
-        if !self.resample.is_empty() && done.resampled.is_empty() && faults.is_empty() {
-            return Err(Error::usage(
-                "[init] resample changes nothing: what it names is as long there as here; leave it out",
-            ));
+        for (key, given) in [("resample", &self.resample), ("repeat", &self.repeat)] {
+            if !given.is_empty() && done.resampled.is_empty() && faults.is_empty() {
+                return Err(Error::usage(format!(
+                    "[init] {key} changes nothing: what it names is as long there as here; leave it out"
+                )));
+            }
         }
         if !faults.is_empty() {
             return Err(mismatch(file, &faults));
@@ -261,6 +295,17 @@ impl TransferConfig {
     }
 }
 
+/// The projection of all tokens in the place of one of global tokens, which begins as its copy (Beltagy et al. 2020, section
+/// 3.2).
+fn ordinary(path: &str) -> Option<String> {
+    let of_all = path.replacen(".attention.global.", ".attention.", 1);
+    (of_all != path).then_some(of_all)
+}
+
+fn fits(data: Option<&TensorData>, shape: &[usize]) -> bool {
+    data.is_some_and(|data| data.shape().to_vec() == shape)
+}
+
 /// Differences that a message lists before it only counts them.
 const LISTED: usize = 12;
 
@@ -280,7 +325,8 @@ impl std::fmt::Display for Transferred {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} parameters taken", self.loaded.len())?;
         for (what, paths) in [
-            ("resampled", &self.resampled),
+            ("in another length", &self.resampled),
+            ("copies of the projections of all tokens", &self.copied),
             ("new", &self.new),
             ("left out", &self.skipped),
         ] {

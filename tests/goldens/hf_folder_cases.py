@@ -5,7 +5,7 @@ import torch
 
 def cases():
     found = {}
-    for part in (gpts, llamas, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sparse):
+    for part in (gpts, llamas, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sparse, windows):
         found |= part()
     return found
 
@@ -48,6 +48,9 @@ MODELS = {
     "MT5ForConditionalGeneration": "MT5Config",
     "BartForConditionalGeneration": "BartConfig",
     "MarianMTModel": "MarianConfig",
+    "LongformerForMaskedLM": "LongformerConfig",
+    "LongformerForSequenceClassification": "LongformerConfig",
+    "LEDForConditionalGeneration": "LEDConfig",
     "ViTForImageClassification": "ViTConfig",
     "ResNetForImageClassification": "ResNetConfig",
     "DistilBertForMaskedLM": "DistilBertConfig",
@@ -423,10 +426,36 @@ def experts():
     }
 
 
+def windows():
+    """Windows that differ between layers and do not divide the length; several global tokens, the one of a class, or none."""
+    longformer = dict(
+        vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, type_vocab_size=1,
+        max_position_embeddings=40, attention_window=[4, 8],
+    )  # fmt: skip
+    labelled = dict(longformer, id2label={0: "good", 1: "bad", 2: "neither"}, label2id={"good": 0, "bad": 1, "neither": 2})
+    labelled |= dict(type_vocab_size=2, hidden_act="relu", pad_token_id=3, num_attention_heads=4, attention_window=4)
+    led = dict(
+        vocab_size=37, d_model=12, encoder_layers=2, decoder_layers=1, encoder_ffn_dim=16, decoder_ffn_dim=20,
+        encoder_attention_heads=2, decoder_attention_heads=4, max_encoder_position_embeddings=24,
+        max_decoder_position_embeddings=20, attention_window=[4, 6],
+    )  # fmt: skip
+    other = dict(led, encoder_layers=1, attention_window=4, activation_function="relu", max_decoder_position_embeddings=24)
+    other |= dict(encoder_attention_heads=4, encoder_ffn_dim=24, tie_word_embeddings=False)
+    return {
+        "longformer_1": case(
+            "LongformerForMaskedLM", dict(longformer, layer_norm_eps=1e-5), length=21, globals=[[0, 5, 20], [2]],
+            plain={"attention_window": [8, 4]},
+        ),  # fmt: skip
+        "longformer_2": case("LongformerForSequenceClassification", labelled, length=11, plain={"attention_window": 6}),
+        "led_1": case("LEDForConditionalGeneration", led, length=19, globals=[[0, 7], [3]], plain={"attention_window": [6, 4]}),
+        "led_2": case("LEDForConditionalGeneration", other, length=14, plain={"attention_window": 6}),
+    }
+
+
 CASES = cases()
 
 # Folders with the gradients of the loss of labels.
 WITH_GRADIENTS = [
     "roformer_4", "distilbert_1", "distilbert_2", "electra_1", "electra_2", "electra_3", "t5_1", "t5_2", "mt5_1", "mt5_2", "bart_1",
-    "gpt_neo_1",
+    "gpt_neo_1", "longformer_1", "led_1",
 ]  # fmt: skip

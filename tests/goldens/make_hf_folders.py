@@ -134,6 +134,11 @@ def inputs_of(model, folder, case):
     inputs = hf_reference.pattern(model, folder, 2, case.get("length", 9))
     if case.get("pad"):
         inputs["input_ids"], inputs["attention_mask"] = hf_reference.padded(inputs["input_ids"], model.config, 1)
+    if case.get("globals"):
+        marks = torch.zeros_like(inputs["input_ids"])
+        for row, places in enumerate(case["globals"]):
+            marks[row, places] = 1
+        inputs["global_attention_mask"] = marks
     if case.get("image"):
         model.config.image_size = case["image"]
         inputs = hf_reference.pattern(model, folder, 2, 0)

@@ -9,7 +9,7 @@ use formwork::data::masked::masking::Pairs;
 use formwork::data::{Batch, NOT_SCORED, Shape};
 use formwork::model::generator::TableSharing;
 use formwork::model::{
-    DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelConfig, ModelInputs,
+    DecoderConfig, EncoderConfig, EncoderDecoderConfig, GlobalTokens, ModelConfig, ModelInputs,
     RecurrentModelConfig,
 };
 use formwork::nn::position::PositionConfig;
@@ -172,6 +172,7 @@ fn translation(label_smoothing: f64, bidirectional_source: bool) -> TaskConfig {
     TaskConfig::Translation(TranslationConfig {
         label_smoothing,
         bidirectional_source,
+        global_tokens: None,
     })
 }
 
@@ -180,9 +181,10 @@ fn smoothing(vocabulary: &VocabularyConfig) -> f64 {
     if vocabulary.is_full() { 0.1 } else { 0.0 }
 }
 
-fn masked_lm(pairs: Pairs) -> TaskConfig {
+fn masked_lm(pairs: Pairs, global_tokens: Option<GlobalTokens>) -> TaskConfig {
     TaskConfig::MaskedLm(MaskedLmConfig {
         pairs,
+        global_tokens,
         ..MaskedLmConfig::default()
     })
 }
@@ -207,9 +209,10 @@ fn replaced_token(number: usize, model: &EncoderConfig) -> TaskConfig {
     })
 }
 
-fn classification(pooling: Option<Pooling>) -> TaskConfig {
+fn classification(pooling: Option<Pooling>, global_tokens: Option<GlobalTokens>) -> TaskConfig {
     TaskConfig::TextClassification(TextClassificationConfig {
         pooling,
+        global_tokens,
         ..TextClassificationConfig::default()
     })
 }
@@ -240,11 +243,16 @@ pub fn cases() -> Vec<Case> {
             true => Some(Pooling::First),
             false => Some(Pooling::Mean),
         };
+        let sees = model.stack.attention.facts().sees_globals();
+        let [special, first] =
+            [GlobalTokens::Special, GlobalTokens::First].map(|g| sees.then_some(g));
         let replaced = replaced_token(number, &model);
         let model = ModelConfig::Encoder(model);
-        cases.push(Case::new(&name, masked_lm(pairs), model.clone()));
-        cases.push(Case::new(&name, replaced, model.clone()));
-        cases.push(Case::new(&name, classification(pooling), model));
+        cases.push(Case::new(&name, masked_lm(pairs, special), model.clone()));
+        if !sees {
+            cases.push(Case::new(&name, replaced, model.clone()));
+        }
+        cases.push(Case::new(&name, classification(pooling, first), model));
     }
     for (number, (name, model)) in kinds::encoder_decoders().into_iter().enumerate() {
         let smoothing = smoothing(&model.vocabulary);
@@ -276,7 +284,11 @@ pub fn cases() -> Vec<Case> {
             });
             let name = format!("{n_layers} {}", kind.kind);
             let pooling = (!share).then_some(Pooling::Mean);
-            cases.push(Case::new(&name, classification(pooling), model.clone()));
+            cases.push(Case::new(
+                &name,
+                classification(pooling, None),
+                model.clone(),
+            ));
             cases.push(Case::new(&name, translation(0.1, false), model));
         }
     }
@@ -314,12 +326,12 @@ pub fn base(width: usize) -> [Case; 4] {
     [
         Case::new(
             "its defaults",
-            masked_lm(Pairs::NextSentence),
+            masked_lm(Pairs::NextSentence, None),
             encoder.clone(),
         ),
         Case::new(
             "its defaults",
-            classification(Some(Pooling::First)),
+            classification(Some(Pooling::First), None),
             encoder,
         ),
         Case::new("its defaults", translation(0.0, false), both),

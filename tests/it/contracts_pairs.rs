@@ -74,6 +74,8 @@ fn hidden(model: &Encoder, values: &[i32], lengths: Option<&[usize]>) -> Vec<f32
         ids: ids(values, count),
         segments: None,
         lengths: lengths.map(<[usize]>::to_vec),
+        // Of attention without global tokens they are none.
+        globals: Some(vec![vec![0]; count].into()),
     };
     floats(model.forward(input, &Pass::evaluation()))
 }
@@ -110,6 +112,7 @@ fn segments_are_told_apart_and_the_first_is_the_default() {
             ids: ids(&values, 1),
             segments: segments.map(|segments| ids(segments, 1)),
             lengths: None,
+            globals: None,
         };
         floats(model.forward(input, &Pass::evaluation()))
     };

@@ -237,6 +237,7 @@ fn prefix_lm_scores_the_target_alone() {
         let config = TranslationConfig {
             label_smoothing: 0.0,
             bidirectional_source,
+            global_tokens: None,
         };
         let device = Device::flex();
         let inputs = ModelInputs {

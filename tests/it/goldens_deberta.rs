@@ -117,6 +117,7 @@ fn the_mask_decoder_s_products_are_pytorch_s() {
                     ..MaskingConfig::default()
                 },
                 pairs,
+                global_tokens: None,
             });
             let shape = Shape::of_text(14, 47);
             let model = ModelConfig::Encoder(decoding(model.clone()));

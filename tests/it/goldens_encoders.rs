@@ -98,6 +98,7 @@ fn hidden(task: &MaskedLm, texts: &TextBatch, pass: &Pass, device: &Device) -> T
         ids: matrix(&texts.inputs),
         segments: texts.segments.as_ref().map(matrix),
         lengths: texts.lengths.clone(),
+        globals: None,
     };
     task.model.forward(input, pass)
 }

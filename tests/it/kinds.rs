@@ -134,6 +134,7 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
                     },
                     window: 3,
                     dilation: dilation.clone(),
+                    global: None,
                 });
             });
         }

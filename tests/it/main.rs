@@ -31,6 +31,7 @@ mod fewer_keys;
 mod featured_attention;
 mod flops;
 mod generation;
+mod global_tokens;
 mod going_on;
 mod goldens;
 mod goldens_deberta;

@@ -44,6 +44,7 @@ fn an_encoder_with_one_segment_reads_pairs() {
             ids: matrix([1, 5, 2, 7, 8, 2]),
             segments: segments.map(matrix),
             lengths: None,
+            globals: None,
         };
         values(model.forward(input, &Pass::evaluation()))
     };
@@ -84,6 +85,7 @@ fn a_prefix_tells_what_comes_before_from_what_comes_after() {
         let task = TranslationConfig {
             label_smoothing: 0.0,
             bidirectional_source,
+            global_tokens: None,
         };
         let inputs = ModelInputs {
             shape: &Shape::of_text(4, 9),

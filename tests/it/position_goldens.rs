@@ -145,6 +145,7 @@ fn whole_models_are_the_oracles() {
                     ids,
                     segments: None,
                     lengths: case.lengths(),
+                    globals: None,
                 };
                 case.check(&model, model.forward(input, &Pass::evaluation()));
             }

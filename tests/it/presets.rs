@@ -92,6 +92,8 @@ const PUBLISHED: &[(&str, usize)] = &[
     ("deberta-v3-base", 183_831_552),
     ("deberta-v3-large", 434_012_160),
     ("bigbird-roberta-base", 127_468_800),
+    ("longformer-base-4096", 148_659_456),
+    ("led-base-16384", 161_844_480),
 ];
 
 /// Trained parameters of HF's `MarianModel` (its sinusoids are not), and of torch's `nn.Transformer` between shared

@@ -81,6 +81,19 @@ const SYSTEMS: &[System] = &[
     system("t5", "t5-small", ("span_corruption", "{}"), &[]),
     system("mt5", "mt5-small", ("span_corruption", "{}"), &[]),
     system("bart", "bart-base", ("denoising", "{}"), &[]),
+    system(
+        "longformer",
+        "longformer-base-4096",
+        ("masked_lm", r#"{"pairs":"none","global_tokens":"special"}"#),
+        &[],
+    ),
+    // Groups of layers, smaller in the list of them.
+    system(
+        "led",
+        "led-base-16384",
+        ("translation", r#"{"global_tokens":"first"}"#),
+        &["encoder_layers"],
+    ),
     system("vit", "vit-base-16", ("image_classification", "{}"), &[]),
     // A stem for images of 28 pixels.
     system(

@@ -158,6 +158,7 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
     };
     let limits = Limits {
         max_len: config.max_len,
+        max_target_len: config.longest_target(),
         truncate: config.truncate,
         max_ratio: config.max_ratio,
     };
@@ -178,7 +179,7 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
         };
         let (source, target) = (side(reads, Which::Source)?, side(writes, Which::Target)?);
         *bytes_per_token.get_mut(split) =
-            bytes_per_scored_token(&target.tokens, writes, config.max_len)?;
+            bytes_per_scored_token(&target.tokens, writes, config.longest_target())?;
         let source = PairSource::new(source, target, limits, split);
         if source.is_empty() {
             return Err(empty(config, split, source.all()));

@@ -57,6 +57,9 @@ pub struct PairsConfig {
     /// Tokens of a source or a target with its marks. Longer training pairs are left out; longer texts are cut
     /// short in evaluation.
     pub max_len: usize,
+    /// The same of a target alone, where it is to be shorter than its source; `max_len` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_target_len: Option<usize>,
     /// Cut longer training texts short instead.
     pub truncate: bool,
     /// Leave out training pairs of which one side has more than so many times the tokens of the other.
@@ -86,6 +89,7 @@ impl Default for PairsConfig {
             valid_fraction: None,
             test_fraction: None,
             max_len: 256,
+            max_target_len: None,
             truncate: false,
             max_ratio: None,
             all_references: false,
@@ -124,6 +128,11 @@ impl PairsConfig {
             valid: files(&self.valid_source, &self.valid_target, &self.valid_path),
             test: files(&self.test_source, &self.test_target, &self.test_path),
         }
+    }
+
+    /// Tokens of a target with its marks at most.
+    pub fn longest_target(&self) -> usize {
+        self.max_target_len.unwrap_or(self.max_len)
     }
 
     /// Shares of the training pairs for validation and test.
@@ -258,6 +267,13 @@ impl DataSet for PairsConfig {
             faults.push(format!(
                 "[data] max_len = {} must be 3 or more: a token between two marks",
                 self.max_len
+            ));
+        }
+        let longest = self.max_len;
+        if let Some(target) = self.max_target_len.filter(|n| !(3..longest).contains(n)) {
+            faults.push(format!(
+                "[data] max_target_len = {target} must be 3 or more, and below max_len = {longest}; leave it out for targets as \
+                 long as sources"
             ));
         }
         if let Some(ratio) = self.max_ratio

@@ -10,8 +10,10 @@ use crate::tokenizer::{Marks, Tokenizer};
 /// Which training pairs are left out or cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Tokens of a side with its marks.
+    /// Tokens of a source with its marks.
     pub max_len: usize,
+    /// Of a target.
+    pub max_target_len: usize,
     /// Cut longer texts instead of leaving them out.
     pub truncate: bool,
     /// The longer side over the shorter one.
@@ -31,6 +33,7 @@ pub(super) struct PairSource {
     /// Numbers of the pairs that are used.
     kept: Vec<u32>,
     max_len: usize,
+    max_target_len: usize,
     split: Split,
 }
 
@@ -55,6 +58,7 @@ impl PairSource {
             source,
             target,
             max_len: limits.max_len,
+            max_target_len: limits.max_target_len,
             split,
         }
     }
@@ -88,7 +92,7 @@ impl PairSource {
         let (source, target) = self.spans(sample);
         (
             (source.len() + SOURCE_MARKS).min(self.max_len),
-            (target.len() + TARGET_MARKS).min(self.max_len),
+            (target.len() + TARGET_MARKS).min(self.max_target_len),
         )
     }
 }
@@ -97,7 +101,8 @@ impl Limits {
     /// Whether a pair of so many tokens, marks not counted, is trained on.
     fn keep(&self, source: usize, target: usize) -> bool {
         let (short, long) = (source.min(target), source.max(target));
-        let fits = source + SOURCE_MARKS <= self.max_len && target + TARGET_MARKS <= self.max_len;
+        let fits =
+            source + SOURCE_MARKS <= self.max_len && target + TARGET_MARKS <= self.max_target_len;
         short > 0
             && (fits || self.truncate)
             && self
@@ -157,7 +162,7 @@ impl Source for PairSource {
             target: frame_target(
                 &ids(&self.target, target)?,
                 &self.target.marks,
-                self.max_len,
+                self.max_target_len,
             ),
         }))
     }

@@ -7,6 +7,7 @@ mod ablation;
 mod data;
 mod diagnostics;
 mod expect;
+mod global_tokens;
 mod images;
 mod kept;
 mod layers;
@@ -80,6 +81,7 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     };
     let context = data::check(&mut sense, what);
     model::check(&mut sense, context, what);
+    global_tokens::check(&mut sense);
     teacher::check(&mut sense, what);
     matched::check(&mut sense);
     kept::recompute(&mut sense);

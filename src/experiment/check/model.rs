@@ -1,6 +1,8 @@
 //! The sense of `[model]`.
 
 use super::{For, Sense, images, kept, layers, segments, sharing};
+use crate::data::DataConfig;
+use crate::experiment::Experiment;
 use crate::faults::WIDEST;
 use crate::model::{Demand, Transformer};
 use crate::nn::position::Known;
@@ -14,6 +16,7 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
         two_vocabularies: data.separates_vocabularies(),
         context,
         image: data.image(),
+        written: written(experiment, context),
         ..experiment.task.facts().demand()
     };
     let positions = sense.told("model", |at| model.faults(&demand, at));
@@ -25,6 +28,15 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
         segments::check(sense, &model);
         kept::check(sense, &model, &demand, positions);
         layers::without_attention(sense, &model, demand.whole_source);
+    }
+}
+
+/// Tokens of the longest text that is written, where the data says it.
+fn written(experiment: &Experiment, context: Option<usize>) -> Option<usize> {
+    match &experiment.data {
+        DataConfig::Pairs(data) => Some(data.longest_target()),
+        data if data.is_imported() => None,
+        _ => experiment.task.facts().written(context?),
     }
 }
 

@@ -10,6 +10,11 @@ pub(super) fn check(sense: &mut Sense, table: &str, attention: &AttentionConfig,
     let kind = attention.kind();
     let own = format!("{table}.kind");
     match (abilities.reads, causal) {
+        (Reads::BothWays, true) if attention.facts().sees_globals() => {
+            let rule = "global reads both ways, and this stack reads from left to right: a global token would see what comes \
+                        after it; leave it out there, or give the encoder layers of its own";
+            sense.fault(&[&format!("{table}.global"), "model.kind"], rule);
+        }
         (Reads::BothWays, true) => {
             let rule = format!(
                 "kind = \"{kind}\" reads both ways, and this stack reads from left to right; use it in an encoder, or another \

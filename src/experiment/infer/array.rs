@@ -53,6 +53,7 @@ impl Array {
             ),
             Holds::Tokens { .. }
             | Holds::Mask { .. }
+            | Holds::Marks { .. }
             | Holds::Segments { .. }
             | Holds::Targets { .. } => (
                 &[Dtype::I32, Dtype::I64][..],
@@ -104,6 +105,7 @@ impl Array {
         let name = self.input.name;
         let (below, rule) = match self.input.holds {
             Holds::Mask { .. } => (2, "it is 1 at tokens and 0 behind them".to_string()),
+            Holds::Marks { .. } => (2, "it is 1 at global tokens and 0 at others".to_string()),
             Holds::Tokens { below, .. } => (below, ids(below)),
             Holds::Segments { below, .. } => (
                 below,

@@ -186,7 +186,10 @@ impl Inputs {
             ));
         }
         match input.holds {
-            Holds::Mask { of } | Holds::Segments { of, .. } | Holds::Targets { of, .. } => {
+            Holds::Mask { of }
+            | Holds::Marks { of }
+            | Holds::Segments { of, .. }
+            | Holds::Targets { of, .. } => {
                 let other = self.shape_of(of, asked)?;
                 (self.has(name) && other != shape)
                     .then(|| format!("`{name}` has the shape {shape:?}; `{of}` has {other:?}"))

@@ -91,6 +91,7 @@ fn task(hf: &HfConfig, config: &mut EncoderConfig, shape: &mut Shape) -> TaskCon
                 ..MaskingConfig::default()
             },
             pairs,
+            ..MaskedLmConfig::default()
         })
     };
     let class = hf.architecture().unwrap_or_default();

@@ -118,7 +118,13 @@ pub(super) fn shape(
     mut config: EncoderConfig,
     mut shape: Shape,
 ) -> HfShape {
-    let class = hf.architecture().unwrap_or_default();
+    // The released files of Longformer do not say their class.
+    let usual = if name == "Longformer" {
+        "LongformerForMaskedLM"
+    } else {
+        ""
+    };
+    let class = hf.architecture().unwrap_or(usual);
     let masked = |pairs| {
         TaskConfig::MaskedLm(MaskedLmConfig {
             pairs,

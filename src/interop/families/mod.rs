@@ -15,7 +15,9 @@ pub mod gpt2;
 pub mod gpt_neo;
 pub mod gpt_neox;
 pub mod gptj;
+pub mod led;
 pub mod llama;
+pub mod longformer;
 pub mod marian;
 pub mod mistral;
 pub mod mixtral;
@@ -30,6 +32,7 @@ pub mod roformer;
 pub mod t5;
 mod t5_stack;
 pub mod vit;
+mod windows;
 
 use super::hf_config::HfConfig;
 use super::image_processor::ImageProcessor;
@@ -160,6 +163,8 @@ pub const FAMILIES: &[Family] = &[
     deberta::FAMILY,
     deberta_v2::FAMILY,
     big_bird::FAMILY,
+    longformer::FAMILY,
+    led::FAMILY,
 ];
 
 /// Faults of a Qwen whose layers have sliding windows; the keys of these have no effect otherwise.

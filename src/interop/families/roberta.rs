@@ -20,6 +20,11 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
+    read_as(hf, "Roberta", 50265)
+}
+
+/// RoBERTa, or a kin of it whose classes begin with `name`; `vocab` is the class's vocabulary where a file says none.
+pub(super) fn read_as(hf: &HfConfig, name: &str, vocab: usize) -> HfShape {
     hf.only("position_embedding_type", "absolute");
     let rows = hf.count(&["max_position_embeddings"], 512);
     // The table's row of padding is never read; positions are counted from the next one.
@@ -38,26 +43,36 @@ fn read(hf: &HfConfig) -> HfShape {
         max_len: Some(rows),
         first,
     });
-    let vocab_size = hf.count(&["vocab_size"], 50265);
+    let vocab_size = hf.count(&["vocab_size"], vocab);
     let shape = Shape::of_text(rows.saturating_sub(first).max(1), vocab_size);
-    bert::shape(hf, "Roberta", config, shape)
+    bert::shape(hf, name, config, shape)
 }
 
 fn write(of: &HfShape) -> Option<Value> {
+    write_as(of, "Roberta")
+}
+
+/// The keys of RoBERTa and its kin; `name` is what the classes of the family begin with.
+pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     let config = of.encoder_if_any()?;
     let PositionConfig::Learned(positions) = &config.stack.position else {
         return None;
     };
-    let mut written = bert::write_as(of, "Roberta")?;
+    let mut written = bert::write_as(of, name)?;
     written["pad_token_id"] = json!(positions.first.checked_sub(1)?);
     written["max_position_embeddings"] = json!(of.shape.context + positions.first);
     Some(written)
 }
 
 fn table(of: &HfShape) -> Table {
+    table_as(of, "roberta", "roberta.")
+}
+
+/// The names of RoBERTa and its kin, of which those of the encoder begin with `body`, and with `prefix` its dot as well.
+pub(super) fn table_as(of: &HfShape, body: &str, prefix: &'static str) -> Table {
     let config = of.encoder();
-    let mut table = Table::new("roberta.");
-    bert::add_body(&mut table, "roberta", config);
+    let mut table = Table::new(prefix);
+    bert::add_body(&mut table, body, config);
     match &of.task {
         // The head's first layer is BERT's pooler: tanh of a dense layer over the first position.
         TaskConfig::TextClassification(_) => {

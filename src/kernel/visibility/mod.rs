@@ -65,8 +65,11 @@ pub struct Visibility {
     pub pattern: Option<Pattern>,
     /// Positions of each row, ascending, that the task marks as global. They hide nothing by themselves: attention with
     /// global tokens makes a pattern of them.
-    pub globals: Option<Arc<[Vec<usize>]>>,
+    pub globals: Option<Globals>,
 }
+
+/// Positions of each row, ascending.
+pub type Globals = Arc<[Vec<usize>]>;
 
 /// Keys near the query: at `position + m·dilation` for −before ≤ m ≤ after.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -48,15 +48,28 @@ impl Attended {
     /// Softmax attention over the keys that each query sees, `[batch, heads, queries, d_head]`. The pass reads and records
     /// its weights when it is asked to.
     pub fn softmax(self, cx: &LayerContext) -> Tensor<4> {
-        self.observed(cx);
+        self.softmax_with(cx, |weights| weights)
+    }
+
+    /// The same of which the pass records what `weights` makes of all weights.
+    pub(super) fn softmax_with(
+        self,
+        cx: &LayerContext,
+        weights: impl FnOnce(Tensor<4>) -> Tensor<4>,
+    ) -> Tensor<4> {
+        self.observed_with(cx, weights);
         kernel::attention(self.q, self.k, self.v, self.relations, self.options)
     }
 
     /// Has the pass read and record the weights of softmax attention, when it is asked to.
     pub fn observed(&self, cx: &LayerContext) {
+        self.observed_with(cx, |weights| weights);
+    }
+
+    fn observed_with(&self, cx: &LayerContext, weights: impl FnOnce(Tensor<4>) -> Tensor<4>) {
         let weighing = self.weighing(false);
         entropy::read(cx.pass, &weighing);
-        entropy::record(cx.pass, cx.layer, &weighing);
+        entropy::record(cx.pass, cx.layer, &weighing, weights);
     }
 
     fn weighing(&self, summaries: bool) -> Weighing<'_> {

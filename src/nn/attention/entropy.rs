@@ -37,10 +37,24 @@ pub(super) fn read(pass: &Pass, weighing: &Weighing) {
     }
 }
 
-/// Records all weights of a layer's attention when the pass is recorded with them.
-pub(super) fn record(pass: &Pass, layer: usize, weighing: &Weighing) {
+/// Records what `change` makes of all weights of a layer's attention when the pass is recorded with them.
+pub(super) fn record(
+    pass: &Pass,
+    layer: usize,
+    weighing: &Weighing,
+    change: impl FnOnce(Tensor<4>) -> Tensor<4>,
+) {
     if let Some(record) = pass.record().filter(|record| record.keeps_attentions()) {
-        record.note_attention(layer, weighing.crossed, weighing.weights());
+        record.note_attention(layer, weighing.crossed, change(weighing.weights()));
+    }
+}
+
+/// Relations without what gradients need.
+pub(super) fn untracked(relations: &Relations) -> Relations {
+    Relations {
+        bias: relations.bias.untracked(),
+        relative: relations.relative.as_ref().map(Relative::untracked),
+        ..relations.clone()
     }
 }
 
@@ -57,11 +71,7 @@ impl Weighing<'_> {
     }
 
     fn untracked(&self) -> Relations {
-        Relations {
-            bias: self.relations.bias.untracked(),
-            relative: self.relations.relative.as_ref().map(Relative::untracked),
-            ..self.relations.clone()
-        }
+        untracked(self.relations)
     }
 
     /// The mean over heads and chosen queries of a row.

@@ -100,6 +100,11 @@ pub trait AttentionFacts {
         Abilities::ALL
     }
 
+    /// Whether it sees the tokens that a task marks as global.
+    fn sees_globals(&self) -> bool {
+        false
+    }
+
     /// Most keys that a query of `tokens` positions meets, those of earlier segments included.
     fn keys(&self, tokens: usize, causal: bool) -> usize;
 

@@ -11,6 +11,7 @@ pub mod diversity;
 pub mod entropy;
 pub mod facts;
 pub mod fixed;
+pub mod global_tokens;
 pub mod heads;
 pub mod linformer;
 pub mod local;
@@ -23,6 +24,7 @@ pub mod random_features;
 pub mod segments;
 pub mod sliding_window;
 pub mod strided;
+mod turned;
 
 use super::Kind;
 use super::init::Init;
@@ -192,6 +194,13 @@ impl Attention {
             Self::MemoryCompressed(layer) => layer,
             Self::AdaptiveSpan(layer) => layer,
             Self::Featured(layer) => layer,
+        }
+    }
+
+    /// Whether it sees the tokens that a task marks as global.
+    pub fn sees_globals(&self) -> bool {
+        match self {
+            Self::MultiHead(layer) | Self::SlidingWindow(layer) => layer.sees_globals(),
         }
     }
 }

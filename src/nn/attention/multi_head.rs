@@ -6,8 +6,10 @@
 //! and scores capped at c·tanh(s/c) (Gemma 2). A loss may drive heads apart (`diversity`).
 
 use super::diversity;
+use super::global_tokens::{self, GlobalHeads};
 pub use super::heads::MultiHeadConfig;
 use super::segments::SegmentMemory;
+use super::turned::rotated;
 use super::{Attended, AttentionFacts, AttentionShape, Kind, LayerCache, Weighs};
 use crate::faults::TableFaults;
 use crate::kernel::{AttentionOptions, Relations, Visibility, Window};
@@ -45,13 +47,16 @@ pub struct MultiHead {
     pub query_norm: Norm,
     /// Norm on each head's keys.
     pub key_norm: Norm,
-    n_heads: usize,
-    n_kv_heads: usize,
+    /// Projections that global tokens have of their own.
+    pub global: Option<GlobalHeads>,
+    pub(super) n_heads: usize,
+    pub(super) n_kv_heads: usize,
     d_head: usize,
     scale: f64,
     softcap: Option<f64>,
-    dropout: f64,
+    pub(super) dropout: f64,
     head_diversity: f64,
+    sees_globals: bool,
     #[module(skip)]
     window: Option<Window>,
     #[module(skip)]
@@ -76,6 +81,7 @@ impl MultiHead {
             output: Linear::new(heads * d_head, d_model, out_bias, Role::Residual, init),
             query_norm: config.qk_norm.init(d_head, init),
             key_norm: config.qk_norm.init(d_head, init),
+            global: None,
             n_heads: heads,
             n_kv_heads: kv_heads,
             d_head,
@@ -83,6 +89,7 @@ impl MultiHead {
             softcap: config.softcap,
             dropout: shape.dropout,
             head_diversity: config.head_diversity,
+            sees_globals: false,
             window: None,
             segments: config.segments(),
             weighs: None,
@@ -105,8 +112,22 @@ impl MultiHead {
         }
     }
 
+    /// The same attention to the keys of global tokens, too, with the projections `own` that these have, or the same.
+    pub(super) fn with_globals(self, own: Option<GlobalHeads>) -> Self {
+        Self {
+            sees_globals: true,
+            global: own,
+            ..self
+        }
+    }
+
+    /// Whether it sees the tokens that a task marks as global.
+    pub fn sees_globals(&self) -> bool {
+        self.sees_globals
+    }
+
     /// `[batch, seq, heads·d_head]` → `[batch, heads, seq, d_head]`, each head normalised.
-    fn split(&self, x: Tensor<3>, heads: usize, norm: Option<&Norm>) -> Tensor<4> {
+    pub(super) fn split(&self, x: Tensor<3>, heads: usize, norm: Option<&Norm>) -> Tensor<4> {
         let [batch, seq, _] = x.dims();
         let x = match norm {
             None | Some(Norm::None(_)) => x,
@@ -134,6 +155,9 @@ impl MultiHead {
             let trains = cx.pass.trains();
             let same_length = || self.segments.and_then(|segments| segments.window(trains));
             visible.window = self.window.clone().or_else(same_length);
+            if self.sees_globals {
+                visible = global_tokens::seen(visible, self.global.is_none());
+            }
         }
         visible
     }
@@ -331,10 +355,13 @@ impl AttentionFacts for MultiHeadConfig {
 
 impl Layer for MultiHead {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
-        self.forward_with(x, cx, |attended, cx| match &self.weighs {
-            Some(weighs) => weighs.weigh(attended, cx),
-            None => attended.softmax(cx),
-        })
+        match &self.global {
+            Some(own) if cx.memory.is_none() => self.forward_global(own, x, cx),
+            _ => self.forward_with(x, cx, |attended, cx| match &self.weighs {
+                Some(weighs) => weighs.weigh(attended, cx),
+                None => attended.softmax(cx),
+            }),
+        }
     }
 
     fn reach(&self) -> Option<usize> {

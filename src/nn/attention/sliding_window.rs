@@ -5,12 +5,16 @@
 //! Everything but the window is multi-head attention. Tiles outside of the window are never computed, so time and
 //! memory grow with the length; in decoding a layer keeps the keys that a later query may see, and no others.
 //! Cross-attention of an encoder-decoder sees the whole source: the source's positions are not the target's.
+//!
+//! With `global` it sees the tokens that the task marks, and these see all ([`global_tokens`](super::global_tokens)).
 
+use super::global_tokens::{Global, GlobalHeads};
 use super::multi_head::{MultiHead, MultiHeadConfig};
-use super::{Abilities, AttentionFacts, AttentionShape, Kind};
+use super::{Abilities, AttentionFacts, AttentionShape, Kind, Reads};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::Window;
 use crate::nn::init::Init;
+use crate::nn::position::Means;
 use crate::one_table::one_table;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +25,9 @@ pub const KIND: Kind = Kind {
     source: "Beltagy et al. 2020, section 3.1; Jiang et al. 2023, section 2",
     example: "{ kind = \"sliding_window\", n_heads = 4, window = 256, dilation = [1, 1, 1, 2] }",
 };
+
+/// Global tokens of a text in counts of what a pass costs; how many there are its task says.
+const COUNTED: usize = 1;
 
 /// The knobs of sliding-window attention: those of multi-head attention, the window and its dilation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +41,10 @@ pub struct SlidingWindowConfig {
     /// Distance between neighbouring keys of the window, for each head; 1 everywhere when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dilation: Option<Vec<usize>>,
+    /// Whether the tokens that the task marks are seen by all and see all, with projections of their own or the same ones;
+    /// no token is global when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global: Option<Global>,
 }
 
 impl Default for SlidingWindowConfig {
@@ -42,6 +53,7 @@ impl Default for SlidingWindowConfig {
             heads: MultiHeadConfig::default(),
             window: 256,
             dilation: None,
+            global: None,
         }
     }
 }
@@ -69,11 +81,32 @@ impl SlidingWindowConfig {
 
     /// Attention of a shape to the keys of the window.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
-        MultiHead::new(&self.heads, shape, init).within(self.window())
+        let heads = MultiHead::new(&self.heads, shape, init).within(self.window());
+        match self.global {
+            None => heads,
+            Some(Global::Shared) => heads.with_globals(None),
+            Some(Global::Own) => {
+                let own = GlobalHeads::new(&self.heads, shape, &init.of("global"));
+                heads.with_globals(Some(own))
+            }
+        }
+    }
+
+    /// Numbers of a position's keys and values that global tokens see through projections of their own.
+    fn own_keys_and_values(&self, d_model: usize) -> u128 {
+        let width = self.heads.n_kv_heads() * self.heads.d_head(d_model);
+        match self.global {
+            Some(Global::Own) => 2 * width as u128,
+            Some(Global::Shared) | None => 0,
+        }
     }
 
     /// Earlier segments are seen through the window.
     fn memory_faults(&self, at: &mut TableFaults) {
+        if self.global.is_some() && self.heads.segments().is_some() {
+            let rule = "global reads both ways, and memory is of segments that are read from left to right; leave one out";
+            at.fault(&["global", "memory", "memory_at_evaluation"], rule);
+        }
         let reach = self.window().reach();
         let evaluation = self.heads.memory_at_evaluation.unwrap_or(0);
         for (key, memory) in [
@@ -140,17 +173,53 @@ impl AttentionFacts for SlidingWindowConfig {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities {
+        let all = Abilities {
             across: false,
             ..Abilities::ALL
+        };
+        match self.global {
+            None => all,
+            Some(Global::Shared) => Abilities {
+                reads: Reads::BothWays,
+                prefix: false,
+                ..all
+            },
+            // Vectors of distances are made for the projections of all tokens.
+            Some(Global::Own) => Abilities {
+                reads: Reads::BothWays,
+                prefix: false,
+                positions: &[Means::Rotation, Means::Bias],
+                ..all
+            },
         }
+    }
+
+    fn sees_globals(&self) -> bool {
+        self.global.is_some()
     }
 
     fn keys(&self, tokens: usize, causal: bool) -> usize {
         let sides = if causal { 1 } else { 2 };
         let others = sides * self.window.saturating_sub(1);
         let all = tokens.saturating_add(self.heads.memory);
-        all.min(others.saturating_add(1))
+        let globals = usize::from(self.global.is_some()) * COUNTED;
+        all.min(others.saturating_add(1).saturating_add(globals))
+    }
+
+    fn kept(&self, d_model: usize) -> u128 {
+        self.heads.kept(d_model) + self.own_keys_and_values(d_model)
+    }
+
+    /// Global tokens of their own projections make queries, see all keys, and weigh all values.
+    fn products(&self, d_model: usize, pairs: [usize; 3]) -> u128 {
+        let [_, sources, _] = pairs.map(|n| n as u128);
+        let width = (self.heads.n_heads * self.heads.d_head(d_model)) as u128;
+        let own = match self.global {
+            Some(Global::Own) => COUNTED as u128 * width * (d_model as u128 + 2 * sources),
+            Some(Global::Shared) | None => 0,
+        };
+        let projected = sources * d_model as u128 * self.own_keys_and_values(d_model);
+        self.heads.products(d_model, pairs) + own + projected
     }
 
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {

@@ -64,6 +64,23 @@ pub fn stretch(
     Some(kept.iter().copied().chain(stretched).collect())
 }
 
+/// A table of a text's positions `[from, d]` copied behind itself until it has `to` rows, the last copy cut (Beltagy et al. 2020,
+/// section 5): neighbours stay neighbours, but for where a copy begins. The first `reserved` rows are no position's and stay as
+/// they are. `None` where the table is not to be longer, or nothing but such rows is there.
+pub fn repeat(
+    table: &[f32],
+    [from, to]: [usize; 2],
+    d: usize,
+    reserved: usize,
+) -> Option<Vec<f32>> {
+    if from <= reserved || to <= from {
+        return None;
+    }
+    let (kept, rows) = table.split_at(reserved * d);
+    let copies = rows.iter().copied().cycle().take((to - reserved) * d);
+    Some(kept.iter().copied().chain(copies).collect())
+}
+
 /// Share of each old position in each new one.
 fn matrix(from: [usize; 2], to: [usize; 2], extra: usize) -> Vec<f32> {
     let width = extra + from[0] * from[1];
@@ -109,7 +126,7 @@ fn far(x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::stretch;
+    use super::{repeat, stretch};
 
     #[test]
     fn a_stretched_table_keeps_its_ends() {
@@ -118,6 +135,15 @@ mod tests {
         let longer = stretch(&table, [3, 5], 2, 0).unwrap();
         assert_eq!(longer, [0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0]);
         assert_eq!(stretch(&table, [3, 1], 2, 0).unwrap(), [0.0, 1.0]);
+    }
+
+    #[test]
+    fn a_repeated_table_begins_again_behind_its_end() {
+        let table = [9.0, 8.0, 0.0, 1.0, 2.0];
+        let longer = repeat(&table, [5, 10], 1, 2).unwrap();
+        assert_eq!(longer, [9.0, 8.0, 0.0, 1.0, 2.0, 0.0, 1.0, 2.0, 0.0, 1.0]);
+        assert_eq!(repeat(&table, [5, 5], 1, 2), None);
+        assert_eq!(repeat(&table, [5, 10], 1, 5), None);
     }
 
     #[test]

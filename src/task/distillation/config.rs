@@ -8,7 +8,7 @@ use crate::evaluate::metric::Metric;
 use crate::faults::TableFaults;
 use crate::model::{Demand, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
-use crate::task::facts::TaskFacts;
+use crate::task::facts::{Marks, TaskFacts};
 use crate::task::{AnyTask, TaskConfig};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -145,6 +145,10 @@ impl TaskFacts for DistillationConfig {
 
     fn elsewhere(&self) -> Option<TaskConfig> {
         Some(self.of.elsewhere())
+    }
+
+    fn global_tokens(&self) -> Marks {
+        self.learned().global_tokens()
     }
 
     fn demand(&self) -> Demand {

@@ -2,6 +2,7 @@
 
 use super::{DECODER_INPUT_IDS, LABELS};
 use crate::data::NOT_SCORED;
+use crate::kernel::Globals;
 use std::collections::BTreeMap;
 
 /// Rows of integers.
@@ -59,6 +60,16 @@ impl Given {
         }
         let ones = |row: &[i32]| row.iter().filter(|x| **x == 1).count();
         Some(mask.values.chunks(mask.cols).map(ones).collect())
+    }
+
+    /// Positions of the tokens of each row that a mask marks.
+    pub(super) fn marked(&self, mask: &str) -> Option<Globals> {
+        let mask = self.integers.get(mask)?;
+        let rows = mask.values.chunks(mask.cols).map(|row| {
+            let ones = row.iter().enumerate().filter(|(_, x)| **x == 1);
+            ones.map(|(at, _)| at).collect()
+        });
+        Some(rows.collect())
     }
 
     /// The ids that a decoder reads: those given, else the labels one place to the right.

@@ -2,16 +2,19 @@
 //! of their order `sop_logits`.
 
 use super::{
-    ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input, LABELS, LOGITS,
-    NEXT_SENTENCE_LABEL, Needed, ORDER_LOGITS, PAIR_LOGITS, SENTENCE_ORDER_LABEL, Scores,
-    TOKEN_TYPE_IDS, floats,
+    ATTENTION_MASK, GLOBAL_ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input,
+    LABELS, LOGITS, NEXT_SENTENCE_LABEL, Needed, ORDER_LOGITS, PAIR_LOGITS, SENTENCE_ORDER_LABEL,
+    Scores, TOKEN_TYPE_IDS, floats,
 };
 use crate::data::Shape;
+use crate::data::batch::TextBatch;
 use crate::data::masked::masking::Pairs;
+use crate::model::GlobalTokens;
 use crate::model::encoder::{Encoder, EncoderInput};
 use crate::model::heads;
 use crate::nn::pass::Pass;
-use crate::task::{MaskedLm, host};
+use crate::task::MaskedLm;
+use crate::task::masked_lm::input as read;
 use burn::tensor::Device;
 
 /// The arrays that an encoder reads.
@@ -25,17 +28,27 @@ pub(super) fn inputs(encoder: &Encoder, shape: &Shape) -> Vec<Input> {
         };
         all.push(Input::new(TOKEN_TYPE_IDS, segments, Needed::Never));
     }
+    if encoder.sees_globals() {
+        all.push(Input::globals());
+    }
     all
 }
 
-/// The rows as an encoder reads them.
-pub(super) fn input(given: &Given, device: &Device) -> EncoderInput {
+/// The rows as an encoder reads them: tokens are global that the arrays mark, or else the task.
+pub(super) fn input(given: &Given, globals: GlobalTokens, device: &Device) -> EncoderInput {
     let ids = given.matrix(INPUT_IDS);
-    let matrix = |values: &[i32]| host::matrix(values, ids.cols, device);
-    EncoderInput {
-        ids: matrix(&ids.values),
-        segments: given.values(TOKEN_TYPE_IDS).map(matrix),
+    let segments = given.values(TOKEN_TYPE_IDS);
+    let texts = TextBatch {
+        inputs: ids.values.clone(),
+        segments: segments.map(<[i32]>::to_vec),
         lengths: given.lengths(ATTENTION_MASK),
+        cols: ids.cols,
+        ..TextBatch::default()
+    };
+    let input = read(&texts, globals, device);
+    EncoderInput {
+        globals: given.marked(GLOBAL_ATTENTION_MASK).or(input.globals),
+        ..input
     }
 }
 
@@ -70,7 +83,7 @@ impl Infers for MaskedLm {
     fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
         let device = self.model.embedding.weight.val().device();
         // The hidden states of the encoder are written out, whatever guesses are made from.
-        let states = self.states(input(given, &device), true, pass);
+        let states = self.states(input(given, self.globals, &device), true, pass);
         let [rows, tokens, d] = states.guessing.dims();
         let flat = states.guessing.reshape([1, rows * tokens, d]);
         let values = self.head.forward(flat, &self.model);

@@ -27,6 +27,8 @@ use std::fmt::Debug;
 pub const INPUT_IDS: &str = "input_ids";
 /// 1 at the tokens of `input_ids`, 0 behind them.
 pub const ATTENTION_MASK: &str = "attention_mask";
+/// 1 at the global tokens of `input_ids`, 0 at the others.
+pub const GLOBAL_ATTENTION_MASK: &str = "global_attention_mask";
 /// Segments of `input_ids`.
 pub const TOKEN_TYPE_IDS: &str = "token_type_ids";
 /// Token ids that the decoder reads `[rows, tokens]`.
@@ -86,6 +88,11 @@ pub enum Holds {
         /// The other array.
         of: &'static str,
     },
+    /// 1 at some tokens of another array, 0 at the others; of its shape.
+    Marks {
+        /// The other array.
+        of: &'static str,
+    },
     /// Numbers of segments, of the shape of another array.
     Segments {
         /// The other array.
@@ -135,6 +142,12 @@ impl Input {
             Self::new(INPUT_IDS, ids, Needed::Always),
             Self::new(ATTENTION_MASK, mask, Needed::Never),
         ]
+    }
+
+    /// The marks of global tokens.
+    fn globals() -> Self {
+        let marks = Holds::Marks { of: INPUT_IDS };
+        Self::new(GLOBAL_ATTENTION_MASK, marks, Needed::Never)
     }
 
     /// Labels of this content.

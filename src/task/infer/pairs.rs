@@ -5,8 +5,8 @@
 //! Its hidden states and attention weights are those of such rows.
 
 use super::{
-    ATTENTION_MASK, DECODER_ATTENTION_MASK, DECODER_INPUT_IDS, Given, Holds, INPUT_IDS, Inferred,
-    Infers, Input, LABELS, Needed, Scores,
+    ATTENTION_MASK, DECODER_ATTENTION_MASK, DECODER_INPUT_IDS, GLOBAL_ATTENTION_MASK, Given, Holds,
+    INPUT_IDS, Inferred, Infers, Input, LABELS, Needed, Scores,
 };
 use crate::data::Shape;
 use crate::data::batch::PairBatch;
@@ -48,7 +48,13 @@ impl Infers for Translation {
             }
             PairModel::Recurrent(_) => [None, None],
         };
-        inputs(shape, longest, false)
+        let mut all = inputs(shape, longest, false);
+        if let PairModel::EncoderDecoder(network) = &self.model
+            && network.encoder.stack.sees_globals()
+        {
+            all.push(Input::globals());
+        }
+        all
     }
 
     fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
@@ -58,7 +64,8 @@ impl Infers for Translation {
         let source = host::matrix(&source.values, source.cols, &device);
         let target = host::matrix(&target.values, target.cols, &device);
         let lengths = given.lengths(ATTENTION_MASK);
-        let hidden = self.model.hidden(source, lengths, target, pass);
+        let source_marks = (lengths, given.marked(GLOBAL_ATTENTION_MASK));
+        let hidden = self.model.hidden_marked(source, source_marks, target, pass);
         Inferred::of(Scores::of_tokens(head.logits(hidden)))
     }
 

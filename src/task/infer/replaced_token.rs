@@ -6,6 +6,7 @@ use super::{
     masked_lm,
 };
 use crate::data::{NOT_SCORED, Shape};
+use crate::model::GlobalTokens;
 use crate::nn::pass::Pass;
 use crate::task::ReplacedToken;
 
@@ -20,7 +21,10 @@ impl Infers for ReplacedToken {
     }
 
     fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
-        let scores = self.scores(masked_lm::input(given, &self.device()), pass);
+        let scores = self.scores(
+            masked_lm::input(given, GlobalTokens::None, &self.device()),
+            pass,
+        );
         let [rows, tokens] = scores.dims();
         Inferred::of(Scores {
             name: LOGITS,

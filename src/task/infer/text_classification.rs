@@ -1,11 +1,7 @@
 //! Classes of texts: `logits` of every row.
 
-use super::{
-    ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input, LABELS, LOGITS, Scores,
-    TOKEN_TYPE_IDS, floats, masked_lm,
-};
+use super::{Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Scores, floats, masked_lm};
 use crate::data::Shape;
-use crate::data::batch::TextBatch;
 use crate::model::TextModel;
 use crate::nn::pass::Pass;
 use crate::task::TextClassification;
@@ -22,15 +18,8 @@ impl Infers for TextClassification {
     }
 
     fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
-        let ids = given.matrix(INPUT_IDS);
-        let texts = TextBatch {
-            inputs: ids.values.clone(),
-            segments: given.values(TOKEN_TYPE_IDS).map(<[i32]>::to_vec),
-            lengths: given.lengths(ATTENTION_MASK),
-            cols: ids.cols,
-            ..TextBatch::default()
-        };
-        let (scores, hidden) = self.scores_and_hidden(&texts, &self.device(), pass);
+        let input = masked_lm::input(given, self.globals, &self.device());
+        let (scores, hidden) = self.scores_and_hidden_of(input, pass);
         let pooled = match &self.model {
             TextModel::Encoder(encoder) if encoder.pooler.is_some() => {
                 Some(floats(encoder.pooled(hidden)))

@@ -8,7 +8,7 @@ use crate::evaluate::classification::Confusion;
 use crate::kernel;
 use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};
 use crate::model::generator::{Generator, TableSharing};
-use crate::model::{ModelInputs, WholeText};
+use crate::model::{GlobalTokens, ModelInputs, WholeText};
 use crate::nn::feed_forward::Activation;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
@@ -116,13 +116,13 @@ impl ReplacedToken {
         let Some(other) = generator.filter(|_| self.disentangled) else {
             return self.model.forward(input, pass);
         };
-        let lengths = input.lengths.clone();
+        let visible = input.visible();
         let tokens = self
             .model
             .embedding
             .forward_with(&other.embedding, input.ids.clone());
         let x = self.model.placed(tokens, input, pass);
-        self.model.through(x, lengths.as_deref(), pass)
+        self.model.through(x, &visible, pass)
     }
 
     /// The discriminator's scores `[rows, cols]`; above 0 for tokens that are taken for replaced ones.
@@ -147,7 +147,11 @@ impl ReplacedToken {
     /// The generator's scores of masked texts.
     fn guessed(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Option<Guessed> {
         let (places, targets) = host::scored(&texts.targets);
-        let scores = self.guesses(masked_lm::input(texts, device), &places, pass)?;
+        let scores = self.guesses(
+            masked_lm::input(texts, GlobalTokens::None, device),
+            &places,
+            pass,
+        )?;
         let draws = draws(texts, pass);
         let samples = match draws.is_empty() {
             true => Vec::new(),
@@ -202,7 +206,7 @@ impl Task for ReplacedToken {
             inputs: replaced.inputs,
             ..texts.clone()
         };
-        let scores = self.scores(masked_lm::input(&texts, &device), pass);
+        let scores = self.scores(masked_lm::input(&texts, GlobalTokens::None, &device), pass);
         let [rows, cols] = scores.dims();
         let scores = scores.reshape([rows * cols]);
         let confusion = confusion(&scores, &answers);

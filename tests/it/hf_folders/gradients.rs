@@ -91,4 +91,6 @@ gradients! {
     mt5_2
     bart_1
     gpt_neo_1
+    longformer_1
+    led_1
 }

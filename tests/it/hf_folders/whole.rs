@@ -101,6 +101,8 @@ families! {
     t5: "t5_1" "t5_2" "t5_again";
     mt5: "mt5_1" "mt5_2";
     bart: "bart_1" "bart_2" "bart_3" "bart_f16";
+    longformer: "longformer_1" "longformer_2";
+    led: "led_1" "led_2";
     marian: "marian_1" "marian_2" "marian_3";
     albert: "albert_1" "albert_2" "albert_3" "albert_4" "albert_hub";
     vit: "vit_1" "vit_2" "vit_new";

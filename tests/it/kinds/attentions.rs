@@ -30,6 +30,8 @@ fn kinds() -> Vec<Value> {
             "kind": "performer", "n_heads": 4, "n_kv_heads": 2, "kernel": "relu", "features": 9,
             "row_norms": "constant"
         }),
+        json!({ "kind": "sliding_window", "n_heads": 4, "window": 4, "global": "shared", "dilation": [1, 2, 1, 1] }),
+        json!({ "kind": "sliding_window", "n_heads": 4, "n_kv_heads": 2, "window": 3, "global": "own" }),
     ];
     for sharing in ["none", "headwise", "key_value", "layerwise"] {
         all.push(json!({ "kind": "linformer", "n_heads": 4, "n_kv_heads": 2, "k": 5, "sharing": sharing }));

@@ -62,6 +62,7 @@ fn mask_decoders() -> Vec<(String, EncoderConfig)> {
         heads: MultiHeadConfig::default(),
         window: 3,
         dilation: None,
+        global: None,
     });
     let whole = attention(4, |heads| heads.key_bias = Some(false));
     let kinds = [

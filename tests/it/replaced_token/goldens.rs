@@ -84,6 +84,7 @@ fn one_step(name: &str, d_embedding: usize) {
         ids: matrix(ids),
         segments: texts.segments.as_deref().map(matrix),
         lengths: texts.lengths.clone(),
+        globals: None,
     };
     let valid = task.valid();
     let pass = Pass::evaluation();

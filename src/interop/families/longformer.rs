@@ -1,0 +1,62 @@
+//! Longformer (Beltagy et al. 2020): RoBERTa with windows of neighbours and global tokens, which have projections of their own.
+
+use super::{Family, HfShape, roberta, windows};
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::{GlobalTokens, ModelConfig};
+use crate::task::TaskConfig;
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "longformer",
+    summary: "Longformer: RoBERTa with windows and global tokens",
+    read,
+    write,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    hf.only("ignore_attention_mask", false);
+    hf.only("attention_mode", "longformer");
+    let mut of = roberta::read_as(hf, "Longformer", 30522);
+    if let ModelConfig::Encoder(config) = &mut of.model {
+        let windows = windows::read(hf, config.n_layers());
+        let heads = config.stack.attention.heads();
+        match windows.first() {
+            Some(first) if windows.iter().all(|window| window == first) => {
+                config.stack.attention = windows::attention(&heads, *first);
+            }
+            _ => config.layers = windows::groups(&heads, &config.stack.feed_forward, &windows),
+        }
+    }
+    // As the classes of transformers do without a mask of global tokens.
+    match &mut of.task {
+        TaskConfig::MaskedLm(task) => task.global_tokens = Some(GlobalTokens::None),
+        TaskConfig::TextClassification(task) => task.global_tokens = Some(GlobalTokens::First),
+        _ => {}
+    }
+    of
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let config = of.encoder_if_any()?;
+    let windows = windows::written(&config.stack, &config.depth())?;
+    let mut written = roberta::write_as(of, "Longformer")?;
+    written["attention_window"] = json!(windows);
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    let mut table = roberta::table_as(of, "longformer", "longformer.");
+    for layer in 0..of.encoder().n_layers() {
+        for part in ["query", "key", "value"] {
+            let theirs = format!("longformer.encoder.layer.{layer}.attention.self.{part}_global");
+            let ours = format!("model.stack.blocks.{layer}.attention.global.{part}");
+            table.linear(&theirs, &ours, Stored::OutIn);
+        }
+    }
+    table.ignored.push("longformer.pooler.dense.weight");
+    table.ignored.push("longformer.pooler.dense.bias");
+    table
+}

@@ -1,0 +1,91 @@
+//! Which tokens are global in attention with global tokens (Beltagy et al. 2020, Longformer, section 3.1): a matter of the
+//! task. The first one stands for a text's class, the tokens of a question see all of its document, and language modelling
+//! needs none.
+
+use crate::kernel::Globals;
+use serde::{Deserialize, Serialize};
+
+/// The tokens that a task marks as global.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GlobalTokens {
+    /// None.
+    #[default]
+    None,
+    /// The first token of each text.
+    First,
+    /// All tokens of the first segment: the question of a pair.
+    FirstSegment,
+    /// The first token, and the last one of each segment: where the marks of a text stand.
+    Special,
+}
+
+/// Rows of texts, as far as marks depend on them.
+#[derive(Clone, Copy, Debug)]
+pub struct MarkedTexts<'a> {
+    /// How many.
+    pub rows: usize,
+    /// Positions of each.
+    pub cols: usize,
+    /// Tokens of each, where some are filled up.
+    pub lengths: Option<&'a [usize]>,
+    /// Segment of each position `[rows, cols]`; the first one everywhere when absent.
+    pub segments: Option<&'a [i32]>,
+}
+
+impl<'a> MarkedTexts<'a> {
+    /// Rows and positions of texts of one segment.
+    pub fn of_sources([rows, cols]: [usize; 2], lengths: Option<&'a [usize]>) -> Self {
+        Self {
+            rows,
+            cols,
+            lengths,
+            segments: None,
+        }
+    }
+}
+
+impl GlobalTokens {
+    /// The positions of each row, ascending; `None` where the task marks none.
+    pub fn of(self, texts: &MarkedTexts) -> Option<Globals> {
+        if self == Self::None {
+            return None;
+        }
+        let rows = (0..texts.rows).map(|row| {
+            let length = texts.lengths.map_or(texts.cols, |lengths| lengths[row]);
+            let length = length.min(texts.cols);
+            let segment = |at: usize| texts.segments.map_or(0, |all| all[row * texts.cols + at]);
+            let is_global = |at: &usize| match self {
+                Self::None => false,
+                Self::First => *at == 0,
+                Self::FirstSegment => segment(*at) == 0,
+                Self::Special => *at == 0 || at + 1 == length || segment(*at) != segment(at + 1),
+            };
+            (0..length).filter(is_global).collect()
+        });
+        Some(rows.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_follow_from_lengths_and_segments() {
+        let segments = [0, 0, 1, 1, 0, 0, 0, 0];
+        let texts = MarkedTexts {
+            rows: 2,
+            cols: 4,
+            lengths: Some(&[4, 3]),
+            segments: Some(&segments),
+        };
+        let of = |tokens: GlobalTokens| tokens.of(&texts).map(|rows| rows.to_vec());
+        assert_eq!(of(GlobalTokens::None), None);
+        assert_eq!(of(GlobalTokens::First), Some(vec![vec![0], vec![0]]));
+        let segment = vec![vec![0, 1], vec![0, 1, 2]];
+        assert_eq!(of(GlobalTokens::FirstSegment), Some(segment));
+        let special = vec![vec![0, 1, 3], vec![0, 2]];
+        assert_eq!(of(GlobalTokens::Special), Some(special));
+    }
+}

@@ -1,0 +1,54 @@
+//! The positions of an encoder-decoder whose targets are shorter than its sources (LED: 16,384 tokens that are read, 1,024
+//! that are written; Beltagy et al. 2020, section 7).
+
+use super::{Demand, EncoderDecoderConfig};
+use crate::faults::{LONGEST, TableFaults};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::learned::LearnedConfig;
+
+impl EncoderDecoderConfig {
+    /// Faults of the rows of the decoder's positions.
+    pub(super) fn target_faults(&self, demand: &Demand, at: &mut TableFaults) {
+        let Some(rows) = self.target_max_len else {
+            return;
+        };
+        let keys = &["target_max_len", "position.kind", "data.max_len"];
+        let PositionConfig::Learned(learned) = &self.stack.position else {
+            let rule = "target_max_len has no effect: positions other than learned ones have no table of rows; leave it out";
+            return at.fault(keys, rule);
+        };
+        if !at.count("target_max_len", rows, LONGEST) {
+            return;
+        }
+        let written = demand.written;
+        let longest = rows.saturating_sub(learned.first);
+        if longest == 0 || written.is_some_and(|written| written > longest) {
+            let rule = format!(
+                "target_max_len = {rows} has places for {longest} tokens of a target, and the data's are longer; raise it or \
+                 lower [data] max_target_len"
+            );
+            at.fault(keys, rule);
+        }
+    }
+
+    /// Rows of the tables of learned positions of sources and of targets, for texts of up to so many tokens; `None` where
+    /// positions are not learned ones.
+    pub fn position_rows(&self, context: usize) -> Option<[usize; 2]> {
+        let PositionConfig::Learned(learned) = &self.stack.position else {
+            return None;
+        };
+        let rows = learned.max_len.unwrap_or(context + learned.first);
+        Some([rows, self.target_max_len.unwrap_or(rows)])
+    }
+
+    /// The positions of the decoder.
+    pub(super) fn target_position(&self) -> PositionConfig {
+        match (&self.stack.position, self.target_max_len) {
+            (PositionConfig::Learned(learned), Some(_)) => PositionConfig::Learned(LearnedConfig {
+                max_len: self.target_max_len,
+                ..learned.clone()
+            }),
+            (position, _) => position.clone(),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Global tokens (Beltagy et al. 2020, Longformer, sections 3.1 and 3.2): a query sees the keys of its window and those of
+//! all global tokens, in one softmax; a global token sees every key.
+//!
+//! ```text
+//! y_i = softmax(scale·q_i k_jᵀ)v_j   over j near i, and j global        where i is not global
+//! y_i = softmax(scale·q̂_i k̂_jᵀ)v̂_j  over all j                         where i is global
+//! ```
+//!
+//! with q̂, k̂, v̂ of projections of their own, or the same ones. Which tokens are global a task says, row by row
+//! ([`Visibility::globals`]). The window and the global keys are a [`Pattern`](crate::kernel::Pattern); queries of global tokens with projections of
+//! their own are gathered, look at all keys, and take the place of their rows: time and memory stay linear in the length.
+
+mod gathered;
+mod pattern;
+
+use super::AttentionShape;
+use super::entropy;
+use super::multi_head::{MultiHead, MultiHeadConfig};
+use super::turned::turned;
+use crate::kernel::{self, AttentionOptions, Relations, Visibility};
+use crate::nn::init::{Init, Role};
+use crate::nn::layer::LayerContext;
+use crate::nn::linear::Linear;
+use burn::module::Module;
+use burn::tensor::Tensor;
+use gathered::Marked;
+pub(super) use pattern::seen;
+use serde::{Deserialize, Serialize};
+
+/// The projections of global tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Global {
+    /// Queries of global tokens, and the keys and values that they see, have matrices of their own (Longformer).
+    Own,
+    /// They have those of all tokens.
+    Shared,
+}
+
+/// The projections that global tokens have of their own.
+#[derive(Module, Debug)]
+pub struct GlobalHeads {
+    /// `[d_model, n_heads·d_head]`.
+    pub query: Linear,
+    /// `[d_model, n_kv_heads·d_head]`.
+    pub key: Linear,
+    /// `[d_model, n_kv_heads·d_head]`.
+    pub value: Linear,
+}
+
+impl GlobalHeads {
+    /// Projections for heads of this config.
+    pub fn new(config: &MultiHeadConfig, shape: &AttentionShape, init: &Init) -> Self {
+        let d_model = shape.d_model;
+        let d_head = config.d_head(d_model);
+        let (width, kv_width) = (config.n_heads * d_head, config.n_kv_heads() * d_head);
+        let bias = config.bias;
+        let key_bias = config.key_bias.unwrap_or(bias);
+        Self {
+            query: Linear::new(d_model, width, bias, Role::Query { d_head }, init),
+            key: Linear::new(d_model, kv_width, key_bias, Role::Inner, init),
+            value: Linear::new(d_model, kv_width, bias, Role::Value, init),
+        }
+    }
+}
+
+impl MultiHead {
+    /// Attention in which global tokens have projections of their own.
+    pub(super) fn forward_global(
+        &self,
+        own: &GlobalHeads,
+        x: Tensor<3>,
+        cx: &mut LayerContext,
+    ) -> Tensor<3> {
+        let source = cx.sources.clone().unwrap_or_else(|| x.clone());
+        let inputs = x.clone();
+        self.forward_with(x, cx, |attended, cx| {
+            let [_, _, cols, _, _] = attended.dims();
+            let Some(marked) = Marked::of(cx.visible, cols) else {
+                return attended.softmax(cx);
+            };
+            let [q, k, v] = self.of_globals(own, &marked, inputs, source, cx);
+            let relations = Relations {
+                visible: Visibility {
+                    pattern: Some(marked.seen(cx.visible)),
+                    ..Visibility::default()
+                },
+                bias: marked.bias(&attended.relations.bias),
+                ..Relations::default()
+            };
+            let options = AttentionOptions {
+                dropout: cx.pass.key("global_weights", self.dropout),
+                ..attended.options
+            };
+            let weights = || {
+                let [q, k] = [&q, &k].map(|x| kernel::untracked(x.clone()));
+                let relations = entropy::untracked(&relations);
+                let options = AttentionOptions {
+                    dropout: None,
+                    ..options
+                };
+                kernel::attention_weights(q, k, &relations, options)
+            };
+            let near = attended.softmax_with(cx, |all| marked.put(all, weights()));
+            marked.put(near, kernel::attention(q, k, v, relations, options))
+        })
+    }
+
+    /// Queries of the global tokens, keys and values that they see, by heads and turned by their positions.
+    fn of_globals(
+        &self,
+        own: &GlobalHeads,
+        marked: &Marked,
+        x: Tensor<3>,
+        source: Tensor<3>,
+        cx: &LayerContext,
+    ) -> [Tensor<4>; 3] {
+        let [batch, cols, d_model] = x.dims();
+        let gathered = x.reshape([batch * cols, d_model]);
+        let gathered = gathered
+            .clone()
+            .select(0, marked.places(&gathered.device()));
+        let gathered = gathered.reshape([batch, marked.most, d_model]);
+        let query = own.query.forward(gathered);
+        let q = self.split(query, self.n_heads, Some(&self.query_norm));
+        let key = own.key.forward(source.clone());
+        let k = self.split(key, self.n_kv_heads, Some(&self.key_norm));
+        let v = self.split(own.value.forward(source), self.n_kv_heads, None);
+        match cx.prepared.rotation.as_ref() {
+            None => [q, k, v],
+            Some(r) => [
+                marked.turned(q, r),
+                turned(k, r),
+                if r.values { turned(v, r) } else { v },
+            ],
+        }
+    }
+}

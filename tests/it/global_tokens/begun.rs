@@ -1,0 +1,87 @@
+//! A Longformer that begins from the run of a RoBERTa of shorter texts.
+
+use crate::binary::{failure, output, shipped};
+use crate::hf_folders::{Tensors, files};
+use std::path::Path;
+
+/// Trains a shipped experiment for one step that moves nothing; its weights.
+fn barely(folder: &Path, name: &str, sets: &[&str]) -> (String, Tensors) {
+    let file = shipped(&format!("experiments/systems/{name}.toml"));
+    let (file, run) = (
+        file.display().to_string(),
+        folder.join(name).display().to_string(),
+    );
+    let mut arguments = vec!["train", &file, "--run", &run, "--quiet"];
+    let small = [
+        "train.steps=1",
+        "train.batch_size=2",
+        "train.eval_every=1",
+        "optimizer.lr=1e-30",
+        "schedule.warmup_steps=0",
+        "data.documents=12",
+        "data.valid_items=2",
+    ];
+    for set in small.iter().chain(sets) {
+        arguments.extend(["--set", set]);
+    }
+    let said = output(&arguments);
+    let weights = folder.join(name).join("steps/00000001/model.safetensors");
+    (said, files::read(&weights))
+}
+
+#[test]
+fn a_longformer_begins_from_a_shorter_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, short) = barely(folder.path(), "roberta", &[]);
+    let from = format!("init.from={:?}", folder.path().join("roberta"));
+    let (_, long) = barely(folder.path(), "longformer", &[&from]);
+    let of = |all: &Tensors, path: &str| {
+        let found = all.iter().find(|(name, _)| name.ends_with(path));
+        let (_, found) = found.unwrap_or_else(|| panic!("no {path} in {:?}", all.keys()));
+        (found.shape.clone(), found.values.clone())
+    };
+    let (shape, old) = of(&short, "position.table");
+    let (longer, new) = of(&long, "position.table");
+    assert_eq!((shape, longer), (vec![66, 128], vec![258, 128]));
+    assert_eq!(new[..66 * 128], old);
+    for copy in 0..4 {
+        let at = (2 + 64 * copy) * 128;
+        assert_eq!(new[at..at + 64 * 128], old[2 * 128..], "copy {copy}");
+    }
+    for (layer, part) in
+        (0..2).flat_map(|layer| ["query", "key", "value"].map(|part| (layer, part)))
+    {
+        for kind in ["weight", "bias"] {
+            let at = format!("blocks.{layer}.attention");
+            let old = of(&short, &format!("{at}.{part}.{kind}"));
+            assert_eq!(
+                old,
+                of(&long, &format!("{at}.global.{part}.{kind}")),
+                "{layer} {part}"
+            );
+        }
+    }
+    let file = shipped("experiments/systems/longformer.toml")
+        .display()
+        .to_string();
+    let run = folder.path().join("refused").display().to_string();
+    let refused = |set: &str| {
+        let sets = ["--set", &from, "--set", set];
+        let (status, said) =
+            failure(&[&["train", &file, "--run", &run, "--quiet"][..], &sets].concat());
+        assert_eq!(status, 2, "{said}");
+        said
+    };
+    let said = refused("init.repeat=[]");
+    assert!(
+        said.contains("has the shape [66, 128] there and [258, 128] here"),
+        "{said}"
+    );
+    let said = refused("init.resample=[\"position\"]");
+    assert!(
+        said.contains("is named by resample and by repeat"),
+        "{said}"
+    );
+    let said = refused("model.position.max_len=66");
+    assert!(said.contains("shorter than the context"), "{said}");
+}

@@ -39,6 +39,8 @@ pub enum Purpose {
     Pairing = 14,
     /// Random blocks that attention shows, as structure: (layer, head, block of queries).
     Blocks = 16,
+    /// Rotations of hashing: (step, 0, part of the network).
+    Hashing = 18,
     /// Bootstrap resamples of statistics: (0, 0, 0).
     Resampling = 20,
 }

@@ -25,6 +25,7 @@ const OF_TRAINING: &[&str] = &[
     "drop_path",
     "init",
     "head_diversity",
+    "redraw",
     "balance_loss",
     "z_loss",
     "capacity_factor",
@@ -166,11 +167,15 @@ fn feed_forward(config: &FeedForwardConfig, d_model: usize) -> Value {
     keys
 }
 
-/// The scheme with the rows of its table.
+/// The scheme with the sizes of its tables.
 fn position(stack: &StackConfig, context: usize) -> Value {
     let mut keys = serde_json::to_value(&stack.position).unwrap_or_default();
     if let PositionConfig::Learned(c) = &stack.position {
         keys["max_len"] = json!(c.max_len.unwrap_or(context + c.first));
+    }
+    if let PositionConfig::Axial(c) = &stack.position {
+        keys["axial_shape"] = json!(c.shape(context));
+        keys["axial_widths"] = json!(c.widths(stack.d_model));
     }
     keys
 }

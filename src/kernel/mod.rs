@@ -31,6 +31,7 @@ mod recurrent;
 pub mod relative;
 mod rotary;
 mod score_bias;
+pub mod sorted_chunks;
 #[cfg(feature = "flex")]
 mod tracked;
 mod visibility;

@@ -60,6 +60,18 @@ impl MaskDecoderConfig {
                  needs attention",
             );
         }
+        let last = (blocks > 0).then(|| of.stack.block(&depth, blocks - 1).attention);
+        let shared = last
+            .flatten()
+            .filter(|last| last.facts().keys_are_queries());
+        if let Some(shared) = shared {
+            let rule = format!(
+                "mask_decoder runs the last block with queries apart from its keys, and attention of kind = \"{}\" has one \
+                 projection for both; use another kind there",
+                shared.kind()
+            );
+            at.fault(&["steps", "model.attention.kind"], rule);
+        }
         let Some(rows) = self.max_len else { return };
         let sound = at.count("max_len", rows, LONGEST);
         let longer = |context: &usize| sound && *context > rows;

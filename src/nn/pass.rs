@@ -6,11 +6,14 @@
 //! every split into micro-batches, after a resume and on every device, and the same in two networks that differ in other
 //! parts.
 
+mod hashed;
+
 use super::probe::{Probe, Readings, Sample, Wanted};
 use super::record::{Keep, Record, Recorded};
 use crate::kernel::{self, DropKey};
 use crate::rng::{Purpose, Stream, part};
 use burn::tensor::Tensor;
+use hashed::Hashed;
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::ops::Range;
@@ -28,6 +31,7 @@ pub struct Pass {
     losses: RefCell<Vec<AddedLoss>>,
     layers: RefCell<Layers>,
     recomputes: bool,
+    hashed: Hashed,
 }
 
 /// The streams that a task reads beside the last hidden states.
@@ -70,6 +74,7 @@ impl Pass {
             record: None,
             losses: RefCell::default(),
             layers: RefCell::default(),
+            hashed: Hashed::default(),
             recomputes: false,
         }
     }
@@ -84,6 +89,7 @@ impl Pass {
             record: None,
             losses: RefCell::default(),
             layers: RefCell::default(),
+            hashed: Hashed::default(),
             recomputes: false,
         }
     }
@@ -112,6 +118,7 @@ impl Pass {
             draws: self.draws,
             samples: self.samples,
             part: self.part.clone(),
+            hashed: self.hashed.again(),
             ..Self::evaluation()
         }
     }

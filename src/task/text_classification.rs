@@ -5,8 +5,6 @@ use super::distillation::Distils;
 use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
 use super::{AnyTask, Networks, Scored, Task, host, towers};
-use crate::data::DataSet;
-use crate::data::Gives;
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::{DataSet, Gives, Shape};
 use crate::error::Result;

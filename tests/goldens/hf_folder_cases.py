@@ -5,7 +5,7 @@ import torch
 
 def cases():
     found = {}
-    for part in (gpts, llamas, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sparse, windows):
+    for part in (gpts, reformers, llamas, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sparse, windows):
         found |= part()
     return found
 
@@ -21,6 +21,7 @@ MODELS = {
     "OpenAIGPTLMHeadModel": "OpenAIGPTConfig",
     "GPTNeoXForCausalLM": "GPTNeoXConfig",
     "GPTJForCausalLM": "GPTJConfig",
+    "ReformerModelWithLMHead": "ReformerConfig",
     "GPTNeoForCausalLM": "GPTNeoConfig",
     "LlamaForCausalLM": "LlamaConfig",
     "MistralForCausalLM": "MistralConfig",
@@ -116,6 +117,28 @@ def gpts():
         "gptj_1": case("GPTJForCausalLM", dict(gpt_j, rotary_dim=4), plain={"rotary_dim": 8}),
         "gptj_2": case("GPTJForCausalLM", dict(gpt_j, rotary_dim=8, n_inner=20, activation_function="gelu")),
     }
+
+
+def reformers():
+    """One chunk holds the inputs of layers that hash: rotations of longer ones are torch's."""
+    shape = dict(
+        vocab_size=37, hidden_size=16, num_attention_heads=2, attention_head_size=6, feed_forward_size=24, is_decoder=True,
+        max_position_embeddings=32, axial_pos_shape=[4, 8], axial_pos_embds_dim=[6, 10], attn_layers=["local", "lsh"],
+        local_attn_chunk_length=16, lsh_attn_chunk_length=16, num_buckets=[2, 4], num_hashes=2,
+    )  # fmt: skip
+    blocks = dict(
+        shape, axial_pos_embds=False, local_attn_chunk_length=4, lsh_attn_chunk_length=16, attn_layers=["lsh", "local", "local"],
+        num_buckets=None, hidden_act="gelu", layer_norm_eps=1e-3, chunk_size_feed_forward=8,
+    )  # fmt: skip
+    return {
+        "reformer_1": case("ReformerModelWithLMHead", shape, length=13, tensors=without_bias, plain={"attn_layers": ["lsh", "lsh"]}),
+        "reformer_2": case("ReformerModelWithLMHead", blocks, length=14, tensors=without_bias, plain={"hidden_act": "relu"}),
+    }
+
+
+def without_bias(tensors):
+    """Version 5 of the library does not add the head's bias, as those before it did."""
+    tensors["lm_head.bias"] = torch.zeros_like(tensors["lm_head.bias"])
 
 
 # As released files have them; layers follow from `attention_types` where a file has no list of them.

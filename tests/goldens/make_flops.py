@@ -313,7 +313,36 @@ def albert(layers, width, heads, inner):
     return lambda: hf.AlbertModel(config), encoded(512)
 
 
+def reformer():
+    """With the class's own numbers of google/reformer-enwik8. Out of training it reads positions from values, which meta has none of."""
+    config = hf.ReformerConfig(
+        vocab_size=258,
+        hidden_size=1024,
+        num_attention_heads=8,
+        attention_head_size=128,
+        feed_forward_size=4096,
+        is_decoder=True,
+        max_position_embeddings=65536,
+        axial_pos_shape=[128, 512],
+        axial_pos_embds_dim=[256, 768],
+        attn_layers=["local", "local", "lsh", "local"] * 3,
+        lsh_attn_chunk_length=256,
+        local_attn_chunk_length=128,
+        num_hashes=4,
+        num_buckets=512,
+        pad_token_id=None,
+    )
+
+    def make():
+        model = hf.ReformerModelWithLMHead(config)
+        model.eval = model.train
+        return model
+
+    return make, text(65536)
+
+
 PRESETS = {
+    "reformer-enwik8": reformer(),
     "nano": llama(4, 128, 4, 344, 256, 256),
     "openai-gpt": (
         causal(hf.OpenAIGPTConfig(n_layer=12, n_embd=768, n_head=12, n_positions=512, vocab_size=40478)),

@@ -1,7 +1,7 @@
 //! What every kind of every family keeps: HOUSE's contract table, over all positions and placements.
 
 use crate::batches;
-use crate::kinds::{all, couples_rows};
+use crate::kinds::{all, couples_rows, regrouping};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -18,6 +18,11 @@ use formwork::train::{gradients, optim, parameters};
 
 const VOCAB: usize = 17;
 const SEQ: usize = 9;
+
+/// All, and those whose keys depend on all tokens of a row.
+fn everything() -> impl Iterator<Item = (String, DecoderConfig)> {
+    all().into_iter().chain(regrouping())
+}
 
 fn build(config: &DecoderConfig, device: &Device) -> Decoder {
     config.init(&ModelInputs {
@@ -80,7 +85,7 @@ fn batch(inputs: &[i32], rows: usize, first_row: usize, step_scored: usize) -> B
 #[test]
 fn fresh_models_guess_uniformly() {
     // An adaptive vocabulary guesses clusters first.
-    let full = all().into_iter().filter(|(_, c)| c.vocabulary.is_full());
+    let full = everything().filter(|(_, c)| c.vocabulary.is_full());
     for (name, config) in full {
         let task = task(&config);
         let output = InferenceStep::step(&task.valid(), batch(&sample(4, 1), 4, 0, 1).into());
@@ -109,6 +114,24 @@ fn the_future_is_hidden_and_rows_are_apart() {
             before[kept..],
             "{name}: a token has no effect"
         );
+        let alone = plain(&model, &values[SEQ..], 1);
+        near(&alone, &before[SEQ * VOCAB..], &name);
+    }
+}
+
+/// Where a later token may change the keys that an earlier query meets, rows are apart all the same.
+#[test]
+fn rows_are_apart_where_tokens_are_grouped_anew() {
+    for (name, config) in regrouping() {
+        let model = build(&config, &Device::flex());
+        assert!(config.stack.attention.facts().regroups(SEQ), "{name}");
+        let values = sample(2, 0);
+        let before = plain(&model, &values, 2);
+        let mut changed = values.clone();
+        changed[SEQ + 5] = (changed[SEQ + 5] + 1) % VOCAB as i32;
+        let after = plain(&model, &changed, 2);
+        assert_eq!(after[..SEQ * VOCAB], before[..SEQ * VOCAB], "{name}");
+        assert_ne!(after, before, "{name}: a token has no effect");
         let alone = plain(&model, &values[SEQ..], 1);
         near(&alone, &before[SEQ * VOCAB..], &name);
     }
@@ -185,7 +208,7 @@ fn packed_documents_equal_documents_alone() {
 
 #[test]
 fn every_parameter_gets_a_gradient() {
-    for (name, config) in all() {
+    for (name, config) in everything() {
         let task = task(&config);
         let step = TrainStep::step(&task, batch(&sample(3, 4), 3, 0, 26).into());
         for parameter in parameters::list(&task) {
@@ -240,7 +263,7 @@ fn values(task: &Objective<CausalLm>) -> Vec<Vec<f32>> {
 fn every_parameter_moves_after_one_step_and_alike_each_time() {
     let config = serde_json::json!({ "kind": "adamw", "lr": 1e-3 });
     let config: optim::OptimizerConfig = serde_json::from_value(config).unwrap();
-    for (name, decoder) in all() {
+    for (name, decoder) in everything() {
         let stepped = || {
             let task = task(&decoder);
             let before = values(&task);
@@ -268,9 +291,7 @@ fn every_parameter_moves_after_one_step_and_alike_each_time() {
 
 #[test]
 fn micro_batches_equal_one_batch_with_dropout_on() {
-    let keeping = all()
-        .into_iter()
-        .filter(|(_, config)| !couples_rows(config));
+    let keeping = everything().filter(|(_, config)| !couples_rows(config));
     for (name, mut config) in keeping {
         config.stack.dropout = 0.2;
         config.stack.dropout_feed_forward = Some(0.2);

@@ -166,6 +166,7 @@ goldens!(
     mpt,
     qwen2,
     qwen3,
+    reformer,
     t5_stack,
     t5_stack_gated,
 );

@@ -12,6 +12,7 @@ mod recurrent;
 mod relative;
 #[cfg(target_os = "linux")]
 mod relative_memory;
+mod sorted_chunks;
 mod visibility;
 mod wrong_shapes;
 

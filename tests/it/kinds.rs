@@ -3,6 +3,7 @@
 mod attentions;
 mod networks;
 
+pub use attentions::regrouping;
 use burn::tensor::{Device, Int, Tensor};
 use formwork::data::Shape;
 use formwork::model::DecoderConfig;

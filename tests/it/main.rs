@@ -55,6 +55,7 @@ mod kinds;
 mod lanes;
 mod limits;
 mod lora;
+mod lsh;
 mod memory;
 mod micro_batches;
 mod model_details;

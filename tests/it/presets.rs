@@ -58,6 +58,7 @@ const PUBLISHED: &[(&str, usize)] = &[
     ("roberta-large", 355_359_744),
     ("roformer-base", 123_457_536),
     ("bart-base", 139_420_416),
+    ("reformer-enwik8", 149_182_722),
     ("t5-small", 60_506_624),
     ("t5-base", 222_903_552),
     ("t5-large", 737_668_096),

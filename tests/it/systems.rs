@@ -107,6 +107,8 @@ const SYSTEMS: &[System] = &[
     // Layers stand in a list, of which a file gives all.
     system("t_dmca", "t-dmca", NEXT, &["layers"]),
     system("transformer_xl", "transformer-xl-enwik8-12", NEXT, &[]),
+    // Narrower heads and shorter chunks are said for each group of layers.
+    system("reformer", "reformer-enwik8", NEXT, &["layers"]),
     system(
         "al_rfou",
         "al-rfou-12",

@@ -26,6 +26,7 @@ pub mod openai_gpt;
 mod plain;
 pub mod qwen2;
 pub mod qwen3;
+pub mod reformer;
 pub mod resnet;
 pub mod roberta;
 pub mod roformer;
@@ -151,6 +152,7 @@ pub const FAMILIES: &[Family] = &[
     openai_gpt::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
+    reformer::FAMILY,
     resnet::FAMILY,
     roberta::FAMILY,
     roformer::FAMILY,

@@ -30,6 +30,7 @@ pub mod recurrent_forward;
 pub mod relative;
 pub mod rotary;
 pub mod simd;
+pub mod sorted_chunks;
 pub mod threads;
 
 use burn::backend::tensor::{FloatTensor, IntTensor};

@@ -115,7 +115,7 @@ impl Weighing<'_> {
 }
 
 /// At most [`QUERIES`] of `queries`, spread evenly, the last one among them.
-fn spread(queries: usize) -> Vec<usize> {
+pub(super) fn spread(queries: usize) -> Vec<usize> {
     let chosen = queries.min(QUERIES);
     (1..=chosen).map(|i| i * queries / chosen - 1).collect()
 }

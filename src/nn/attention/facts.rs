@@ -108,6 +108,19 @@ pub trait AttentionFacts {
     /// Most keys that a query of `tokens` positions meets, those of earlier segments included.
     fn keys(&self, tokens: usize, causal: bool) -> usize;
 
+    /// Whether keys are the queries themselves, so that no keys can be made of other states ([`LayerContext::sources`]).
+    ///
+    /// [`LayerContext::sources`]: crate::nn::layer::LayerContext::sources
+    fn keys_are_queries(&self) -> bool {
+        false
+    }
+
+    /// Whether in inputs of so many tokens the keys that a query meets depend on all tokens of its row, those that it never
+    /// sees included: a later token may then change what an earlier position gives.
+    fn regroups(&self, _tokens: usize) -> bool {
+        false
+    }
+
     /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize>;
 

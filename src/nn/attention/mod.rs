@@ -18,6 +18,7 @@ pub mod local;
 pub mod memory_compressed;
 pub mod featured;
 pub mod linear;
+pub mod lsh;
 pub mod multi_head;
 pub mod performer;
 pub mod random_features;
@@ -43,6 +44,7 @@ use local::LocalConfig;
 use memory_compressed::{MemoryCompressed, MemoryCompressedConfig};
 use featured::Featured;
 use linear::LinearConfig;
+use lsh::{Lsh, LshConfig};
 use multi_head::{MultiHead, MultiHeadConfig};
 use performer::PerformerConfig;
 pub use segments::SegmentMemory;
@@ -63,6 +65,7 @@ pub const KINDS: &[Kind] = &[
     adaptive_span::KIND,
     linear::KIND,
     performer::KIND,
+    lsh::KIND,
 ];
 
 /// Which attention a model uses.
@@ -91,6 +94,8 @@ pub enum AttentionConfig {
     Linear(LinearConfig),
     /// A softmax estimated by random features.
     Performer(PerformerConfig),
+    /// Scaled dot products with positions of the same bucket.
+    Lsh(LshConfig),
 }
 
 impl Default for AttentionConfig {
@@ -114,6 +119,7 @@ impl AttentionConfig {
             Self::AdaptiveSpan(c) => Attention::AdaptiveSpan(c.init(shape, init)),
             Self::Linear(c) => Attention::Featured(c.init(shape, init)),
             Self::Performer(c) => Attention::Featured(c.init(shape, init)),
+            Self::Lsh(c) => Attention::Lsh(c.init(shape, init)),
         }
     }
 
@@ -131,6 +137,7 @@ impl AttentionConfig {
             Self::AdaptiveSpan(c) => c,
             Self::Linear(c) => c,
             Self::Performer(c) => c,
+            Self::Lsh(c) => c,
         }
     }
 
@@ -147,6 +154,7 @@ impl AttentionConfig {
             Self::AdaptiveSpan(c) => c,
             Self::Linear(c) => c,
             Self::Performer(c) => c,
+            Self::Lsh(c) => c,
         }
     }
 }
@@ -178,6 +186,8 @@ pub enum Attention {
     AdaptiveSpan(AdaptiveSpan),
     /// Products of features.
     Featured(Featured),
+    /// Scaled dot products with positions of the same bucket.
+    Lsh(Lsh),
 }
 
 impl Attention {
@@ -201,6 +211,7 @@ impl Attention {
     pub fn sees_globals(&self) -> bool {
         match self {
             Self::MultiHead(layer) | Self::SlidingWindow(layer) => layer.sees_globals(),
+            Self::Lsh(layer) => layer,
         }
     }
 }

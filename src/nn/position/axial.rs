@@ -45,11 +45,22 @@ fn are_halves(joined: &Joined) -> bool {
 
 impl AxialConfig {
     /// Rows and columns for inputs of `context` tokens.
-    fn shape(&self, context: usize) -> [usize; 2] {
+    pub fn shape(&self, context: usize) -> [usize; 2] {
         self.axial_shape.unwrap_or_else(|| {
             let columns = ((context as f64).sqrt().ceil() as usize).max(1);
             [context.div_ceil(columns).max(1), columns]
         })
+    }
+}
+
+impl AxialConfig {
+    /// Widths of the vectors of rows and of columns in a model of this width.
+    pub fn widths(&self, d_model: usize) -> [usize; 2] {
+        if self.joined == Joined::Sum {
+            return [d_model; 2];
+        }
+        let half = d_model / 2;
+        self.axial_widths.unwrap_or([half, d_model - half])
     }
 }
 
@@ -135,17 +146,13 @@ impl Axial {
     /// The scheme for a model of this shape.
     pub fn new(config: &AxialConfig, shape: &PositionShape, init: &Init) -> Self {
         let [rows, columns] = config.shape(shape.context);
-        let (half, added) = (shape.d_model / 2, config.joined == Joined::Sum);
-        let [first, second] = match added {
-            true => [shape.d_model; 2],
-            false => config.axial_widths.unwrap_or([half, shape.d_model - half]),
-        };
+        let [first, second] = config.widths(shape.d_model);
         Self {
             rows: init.table(rows, first),
             columns: init.table(columns, second),
             n_rows: rows,
             n_columns: columns,
-            added,
+            added: config.joined == Joined::Sum,
         }
     }
 

@@ -86,6 +86,7 @@ families! {
     openai_gpt: "openai_gpt_1" "openai_gpt_2";
     gpt_neox: "gpt_neox_1" "gpt_neox_2" "gpt_neox_shards";
     gptj: "gptj_1" "gptj_2";
+    reformer: "reformer_1" "reformer_2";
     gpt_neo: "gpt_neo_1" "gpt_neo_2" "gpt_neo_hub";
     llama: "llama_1" "llama_2" "llama_shards_bin";
     mistral: "mistral_1" "mistral_2" "mistral_bf16";

@@ -32,6 +32,8 @@ fn kinds() -> Vec<Value> {
         }),
         json!({ "kind": "sliding_window", "n_heads": 4, "window": 4, "global": "shared", "dilation": [1, 2, 1, 1] }),
         json!({ "kind": "sliding_window", "n_heads": 4, "n_kv_heads": 2, "window": 3, "global": "own" }),
+        // One chunk holds all inputs.
+        json!({ "kind": "lsh", "n_heads": 4, "rounds": 2, "chunk": 16 }),
     ];
     for sharing in ["none", "headwise", "key_value", "layerwise"] {
         all.push(json!({ "kind": "linformer", "n_heads": 4, "n_kv_heads": 2, "k": 5, "sharing": sharing }));
@@ -39,10 +41,18 @@ fn kinds() -> Vec<Value> {
     all
 }
 
+/// Those in which a later token may change the keys that an earlier query meets (`AttentionFacts::regroups`).
+fn regrouping_kinds() -> Vec<Value> {
+    vec![
+        json!({ "kind": "lsh", "n_heads": 4, "rounds": 2, "chunk": 4 }),
+        json!({ "kind": "lsh", "n_heads": 2, "rounds": 1, "chunk": 2, "buckets": [2, 2], "bias": false, "redraw": false }),
+    ]
+}
+
 /// Each kind with no positions and with those of each sort that it carries.
-fn stacks() -> Vec<(String, StackConfig)> {
+fn stacks(kinds: Vec<Value>) -> Vec<(String, StackConfig)> {
     let mut all = Vec::new();
-    for keys in kinds() {
+    for keys in kinds {
         let attention: AttentionConfig = serde_json::from_value(keys.clone()).unwrap();
         let carried = |p: &PositionConfig| match p.facts().acts() {
             Acts::Heads(means) => attention.carries(means),
@@ -64,20 +74,28 @@ fn stacks() -> Vec<(String, StackConfig)> {
 }
 
 fn reading(but: Reads) -> impl Iterator<Item = (String, StackConfig)> {
-    let all = stacks().into_iter();
+    let all = stacks(kinds()).into_iter();
     all.filter(move |(_, stack)| stack.attention.facts().abilities().reads != but)
 }
 
 /// Decoders of the kinds that can read from left to right.
 pub fn decoders() -> impl Iterator<Item = (String, DecoderConfig)> {
-    reading(Reads::BothWays).map(|(name, stack)| {
-        let config = DecoderConfig {
-            n_layers: Some(2),
-            stack,
-            ..DecoderConfig::default()
-        };
-        (name, config)
-    })
+    reading(Reads::BothWays).map(decoder)
+}
+
+fn decoder((name, stack): (String, StackConfig)) -> (String, DecoderConfig) {
+    let config = DecoderConfig {
+        n_layers: Some(2),
+        stack,
+        ..DecoderConfig::default()
+    };
+    (name, config)
+}
+
+/// Decoders in which a later token may change the keys that an earlier query meets, so that a text read in parts, or beside
+/// another one, is not quite the text.
+pub fn regrouping() -> impl Iterator<Item = (String, DecoderConfig)> {
+    stacks(regrouping_kinds()).into_iter().map(decoder)
 }
 
 /// Encoders of the kinds that can only read both ways; the others follow from [`decoders`].

@@ -1,0 +1,129 @@
+//! The keys and values of some chunks that follow each other, with those that they look at: gathered once for all of their
+//! tiles.
+
+use std::ops::Range;
+
+use pulp::{Simd, WithSimd};
+
+use super::{ALONE, ChunkSizes, Problem};
+use crate::kernel::flex::buffer::{Room, room};
+use crate::kernel::flex::product::Matrix;
+
+/// Queries whose keys are gathered together.
+const TOGETHER: usize = 512;
+
+/// Gathered keys and values. The places that a chunk looks at begin at the chunk's own first place, counted from the first
+/// chunk of the block.
+pub(super) struct Block {
+    positions: Vec<u32>,
+    k: Room,
+    v: Room,
+    width: usize,
+}
+
+impl Block {
+    /// Chunks of a block.
+    pub(super) fn chunks(sizes: &ChunkSizes) -> usize {
+        let most = sizes.chunks().max(1);
+        (TOGETHER / sizes.chunk.max(1)).clamp(1, most)
+    }
+
+    /// Places of a block at most.
+    pub(super) fn places(sizes: &ChunkSizes) -> usize {
+        (Self::chunks(sizes) + sizes.back + sizes.ahead) * sizes.chunk
+    }
+
+    pub(super) fn new(problem: &Problem) -> Self {
+        let [.., width] = problem.k.dims;
+        let places = Self::places(&problem.sizes);
+        Self {
+            positions: Vec::with_capacity(places),
+            k: room(places * width),
+            v: room(places * width),
+            width,
+        }
+    }
+
+    /// Takes the keys and values of these chunks and of those that they look at.
+    pub(super) fn gather(
+        &mut self,
+        problem: &Problem,
+        [row, head]: [usize; 2],
+        chunks: Range<usize>,
+    ) {
+        let (sizes, plan) = (problem.sizes, &problem.settings.plan);
+        let order = plan.order(row, head);
+        self.positions.clear();
+        for i in 0..chunks.len() + sizes.back + sizes.ahead {
+            let chunk = plan.neighbour(chunks.start, i as isize - sizes.back as isize);
+            let positions = &order[chunk * sizes.chunk..][..sizes.chunk];
+            self.positions.extend_from_slice(positions);
+        }
+        for (x, out) in [(&problem.k, &mut self.k), (&problem.v, &mut self.v)] {
+            let rows = x.rows(row, head, 0, sizes.tokens);
+            let each = self.positions.iter().zip(out.chunks_exact_mut(self.width));
+            for (position, out) in each {
+                let position = *position as usize;
+                if position < sizes.tokens {
+                    out.copy_from_slice(&rows.data[position * rows.strides[0]..][..self.width]);
+                } else {
+                    out.fill(0.0);
+                }
+            }
+        }
+    }
+
+    /// The positions at `len` places from `from` on.
+    pub(super) fn positions(&self, from: usize, len: usize) -> &[u32] {
+        &self.positions[from..from + len]
+    }
+
+    /// All positions.
+    pub(super) fn all(&self) -> &[u32] {
+        &self.positions
+    }
+
+    /// The keys at `len` places from `from` on.
+    pub(super) fn keys(&self, from: usize, len: usize) -> Matrix<'_> {
+        Matrix::rows(&self.k[from * self.width..], [len, self.width])
+    }
+
+    /// The values there.
+    pub(super) fn values(&self, from: usize, len: usize) -> Matrix<'_> {
+        Matrix::rows(&self.v[from * self.width..], [len, self.width])
+    }
+}
+
+/// A query's score with itself is [`ALONE`]; keys from the limit on are hidden.
+pub(super) struct Hidden<'a> {
+    /// The query's position.
+    pub query: u32,
+    /// The first position that is hidden.
+    pub limit: u32,
+    /// The positions of the keys.
+    pub positions: &'a [u32],
+    /// Their scores.
+    pub row: &'a mut [f32],
+}
+
+impl WithSimd for Hidden<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self {
+            query,
+            limit,
+            positions,
+            row,
+        } = self;
+        for (score, position) in row.iter_mut().zip(positions) {
+            let seen = if *position < limit {
+                *score
+            } else {
+                f32::NEG_INFINITY
+            };
+            *score = if *position == query { ALONE } else { seen };
+        }
+    }
+}

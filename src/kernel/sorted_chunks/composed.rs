@@ -1,0 +1,158 @@
+//! Sorted chunks from plain tensor operations: gathered, cut, weighed round by round, put back and added up by the rounds'
+//! log-sum-exps. For devices without kernels, and the oracle of the kernels.
+
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation};
+
+use super::{ALONE, ChunkSizes, SortedSettings};
+use crate::kernel::composed::drop_elements;
+
+/// Attention in sorted chunks.
+pub fn sorted_chunks(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    settings: &SortedSettings,
+) -> Tensor<4> {
+    let sizes = settings.plan.sizes();
+    let ChunkSizes {
+        rows,
+        heads,
+        tokens,
+        rounds,
+        chunk,
+        ..
+    } = sizes;
+    let (padded, chunks, window) = (sizes.padded(), sizes.chunks(), sizes.window());
+    let ([.., d_head], device) = (q.dims(), q.device());
+    let order = Order::new(settings, &device);
+    let sorted = |x: Tensor<4>| {
+        let x = match padded - tokens {
+            0 => x,
+            more => {
+                let dtype = x.dtype();
+                let zeros = Tensor::zeros([rows, heads, more, d_head], (&device, dtype));
+                Tensor::cat(vec![x, zeros], 2)
+            }
+        };
+        let x = x.gather(2, expanded(order.places.clone(), d_head));
+        x.reshape([rows, heads, chunks, chunk, d_head])
+    };
+    let (q, k, v) = (
+        sorted(q),
+        adjacent(sorted(k), sizes),
+        adjacent(sorted(v), sizes),
+    );
+    let scores = q.matmul(k.transpose()) * settings.scale;
+    let scores = scores.mask_fill(order.hidden, -1e9);
+    let scores = scores.mask_fill(order.own, ALONE);
+    let largest = scores.clone().detach().max_dim(4);
+    let sums = (scores.clone() - largest.clone()).exp().sum_dim(4);
+    let weights = activation::softmax(scores, 4);
+    let weights = match settings.dropout {
+        Some(key) => {
+            let flat = weights.reshape([rows, heads, chunks * chunk, window]);
+            let dropped = drop_elements(flat, key);
+            dropped.reshape([rows, heads, chunks, chunk, window])
+        }
+        None => weights,
+    };
+    let y = weights
+        .matmul(v)
+        .reshape([rows, heads, rounds * padded, d_head]);
+    let back = |x: Tensor<4>| {
+        let [.., width] = x.dims();
+        let x = x.gather(2, expanded(order.back.clone(), width));
+        x.reshape([rows, heads, rounds, padded, width])
+    };
+    // Of each round, the sum of its exponentials: its log-sum-exp would lose digits where a query is alone.
+    let of_rounds = |x: Tensor<5>| back(x.reshape([rows, heads, rounds * padded, 1]));
+    let largest = of_rounds(largest);
+    let sums = of_rounds(sums) * (largest.clone() - largest.max_dim(2)).exp();
+    let shares = sums.clone() / sums.sum_dim(2);
+    let y = (back(y) * shares).sum_dim(2);
+    let y = y.reshape([rows, heads, padded, d_head]);
+    y.narrow(2, settings.first, settings.wanted().len())
+}
+
+/// Each index for all of `width` numbers.
+fn expanded(places: Tensor<3, Int>, width: usize) -> Tensor<4, Int> {
+    let [rows, heads, len] = places.dims();
+    let places: Tensor<4, Int> = places.reshape([rows, heads, len, 1]);
+    places.expand([rows, heads, len, width])
+}
+
+/// The chunks that each chunk looks at, one after another: those before it, itself, those after it.
+fn adjacent(x: Tensor<5>, sizes: ChunkSizes) -> Tensor<5> {
+    let chunks = x.dims()[2];
+    let around = -(sizes.back as isize)..=sizes.ahead as isize;
+    let turned = around.map(|distance| {
+        let first = distance.rem_euclid(chunks as isize) as usize;
+        if first == 0 {
+            return x.clone();
+        }
+        let tail = x.clone().narrow(2, first, chunks - first);
+        Tensor::cat(vec![tail, x.clone().narrow(2, 0, first)], 2)
+    });
+    Tensor::cat(turned.collect(), 3)
+}
+
+/// The plan as tensors.
+struct Order {
+    /// The position at each place, `[B, H, rounds·padded]`.
+    places: Tensor<3, Int>,
+    /// The place of each position in each round.
+    back: Tensor<3, Int>,
+    /// Whether a query does not see a key, `[B, H, chunks, chunk, window]`.
+    hidden: Tensor<5, Bool>,
+    /// Whether a key is the query itself.
+    own: Tensor<5, Bool>,
+}
+
+impl Order {
+    fn new(settings: &SortedSettings, device: &Device) -> Self {
+        let (plan, sizes) = (&settings.plan, settings.plan.sizes());
+        let (padded, chunks, window) = (sizes.padded(), sizes.chunks(), sizes.window());
+        let len = sizes.rounds * padded;
+        let all = sizes.rows * sizes.heads * len;
+        let (mut places, mut back) = (Vec::with_capacity(all), vec![0i32; all]);
+        let mut hidden = Vec::with_capacity(all * window);
+        let mut own = Vec::with_capacity(all * window);
+        for (part, back) in back.chunks_exact_mut(len.max(1)).enumerate() {
+            let (row, head) = (part / sizes.heads, part % sizes.heads);
+            let order = plan.order(row, head);
+            places.extend(order.iter().map(|position| *position as i32));
+            for (place, position) in order.iter().enumerate() {
+                back[place / padded * padded + *position as usize] = place as i32;
+            }
+            let documents = settings.documents(row);
+            for (place, query) in order.iter().enumerate() {
+                let query = *query as usize;
+                let limit = settings.limit(row, query);
+                let around = -(sizes.back as isize)..=sizes.ahead as isize;
+                for distance in around {
+                    let chunk = plan.neighbour(place / sizes.chunk, distance);
+                    for key in &order[chunk * sizes.chunk..][..sizes.chunk] {
+                        let key = *key as usize;
+                        let other = |numbers: &[i32]| {
+                            query < numbers.len() && numbers[key] != numbers[query]
+                        };
+                        hidden.push(key >= limit || documents.is_some_and(other));
+                        own.push(key == query);
+                    }
+                }
+            }
+        }
+        let [rows, heads] = [sizes.rows, sizes.heads];
+        let ints = |x: Vec<i32>| Tensor::from_data(TensorData::new(x, [rows, heads, len]), device);
+        let pairs = |x: Vec<bool>| {
+            let dims = [rows, heads, chunks, sizes.chunk, window];
+            Tensor::from_data(TensorData::new(x, dims), device)
+        };
+        Self {
+            places: ints(places),
+            back: ints(back),
+            hidden: pairs(hidden),
+            own: pairs(own),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The order in which positions meet in sorted chunks, as structure.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+/// The sizes of sorted chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkSizes {
+    /// Rows of the batch.
+    pub rows: usize,
+    /// Heads.
+    pub heads: usize,
+    /// Positions of a row.
+    pub tokens: usize,
+    /// Times that the positions are sorted.
+    pub rounds: usize,
+    /// Positions of a chunk.
+    pub chunk: usize,
+    /// Chunks before its own that a position looks at.
+    pub back: usize,
+    /// Chunks after its own that it looks at.
+    pub ahead: usize,
+}
+
+impl ChunkSizes {
+    /// Positions of a round, filled up to whole chunks.
+    pub fn padded(&self) -> usize {
+        self.tokens.next_multiple_of(self.chunk.max(1))
+    }
+
+    /// Chunks of all rounds.
+    pub fn chunks(&self) -> usize {
+        self.rounds * self.padded() / self.chunk.max(1)
+    }
+
+    /// Places that a position looks at from one chunk.
+    pub fn window(&self) -> usize {
+        self.chunk * (self.back + 1 + self.ahead)
+    }
+}
+
+/// The positions of each row and head in sorted order, round after round; cheap to clone. The chunks of all rounds make one
+/// ring: before the first chunk of a round stands the last one of the round before, before the very first the very last.
+#[derive(Clone, Debug)]
+pub struct SortedChunks(Arc<Sorted>);
+
+#[derive(Debug)]
+struct Sorted {
+    sizes: ChunkSizes,
+    /// `[rows, heads, rounds·padded]`; positions from `tokens` on fill the last chunk up.
+    order: Vec<u32>,
+}
+
+impl SortedChunks {
+    /// Sorts positions by their buckets `[rows, heads, rounds, tokens]`, those of one bucket in their order; positions behind
+    /// the length of their row come last.
+    pub fn new(sizes: ChunkSizes, buckets: &[u32], lengths: Option<&[usize]>) -> Self {
+        let ChunkSizes {
+            rows,
+            heads,
+            tokens,
+            rounds,
+            ..
+        } = sizes;
+        assert_eq!(
+            buckets.len(),
+            rows * heads * rounds * tokens,
+            "a bucket a position"
+        );
+        let padded = sizes.padded();
+        let mut order = vec![0; rows * heads * rounds * padded];
+        let parts = order.par_chunks_mut(padded.max(1)).enumerate();
+        parts.for_each(|(part, order)| {
+            let length = lengths.map_or(tokens, |l| l[part / (heads * rounds)].min(tokens));
+            sort(&buckets[part * tokens..][..length], order);
+        });
+        Self(Arc::new(Sorted { sizes, order }))
+    }
+
+    /// One chunk in which every position of every row meets every other.
+    pub fn whole([rows, heads, tokens]: [usize; 3]) -> Self {
+        let sizes = ChunkSizes {
+            rows,
+            heads,
+            tokens,
+            rounds: 1,
+            chunk: tokens.max(1),
+            back: 0,
+            ahead: 0,
+        };
+        let positions = 0..sizes.padded() as u32;
+        let order = positions.cycle().take(rows * heads * sizes.padded());
+        let order = order.collect();
+        Self(Arc::new(Sorted { sizes, order }))
+    }
+
+    /// Its sizes.
+    pub fn sizes(&self) -> ChunkSizes {
+        self.0.sizes
+    }
+
+    /// The positions of a row and head in sorted order, round after round.
+    pub fn order(&self, row: usize, head: usize) -> &[u32] {
+        let ChunkSizes { heads, rounds, .. } = self.0.sizes;
+        let len = rounds * self.0.sizes.padded();
+        &self.0.order[(row * heads + head) * len..][..len]
+    }
+
+    /// The chunk that stands so many places after another in the ring, −1 for the one before it.
+    pub fn neighbour(&self, chunk: usize, distance: isize) -> usize {
+        let all = self.0.sizes.chunks() as isize;
+        (chunk as isize + distance).rem_euclid(all) as usize
+    }
+}
+
+/// The first positions sorted by their buckets, then the others; a counting sort.
+fn sort(buckets: &[u32], order: &mut [u32]) {
+    let most = buckets.iter().copied().max().unwrap_or(0) as usize;
+    let mut next = vec![0u32; most + 2];
+    for bucket in buckets {
+        next[*bucket as usize + 1] += 1;
+    }
+    for bucket in 0..=most {
+        next[bucket + 1] += next[bucket];
+    }
+    for (position, bucket) in buckets.iter().enumerate() {
+        let place = &mut next[*bucket as usize];
+        order[*place as usize] = position as u32;
+        *place += 1;
+    }
+    let others = order.iter_mut().enumerate().skip(buckets.len());
+    others.for_each(|(position, place)| *place = position as u32);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_sorted_by_bucket_and_padding_comes_last() {
+        let sizes = ChunkSizes {
+            rows: 1,
+            heads: 1,
+            tokens: 6,
+            rounds: 2,
+            chunk: 4,
+            back: 1,
+            ahead: 0,
+        };
+        let buckets = [2, 0, 1, 0, 2, 0, 1, 1, 1, 0, 0, 0];
+        let plan = SortedChunks::new(sizes, &buckets, None);
+        let first = [1, 3, 5, 2, 0, 4, 6, 7];
+        let second = [3, 4, 5, 0, 1, 2, 6, 7];
+        assert_eq!(plan.order(0, 0), [first, second].concat());
+        let short = SortedChunks::new(sizes, &buckets, Some(&[3]));
+        assert_eq!(short.order(0, 0)[..8], [1, 2, 0, 3, 4, 5, 6, 7]);
+        assert_eq!(
+            (sizes.chunks(), plan.neighbour(0, -1), plan.neighbour(3, 1)),
+            (4, 3, 0)
+        );
+    }
+}

@@ -1,0 +1,158 @@
+//! The layer: projections, hashing, the plan of chunks, attention.
+
+use super::hashing::Rotations;
+use super::weights::Weights;
+use super::{AttentionShape, LshConfig};
+use crate::kernel;
+use crate::kernel::sorted_chunks::{ChunkSizes, SortedChunks, SortedSettings, sorted_chunks};
+use crate::nn::attention::LayerCache;
+use crate::nn::attention::turned::turned;
+use crate::nn::init::{Init, Role};
+use crate::nn::layer::{Layer, LayerContext};
+use crate::nn::linear::Linear;
+use crate::nn::pass::Pass;
+use crate::nn::state::{LayerState, StateUse};
+use crate::rng::Purpose;
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+/// Under the root of a key's mean square.
+const EPS: f64 = 1e-6;
+
+/// Attention by hashing with its parameters.
+#[derive(Module, Debug)]
+pub struct Lsh {
+    /// Queries and keys, `[d_model, n_heads·d_head]`.
+    pub query_key: Linear,
+    /// `[d_model, n_heads·d_head]`.
+    pub value: Linear,
+    /// `[n_heads·d_head, d_model]`.
+    pub output: Linear,
+    d_head: usize,
+    dropout: f64,
+    context: usize,
+    #[module(skip)]
+    config: LshConfig,
+    #[module(skip)]
+    rotations: Option<Rotations>,
+}
+
+impl Lsh {
+    /// Attention of a shape, with dropout on its weights.
+    pub fn new(config: &LshConfig, shape: &AttentionShape, init: &Init) -> Self {
+        let (d_model, heads) = (shape.d_model, &config.heads);
+        let d_head = heads.d_head(d_model);
+        let width = heads.n_heads * d_head;
+        let out_bias = heads.out_bias.unwrap_or(heads.bias);
+        Self {
+            query_key: Linear::new(d_model, width, heads.bias, Role::Query { d_head }, init),
+            value: Linear::new(d_model, width, heads.bias, Role::Value, init),
+            output: Linear::new(width, d_model, out_bias, Role::Residual, init),
+            d_head,
+            dropout: shape.dropout,
+            context: shape.context,
+            config: config.clone(),
+            rotations: None,
+        }
+    }
+
+    /// Hashes by these rotations in every pass, in place of drawn ones: what another program drew.
+    pub fn rotate_by(&mut self, rotations: Rotations) {
+        self.rotations = Some(rotations);
+    }
+
+    /// `[batch, seq, heads·d_head]` → `[batch, heads, seq, d_head]`.
+    fn split(&self, x: Tensor<3>) -> Tensor<4> {
+        let [batch, seq, width] = x.dims();
+        let x = x.reshape([batch, seq, width / self.d_head, self.d_head]);
+        x.swap_dims(1, 2)
+    }
+
+    /// Vectors `[batch, heads, seq, d_head]` whose mean square is 1: keys, but for 1/√d_head, which is the scores' factor.
+    fn normalised(&self, x: Tensor<4>) -> Tensor<4> {
+        let [batch, heads, seq, d_head] = x.dims();
+        let x = x.swap_dims(1, 2).reshape([batch, seq * heads, d_head]);
+        let x = kernel::rms_norm(x, None, EPS);
+        x.reshape([batch, seq, heads, d_head]).swap_dims(1, 2)
+    }
+
+    /// The order in which the positions of queries `[batch, heads, tokens, d_head]` meet.
+    fn plan(&self, q: &Tensor<4>, lengths: Option<&[usize]>, pass: &Pass) -> SortedChunks {
+        let [rows, heads, tokens, d_head] = q.dims();
+        let config = &self.config;
+        if tokens <= config.chunk {
+            return SortedChunks::whole([rows, heads, tokens]);
+        }
+        let drawn = || {
+            let factors = config.factors(tokens, self.context);
+            let mut stream = pass.shared_stream(Purpose::Hashing, config.redraw);
+            Rotations::drawn(&mut stream, [heads, config.rounds, d_head], &factors)
+        };
+        let rotations = self.rotations.clone().unwrap_or_else(drawn);
+        let buckets = rotations.buckets(q.clone());
+        let sizes = ChunkSizes {
+            rows,
+            heads,
+            tokens,
+            rounds: config.rounds,
+            chunk: config.chunk,
+            back: config.look_back,
+            ahead: config.look_ahead,
+        };
+        SortedChunks::new(sizes, &buckets, lengths)
+    }
+}
+
+impl Layer for Lsh {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        let [batch, queries, _] = x.dims();
+        assert!(
+            cx.memory.is_none(),
+            "cross-attention is multi-head attention"
+        );
+        assert!(cx.sources.is_none(), "keys are queries");
+        let mut q = self.split(self.query_key.forward(x.clone()));
+        let mut v = self.split(self.value.forward(x));
+        if let Some(rotation) = &cx.prepared.rotation {
+            q = turned(q, rotation);
+            if rotation.values {
+                v = turned(v, rotation);
+            }
+        }
+        // Decoding keeps queries and values, and sorts all of them anew.
+        let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
+        if let Some(cache) = cache {
+            (q, v) = cache.append(q, v, None);
+        }
+        let tokens = q.dims()[2];
+        let lengths = cx.visible.lengths.as_deref();
+        let settings = SortedSettings {
+            plan: cx.pass.order(|| self.plan(&q, lengths, cx.pass)),
+            visible: cx.visible.clone(),
+            scale: 1.0 / (self.d_head as f64).sqrt(),
+            dropout: cx
+                .pass
+                .key("weights", self.dropout)
+                .filter(|key| key.p > 0.0),
+            first: tokens - queries,
+        };
+        let k = self.normalised(q.clone());
+        Weights {
+            q: &q,
+            k: &k,
+            settings: &settings,
+        }
+        .observe(cx.pass, cx.layer);
+        let y = sorted_chunks(q, k, v, settings);
+        let width = self.config.heads.n_heads * self.d_head;
+        self.output
+            .forward(y.swap_dims(1, 2).reshape([batch, queries, width]))
+    }
+
+    fn empty_state(&self, of: StateUse) -> LayerState {
+        match of {
+            StateUse::Decoding => LayerState::KeyValue(LayerCache::default()),
+            StateUse::Segments => LayerState::None,
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Attention by locality-sensitive hashing (Kitaev et al. 2020, Reformer, section 2): a query looks at the keys that fall into
+//! its bucket, near enough.
+//!
+//! Queries and keys are one projection, the keys of unit length, so that a query is nearest to what it would look at most.
+//! A round of hashing multiplies queries by a random matrix R; the bucket is `argmax [xR; −xR]`. Positions are sorted by bucket
+//! and cut into chunks, each of which looks at itself and at `look_back` chunks before it (`kernel::sorted_chunks`), so that
+//! time grows with `T·rounds·chunk` (and T log T for the sorting, which a counting sort makes T). Rounds make misses rare; their results are one softmax
+//! over the keys of all of them. No query sees itself, unless it sees nothing else. Inputs that one chunk holds are seen whole:
+//! softmax attention with shared queries and keys.
+//!
+//! Sorting takes in all tokens of a row. In a causal stack no query sees a later key, but a later token moves the borders of
+//! chunks, and with them the earlier keys that a query meets (so it does in the released code and in Hugging Face's). Hence what
+//! holds of earlier positions in inputs of up to `chunk` tokens holds nearly beyond that: a decoder that reads a text token by
+//! token meets, for each token, the keys that sorting gives it at that time.
+
+mod hashing;
+mod layer;
+mod weights;
+
+use super::multi_head::MultiHeadConfig;
+use super::{Abilities, AttentionFacts, AttentionShape, Kind, Reads};
+use crate::faults::{LONGEST, TableFaults};
+use crate::nn::init::Init;
+use crate::nn::position::Means;
+use crate::one_table::one_table;
+pub use hashing::Rotations;
+pub use layer::Lsh;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "lsh",
+    summary: "each position sees those that hash into its bucket, in sorted chunks; queries are keys; time nearly linear",
+    source: "Kitaev et al. 2020, section 2",
+    example: "{ kind = \"lsh\", n_heads = 4, rounds = 4, chunk = 64 }",
+};
+
+/// Rounds, and chunks on one side, at most.
+const MOST: usize = 64;
+
+/// Buckets at most.
+const MOST_BUCKETS: usize = 1 << 24;
+
+/// The knobs of attention by hashing: those of multi-head attention that it has, and those of buckets and chunks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
+pub struct LshConfig {
+    /// The heads: their number and width, and which projections have biases.
+    #[serde(skip)]
+    pub heads: MultiHeadConfig,
+    /// Rounds of hashing.
+    pub rounds: usize,
+    /// Buckets: one even number, or even factors of it, whose hashes are drawn separately. When absent, by the length: a power
+    /// of two, at least one bucket for each chunk and at most two, in two factors where that is many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buckets: Option<Vec<usize>>,
+    /// Positions of a chunk.
+    pub chunk: usize,
+    /// Chunks before its own that a position looks at.
+    pub look_back: usize,
+    /// Chunks after its own that it looks at.
+    pub look_ahead: usize,
+    /// Whether each training step draws rotations of its own; otherwise all have those of evaluation.
+    pub redraw: bool,
+}
+
+impl Default for LshConfig {
+    fn default() -> Self {
+        Self {
+            heads: MultiHeadConfig::default(),
+            rounds: 4,
+            buckets: None,
+            chunk: 64,
+            look_back: 1,
+            look_ahead: 0,
+            redraw: true,
+        }
+    }
+}
+
+one_table!(LshConfig, heads: MultiHeadConfig, |_| &[]);
+
+impl LshConfig {
+    /// Attention of a shape.
+    pub fn init(&self, shape: &AttentionShape, init: &Init) -> Lsh {
+        Lsh::new(self, shape, init)
+    }
+
+    /// The factors of the number of buckets for inputs of so many tokens, in a model whose longest have `context`.
+    pub fn factors(&self, tokens: usize, context: usize) -> Vec<usize> {
+        if let Some(buckets) = &self.buckets {
+            return buckets.clone();
+        }
+        let chunk = self.chunk.max(1);
+        let power = (2 * tokens.div_ceil(chunk)).max(2).ilog2();
+        let root = (context / chunk).isqrt();
+        if 1 << power <= 2 * root.max(chunk) {
+            return vec![1 << power];
+        }
+        vec![1 << (power / 2), 1 << (power - power / 2)]
+    }
+
+    /// Places that a position looks at in all rounds.
+    fn met(&self) -> usize {
+        let window = self
+            .chunk
+            .saturating_mul(self.look_back + 1 + self.look_ahead);
+        window.saturating_mul(self.rounds)
+    }
+
+    fn bucket_faults(&self, buckets: &[usize], at: &mut TableFaults) {
+        let odd = buckets.iter().find(|n| **n == 0 || !n.is_multiple_of(2));
+        if let Some(odd) = odd {
+            let rule = format!(
+                "buckets has {odd}; each factor is an even number, since a rotation gives a bucket and its opposite"
+            );
+            at.fault(&["buckets"], rule);
+        }
+        let all = buckets
+            .iter()
+            .fold(1, |all: usize, n| all.saturating_mul(*n));
+        if buckets.is_empty() || all > MOST_BUCKETS {
+            let rule = format!(
+                "buckets = {buckets:?} makes {all} buckets; it takes one number or its factors, up to {MOST_BUCKETS}; leave it \
+                 out to follow the length"
+            );
+            at.fault(&["buckets"], rule);
+        }
+    }
+
+    /// Faults of keys of multi-head attention that it does not have.
+    fn heads_faults(&self, at: &mut TableFaults) {
+        let (heads, plain) = (&self.heads, MultiHeadConfig::default());
+        for (key, given, why) in [
+            (
+                "n_kv_heads",
+                heads.n_kv_heads.is_some(),
+                "queries are keys, one head for one",
+            ),
+            ("key_bias", heads.key_bias.is_some(), "queries are keys"),
+            (
+                "qk_norm",
+                heads.qk_norm != plain.qk_norm,
+                "keys have unit length, and queries theirs",
+            ),
+            ("softcap", heads.softcap.is_some(), "its scores have no cap"),
+            (
+                "scale",
+                heads.scale.is_some(),
+                "keys have unit length, and scores no other factor",
+            ),
+            (
+                "head_diversity",
+                heads.head_diversity != plain.head_diversity,
+                "its heads are not driven apart",
+            ),
+        ] {
+            if given {
+                let rule = format!("{key} has no effect on kind = \"lsh\": {why}; leave it out");
+                at.fault(&[key, "kind"], rule);
+            }
+        }
+    }
+}
+
+impl AttentionFacts for LshConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn heads(&self) -> &MultiHeadConfig {
+        &self.heads
+    }
+
+    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
+        &mut self.heads
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            reads: Reads::EitherWay,
+            positions: &[Means::Rotation],
+            segments: false,
+            across: false,
+            ..Abilities::ALL
+        }
+    }
+
+    fn keys_are_queries(&self) -> bool {
+        true
+    }
+
+    fn regroups(&self, tokens: usize) -> bool {
+        tokens > self.chunk
+    }
+
+    fn keys(&self, tokens: usize, _causal: bool) -> usize {
+        match self.regroups(tokens) {
+            true => self.met(),
+            false => tokens,
+        }
+    }
+
+    fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        at.count("rounds", self.rounds, MOST);
+        at.count("chunk", self.chunk, LONGEST);
+        for (key, chunks) in [
+            ("look_back", self.look_back),
+            ("look_ahead", self.look_ahead),
+        ] {
+            if chunks > MOST {
+                at.fault(
+                    &[key],
+                    format!("{key} = {chunks} is not between 0 and {MOST}"),
+                );
+            }
+        }
+        if let Some(buckets) = &self.buckets {
+            self.bucket_faults(buckets, at);
+        }
+        self.heads_faults(at);
+        self.heads.faults(d_model, at)
+    }
+
+    /// Queries, their keys, values and the result; the sorted order and each query's maximum and sum.
+    fn kept(&self, d_model: usize) -> u128 {
+        let width = (self.heads.n_heads * self.heads.d_head(d_model)) as u128;
+        4 * width + (self.heads.n_heads * (self.rounds + 2)) as u128
+    }
+
+    /// Three projections, the hashes, scores and weighted values.
+    fn products(&self, d_model: usize, [queries, _, keys]: [usize; 3]) -> u128 {
+        let heads = self.heads.n_heads as u128;
+        let head = self.heads.d_head(d_model) as u128;
+        let (d_model, positions, keys) = (d_model as u128, queries as u128, keys as u128);
+        let hashes = match self.regroups(queries) {
+            true => {
+                let rotations: usize = self.factors(queries, queries).iter().sum();
+                (rotations / 2 * self.rounds) as u128
+            }
+            false => 0,
+        };
+        positions * heads * head * (3 * d_model + hashes + 2 * keys)
+    }
+}

@@ -340,6 +340,7 @@ impl<'a> Wired<'a> {
             memory: None,
             earlier: None,
             sources: None,
+            lent: None,
             state: None,
             pass: context.pass,
         }

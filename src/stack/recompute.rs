@@ -20,14 +20,15 @@ use burn::tensor::{Gradients, Tensor};
 /// Tensors of a pass beside the stream that gradients may go to: memory, sources, biases, vectors of distances.
 const SHARED: usize = 4;
 
-/// The modules that a block computes with: its own, that which feeds it where it is another's, the position scheme.
-pub(super) type Modules = (Block, Option<Block>, Position);
+/// The modules that a block computes with: its own, those that feed it and lend to it where they are others, the position
+/// scheme.
+pub(super) type Modules = (Block, Option<Block>, Option<Block>, Position);
 
 /// Clones of them.
 pub(super) fn modules(block: Wired, position: &Position) -> Modules {
-    let own_feeding = std::ptr::eq(block.mixing, block.feeding);
-    let feeding = (!own_feeding).then(|| block.feeding.clone());
-    (block.mixing.clone(), feeding, position.clone())
+    let other = |of: &Block| (!std::ptr::eq(block.mixing, of)).then(|| of.clone());
+    let (feeding, lender) = (other(block.feeding), other(block.lender));
+    (block.mixing.clone(), feeding, lender, position.clone())
 }
 
 /// The block with modules in place of those that it had.
@@ -35,6 +36,7 @@ pub(super) fn with(block: Place, modules: &Modules) -> Wired<'_> {
     Wired {
         mixing: &modules.0,
         feeding: modules.1.as_ref().unwrap_or(&modules.0),
+        lender: modules.2.as_ref().unwrap_or(&modules.0),
         layer: block.layer,
         owner: block.owner,
         drop_path: block.drop_path,
@@ -279,7 +281,7 @@ impl Once {
     fn computed(&self, state: Option<&mut BlockState>, pass: &Pass) -> Tensor<3> {
         let block = with(self.place, &self.modules);
         let work = |context: BlockContext| block.forward(self.x.clone(), context);
-        self.surroundings.enter(&self.modules.2, state, pass, work)
+        self.surroundings.enter(&self.modules.3, state, pass, work)
     }
 
     /// The second time.
@@ -288,7 +290,7 @@ impl Once {
         let (surroundings, shared) = self.surroundings.leaves();
         let (x, mut state, pass) = (leaf(self.x), self.state, self.pass);
         let block = with(self.place, &modules);
-        let y = surroundings.enter(&modules.2, state.as_mut(), &pass, |context| {
+        let y = surroundings.enter(&modules.3, state.as_mut(), &pass, |context| {
             block.forward(x.clone(), context)
         });
         let y = packed(y, &pass.losses());

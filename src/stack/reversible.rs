@@ -317,7 +317,7 @@ impl OneBlock {
             let again = pass.again();
             let block = with(self.place, &fresh);
             let result = again.within(&name, || {
-                surroundings.enter(&fresh.2, state.as_mut(), &again, |context| {
+                surroundings.enter(&fresh.3, state.as_mut(), &again, |context| {
                     block.added(half, x.clone(), context)
                 })
             });

@@ -35,6 +35,7 @@ fn encoder() -> EncoderConfig {
                 d_ff: Some(40),
                 activation: Activation::GeluTanh,
                 bias: true,
+                ..DenseConfig::default()
             }),
             ..plain.stack
         },

@@ -226,15 +226,6 @@ fn towers(pooling: Pooling) -> TaskConfig {
     })
 }
 
-/// Of two texts that are read alone.
-fn towers(pooling: Pooling) -> TaskConfig {
-    TaskConfig::TextClassification(TextClassificationConfig {
-        towers: true,
-        pooling: Some(pooling),
-        ..TextClassificationConfig::default()
-    })
-}
-
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (pooling, pooler) in [(Pooling::First, true), (Pooling::Mean, false)] {

@@ -218,6 +218,7 @@ fn stored(model: &Decoder, ids: Tensor<2, Int>, pass: &Pass) -> Tensor<3> {
             memory: None,
             earlier: None,
             sources: None,
+            lent: None,
             state: None,
             pass,
         };

@@ -44,6 +44,7 @@ fn read(hf: &HfConfig) -> HfShape {
         d_ff: hf.count_if_any(&["intermediate_size"]),
         activation: hf.activation("activation_function", "gelu_new"),
         bias: true,
+        ..DenseConfig::default()
     });
     let attention = |local: bool| match local {
         true => AttentionConfig::SlidingWindow(SlidingWindowConfig::of(heads.clone(), window)),

@@ -10,22 +10,21 @@ pub mod cache;
 pub mod diversity;
 pub mod entropy;
 pub mod facts;
+pub mod featured;
 pub mod fixed;
 pub mod global_tokens;
 pub mod heads;
+pub mod linear;
 pub mod linformer;
 pub mod local;
-pub mod memory_compressed;
-pub mod featured;
-pub mod linear;
 pub mod lsh;
+pub mod memory_compressed;
 pub mod multi_head;
 pub mod performer;
 pub mod random_features;
 pub mod segments;
 pub mod sliding_window;
 pub mod strided;
-mod turned;
 
 use super::Kind;
 use super::init::Init;
@@ -38,13 +37,13 @@ use big_bird::BigBirdConfig;
 use burn::module::Module;
 pub use cache::LayerCache;
 pub use facts::{Abilities, AttentionFacts, AttentionShape, Reads};
+use featured::Featured;
 use fixed::FixedConfig;
+use linear::LinearConfig;
 use linformer::{Linformer, LinformerConfig};
 use local::LocalConfig;
-use memory_compressed::{MemoryCompressed, MemoryCompressedConfig};
-use featured::Featured;
-use linear::LinearConfig;
 use lsh::{Lsh, LshConfig};
+use memory_compressed::{MemoryCompressed, MemoryCompressedConfig};
 use multi_head::{MultiHead, MultiHeadConfig};
 use performer::PerformerConfig;
 pub use segments::SegmentMemory;
@@ -204,13 +203,6 @@ impl Attention {
             Self::MemoryCompressed(layer) => layer,
             Self::AdaptiveSpan(layer) => layer,
             Self::Featured(layer) => layer,
-        }
-    }
-
-    /// Whether it sees the tokens that a task marks as global.
-    pub fn sees_globals(&self) -> bool {
-        match self {
-            Self::MultiHead(layer) | Self::SlidingWindow(layer) => layer.sees_globals(),
             Self::Lsh(layer) => layer,
         }
     }

@@ -9,7 +9,6 @@ use super::diversity;
 use super::global_tokens::{self, GlobalHeads};
 pub use super::heads::MultiHeadConfig;
 use super::segments::SegmentMemory;
-use super::turned::rotated;
 use super::{Attended, AttentionFacts, AttentionShape, Kind, LayerCache, Weighs};
 use crate::faults::TableFaults;
 use crate::kernel::{AttentionOptions, Relations, Visibility, Window};
@@ -119,11 +118,6 @@ impl MultiHead {
             global: own,
             ..self
         }
-    }
-
-    /// Whether it sees the tokens that a task marks as global.
-    pub fn sees_globals(&self) -> bool {
-        self.sees_globals
     }
 
     /// `[batch, seq, heads·d_head]` → `[batch, heads, seq, d_head]`, each head normalised.
@@ -362,6 +356,10 @@ impl Layer for MultiHead {
                 None => attended.softmax(cx),
             }),
         }
+    }
+
+    fn sees_globals(&self) -> bool {
+        self.sees_globals
     }
 
     fn reach(&self) -> Option<usize> {

@@ -49,7 +49,7 @@ impl Rotation {
     }
 
     /// `x` turned by the last rows of the tables, one for each of its positions.
-    fn turn(&self, x: Tensor<4>) -> Tensor<4> {
+    pub fn turn(&self, x: Tensor<4>) -> Tensor<4> {
         let ([_, _, positions, _], [rows, _]) = (x.dims(), self.cos.dims());
         let last = |table: &Tensor<2>| match rows - positions {
             0 => table.clone(),

@@ -16,7 +16,6 @@ mod pattern;
 use super::AttentionShape;
 use super::entropy;
 use super::multi_head::{MultiHead, MultiHeadConfig};
-use super::turned::turned;
 use crate::kernel::{self, AttentionOptions, Relations, Visibility};
 use crate::nn::init::{Init, Role};
 use crate::nn::layer::LayerContext;
@@ -130,8 +129,8 @@ impl MultiHead {
             None => [q, k, v],
             Some(r) => [
                 marked.turned(q, r),
-                turned(k, r),
-                if r.values { turned(v, r) } else { v },
+                r.turn(k),
+                if r.values { r.turn(v) } else { v },
             ],
         }
     }

@@ -6,7 +6,6 @@ use super::{AttentionShape, LshConfig};
 use crate::kernel;
 use crate::kernel::sorted_chunks::{ChunkSizes, SortedChunks, SortedSettings, sorted_chunks};
 use crate::nn::attention::LayerCache;
-use crate::nn::attention::turned::turned;
 use crate::nn::init::{Init, Role};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
@@ -114,9 +113,9 @@ impl Layer for Lsh {
         let mut q = self.split(self.query_key.forward(x.clone()));
         let mut v = self.split(self.value.forward(x));
         if let Some(rotation) = &cx.prepared.rotation {
-            q = turned(q, rotation);
+            q = rotation.turn(q);
             if rotation.values {
-                v = turned(v, rotation);
+                v = rotation.turn(v);
             }
         }
         // Decoding keeps queries and values, and sorts all of them anew.

@@ -123,24 +123,19 @@ pub fn by_hand(
         "an operation by hand has one to {MOST} inputs"
     );
     let derivative: Derivative = Box::new(derivative);
-    let parts = (inputs, parameters, output, derivative);
     #[cfg(feature = "flex")]
-    let parts = match on::<Flex>(parts) {
-        Ok(output) => return output,
-        Err(parts) => parts,
-    };
+    if lives_on::<Flex>(&output) {
+        return on::<Flex>(inputs, parameters, output, derivative);
+    }
     #[cfg(feature = "ndarray")]
-    let parts = match on::<NdArray>(parts) {
-        Ok(output) => return output,
-        Err(parts) => parts,
-    };
+    if lives_on::<NdArray>(&output) {
+        return on::<NdArray>(inputs, parameters, output, derivative);
+    }
     #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
-    let parts = match on::<Cube>(parts) {
-        Ok(output) => return output,
-        Err(parts) => parts,
-    };
-    drop(parts);
-    unreachable!("every backend that is compiled in was asked")
+    if lives_on::<Cube>(&output) {
+        return on::<Cube>(inputs, parameters, output, derivative);
+    }
+    unreachable!("a tensor lives on a backend that is compiled in, and the output has no graph")
 }
 
 /// A number `[1, 1, 1]` whose gradients with respect to these tensors are the given ones: the beginning of a backward pass
@@ -157,18 +152,25 @@ pub fn backward_from(pairs: Vec<(Tensor<3>, Tensor<3>)>) -> burn::tensor::Gradie
     by_hand(outputs, &Leaves::default(), zero, |_| made).backward()
 }
 
-/// The parts of an operation: inputs, parameters, output, derivative.
-type Parts<'a> = (Vec<Tensor<3>>, &'a Leaves, Tensor<3>, Derivative);
+/// Whether a tensor is one of this backend, without a graph.
+fn lives_on<B: Backend>(x: &Tensor<3>) -> bool
+where
+    DispatchTensor: DispatchKindConversion<B>,
+{
+    x.clone().try_into_primitive::<B>().is_ok()
+}
 
-/// The operation on this backend; its parts where they live on another one.
-fn on<B: Backend>(parts: Parts) -> Result<Tensor<3>, Parts>
+/// The operation on the backend of its tensors.
+fn on<B: Backend>(
+    inputs: Vec<Tensor<3>>,
+    parameters: &Leaves,
+    output: Tensor<3>,
+    derivative: Derivative,
+) -> Tensor<3>
 where
     DispatchTensor: DispatchKindConversion<B> + DispatchKindConversion<Autodiff<B>>,
 {
-    let (inputs, parameters, output, derivative) = parts;
-    let Ok(plain) = output.clone().try_into_primitive::<B>() else {
-        return Err((inputs, parameters, output, derivative));
-    };
+    let plain = plain::<B, 3>(output);
     let nodes = parameters.0.iter();
     let nodes: Vec<NodeId> = nodes.map(|leaf| tracked::<B>(leaf.clone()).id()).collect();
     let mut inputs: Vec<FloatTensor<Autodiff<B>>> = inputs
@@ -191,7 +193,7 @@ where
         4 => registered::<B, 4>(guards, saved, plain),
         _ => registered::<B, MOST>(guards, saved, plain),
     };
-    Ok(Tensor::from_primitive::<Autodiff<B>>(output))
+    Tensor::from_primitive::<Autodiff<B>>(output)
 }
 
 /// A tensor as it stands in the graph; one without a graph is a constant.

@@ -5,10 +5,11 @@
 //! ALBERT (Lan et al. 2020, section 3.1), also ELECTRA's and RoFormer's. Heads that score tokens or whole texts stand in [`super::heads`].
 
 use super::encoder_pass::WHOLE_TEXTS;
+use super::heads::MlmHead;
 use super::mask_decoder::MaskDecoderConfig;
 use super::{Demand, ModelInputs, Use, replaced};
 use crate::faults::{TableFaults, WIDEST};
-use crate::kernel::{self, Globals, Visibility};
+use crate::kernel::{Globals, Visibility};
 use crate::nn::Kind;
 use crate::nn::embed::{Embedding, segment_vectors};
 use crate::nn::feed_forward::Activation;
@@ -21,7 +22,7 @@ use crate::nn::role::{Place, Roles, Says, TABLE};
 use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackShape};
 use burn::module::{Module, Param};
-use burn::tensor::{Int, Tensor, activation};
+use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -151,17 +152,8 @@ impl EncoderConfig {
         }
         at.count("d_embedding", self.d_embedding.unwrap_or(1), WIDEST);
         let untransformed = self.tie_embeddings && !self.head_transform;
-        let (read, own) = (self.stack.d_output(), self.stack.d_model);
-        if demand.used_for == Use::HiddenTokens && untransformed && read != own {
-            let rule = format!(
-                "join = \"concatenation\" makes states of {read} elements, and the head is the embeddings' table, whose \
-                 vectors have {}: set head_transform = true or tie_embeddings = false, or join = \"mean\"",
-                self.d_embedding()
-            );
-            at.fault(
-                &["reversible.join", "head_transform", "tie_embeddings"],
-                rule,
-            );
+        if demand.used_for == Use::HiddenTokens && untransformed {
+            MlmHead::width_faults(self, at);
         }
         if let (Some(width), Use::HiddenTokens, true) =
             (self.d_embedding, demand.used_for, untransformed)
@@ -290,7 +282,7 @@ pub struct Encoder {
     /// What makes one vector of a text.
     pub pooler: Option<Linear>,
     #[module(skip)]
-    pooler_activation: Option<Activation>,
+    pub(super) pooler_activation: Option<Activation>,
     dropout: f64,
 }
 
@@ -351,23 +343,5 @@ impl Encoder {
             None => x,
         };
         pass.dropout(x, "embedding", self.dropout)
-    }
-
-    /// One vector a text, `[batch, d_model]`, from its hidden states.
-    pub fn pooled(&self, hidden: Tensor<3>) -> Tensor<2> {
-        let [batch, _, d] = hidden.dims();
-        let first = hidden.slice([0..batch, 0..1, 0..d]);
-        let pooled = match &self.pooler {
-            Some(pooler) => {
-                let x = pooler.forward(first);
-                match self.pooler_activation {
-                    Some(nonlinearity) => kernel::activate(x, nonlinearity.into()),
-                    None => activation::tanh(x),
-                }
-            }
-            None => first,
-        };
-        let [_, _, width] = pooled.dims();
-        pooled.reshape([batch, width])
     }
 }

@@ -1,6 +1,7 @@
 //! What turns hidden states into scores: BERT's head for masked tokens, and classes of whole texts.
 
 use super::encoder::{Encoder, EncoderConfig};
+use crate::faults::TableFaults;
 use crate::kernel;
 use crate::nn::feed_forward::Activation;
 use crate::nn::init::{Init, Role};
@@ -140,6 +141,22 @@ impl MlmHead {
         match config.head_transform {
             true => config.d_embedding(),
             false => config.stack.d_output(),
+        }
+    }
+
+    /// Faults of a head that is the embeddings' table and reads hidden states as they are.
+    pub(super) fn width_faults(config: &EncoderConfig, at: &mut TableFaults) {
+        let (read, own) = (config.stack.d_output(), config.stack.d_model);
+        if read != own {
+            let rule = format!(
+                "join = \"concatenation\" makes states of {read} elements, and the head is the embeddings' table, whose \
+                 vectors have {}: set head_transform = true or tie_embeddings = false, or join = \"mean\"",
+                config.d_embedding()
+            );
+            at.fault(
+                &["reversible.join", "head_transform", "tie_embeddings"],
+                rule,
+            );
         }
     }
 

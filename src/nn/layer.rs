@@ -18,11 +18,6 @@ pub trait Layer {
         LayerState::None
     }
 
-    /// Whether it sees the tokens that a task marks as global.
-    fn sees_globals(&self) -> bool {
-        false
-    }
-
     /// Positions before a new one of which decoding keeps something; `None` when it keeps all of them.
     fn reach(&self) -> Option<usize> {
         None

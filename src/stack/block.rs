@@ -337,12 +337,7 @@ impl<'a> Wired<'a> {
             visible: context.visible,
             position: context.position.scheme(),
             prepared: context.prepared,
-            memory: None,
-            earlier: None,
-            sources: None,
-            lent: None,
-            state: None,
-            pass: context.pass,
+            ..LayerContext::alone(context.span.queries, context.pass)
         }
     }
 

@@ -11,7 +11,7 @@ pub mod sharing;
 pub mod state;
 mod view;
 
-use crate::nn::attention::Visibility;
+use crate::nn::attention::{Attention, Visibility};
 use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
@@ -121,7 +121,7 @@ impl Stack {
     /// Whether some attention sees the tokens that a task marks as global.
     pub fn sees_globals(&self) -> bool {
         let mut attentions = self.blocks.iter().filter_map(|b| b.attention.as_ref());
-        attentions.any(|attention| attention.layer().sees_globals())
+        attentions.any(Attention::sees_globals)
     }
 
     /// A stack of this shape.

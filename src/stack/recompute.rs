@@ -20,23 +20,25 @@ use burn::tensor::{Gradients, Tensor};
 /// Tensors of a pass beside the stream that gradients may go to: memory, sources, biases, vectors of distances.
 const SHARED: usize = 4;
 
-/// The modules that a block computes with: its own, those that feed it and lend to it where they are others, the position
-/// scheme.
-pub(super) type Modules = (Block, Option<Block>, Option<Block>, Position);
+/// The modules that a block computes with: its own, that which feeds it and that which lends to it where these are others,
+/// the position scheme.
+pub(super) type Modules = (Block, [Option<Block>; 2], Position);
 
 /// Clones of them.
 pub(super) fn modules(block: Wired, position: &Position) -> Modules {
-    let other = |of: &Block| (!std::ptr::eq(block.mixing, of)).then(|| of.clone());
-    let (feeding, lender) = (other(block.feeding), other(block.lender));
-    (block.mixing.clone(), feeding, lender, position.clone())
+    let own = block.mixing;
+    let others = [block.feeding, block.lender];
+    let others = others.map(|other| (!std::ptr::eq(own, other)).then(|| other.clone()));
+    (own.clone(), others, position.clone())
 }
 
 /// The block with modules in place of those that it had.
 pub(super) fn with(block: Place, modules: &Modules) -> Wired<'_> {
+    let (own, [feeding, lender], _) = modules;
     Wired {
-        mixing: &modules.0,
-        feeding: modules.1.as_ref().unwrap_or(&modules.0),
-        lender: modules.2.as_ref().unwrap_or(&modules.0),
+        mixing: own,
+        feeding: feeding.as_ref().unwrap_or(own),
+        lender: lender.as_ref().unwrap_or(own),
         layer: block.layer,
         owner: block.owner,
         drop_path: block.drop_path,
@@ -281,7 +283,7 @@ impl Once {
     fn computed(&self, state: Option<&mut BlockState>, pass: &Pass) -> Tensor<3> {
         let block = with(self.place, &self.modules);
         let work = |context: BlockContext| block.forward(self.x.clone(), context);
-        self.surroundings.enter(&self.modules.3, state, pass, work)
+        self.surroundings.enter(&self.modules.2, state, pass, work)
     }
 
     /// The second time.
@@ -290,7 +292,7 @@ impl Once {
         let (surroundings, shared) = self.surroundings.leaves();
         let (x, mut state, pass) = (leaf(self.x), self.state, self.pass);
         let block = with(self.place, &modules);
-        let y = surroundings.enter(&modules.3, state.as_mut(), &pass, |context| {
+        let y = surroundings.enter(&modules.2, state.as_mut(), &pass, |context| {
             block.forward(x.clone(), context)
         });
         let y = packed(y, &pass.losses());

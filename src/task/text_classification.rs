@@ -149,7 +149,7 @@ pub struct TextClassification {
     seed: u64,
     label_smoothing: f64,
     dropout: f64,
-    towers: bool,
+    pub(super) towers: bool,
     #[module(skip)]
     pooling: Option<Pooling>,
     #[module(skip)]

@@ -10,7 +10,8 @@ For each of `softmax.both`, `softmax.causal`, `relu.both`, `relu.causal`: `<case
 the sum of out times weight, `<case>.grad.query`, `.key`, `.value`.
 
 Of keys performer-pytorch subtracts the largest product over all positions, later ones included. `softmax.causal` is free of
-them: row t is the last row of FastAttention over the first t + 1 positions.
+them: row t is the last row of FastAttention over the first t + 1 positions. The 1e-6 that its causal form alone adds to sums of
+keys (argument `eps` of causal_linear_attention_noncuda) is 0.
 
 `layer.*`: performer-pytorch's SelfAttention (3 heads of 8, width 24, 16 features) with its weights `layer.to_q.weight` and so on
 and `layer.projection`, on `layer.input` [2, 12, 24]: `layer.out`, and of the sum of out times `layer.weight`
@@ -23,9 +24,11 @@ the weights of all pairs formed. `<case>.out` and `<case>.grad.<name>` as above.
 All in float64, stored as float32.
 """
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
-from performer_pytorch.performer_pytorch import FastAttention, SelfAttention
+from performer_pytorch.performer_pytorch import FastAttention, SelfAttention, causal_linear_attention_noncuda
 from safetensors.torch import save_file
 from shared import HERE, begin, seeded
 
@@ -65,6 +68,7 @@ def performer():
         for case in ["both", "causal"]:
             attend = FastAttention(8, 16, causal=case == "causal", generalized_attention=kernel == "relu")
             attend.projection_matrix = projection
+            attend.causal_linear_fn = partial(causal_linear_attention_noncuda, eps=0.0)
             of = of_texts_so_far(attend) if (kernel, case) == ("softmax", "causal") else attend
             file |= differentiated(f"{kernel}.{case}", of, leaves, weight)
     file |= layer()

@@ -8,6 +8,7 @@ mod convolution;
 mod grouped;
 mod head_loss;
 mod prefix_sums;
+mod prefix_sums_estimates;
 mod recurrent;
 mod relative;
 #[cfg(target_os = "linux")]

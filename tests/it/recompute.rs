@@ -2,12 +2,12 @@
 
 use crate::batches::{cut, in_one_step};
 use crate::binary::{failure, formwork, output};
-use crate::cases::cases;
+use crate::cases::{base, cases};
 use crate::oracle::difference;
 use crate::transfer::gradients_of;
 use formwork::data::Batch;
 use formwork::train::gradients::accumulate;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
@@ -56,6 +56,31 @@ fn gradients_are_the_same_to_the_last_bit() {
                     "{name}: {path} is off by {off:e}"
                 );
             }
+        }
+    }
+}
+
+/// Positions in chunks, of which the last is shorter: the same loss and gradients.
+#[test]
+fn chunks_of_positions_change_no_result() {
+    for kind in ["dense", "gated"] {
+        let step = |keys: Value| {
+            let [.., decoder] = base(16);
+            let case = decoder.with(&json!({ "feed_forward": keys }));
+            let (task, batch) = (case.build(), case.batch());
+            let step = accumulate(&task, vec![batch]);
+            let gradients = gradients_of(&task, &step.gradients);
+            (step.output.loss.sum, gradients)
+        };
+        let (whole, theirs) = step(json!({ "kind": kind }));
+        let (chunked, ours) = step(json!({ "kind": kind, "chunk": 5 }));
+        assert!(
+            (chunked / whole - 1.0).abs() < 1e-6,
+            "{kind}: {chunked} against {whole}"
+        );
+        for (path, ours) in ours {
+            let off = difference(&ours.values, &theirs[&path].values);
+            assert!(off < 1e-5, "{kind}: {path} is off by {off:e}");
         }
     }
 }

@@ -4,6 +4,8 @@
 //! A piece of work is one query head of one batch row (of all batch rows when they share a bias, whose gradient
 //! is then added in their order). Heads that share keys and values get their own gradients of them first.
 
+use std::ops::Range;
+
 use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
 
@@ -37,7 +39,6 @@ struct Scratch<'a> {
     d_scores: Room,
     slope: Room,
     factors: Room,
-    d_q: Vec<f32>,
     d_k: Vec<f32>,
     d_v: Vec<f32>,
     diagonals: Vec<f32>,
@@ -45,11 +46,25 @@ struct Scratch<'a> {
     packed: [Packed; 2],
     /// The keys once more, as the gradient of queries reads them.
     keys: PackedRows,
-    /// Queries of a tile and the gradients of their results, row after row: where they lie, rows are so far apart that
-    /// they share a few sets of a core's first cache.
-    tile: [Vec<f32>; 2],
     relative: Option<Piece<'a>>,
 }
+
+/// A tile of queries.
+struct Queries {
+    /// First query and number of queries.
+    queries: [usize; 2],
+    /// Queries and the gradients of their results, row after row: where they lie, rows are so far apart that they share a
+    /// few sets of a core's first cache.
+    rows: [Vec<f32>; 2],
+    /// Of each query its sum of gradient times result.
+    delta: Vec<f32>,
+    /// Gradient of the queries.
+    d_q: Vec<f32>,
+}
+
+/// Tiles of queries that go through the keys side by side, so that a chunk of keys with its gradients is in a core's second
+/// cache for all of them. A bias through distances knows one tile at a time.
+const TOGETHER: usize = 8;
 
 /// Gradients of the queries, keys, values and, when it is wanted, of the bias; those of the share of distances go to the
 /// pieces of `relative`.
@@ -145,16 +160,21 @@ impl Work<'_> {
             d_scores: room(tile),
             slope: wanted(self.problem.settings.softcap.is_some()),
             factors: wanted(self.problem.drops()),
-            d_q: vec![0.0; TILE.min(n_q) * d_head],
             d_k: vec![0.0; n_k * d_head],
             d_v: vec![0.0; n_k * d_head],
             diagonals: Vec::new(),
             packed,
             keys: PackedRows::new(keys),
-            tile: [const { Vec::new() }; 2],
         };
-        for first in (0..n_q).step_by(TILE) {
-            self.tile(batch, head, [first, TILE.min(n_q - first)], &mut scratch);
+        let together = TILE
+            * if scratch.relative.is_some() {
+                1
+            } else {
+                TOGETHER
+            };
+        for first in (0..n_q).step_by(together) {
+            let queries = first..(first + together).min(n_q);
+            self.tiles([batch, head], queries, &mut scratch);
         }
         let (mut to_k, mut to_v) = (self.d_k.rows(), self.d_v.rows());
         for (i, (d_k, d_v)) in scratch
@@ -172,56 +192,67 @@ impl Work<'_> {
         }
     }
 
-    /// One tile of queries against all the keys that it sees.
-    fn tile<'b>(
+    /// Some tiles of queries against all the keys that they see, those of one chunk after each other.
+    fn tiles<'b>(
         &'b self,
-        batch: usize,
-        head: usize,
-        queries: [usize; 2],
+        [batch, head]: [usize; 2],
+        queries: Range<usize>,
         scratch: &mut Scratch<'b>,
     ) {
-        let ([_, heads, n_q, d_head], [first, len]) = (self.problem.q.dims, queries);
-        let grad = self.grad.rows(batch, head, first, len);
-        let out = self.out.rows(batch, head, first, len);
-        let delta: Vec<f32> = (0..len)
-            .map(|i| {
-                let g = &grad.data[i * grad.strides[0]..][..d_head];
-                let y = &out.data[i * out.strides[0]..][..d_head];
-                dot(g, y)
-            })
-            .collect();
-        scratch.d_q[..len * d_head].fill(0.0);
-        let q = self.problem.q.rows(batch, head, first, len);
-        for (copy, rows) in scratch.tile.iter_mut().zip([q, grad]) {
-            copy.clear();
-            let row = |i: usize| &rows.data[i * rows.strides[0]..][..d_head];
-            (0..len).for_each(|i| copy.extend_from_slice(row(i)));
-        }
+        let [_, heads, n_q, d_head] = self.problem.q.dims;
+        let lens = queries.clone().step_by(TILE);
+        let lens = lens.map(|first| [first, TILE.min(queries.end - first)]);
+        let mut tiles: Vec<Queries> = lens.map(|tile| self.queries([batch, head], tile)).collect();
         if let Some(piece) = &mut scratch.relative {
-            piece.begin(q);
+            let [first, len] = tiles[0].queries;
+            piece.begin(self.problem.q.rows(batch, head, first, len));
         }
-        for keys in self.problem.chunks([batch, head], queries) {
+        let mut chunks = Vec::new();
+        for (number, tile) in tiles.iter().enumerate() {
+            let of_tile = self.problem.chunks([batch, head], tile.queries);
+            chunks.extend(of_tile.map(|keys| (keys, number)));
+        }
+        chunks.sort_unstable_by_key(|([from, _], number)| (*from, *number));
+        for (keys, number) in chunks {
             let place = Place {
                 batch,
                 head,
-                queries,
+                queries: tiles[number].queries,
                 keys,
             };
-            self.chunk(place, &delta, scratch);
-        }
-        if let Some(piece) = &mut scratch.relative {
-            piece.settle(&mut scratch.d_q[..len * d_head]);
+            self.chunk(place, &mut tiles[number], scratch);
         }
         let mut to_q = self.d_q.rows();
-        for (i, d_q) in scratch.d_q[..len * d_head].chunks_exact(d_head).enumerate() {
-            let at = ((batch * n_q + first + i) * heads + head) * d_head;
-            // SAFETY: as in `head`.
-            unsafe { to_q.row(at, d_head) }.copy_from_slice(d_q);
+        for tile in &mut tiles {
+            if let Some(piece) = &mut scratch.relative {
+                piece.settle(&mut tile.d_q);
+            }
+            for (i, d_q) in tile.d_q.chunks_exact(d_head).enumerate() {
+                let at = ((batch * n_q + tile.queries[0] + i) * heads + head) * d_head;
+                // SAFETY: as in `head`.
+                unsafe { to_q.row(at, d_head) }.copy_from_slice(d_q);
+            }
+        }
+    }
+
+    /// A tile before it meets its first key.
+    fn queries(&self, [batch, head]: [usize; 2], queries: [usize; 2]) -> Queries {
+        let ([first, len], d_head) = (queries, self.problem.q.dims[3]);
+        let rows = [&self.problem.q, &self.grad, &self.out];
+        let [q, grad, out] = rows.map(|of| of.rows(batch, head, first, len));
+        fn row<'a>(of: &Matrix<'a>, i: usize) -> &'a [f32] {
+            &of.data[i * of.strides[0]..][..of.shape[1]]
+        }
+        Queries {
+            queries,
+            rows: [q, grad].map(|of| (0..len).flat_map(|i| row(&of, i)).copied().collect()),
+            delta: (0..len).map(|i| dot(row(&grad, i), row(&out, i))).collect(),
+            d_q: vec![0.0; len * d_head],
         }
     }
 
     /// One tile of queries against one chunk of keys.
-    fn chunk(&self, place: Place, delta: &[f32], scratch: &mut Scratch) {
+    fn chunk(&self, place: Place, tile: &mut Queries, scratch: &mut Scratch) {
         let problem = self.problem;
         let ([_, heads, n_q, d_head], n_k) = (problem.q.dims, problem.k.dims[2]);
         let Place {
@@ -230,7 +261,10 @@ impl Work<'_> {
             queries: [first, len],
             keys: [from, n],
         } = place;
-        let [q, grad] = scratch.tile.each_ref();
+        let Queries {
+            rows, delta, d_q, ..
+        } = tile;
+        let [q, grad] = rows.each_ref();
         let [q, grad] = [q, grad].map(|rows| Matrix::rows(rows, [len, d_head]));
         let scores = &mut scratch.scores[..len * n];
         let d_scores = &mut scratch.d_scores[..len * n];
@@ -281,7 +315,7 @@ impl Work<'_> {
             Some(piece) => piece.tile.content(),
             None => q,
         };
-        let (d_q, d_k) = (&mut scratch.d_q[..len * d_head], &mut scratch.d_k[range]);
+        let d_k = &mut scratch.d_k[range];
         product(d_k, d.transposed(), q, scaled);
         scratch.keys.product(d_q, d, from..from + n, scaled);
         if let Some(piece) = &mut scratch.relative {

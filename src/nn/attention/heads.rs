@@ -1,6 +1,8 @@
 //! The keys of multi-head attention, which all attention over heads has.
 
+use super::multi_head::KIND;
 use super::segments::{self, SegmentMemory};
+use super::{AttentionFacts, Kind};
 use crate::faults::{TableFaults, WIDEST};
 use crate::nn::norm::NormConfig;
 use serde::{Deserialize, Serialize};
@@ -173,5 +175,27 @@ impl MultiHeadConfig {
     /// Width of a head in a model of width `d_model`.
     pub fn d_head(&self, d_model: usize) -> usize {
         self.d_head.unwrap_or(d_model / self.n_heads.max(1))
+    }
+}
+
+impl AttentionFacts for MultiHeadConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn heads(&self) -> &MultiHeadConfig {
+        self
+    }
+
+    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
+        self
+    }
+
+    fn keys(&self, tokens: usize, _causal: bool) -> usize {
+        self.segments().map_or(tokens, |s| s.keys(tokens))
+    }
+
+    fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        Self::faults(self, d_model, at)
     }
 }

@@ -21,6 +21,7 @@ pub mod lsh;
 pub mod memory_compressed;
 pub mod multi_head;
 pub mod performer;
+mod projected;
 pub mod random_features;
 pub mod segments;
 pub mod sliding_window;
@@ -204,6 +205,14 @@ impl Attention {
             Self::AdaptiveSpan(layer) => layer,
             Self::Featured(layer) => layer,
             Self::Lsh(layer) => layer,
+        }
+    }
+
+    /// Whether it sees the tokens that a task marks as global.
+    pub fn sees_globals(&self) -> bool {
+        match self {
+            Self::MultiHead(layer) | Self::SlidingWindow(layer) => layer.sees_globals(),
+            _ => false,
         }
     }
 }

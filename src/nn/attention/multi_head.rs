@@ -9,14 +9,13 @@ use super::diversity;
 use super::global_tokens::{self, GlobalHeads};
 pub use super::heads::MultiHeadConfig;
 use super::segments::SegmentMemory;
-use super::{Attended, AttentionFacts, AttentionShape, Kind, LayerCache, Weighs};
-use crate::faults::TableFaults;
+use super::{Attended, AttentionShape, Kind, LayerCache, Weighs};
 use crate::kernel::{AttentionOptions, Relations, Visibility, Window};
 use crate::nn::init::{Init, Role};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
-use crate::nn::position::{Attending, Projections, Span};
+use crate::nn::position::{Attending, Span};
 use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -120,6 +119,11 @@ impl MultiHead {
         }
     }
 
+    /// Whether it sees the tokens that a task marks as global.
+    pub fn sees_globals(&self) -> bool {
+        self.sees_globals
+    }
+
     /// `[batch, seq, heads·d_head]` → `[batch, heads, seq, d_head]`, each head normalised.
     pub(super) fn split(&self, x: Tensor<3>, heads: usize, norm: Option<&Norm>) -> Tensor<4> {
         let [batch, seq, _] = x.dims();
@@ -154,24 +158,6 @@ impl MultiHead {
             }
         }
         visible
-    }
-}
-
-impl Projections for MultiHead {
-    fn queries(&self, x: Tensor<2>) -> Tensor<3> {
-        let x = self.query.forward(x.unsqueeze_dim(0));
-        let x = self.split(x, self.n_heads, Some(&self.query_norm));
-        x.squeeze_dim(0)
-    }
-
-    fn keys(&self, x: Tensor<2>) -> Tensor<3> {
-        let x = self.key.forward(x.unsqueeze_dim(0));
-        let x = self.split(x, self.n_kv_heads, Some(&self.key_norm));
-        let [_, kv_heads, rows, d_head] = x.dims();
-        let group = self.n_heads / kv_heads;
-        let x = x.reshape([kv_heads, 1, rows, d_head]);
-        x.expand([kv_heads, group, rows, d_head])
-            .reshape([self.n_heads, rows, d_head])
     }
 }
 
@@ -325,28 +311,6 @@ impl MultiHead {
     }
 }
 
-impl AttentionFacts for MultiHeadConfig {
-    fn kind(&self) -> Kind {
-        KIND
-    }
-
-    fn heads(&self) -> &MultiHeadConfig {
-        self
-    }
-
-    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
-        self
-    }
-
-    fn keys(&self, tokens: usize, _causal: bool) -> usize {
-        self.segments().map_or(tokens, |s| s.keys(tokens))
-    }
-
-    fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        Self::faults(self, d_model, at)
-    }
-}
-
 impl Layer for MultiHead {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
         match &self.global {
@@ -356,10 +320,6 @@ impl Layer for MultiHead {
                 None => attended.softmax(cx),
             }),
         }
-    }
-
-    fn sees_globals(&self) -> bool {
-        self.sees_globals
     }
 
     fn reach(&self) -> Option<usize> {

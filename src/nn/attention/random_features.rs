@@ -1,8 +1,11 @@
 //! The random vectors of Performer's features: blocks of orthogonal rows (Choromanski et al. 2021, section 2.4 and appendix
 //! B), one matrix for all heads of a layer.
 //!
-//! A block is as many normal vectors as they have elements, made orthogonal by Gram and Schmidt; the last block may be cut. A
-//! matrix is a function of (seed, layer, number of the draw), and the number is step / `redraw`: nothing of it is in a
+//! A block is as many normal vectors as they have elements, made orthogonal by Gram and Schmidt; the last block may be cut. Such
+//! rows point everywhere alike. The factor of a QR decomposition, which other implementations take as it is, does not: the signs
+//! that LAPACK gives it leave an error that does not fall with the features.
+//!
+//! A matrix is a function of (seed, layer, number of the draw), and the number is step / `redraw`: nothing of it is in a
 //! checkpoint, a resumed run draws what it would have drawn, and all micro-batches of a step have one matrix. Evaluation and
 //! decoding have draw 0: an estimate for any draw is one for each of them.
 

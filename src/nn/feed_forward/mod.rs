@@ -161,10 +161,6 @@ impl FeedForwardConfig {
 
 /// A feed-forward layer with its parameters.
 #[derive(Module, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one for each layer, and Burn's modules cannot be boxed"
-)]
 pub enum FeedForward {
     /// W₂·act(W₁x).
     Dense(Dense),

@@ -34,18 +34,21 @@ pub(super) fn inputs(encoder: &Encoder, shape: &Shape) -> Vec<Input> {
     all
 }
 
-/// The rows as an encoder reads them: tokens are global that the arrays mark, or else the task.
-pub(super) fn input(given: &Given, globals: GlobalTokens, device: &Device) -> EncoderInput {
+/// The rows as texts.
+pub(super) fn texts(given: &Given) -> TextBatch {
     let ids = given.matrix(INPUT_IDS);
-    let segments = given.values(TOKEN_TYPE_IDS);
-    let texts = TextBatch {
+    TextBatch {
         inputs: ids.values.clone(),
-        segments: segments.map(<[i32]>::to_vec),
+        segments: given.values(TOKEN_TYPE_IDS).map(<[i32]>::to_vec),
         lengths: given.lengths(ATTENTION_MASK),
         cols: ids.cols,
         ..TextBatch::default()
-    };
-    let input = read(&texts, globals, device);
+    }
+}
+
+/// The rows as an encoder reads them: tokens are global that the arrays mark, or else the task.
+pub(super) fn input(given: &Given, globals: GlobalTokens, device: &Device) -> EncoderInput {
+    let input = read(&texts(given), globals, device);
     EncoderInput {
         globals: given.marked(GLOBAL_ATTENTION_MASK).or(input.globals),
         ..input

@@ -1,5 +1,6 @@
 //! Classes of texts: `logits` of every row.
 
+use super::GLOBAL_ATTENTION_MASK;
 use super::{Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Scores, floats, masked_lm};
 use crate::data::Shape;
 use crate::model::TextModel;
@@ -12,14 +13,22 @@ impl Infers for TextClassification {
             TextModel::Encoder(encoder) => masked_lm::inputs(encoder, shape),
             TextModel::Recurrent(_) => Input::tokens(shape.vocab_size, None).to_vec(),
         };
+        // Texts that are read alone have no row in which both are marked.
+        all.retain(|input| !self.towers || input.name != GLOBAL_ATTENTION_MASK);
         let below = shape.classes.len();
         all.push(Input::labels(Holds::Classes { below }));
         all
     }
 
     fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
-        let input = masked_lm::input(given, self.globals, &self.device());
-        let (scores, hidden) = self.scores_and_hidden_of(input, pass);
+        let device = self.device();
+        let (scores, hidden) = match given.integers.contains_key(GLOBAL_ATTENTION_MASK) {
+            true => {
+                let input = masked_lm::input(given, self.globals, &device);
+                self.scores_and_hidden_of(input, pass)
+            }
+            false => self.scores_and_hidden(&masked_lm::texts(given), &device, pass),
+        };
         let pooled = match &self.model {
             TextModel::Encoder(encoder) if encoder.pooler.is_some() => {
                 Some(floats(encoder.pooled(hidden)))

@@ -1,25 +1,23 @@
-//! Attention by features against its composed form, performer-pytorch and the closed form of linear attention; what it
-//! estimates, causality, rows of their own, and sums that are read on.
+//! Attention by features against its composed form; causality, rows of their own, and sums that are read on.
 
 use burn::tensor::{Tensor, TensorData};
 use formwork::kernel::prefix_sums::{
     FeatureMap, Features, RunningSums, attention_by_features, composed,
 };
-use formwork::kernel::{self, AttentionOptions, Documents, Relations, Sequences, Span, Visibility};
+use formwork::kernel::{Documents, Sequences, Span, Visibility};
 use formwork::nn::attention::random_features::{RowNorms, orthogonal};
 use formwork::rng::{Purpose, Stream};
 
 use super::{bits, close, device, random, values};
-use crate::oracle::Oracle;
 
 /// Random vectors of a draw.
-fn projection(features: usize, d: usize, draw: u64) -> Tensor<2> {
+pub fn projection(features: usize, d: usize, draw: u64) -> Tensor<2> {
     let stream = Stream::new(9, Purpose::Features, (draw, 0, 0));
     let rows = orthogonal([features, d], RowNorms::Chi, stream);
     Tensor::from_data(TensorData::new(rows, [features, d]), &device())
 }
 
-fn exponential(scale: f64, eps: f64, projection: Tensor<2>) -> FeatureMap {
+pub fn exponential(scale: f64, eps: f64, projection: Tensor<2>) -> FeatureMap {
     FeatureMap {
         features: Features::Exponential { scale, eps },
         projection: Some(projection),
@@ -83,7 +81,7 @@ fn run(leaves: &[Tensor<4>; 3], attend: impl Fn([Tensor<4>; 3]) -> Tensor<4>) ->
     [y.inner(), q, k, v]
 }
 
-fn leaves([batch, heads, kv_heads, n, d]: [usize; 5]) -> [Tensor<4>; 3] {
+pub fn leaves([batch, heads, kv_heads, n, d]: [usize; 5]) -> [Tensor<4>; 3] {
     [
         random([batch, heads, n, d], 1),
         random([batch, kv_heads, n, d], 2),
@@ -172,7 +170,7 @@ fn queries_of_another_length() {
 
 /// To the last bit: nothing of a later position, another document or another row reaches an output.
 #[test]
-fn nothing_later_and_nobody_else() {
+fn nothing_later_and_no_other_document() {
     let n = 1300;
     for map in maps(8) {
         let visible = Visibility {
@@ -208,111 +206,6 @@ fn nothing_later_and_nobody_else() {
         };
         let alone = attention_by_features(q, k, v, &map, &of_row);
         assert_eq!(part(&alone, 0, 0, n), part(&y, 1, 0, n));
-    }
-}
-
-fn leaf(oracle: &Oracle, name: &str) -> Tensor<4> {
-    let array = oracle.array(name);
-    let shape: [usize; 4] = array.shape.try_into().unwrap();
-    Tensor::from_data(TensorData::new(array.values, shape), &device())
-}
-
-/// Outputs and gradients of a golden's case, within 1e-4 of its largest numbers.
-fn golden(oracle: &Oracle, case: &str, map: &FeatureMap, visible: &Visibility) {
-    let leaves = ["query", "key", "value"].map(|name| leaf(oracle, name).require_grad());
-    let [q, k, v] = leaves.clone();
-    let y = attention_by_features(q, k, v, map, visible);
-    let near = |name: &str, found: &Tensor<4>| {
-        let wanted = oracle.array(name).values;
-        let largest = wanted.iter().fold(0f32, |m, x| m.max(x.abs()));
-        for (a, b) in values(found).iter().zip(&wanted) {
-            assert!(
-                (a - b).abs() <= 1e-4 * largest,
-                "{name}: {a} instead of {b}"
-            );
-        }
-    };
-    near(&format!("{case}.out"), &y);
-    let grads = (y * leaf(oracle, "weight")).sum().backward();
-    for (name, leaf) in ["query", "key", "value"].iter().zip(leaves) {
-        near(&format!("{case}.grad.{name}"), &leaf.grad(&grads).unwrap());
-    }
-}
-
-#[test]
-fn performer_pytorch() {
-    let oracle = Oracle::open("performer");
-    let w = oracle.array("projection");
-    let w: Tensor<2> = Tensor::from_data(TensorData::new(w.values, [16, 8]), &device());
-    let scale = 8f64.powf(-0.5);
-    let relu = FeatureMap {
-        features: Features::Rectified { scale, eps: 1e-3 },
-        projection: Some(w.clone()),
-    };
-    for (kernel, map) in [("softmax", exponential(scale, 1e-4, w)), ("relu", relu)] {
-        golden(&oracle, &format!("{kernel}.both"), &map, &Visibility::ALL);
-        golden(
-            &oracle,
-            &format!("{kernel}.causal"),
-            &map,
-            &Visibility::causal(),
-        );
-    }
-}
-
-#[test]
-fn the_closed_form_of_linear_attention() {
-    let oracle = Oracle::open("linear");
-    let map = FeatureMap::plain(Features::Elu);
-    golden(&oracle, "both", &map, &Visibility::ALL);
-    golden(&oracle, "causal", &map, &Visibility::causal());
-}
-
-/// The root mean square error of Performer's estimate of softmax attention over some draws.
-fn error(features: usize, draws: u64, causal: bool) -> f64 {
-    let d = 8;
-    let [q, k, v] = leaves([1, 2, 2, 48, d]);
-    let [q, k] = [q, k].map(|x| x * 0.7);
-    let visible = Visibility {
-        causal,
-        ..Visibility::default()
-    };
-    let relations = Relations {
-        visible: visible.clone(),
-        ..Relations::default()
-    };
-    let options = AttentionOptions {
-        scale: 8f64.powf(-0.5),
-        softcap: None,
-        dropout: None,
-    };
-    let wanted = kernel::attention(q.clone(), k.clone(), v.clone(), relations, options);
-    let squares: f64 = (0..draws)
-        .map(|draw| {
-            let map = exponential(options.scale, 0.0, projection(features, d, draw));
-            let found = attention_by_features(q.clone(), k.clone(), v.clone(), &map, &visible);
-            let all = values(&(found - wanted.clone()));
-            let sum: f64 = all.iter().map(|x| f64::from(*x).powi(2)).sum();
-            sum / all.len() as f64
-        })
-        .sum();
-    (squares / draws as f64).sqrt()
-}
-
-/// With four times as many features the error is half as large; with many it is small.
-#[test]
-fn the_error_falls_with_the_root_of_the_features() {
-    for causal in [true, false] {
-        let errors = [64, 256, 1024].map(|features| error(features, 24, causal));
-        for pair in errors.windows(2) {
-            let ratio = pair[0] / pair[1];
-            assert!((1.7..2.35).contains(&ratio), "{causal}: {errors:?}");
-        }
-        let last = error(16_384, 2, causal);
-        assert!(
-            last < 0.012 && last < errors[2] / 3.0,
-            "{causal}: {last} after {errors:?}"
-        );
     }
 }
 

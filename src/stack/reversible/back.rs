@@ -1,0 +1,145 @@
+//! The way back through a reversible stack: from the last block to the first, each layer's input follows from its output,
+//! and the layer is computed once more, with a graph of its own.
+
+use super::super::recompute::{Modules, Place, Surroundings, leaf, of_all, with};
+use super::super::state::BlockState;
+use super::Half;
+use crate::kernel;
+use crate::kernel::by_hand::{Leaves, Made, backward_from};
+use crate::nn::pass::Pass;
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+/// A block on the way back.
+pub(super) struct OneBlock {
+    pub place: Place,
+    pub modules: Modules,
+    pub state: Option<BlockState>,
+}
+
+/// All that the way back needs.
+pub(super) struct Back {
+    pub blocks: Vec<OneBlock>,
+    pub surroundings: Surroundings,
+    pub pass: Pass,
+    /// Losses that layers added.
+    pub losses: usize,
+    /// Both streams at the end.
+    pub both: Tensor<3>,
+}
+
+/// The two streams at a place between layers, and their gradients.
+struct Between {
+    streams: [Tensor<3>; 2],
+    gradients: [Tensor<3>; 2],
+}
+
+impl Back {
+    /// The gradients of all inputs and parameters from that of the output.
+    pub fn run(self, gradient: Tensor<3>) -> Made {
+        let dims = self.both.dims();
+        let width = dims[2] / 2;
+        let size = dims.iter().product::<usize>();
+        // The gradients of the added losses, in the order of the computation.
+        let mut of_losses: Vec<Tensor<3>> = match self.losses {
+            0 => Vec::new(),
+            count => (0..count)
+                .map(|n| gradient.clone().narrow(2, size + n, 1))
+                .collect(),
+        };
+        let gradient = match self.losses {
+            0 => gradient,
+            _ => gradient.narrow(2, 0, size).reshape(dims),
+        };
+        let halves = |x: &Tensor<3>| [0, width].map(|from| x.clone().narrow(2, from, width));
+        let mut at = Between {
+            streams: halves(&self.both),
+            gradients: halves(&gradient),
+        };
+        let mut shared: Vec<Option<Tensor<3>>> = Vec::new();
+        let mut parameters = Vec::new();
+        for block in self.blocks.into_iter().rev() {
+            let made = block.undone(&mut at, &self.surroundings, &self.pass, &mut of_losses);
+            shared = added_up(shared, made.inputs);
+            parameters.push(made.parameters);
+        }
+        let [first, second] = at.gradients;
+        let mut inputs = vec![Some(first + second)];
+        inputs.extend(shared);
+        Made {
+            inputs,
+            parameters: parameters.into_iter().rev().flatten().collect(),
+        }
+    }
+}
+
+impl OneBlock {
+    /// Takes the streams and their gradients from the block's end to its beginning; gives the gradients of what all blocks
+    /// read and of the block's parameters.
+    fn undone(
+        self,
+        at: &mut Between,
+        surroundings: &Surroundings,
+        pass: &Pass,
+        of_losses: &mut Vec<Tensor<3>>,
+    ) -> Made {
+        let mut state = self.state;
+        let mut inputs = Vec::new();
+        let mut parameters: Vec<Option<_>> = Vec::new();
+        let name = format!("blocks.{}", self.place.layer());
+        let modules = self.modules;
+        let halves = with(self.place, &modules).halves();
+        for half in halves.rev() {
+            let fresh = modules.clone().train();
+            let (surroundings, shared) = surroundings.leaves();
+            let (read, changed) = match half {
+                Half::Mixing => (1, 0),
+                Half::Feeding => (0, 1),
+            };
+            let x = leaf(at.streams[read].clone());
+            let again = pass.again();
+            let block = with(self.place, &fresh);
+            let result = again.within(&name, || {
+                surroundings.enter(&fresh.2, state.as_mut(), &again, |context| {
+                    block.added(half, x.clone(), context)
+                })
+            });
+            let stream = at.streams[changed].clone() - kernel::untracked(result.clone());
+            at.streams[changed] = stream;
+            let mut pairs = vec![(result, at.gradients[changed].clone())];
+            let losses = again.losses();
+            let of_half = of_losses.split_off(of_losses.len() - losses.len());
+            let means = losses.into_iter().map(|loss| loss.mean.reshape([1, 1, 1]));
+            pairs.extend(means.zip(of_half));
+            let gradients = backward_from(pairs);
+            if let Some(gradient) = x.grad(&gradients) {
+                at.gradients[read] = at.gradients[read].clone() + gradient;
+            }
+            inputs = added_up(inputs, of_all(&shared, &gradients));
+            let found = Leaves::of(&fresh).gradients(&gradients);
+            parameters = match parameters.is_empty() {
+                true => found,
+                // A parameter belongs to one of the halves, what a scheme learns for a layer to attention.
+                false => parameters
+                    .into_iter()
+                    .zip(found)
+                    .map(|(a, b)| a.or(b))
+                    .collect(),
+            };
+        }
+        Made { inputs, parameters }
+    }
+}
+
+/// Sums of gradients, of which some may be absent.
+fn added_up(sums: Vec<Option<Tensor<3>>>, more: Vec<Option<Tensor<3>>>) -> Vec<Option<Tensor<3>>> {
+    if sums.is_empty() {
+        return more;
+    }
+    let both = sums.into_iter().zip(more);
+    both.map(|pair| match pair {
+        (Some(sum), Some(more)) => Some(sum + more),
+        (sum, more) => sum.or(more),
+    })
+    .collect()
+}

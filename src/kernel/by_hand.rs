@@ -107,8 +107,25 @@ pub struct Made {
     pub parameters: Vec<Option<DispatchTensor>>,
 }
 
+impl Made {
+    /// The same with what the inputs had before added.
+    pub fn after(mut self, so_far: SoFar) -> Self {
+        for (made, before) in self.inputs.iter_mut().skip(1).zip(so_far) {
+            *made = match (made.take(), before) {
+                (Some(made), Some(before)) => Some(made + before),
+                (made, before) => made.or(before),
+            };
+        }
+        self
+    }
+}
+
 /// The derivative: from the gradient of the output to those of what it was made from.
-type Derivative = Box<dyn FnOnce(Tensor<3>) -> Made + Send>;
+type Derivative = Box<dyn FnOnce(Tensor<3>, SoFar) -> Made + Send>;
+
+/// The gradients that the inputs behind the first have from operations that ran before, in their order. What a derivative gives
+/// for such an input takes their place, so that it can add its shares one by one, as a graph of all operations would.
+pub type SoFar = Vec<Option<Tensor<3>>>;
 
 /// `output` as an operation of the graph, with the derivative that is given. `output` and the derivative's gradients have no
 /// graph; `inputs` are at most five, and the parameters are leaves.
@@ -116,7 +133,7 @@ pub fn by_hand(
     inputs: Vec<Tensor<3>>,
     parameters: &Leaves,
     output: Tensor<3>,
-    derivative: impl FnOnce(Tensor<3>) -> Made + Send + 'static,
+    derivative: impl FnOnce(Tensor<3>, SoFar) -> Made + Send + 'static,
 ) -> Tensor<3> {
     assert!(
         (1..=MOST).contains(&inputs.len()),
@@ -149,7 +166,10 @@ pub fn backward_from(pairs: Vec<(Tensor<3>, Tensor<3>)>) -> burn::tensor::Gradie
         inputs,
         parameters: Vec::new(),
     };
-    by_hand(outputs, &Leaves::default(), zero, |_| made).backward()
+    by_hand(outputs, &Leaves::default(), zero, |_, so_far| {
+        made.after(so_far)
+    })
+    .backward()
 }
 
 /// Whether a tensor is one of this backend, without a graph.
@@ -181,7 +201,8 @@ where
         // An operation none of whose inputs is tracked has no derivative, and parameters may learn all the same.
         inputs[0] = inputs[0].clone().require_grad();
     }
-    let saved = Saved {
+    let saved = Saved::<B> {
+        further: inputs[1..].to_vec(),
         derivative: Arc::new(Mutex::new(Some(derivative))),
         nodes,
     };
@@ -214,7 +235,7 @@ where
 
 fn registered<B: Backend, const N: usize>(
     guards: Vec<NodeGuard>,
-    saved: Saved,
+    saved: Saved<B>,
     output: FloatTensor<B>,
 ) -> FloatTensor<Autodiff<B>>
 where
@@ -232,13 +253,15 @@ where
 
 /// The state of the step.
 #[derive(Clone)]
-struct Saved {
+struct Saved<B: Backend> {
+    /// The inputs behind the first, by which their gradients are found.
+    further: Vec<FloatTensor<Autodiff<B>>>,
     derivative: Arc<Mutex<Option<Derivative>>>,
     /// The nodes of the parameters.
     nodes: Vec<NodeId>,
 }
 
-impl fmt::Debug for Saved {
+impl<B: Backend> fmt::Debug for Saved<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Saved").finish_non_exhaustive()
     }
@@ -251,11 +274,17 @@ impl<B: Backend, const N: usize> Backward<B, N> for Step
 where
     DispatchTensor: DispatchKindConversion<B>,
 {
-    type State = Saved;
+    type State = Saved<B>;
 
-    fn backward(self, ops: Ops<Saved, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+    fn backward(self, ops: Ops<Saved<B>, N>, grads: &mut Gradients, _: &mut Checkpointer) {
         let gradient = grads.consume::<B>(&ops.node);
-        let Saved { derivative, nodes } = ops.state;
+        let Saved {
+            further,
+            derivative,
+            nodes,
+        } = ops.state;
+        let so_far = further.iter().map(|input| grads.remove::<B>(input));
+        let so_far = so_far.map(|x| x.map(Tensor::from_primitive::<B>)).collect();
         let derivative = derivative
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -263,7 +292,7 @@ where
         let Some(derivative) = derivative else {
             unreachable!("a step of the graph runs once")
         };
-        let made = derivative(Tensor::from_primitive::<B>(gradient));
+        let made = derivative(Tensor::from_primitive::<B>(gradient), so_far);
         for (parent, gradient) in ops.parents.into_iter().zip(made.inputs) {
             if let (Some(node), Some(gradient)) = (parent, gradient) {
                 grads.register::<B>(node.id, plain::<B, 3>(gradient));

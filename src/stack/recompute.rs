@@ -3,14 +3,13 @@
 //!
 //! The first time a block computes without a graph. What it draws is keyed by the pass and the part, so that the second time
 //! gives the same numbers, and gradients are added in the order in which the whole graph would add them: weights are the
-//! same to the last bit. (Where a layer reads the vectors of distances of a pass more than once, its shares are added
-//! to each other first.) Losses that layers add leave the block behind its result, in one tensor with it.
+//! same to the last bit. Losses that layers add leave the block behind its result, in one tensor with it.
 
 use super::block::{Block, BlockContext, Wired};
 use super::state::BlockState;
 use super::{Memory, Position};
 use crate::kernel;
-use crate::kernel::by_hand::{Leaves, Made, backward_from, by_hand};
+use crate::kernel::by_hand::{Leaves, Made, SoFar, backward_from, by_hand};
 use crate::nn::attention::Visibility;
 use crate::nn::pass::{AddedLoss, Pass};
 use crate::nn::position::{Prepared, Rotation, ScoreBias, Span};
@@ -262,8 +261,8 @@ pub(super) fn forward(block: Wired, x: Tensor<3>, context: BlockContext) -> Tens
     let dims = y.dims();
     let inputs = std::iter::once(x).chain(shared).collect();
     let y = packed(kernel::untracked(y), &losses);
-    let y = by_hand(inputs, &leaves, kernel::untracked(y), |gradient| {
-        once.again(gradient)
+    let y = by_hand(inputs, &leaves, kernel::untracked(y), |gradient, so_far| {
+        once.again(gradient, so_far)
     });
     unpacked(y, dims, losses, pass)
 }
@@ -287,7 +286,7 @@ impl Once {
     }
 
     /// The second time.
-    fn again(self, gradient: Tensor<3>) -> Made {
+    fn again(self, gradient: Tensor<3>, so_far: SoFar) -> Made {
         let modules = self.modules.train();
         let (surroundings, shared) = self.surroundings.leaves();
         let (x, mut state, pass) = (leaf(self.x), self.state, self.pass);
@@ -296,7 +295,10 @@ impl Once {
             block.forward(x.clone(), context)
         });
         let y = packed(y, &pass.losses());
-        let gradients = backward_from(vec![(y, gradient)]);
+        // Shares of what several layers read are added in the order in which one graph would add them.
+        let before = shared.iter().cloned().zip(so_far);
+        let before = before.filter_map(|(leaf, gradient)| Some((leaf, gradient?)));
+        let gradients = backward_from(std::iter::once((y, gradient)).chain(before).collect());
         let mut inputs = vec![x.grad(&gradients)];
         inputs.extend(of_all(&shared, &gradients));
         Made {

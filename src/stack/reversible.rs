@@ -224,6 +224,8 @@ fn one_operation(stack: &Stack, x: Tensor<3>, context: StackContext) -> Tensor<3
         both,
     };
     let inputs = std::iter::once(x).chain(shared).collect();
-    let output = by_hand(inputs, &leaves, output, |gradient| back.run(gradient));
+    let output = by_hand(inputs, &leaves, output, |gradient, so_far| {
+        back.run(gradient).after(so_far)
+    });
     unpacked(output, dims, losses, pass)
 }

@@ -22,8 +22,7 @@ fn anew(batches: &[Batch]) -> Vec<Batch> {
     anew.collect()
 }
 
-/// Every kind of every family in every network, with dropouts on and in micro-batches. The vectors of distances of
-/// `disentangled` positions are read twice in a layer, whose two shares are then added first.
+/// Every kind of every family in every network, with dropouts on and in micro-batches.
 #[test]
 fn gradients_are_the_same_to_the_last_bit() {
     for case in cases() {
@@ -46,16 +45,11 @@ fn gradients_are_the_same_to_the_last_bit() {
         let theirs = gradients_of(&task, &again.gradients);
         for (path, ours) in gradients_of(&task, &stored.gradients) {
             let theirs = &theirs[&path];
-            if name.contains("disentangled") || name.contains("Disentangled") {
-                let off = difference(&theirs.values, &ours.values);
-                assert!(off < 1e-5, "{name}: {path} is off by {off:e}");
-            } else {
-                let off = difference(&theirs.values, &ours.values);
-                assert!(
-                    ours.values == theirs.values,
-                    "{name}: {path} is off by {off:e}"
-                );
-            }
+            let off = difference(&theirs.values, &ours.values);
+            assert!(
+                ours.values == theirs.values,
+                "{name}: {path} is off by {off:e}"
+            );
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn in_chunks<M: Module + 'static>(
     let (plain, input) = (layer.valid(), kernel::untracked(x.clone()));
     let y = kernel::untracked(all(&plain, &input, chunk, pass, work));
     let pass = pass.again();
-    by_hand(vec![x], &leaves, y, move |gradient| {
+    by_hand(vec![x], &leaves, y, move |gradient, _| {
         let mut inputs = Vec::new();
         let mut parameters = vec![None; Leaves::of(&plain.clone().train()).len()];
         for number in 0..chunks(&input, chunk) {

@@ -142,7 +142,7 @@ impl DecoderConfig {
             return;
         };
         at.fault(
-            &["reversible.join", "tie_embeddings", "vocabulary.kind"],
+            &["model.reversible.join", "tie_embeddings", "model.vocabulary.kind"],
             format!(
                 "join = \"concatenation\" makes states of {read} elements, and the scores are made with vectors of {own}: \
                  {remedy}, or join = \"mean\""

@@ -154,7 +154,7 @@ impl MlmHead {
                 config.d_embedding()
             );
             at.fault(
-                &["reversible.join", "head_transform", "tie_embeddings"],
+                &["model.reversible.join", "head_transform", "tie_embeddings"],
                 rule,
             );
         }

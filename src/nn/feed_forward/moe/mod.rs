@@ -168,7 +168,7 @@ impl MoeConfig {
         };
         if chunk.is_some() {
             let rule = "chunk has no effect in an expert, which computes the positions that are sent to it; leave it out";
-            at.fault(&["expert.chunk"], rule);
+            at.within("expert", |at| at.fault(&["chunk"], rule));
         }
     }
 

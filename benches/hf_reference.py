@@ -19,9 +19,9 @@ The file holds the inputs under their own names (integers as I64, pixels as F32)
     expected.last_hidden_state          of the network under the head; of its decoder where it has an encoder
     expected.encoder_last_hidden_state, expected.pooler_output
 
-as far as the model has them; `--details` adds expected.hidden_states.N, expected.attentions.N and their forms with
-encoder_, decoder_ and cross_. The weights are cast to float32, dropout is off. Numbers at
-padding (attention_mask or decoder_attention_mask 0) mean nothing and should not be compared.
+as far as the model has them (a pooler's that BigBird's heads do not read is left out); `--details` adds
+expected.hidden_states.N, expected.attentions.N and their forms with encoder_, decoder_ and cross_. The weights are cast to
+float32, dropout is off. Numbers at padding (attention_mask or decoder_attention_mask 0) mean nothing and should not be compared.
 """
 
 import argparse
@@ -37,6 +37,8 @@ from safetensors.torch import load_file, save_file
 
 SINGLE = ["logits", "seq_relationship_logits", "sop_logits", "last_hidden_state", "encoder_last_hidden_state", "pooler_output"]
 TOKENIZERS = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "source.spm"]
+# Classes whose head does not read the pooler that the network under it has: Formwork has none, or another one.
+UNPOOLED = ["BigBirdForMaskedLM", "BigBirdForSequenceClassification"]
 STATES = ["hidden_states", "encoder_hidden_states", "decoder_hidden_states"]
 ATTENTIONS = ["attentions", "encoder_attentions", "decoder_attentions", "cross_attentions"]
 
@@ -179,6 +181,8 @@ def compute(model, inputs, details=False):
     found = {**captured, **{name: output[name] for name in SINGLE if output.get(name) is not None}}
     if output.get("prediction_logits") is not None:
         found["logits"] = output["prediction_logits"]
+    if type(model).__name__ in UNPOOLED:
+        found.pop("pooler_output", None)
     for name in STATES + ATTENTIONS if details else []:
         for number, tensor in enumerate(output.get(name) or ()):
             found[f"{name}.{number}"] = tensor

@@ -27,8 +27,9 @@ such rows.
 
 Outputs, F32: logits, last_hidden_state, encoder_last_hidden_state, pooler_output, seq_relationship_logits, sop_logits, as
 the model has them, and loss, the mean cross-entropy against labels, when they are given. Positions behind a row's tokens
-hold numbers without meaning. hidden_states.0 are the embeddings, hidden_states.N what block N gives; the last of them is behind the last
-norm, but not in vision transformers. An encoder-decoder has encoder_hidden_states.N, decoder_hidden_states.N,
+hold numbers without meaning. hidden_states.0 are the embeddings, hidden_states.N what block N gives; the last of them is
+behind the last norm, but not in vision transformers and not where a reversible stack puts its streams side by side: there
+all are the second stream. An encoder-decoder has encoder_hidden_states.N, decoder_hidden_states.N,
 encoder_attentions.N, decoder_attentions.N and cross_attentions.N.
 
 grad.PARAMETER is the gradient of loss by each parameter, named as in the checkpoint, frozen ones included, without dropout;

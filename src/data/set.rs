@@ -66,6 +66,11 @@ pub trait DataSet {
         tokenizer.faults()
     }
 
+    /// Tokens of the longest target, when its keys say so.
+    fn longest_target(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether tokens stand for text that a person reads.
     fn is_text(&self) -> bool {
         true

@@ -9,6 +9,7 @@ pub mod generator;
 pub mod global_tokens;
 pub mod heads;
 pub mod image;
+mod inputs;
 pub mod language;
 pub mod mask_decoder;
 pub mod pair;
@@ -27,13 +28,13 @@ use crate::nn::attention::AttentionConfig;
 use crate::nn::role::Roles;
 use crate::stack::{BlockConfig, Depth, LayerGroup, ShareConfig, StackConfig};
 use burn::module::{Module, ModuleVisitor};
-use burn::tensor::Device;
 pub use decoder::{Decoder, DecoderConfig};
 pub use demand::{Demand, Use, WholeText};
 pub use encoder::{Encoder, EncoderConfig};
 pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
 pub use global_tokens::{GlobalTokens, MarkedTexts};
 pub use image::ImageModel;
+pub use inputs::ModelInputs;
 pub use language::{AnyLanguageModel, LanguageModel};
 pub use mask_decoder::{MaskDecoder, MaskDecoderConfig};
 pub use pair::PairModel;
@@ -339,15 +340,4 @@ impl<'a> Transformer<'a> {
             blocks.map(move |block| stack.block(&depth, block))
         })
     }
-}
-
-/// What a model learns about its surroundings when it is built.
-#[derive(Clone, Copy, Debug)]
-pub struct ModelInputs<'a> {
-    /// Vocabulary, longest input, image size.
-    pub shape: &'a Shape,
-    /// Seed of the initial weights.
-    pub seed: u64,
-    /// Where parameters live.
-    pub device: &'a Device,
 }

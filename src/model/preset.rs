@@ -175,6 +175,7 @@ const PRESETS: &[(&str, &str)] = presets![
     "t-dmca-moe-256",
     "longformer-base-4096",
     "led-base-16384",
+    "reformer-enwik8",
 ];
 
 /// The names, small families first.

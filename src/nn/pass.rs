@@ -1,5 +1,4 @@
-//! A forward pass beside its inputs: whether it trains, where its random draws come from, and what is
-//! to be read of it on the way.
+//! A forward pass beside its inputs: whether it trains, where its random draws come from, and what is read of it.
 //!
 //! A dropout is keyed by the part of the network that it stands in and by its name there (`blocks.3`, `attention`), as
 //! initial weights are drawn by part. Its mask is a function of (seed, step, row of the batch, part, name): the same for

@@ -3,7 +3,9 @@
 //!
 //! The first time a block computes without a graph. What it draws is keyed by the pass and the part, so that the second time
 //! gives the same numbers, and gradients are added in the order in which the whole graph would add them: weights are the
-//! same to the last bit. Losses that layers add leave the block behind its result, in one tensor with it.
+//! same to the last bit. One case is not: where a mask decoder runs the last block several times, the shares of what these
+//! runs read are added in another order, and gradients differ in their last digits. Losses that layers add leave the block
+//! behind its result, in one tensor with it.
 
 use super::block::{Block, BlockContext, Wired};
 use super::state::BlockState;

@@ -23,7 +23,8 @@ pub struct TrainConfig {
     #[serde(skip_serializing_if = "is_false")]
     pub carry_state: bool,
     /// Whether the blocks of a transformer keep their input alone and compute all else anew on the way back: the same
-    /// weights in less memory, for another forward pass of the blocks.
+    /// weights (with a mask decoder of several steps, but for their last digits) in less memory, for another forward pass of
+    /// the blocks.
     #[serde(skip_serializing_if = "is_false")]
     pub recompute: bool,
     /// Largest global norm of the gradient; 0 switches clipping off.

@@ -7,7 +7,6 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn::train::{InferenceStep, TrainStep};
 use formwork::data::{Batch, Content, NOT_SCORED, Shape};
-use formwork::kernel::{Documents, Visibility};
 use formwork::model::LanguageModel;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{Decoder, DecoderConfig, ModelInputs};
@@ -16,15 +15,15 @@ use formwork::nn::state::StateUse;
 use formwork::task::{CausalLm, CausalLmConfig, Objective};
 use formwork::train::{gradients, optim, parameters};
 
-const VOCAB: usize = 17;
-const SEQ: usize = 9;
+pub const VOCAB: usize = 17;
+pub const SEQ: usize = 9;
 
 /// All, and those whose keys depend on all tokens of a row.
 fn everything() -> impl Iterator<Item = (String, DecoderConfig)> {
     all().into_iter().chain(regrouping())
 }
 
-fn build(config: &DecoderConfig, device: &Device) -> Decoder {
+pub fn build(config: &DecoderConfig, device: &Device) -> Decoder {
     config.init(&ModelInputs {
         shape: &Shape::of_text(SEQ + 4, VOCAB),
         seed: 5,
@@ -44,19 +43,19 @@ pub fn ids(values: &[i32], rows: usize) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(values.to_vec(), shape), &Device::flex())
 }
 
-fn sample(rows: usize, salt: usize) -> Vec<i32> {
+pub fn sample(rows: usize, salt: usize) -> Vec<i32> {
     (0..rows * SEQ)
         .map(|i| ((i * 7 + salt * 5 + i * i) % VOCAB) as i32)
         .collect()
 }
 
 /// Logits `[rows · seq · vocab]` of a pass in evaluation mode.
-fn logits(model: &Decoder, input: DecoderInput) -> Vec<f32> {
+pub fn logits(model: &Decoder, input: DecoderInput) -> Vec<f32> {
     let hidden = model.forward(input, None, &Pass::evaluation());
     model.logits(hidden).into_data().iter::<f32>().collect()
 }
 
-fn plain(model: &Decoder, values: &[i32], rows: usize) -> Vec<f32> {
+pub fn plain(model: &Decoder, values: &[i32], rows: usize) -> Vec<f32> {
     logits(model, DecoderInput::new(ids(values, rows)))
 }
 
@@ -119,24 +118,6 @@ fn the_future_is_hidden_and_rows_are_apart() {
     }
 }
 
-/// Where a later token may change the keys that an earlier query meets, rows are apart all the same.
-#[test]
-fn rows_are_apart_where_tokens_are_grouped_anew() {
-    for (name, config) in regrouping() {
-        let model = build(&config, &Device::flex());
-        assert!(config.stack.attention.facts().regroups(SEQ), "{name}");
-        let values = sample(2, 0);
-        let before = plain(&model, &values, 2);
-        let mut changed = values.clone();
-        changed[SEQ + 5] = (changed[SEQ + 5] + 1) % VOCAB as i32;
-        let after = plain(&model, &changed, 2);
-        assert_eq!(after[..SEQ * VOCAB], before[..SEQ * VOCAB], "{name}");
-        assert_ne!(after, before, "{name}: a token has no effect");
-        let alone = plain(&model, &values[SEQ..], 1);
-        near(&alone, &before[SEQ * VOCAB..], &name);
-    }
-}
-
 #[test]
 fn cached_equals_uncached() {
     for (name, config) in all() {
@@ -163,46 +144,6 @@ fn cached_equals_uncached() {
             at += chunk;
         }
         assert_eq!(state.seen, SEQ);
-    }
-}
-
-#[test]
-fn packed_documents_equal_documents_alone() {
-    let hides = |config: &DecoderConfig| {
-        let depth = config.depth();
-        let mut blocks = config
-            .stack
-            .blocks(&depth)
-            .filter_map(|block| block.attention);
-        blocks.all(|attention| attention.facts().abilities().documents)
-    };
-    for (name, config) in all().into_iter().filter(|(_, config)| hides(config)) {
-        let model = build(&config, &Device::flex());
-        let values = sample(1, 2);
-        let (first, second) = values.split_at(5);
-        let documents: Vec<i32> = (0..SEQ).map(|i| i32::from(i >= 5)).collect();
-        let positions: Vec<i32> = (0..SEQ as i32)
-            .map(|i| if i >= 5 { i - 5 } else { i })
-            .collect();
-        let packed = logits(
-            &model,
-            DecoderInput {
-                ids: ids(&values, 1),
-                positions: Some(ids(&positions, 1)),
-                visible: Visibility {
-                    documents: Some(Documents::new(&documents, SEQ)),
-                    ..Visibility::causal()
-                },
-            },
-        );
-        near(&packed[..5 * VOCAB], &plain(&model, first, 1), &name);
-        near(&packed[5 * VOCAB..], &plain(&model, second, 1), &name);
-        let across = plain(&model, &values, 1);
-        assert_ne!(
-            across[5 * VOCAB..],
-            packed[5 * VOCAB..],
-            "{name}: the mask does nothing"
-        );
     }
 }
 

@@ -266,6 +266,14 @@ pub fn couples_rows(config: &DecoderConfig) -> bool {
     blocks.any(|block| block.feed_forward.is_some_and(|layer| layer.couples_rows()))
 }
 
+/// Whether the source of a prefix language model can see all of itself in every layer.
+pub fn shows_prefixes(config: &DecoderConfig) -> bool {
+    let depth = config.depth();
+    let mut blocks = config.stack.blocks(&depth);
+    let prefix = |c: &AttentionConfig| c.facts().abilities().prefix;
+    blocks.all(|block| block.attention.is_none_or(prefix))
+}
+
 /// Whether layers add losses: means over the tokens of one stack, which rows of pairs and padding weigh otherwise.
 fn adds_losses(config: &DecoderConfig) -> bool {
     let device = Device::flex();

@@ -21,6 +21,7 @@ mod checkpoint;
 mod commands;
 mod contracts;
 mod contracts_pairs;
+mod contracts_rows;
 mod contracts_tasks;
 mod crafted_moments;
 mod data;

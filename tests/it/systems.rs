@@ -92,7 +92,7 @@ const SYSTEMS: &[System] = &[
         "led",
         "led-base-16384",
         ("translation", r#"{"global_tokens":"first"}"#),
-        &["encoder_layers"],
+        &[],
     ),
     system("vit", "vit-base-16", ("image_classification", "{}"), &[]),
     // A stem for images of 28 pixels.

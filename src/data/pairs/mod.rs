@@ -260,6 +260,10 @@ impl PairsConfig {
 }
 
 impl DataSet for PairsConfig {
+    fn longest_target(&self) -> Option<usize> {
+        Some(Self::longest_target(self))
+    }
+
     fn faults(&self) -> Vec<String> {
         let mut faults = self.file_faults();
         faults.extend(self.fraction_faults());

@@ -1,9 +1,8 @@
 //! The sense of global tokens: a task marks them, and attention sees them.
 
 use super::Sense;
-use crate::data::DataConfig;
-use crate::model::GlobalTokens;
-use crate::task::TaskConfig;
+use super::layers::MOST_LAYERS;
+use crate::model::{GlobalTokens, Use};
 use crate::task::facts::Marks;
 
 /// Faults of a task that marks tokens for a model without attention to them, and of such attention without marks.
@@ -12,10 +11,11 @@ pub(super) fn check(sense: &mut Sense) {
     let task = &experiment.task;
     let (marks, kind) = (task.facts().global_tokens(), task.kind());
     let model = experiment.model.transformer();
-    let mut blocks = model
-        .iter()
-        .flat_map(|model| model.blocks().collect::<Vec<_>>());
-    let sees = blocks.any(|block| block.attention.is_some_and(|a| a.facts().sees_globals()));
+    // More blocks are a fault of their own, and groups repeat.
+    let sees = model.is_some_and(|model| {
+        let mut blocks = model.blocks().take(MOST_LAYERS);
+        blocks.any(|block| block.attention.is_some_and(|a| a.facts().sees_globals()))
+    });
     match (sees, marks) {
         (true, Marks::Cannot) => {
             let rule = format!(
@@ -36,17 +36,12 @@ pub(super) fn check(sense: &mut Sense) {
         }
         (true, Marks::May(Some(_))) | (false, Marks::Cannot | Marks::May(None)) => {}
     }
-    if let (Marks::May(Some(GlobalTokens::FirstSegment)), TaskConfig::TextClassification(_)) =
-        (marks, task)
-    {
-        let one = match &experiment.data {
-            DataConfig::LabelledText(data) => data.pair.is_none(),
-            other => !other.is_imported(),
-        };
-        if one {
-            let rule = "global_tokens = \"first_segment\" makes every token global: [data] has one text a row; give it a pair, or \
-                        use \"first\"";
-            sense.fault(&["task.global_tokens", "data.pair"], rule);
-        }
+    let of_segment = matches!(marks, Marks::May(Some(GlobalTokens::FirstSegment)));
+    let data = &experiment.data;
+    let one = !data.set().has_two_texts() && !data.is_imported();
+    if of_segment && task.uses() == Use::TextClasses && one {
+        let rule = "global_tokens = \"first_segment\" makes every token global: [data] has one text a row; give it a pair, or \
+                    use \"first\"";
+        sense.fault(&["task.global_tokens", "data.pair"], rule);
     }
 }

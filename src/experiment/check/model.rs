@@ -1,7 +1,6 @@
 //! The sense of `[model]`.
 
 use super::{For, Sense, images, kept, layers, segments, sharing};
-use crate::data::DataConfig;
 use crate::experiment::Experiment;
 use crate::faults::WIDEST;
 use crate::model::{Demand, Transformer};
@@ -33,11 +32,10 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
 
 /// Tokens of the longest text that is written, where the data says it.
 fn written(experiment: &Experiment, context: Option<usize>) -> Option<usize> {
-    match &experiment.data {
-        DataConfig::Pairs(data) => Some(data.longest_target()),
-        data if data.is_imported() => None,
-        _ => experiment.task.facts().written(context?),
-    }
+    let data = &experiment.data;
+    let said = data.set().longest_target();
+    let by_task = || experiment.task.facts().written(context?);
+    said.or_else(|| (!data.is_imported()).then(by_task).flatten())
 }
 
 /// The keys that all transformers have.

@@ -233,6 +233,7 @@ mod tests {
         let pattern = Pattern::new(Thirds);
         let ranges = pattern.of_tile([0, 0], 3..5, 9, 0..9);
         assert_eq!(ranges, [0..1, 3..5, 6..7]);
-        assert_eq!(pattern.of_tile([0, 0], 3..5, 9, 1..4), [3..4]);
+        let inside = pattern.of_tile([0, 0], 3..5, 9, 1..4);
+        assert!(inside.len() == 1 && inside[0] == (3..4));
     }
 }

@@ -261,8 +261,9 @@ impl ModuleMapper for WithinRange {
             return param;
         }
         let (id, old, mapper) = param.consume();
+        let learns = old.is_require_grad();
         let value = match old.device().is_autodiff() {
-            true => Tensor::from_inner(old.inner().clamp(0.0, 1.0)),
+            true => Tensor::from_inner(old.inner().clamp(0.0, 1.0)).set_require_grad(learns),
             false => old.clamp(0.0, 1.0),
         };
         Param::from_mapped_value(id, value, mapper)

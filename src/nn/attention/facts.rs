@@ -115,6 +115,12 @@ pub trait AttentionFacts {
         false
     }
 
+    /// Whether its pattern counts from the first position of a row, so that a document that begins elsewhere in it meets
+    /// other keys of its own than it would alone.
+    fn counts_from_row(&self) -> bool {
+        false
+    }
+
     /// Whether in inputs of so many tokens the keys that a query meets depend on all tokens of its row, those that it never
     /// sees included: a later token may then change what an earlier position gives.
     fn regroups(&self, _tokens: usize) -> bool {

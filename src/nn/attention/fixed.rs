@@ -77,6 +77,10 @@ impl FixedConfig {
 }
 
 impl AttentionFacts for FixedConfig {
+    fn counts_from_row(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> Kind {
         KIND
     }

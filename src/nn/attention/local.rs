@@ -72,6 +72,10 @@ impl LocalConfig {
 }
 
 impl AttentionFacts for LocalConfig {
+    fn counts_from_row(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> Kind {
         KIND
     }

@@ -27,6 +27,9 @@ pub enum RowNorms {
     Constant,
 }
 
+/// The number of a draw and its vectors.
+type Draw = (u64, Arc<[f32]>);
+
 /// Features over drawn vectors.
 #[derive(Clone, Debug)]
 pub struct RandomFeatures {
@@ -39,7 +42,7 @@ pub struct RandomFeatures {
     seed: [u64; 2],
     given: Option<Arc<[f32]>>,
     /// The newest draw and its number: a function of the number that is not computed again.
-    drawn: Arc<Mutex<Option<(u64, Arc<[f32]>)>>>,
+    drawn: Arc<Mutex<Option<Draw>>>,
 }
 
 impl RandomFeatures {

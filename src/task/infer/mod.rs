@@ -192,7 +192,7 @@ pub trait Infers: Debug {
     }
 
     /// Whether the last of `hidden_states.N` is the one behind the last norm. Hugging Face's text models have it so, and
-    /// its vision transformers do not.
+    /// its vision transformers do not; nor has Reformer, whose streams stand side by side there.
     fn ends_normed(&self) -> bool {
         true
     }

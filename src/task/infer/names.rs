@@ -5,7 +5,8 @@ use crate::nn::record::{Attended, Recorded};
 use burn::tensor::TensorData;
 
 /// The arrays of a forward pass by their names, batch first, in an order that does not depend on the rows. With
-/// `ends_normed` the last hidden states stand for the last of `hidden_states.N` too.
+/// `ends_normed` the last hidden states stand for the last of `hidden_states.N` too, unless they are wider: where a reversible
+/// stack puts its streams side by side, all of `hidden_states.N` are the second one.
 pub fn arrays(
     inferred: Inferred,
     mut recorded: Recorded,
@@ -19,7 +20,8 @@ pub fn arrays(
     if ends_normed {
         for (network, last) in &recorded.last {
             let mut stream = recorded.hidden_states.iter_mut();
-            if let Some((_, end)) = stream.rfind(|((of, _), _)| of == network) {
+            let end = stream.rfind(|((of, _), _)| of == network);
+            if let Some((_, end)) = end.filter(|(_, end)| end.shape() == last.shape()) {
                 end.clone_from(last);
             }
         }

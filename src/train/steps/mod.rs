@@ -12,8 +12,7 @@ use super::journals::Journals;
 use super::{parameters, record};
 use crate::data::loader::{self, Batch};
 use crate::error::{Error, Result};
-use crate::task::Trained;
-use crate::task::output::Shown;
+use crate::task::{Trained, output::Shown};
 use std::time::Instant;
 
 /// A run in progress.

@@ -1,6 +1,7 @@
 //! Tables in lists: each fault has the line of its own key and the number of its table.
 
 use super::{judged, judged_at};
+use formwork::nn::attention;
 use std::fs;
 
 /// An experiment of a decoder; the model's other lines come from line 5 on.
@@ -67,6 +68,10 @@ fn faults_of_sense_have_the_line_and_the_number_of_their_group() {
 
 #[test]
 fn faults_of_form_have_the_line_and_the_number_of_their_group() {
+    let kinds: Vec<String> = attention::KINDS
+        .iter()
+        .map(|kind| format!("{:?}", kind.kind))
+        .collect();
     says(
         &second("attention = { kind = \"multi_hed\" }"),
         "x.toml:11: [[model.layers]] 2 attention: kind = \"multi_hed\" is not known; did you mean `multi_head`?",
@@ -81,7 +86,10 @@ fn faults_of_form_have_the_line_and_the_number_of_their_group() {
     );
     says(
         &second("attention = { n_heads = 2 }"),
-        "x.toml:11: [[model.layers]] 2 attention has no `kind`; it is one of \"multi_head\", \"sliding_window\"",
+        &format!(
+            "x.toml:11: [[model.layers]] 2 attention has no `kind`; it is one of {}",
+            kinds.join(", ")
+        ),
     );
     says(
         &second("repeat = \"many\""),

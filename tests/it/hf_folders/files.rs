@@ -32,6 +32,7 @@ fn floats(dtype: Dtype, data: &[u8]) -> Vec<f32> {
         Dtype::F16 => each(data, |b| burn::tensor::f16::from_le_bytes(b).to_f32()),
         Dtype::BF16 => each(data, |b| burn::tensor::bf16::from_le_bytes(b).to_f32()),
         Dtype::I64 => each(data, |b| i64::from_le_bytes(b) as f32),
+        Dtype::BOOL => data.iter().map(|b| f32::from(*b != 0)).collect(),
         other => panic!("a fixture has {other:?}"),
     }
 }

@@ -145,7 +145,7 @@ fn runs_of_several_parts() {
 #[test]
 fn queries_of_another_length() {
     for map in maps(6) {
-        for (queries, keys) in [(3, 200), (1500, 5), (1, 1), (70, 0)] {
+        for (queries, keys) in [(3, 200), (700, 5), (1, 1), (70, 0)] {
             let q = random([2, 4, queries, 6], 1);
             let [k, v] = [2, 3].map(|seed| random([2, 2, keys, 6], seed));
             let visible = Visibility::of_lengths(&[keys, keys / 2]);

@@ -4,6 +4,7 @@ use super::{SEQ, VOCAB, base, ids, inputs};
 use crate::batches;
 use crate::oracle::Oracle;
 use crate::transfer::{Against, Arrays, gradients_of, import};
+use burn::module::Module;
 use burn::tensor::Device;
 use formwork::data::{NOT_SCORED, Shape};
 use formwork::interop::rename::Table;
@@ -135,6 +136,6 @@ fn reformers_reversible_layers_agree() {
 
 fn config_decoder(config: &DecoderConfig, table: &Table, theirs: &Arrays) -> Decoder {
     let shape = Shape::of_text(SEQ, VOCAB);
-    let decoder = config.init(&inputs(&shape, &Device::flex()));
-    import(decoder, &table.clone().below("model."), theirs)
+    let decoder = config.init(&inputs(&shape, &Device::flex().autodiff()));
+    import(decoder, &table.clone().below("model."), theirs).valid()
 }

@@ -93,6 +93,10 @@ impl ArticlesConfig {
 }
 
 impl DataSet for ArticlesConfig {
+    fn longest_target(&self) -> Option<usize> {
+        Some(self.max_target)
+    }
+
     fn faults(&self) -> Vec<String> {
         let mut faults = self.files().faults();
         let (source, target) = (self.max_source, self.max_target);

@@ -89,13 +89,18 @@ impl ArticlesConfig {
             let lead = targets.first().map_or("", String::as_str);
             let target = ids(lead)?;
             // The mark that begins a target is read, not scored.
-            let cut = target.iter().skip(self.max_target - 1);
-            let cut: usize = cut.map(|id| tokenizer.bytes_of(*id as u32)).sum();
+            let bytes = match target.get(..self.max_target - 1) {
+                Some(kept) if kept.len() < target.len() => {
+                    let kept: Vec<u32> = kept.iter().map(|id| *id as u32).collect();
+                    tokenizer.decode(&kept).len()
+                }
+                _ => lead.len(),
+            };
             let item = PairItem {
                 source: frame_source(ids(source)?, marks, self.max_source),
                 target: frame_target(&target, marks, self.max_target),
             };
-            Ok((item, lead.len().saturating_sub(cut)))
+            Ok((item, bytes))
         };
         (0..texts.len()).into_par_iter().map(pair).collect()
     }

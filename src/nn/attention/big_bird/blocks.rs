@@ -6,6 +6,7 @@ use crate::nn::layer::LayerContext;
 use crate::rng::{Purpose, Stream};
 use burn::tensor::Tensor;
 use std::collections::BTreeMap;
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -73,7 +74,7 @@ impl BlockSparse {
         };
         let of_block = |head: usize, block: usize| {
             if all || block == 0 || block + 1 == blocks {
-                return vec![0..blocks];
+                return iter::once(0..blocks).collect();
             }
             let mut seen = random(head, block);
             seen.extend([0, block - 1, block, block + 1, blocks - 1]);
@@ -268,8 +269,12 @@ mod tests {
     #[test]
     fn short_texts_are_read_whole() {
         let text = drawing(1, 0, 0).of_text(4 * 7, 1);
-        assert!(text.seen[0].iter().all(|ranges| *ranges == [0..7]));
+        assert!(
+            text.seen[0]
+                .iter()
+                .all(|ranges| ranges.len() == 1 && ranges[0] == (0..7))
+        );
         let text = drawing(1, 0, 0).of_text(4 * 7 + 1, 1);
-        assert!(text.seen[0][3] != [0..8]);
+        assert!(text.seen[0][3].len() > 1);
     }
 }

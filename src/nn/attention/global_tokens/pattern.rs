@@ -160,7 +160,7 @@ mod tests {
     fn keys_of_a_tile_hold_those_of_its_queries() {
         for of in [pattern(&[], false), pattern(&[2], true)] {
             for (row, start) in (0..2).flat_map(|row| (0..6).map(move |start| (row, start))) {
-                let mut tile = vec![false; 8];
+                let mut tile = [false; 8];
                 of.of_queries([row, 0], start..start + 3, 8, &mut |range| {
                     tile[range].fill(true);
                 });

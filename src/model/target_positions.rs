@@ -4,7 +4,6 @@
 use super::{Demand, EncoderDecoderConfig};
 use crate::faults::{LONGEST, TableFaults};
 use crate::nn::position::PositionConfig;
-use crate::nn::position::learned::LearnedConfig;
 
 impl EncoderDecoderConfig {
     /// Faults of the rows of the decoder's positions.
@@ -13,7 +12,7 @@ impl EncoderDecoderConfig {
             return;
         };
         let keys = &["target_max_len", "position.kind", "data.max_len"];
-        let PositionConfig::Learned(learned) = &self.stack.position else {
+        let Some(learned) = self.stack.position.learned() else {
             let rule = "target_max_len has no effect: positions other than learned ones have no table of rows; leave it out";
             return at.fault(keys, rule);
         };
@@ -34,21 +33,13 @@ impl EncoderDecoderConfig {
     /// Rows of the tables of learned positions of sources and of targets, for texts of up to so many tokens; `None` where
     /// positions are not learned ones.
     pub fn position_rows(&self, context: usize) -> Option<[usize; 2]> {
-        let PositionConfig::Learned(learned) = &self.stack.position else {
-            return None;
-        };
+        let learned = self.stack.position.learned()?;
         let rows = learned.max_len.unwrap_or(context + learned.first);
         Some([rows, self.target_max_len.unwrap_or(rows)])
     }
 
     /// The positions of the decoder.
     pub(super) fn target_position(&self) -> PositionConfig {
-        match (&self.stack.position, self.target_max_len) {
-            (PositionConfig::Learned(learned), Some(_)) => PositionConfig::Learned(LearnedConfig {
-                max_len: self.target_max_len,
-                ..learned.clone()
-            }),
-            (position, _) => position.clone(),
-        }
+        self.stack.position.with_rows(self.target_max_len)
     }
 }

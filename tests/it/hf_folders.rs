@@ -203,6 +203,12 @@ fn saved_as(name: &str, key: String) -> Option<String> {
             None
         }
         "gpt2_bare" => Some(format!("transformer.{key}")),
+        "gpt_neo_hub"
+            if key.ends_with("attn.attention.bias")
+                || key.ends_with("attn.attention.masked_bias") =>
+        {
+            None
+        }
         "bert_hub" if key.contains("pooler") || key.contains("seq_relationship") => None,
         "bert_hub" if key.contains("predictions.decoder") || key.ends_with("position_ids") => None,
         "bert_hub" => Some(

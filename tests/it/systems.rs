@@ -104,8 +104,7 @@ const SYSTEMS: &[System] = &[
     ),
     system("sparse_transformer", "sparse-transformer-enwik8", NEXT, &[]),
     system("linformer", "linformer-base", MASKED, &[]),
-    // Layers stand in a list, of which a file gives all.
-    system("t_dmca", "t-dmca", ("translation", "{}"), &["layers"]),
+    system("t_dmca", "t-dmca", ("translation", "{}"), &[]),
     system("transformer_xl", "transformer-xl-enwik8-12", NEXT, &[]),
     // Narrower heads and shorter chunks are said for each group of layers.
     system("reformer", "reformer-enwik8", NEXT, &["layers"]),

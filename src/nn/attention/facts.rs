@@ -115,8 +115,8 @@ pub trait AttentionFacts {
         false
     }
 
-    /// Whether its pattern counts from the first position of a row, so that a document that begins elsewhere in it meets
-    /// other keys of its own than it would alone.
+    /// Whether its numbers depend on places in a row, blocks that are counted from the row's first position say: a document
+    /// that begins elsewhere in the row is then read otherwise than alone.
     fn counts_from_row(&self) -> bool {
         false
     }

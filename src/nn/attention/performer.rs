@@ -101,6 +101,11 @@ impl PerformerConfig {
 }
 
 impl AttentionFacts for PerformerConfig {
+    /// Estimates of turned queries and keys depend on their places, not on their distance alone.
+    fn counts_from_row(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> Kind {
         KIND
     }

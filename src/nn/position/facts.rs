@@ -1,5 +1,6 @@
 //! The facts of a position scheme that checks and plans ask. Each scheme says its own, in its own file.
 
+use super::learned::LearnedConfig;
 use super::{Kind, PositionConfig, PositionShape, Span};
 use crate::faults::TableFaults;
 
@@ -101,6 +102,26 @@ pub trait PositionFacts {
 }
 
 impl PositionConfig {
+    /// The keys of a learned table with a row for each position, when it is one.
+    pub fn learned(&self) -> Option<&LearnedConfig> {
+        match self {
+            Self::Learned(c) => Some(c),
+            _ => None,
+        }
+    }
+
+    /// The same with so many rows in a learned table, where a number is given.
+    #[must_use]
+    pub fn with_rows(&self, rows: Option<usize>) -> Self {
+        match (self, rows) {
+            (Self::Learned(c), Some(_)) => Self::Learned(LearnedConfig {
+                max_len: rows,
+                ..c.clone()
+            }),
+            (other, _) => other.clone(),
+        }
+    }
+
     /// The scheme's facts.
     pub fn facts(&self) -> &dyn PositionFacts {
         match self {

@@ -5,6 +5,7 @@ use formwork::experiment::{Loaded, Origin, annotated_toml, load, load_text, reso
 use formwork::model::preset::{names, parse_preset};
 use formwork::model::{DecoderConfig, ModelConfig};
 use formwork::nn::position::PositionConfig;
+use formwork::stack::BlockConfig;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -159,7 +160,12 @@ fn every_preset_makes_sense() {
                 continue;
             }
         };
-        let task = format!("task={{ kind = \"{task}\" }}");
+        let sees = |b: BlockConfig| b.attention.is_some_and(|a| a.facts().sees_globals());
+        let globals = match model.transformer().is_some_and(|m| m.blocks().any(sees)) {
+            true => ", global_tokens = \"first\"",
+            false => "",
+        };
+        let task = format!("task={{ kind = \"{task}\"{globals} }}");
         let mut sets = vec![format!("model.preset={name}"), task];
         if model.remembered() > 0 {
             let carried = ["train.carry_state=true", "data.windows=contiguous"];

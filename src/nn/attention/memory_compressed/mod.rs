@@ -207,6 +207,10 @@ impl MemoryCompressed {
     fn of_text(&self, kv: [Tensor<4>; 2], visible: &Visibility) -> Option<[Tensor<4>; 2]> {
         let [batch, heads, positions, d_head] = kv[0].dims();
         let rest = positions % self.factor;
+        let null = self.null(&kv[0]);
+        if visible.causal && rest == positions {
+            return null;
+        }
         let kv = match visible.causal {
             true => kv.map(|x| x.narrow(2, 0, positions - rest)),
             false => kv.map(|x| {
@@ -219,10 +223,6 @@ impl MemoryCompressed {
                 Tensor::cat(vec![x, filled], 2)
             }),
         };
-        let null = self.null(&kv[0]);
-        if kv[0].dims()[2] == 0 {
-            return null;
-        }
         let [k, v] = kv;
         let k = self.compressed(k, &self.compress_keys);
         let v = self.compressed(v, &self.compress_values);

@@ -55,9 +55,7 @@ impl Case {
         let ModelConfig::Encoder(model) = &self.model else {
             return false;
         };
-        // A matrix that a block lends to others is met by each of them.
-        let lends = self.name.contains("layerwise");
-        lends || model.mask_decoder.as_ref().is_some_and(|c| c.steps > 1)
+        self.name.contains("layerwise") || model.mask_decoder.as_ref().is_some_and(|c| c.steps > 1)
     }
 
     pub fn with_seed(&self, seed: u64) -> Objective {

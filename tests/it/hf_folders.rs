@@ -204,8 +204,9 @@ fn saved_as(name: &str, key: String) -> Option<String> {
         }
         "gpt2_bare" => Some(format!("transformer.{key}")),
         "gpt_neo_hub"
-            if key.ends_with("attn.attention.bias")
-                || key.ends_with("attn.attention.masked_bias") =>
+            if key.starts_with("lm_head")
+                || key.ends_with("attn.attention.bias")
+                || key.ends_with("masked_bias") =>
         {
             None
         }

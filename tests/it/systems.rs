@@ -106,8 +106,7 @@ const SYSTEMS: &[System] = &[
     system("linformer", "linformer-base", MASKED, &[]),
     system("t_dmca", "t-dmca", ("translation", "{}"), &[]),
     system("transformer_xl", "transformer-xl-enwik8-12", NEXT, &[]),
-    // Narrower heads and shorter chunks are said for each group of layers.
-    system("reformer", "reformer-enwik8", NEXT, &["layers"]),
+    system("reformer", "reformer-enwik8", NEXT, &[]),
     system(
         "al_rfou",
         "al-rfou-12",

@@ -38,8 +38,8 @@ fn gradients_are_the_same_to_the_last_bit() {
         let name = &case.name;
         assert!(stored.output.loss.sum == again.output.loss.sum, "{name}");
         for (metric, sum) in &stored.output.metrics {
-            assert!(
-                sum.sum == again.output.metrics[metric].sum,
+            assert_eq!(
+                sum.sum, again.output.metrics[metric].sum,
                 "{name}: {metric}"
             );
         }

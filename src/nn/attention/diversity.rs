@@ -27,8 +27,10 @@ pub fn similarity(heads: Tensor<4>, lengths: Option<&[usize]>) -> Option<Tensor<
     if count == 0 {
         return None;
     }
+    // One view of all that follows: the heads get its gradient in one piece, and no order of sums depends on the graph around.
+    let heads = heads.swap_dims(1, 2);
     let sizes = (heads.clone().square().sum_dim(3) + TINY).sqrt();
-    let mean = (heads / sizes).mean_dim(1);
+    let mean = (heads / sizes).mean_dim(2);
     let cosines = mean.square().sum_dim(3).reshape([batch, seq]);
     let cosines = match count == batch * seq {
         true => cosines,

@@ -27,9 +27,9 @@ use crate::faults::TableFaults;
 use crate::kernel;
 use crate::kernel::grouped::{Groups, combine, gather};
 use burn::module::Module;
-use burn::tensor::{Int, Tensor, TensorData, activation::softmax};
+use burn::tensor::{Int, Tensor, TensorData};
 pub use experts::{ExpertLinear, Experts};
-use route::Tokens;
+use route::{Tokens, likelihoods};
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -260,7 +260,7 @@ impl Moe {
         let tokens = Tokens::new([batch, seq], lengths);
         let scores = kernel::full(self.router.forward(x.clone()));
         let scores = scores.reshape([batch * seq, self.n_experts]);
-        let probabilities = softmax(scores.clone(), 1);
+        let probabilities = likelihoods(scores.clone());
         let known = kernel::untracked(probabilities.clone()).into_data();
         let known: Vec<f32> = known.iter::<f32>().collect();
         let chosen = route::choose(&known, self.n_experts, self.top_k);

@@ -2,6 +2,15 @@
 
 use burn::tensor::{Int, Tensor, TensorData};
 
+/// Softmax over the experts of every token, `[tokens, experts]`. Burn's own takes other steps with a graph than without
+/// one and rounds differently: a block that computes itself once more could choose other experts than it had.
+pub(super) fn likelihoods(scores: Tensor<2>) -> Tensor<2> {
+    let highest = scores.clone().detach().max_dim(1);
+    let exp = (scores - highest).exp();
+    let sum = exp.clone().sum_dim(1);
+    exp / sum
+}
+
 /// The `top_k` likeliest experts of every token, the likeliest first; of two that are equally likely, the one with the
 /// lower number.
 pub(super) fn choose(probabilities: &[f32], n_experts: usize, top_k: usize) -> Vec<usize> {

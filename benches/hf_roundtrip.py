@@ -53,10 +53,22 @@ def command(*arguments):
         raise Failed(f"{arguments[1]} ended with {done.returncode}: {' | '.join(said[:3])}")
 
 
+def whole_windows(config, length):
+    """The most positions up to `length` that transformers' LED takes: it pads to the widest of its layers' windows, and then
+    wants whole windows of every layer."""
+    windows = getattr(config, "attention_window", None)
+    if not isinstance(windows, list):
+        return None
+    padded = lambda n: -(-n // max(windows)) * max(windows)
+    return max((n for n in range(1, length + 4) if all(padded(n) % w == 0 for w in windows)), default=None)
+
+
 def draw(model, folder, seed):
     """Inputs of the kinds that the model takes, from the seed and the folder's name."""
     generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {os.path.basename(folder)}".encode()))
-    given = hf_reference.pattern(model, folder, ROWS, LENGTH)
+    length = whole_windows(model.config, LENGTH)
+    given = {name: x[:, :length] if name.startswith(("input_ids", "attention_mask", "global_attention")) else x
+             for name, x in hf_reference.pattern(model, folder, ROWS, LENGTH).items()}
     reference = os.path.join(folder, "reference.safetensors")
     if "pixel_values" in given and os.path.isfile(reference):
         # ResNet's config.json does not say how large its images are.
@@ -121,6 +133,12 @@ def configurations(folder, exported):
     return [key for key in keys if one[key] != other[key]]
 
 
+def unread(name, key):
+    """Whether a class has a parameter that it never reads: these of BigBird's have a pooler."""
+    of_bird = ("BigBirdForMaskedLM", "BigBirdForSequenceClassification")
+    return name in of_bird and key.startswith("bert.pooler.")
+
+
 def round_trip(folder, formwork, seed, work):
     """Differences of both ways and what is to be said about a folder."""
     run, exported = os.path.join(work, "run"), os.path.join(work, "exported")
@@ -138,8 +156,9 @@ def round_trip(folder, formwork, seed, work):
         raise Failed(f"the exported folder names {config.architectures}, not {type(model).__name__}")
     again, report = type(model).from_pretrained(exported, dtype=torch.float32, output_loading_info=True)
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
-        if report[kind]:
-            raise Failed(f"{kind} of the exported folder: {', '.join(map(str, sorted(report[kind])))[:200]}")
+        found = [key for key in report[kind] if not unread(type(model).__name__, str(key))]
+        if found:
+            raise Failed(f"{kind} of the exported folder: {', '.join(map(str, sorted(found)))[:200]}")
     exported_far = far(hf_reference.compute(hf_reference.as_configured(again).eval(), inputs), theirs, inputs)
     if os.path.isfile(os.path.join(folder, "source.spm")):
         same_pairs_of_ids(folder, exported)

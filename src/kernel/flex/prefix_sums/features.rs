@@ -237,6 +237,18 @@ impl WithSimd for Largest<'_> {
     }
 }
 
+/// `exp(x − shift) + add`. A function that is always inlined, as a closure is not: calls lose the instruction set.
+#[derive(Clone, Copy)]
+struct ShiftedExponential(f32, f32);
+
+impl Elementwise<1> for ShiftedExponential {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, [x]: [Vector<S>; 1]) -> Vector<S> {
+        let shifted = x - x.same(self.0);
+        exp(shifted.min(x.same(MOST)).unless_nan(shifted)) + x.same(self.1)
+    }
+}
+
 /// A row of products becomes `exp(x − shift) + add`; their sum.
 struct Exponentials<'a> {
     row: &'a mut [f32],
@@ -250,21 +262,16 @@ impl WithSimd for Exponentials<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> f32 {
         let (body, tail) = S::as_mut_simd_f32s(self.row);
-        let all = |x: f32| Vector::splat(simd, x);
-        let (shift, most, add) = (all(self.shift), all(MOST), all(self.add));
-        let each = |x: Vector<S>| {
-            let x = x - shift;
-            exp(x.min(most).unless_nan(x)) + add
-        };
-        let mut sum = all(0.0);
+        let feature = ShiftedExponential(self.shift, self.add);
+        let mut sum = Vector::splat(simd, 0.0);
         for slot in body.iter_mut() {
-            let y = each(Vector::new(simd, *slot));
+            let y = feature.apply(simd, [Vector::new(simd, *slot)]);
             sum = sum + y;
             *slot = y.lanes();
         }
         let mut sum = sum.sum();
         if !tail.is_empty() {
-            let y = each(Vector::new(simd, simd.partial_load_f32s(tail)));
+            let y = feature.apply(simd, [Vector::new(simd, simd.partial_load_f32s(tail))]);
             simd.partial_store_f32s(tail, y.lanes());
             sum += tail.iter().sum::<f32>();
         }

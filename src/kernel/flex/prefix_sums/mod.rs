@@ -1,9 +1,9 @@
 //! Attention by features: chunks of [`CHUNK`] positions, between which the sums Σ φ(k) (v, 1)ᵀ are carried.
 //!
-//! A piece of work is a part of a run ([`PART`] positions at most) of one key-value head with all of its query heads. Where a
+//! A piece of work is a part of a run ([`part_of`] so many heads) of one key-value head with all of its query heads. Where a
 //! run has several parts, their sums are made first, in parallel, and added up; every part then begins with the sums of those
-//! before it, or in attention both ways with all of them. Parts are cut by positions alone and write rows of their own: no
-//! number depends on the threads, nor on the other rows of a batch.
+//! before it, or in attention both ways with all of them. Parts are cut by positions and the number of heads alone and write
+//! rows of their own: no number depends on the threads, nor on the other rows of a batch.
 //!
 //! With v' = (v, 1), S the sums of φ(k) v'ᵀ and V those of v' over the keys that query i sees, outputs are
 //! α_i Sᵀφ(q_i) + u_i V, divided by their last number; α_i = exp(−c_i) and u_i = eps·Σ φ(q_i) are those of exponential
@@ -32,8 +32,14 @@ use features::Map;
 /// Positions of a chunk.
 const CHUNK: usize = 64;
 
-/// Positions of a part: a multiple of a chunk.
-const PART: usize = 1024;
+/// Positions of a part, a multiple of a chunk: the more heads there are to share out, the fewer parts, whose sums are made twice.
+fn part_of(kv_heads: usize) -> usize {
+    match kv_heads {
+        0..4 => 1024,
+        4..8 => 2048,
+        _ => 4096,
+    }
+}
 
 /// Numbers of features up to which one thread makes everything.
 const FEW: usize = 8 * 1024;
@@ -121,21 +127,23 @@ impl Problem {
         let q = Heads::new(q);
         let map = Map::new(settings.features, projection.as_ref().map(slice), q.dims[3]);
         let runs = &settings.runs;
+        let k = Heads::new(k);
+        let size = part_of(k.dims[1]);
         let of_row = |row: usize| {
             let each = runs.row(row).iter();
             each.flat_map(move |run| {
-                let parts = run.queries.len().max(run.keys.len()).div_ceil(PART);
+                let parts = run.queries.len().max(run.keys.len()).div_ceil(size);
                 (0..parts).map(move |part| Place {
                     row,
-                    queries: piece(&run.queries, part * PART, PART),
-                    keys: piece(&run.keys, part * PART, PART),
+                    queries: piece(&run.queries, part * size, size),
+                    keys: piece(&run.keys, part * size, size),
                     part: [part, parts],
                 })
             })
         };
         Self {
             places: (0..runs.rows()).flat_map(of_row).collect(),
-            k: Heads::new(k),
+            k,
             v: Heads::new(v),
             causal: settings.causal,
             q,

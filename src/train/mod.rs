@@ -22,6 +22,7 @@ pub mod metrics;
 pub mod optim;
 pub mod parameters;
 mod patterns;
+pub mod ranks;
 pub mod reading_speed;
 mod record;
 pub mod run_dir;

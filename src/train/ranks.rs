@@ -1,0 +1,146 @@
+//! The rule by which processes share the micro-batches of a step.
+//!
+//! Gradients are added as a binary tree over the micro-batches that halves at each level. A rank, one process of a run,
+//! takes a whole subtree, so the additions of a step, and with them all bits, are the same for any number of ranks that
+//! the rule allows: a power of two that divides the micro-batches.
+
+use super::config::TrainConfig;
+use std::ops::Range;
+
+/// Micro-batches of every step; none where steps are measured in tokens and cut into micro-batches, since their number
+/// differs from step to step.
+pub fn micro_batches(config: &TrainConfig) -> Option<usize> {
+    let size = config.micro_batch_size().max(1);
+    match (config.batch_tokens, config.micro_batch_size) {
+        (None, _) => Some(config.batch_size.div_ceil(size)),
+        (Some(_), None) => Some(1),
+        (Some(_), Some(_)) => None,
+    }
+}
+
+/// Every number of ranks that can share this many micro-batches, ascending.
+pub fn allowed(micro_batches: usize) -> Vec<usize> {
+    let powers = (0..usize::BITS).map(|power| 1 << power);
+    powers
+        .take_while(|ranks| micro_batches > 0 && micro_batches.is_multiple_of(*ranks))
+        .collect()
+}
+
+/// The allowed number of ranks that is nearest to `ranks`, the smaller one of two.
+pub fn nearest(ranks: usize, micro_batches: usize) -> usize {
+    let allowed = allowed(micro_batches).into_iter();
+    allowed.min_by_key(|n| n.abs_diff(ranks)).unwrap_or(1)
+}
+
+/// The micro-batches of one rank: a whole subtree.
+pub fn share(rank: usize, ranks: usize, micro_batches: usize) -> Range<usize> {
+    assert!(
+        rank < ranks && allowed(micro_batches).contains(&ranks),
+        "`fault` refuses other numbers of ranks"
+    );
+    let each = micro_batches / ranks;
+    rank * each..(rank + 1) * each
+}
+
+/// Why this many ranks cannot share the steps of a run, with the nearest number that can; none where they can.
+pub fn fault(ranks: usize, config: &TrainConfig) -> Option<String> {
+    let Some(count) = micro_batches(config) else {
+        return power_fault(ranks);
+    };
+    if allowed(count).contains(&ranks) {
+        return None;
+    }
+    let near = nearest(ranks, count);
+    let step = match count {
+        1 => "the one micro-batch of a step".to_string(),
+        _ => format!("the {count} micro-batches of a step"),
+    };
+    let remedy = match smaller_micro_batch(ranks, config) {
+        Some(size) => format!(", or set train.micro_batch_size = {size} for {ranks}"),
+        None => String::new(),
+    };
+    Some(format!(
+        "{ranks} ranks cannot share {step}: each takes a whole subtree of their binary tree, so their number is a power \
+         of two that divides {count}; take {near}{remedy}"
+    ))
+}
+
+/// The fault of a number of ranks where the number of micro-batches differs from step to step.
+fn power_fault(ranks: usize) -> Option<String> {
+    let below = 1 << ranks.max(1).ilog2();
+    let near = match ranks.saturating_sub(below) * 2 > below {
+        true => below * 2,
+        false => below,
+    };
+    (!ranks.is_power_of_two()).then(|| {
+        format!(
+            "{ranks} ranks cannot share a step: each takes a whole subtree of the binary tree of its micro-batches, so \
+             their number is a power of two; take {near}"
+        )
+    })
+}
+
+/// The largest micro-batch with which this many ranks share a step evenly.
+fn smaller_micro_batch(ranks: usize, config: &TrainConfig) -> Option<usize> {
+    let even = ranks.is_power_of_two() && config.batch_size.is_multiple_of(ranks);
+    (config.batch_tokens.is_none() && even).then(|| config.batch_size / ranks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(batch: usize, micro: Option<usize>) -> TrainConfig {
+        TrainConfig {
+            batch_size: batch,
+            micro_batch_size: micro,
+            ..TrainConfig::default()
+        }
+    }
+
+    #[test]
+    fn ranks_are_powers_of_two_that_divide() {
+        assert_eq!(allowed(1), [1]);
+        assert_eq!(allowed(6), [1, 2]);
+        assert_eq!(allowed(7), [1]);
+        assert_eq!(allowed(8), [1, 2, 4, 8]);
+        assert_eq!(allowed(0), [0; 0]);
+        let near: Vec<usize> = [1, 3, 5, 6, 7, 100].map(|ranks| nearest(ranks, 8)).into();
+        assert_eq!(near, [1, 2, 4, 4, 8, 8]);
+    }
+
+    #[test]
+    fn the_shares_of_all_ranks_are_the_step() {
+        for ranks in [1, 2, 4] {
+            let all: Vec<usize> = (0..ranks).flat_map(|r| share(r, ranks, 12)).collect();
+            assert_eq!(all, (0..12).collect::<Vec<_>>());
+        }
+        assert_eq!(share(1, 4, 12), 3..6);
+    }
+
+    #[test]
+    fn a_fault_names_the_nearest_number_and_the_key() {
+        assert_eq!(fault(4, &config(32, Some(8))), None);
+        let told = fault(3, &config(32, Some(8))).unwrap();
+        assert!(told.ends_with("divides 4; take 2"), "{told}");
+        let told = fault(8, &config(32, Some(8))).unwrap();
+        let remedy = "take 4, or set train.micro_batch_size = 4 for 8";
+        assert!(told.ends_with(remedy), "{told}");
+        let told = fault(2, &config(32, None)).unwrap();
+        assert!(told.contains("the one micro-batch of a step"), "{told}");
+        assert!(told.ends_with("take 1, or set train.micro_batch_size = 16 for 2"));
+    }
+
+    /// Their number of micro-batches differs from step to step.
+    #[test]
+    fn steps_in_tokens_need_a_power_of_two() {
+        let mut tokens = config(32, Some(8));
+        tokens.batch_tokens = Some(4096);
+        assert_eq!((fault(4, &tokens), micro_batches(&tokens)), (None, None));
+        assert!(fault(6, &tokens).unwrap().ends_with("take 4"));
+        assert!(fault(7, &tokens).unwrap().ends_with("take 8"));
+        tokens.micro_batch_size = None;
+        assert_eq!(micro_batches(&tokens), Some(1));
+        assert!(fault(2, &tokens).unwrap().ends_with("take 1"));
+    }
+}

@@ -8,6 +8,7 @@
 
 mod count;
 mod kept;
+pub mod ranks;
 
 use crate::data::Shape;
 use crate::error::Result;

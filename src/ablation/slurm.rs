@@ -6,10 +6,10 @@
 
 use crate::ablation::ledger::put_whole;
 use crate::error::{Error, Result};
+pub use crate::experiment::slurm::submit;
+use crate::experiment::slurm::{WARNING, plain, quoted, require_option};
 use std::fmt::Write;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The script's name in the sweep's folder.
 pub const SCRIPT: &str = "sweep.sbatch";
@@ -35,21 +35,10 @@ pub fn script(folder: &Path, array: &Array) -> Result<String> {
     let folder = std::path::absolute(folder).map_err(Error::io("name", folder))?;
     let program = std::env::current_exe()
         .map_err(|e| Error::run(format!("cannot find this program: {e}")))?;
-    if let Some(wrong) = array
-        .options
-        .iter()
-        .find(|o| !o.starts_with('-') || o.contains('\n'))
-    {
-        return Err(Error::usage(format!(
-            "--slurm-option {wrong:?} is no option of sbatch; write it as --slurm-option=--partition=NAME"
-        )));
+    for option in &array.options {
+        require_option("--slurm-option", option)?;
     }
-    let plain = |c: char| match c {
-        c if c.is_ascii_alphanumeric() || "-_.+".contains(c) => c,
-        _ => '-',
-    };
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let name: String = name.chars().map(plain).collect();
+    let name = plain(&folder.file_name().unwrap_or_default().to_string_lossy());
     let mut text = String::from("#!/bin/sh\n");
     let mut option = |o: String| {
         writeln!(text, "#SBATCH {o}").expect("writing to a string cannot fail");
@@ -63,7 +52,7 @@ pub fn script(folder: &Path, array: &Array) -> Result<String> {
     ));
     option("--requeue".into());
     // To the task itself, two minutes before its time is up: every cell can save.
-    option("--signal=B:TERM@120".into());
+    option(format!("--signal=B:TERM@{WARNING}"));
     array.options.iter().for_each(|o| option(o.clone()));
     let (program, folder) = (quoted(&program), quoted(&folder));
     let (cpus, lease) = (array.cpus, array.lease);
@@ -84,33 +73,4 @@ pub fn write(folder: &Path, array: &Array) -> Result<PathBuf> {
     let path = folder.join(SCRIPT);
     put_whole(&path, &text)?;
     Ok(path)
-}
-
-/// Hands the script to `sbatch`; what it answered.
-///
-/// # Errors
-/// No `sbatch` here, or its refusal.
-pub fn submit(script: &Path) -> Result<String> {
-    let answer = Command::new("sbatch").arg(script).output();
-    let answer = answer.map_err(|e| match e.kind() {
-        ErrorKind::NotFound => Error::usage(format!(
-            "there is no `sbatch` on this machine; the job script is {}, for a machine that has Slurm",
-            script.display()
-        )),
-        _ => Error::io("run", "sbatch")(e),
-    })?;
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
-    match answer.status.success() {
-        true => Ok(said(&answer.stdout)),
-        false => Err(Error::run(format!(
-            "sbatch refused {}: {}",
-            script.display(),
-            said(&answer.stderr)
-        ))),
-    }
-}
-
-/// A path in a shell's single quotes.
-fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

@@ -17,6 +17,7 @@ pub mod list;
 pub mod output;
 pub mod plan;
 pub mod report;
+pub mod submit;
 pub mod sweep;
 pub mod train;
 pub mod translate;
@@ -47,6 +48,8 @@ enum Command {
     Train(train::TrainArgs),
     /// Go on with a run from its newest whole checkpoint.
     Resume(train::ResumeArgs),
+    /// Write a Slurm job that trains an experiment, or resumes a run, on one machine or many, and submit it.
+    Submit(submit::SubmitArgs),
     /// Check an experiment file; print it resolved, with where each value came from.
     Check(check::CheckArgs),
     /// Evaluate a run on a split.
@@ -135,6 +138,7 @@ fn run(command: Command) -> Result<(), Error> {
     match command {
         Command::Train(args) => train::train(args),
         Command::Resume(args) => train::resume(args),
+        Command::Submit(args) => submit::run(args),
         Command::Check(args) => check::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Generate(args) => generate::run(args),

@@ -19,6 +19,7 @@ pub mod prerequisite;
 pub mod rehearse;
 pub mod run;
 pub mod saved;
+pub mod slurm;
 pub mod teacher;
 pub mod training;
 pub mod transfer;

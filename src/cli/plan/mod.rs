@@ -1,8 +1,11 @@
 //! `formwork plan`: what a model costs, before it is trained.
 
+mod ranks;
+
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::{self, assemble, cost, saved};
+use crate::plan::ranks::OnRanks;
 use crate::plan::{ModelCost, Question, plan};
 use crate::report::render::terminal::{duration, number};
 use crate::train::machine;
@@ -30,6 +33,8 @@ pub struct PlanArgs {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    ranks: ranks::RanksArgs,
 }
 
 /// Seconds of training that a probe promises.
@@ -46,14 +51,16 @@ struct Probe {
 pub fn run(args: PlanArgs) -> Result<()> {
     let (plan, probe) = match (&args.preset, &args.file) {
         (Some(name), _) => (of_preset(name)?, None),
-        (None, Some(folder)) if run_dir::is_run(folder) => (of_run(folder, &args.sets)?, None),
+        (None, Some(folder)) if run_dir::is_run(folder) => (of_run(folder, &args)?, None),
         (None, Some(file)) => of_file(file, &args)?,
         (None, None) => return Err(Error::usage("give an experiment file or --preset NAME")),
     };
+    let rows = args.ranks.rows(&plan, probe.as_ref().map(|p| p.step_ms));
     if args.json {
-        output::line(json(&plan, probe.as_ref()).to_string())
+        output::line(json(&plan, probe.as_ref(), &rows).to_string())
     } else {
-        show(&plan, probe.as_ref())
+        show(&plan, probe.as_ref())?;
+        ranks::show(&rows)
     }
 }
 
@@ -78,9 +85,10 @@ fn of_preset(name: &str) -> Result<ModelCost> {
 }
 
 /// The cost of training a run's model further, from the shape of the data that it was built for.
-fn of_run(folder: &Path, sets: &[String]) -> Result<ModelCost> {
-    let loaded = experiment::load(&folder.join(run_dir::RESOLVED), sets)?;
+fn of_run(folder: &Path, args: &PlanArgs) -> Result<ModelCost> {
+    let loaded = experiment::load(&folder.join(run_dir::RESOLVED), &args.sets)?;
     experiment::check::check_without_files(&loaded)?;
+    args.ranks.require(&loaded.experiment)?;
     cost::plan(&loaded.experiment, &loaded.places(), &saved::shape(folder)?)
 }
 
@@ -88,12 +96,13 @@ fn of_file(file: &Path, args: &PlanArgs) -> Result<(ModelCost, Option<Probe>)> {
     let loaded = experiment::load(file, &args.sets)?;
     experiment::check(&loaded)?;
     let experiment = &loaded.experiment;
+    args.ranks.require(experiment)?;
     let places = loaded.places();
     let data = assemble::data_to_train_on(experiment, &places)?;
     let plan = cost::plan(experiment, &places, &data.shape)?;
     // Bytes that the system can still give; unlimited where it does not tell.
     let available = machine::bytes("/proc/meminfo", "MemAvailable").unwrap_or(u64::MAX);
-    if args.no_probe || plan.memory() > available {
+    if args.no_probe || args.ranks.has_step_time() || plan.memory() > available {
         return Ok((plan, None));
     }
     let time = cost::step_ms(experiment, &places, &data)?;
@@ -105,7 +114,7 @@ fn of_file(file: &Path, args: &PlanArgs) -> Result<(ModelCost, Option<Probe>)> {
     Ok((plan, Some(probe)))
 }
 
-fn json(plan: &ModelCost, probe: Option<&Probe>) -> serde_json::Value {
+fn json(plan: &ModelCost, probe: Option<&Probe>, rows: &[OnRanks]) -> serde_json::Value {
     let mut object = serde_json::json!({
         "params": plan.params,
         "trained_params": plan.trained,
@@ -122,6 +131,9 @@ fn json(plan: &ModelCost, probe: Option<&Probe>) -> serde_json::Value {
             "steps": probe.steps,
             "seconds": probe.step_ms / 1e3 * probe.steps as f64,
         });
+    }
+    if !rows.is_empty() {
+        object["ranks"] = serde_json::json!(rows);
     }
     object
 }

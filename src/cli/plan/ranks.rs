@@ -1,0 +1,177 @@
+//! `formwork plan --ranks`: what ranks exchange, and what they should gain by it.
+
+use crate::cli::output;
+use crate::error::{Error, Result, suggestion};
+use crate::experiment::Experiment;
+use crate::plan::ModelCost;
+use crate::plan::ranks::{Link, OnRanks, on_ranks};
+use crate::train::ranks;
+use clap::Args;
+
+/// The flags of ranks.
+#[derive(Debug, Args)]
+pub struct RanksArgs {
+    /// Plan for every number of ranks up to N.
+    #[arg(long, value_name = "N", conflicts_with = "preset", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    ranks: Option<u32>,
+    /// What a rank can send in a second while it receives as much: 10GB/s, 25Gbit/s.
+    #[arg(long, value_name = "RATE", requires = "ranks", value_parser = rate)]
+    bandwidth: Option<f64>,
+    /// What a message takes beside its bytes: 20us; nothing when absent.
+    #[arg(long, value_name = "TIME", requires = "bandwidth", value_parser = seconds)]
+    latency: Option<f64>,
+    /// Milliseconds of a step on one rank, in place of the measured ones.
+    #[arg(long, value_name = "MS", requires = "ranks", value_parser = positive)]
+    step_ms: Option<f64>,
+}
+
+impl RanksArgs {
+    /// Whether the time of a step is given.
+    pub fn has_step_time(&self) -> bool {
+        self.step_ms.is_some()
+    }
+
+    /// An error when the ranks that are asked for cannot share a step.
+    ///
+    /// # Errors
+    /// A number that is no power of two, or does not divide the micro-batches.
+    pub fn require(&self, experiment: &Experiment) -> Result<()> {
+        let asked = self.ranks.unwrap_or(1) as usize;
+        match ranks::fault(asked, &experiment.train) {
+            Some(fault) => Err(Error::usage(format!("--ranks {asked}: {fault}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// A row for every power of two up to the ranks that are asked for; none when none are.
+    pub fn rows(&self, cost: &ModelCost, measured_ms: Option<f64>) -> Vec<OnRanks> {
+        let link = self.bandwidth.map(|bytes_per_s| Link {
+            bytes_per_s,
+            latency_s: self.latency.unwrap_or(0.0),
+        });
+        let last = self.ranks.unwrap_or(0) as usize;
+        let powers = (0..usize::BITS).map(|power| 1 << power);
+        powers
+            .take_while(|ranks| *ranks <= last)
+            .map(|ranks| on_ranks(cost, ranks, link, self.step_ms.or(measured_ms)))
+            .collect()
+    }
+}
+
+/// Prints the rows as a table.
+///
+/// # Errors
+/// Output that cannot be written.
+pub fn show(rows: &[OnRanks]) -> Result<()> {
+    let Some(first) = rows.first() else {
+        return Ok(());
+    };
+    output::line("")?;
+    output::line("computed, not measured: ranks share a step and then exchange float32 gradients")?;
+    let mut head = format!(
+        "{:>6}  {:>12}  {:>13}  {:>15}",
+        "ranks", "sent a step", "memory a rank", "moments sharded"
+    );
+    let (linked, timed) = (first.exchange_ms.is_some(), first.step_ms.is_some());
+    if linked {
+        head += &format!("  {:>12}", "exchange");
+    }
+    if timed {
+        head += &format!("  {:>12}  {:>10}", "step", "efficiency");
+    }
+    output::line(head)?;
+    for row in rows {
+        let mb = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+        let ms = |time: f64| format!("{time:.2} ms");
+        let mut line = format!(
+            "{:>6}  {:>12}  {:>13}  {:>15}",
+            row.ranks,
+            mb(row.sent_bytes),
+            mb(row.memory_bytes),
+            mb(row.sharded_memory_bytes)
+        );
+        if let Some(exchange) = row.exchange_ms {
+            line += &format!("  {:>12}", ms(exchange));
+        }
+        if let (Some(step), Some(efficiency)) = (row.step_ms, row.efficiency) {
+            line += &format!("  {:>12}  {:>8.1} %", ms(step), 100.0 * efficiency);
+        }
+        output::line(line)?;
+    }
+    if !timed {
+        output::line("for step and efficiency give --bandwidth, and --step-ms or a probe")?;
+    }
+    Ok(())
+}
+
+/// Bytes a second of `10GB/s` or `25Gbit/s`.
+fn rate(text: &str) -> Result<f64, String> {
+    const UNITS: [(&str, f64); 9] = [
+        ("B/s", 1.0),
+        ("kB/s", 1e3),
+        ("MB/s", 1e6),
+        ("GB/s", 1e9),
+        ("TB/s", 1e12),
+        ("kbit/s", 1e3 / 8.0),
+        ("Mbit/s", 1e6 / 8.0),
+        ("Gbit/s", 1e9 / 8.0),
+        ("Tbit/s", 1e12 / 8.0),
+    ];
+    with_unit(text, &UNITS, "10GB/s in bytes or 25Gbit/s in bits")
+}
+
+/// Seconds of `20us`.
+fn seconds(text: &str) -> Result<f64, String> {
+    const UNITS: [(&str, f64); 5] = [
+        ("ns", 1e-9),
+        ("us", 1e-6),
+        ("µs", 1e-6),
+        ("ms", 1e-3),
+        ("s", 1.0),
+    ];
+    with_unit(text, &UNITS, "20us")
+}
+
+/// A number that is above zero and its unit.
+fn with_unit(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, String> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
+    let (digits, unit) = text.split_at(end.unwrap_or(text.len()));
+    let value = positive(digits).map_err(|e| format!("{e}; write {example}"))?;
+    let unit = unit.trim();
+    match units.iter().find(|(name, _)| *name == unit) {
+        Some((_, factor)) => Ok(value * factor),
+        None if unit.is_empty() => Err(format!("it has no unit; write {example}")),
+        None => {
+            let near = suggestion(unit, units.iter().map(|(name, _)| *name));
+            Err(format!("there is no unit `{unit}`{near}"))
+        }
+    }
+}
+
+/// A number above zero.
+fn positive(text: &str) -> Result<f64, String> {
+    let value = text.trim().parse::<f64>().ok();
+    value
+        .filter(|value| value.is_finite() && *value > 0.0)
+        .ok_or_else(|| "it needs a number above 0".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_times_have_units() {
+        assert_eq!(rate("10GB/s"), Ok(1e10));
+        assert_eq!(rate("25Gbit/s"), Ok(3.125e9));
+        assert_eq!(rate("1.5 MB/s"), Ok(1.5e6));
+        assert_eq!(seconds("20us"), Ok(20.0 * 1e-6));
+        assert_eq!(seconds("0.5ms"), Ok(0.5 * 1e-3));
+        let told = rate("10gb/s").unwrap_err();
+        assert!(told.contains("did you mean `GB/s`?"), "{told}");
+        assert!(rate("10").unwrap_err().contains("no unit"));
+        for wrong in ["", "GB/s", "0GB/s", "-1GB/s", "1e999", "..GB/s"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+}

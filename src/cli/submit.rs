@@ -1,0 +1,207 @@
+//! `formwork submit`: a run as a Slurm job.
+//!
+//! Where a run is computed is no part of what it is, so the cluster's settings are flags, and an experiment is the same
+//! file on every machine.
+
+use super::output;
+use crate::error::{Error, Result};
+use crate::experiment::run::default_folder;
+use crate::experiment::slurm::{self, Job, Work};
+use crate::experiment::{self, Loaded, check};
+use crate::files;
+use crate::train::{ranks, run_dir};
+use clap::Args;
+use std::path::{Path, PathBuf, absolute};
+
+/// `formwork submit`.
+#[derive(Debug, Args)]
+pub struct SubmitArgs {
+    /// The experiment file, or the folder of a run to resume.
+    #[arg(value_name = "FILE.toml|RUN")]
+    file: PathBuf,
+    /// Override a key: --set optimizer.lr=3e-4
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// The run folder; checkpoints/NAME when absent.
+    #[arg(long, value_name = "DIR")]
+    run: Option<PathBuf>,
+    /// Machines.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    nodes: u32,
+    /// Tasks on each machine: processes that share each step.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    tasks_per_node: u32,
+    /// Cores, and threads, of each task.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    cpus_per_task: Option<u32>,
+    /// The most time that the job may take, as Slurm writes it: 90, 12:00:00, 1-12. It is resumed after that.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    time: Option<String>,
+    /// The partition.
+    #[arg(long, value_name = "NAME", value_parser = word)]
+    partition: Option<String>,
+    /// The account that is charged.
+    #[arg(long, value_name = "NAME", value_parser = word)]
+    account: Option<String>,
+    /// How srun starts MPI; `srun --mpi=list` shows the kinds of a cluster.
+    #[arg(long, value_name = "KIND", default_value = "pmix", value_parser = word)]
+    mpi: String,
+    /// How often the job goes back into the queue when its time is up.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    restarts: u32,
+    /// Another option for sbatch: --slurm-option=--mem=8G
+    #[arg(long, value_name = "OPTION")]
+    slurm_option: Vec<String>,
+    /// Print the job script, and write and submit nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Whether this program can be one of several processes of a run.
+// The feature is that of `train`.
+#[allow(unexpected_cfgs)]
+const JOINS: bool = cfg!(feature = "mpi");
+
+/// Runs `formwork submit`.
+///
+/// # Errors
+/// Faults of the experiment, tasks that cannot share its micro-batches, a run that is there already, no `sbatch`, or its
+/// refusal.
+pub fn run(args: SubmitArgs) -> Result<()> {
+    let resumes = run_dir::is_run(&args.file);
+    let (loaded, folder) = match resumes {
+        true => (run_of(&args)?, args.file.clone()),
+        false => experiment_of(&args)?,
+    };
+    let tasks = args.nodes as usize * args.tasks_per_node as usize;
+    if let Some(fault) = ranks::fault(tasks, &loaded.experiment.train) {
+        return Err(Error::usage(format!(
+            "--nodes {} x --tasks-per-node {}: {fault}",
+            args.nodes, args.tasks_per_node
+        )));
+    }
+    let folder = absolute(&folder).map_err(Error::io("name", &folder))?;
+    let text = script(&args, &folder, resumes)?;
+    if args.dry_run {
+        return output::part(text);
+    }
+    if tasks > 1 && !JOINS {
+        return Err(Error::usage(format!(
+            "this program was built without MPI, so {tasks} tasks would be {tasks} runs; build it with \
+             `cargo build --release --features mpi`, or take one task"
+        )));
+    }
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let path = folder.with_file_name(format!("{name}.sbatch"));
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+    }
+    files::write(&path, text.as_bytes())?;
+    let said = slurm::submit(&path)?;
+    output::line(said)?;
+    output::note(format!(
+        "job script: {}\nlog:        {}",
+        path.display(),
+        slurm::log(&folder).display()
+    ));
+    Ok(())
+}
+
+/// The experiment that is to be trained and its folder, which holds no run yet.
+fn experiment_of(args: &SubmitArgs) -> Result<(Loaded, PathBuf)> {
+    let loaded = experiment::load(&args.file, &args.sets)?;
+    experiment::check(&loaded)?;
+    if loaded.experiment.ablation.is_some() {
+        return Err(Error::usage(format!(
+            "{0} has [ablation], which one run cannot be; use: formwork sweep {0} --slurm TASKS",
+            args.file.display()
+        )));
+    }
+    let folder = args
+        .run
+        .clone()
+        .unwrap_or_else(|| default_folder(&loaded.experiment.name));
+    if run_dir::is_run(&folder) {
+        return Err(Error::usage(format!(
+            "{0} holds a run; resume it with `formwork submit {0}`, or name another folder with --run DIR",
+            folder.display()
+        )));
+    }
+    Ok((loaded, folder))
+}
+
+/// The experiment of the run that is to be resumed.
+fn run_of(args: &SubmitArgs) -> Result<Loaded> {
+    if args.run.is_some() {
+        return Err(Error::usage(format!(
+            "--run has no effect: {} is a run's folder, in which it is resumed",
+            args.file.display()
+        )));
+    }
+    let loaded = experiment::load(&args.file.join(run_dir::RESOLVED), &args.sets)?;
+    check::check_to_go_on(&loaded)?;
+    Ok(loaded)
+}
+
+fn script(args: &SubmitArgs, folder: &Path, resumes: bool) -> Result<String> {
+    let program = std::env::current_exe()
+        .map_err(|e| Error::run(format!("cannot find this program: {e}")))?;
+    let directory = std::env::current_dir()
+        .map_err(|e| Error::run(format!("cannot find the current folder: {e}")))?;
+    let file = absolute(&args.file).map_err(Error::io("name", &args.file))?;
+    for (what, path) in [
+        ("the run's folder", folder),
+        ("the file", file.as_path()),
+        ("the current folder", directory.as_path()),
+    ] {
+        if path.to_string_lossy().contains(['\n', '\0']) {
+            return Err(Error::usage(format!(
+                "{what} {path:?} is more than one line, which a job script cannot name"
+            )));
+        }
+    }
+    for option in &args.slurm_option {
+        slurm::require_option("--slurm-option", option)?;
+    }
+    let named = [
+        ("time", &args.time),
+        ("partition", &args.partition),
+        ("account", &args.account),
+    ];
+    let mut options: Vec<String> = named
+        .iter()
+        .filter_map(|(name, value)| value.as_ref().map(|value| format!("--{name}={value}")))
+        .collect();
+    options.extend(args.slurm_option.iter().cloned());
+    Ok(slurm::script(&Job {
+        work: match resumes {
+            true => Work::Resume,
+            false => Work::Train,
+        },
+        program: &program,
+        file: &file,
+        run: folder,
+        directory: &directory,
+        sets: &args.sets,
+        nodes: args.nodes,
+        tasks_per_node: args.tasks_per_node,
+        cpus_per_task: args.cpus_per_task,
+        mpi: &args.mpi,
+        restarts: args.restarts,
+        options: &options,
+    }))
+}
+
+/// A time of Slurm that is long enough, as it was given.
+fn time(text: &str) -> Result<String, String> {
+    slurm::minutes(text).map(|_| text.to_string())
+}
+
+/// A name of the cluster: no spaces, no dash in front.
+fn word(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,+/".contains(c);
+    match !text.is_empty() && !text.starts_with('-') && text.chars().all(plain) {
+        true => Ok(text.to_string()),
+        false => Err("it is no name: letters, digits and -_.,+/ alone".into()),
+    }
+}

@@ -1,0 +1,240 @@
+//! A run as a Slurm job, and what every job script shares.
+//!
+//! A job starts one process a task with `srun`, and all of them train one run. Two minutes before its time is up each is
+//! sent SIGTERM: the run saves and ends with status 130, and the job puts itself back into the queue, where the next
+//! start resumes it. Tasks need the run's folder at the same path on every node (NFS will do).
+
+use crate::error::{Error, Result};
+use crate::stop::INTERRUPTED;
+use std::fmt::Write;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Seconds between the signal that asks a run to save and the end of the job's time.
+pub const WARNING: u32 = 120;
+
+/// The least minutes of a job: Slurm may send the signal a minute early, and a run needs some of its own.
+const LEAST_MINUTES: u64 = 5;
+
+/// The processes of a run.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// Trains an experiment file in a run's folder, or resumes the run that is there.
+    Train,
+    /// Resumes a run.
+    Resume,
+}
+
+/// A job for one run. Paths are absolute, and so is the program's.
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    /// What its tasks do.
+    pub work: Work,
+    /// This program.
+    pub program: &'a Path,
+    /// The experiment file; of [`Work::Resume`] the run's folder.
+    pub file: &'a Path,
+    /// The run's folder.
+    pub run: &'a Path,
+    /// The folder that relative paths start from.
+    pub directory: &'a Path,
+    /// `KEY=VALUE` for `--set`.
+    pub sets: &'a [String],
+    /// Machines.
+    pub nodes: u32,
+    /// Tasks on each.
+    pub tasks_per_node: u32,
+    /// Cores, and threads, of each task; the partition's default when absent.
+    pub cpus_per_task: Option<u32>,
+    /// The kind of `srun --mpi`, for more tasks than one.
+    pub mpi: &'a str,
+    /// How often the job may go back into the queue.
+    pub restarts: u32,
+    /// More options of `sbatch`, as on its command line.
+    pub options: &'a [String],
+}
+
+/// The job script: the same for the same job.
+pub fn script(job: &Job) -> String {
+    let name = job.run.file_name().unwrap_or_default().to_string_lossy();
+    let mut text = String::from("#!/bin/sh\n");
+    let mut put = |line: String| {
+        writeln!(text, "{line}").expect("writing to a string cannot fail");
+    };
+    put(format!("#SBATCH --job-name={}", plain(&name)));
+    put(format!("#SBATCH --nodes={}", job.nodes));
+    put(format!("#SBATCH --ntasks-per-node={}", job.tasks_per_node));
+    if let Some(cpus) = job.cpus_per_task {
+        put(format!("#SBATCH --cpus-per-task={cpus}"));
+    }
+    put(format!("#SBATCH --chdir={}", quoted(job.directory)));
+    put(format!("#SBATCH --output={}", quoted(&log(job.run))));
+    put("#SBATCH --open-mode=append".into());
+    put("#SBATCH --requeue".into());
+    put(format!("#SBATCH --signal=TERM@{WARNING}"));
+    for option in job.options {
+        put(format!("#SBATCH {option}"));
+    }
+    put(String::new());
+    // Since 22.05 srun does not take the cores of a task from sbatch.
+    let mut srun = String::from("srun --kill-on-bad-exit=1");
+    if job.nodes * job.tasks_per_node > 1 {
+        srun += &format!(" --mpi={}", job.mpi);
+    }
+    if let Some(cpus) = job.cpus_per_task {
+        srun += &format!(" --cpus-per-task={cpus}");
+        put(format!("export RAYON_NUM_THREADS={cpus}"));
+    }
+    let (program, file) = (quoted(job.program), quoted(job.file));
+    let sets: String = job
+        .sets
+        .iter()
+        .map(|set| format!(" --set {}", quoted(Path::new(set))))
+        .collect();
+    put(match job.work {
+        Work::Train => {
+            let run = quoted(job.run);
+            format!("{srun} {program} train {file} --run {run} --resume --plain{sets}")
+        }
+        Work::Resume => format!("{srun} {program} resume {file} --plain{sets}"),
+    });
+    put("status=$?".into());
+    if job.restarts > 0 {
+        put(format!(
+            "# Saved on request, before its time was up: back into the queue, where the next start resumes it.\n\
+             if [ \"$status\" -eq {INTERRUPTED} ] && [ \"${{SLURM_RESTART_COUNT:-0}}\" -lt {} ]; then\n    \
+             exec scontrol requeue \"$SLURM_JOB_ID\"\nfi",
+            job.restarts
+        ));
+    }
+    put("exit \"$status\"".into());
+    text
+}
+
+/// The log beside a run's folder, with Slurm's sign for the number of the job.
+pub fn log(run: &Path) -> PathBuf {
+    let name = run.file_name().unwrap_or_default().to_string_lossy();
+    let log = run.with_file_name(name.as_ref()).display().to_string();
+    PathBuf::from(format!("{}.slurm-%j.log", log.replace('%', "%%")))
+}
+
+/// Hands a script to `sbatch`; what it answered.
+///
+/// # Errors
+/// No `sbatch` here, or its refusal.
+pub fn submit(script: &Path) -> Result<String> {
+    let answer = Command::new("sbatch").arg(script).output();
+    let answer = answer.map_err(|e| match e.kind() {
+        ErrorKind::NotFound => Error::usage(format!(
+            "there is no `sbatch` on this machine; the job script is {}, for a machine that has Slurm",
+            script.display()
+        )),
+        _ => Error::io("run", "sbatch")(e),
+    })?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
+    match answer.status.success() {
+        true => Ok(said(&answer.stdout)),
+        false => Err(Error::run(format!(
+            "sbatch refused {}: {}",
+            script.display(),
+            said(&answer.stderr)
+        ))),
+    }
+}
+
+/// An error when an option of `sbatch` is none: `flag` is the flag that gave it.
+///
+/// # Errors
+/// An option that does not begin with a dash, or is more than one line.
+pub fn require_option(flag: &str, option: &str) -> Result<()> {
+    match option.starts_with('-') && !option.contains('\n') {
+        true => Ok(()),
+        false => Err(Error::usage(format!(
+            "{flag} {option:?} is no option of sbatch; write it as {flag}=--partition=NAME"
+        ))),
+    }
+}
+
+/// Minutes of a time in one of Slurm's forms: `90`, `90:00`, `1:30:00`, `1-12`, `1-12:00`, `1-12:00:00`.
+///
+/// # Errors
+/// Another form; less than a run needs before it is asked to save.
+pub fn minutes(text: &str) -> Result<u64, String> {
+    let parts = |text: &str| -> Option<Vec<u64>> { text.split(':').map(number).collect() };
+    let seconds = match text.split_once('-') {
+        Some((days, rest)) => number(days).zip(parts(rest)).and_then(|(days, rest)| {
+            let hours = rest.first()?;
+            let (minutes, seconds) = (rest.get(1).unwrap_or(&0), rest.get(2).unwrap_or(&0));
+            (rest.len() <= 3).then_some(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+        }),
+        None => parts(text).and_then(|parts| match parts[..] {
+            [minutes] => Some(minutes * 60),
+            [minutes, seconds] => Some(minutes * 60 + seconds),
+            [hours, minutes, seconds] => Some((hours * 60 + minutes) * 60 + seconds),
+            _ => None,
+        }),
+    };
+    let Some(seconds) = seconds else {
+        return Err(
+            "it is no time of Slurm; write minutes, HOURS:MINUTES:SECONDS or DAYS-HOURS".into(),
+        );
+    };
+    match seconds / 60 {
+        minutes if minutes >= LEAST_MINUTES => Ok(minutes),
+        _ => Err(format!(
+            "a run is asked to save {WARNING} seconds before its time is up; give at least {LEAST_MINUTES} minutes"
+        )),
+    }
+}
+
+/// A number of up to six digits.
+fn number(digits: &str) -> Option<u64> {
+    let fits = digits.len() <= 6 && digits.bytes().all(|b| b.is_ascii_digit());
+    fits.then(|| digits.parse().ok()).flatten()
+}
+
+/// A name for a job: letters, digits and `-_.+`.
+pub fn plain(name: &str) -> String {
+    let plain = |c: char| match c {
+        c if c.is_ascii_alphanumeric() || "-_.+".contains(c) => c,
+        _ => '-',
+    };
+    name.chars().map(plain).collect()
+}
+
+/// A path in a shell's single quotes.
+pub fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_slurm() {
+        for (text, wanted) in [
+            ("90", 90),
+            ("90:30", 90),
+            ("1:30:00", 90),
+            ("2-1", 49 * 60),
+            ("1-00:30", 24 * 60 + 30),
+            ("1-12:00:59", 36 * 60),
+        ] {
+            assert_eq!(minutes(text), Ok(wanted), "{text}");
+        }
+        for text in ["", "1h", "1:2:3:4", "1-2:3:4:5", "-5", "1-", "9999999"] {
+            assert!(
+                minutes(text).unwrap_err().contains("no time of Slurm"),
+                "{text}"
+            );
+        }
+        for text in ["4", "4:59", "0-0"] {
+            assert!(
+                minutes(text).unwrap_err().contains("at least 5 minutes"),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The cost of a step that ranks share: bytes that they exchange, memory of a rank, expected efficiency.
+//!
+//! Gradients of `G` bytes are exchanged as an all-reduce in two halves: each rank sends every other one the chunk that it
+//! adds (all-to-all), then its own sum (all-gather), so `2 (N - 1) / N · G` bytes leave each rank and as many arrive
+//! (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms": no all-reduce sends less). With sharded moments
+//! (Rajbhandari et al. 2020, ZeRO, section 5.1) updated weights return in the place of gradients: the same bytes.
+//!
+//! A step of `N` ranks is its share of the work, `T / N`, and the exchange after it, `X = bytes / bandwidth + 2 (N - 1) ·
+//! latency`; efficiency is `T / (N · (T / N + X))`. Sums, evaluations and the wait for the slowest rank are not in it.
+
+use super::ModelCost;
+use serde::Serialize;
+
+/// Bytes of a float that is exchanged, whatever the precision of the weights.
+const FLOAT: u64 = 4;
+
+/// What joins two ranks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// Bytes a second that a rank sends while it receives as many.
+    pub bytes_per_s: f64,
+    /// Seconds that a message takes beside its bytes.
+    pub latency_s: f64,
+}
+
+/// The cost of a run on one number of ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct OnRanks {
+    /// Ranks.
+    pub ranks: usize,
+    /// Bytes that a rank sends in a step; it receives as many.
+    pub sent_bytes: u64,
+    /// Bytes of memory of a rank.
+    pub memory_bytes: u64,
+    /// The same with `train.shard_optimizer`: the optimizer's moments are shared out.
+    pub sharded_memory_bytes: u64,
+    /// Milliseconds of the exchange; none without a link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exchange_ms: Option<f64>,
+    /// Milliseconds of a step; none without a link or the time of a step on one rank.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_ms: Option<f64>,
+    /// The share of all ranks' time that is not exchange; none where there is no `step_ms`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub efficiency: Option<f64>,
+}
+
+/// The cost of a run of this model on `ranks` ranks, where a step takes one rank `step_ms` milliseconds.
+pub fn on_ranks(
+    cost: &ModelCost,
+    ranks: usize,
+    link: Option<Link>,
+    step_ms: Option<f64>,
+) -> OnRanks {
+    assert!(ranks > 0, "a run has a rank");
+    let gradients = (cost.trained as u64).saturating_mul(FLOAT);
+    let others = ranks as u64 - 1;
+    let sent = 2 * u128::from(gradients) * u128::from(others) / ranks as u128;
+    let sent_bytes = u64::try_from(sent).unwrap_or(u64::MAX);
+    // All gradients in one row, and the chunks of others that a rank adds.
+    let buffers = match ranks {
+        1 => 0,
+        _ => gradients.saturating_mul(2),
+    };
+    let memory_bytes = cost.memory().saturating_add(buffers);
+    let moments = cost.memory_bytes.get("optimizer").copied().unwrap_or(0);
+    let exchange_ms = link.map(|link| {
+        let messages = 2.0 * others as f64;
+        1e3 * (sent_bytes as f64 / link.bytes_per_s + messages * link.latency_s)
+    });
+    let times = exchange_ms.zip(step_ms).map(|(exchange, alone)| {
+        let step = alone / ranks as f64 + exchange;
+        (step, alone / (ranks as f64 * step))
+    });
+    OnRanks {
+        ranks,
+        sent_bytes,
+        memory_bytes,
+        sharded_memory_bytes: memory_bytes - moments + moments.div_ceil(ranks as u64),
+        exchange_ms,
+        step_ms: times.map(|(step, _)| step),
+        efficiency: times.map(|(_, efficiency)| efficiency),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// A model of a million float32 parameters under AdamW.
+    fn cost() -> ModelCost {
+        let memory = [
+            ("parameters", 4_000_000),
+            ("gradients", 4_000_000),
+            ("optimizer", 8_000_000),
+            ("activations", 1_000_000),
+        ];
+        ModelCost {
+            params: 1_000_000,
+            kept: 1_000_000,
+            trained: 1_000_000,
+            active: 1_000_000,
+            parts: BTreeMap::new(),
+            flops_per_item: 6e6,
+            item: "token",
+            memory_bytes: BTreeMap::from(memory),
+        }
+    }
+
+    #[test]
+    fn one_rank_exchanges_nothing() {
+        let link = Link {
+            bytes_per_s: 1e9,
+            latency_s: 1e-3,
+        };
+        let one = on_ranks(&cost(), 1, Some(link), Some(100.0));
+        assert_eq!((one.sent_bytes, one.exchange_ms), (0, Some(0.0)));
+        assert_eq!((one.step_ms, one.efficiency), (Some(100.0), Some(1.0)));
+        assert_eq!(one.memory_bytes, 17_000_000);
+        assert_eq!(one.sharded_memory_bytes, 17_000_000);
+    }
+
+    /// By hand: of 4 MB a rank of 4 sends three quarters twice, 6 MB: 6 ms at 1 GB/s, and 6 messages of 0.5 ms.
+    #[test]
+    fn four_ranks_by_hand() {
+        let link = Link {
+            bytes_per_s: 1e9,
+            latency_s: 5e-4,
+        };
+        let four = on_ranks(&cost(), 4, Some(link), Some(100.0));
+        assert_eq!(four.sent_bytes, 6_000_000);
+        let exchange = four.exchange_ms.unwrap();
+        assert!((exchange - 9.0).abs() < 1e-9, "{exchange}");
+        let step = four.step_ms.unwrap();
+        assert!((step - 34.0).abs() < 1e-9, "{step}");
+        let efficiency = four.efficiency.unwrap();
+        assert!((efficiency - 25.0 / 34.0).abs() < 1e-12, "{efficiency}");
+        // Two rows of gradients more, and of 8 MB of moments a quarter.
+        assert_eq!(four.memory_bytes, 25_000_000);
+        assert_eq!(four.sharded_memory_bytes, 19_000_000);
+    }
+
+    #[test]
+    fn what_is_not_given_is_not_computed() {
+        let two = on_ranks(&cost(), 2, None, Some(100.0));
+        assert_eq!(
+            (two.exchange_ms, two.step_ms, two.efficiency),
+            (None, None, None)
+        );
+        assert_eq!(two.sent_bytes, 4_000_000);
+        let mut vast = cost();
+        vast.trained = usize::MAX;
+        assert_eq!(on_ranks(&vast, 1024, None, None).memory_bytes, u64::MAX);
+    }
+}

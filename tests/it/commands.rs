@@ -9,7 +9,9 @@ mod denoising;
 mod instruction_sets;
 mod other_tasks;
 mod pipes;
+mod plan_ranks;
 mod said;
+mod submit;
 mod use_of_runs;
 
 use crate::binary::{experiments, failure, formwork, output, shipped};

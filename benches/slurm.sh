@@ -84,7 +84,7 @@ done
 echo "cluster: $(slurmctld -V), munge $(munged --version | grep -o '[0-9.]*' | head -1), nodes n1 n2"
 
 # The sum of a run's last weights.
-weights() { sha256sum "$1/latest/model.safetensors" | cut -c1-64; }
+weights() { sha256sum "$1/latest/model.safetensors" 2>&1 | cut -c1-64 | grep -xE '[0-9a-f]{64}' || echo "no weights in $1"; }
 # Ends when no job is left; seconds to wait.
 drained() {
     for _ in $(seq $(($1 * 5))); do

@@ -11,6 +11,7 @@
 #   requeue   a run is sent SIGTERM in the middle, as Slurm does before a job's time is up: it saves, its job goes back
 #             into the queue, is started again and ends with the same weights as the run that no signal met
 #   killed    one task is killed: the job ends, with an error (BINARY with MPI alone)
+#   limit     with FULL=1: a job of five minutes meets the end of its time, saves, and is resumed; scancel ends it for good
 # Everything lies in a temporary folder, and every daemon ends with the script.
 set -u
 if [ "${1:-}" = --install ]; then
@@ -141,7 +142,7 @@ for _ in $(seq 100); do
     state=$(squeue -h -j "$job" -o '%T %r' 2> /dev/null); [[ $state == PENDING* ]] && break; sleep 0.2
 done
 [[ $state == PENDING* ]] || fail "the job did not go back into the queue: $state"
-echo "requeue: interrupted $(grep -o 'interrupted at step [0-9]*' "$at"/requeue.slurm-*.log | head -1), then $state"
+echo "requeue: $(grep -o 'interrupted at step [0-9]*' "$at"/requeue.slurm-*.log | head -1), then $state"
 # Slurm holds a requeued job back for a while; an administrator's release ends that.
 scontrol update jobid="$job" starttime=now 2> /dev/null
 drained 300; ended requeue
@@ -153,5 +154,26 @@ if [ $mpi ]; then
     drained 120
     grep -q '^done after' "$at"/killed.slurm-*.log && fail "a run with a killed task is done"
     echo "killed: the job ended; its log: $(grep -iE 'error|killed' "$at"/killed.slurm-*.log | head -2 | tr '\n' ' ')"
+fi
+
+if [ "${FULL:-}" ]; then
+    submit limit "${tasks[@]}" --cpus-per-task 1 --time 5 --set train.steps=1000000 --set train.checkpoint_every=1000000 \
+        --set train.eval_every=1000000 --set train.log_every=100
+    began=$SECONDS
+    for _ in $(seq 420); do
+        state=$(squeue -h -j "$job" -o '%T %r' 2> /dev/null); [[ $state == PENDING*Begin* ]] && break; sleep 1
+    done
+    at_step=$(grep -o 'interrupted at step [0-9]*' "$at"/limit.slurm-*.log | grep -o '[0-9]*$')
+    [[ $state == PENDING* ]] && [ "${at_step:-0}" -gt 0 ] || fail "no requeue at the end of the time: $state"
+    echo "limit: asked after $((SECONDS - began)) s of 300, saved at step $at_step, then $state"
+    scontrol update jobid="$job" starttime=now 2> /dev/null
+    for _ in $(seq 300); do
+        step=$(tail -n 1 "$at/limit/metrics.jsonl" | grep -o '"step":[0-9]*' | cut -d: -f2)
+        [ "${step:-0}" -gt $((at_step + 200)) ] && break; sleep 0.5
+    done
+    [ "${step:-0}" -gt $((at_step + 200)) ] || fail "the run was not resumed after step $at_step"
+    steps=$(grep -o '"step":[0-9]*,"split":"train"\|"split":"train".*"step":[0-9]*' "$at/limit/metrics.jsonl" | wc -l)
+    scancel "$job"; drained 60
+    echo "limit: resumed to step $step ($steps lines of steps in the journal), ended by scancel and not started again"
 fi
 echo "all as wanted"

@@ -66,7 +66,8 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 RAYON_NUM_THREA
 # Writes the command that starts a job on both machines, and runs it on the first.
 both() {
     printf 'exec mpirun -np 2 --host %s:1,%s:1 --mca plm rsh --mca plm_rsh_agent %q --mca btl tcp,self --mca pml ob1 \
-        --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 --bind-to none -x RAYON_NUM_THREADS ' \
+        --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 --bind-to none --mca odls_base_sigkill_timeout 60 \
+        -x RAYON_NUM_THREADS ' \
         $a $b "$at/on" > "$at/job.sh"
     printf '%q ' "$@" >> "$at/job.sh"
     ip netns exec $a unshare --uts --ipc --mount bash -c \

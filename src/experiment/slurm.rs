@@ -14,6 +14,9 @@ use std::process::Command;
 /// Seconds between the signal that asks a run to save and the end of the job's time.
 pub const WARNING: u32 = 120;
 
+/// Seconds that other tasks may go on after the first one has ended.
+const PATIENCE: u32 = 60;
+
 /// The least minutes of a job: Slurm may send the signal a minute early, and a run needs some of its own.
 const LEAST_MINUTES: u64 = 5;
 
@@ -78,9 +81,10 @@ pub fn script(job: &Job) -> String {
     }
     put(String::new());
     // Since 22.05 srun does not take the cores of a task from sbatch.
-    let mut srun = String::from("srun --kill-on-bad-exit=1");
-    if job.nodes * job.tasks_per_node > 1 {
-        srun += &format!(" --mpi={}", job.mpi);
+    let mut srun = String::from("srun");
+    if u64::from(job.nodes) * u64::from(job.tasks_per_node) > 1 {
+        // Tasks end together, unless one is killed: the others would wait for it forever.
+        srun += &format!(" --mpi={} --wait={PATIENCE}", job.mpi);
     }
     if let Some(cpus) = job.cpus_per_task {
         srun += &format!(" --cpus-per-task={cpus}");

@@ -2,17 +2,21 @@
 //!
 //! Gradients of `G` bytes are exchanged as an all-reduce in two halves: each rank sends every other one the chunk that it
 //! adds (all-to-all), then its own sum (all-gather), so `2 (N - 1) / N · G` bytes leave each rank and as many arrive
-//! (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms": no all-reduce sends less). With sharded moments
-//! (Rajbhandari et al. 2020, ZeRO, section 5.1) updated weights return in the place of gradients: the same bytes.
+//! (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms": no all-reduce sends less). They go bucket by bucket,
+//! with `2 (N - 1)` messages of a rank in each. With sharded moments (Rajbhandari et al. 2020, ZeRO, section 5.1) updated
+//! weights return in the place of gradients: the same bytes.
 //!
-//! A step of `N` ranks is its share of the work, `T / N`, and the exchange after it, `X = bytes / bandwidth + 2 (N - 1) ·
+//! A step of `N` ranks is its share of the work, `T / N`, and the exchange after it, `X = bytes / bandwidth + messages ·
 //! latency`; efficiency is `T / (N · (T / N + X))`. Sums, evaluations and the wait for the slowest rank are not in it.
 
 use super::ModelCost;
 use serde::Serialize;
 
-/// Bytes of a float that is exchanged, whatever the precision of the weights.
-const FLOAT: u64 = 4;
+/// Bytes of gradients that are exchanged at once.
+const BUCKET: u64 = 1 << 25;
+
+/// Copies of a bucket that an exchange holds: what is sent, the chunks of all ranks, the sums.
+const COPIES: u64 = 3;
 
 /// What joins two ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,19 +57,18 @@ pub fn on_ranks(
     step_ms: Option<f64>,
 ) -> OnRanks {
     assert!(ranks > 0, "a run has a rank");
-    let gradients = (cost.trained as u64).saturating_mul(FLOAT);
+    let part = |name: &str| cost.memory_bytes.get(name).copied().unwrap_or(0);
+    let (gradients, moments) = (part("gradients"), part("optimizer"));
     let others = ranks as u64 - 1;
     let sent = 2 * u128::from(gradients) * u128::from(others) / ranks as u128;
     let sent_bytes = u64::try_from(sent).unwrap_or(u64::MAX);
-    // All gradients in one row, and the chunks of others that a rank adds.
     let buffers = match ranks {
         1 => 0,
-        _ => gradients.saturating_mul(2),
+        _ => COPIES * gradients.min(BUCKET),
     };
     let memory_bytes = cost.memory().saturating_add(buffers);
-    let moments = cost.memory_bytes.get("optimizer").copied().unwrap_or(0);
     let exchange_ms = link.map(|link| {
-        let messages = 2.0 * others as f64;
+        let messages = 2.0 * others as f64 * gradients.div_ceil(BUCKET) as f64;
         1e3 * (sent_bytes as f64 / link.bytes_per_s + messages * link.latency_s)
     });
     let times = exchange_ms.zip(step_ms).map(|(exchange, alone)| {
@@ -76,7 +79,7 @@ pub fn on_ranks(
         ranks,
         sent_bytes,
         memory_bytes,
-        sharded_memory_bytes: memory_bytes - moments + moments.div_ceil(ranks as u64),
+        sharded_memory_bytes: memory_bytes.saturating_sub(moments) + moments.div_ceil(ranks as u64),
         exchange_ms,
         step_ms: times.map(|(step, _)| step),
         efficiency: times.map(|(_, efficiency)| efficiency),
@@ -136,9 +139,24 @@ mod tests {
         assert!((step - 34.0).abs() < 1e-9, "{step}");
         let efficiency = four.efficiency.unwrap();
         assert!((efficiency - 25.0 / 34.0).abs() < 1e-12, "{efficiency}");
-        // Two rows of gradients more, and of 8 MB of moments a quarter.
-        assert_eq!(four.memory_bytes, 25_000_000);
-        assert_eq!(four.sharded_memory_bytes, 19_000_000);
+        // A bucket of all gradients, three times, and of 8 MB of moments a quarter.
+        assert_eq!(four.memory_bytes, 29_000_000);
+        assert_eq!(four.sharded_memory_bytes, 23_000_000);
+    }
+
+    /// 70 MB of gradients go in three buckets of up to 33,554,432 bytes.
+    #[test]
+    fn buckets_bound_memory_and_count_messages() {
+        let mut large = cost();
+        large.memory_bytes.insert("gradients", 70_000_000);
+        let link = Link {
+            bytes_per_s: 1e9,
+            latency_s: 1e-3,
+        };
+        let two = on_ranks(&large, 2, Some(link), None);
+        assert_eq!(two.sent_bytes, 70_000_000);
+        assert_eq!(two.exchange_ms, Some(70.0 + 3.0 * 2.0));
+        assert_eq!(two.memory_bytes, large.memory() + 3 * 33_554_432);
     }
 
     #[test]
@@ -150,7 +168,8 @@ mod tests {
         );
         assert_eq!(two.sent_bytes, 4_000_000);
         let mut vast = cost();
-        vast.trained = usize::MAX;
-        assert_eq!(on_ranks(&vast, 1024, None, None).memory_bytes, u64::MAX);
+        vast.memory_bytes.insert("gradients", u64::MAX);
+        let row = on_ranks(&vast, 1024, None, None);
+        assert_eq!((row.memory_bytes, row.sent_bytes), (u64::MAX, u64::MAX));
     }
 }

@@ -5,7 +5,6 @@
 //! the rule allows: a power of two that divides the micro-batches.
 
 use super::config::TrainConfig;
-use std::ops::Range;
 
 /// Micro-batches of every step; none where steps are measured in tokens and cut into micro-batches, since their number
 /// differs from step to step.
@@ -32,16 +31,6 @@ pub fn nearest(ranks: usize, micro_batches: usize) -> usize {
     allowed.min_by_key(|n| n.abs_diff(ranks)).unwrap_or(1)
 }
 
-/// The micro-batches of one rank: a whole subtree.
-pub fn share(rank: usize, ranks: usize, micro_batches: usize) -> Range<usize> {
-    assert!(
-        rank < ranks && allowed(micro_batches).contains(&ranks),
-        "`fault` refuses other numbers of ranks"
-    );
-    let each = micro_batches / ranks;
-    rank * each..(rank + 1) * each
-}
-
 /// Why this many ranks cannot share the steps of a run, with the nearest number that can; none where they can.
 pub fn fault(ranks: usize, config: &TrainConfig) -> Option<String> {
     let Some(count) = micro_batches(config) else {
@@ -57,6 +46,9 @@ pub fn fault(ranks: usize, config: &TrainConfig) -> Option<String> {
     };
     let remedy = match smaller_micro_batch(ranks, config) {
         Some(size) => format!(", or set train.micro_batch_size = {size} for {ranks}"),
+        None if config.batch_tokens.is_some() => {
+            ", or set train.micro_batch_size, the examples of a micro-batch".into()
+        }
         None => String::new(),
     };
     Some(format!(
@@ -65,8 +57,8 @@ pub fn fault(ranks: usize, config: &TrainConfig) -> Option<String> {
     ))
 }
 
-/// The fault of a number of ranks where the number of micro-batches differs from step to step.
-fn power_fault(ranks: usize) -> Option<String> {
+/// Why this many ranks cannot share any step, whatever its number of micro-batches; none where they can.
+pub fn power_fault(ranks: usize) -> Option<String> {
     let below = 1 << ranks.max(1).ilog2();
     let near = match ranks.saturating_sub(below) * 2 > below {
         true => below * 2,
@@ -110,15 +102,6 @@ mod tests {
     }
 
     #[test]
-    fn the_shares_of_all_ranks_are_the_step() {
-        for ranks in [1, 2, 4] {
-            let all: Vec<usize> = (0..ranks).flat_map(|r| share(r, ranks, 12)).collect();
-            assert_eq!(all, (0..12).collect::<Vec<_>>());
-        }
-        assert_eq!(share(1, 4, 12), 3..6);
-    }
-
-    #[test]
     fn a_fault_names_the_nearest_number_and_the_key() {
         assert_eq!(fault(4, &config(32, Some(8))), None);
         let told = fault(3, &config(32, Some(8))).unwrap();
@@ -141,6 +124,10 @@ mod tests {
         assert!(fault(7, &tokens).unwrap().ends_with("take 8"));
         tokens.micro_batch_size = None;
         assert_eq!(micro_batches(&tokens), Some(1));
-        assert!(fault(2, &tokens).unwrap().ends_with("take 1"));
+        let told = fault(2, &tokens).unwrap();
+        assert!(
+            told.contains("take 1, or set train.micro_batch_size,"),
+            "{told}"
+        );
     }
 }

@@ -50,7 +50,10 @@ struct Probe {
 /// A preset that is not known, faults of the experiment, data that is missing.
 pub fn run(args: PlanArgs) -> Result<()> {
     let (plan, probe) = match (&args.preset, &args.file) {
-        (Some(name), _) => (of_preset(name)?, None),
+        (Some(name), _) => {
+            args.ranks.require_power()?;
+            (of_preset(name)?, None)
+        }
         (None, Some(folder)) if run_dir::is_run(folder) => (of_run(folder, &args)?, None),
         (None, Some(file)) => of_file(file, &args)?,
         (None, None) => return Err(Error::usage("give an experiment file or --preset NAME")),

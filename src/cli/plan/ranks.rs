@@ -12,7 +12,7 @@ use clap::Args;
 #[derive(Debug, Args)]
 pub struct RanksArgs {
     /// Plan for every number of ranks up to N.
-    #[arg(long, value_name = "N", conflicts_with = "preset", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     ranks: Option<u32>,
     /// What a rank can send in a second while it receives as much: 10GB/s, 25Gbit/s.
     #[arg(long, value_name = "RATE", requires = "ranks", value_parser = rate)]
@@ -36,8 +36,20 @@ impl RanksArgs {
     /// # Errors
     /// A number that is no power of two, or does not divide the micro-batches.
     pub fn require(&self, experiment: &Experiment) -> Result<()> {
+        self.refused(|asked| ranks::fault(asked, &experiment.train))
+    }
+
+    /// [`RanksArgs::require`] of a model without a step.
+    ///
+    /// # Errors
+    /// A number that is no power of two.
+    pub fn require_power(&self) -> Result<()> {
+        self.refused(ranks::power_fault)
+    }
+
+    fn refused(&self, fault: impl Fn(usize) -> Option<String>) -> Result<()> {
         let asked = self.ranks.unwrap_or(1) as usize;
-        match ranks::fault(asked, &experiment.train) {
+        match fault(asked) {
             Some(fault) => Err(Error::usage(format!("--ranks {asked}: {fault}"))),
             None => Ok(()),
         }
@@ -67,7 +79,7 @@ pub fn show(rows: &[OnRanks]) -> Result<()> {
         return Ok(());
     };
     output::line("")?;
-    output::line("computed, not measured: ranks share a step and then exchange float32 gradients")?;
+    output::line("computed, not measured: ranks share a step and then exchange gradients")?;
     let mut head = format!(
         "{:>6}  {:>12}  {:>13}  {:>15}",
         "ranks", "sent a step", "memory a rank", "moments sharded"

@@ -44,7 +44,8 @@ fn rows_follow_from_parameters_bandwidth_and_step_time() {
         let step = 400.0 / ranks + exchange;
         assert!((number("step_ms") - step).abs() < 1e-9);
         assert!((number("efficiency") - 400.0 / ranks / step).abs() < 1e-12);
-        let buffers = if ranks > 1.0 { 2.0 * gradients } else { 0.0 };
+        // Gradients of less than a bucket are there three times while they are exchanged.
+        let buffers = if ranks > 1.0 { 3.0 * gradients } else { 0.0 };
         assert_eq!(number("memory_bytes"), whole + buffers);
         let sharded = whole + buffers - moments + (moments / ranks).ceil();
         assert_eq!(number("sharded_memory_bytes"), sharded);
@@ -88,4 +89,6 @@ fn wrong_ranks_and_units_are_refused() {
     assert!(told.contains("no unit"), "{told}");
     assert!(asked(&["--bandwidth", "10GB/s"]).contains("--ranks"));
     assert!(asked(&["--ranks", "0"]).contains("--ranks"));
+    let (_, told) = failure(&["plan", "--preset", "gpt2", "--ranks", "1000"]);
+    assert!(told.contains("a power of two; take 1024"), "{told}");
 }

@@ -154,7 +154,13 @@ fn with_unit(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, St
         Some((_, factor)) => Ok(value * factor),
         None if unit.is_empty() => Err(format!("it has no unit; write {example}")),
         None => {
-            let near = suggestion(unit, units.iter().map(|(name, _)| *name));
+            // The case of letters aside it may be one, which is nearer than any other.
+            let same = |name: &&str| name.eq_ignore_ascii_case(unit);
+            let names = units.iter().map(|(name, _)| *name);
+            let near = match names.clone().find(same) {
+                Some(name) => format!("; did you mean `{name}`?"),
+                None => suggestion(unit, names),
+            };
             Err(format!("there is no unit `{unit}`{near}"))
         }
     }

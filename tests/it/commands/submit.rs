@@ -110,7 +110,7 @@ fn wrong_jobs_are_refused() {
     assert!(asked(&["--slurm-option", "mem=8G"]).contains("is no option of sbatch"));
     assert!(asked(&["--run", "a\nb"]).contains("more than one line"));
     let told = asked(&["--set", "train.step=3"]);
-    assert!(told.contains("train.steps"), "{told}");
+    assert!(told.contains("did you mean `steps`?"), "{told}");
     let (_, told) = failure(&[
         "submit",
         "experiments/ablations/positions.toml",
@@ -209,12 +209,12 @@ fn a_job_trains_a_run_and_a_later_one_resumes_it() {
     let (at, run): (&Path, PathBuf) = (place.path(), place.path().join("run"));
     stand_in(at, "sbatch", "echo Submitted batch job 7");
     let path = at.display().to_string();
-    submitted(&path, &run, &["--set", "train.steps=5"]);
+    submitted(&path, &run, &["--set", "train.steps=10"]);
     // The flags of srun end where the program begins.
     let srun = "while [ \"${1#-}\" != \"$1\" ]; do shift; done; exec \"$@\"";
     let (status, said) = script_run(at, &at.join("run.sbatch"), srun, "0");
     assert!(
-        status == Some(0) && said.starts_with("done after 5 steps"),
+        status == Some(0) && said.starts_with("done after 10 steps"),
         "{said}"
     );
     let (status, _, told) = submitted(&path, &run, &[]);
@@ -224,12 +224,12 @@ fn a_job_trains_a_run_and_a_later_one_resumes_it() {
         "{told}"
     );
     let run = run.display().to_string();
-    let more = ["submit", &run, "--set", "train.steps=10"];
+    let more = ["submit", &run, "--set", "train.steps=20"];
     let done = formwork(&more).env("PATH", &path).output().unwrap();
     assert!(done.status.success());
     let (status, said) = script_run(at, &at.join("run.sbatch"), srun, "0");
     assert!(
-        status == Some(0) && said.starts_with("done after 10 steps"),
+        status == Some(0) && said.starts_with("done after 20 steps"),
         "{said}"
     );
 }

@@ -110,13 +110,13 @@ pub fn run(args: SubmitArgs) -> Result<()> {
 /// The experiment that is to be trained and its folder, which holds no run yet.
 fn experiment_of(args: &SubmitArgs) -> Result<(Loaded, PathBuf)> {
     let loaded = experiment::load(&args.file, &args.sets)?;
-    experiment::check(&loaded)?;
     if loaded.experiment.ablation.is_some() {
         return Err(Error::usage(format!(
             "{0} has [ablation], which one run cannot be; use: formwork sweep {0} --slurm TASKS",
             args.file.display()
         )));
     }
+    experiment::check(&loaded)?;
     let folder = args
         .run
         .clone()

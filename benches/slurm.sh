@@ -55,6 +55,7 @@ SlurmctldPort=$base
 StateSaveLocation=$at/state
 SlurmdSpoolDir=$at/%n
 SlurmctldPidFile=$at/control.pid
+TmpFS=$at/%n
 SlurmdPidFile=$at/%n.pid
 SlurmctldLogFile=$at/control.log
 SlurmdLogFile=$at/%n.log
@@ -88,8 +89,15 @@ echo "cluster: $(slurmctld -V), munge $(munged --version | grep -o '[0-9.]*' | h
 weights() { sha256sum "$1/latest/model.safetensors" 2>&1 | cut -c1-64 | grep -xE '[0-9a-f]{64}' || echo "no weights in $1"; }
 # Ends when no job is left; seconds to wait.
 drained() {
+    local empty=0
     for _ in $(seq $(($1 * 5))); do
-        [ -z "$(squeue -h 2> /dev/null)" ] && return
+        # Between two of its states a job may be missing for a moment, and squeue may not get an answer.
+        if squeue -h 2> /dev/null | grep -q .; then
+            empty=0
+        else
+            empty=$((empty + 1))
+        fi
+        [ $empty -ge 10 ] && return
         sleep 0.2
     done
     fail "a job is still there after $1 s: $(squeue)"

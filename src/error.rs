@@ -79,6 +79,16 @@ pub enum Error {
     /// As [`Error::Interrupted`], for something made of several runs (exit status 130).
     #[error("{0}")]
     Stopped(String),
+    /// Another process of the run has failed, and says why.
+    #[error("{message}")]
+    Elsewhere {
+        /// Its number among the run's processes.
+        rank: usize,
+        /// The status that all of them end with.
+        status: u8,
+        /// What it says.
+        message: String,
+    },
 }
 
 impl Error {
@@ -118,6 +128,7 @@ impl Error {
             Self::Invalid(_) => 2,
             Self::Run(_) | Self::Io { .. } => 1,
             Self::Interrupted { .. } | Self::Stopped(_) => 130,
+            Self::Elsewhere { status, .. } => *status,
         }
     }
 }

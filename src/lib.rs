@@ -2,13 +2,14 @@
 //!
 //! A TOML experiment picks architecture, positions, attention, norm placement and objective; one binary
 //! trains it, resumes it bit for bit, and compares it with others. The floors, from the ground up:
-//! [`error`] and [`rng`], [`kernel`] and [`tokenizer`], [`nn`], [`stack`] and [`data`], [`model`],
+//! [`error`], [`rng`] and [`collective`], [`kernel`] and [`tokenizer`], [`nn`], [`stack`] and [`data`], [`model`],
 //! [`task`], [`train`], [`generate`] and [`interop`], [`plan`], [`evaluate`], [`report`] and [`inspect`], [`experiment`],
 //! [`ablation`], [`cli`].
 //! A file uses only floors below its own.
 
 pub mod ablation;
 pub mod cli;
+pub mod collective;
 pub mod data;
 pub mod device;
 pub mod digest;

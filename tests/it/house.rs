@@ -18,6 +18,7 @@ const FLOORS: &[(u32, &[&str])] = &[
             "kind",
             "one_table",
             "stop",
+            "collective",
         ],
     ),
     (1, &["kernel", "tokenizer", "evaluate"]),

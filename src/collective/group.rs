@@ -1,0 +1,181 @@
+//! What begins and ends every exchange of the ranks of a run: the words of each.
+
+use super::{Engine, Traffic, Words, cut};
+use crate::error::{Error, Result};
+use crate::stop::Stop;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// An engine and what the ranks have agreed on.
+pub(super) struct Group {
+    pub engine: Box<dyn Engine>,
+    /// Whether this rank is asked to stop, once the run listens.
+    stop: OnceLock<Stop>,
+    /// Whether some rank was, as of the last exchange.
+    asked: AtomicBool,
+    /// Whether nothing is exchanged any more.
+    over: AtomicBool,
+    waited_ns: AtomicU64,
+    moved_ns: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// Which exchange a rank is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(super) enum Exchange {
+    Gather = 1,
+    Trade,
+    End,
+}
+
+const STOP: u64 = 1;
+const FAILED: u64 = 2;
+
+impl Group {
+    pub fn new(engine: Box<dyn Engine>) -> Self {
+        Self {
+            engine,
+            stop: OnceLock::new(),
+            asked: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            waited_ns: AtomicU64::new(0),
+            moved_ns: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    pub fn listen(&self, stop: &Stop) {
+        // One run listens in a process, and once.
+        let _ = self.stop.set(stop.clone());
+    }
+
+    /// Whether some rank was asked to stop, as of the last exchange; `own` is whether this one is, for the next.
+    pub fn asked_to_stop(&self, own: bool) -> bool {
+        if let (true, Some(stop)) = (own, self.stop.get()) {
+            stop.raise();
+        }
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
+
+    pub fn traffic(&self) -> Traffic {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Traffic {
+            waited: Duration::from_nanos(read(&self.waited_ns)),
+            moved: Duration::from_nanos(read(&self.moved_ns)),
+            bytes: read(&self.bytes),
+        }
+    }
+
+    /// Waits for all ranks and holds that they are in the same exchange; the lengths that they bring.
+    pub fn begin(&self, exchange: Exchange, length: usize) -> Result<Vec<usize>> {
+        let all = self.say([exchange as u64, length as u64, self.flags(), 0])?;
+        if all.iter().any(|words| words[2] & FAILED != 0) {
+            return Err(self.failure(&all, None)?);
+        }
+        if let Some(other) = all.iter().position(|words| words[0] != exchange as u64) {
+            return Err(Error::run(format!(
+                "rank {other} is at another place of the run than rank {}: the ranks have come apart",
+                self.engine.rank()
+            )));
+        }
+        Ok(all.iter().map(|words| words[1] as usize).collect())
+    }
+
+    /// The last exchange. An error when the run of all fails and another rank says why.
+    pub fn end(&self, failed: Option<&Error>) -> Result<()> {
+        let flags = self.flags() | failed.map_or(0, |_| FAILED);
+        let told = failed.map(|error| told(error, self.engine.rank()));
+        let length = told.as_ref().map_or(0, Vec::len);
+        let all = self.say([Exchange::End as u64, length as u64, flags, 0])?;
+        self.over.store(true, Ordering::SeqCst);
+        if all.iter().all(|words| words[2] & FAILED == 0) {
+            return match all.iter().all(|words| words[0] == Exchange::End as u64) {
+                true => Ok(()),
+                false => Err(Error::run("the ranks have come apart at their end")),
+            };
+        }
+        match self.failure(&all, told)? {
+            Error::Elsewhere { rank, .. } if rank == self.engine.rank() => Ok(()),
+            other => Err(other),
+        }
+    }
+
+    /// The error of the first rank that failed.
+    fn failure(&self, all: &[Words], own: Option<Vec<u8>>) -> Result<Error> {
+        self.over.store(true, Ordering::SeqCst);
+        let fails = |words: &Words| words[2] & FAILED != 0;
+        let lengths = all.iter().map(|words| match fails(words) {
+            true => words[1] as usize,
+            false => 0,
+        });
+        let lengths: Vec<usize> = lengths.collect();
+        let texts = self.engine.gather(&own.unwrap_or_default(), &lengths)?;
+        let rank = all.iter().position(fails).unwrap_or_default();
+        let text = cut(&texts, &lengths).nth(rank).unwrap_or_default();
+        let (status, message) = text.split_first().unwrap_or((&1, &[]));
+        Ok(Error::Elsewhere {
+            rank,
+            status: *status,
+            message: String::from_utf8_lossy(message).into_owned(),
+        })
+    }
+
+    fn say(&self, own: Words) -> Result<Vec<Words>> {
+        let began = Instant::now();
+        let all = self.engine.words(own)?;
+        add(&self.waited_ns, began.elapsed());
+        if all.iter().any(|words| words[2] & STOP != 0) {
+            self.asked.store(true, Ordering::SeqCst);
+        }
+        Ok(all)
+    }
+
+    fn flags(&self) -> u64 {
+        match self.stop.get().is_some_and(Stop::is_raised) {
+            true => STOP,
+            false => 0,
+        }
+    }
+
+    pub fn timed<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let done = work();
+        add(&self.moved_ns, began.elapsed());
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        done
+    }
+}
+
+fn add(counter: &AtomicU64, time: Duration) {
+    counter.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+}
+
+/// Status and message of an error, for the other ranks.
+fn told(error: &Error, rank: usize) -> Vec<u8> {
+    let mut bytes = vec![error.exit_status()];
+    bytes.extend(named_text(error, rank).into_bytes());
+    bytes
+}
+
+/// An error that says which rank it is of. That of the first rank is that of the run.
+pub(super) fn named(error: Error, rank: usize) -> Error {
+    match (rank, &error) {
+        (0, _) | (_, Error::Elsewhere { .. }) => error,
+        (_, Error::Invalid(_)) => Error::usage(named_text(&error, rank)),
+        (_, Error::Run(_) | Error::Io { .. }) => Error::run(named_text(&error, rank)),
+        (_, Error::Interrupted { .. } | Error::Stopped(_)) => error,
+    }
+}
+
+fn named_text(error: &Error, rank: usize) -> String {
+    match rank {
+        0 => error.to_string(),
+        _ => format!("rank {rank}: {error}"),
+    }
+}

@@ -1,0 +1,137 @@
+//! Ranks that are threads of one process: how many processes behave, without a library that starts them.
+
+use super::{Engine, Words};
+use crate::error::{Error, Result};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// One rank of several in this process.
+pub struct Local {
+    rank: usize,
+    count: usize,
+    table: Arc<Table>,
+}
+
+/// Where ranks lay down what they have for each other.
+struct Table {
+    round: Mutex<Round>,
+    changed: Condvar,
+}
+
+struct Round {
+    /// For each rank, what it has for each rank.
+    given: Vec<Option<Vec<Vec<u8>>>>,
+    /// How many have taken what is theirs.
+    taken: usize,
+    /// A rank that has ended.
+    gone: Option<usize>,
+}
+
+impl Local {
+    /// So many ranks, by rank.
+    pub fn ranks(count: usize) -> Vec<Self> {
+        let table = Arc::new(Table {
+            round: Mutex::new(Round {
+                given: vec![None; count],
+                taken: 0,
+                gone: None,
+            }),
+            changed: Condvar::new(),
+        });
+        let one = |rank| Self {
+            rank,
+            count,
+            table: table.clone(),
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn round(&self) -> MutexGuard<'_, Round> {
+        let round = self.table.round.lock();
+        round.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `ready`, or until a rank is gone.
+    fn wait<'a>(
+        &self,
+        mut round: MutexGuard<'a, Round>,
+        ready: impl Fn(&Round) -> bool,
+    ) -> Result<MutexGuard<'a, Round>> {
+        while !ready(&round) {
+            if let Some(rank) = round.gone {
+                return Err(Error::run(format!("rank {rank} is gone")));
+            }
+            let changed = self.table.changed.wait(round);
+            round = changed.unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(round)
+    }
+
+    /// Lays down what this rank has for each, and takes what each has for it.
+    fn exchange(&self, own: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+        let round = self.round();
+        let mut round = self.wait(round, |round| round.given[self.rank].is_none())?;
+        round.given[self.rank] = Some(own);
+        self.table.changed.notify_all();
+        let mut round = self.wait(round, |round| round.given.iter().all(Option::is_some))?;
+        let mine = round.given.iter_mut().flatten();
+        let mine: Vec<Vec<u8>> = mine
+            .map(|parts| std::mem::take(&mut parts[self.rank]))
+            .collect();
+        round.taken += 1;
+        if round.taken == self.count {
+            round.taken = 0;
+            round.given.fill(None);
+            self.table.changed.notify_all();
+        }
+        Ok(mine)
+    }
+}
+
+impl Engine for Local {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn words(&self, own: Words) -> Result<Vec<Words>> {
+        let bytes: Vec<u8> = own.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let all = self.exchange(vec![bytes; self.count])?;
+        let read = |bytes: &Vec<u8>| {
+            let mut words = Words::default();
+            for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+                *word = u64::from_le_bytes(*bytes);
+            }
+            words
+        };
+        Ok(all.iter().map(read).collect())
+    }
+
+    fn gather(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>> {
+        let all = self.exchange(vec![own.to_vec(); self.count])?;
+        assert!(
+            all.iter().map(Vec::len).eq(lengths.iter().copied()),
+            "ranks bring what they say"
+        );
+        Ok(all.concat())
+    }
+
+    fn trade(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>> {
+        let own = super::cut(parts, sent).map(<[u8]>::to_vec).collect();
+        let all = self.exchange(own)?;
+        assert!(
+            all.iter().map(Vec::len).eq(received.iter().copied()),
+            "ranks bring what they say"
+        );
+        Ok(all.concat())
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.round().gone = Some(self.rank);
+        self.table.changed.notify_all();
+    }
+}

@@ -1,0 +1,242 @@
+//! The processes that train one run together, its ranks, and what passes between them: bytes, never sums.
+//!
+//! An [`Engine`] moves bytes: [`local`] between threads of one process, `mpi` between processes (feature `mpi`). Whatever
+//! is added is added by the rooms above, in an order of theirs, so that no engine has a say in a run's bits.
+//!
+//! Every exchange begins with a few words of each rank: which exchange it is, whether the rank was asked to stop, and
+//! whether it has failed. So a rank that fails anywhere ends all others at their next exchange, with its own error; and
+//! requests to stop are the same on all ranks at the same place ([`Ranks::asked_to_stop`]), whichever of them was asked.
+
+mod group;
+pub mod local;
+#[cfg(feature = "mpi")]
+pub mod mpi;
+mod threads;
+
+use crate::error::{Error, Result};
+use crate::stop::Stop;
+use group::{Exchange, Group};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+pub use threads::share_cores;
+
+/// What each rank says before an exchange.
+pub type Words = [u64; 4];
+
+/// Moves bytes between the ranks of a run. All ranks call the same functions in the same order.
+pub trait Engine: Send + Sync {
+    /// The number of this rank, from 0.
+    fn rank(&self) -> usize;
+
+    /// How many ranks there are.
+    fn count(&self) -> usize;
+
+    /// The words of all ranks by rank. It may wait long, and does so without keeping a core busy.
+    ///
+    /// # Errors
+    /// A rank that is gone.
+    fn words(&self, own: Words) -> Result<Vec<Words>>;
+
+    /// The bytes of all ranks, one after the other; `lengths` are those of each rank.
+    ///
+    /// # Errors
+    /// A rank that is gone.
+    fn gather(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>>;
+
+    /// Hands every rank its part of `parts`, which holds `sent[r]` bytes for rank r, one after the other; gives what the
+    /// ranks have for this one, `received[r]` bytes of rank r.
+    ///
+    /// # Errors
+    /// A rank that is gone.
+    fn trade(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>>;
+
+    /// Nothing is exchanged any more.
+    fn end(&self) {}
+}
+
+/// The ranks of a run; a run of one process has no engine and never waits.
+#[derive(Clone, Default)]
+pub struct Ranks(Option<Arc<Group>>);
+
+/// What a rank has spent on exchanges.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traffic {
+    /// Waiting for the slowest rank.
+    pub waited: Duration,
+    /// Moving bytes.
+    pub moved: Duration,
+    /// Bytes that this rank has sent to others.
+    pub bytes: u64,
+}
+
+impl fmt::Debug for Ranks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} of {}", self.rank(), self.count())
+    }
+}
+
+impl Ranks {
+    /// One process.
+    pub fn solo() -> Self {
+        Self(None)
+    }
+
+    /// The ranks that an engine joins.
+    pub fn joined(engine: Box<dyn Engine>) -> Self {
+        if engine.count() == 1 {
+            return Self::solo();
+        }
+        Self(Some(Arc::new(Group::new(engine))))
+    }
+
+    /// How many ranks there are.
+    pub fn count(&self) -> usize {
+        self.0.as_ref().map_or(1, |group| group.engine.count())
+    }
+
+    /// The number of this one, from 0.
+    pub fn rank(&self) -> usize {
+        self.0.as_ref().map_or(0, |group| group.engine.rank())
+    }
+
+    /// Whether this is the rank that writes and prints.
+    pub fn is_first(&self) -> bool {
+        self.rank() == 0
+    }
+
+    /// Whether there are others.
+    pub fn are_many(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// From here on a raised flag asks all ranks to stop.
+    pub fn listen(&self, stop: &Stop) {
+        if let Some(group) = &self.0 {
+            group.listen(stop);
+        }
+    }
+
+    /// Whether the run is asked to stop: of one process, whether `own` is; of many, whether any of them was as of the
+    /// last exchange, so that all of them find the same.
+    pub fn asked_to_stop(&self, own: bool) -> bool {
+        match &self.0 {
+            None => own,
+            Some(group) => group.asked_to_stop(own),
+        }
+    }
+
+    /// The bytes of every rank, by rank.
+    ///
+    /// # Errors
+    /// Another rank has failed or is gone.
+    pub fn gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let Some(group) = &self.0 else {
+            return Ok(vec![own.to_vec()]);
+        };
+        let lengths = group.begin(Exchange::Gather, own.len())?;
+        let all = group.timed(own.len() * (self.count() - 1), || {
+            group.engine.gather(own, &lengths)
+        })?;
+        Ok(cut(&all, &lengths).map(<[u8]>::to_vec).collect())
+    }
+
+    /// The bytes of the first rank; `own` is not asked of the others.
+    ///
+    /// # Errors
+    /// Those of `own`, and of [`Self::gather`].
+    pub fn from_first(&self, own: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+        let own = match self.is_first() {
+            true => own()?,
+            false => Vec::new(),
+        };
+        Ok(self.gather(&own)?.swap_remove(0))
+    }
+
+    /// Waits until every rank has come here.
+    ///
+    /// # Errors
+    /// Another rank has failed or is gone.
+    pub fn wait(&self) -> Result<()> {
+        match &self.0 {
+            None => Ok(()),
+            Some(_) => self.gather(&[]).map(drop),
+        }
+    }
+
+    /// Cuts `parts` into a chunk for each rank, of `lengths[r]` bytes; gives the chunks that the ranks have for this one,
+    /// all as long as its own.
+    ///
+    /// # Errors
+    /// Another rank has failed or is gone.
+    pub fn trade(&self, parts: &[u8], lengths: &[usize]) -> Result<Vec<Vec<u8>>> {
+        let Some(group) = &self.0 else {
+            return Ok(vec![parts.to_vec()]);
+        };
+        let sizes = group.begin(Exchange::Trade, parts.len())?;
+        if sizes.iter().any(|size| *size != parts.len()) {
+            return Err(Error::run(
+                "the ranks exchange gradients of different sizes",
+            ));
+        }
+        let own = lengths[self.rank()];
+        let received = vec![own; self.count()];
+        let all = group.timed(parts.len() - own, || {
+            group.engine.trade(parts, lengths, &received)
+        })?;
+        Ok(cut(&all, &received).map(<[u8]>::to_vec).collect())
+    }
+
+    /// The chunks of all ranks in one, of known lengths; it follows [`Self::trade`], after which no rank is late.
+    ///
+    /// # Errors
+    /// A rank that is gone.
+    pub fn collected(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>> {
+        match &self.0 {
+            None => Ok(own.to_vec()),
+            Some(group) => group.timed(own.len() * (self.count() - 1), || {
+                group.engine.gather(own, lengths)
+            }),
+        }
+    }
+
+    /// Ends the run of all ranks: waits until each has come to its end, well or not. When one has failed, all fail with the
+    /// status of the first of those that failed, whose error is the only one to be told.
+    ///
+    /// # Errors
+    /// The rank's own, or [`Error::Elsewhere`].
+    pub fn settle<T>(&self, result: Result<T>) -> Result<T> {
+        let Some(group) = &self.0 else { return result };
+        let result = match group.is_over() {
+            true => result,
+            false => match (group.end(result.as_ref().err()), result) {
+                (Ok(()), result) => result.map_err(|error| group::named(error, self.rank())),
+                (Err(error @ Error::Elsewhere { .. }), _) | (Err(error), Ok(_)) => Err(error),
+                // The exchange itself failed: the rank's own error comes before it.
+                (Err(_), Err(error)) => Err(group::named(error, self.rank())),
+            },
+        };
+        group.engine.end();
+        result
+    }
+
+    /// What this rank has spent on exchanges so far.
+    pub fn traffic(&self) -> Traffic {
+        self.0
+            .as_ref()
+            .map_or_else(Traffic::default, |group| group.traffic())
+    }
+}
+
+/// Consecutive parts of some bytes.
+fn cut<'a>(all: &'a [u8], lengths: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
+    let mut from = 0;
+    lengths.iter().map(move |length| {
+        let part = &all[from..from + length];
+        from += length;
+        part
+    })
+}
+
+#[cfg(test)]
+mod tests;

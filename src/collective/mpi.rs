@@ -1,0 +1,149 @@
+//! Ranks that are processes which `mpirun` or `srun` has started, on one machine or many.
+//!
+//! The library moves bytes and nothing else: its reductions would add in an order of their own. A rank that dies is
+//! noticed by the launcher, which names it and ends the others.
+
+use super::{Engine, Words};
+use crate::error::{Error, Result};
+use mpi::Threading;
+use mpi::collective::CommunicatorCollectives;
+use mpi::datatype::{Partition, PartitionMut};
+use mpi::environment::{self, Universe};
+use mpi::request;
+use mpi::topology::{Communicator, SimpleCommunicator};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a rank looks for the others without offering its core.
+const EAGER: Duration = Duration::from_micros(200);
+
+/// How long it then sleeps between two looks.
+const NAP: Duration = Duration::from_micros(100);
+
+/// Bytes that one call of the library moves; its counts have 31 bits.
+const WINDOW: usize = 1 << 30;
+
+/// The library, from its beginning to [`Engine::end`]. Where a process ends without that, the launcher ends the others.
+static UNIVERSE: Mutex<Option<Universe>> = Mutex::new(None);
+
+/// This process as a rank.
+pub struct Mpi {
+    rank: usize,
+    count: usize,
+}
+
+impl Mpi {
+    /// Joins the other processes.
+    ///
+    /// # Errors
+    /// A library that was begun before.
+    pub fn join() -> Result<Self> {
+        // Exchanges are made by one thread at a time.
+        let begun = mpi::initialize_with_threading(Threading::Serialized);
+        let Some((universe, _)) = begun else {
+            return Err(Error::run("MPI was begun twice in this process"));
+        };
+        let world = universe.world();
+        *UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner) = Some(universe);
+        Ok(Self {
+            rank: world.rank() as usize,
+            count: world.size() as usize,
+        })
+    }
+
+    /// The name of this machine.
+    pub fn machine() -> String {
+        environment::processor_name().unwrap_or_default()
+    }
+}
+
+impl Engine for Mpi {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn words(&self, own: Words) -> Result<Vec<Words>> {
+        let mut all = vec![0_u64; self.count * own.len()];
+        request::scope(|scope| {
+            let world = SimpleCommunicator::world();
+            let mut request = world.immediate_all_gather_into(scope, &own[..], &mut all[..]);
+            let began = Instant::now();
+            while let Err(unfinished) = request.test() {
+                request = unfinished;
+                match began.elapsed() < EAGER {
+                    true => thread::yield_now(),
+                    false => thread::sleep(NAP),
+                }
+            }
+        });
+        Ok(all.as_chunks().0.to_vec())
+    }
+
+    fn gather(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>> {
+        let world = SimpleCommunicator::world();
+        let window = WINDOW / self.count;
+        let starts = starts(lengths);
+        let mut all = vec![0; lengths.iter().sum()];
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        if longest <= window {
+            let (counts, places) = (counts(lengths), counts(&starts));
+            let mut parts = PartitionMut::new(&mut all[..], counts, places);
+            world.all_gather_varcount_into(own, &mut parts);
+            return Ok(all);
+        }
+        for from in (0..longest).step_by(window) {
+            let now: Vec<usize> = lengths
+                .iter()
+                .map(|length| length.saturating_sub(from).min(window))
+                .collect();
+            let places = self::starts(&now);
+            let mut some = vec![0; now.iter().sum()];
+            let mine = &own[from.min(own.len())..(from + window).min(own.len())];
+            let mut parts = PartitionMut::new(&mut some[..], counts(&now), counts(&places));
+            world.all_gather_varcount_into(mine, &mut parts);
+            for rank in 0..self.count {
+                let to = starts[rank] + from;
+                let part = &some[places[rank]..places[rank] + now[rank]];
+                all[to.min(starts[rank] + lengths[rank])..][..now[rank]].copy_from_slice(part);
+            }
+        }
+        Ok(all)
+    }
+
+    fn trade(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>> {
+        let mut all = vec![0; received.iter().sum()];
+        if parts.len().max(all.len()) > WINDOW {
+            return Err(Error::run("more is exchanged at once than MPI can count"));
+        }
+        let own = Partition::new(parts, counts(sent), counts(&starts(sent)));
+        let places = counts(&starts(received));
+        let mut to = PartitionMut::new(&mut all[..], counts(received), places);
+        SimpleCommunicator::world().all_to_all_varcount_into(&own, &mut to);
+        Ok(all)
+    }
+
+    fn end(&self) {
+        // Waits for the other ranks, so that no launcher takes the end of one for a failure of the others.
+        *UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Where each part begins.
+fn starts(lengths: &[usize]) -> Vec<usize> {
+    let mut next = 0;
+    let each = lengths.iter().map(|length| {
+        next += length;
+        next - length
+    });
+    each.collect()
+}
+
+/// Numbers of bytes within a window as the library counts them.
+fn counts(numbers: &[usize]) -> Vec<i32> {
+    numbers.iter().map(|number| *number as i32).collect()
+}

@@ -1,0 +1,132 @@
+//! Exchanges between ranks that are threads: order, failures, requests to stop.
+
+use super::Ranks;
+use super::local::Local;
+use crate::error::{Error, Result};
+use crate::stop::Stop;
+use std::thread;
+
+/// Runs `work` on so many ranks, each of which comes to its end in [`Ranks::settle`]; the results by rank.
+fn on_all<T: Send>(count: usize, work: impl Fn(&Ranks) -> Result<T> + Sync) -> Vec<Result<T>> {
+    let engines = Local::ranks(count);
+    thread::scope(|scope| {
+        let each = engines.into_iter().map(|engine| {
+            let work = &work;
+            scope.spawn(move || {
+                let ranks = Ranks::joined(Box::new(engine));
+                let done = work(&ranks);
+                ranks.settle(done)
+            })
+        });
+        let threads: Vec<_> = each.collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    })
+}
+
+fn message<T: std::fmt::Debug>(result: &Result<T>) -> String {
+    result.as_ref().unwrap_err().to_string()
+}
+
+#[test]
+fn all_ranks_get_the_same_bytes_in_the_order_of_ranks() {
+    for count in [1, 2, 4] {
+        let found = on_all(count, |ranks| {
+            ranks.gather(&vec![ranks.rank() as u8; ranks.rank()])
+        });
+        let wanted: Vec<Vec<u8>> = (0..count).map(|rank| vec![rank as u8; rank]).collect();
+        for found in found {
+            assert_eq!(found.unwrap(), wanted);
+        }
+    }
+}
+
+#[test]
+fn each_rank_gets_its_chunk_of_every_rank() {
+    let lengths = [2, 1, 3];
+    let found = on_all(3, |ranks| {
+        let own = ranks.rank() as u8 * 10;
+        ranks.trade(
+            &[own, own + 1, own + 2, own + 3, own + 4, own + 5],
+            &lengths,
+        )
+    });
+    let found: Vec<Vec<Vec<u8>>> = found.into_iter().map(Result::unwrap).collect();
+    assert_eq!(found[0], [[0, 1], [10, 11], [20, 21]]);
+    assert_eq!(found[1], [[2], [12], [22]]);
+    assert_eq!(found[2], [[3, 4, 5], [13, 14, 15], [23, 24, 25]]);
+}
+
+#[test]
+fn a_rank_that_fails_ends_all_with_its_status_and_is_named() {
+    let found = on_all(4, |ranks| {
+        ranks.wait()?;
+        if ranks.rank() == 2 {
+            return Err(Error::usage("the disk is full"));
+        }
+        ranks.wait()?;
+        ranks.wait()
+    });
+    for (rank, result) in found.iter().enumerate() {
+        let error = result.as_ref().unwrap_err();
+        assert_eq!(error.exit_status(), 2);
+        assert_eq!(error.to_string(), "rank 2: the disk is full");
+        let elsewhere = matches!(error, Error::Elsewhere { .. });
+        assert_eq!(elsewhere, rank != 2, "rank {rank}");
+    }
+}
+
+#[test]
+fn of_an_error_that_all_ranks_have_the_first_tells() {
+    let found = on_all::<()>(2, |_| Err(Error::run("it diverged")));
+    assert!(matches!(found[0], Err(Error::Run(_))));
+    assert!(matches!(found[1], Err(Error::Elsewhere { rank: 0, .. })));
+    assert_eq!(message(&found[1]), "it diverged");
+}
+
+#[test]
+fn a_rank_that_is_late_with_its_failure_ends_those_that_are_done() {
+    let found = on_all(2, |ranks| match ranks.rank() {
+        0 => Ok(()),
+        _ => Err(Error::run("no scores")),
+    });
+    assert_eq!(message(&found[0]), "rank 1: no scores");
+}
+
+#[test]
+fn a_rank_that_is_gone_is_named() {
+    let mut engines = Local::ranks(2);
+    drop(engines.pop());
+    let ranks = Ranks::joined(Box::new(engines.remove(0)));
+    let found = ranks.wait();
+    assert_eq!(message(&ranks.settle(found)), "rank 1 is gone");
+}
+
+#[test]
+fn ranks_that_come_apart_are_told_so() {
+    let found = on_all(2, |ranks| match ranks.rank() {
+        0 => ranks.wait(),
+        _ => ranks.trade(&[1, 2], &[1, 1]).map(drop),
+    });
+    assert!(message(&found[0]).contains("come apart"));
+    assert!(found[1].is_err());
+}
+
+#[test]
+fn all_ranks_find_a_request_to_stop_at_the_same_place() {
+    let found = on_all(4, |ranks| {
+        let stop = Stop::default();
+        ranks.listen(&stop);
+        let mut asked = Vec::new();
+        for step in 0..6 {
+            if ranks.rank() == 3 && step == 3 {
+                stop.raise();
+            }
+            asked.push(ranks.asked_to_stop(stop.is_raised()));
+            ranks.wait()?;
+        }
+        Ok(asked)
+    });
+    for asked in found {
+        assert_eq!(asked.unwrap(), [false, false, false, false, true, true]);
+    }
+}

@@ -16,6 +16,7 @@ pub mod inspect;
 pub mod list;
 pub mod output;
 pub mod plan;
+mod ranks;
 pub mod report;
 pub mod submit;
 pub mod sweep;
@@ -105,6 +106,8 @@ pub fn main() -> ExitCode {
     match environment().and_then(|()| run(arguments.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if output::reader_left(&error) => ExitCode::SUCCESS,
+        // Another process of the run tells it.
+        Err(Error::Elsewhere { status, .. }) => ExitCode::from(status),
         Err(error) => {
             output::error(&error);
             ExitCode::from(error.exit_status())

@@ -1,6 +1,7 @@
 //! `formwork train` and `formwork resume`.
 
-use super::output;
+use super::{output, ranks};
+use crate::collective::Ranks;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::{self, open, run};
@@ -12,7 +13,8 @@ use crate::train::run_dir::RESOLVED;
 use crate::train::view::View;
 use clap::Args;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// `formwork train`.
 #[derive(Debug, Args)]
@@ -75,17 +77,17 @@ impl How {
         sets
     }
 
-    fn view(&self) -> View {
-        if self.plain || self.quiet || !std::io::stdout().is_terminal() {
+    fn view(&self, ranks: &Ranks) -> View {
+        if ranks.are_many() || self.plain || self.quiet || !std::io::stdout().is_terminal() {
             View::Plain
         } else {
             View::Interactive
         }
     }
 
-    fn options(&self) -> run::Options {
-        let view = self.view();
-        let prints = view == View::Plain && !self.quiet;
+    fn options(&self, ranks: &Ranks) -> run::Options {
+        let view = self.view(ranks);
+        let prints = view == View::Plain && !self.quiet && ranks.is_first();
         run::Options {
             view,
             report: Box::new(move |report| {
@@ -98,8 +100,12 @@ impl How {
                     output::note(format!("sample at step {step}: {text}"));
                 }
             }),
-            notice: |text| output::note(text),
+            notice: match ranks.is_first() {
+                true => |text| output::note(text),
+                false => |_| (),
+            },
             other_data: false,
+            ranks: ranks.clone(),
         }
     }
 }
@@ -109,6 +115,10 @@ impl How {
 /// # Errors
 /// Faults of the experiment, a run folder that is taken, and whatever ends the run.
 pub fn train(args: TrainArgs) -> Result<()> {
+    ranks::together(|ranks| train_among(&args, ranks))
+}
+
+fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
     let loaded = experiment::load(&args.file, &args.how.sets(args.sets.clone()))?;
     experiment::check(&loaded)?;
     let folder = args
@@ -123,11 +133,13 @@ pub fn train(args: TrainArgs) -> Result<()> {
     if args.while_input_open {
         stop::with_input();
     }
-    if !args.how.quiet {
+    if !args.how.quiet && ranks.is_first() {
         output::note(format!("{} → {}", args.file.display(), folder.display()));
+        ranks::describe(ranks);
     }
-    let outcome = run::train(&loaded, &folder, start, args.how.options())?;
-    summary(&folder, &outcome)
+    let began = Instant::now();
+    let outcome = run::train(&loaded, &folder, start, args.how.options(ranks))?;
+    ended(&folder, &outcome, began, &args.how, ranks)
 }
 
 /// Runs `formwork resume`.
@@ -135,12 +147,35 @@ pub fn train(args: TrainArgs) -> Result<()> {
 /// # Errors
 /// No run in the folder, no whole checkpoint, and whatever ends the run.
 pub fn resume(args: ResumeArgs) -> Result<()> {
-    let options = run::Options {
-        other_data: args.other_data,
-        ..args.how.options()
-    };
-    let outcome = run::resume(&args.run, &args.how.sets(args.sets.clone()), options)?;
-    summary(&args.run, &outcome)
+    ranks::together(|ranks| {
+        let options = run::Options {
+            other_data: args.other_data,
+            ..args.how.options(ranks)
+        };
+        if !args.how.quiet {
+            ranks::describe(ranks);
+        }
+        let began = Instant::now();
+        let outcome = run::resume(&args.run, &args.how.sets(args.sets.clone()), options)?;
+        ended(&args.run, &outcome, began, &args.how, ranks)
+    })
+}
+
+/// What the first rank tells at the end of a run.
+fn ended(
+    folder: &Path,
+    outcome: &Outcome,
+    began: Instant,
+    how: &How,
+    ranks: &Ranks,
+) -> Result<()> {
+    if !ranks.is_first() {
+        return Ok(());
+    }
+    if !how.quiet {
+        ranks::tell_traffic(ranks, began.elapsed().as_secs_f64());
+    }
+    summary(folder, outcome)
 }
 
 /// One report as a line: what a person follows in a pipe.
@@ -172,7 +207,7 @@ fn report_line(report: &Report) -> String {
 }
 
 /// The end of a run: what came out and what to do next.
-fn summary(folder: &std::path::Path, outcome: &Outcome) -> Result<()> {
+fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
     let run = folder.display();
     let ended = match outcome.stopped {
         Stopped::Done => "done",

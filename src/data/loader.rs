@@ -158,9 +158,20 @@ pub fn eval_batches(
     source: Arc<dyn Source>,
     batch_size: usize,
 ) -> impl Iterator<Item = Result<Batch>> + Send {
+    eval_share(source, batch_size, 0, 1)
+}
+
+/// Of the batches of [`eval_batches`] the one with the number `first`, and then every `every`-th.
+pub fn eval_share(
+    source: Arc<dyn Source>,
+    batch_size: usize,
+    first: usize,
+    every: usize,
+) -> impl Iterator<Item = Result<Batch>> + Send {
     let len = source.len() as u64;
     let size = batch_size.max(1) as u64;
-    (0..len.div_ceil(size)).map(move |number| {
+    let numbers = (first as u64..len.div_ceil(size)).step_by(every.max(1));
+    numbers.map(move |number| {
         let samples = number * size..len.min((number + 1) * size);
         let taken: Vec<Taken> = samples.map(|n| Taken::alone(n, n)).collect();
         one(source.as_ref(), &taken, number)

@@ -9,12 +9,13 @@
 //! than two classes is Gorodkin's (2004) R_K.
 
 use super::PrecisionRecall;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// How often each class was taken for each: rows are true classes, columns predicted ones. `Display` writes
 /// an aligned table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confusion {
     names: Vec<String>,
     counts: Vec<u64>,

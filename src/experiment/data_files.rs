@@ -44,6 +44,17 @@ pub fn described(experiment: &Experiment, places: &Places) -> Result<Vec<u8>> {
     text(&prints(now))
 }
 
+/// The keys and sums of the files of a new run, the same wherever the files lie.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn sums(experiment: &Experiment, places: &Places) -> Result<String> {
+    let now = fingerprint::of(&experiment.data, places, &[], &experiment.data)?;
+    let each = prints(now);
+    let lines = each.iter().map(|file| format!("{} {}\n", file.key, file.sha256));
+    Ok(lines.collect())
+}
+
 /// Finds the files of a run's data and holds them against the fingerprints in its folder. A run of an earlier version,
 /// which has none, is taken to have its files still. `own` is `[data]` as the run has it.
 ///

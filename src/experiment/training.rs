@@ -3,6 +3,7 @@
 use super::Experiment;
 use super::assemble::{self, Weights};
 use super::teacher::{self, Print};
+use crate::collective::Ranks;
 use crate::data::{Data, Places, Shape};
 use crate::error::{Error, Result};
 use crate::model::ItemOf;
@@ -141,13 +142,14 @@ impl Training {
         self.state.change_settings(now);
     }
 
-    /// The model, and the job that trains it on `data` in the folder of `run`.
+    /// The model, and the job that trains it on `data` in the folder of `run`, as one of `ranks`.
     pub fn job(
         self,
         experiment: &Experiment,
         data: &Data,
         run: RunDir,
         stop: Stop,
+        ranks: Ranks,
     ) -> (Objective, Job<Objective>) {
         let job = Job {
             config: experiment.train.clone(),
@@ -175,6 +177,7 @@ impl Training {
             last: None,
             note: self.note,
             stop,
+            ranks,
         };
         (self.model, job)
     }

@@ -137,7 +137,10 @@ impl Tokenizer {
     }
 
     /// Reads the format's bytes; `path` is for messages.
-    fn from_json(json: Vec<u8>, path: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Bytes that are no tokenizer.
+    pub fn from_json(json: Vec<u8>, path: &Path) -> Result<Self> {
         let bad = |why: String| Error::run(format!("{} is not a tokenizer: {why}", path.display()));
         let value: serde_json::Value =
             serde_json::from_slice(&json).map_err(|e| bad(e.to_string()))?;

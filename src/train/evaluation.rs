@@ -1,6 +1,11 @@
 //! Metrics of a model on a whole split.
+//!
+//! Several ranks take turns at the batches, and each adds the sums of all batches in their order: the bits are those of
+//! one process. Where a state is carried from batch to batch, the first rank reads them all.
 
+use super::exchange;
 use super::metrics::higher_is_better;
+use crate::collective::Ranks;
 use crate::data::Source;
 use crate::data::loader::{self, Batch};
 use crate::error::{Error, Result};
@@ -8,7 +13,7 @@ use crate::evaluate::classification::Confusion;
 use crate::stack::state::ModelState;
 use crate::task::{StepInput, StepOutput, Trained};
 use burn::train::InferenceStep;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// A split and what turns its loss into other units.
@@ -67,22 +72,34 @@ pub struct Evaluation {
     carried: bool,
     /// The state that the rows of the last batch pass on.
     state: Option<ModelState>,
+    ranks: Ranks,
+    /// Sums of batches that other ranks have read, or that come after theirs.
+    ready: VecDeque<StepOutput>,
 }
 
 impl Evaluation {
     /// A pass from the first item on.
     pub fn new(split: &Split, batch_size: usize) -> Self {
+        Self::among(split, batch_size, Ranks::solo())
+    }
+
+    /// A pass of which each rank reads its share; all of them take every step.
+    pub fn among(split: &Split, batch_size: usize, ranks: Ranks) -> Self {
         let source = split.source.clone();
+        let (rank, count) = (ranks.rank(), ranks.count());
         Self {
             batches: match split.carried {
-                true => Box::new(loader::eval_lanes(source, batch_size)),
-                false => Box::new(loader::eval_batches(source, batch_size)),
+                true if rank == 0 => Box::new(loader::eval_lanes(source, batch_size)),
+                true => Box::new(std::iter::empty()),
+                false => Box::new(loader::eval_share(source, batch_size, rank, count)),
             },
             count: split.source.len().div_ceil(batch_size.max(1)),
             total: StepOutput::default(),
             bytes_per_token: split.bytes_per_token,
             carried: split.carried,
             state: None,
+            ranks,
+            ready: VecDeque::new(),
         }
     }
 
@@ -94,8 +111,29 @@ impl Evaluation {
     /// Runs `model` (in evaluation mode) on the next batch; its sums, or `None` after the last.
     ///
     /// # Errors
-    /// Items that cannot be read.
+    /// Items that cannot be read; a rank that has failed.
     pub fn step<M: Trained>(&mut self, model: &M) -> Result<Option<StepOutput>> {
+        if self.ready.is_empty() {
+            let own = self.own(model)?;
+            match self.ranks.are_many() {
+                false => self.ready.extend(own),
+                true => {
+                    let own = exchange::to_bytes(own.as_ref())?;
+                    for output in self.ranks.gather(&own)? {
+                        self.ready.extend(exchange::from_bytes(&output)?);
+                    }
+                }
+            }
+        }
+        let output = self.ready.pop_front();
+        if let Some(output) = &output {
+            self.total.add(output);
+        }
+        Ok(output)
+    }
+
+    /// The sums of this rank's next batch.
+    fn own<M: Trained>(&mut self, model: &M) -> Result<Option<StepOutput>> {
         let Some(batch) = self.batches.next() else {
             return Ok(None);
         };
@@ -108,7 +146,6 @@ impl Evaluation {
         };
         let mut output = InferenceStep::step(model, StepInput { batch, state });
         self.state = output.state.take();
-        self.total.add(&output);
         Ok(Some(output))
     }
 

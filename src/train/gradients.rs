@@ -2,8 +2,9 @@
 //!
 //! The micro-batches of a step are summed as a binary tree: the sum of n of them is that of the first ⌈n/2⌉ plus that
 //! of the last ⌊n/2⌋. Its shape depends on n alone, so that 2, 4 or 8 processes which each take an equal share of the
-//! micro-batches hold whole subtrees and could give the same bits together. No more than log₂ n + 1 gradients are in
-//! memory at once, and rounding errors grow with log₂ n instead of n (Higham 1993, section 4).
+//! micro-batches hold whole subtrees and give the same bits together. No more than log₂ n + 1 gradients are in
+//! memory at once, and rounding errors grow with log₂ n instead of n (Higham 1993, section 4). What several processes
+//! exchange of it is in `exchange`.
 
 use crate::data::loader::Batch;
 use crate::kernel;
@@ -13,6 +14,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::TrainStep;
+use std::ops::Range;
 
 /// The gradient of one optimizer step and what it was made from.
 pub struct Gradient {
@@ -57,15 +59,32 @@ pub fn accumulate_until<M: Trained>(
     state: Option<&ModelState>,
     leaves: &dyn Fn() -> bool,
 ) -> Result<Gradient, Left> {
+    let (gradients, output) = subtree(model, batches, state, leaves)?;
+    let gradients = gradients.unwrap_or_else(GradientsParams::new);
+    Ok(Gradient {
+        norm: global_norm(model, &gradients),
+        gradients,
+        output,
+    })
+}
+
+/// The sums over some consecutive micro-batches of a step; no gradients of none. `state` is that of their rows.
+pub(super) fn subtree<M: Trained>(
+    model: &M,
+    batches: Vec<Batch>,
+    state: Option<&ModelState>,
+    leaves: &dyn Fn() -> bool,
+) -> Result<(Option<GradientsParams>, StepOutput), Left> {
     let count = batches.len();
+    let first_row = batches.first().map_or(0, |batch| batch.first_row);
     let (mut passed_on, mut made) = (Vec::new(), 0);
     let mut parts = batches.into_iter().map_while(|batch| {
         if leaves() {
             return None;
         }
         made += 1;
-        let rows = batch.first_row..batch.first_row + batch.rows;
-        let state = state.map(|state| state.rows(rows));
+        let begins = batch.first_row - first_row;
+        let state = state.map(|state| state.rows(begins..begins + batch.rows));
         let mut step = TrainStep::step(model, StepInput { batch, state });
         passed_on.extend(step.item.state.take());
         Some((step.grads, step.item))
@@ -75,18 +94,30 @@ pub fn accumulate_until<M: Trained>(
         add(model, &mut gradients, more);
         (gradients, output)
     };
-    let (gradients, mut output) = tree_sum(&mut parts, count, &both)
-        .unwrap_or_else(|| (GradientsParams::new(), StepOutput::default()));
+    let sums = tree_sum(&mut parts, count, &both);
     drop(parts);
     if made < count {
         return Err(Left(made));
     }
+    let (gradients, mut output) = sums.map_or_else(Default::default, |(gradients, output)| {
+        (Some(gradients), output)
+    });
     output.state = ModelState::joined(passed_on);
-    Ok(Gradient {
-        norm: global_norm(model, &gradients),
-        gradients,
-        output,
-    })
+    Ok((gradients, output))
+}
+
+/// The micro-batches of each of so many processes, a power of two of them: the subtrees of the step's tree at the depth where
+/// there are as many. A process has none where there are fewer micro-batches than processes.
+pub fn shares(micro_batches: usize, processes: usize) -> Vec<Range<usize>> {
+    let mut shares = vec![0..micro_batches];
+    while shares.len() < processes {
+        let halves = shares.into_iter().flat_map(|share| {
+            let middle = share.start + share.len().div_ceil(2);
+            [share.start..middle, middle..share.end]
+        });
+        shares = halves.collect();
+    }
+    shares
 }
 
 /// The next `count` parts, summed as a binary tree; they are taken in their order. `None` when there is none.
@@ -183,7 +214,7 @@ impl ModuleVisitor for Scale<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::tree_sum;
+    use super::{shares, tree_sum};
 
     fn shape(names: &str) -> String {
         let mut parts = names.chars().map(String::from);
@@ -207,17 +238,17 @@ mod tests {
     }
 
     #[test]
-    fn equal_shares_are_whole_subtrees() {
+    fn shares_are_whole_subtrees() {
         let names = "abcdefghijklmnopqrstuvwx";
-        for count in [2usize, 4, 6, 8, 12, 16, 20, 24] {
-            for processes in [2usize, 4] {
-                if !count.is_multiple_of(processes) {
-                    continue;
-                }
-                let share = count / processes;
-                let sums = (0..processes).map(|p| shape(&names[p * share..(p + 1) * share]));
-                let mut sums = sums.collect::<Vec<String>>().into_iter();
-                let joined = tree_sum(&mut sums, processes, &|a, b| format!("({a}{b})"));
+        for count in 0..names.len() {
+            for processes in [1, 2, 4, 8] {
+                let shares = shares(count, processes);
+                assert_eq!(shares.len(), processes);
+                let mut sums = shares.into_iter().map(|share| shape(&names[share]));
+                let joined = tree_sum(&mut sums, processes, &|a, b| match (&*a, &*b) {
+                    ("", one) | (one, "") => one.into(),
+                    _ => format!("({a}{b})"),
+                });
                 assert_eq!(
                     joined,
                     Some(shape(&names[..count])),

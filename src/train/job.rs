@@ -8,6 +8,7 @@ use super::evaluation::{Scores, Split};
 use super::exporters::JournalConfig;
 use super::run_dir::RunDir;
 use super::schedule::ScheduleConfig;
+use crate::collective::Ranks;
 use crate::data::Source;
 use crate::error::Result;
 use crate::stack::state::ModelState;
@@ -39,7 +40,8 @@ pub struct Job<M: Trained> {
     pub perplexity: bool,
     /// Moving average of the weights, when asked for.
     pub ema: Option<Ema<M>>,
-    /// The state that the model passes to the next step of the same rows (`carry_state`), where it carries something.
+    /// The state of all rows that the model passes to the next step of the same rows (`carry_state`), where it carries
+    /// something.
     pub carried: Option<ModelState>,
     /// Training items.
     pub train: Arc<dyn Source>,
@@ -55,6 +57,8 @@ pub struct Job<M: Trained> {
     pub note: Option<&'static str>,
     /// Raised when the run is to save and end.
     pub stop: Stop,
+    /// The processes that train it.
+    pub ranks: Ranks,
 }
 
 /// A line of the journal, as an observer receives it.

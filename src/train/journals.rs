@@ -10,8 +10,10 @@ use super::run_dir::{self, RunDir};
 use crate::error::Result;
 use serde_json::Value;
 
-/// The open journals of a run.
-pub struct Journals {
+/// The open journals of a run; those of a rank that writes nothing take every line and keep none.
+pub struct Journals(Option<Open>);
+
+struct Open {
     home: Home,
     metrics: Journal,
     /// Open when something is measured, and when an earlier process of the run has measured something: what it wrote
@@ -36,12 +38,17 @@ impl Journals {
         let diagnostics = (diagnosed || path.exists())
             .then(|| Journal::open(path, state.diagnostics_bytes))
             .transpose()?;
-        Ok(Self {
+        Ok(Self(Some(Open {
             home: run.home().clone(),
             metrics,
             diagnostics,
             exporters: Exporters::open(run.root(), copies, state.elapsed_s)?,
-        })
+        })))
+    }
+
+    /// Those of a rank that writes nothing.
+    pub fn none() -> Self {
+        Self(None)
     }
 
     /// Appends a line to `metrics.jsonl`.
@@ -49,9 +56,12 @@ impl Journals {
     /// # Errors
     /// When the disk refuses, and when the run's folder is not where it was.
     pub fn append(&mut self, line: &Value) -> Result<()> {
-        self.home.require()?;
-        self.metrics.append(line)?;
-        self.exporters.follow(line)
+        let Some(open) = &mut self.0 else {
+            return Ok(());
+        };
+        open.home.require()?;
+        open.metrics.append(line)?;
+        open.exporters.follow(line)
     }
 
     /// Appends a line to `diagnostics.jsonl`.
@@ -59,12 +69,15 @@ impl Journals {
     /// # Errors
     /// When the disk refuses, and when the run's folder is not where it was.
     pub fn diagnose(&mut self, diagnosis: &Diagnosis) -> Result<()> {
-        self.home.require()?;
+        let Some(open) = &mut self.0 else {
+            return Ok(());
+        };
+        open.home.require()?;
         let line = diagnosis.line();
-        if let Some(journal) = &mut self.diagnostics {
+        if let Some(journal) = &mut open.diagnostics {
             journal.append(&line)?;
         }
-        self.exporters.follow(&line)
+        open.exporters.follow(&line)
     }
 
     /// Brings the lines to the disk, and their lengths into the state of a checkpoint.
@@ -72,8 +85,11 @@ impl Journals {
     /// # Errors
     /// When the disk refuses.
     pub fn commit(&mut self, state: &mut State) -> Result<()> {
-        state.journal_bytes = self.metrics.commit()?;
-        let diagnostics = self.diagnostics.as_mut().map(Journal::commit);
+        let Some(open) = &mut self.0 else {
+            return Ok(());
+        };
+        state.journal_bytes = open.metrics.commit()?;
+        let diagnostics = open.diagnostics.as_mut().map(Journal::commit);
         state.diagnostics_bytes = diagnostics.transpose()?.unwrap_or(0);
         Ok(())
     }

@@ -107,6 +107,15 @@ impl Home {
         }
     }
 
+    /// The home of a run that another process writes.
+    pub fn of_others(root: &Path, lock: &Path) -> Self {
+        Self {
+            root: root.to_path_buf(),
+            lock: lock.to_path_buf(),
+            identity: None,
+        }
+    }
+
     /// An error when the folder is not where it was. Asked before every write: what is written to files that are open
     /// would be lost, and a checkpoint would make a folder anew that holds nothing else.
     ///

@@ -7,6 +7,7 @@ pub mod diagnostics;
 pub mod ema;
 pub mod evaluation;
 mod events;
+pub mod exchange;
 pub mod exporters;
 pub mod gradients;
 pub mod job;

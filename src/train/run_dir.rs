@@ -10,6 +10,8 @@
 //! run.lock scores.lock                                         held while a process trains here, or changes the scores
 //! ```
 
+mod scores;
+
 use super::links::{self, Home};
 use super::run_files;
 use crate::error::{Error, Result};
@@ -18,6 +20,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+pub use scores::changing_scores;
 
 /// The experiment as its author wrote it.
 pub const EXPERIMENT: &str = "experiment.toml";
@@ -57,14 +61,11 @@ const STEPS: &str = "steps";
 const REPORT: &str = "report";
 /// How long a process that is about to be gone may take.
 const MOMENT: Duration = Duration::from_millis(300);
-/// How long those that change the scores before us may take, all together.
-const TURNS: Duration = Duration::from_secs(30);
-
 /// An open run folder; no other process can train in it until the value is dropped.
 #[derive(Debug)]
 pub struct RunDir {
     root: PathBuf,
-    _lock: File,
+    _lock: Option<File>,
     home: Home,
 }
 
@@ -120,6 +121,16 @@ impl RunDir {
         Ok(run)
     }
 
+    /// The folder of a run that another rank has locked and writes.
+    pub fn of_others(root: impl AsRef<Path>) -> Self {
+        let root = root.as_ref();
+        Self {
+            root: root.to_path_buf(),
+            home: Home::of_others(root, &root.join(LOCK)),
+            _lock: None,
+        }
+    }
+
     /// The folder.
     pub fn root(&self) -> &Path {
         &self.root
@@ -173,7 +184,7 @@ impl RunDir {
         Ok(Self {
             root: root.to_path_buf(),
             home: Home::new(root, &path, &file),
-            _lock: file,
+            _lock: Some(file),
         })
     }
 
@@ -224,30 +235,6 @@ pub(super) fn is_own(name: &str) -> bool {
 /// Whether a file is written under another name and then renamed by the process that holds the run, and by no other.
 pub(super) fn is_written_aside(name: &str) -> bool {
     DESCRIPTION.contains(&name) || ["latest", "best"].contains(&name)
-}
-
-/// Waits until no other process changes the scores of a run; the others wait as long as the result lives.
-///
-/// # Errors
-/// A lock that cannot be had, or that another process holds for long.
-pub fn changing_scores(root: &Path) -> Result<File> {
-    let path = root.join(SCORES_LOCK);
-    links::refuse_one(&root.join(SCORES))?;
-    let file = links::open_own(&path)?;
-    match files::lock_within(&file, TURNS) {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            return Err(Error::run(format!(
-                "{} has been locked by another process for {} seconds",
-                path.display(),
-                TURNS.as_secs()
-            )));
-        }
-        Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path)(e)),
-    }
-    // Files that dead processes left. When they cannot be deleted, they do no harm.
-    let _ = files::delete_leftovers(root, |file| file == SCORES);
-    Ok(file)
 }
 
 /// The TensorBoard files of a run.

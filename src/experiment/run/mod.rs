@@ -3,6 +3,7 @@
 mod changes;
 mod observer;
 mod options;
+mod ranks;
 mod standing;
 
 use super::assemble::{self, Weights};
@@ -57,6 +58,9 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
         )));
     }
     let places = loaded.places();
+    let ranks = options.ranks.clone();
+    ranks::require_shares(&loaded.experiment.train, ranks.count())?;
+    ranks::require_alike(&ranks, &loaded.experiment, folder)?;
     let existing = match start {
         Start::ResumeOrNew if run_dir::is_run(folder) => {
             return resume_in(&loaded.experiment, &places, folder, options);
@@ -77,7 +81,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
             )));
         }
     }
-    let data = assemble::data_to_train_on(experiment, &places)?;
+    let data = ranks::data_to_train_on(&ranks, experiment, &places)?;
     require_prompt(experiment, &data.tokenizers)?;
     cost::require_memory(experiment, &places, &data.shape)?;
     let stop = Stop::on_signals()?;
@@ -88,8 +92,14 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     let mut training = training::training(experiment, &data.shape, &device, &weights)?;
     let teacher = training.take_teacher(experiment, &places, &data, None)?;
     training.take_settings(None, changes::changeable(experiment)?);
-    let run = RunDir::create(folder, existing)?;
-    describe(&run, loaded, &data, teacher.as_ref())?;
+    ranks::require_same_start(&ranks, &data, &training.model)?;
+    let run = match ranks.is_first() {
+        true => RunDir::create(folder, existing)?,
+        false => RunDir::of_others(folder),
+    };
+    if ranks.is_first() {
+        describe(&run, loaded, &data, teacher.as_ref())?;
+    }
     if data.left_out > 0 {
         (options.notice)(&format!(
             "{} training pairs are left out: too long ([data] max_len), too unequal (max_ratio) or empty",
@@ -99,7 +109,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     if let (Some(taken), Some(from)) = (&training.transferred, &experiment.init.from) {
         (options.notice)(&format!("from {}: {taken}", from.display()));
     }
-    let (model, job) = training.job(experiment, &data, run, stop);
+    let (model, job) = training.job(experiment, &data, run, stop, ranks);
     launch(experiment, &data, model, job, options)
 }
 
@@ -161,6 +171,8 @@ pub fn resume(folder: &Path, sets: &[String], options: Options) -> Result<Outcom
     run_files::verify(folder)?;
     let loaded = file::load(&folder.join(run_dir::RESOLVED), sets)?;
     check::check_to_go_on(&loaded)?;
+    ranks::require_shares(&loaded.experiment.train, options.ranks.count())?;
+    ranks::require_alike(&options.ranks, &loaded.experiment, folder)?;
     resume_in(&loaded.experiment, &loaded.places(), folder, options)
 }
 
@@ -170,11 +182,19 @@ fn resume_in(
     folder: &Path,
     options: Options,
 ) -> Result<Outcome> {
-    if let Some(outcome) = left_alone(asked, places, folder, &options)? {
+    let ranks = options.ranks.clone();
+    let ended = ranks::told_by_first(&ranks, || left_alone(asked, places, folder, &options))?;
+    if let Some(outcome) = ended {
         return Ok(outcome);
     }
-    let run = RunDir::open(folder)?;
-    checkpoint::clean(&run)?;
+    let run = ranks::in_turn(&ranks, || {
+        if !ranks.is_first() {
+            return Ok(RunDir::of_others(folder));
+        }
+        let run = RunDir::open(folder)?;
+        checkpoint::clean(&run)?;
+        Ok(run)
+    })?;
     let standing = Standing::of(asked, places, folder)?;
     let search = &standing.search;
     for refused in &search.refused {
@@ -199,7 +219,9 @@ fn resume_in(
         data: held.data.clone(),
         ..experiment.clone()
     };
-    let data = assemble::data(&located, places, &saved, Some(&shape))?;
+    let data = ranks::in_turn(&ranks, || {
+        assemble::data(&located, places, &saved, Some(&shape))
+    })?;
     require_prompt(experiment, &data.tokenizers)?;
     let teacher = match experiment.task.distillation() {
         Some(_) => Some(Print::read(folder)?),
@@ -219,14 +241,17 @@ fn resume_in(
     training.take_teacher(experiment, places, &data, teacher.as_ref())?;
     let before = changes::changeable(&standing.stored)?;
     training.take_settings(Some(before), changes::changeable(experiment)?);
+    ranks::require_same_start(&ranks, &data, &training.model)?;
     let mut files = Vec::new();
     files.extend(held.rewritten()?.map(|text| (run_dir::FILES, text)));
     if !standing.changed.is_empty() || standing.other_places {
         let resolved = resolved_toml(&experiment.portable(places, folder)?);
         files.push((run_dir::RESOLVED, resolved.into_bytes()));
     }
-    run_files::replace(&run, &files)?;
-    let (model, job) = training.job(experiment, &data, run, stop);
+    if ranks.is_first() {
+        run_files::replace(&run, &files)?;
+    }
+    let (model, job) = training.job(experiment, &data, run, stop, ranks);
     launch(experiment, &data, model, job, options)
 }
 
@@ -286,7 +311,8 @@ fn launch(
     // A file of samples from before they were switched off keeps its length in every checkpoint.
     let path = job.run.path(run_dir::SAMPLES);
     let kept = job.state.samples_bytes > 0 && path.exists();
-    let samples = (experiment.train.sample.is_some() || kept)
+    let ranks = job.ranks.clone();
+    let samples = (ranks.is_first() && (experiment.train.sample.is_some() || kept))
         .then(|| Journal::open(path, job.state.samples_bytes))
         .transpose()?;
     let observer = RunObserver {
@@ -300,7 +326,7 @@ fn launch(
         samples,
     };
     let outcome = train::run(model, job, Box::new(observer), view, &experiment.name)?;
-    if let Some(scores) = &outcome.last {
+    if let (Some(scores), true) = (&outcome.last, ranks.is_first()) {
         // The run is done even when its scores cannot be kept.
         if let Err(error) = saved::write_scores(&folder, "valid", outcome.step, scores) {
             notice(&format!("the scores were not kept: {error}"));

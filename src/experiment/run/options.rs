@@ -1,5 +1,6 @@
 //! How a run is watched, and what it may pass over.
 
+use crate::collective::Ranks;
 use crate::train::job::Report;
 use crate::train::view::View;
 
@@ -21,6 +22,8 @@ pub struct Options {
     pub notice: fn(&str),
     /// Resumes a run although the files of its data have changed.
     pub other_data: bool,
+    /// The processes that train it together.
+    pub ranks: Ranks,
 }
 
 impl Options {
@@ -32,6 +35,7 @@ impl Options {
             sample: Box::new(|_, _| {}),
             notice: |_| {},
             other_data: false,
+            ranks: Ranks::solo(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! `….segment` with `….open` for hidden states of earlier segments and how many of each row may be seen.
 
 use super::{Checkpoint, damaged};
+use crate::collective::Ranks;
 use crate::error::{Error, Result};
 use crate::nn::earlier::Earlier;
 use crate::nn::state::LayerState;
@@ -22,10 +23,26 @@ type Entry = (String, Vec<usize>, Vec<u8>);
 
 /// Writes a state. States of any number format are written in 32 bits, which hold all of them.
 pub(super) fn save(state: &ModelState, path: &Path) -> Result<()> {
+    std::fs::write(path, bytes(state)?).map_err(Error::io("write", path))
+}
+
+/// The state of the rows of all ranks; `own` is that of this one's.
+///
+/// # Errors
+/// Another rank has failed, or has the state of another model.
+pub fn gathered(own: &ModelState, ranks: &Ranks) -> Result<ModelState> {
+    let name = Path::new(FILE);
+    let all = ranks.gather(&bytes(own)?)?;
+    let all = all.iter().map(|bytes| read(own, bytes, name, &Device::default()));
+    let all = ModelState::joined(all.collect::<Result<_>>()?);
+    all.ok_or_else(|| Error::run("there is no rank"))
+}
+
+/// A state as safetensors.
+fn bytes(state: &ModelState) -> Result<Vec<u8>> {
     let entries = entries(state);
-    let failed = |e: safetensors::SafeTensorError| {
-        Error::run(format!("cannot write {}: {e}", path.display()))
-    };
+    let failed =
+        |e: safetensors::SafeTensorError| Error::run(format!("cannot write down {FILE}: {e}"));
     let views = entries
         .iter()
         .map(|(name, shape, bytes)| {
@@ -34,8 +51,7 @@ pub(super) fn save(state: &ModelState, path: &Path) -> Result<()> {
         })
         .collect::<std::result::Result<Vec<_>, _>>()
         .map_err(failed)?;
-    let bytes = safetensors::serialize(views, None).map_err(failed)?;
-    std::fs::write(path, bytes).map_err(Error::io("write", path))
+    safetensors::serialize(views, None).map_err(failed)
 }
 
 /// The tensors of a state.
@@ -113,7 +129,12 @@ impl Checkpoint {
 /// Reads a state of the structure of `empty`.
 fn load(empty: &ModelState, path: &Path, device: &Device) -> Result<ModelState> {
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
-    let file = SafeTensors::deserialize(&bytes)
+    read(empty, &bytes, path, device)
+}
+
+/// Reads a state from its bytes; `path` is for messages.
+fn read(empty: &ModelState, bytes: &[u8], path: &Path, device: &Device) -> Result<ModelState> {
+    let file = SafeTensors::deserialize(bytes)
         .map_err(|e| Error::run(format!("{} is not a safetensors file: {e}", path.display())))?;
     let reader = Reader {
         file: &file,

@@ -25,6 +25,7 @@ use crate::files;
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
+pub use carried::gathered;
 pub use format::VERSION;
 pub use state::{Best, KeyChange, State, Window};
 use std::collections::BTreeMap;

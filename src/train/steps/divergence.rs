@@ -7,6 +7,7 @@ use crate::stack::state::ModelState;
 use crate::task::Trained;
 use crate::train::checkpoint;
 use crate::train::config::OnDivergence;
+use crate::train::exchange;
 use crate::train::gradients::Gradient;
 use crate::train::journals::Journals;
 use crate::train::record;
@@ -32,12 +33,14 @@ impl<M: Trained> Steps<M> {
 
     /// The state after a step that is left out: its text was read, and rows continue behind it. A state that is infinite
     /// or no number is dropped, and rows begin empty.
-    fn passed_on(&self, gradient: &Gradient) -> Option<ModelState> {
-        let state = gradient.output.state.clone()?;
-        match state.is_finite() {
+    fn passed_on(&self, gradient: &Gradient) -> Result<Option<ModelState>> {
+        let Some(state) = gradient.output.state.clone() else {
+            return Ok(None);
+        };
+        Ok(match self.all_agree(state.is_finite())? {
             true => Some(state),
             false => self.model().empty_state(),
-        }
+        })
     }
 
     /// Leaves the step out, or ends the run with the state before it saved.
@@ -48,7 +51,7 @@ impl<M: Trained> Steps<M> {
         samples: &[u64],
         journals: &mut Journals,
     ) -> Result<()> {
-        let state = &mut self.job.state;
+        let state = &self.job.state;
         let step = state.step + 1;
         let (last_straw, advice) = match self.job.config.on_divergence {
             OnDivergence::Stop => (
@@ -61,13 +64,15 @@ impl<M: Trained> Steps<M> {
             ),
         };
         if !last_straw {
+            let passed_on = self.passed_on(gradient)?;
+            let state = &mut self.job.state;
             state.step = step;
             state.skipped_steps += 1;
             state.skipped_in_a_row += 1;
-            self.job.carried = self.passed_on(gradient);
+            self.job.carried = passed_on;
             return journals.append(&record::skipped(step, gradient.output.loss.mean(), samples));
         }
-        let kept = if self.weights_are_finite() {
+        let kept = if is_finite(self.squares()) {
             self.save(journals)?;
             let folder = self.job.run.steps().join(checkpoint::name(step - 1));
             format!("the state before it is saved in {}", folder.display())
@@ -85,7 +90,9 @@ impl<M: Trained> Steps<M> {
 
     /// An error when the weights are ruined: saved, they would push good checkpoints out.
     pub(super) fn require_finite(&self) -> Result<()> {
-        if self.weights_are_finite() {
+        let squares = self.squares();
+        exchange::require_same(&self.job.ranks, squares, "sum of the squares of all weights")?;
+        if is_finite(squares) {
             return Ok(());
         }
         Err(Error::run(format!(
@@ -95,11 +102,11 @@ impl<M: Trained> Steps<M> {
         )))
     }
 
-    fn weights_are_finite(&self) -> bool {
+    /// Σ of the squares of all weights.
+    fn squares(&self) -> f64 {
         let mut squares = Squares(0.0);
         self.model().visit(&mut squares);
-        // Kernels may add up in double precision; no loss comes from weights whose squares overflow a single.
-        squares.0 <= f64::from(f32::MAX)
+        squares.0
     }
 
     fn newest_kept(&self) -> String {
@@ -110,7 +117,12 @@ impl<M: Trained> Steps<M> {
     }
 }
 
-/// Σ of the squares of all weights.
+/// Whether weights with these squares are numbers. Kernels may add up in double precision; no loss comes from weights whose
+/// squares overflow a single.
+fn is_finite(squares: f64) -> bool {
+    squares <= f64::from(f32::MAX)
+}
+
 struct Squares(f64);
 
 impl ModuleVisitor for Squares {

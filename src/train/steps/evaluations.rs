@@ -50,7 +50,7 @@ impl<M: Trained> Steps<M> {
             of_part,
         } = scored;
         let step = self.job.state.step;
-        if !self.observer.sampled(step, &model)? {
+        if !self.sampled(step, &model)? {
             return Ok(None);
         }
         let improved = self.improves(compared);
@@ -79,9 +79,9 @@ impl<M: Trained> Steps<M> {
             part,
         };
         journals.append(&record::valid(&report, of_part.as_ref()))?;
-        self.observer.report(&report);
+        self.report(&report);
         self.job.last = Some(scores);
-        self.observer.evaluated(step)?;
+        self.evaluated(step)?;
         Ok(Some(improved))
     }
 
@@ -116,7 +116,7 @@ impl<M: Trained> Steps<M> {
         if drawn {
             split.source = Arc::new(PartFirst::new(split.source, first.saturating_mul(size)));
         }
-        let mut pass = Evaluation::new(&split, size);
+        let mut pass = Evaluation::among(&split, size, self.job.ranks.clone());
         let mut wanted = if whole { all } else { first };
         let (mut compared, mut of_part) = (f64::NAN, None);
         let mut broken_off = false;
@@ -147,7 +147,7 @@ impl<M: Trained> Steps<M> {
             return Ok(None);
         }
         let mut scores = pass.scores()?;
-        match self.observer.scores(model)? {
+        match self.measured(model)? {
             Some(more) => scores.metrics.extend(more),
             None => return Ok(None),
         }

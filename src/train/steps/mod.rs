@@ -2,11 +2,13 @@
 
 mod divergence;
 mod evaluations;
+mod ranks;
+mod saving;
 
-use super::checkpoint::{self, Parts};
 use super::diagnostics::Before;
 use super::events::{Events, Part};
-use super::gradients::{self, Gradient};
+use super::exchange;
+use super::gradients::Gradient;
 use super::job::{Job, Observer, Outcome, Report, Stopped};
 use super::journals::Journals;
 use super::{parameters, record};
@@ -43,7 +45,17 @@ impl<M: Trained> Steps<M> {
     }
 
     /// A loop that begins where `job.state` says.
-    pub fn new(model: M, job: Job<M>, observer: Box<dyn Observer<M>>, events: Events<M>) -> Self {
+    pub fn new(
+        model: M,
+        mut job: Job<M>,
+        observer: Box<dyn Observer<M>>,
+        events: Events<M>,
+    ) -> Self {
+        job.ranks.listen(&job.stop);
+        if job.ranks.are_many() {
+            let own = ranks::rows(&job);
+            job.carried = job.carried.map(|state| state.rows(own));
+        }
         Self {
             model: Some(model),
             started: Instant::now(),
@@ -67,7 +79,10 @@ impl<M: Trained> Steps<M> {
     fn take_steps(&mut self) -> Result<Outcome> {
         let job = &self.job;
         let diagnosed = job.diagnostics.is_some();
-        let mut journals = Journals::open(&job.run, &job.state, diagnosed, job.journal)?;
+        let mut journals = match job.ranks.is_first() {
+            true => Journals::open(&job.run, &job.state, diagnosed, job.journal)?,
+            false => Journals::none(),
+        };
         if let Some(note) = job.note.filter(|_| job.state.step < job.config.steps) {
             journals.append(&record::note(job.state.step, note))?;
         }
@@ -125,9 +140,10 @@ impl<M: Trained> Steps<M> {
             diagnostics.ask(&mut batches);
         }
         let states = parameters::states(self.model());
-        let carried = self.job.carried.as_ref();
-        let leaves = || self.asked_to_stop();
-        let made = gradients::accumulate_until(self.model(), batches, carried, &leaves);
+        let (ranks, carried) = (&self.job.ranks, self.job.carried.as_ref());
+        let mine = ranks::mine(ranks, batches);
+        let leaves = || self.asked_here();
+        let made = exchange::accumulate(self.model(), mine, carried, &leaves, ranks)?;
         let Ok(mut gradient) = made else {
             let model = self.model.take();
             self.model = model.map(|model| parameters::with_states(model, states));
@@ -159,15 +175,6 @@ impl<M: Trained> Steps<M> {
             self.log(lr, journals)?;
         }
         Ok(true)
-    }
-
-    /// Saves the step before one that was left. Before the first one there is nothing that a resumed run would not make
-    /// again.
-    fn save_between(&mut self, journals: &mut Journals) -> Result<()> {
-        match self.job.state.step {
-            0 => Ok(()),
-            _ => self.save(journals),
-        }
     }
 
     /// Clips, moves the weights and their average, and counts the step.
@@ -235,7 +242,7 @@ impl<M: Trained> Steps<M> {
             part: None,
         };
         journals.append(&record::train(&report, state.items_seen))?;
-        self.observer.report(&report);
+        self.report(&report);
         Ok(())
     }
 
@@ -271,9 +278,14 @@ impl<M: Trained> Steps<M> {
         (state.step > 0 && config.patience.is_some_and(|p| waited >= p)).then_some(Stopped::Early)
     }
 
-    /// Whether a signal or the dashboard asks the run to save and end.
-    fn asked_to_stop(&self) -> bool {
+    /// Whether a signal or the dashboard asks this process to save and end.
+    fn asked_here(&self) -> bool {
         self.job.stop.is_raised() || self.events.asked_to_stop()
+    }
+
+    /// Whether the run is asked to save and end: the same on all ranks.
+    fn asked_to_stop(&self) -> bool {
+        self.job.ranks.asked_to_stop(self.asked_here())
     }
 
     /// Evaluation, checkpoint and requests to stop; what ends the run, if anything does.
@@ -309,42 +321,5 @@ impl<M: Trained> Steps<M> {
             self.start_round();
         }
         Ok(stop)
-    }
-
-    fn save(&mut self, journals: &mut Journals) -> Result<()> {
-        self.require_finite()?;
-        journals.commit(&mut self.job.state)?;
-        self.job.state.samples_bytes = self.observer.commit_samples()?;
-        self.job.state.elapsed_s = self.elapsed();
-        let parts = Parts {
-            model: self.model(),
-            optimizer: &self.job.optimizer,
-            ema: self.job.ema.as_ref(),
-            carried: self.job.carried.as_ref(),
-            state: &self.job.state,
-        };
-        checkpoint::save(&self.job.run, &parts, self.job.config.keep_last)?;
-        Ok(())
-    }
-
-    fn finish(&mut self, stopped: Stopped, journals: &mut Journals) -> Result<Outcome> {
-        // A run that is resumed at its end has its weights, but not the scores that its last process held.
-        if stopped == Stopped::Interrupted || !self.has_last_scores()? {
-            return Err(Error::Interrupted {
-                step: self.job.state.step,
-                run: self.job.run.root().to_path_buf(),
-            });
-        }
-        journals.commit(&mut self.job.state)?;
-        let state = &self.job.state;
-        Ok(Outcome {
-            step: state.step,
-            stopped,
-            best: state.best.map(|b| (b.step, b.value)),
-            last: self.job.last.clone(),
-            elapsed_s: self.elapsed(),
-            drawn_part: state.drawn_part && self.job.carried.is_none(),
-            skipped: state.skipped_steps,
-        })
     }
 }

@@ -66,6 +66,7 @@ pub(super) fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job
         last: None,
         note: None,
         stop: Stop::default(),
+        ranks: Default::default(),
     }
 }
 

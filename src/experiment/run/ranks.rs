@@ -1,0 +1,202 @@
+//! Several processes as one run: what is held against each other before the first step, and who goes first.
+//!
+//! The ranks divide the micro-batches of a step as subtrees of the tree that one process adds them in, so their number is a
+//! power of two. Of a step of so many examples it divides the micro-batches; where steps are of so many tokens, they have
+//! other numbers of micro-batches from step to step, and a rank that gets none in one waits.
+
+use crate::collective::Ranks;
+use crate::data::loader::BatchSize;
+use crate::data::{Data, Places, Tokenizers};
+use crate::digest::{self, hex};
+use crate::error::{Error, Result};
+use crate::experiment::{Experiment, assemble, data_files, resolved_toml};
+use crate::nn::role::ParameterKind;
+use crate::task::Objective;
+use crate::tokenizer::Tokenizer;
+use crate::train::checkpoint::weights_hash;
+use crate::train::job::Outcome;
+use crate::train::run_dir;
+use crate::train::{TrainConfig, parameters};
+use std::fs::File;
+use std::path::Path;
+
+/// An error when so many ranks cannot share the micro-batches of a step.
+///
+/// # Errors
+/// With the nearest number that can.
+pub(super) fn require_shares(config: &TrainConfig, ranks: usize) -> Result<()> {
+    if ranks == 1 {
+        return Ok(());
+    }
+    let (all, valid) = match config.size() {
+        BatchSize::Items(items) => {
+            let all = items.div_ceil(config.micro_batch_size().max(1));
+            (all, 1 << all.trailing_zeros().min(31))
+        }
+        BatchSize::Tokens(_) if config.micro_batch_size.is_none() => (1, 1),
+        BatchSize::Tokens(_) => (0, 1 << 31),
+    };
+    if ranks.is_power_of_two() && ranks <= valid {
+        return Ok(());
+    }
+    let powers = (0..32).map(|power| 1_usize << power);
+    let nearest = powers
+        .filter(|number| *number <= valid)
+        .min_by_key(|number| number.abs_diff(ranks))
+        .unwrap_or(1);
+    let rule = match all {
+        0 => "the number of ranks must be a power of two".to_string(),
+        1 => "a step has 1 micro-batch".to_string(),
+        all => format!(
+            "a step has {all} micro-batches, which must fall into equal halves again and again: the number of ranks is a \
+             power of two that divides {all}"
+        ),
+    };
+    let remedy = match config.size() {
+        BatchSize::Items(items) if ranks.is_power_of_two() && items.is_multiple_of(ranks) => {
+            format!(", or set train.micro_batch_size = {}", items / ranks)
+        }
+        BatchSize::Tokens(_) if all == 1 => {
+            ", or set train.micro_batch_size, the examples of a micro-batch".into()
+        }
+        BatchSize::Items(_) | BatchSize::Tokens(_) => String::new(),
+    };
+    Err(Error::usage(format!(
+        "{ranks} ranks cannot share a step: {rule}; the nearest number of ranks is {nearest}{remedy}"
+    )))
+}
+
+/// An error when a rank runs another program, has another experiment, sees another run folder or other files of data.
+///
+/// # Errors
+/// With the first rank that differs.
+pub(super) fn require_alike(ranks: &Ranks, experiment: &Experiment, folder: &Path) -> Result<()> {
+    if !ranks.are_many() {
+        return Ok(());
+    }
+    let program = std::env::current_exe().and_then(|path| {
+        let (sum, _) = digest::of(File::open(path)?)?;
+        Ok(hex(&sum))
+    });
+    let program = program.map_err(|e| Error::run(format!("cannot read this program: {e}")))?;
+    require_same(ranks, "runs another program", program.as_bytes())?;
+    let resolved = resolved_toml(experiment);
+    require_same(ranks, "has another experiment", resolved.as_bytes())?;
+    let is_run = [u8::from(run_dir::is_run(folder))];
+    require_same(ranks, "sees another run folder", &is_run)
+}
+
+/// An error when a rank has read other data, or begins with other weights.
+///
+/// # Errors
+/// With the first rank that differs.
+pub(super) fn require_same_start(ranks: &Ranks, data: &Data, model: &Objective) -> Result<()> {
+    if !ranks.are_many() {
+        return Ok(());
+    }
+    let state = parameters::with_state(model)
+        .into_iter()
+        .find(|parameter| parameter.role.kind == Some(ParameterKind::State));
+    if let Some(state) = state {
+        return Err(Error::usage(format!(
+            "a batch norm ({}) keeps means of the batches of one process, which {} ranks would not share; train with one \
+             process, or choose another norm",
+            state.path,
+            ranks.count()
+        )));
+    }
+    let valid = data.valid.as_ref().map_or(0, |valid| valid.len());
+    let shape = serde_json::to_string(&data.shape)
+        .map_err(|e| Error::run(format!("cannot describe the data: {e}")))?;
+    let shape = format!("{} {valid} {shape}", data.train.len());
+    require_same(ranks, "has read other data", shape.as_bytes())?;
+    let weights = weights_hash(model);
+    require_same(ranks, "begins with other weights", weights.as_bytes())
+}
+
+fn require_same(ranks: &Ranks, does: &str, own: &[u8]) -> Result<()> {
+    let (sum, _) = digest::of(own).map_err(|e| Error::run(e.to_string()))?;
+    let all = ranks.gather(&sum)?;
+    match all.iter().position(|sum| *sum != all[0]) {
+        None => Ok(()),
+        Some(rank) => Err(Error::usage(format!(
+            "rank {rank} {does} than rank 0; all ranks of a run need the same program, experiment, files and run folder"
+        ))),
+    }
+}
+
+/// Work that the first rank does before the others, who find what it has written.
+///
+/// # Errors
+/// Those of the work, of any rank.
+pub(super) fn in_turn<T>(ranks: &Ranks, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    if ranks.is_first() {
+        let done = work()?;
+        ranks.wait()?;
+        return Ok(done);
+    }
+    ranks.wait()?;
+    work()
+}
+
+/// The outcome of a run that is over, when the first rank finds it so. The others do not ask while it is at work.
+///
+/// # Errors
+/// Those of `look`; a rank that finds otherwise.
+pub(super) fn told_by_first(
+    ranks: &Ranks,
+    look: impl Fn() -> Result<Option<Outcome>>,
+) -> Result<Option<Outcome>> {
+    let mut found = None;
+    let over = ranks.from_first(|| {
+        found = look()?;
+        Ok(vec![u8::from(found.is_some())])
+    })?;
+    if ranks.is_first() || over != [1] {
+        return Ok(found);
+    }
+    match look()? {
+        Some(outcome) => Ok(Some(outcome)),
+        None => Err(Error::run("this rank sees another run folder than rank 0")),
+    }
+}
+
+/// The data of a new run. The first rank reads it before the others, and makes tokenizers and caches; they take its
+/// tokenizers.
+///
+/// # Errors
+/// Those of [`assemble::data_to_train_on`], of any rank; a rank with other files.
+pub(super) fn data_to_train_on(
+    ranks: &Ranks,
+    experiment: &Experiment,
+    places: &Places,
+) -> Result<Data> {
+    if !ranks.are_many() {
+        return assemble::data_to_train_on(experiment, places);
+    }
+    let first = match ranks.is_first() {
+        true => Some(assemble::data_to_train_on(experiment, places)?),
+        false => None,
+    };
+    let own = first.as_ref().map(|data| &data.tokenizers);
+    let read = |of: fn(&Tokenizers) -> &Option<Tokenizer>, name: &str| {
+        let json = || {
+            let tokenizer = own.and_then(|all| of(all).as_ref());
+            Ok(tokenizer.map_or_else(Vec::new, |t| t.json().to_vec()))
+        };
+        let json = ranks.from_first(json)?;
+        (!json.is_empty())
+            .then(|| Tokenizer::from_json(json, Path::new(name)))
+            .transpose()
+    };
+    let tokenizers = Tokenizers {
+        text: read(|all| &all.text, run_dir::TOKENIZER)?,
+        target: read(|all| &all.target, run_dir::TARGET_TOKENIZER)?,
+    };
+    let sums = data_files::sums(experiment, places)?;
+    require_same(ranks, "has other files of data", sums.as_bytes())?;
+    match first {
+        Some(data) => Ok(data),
+        None => assemble::data(experiment, places, &tokenizers, None),
+    }
+}

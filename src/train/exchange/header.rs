@@ -1,0 +1,127 @@
+//! The sums of a rank's part of a step, or of an evaluation's batch, as bytes that keep every bit.
+
+use crate::error::{Error, Result};
+use crate::evaluate::classification::Confusion;
+use crate::task::StepOutput;
+use crate::task::output::Sum;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+/// What a rank says of its part of a step.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Header {
+    /// Whether it has left the step because it was asked to stop.
+    pub left: bool,
+    /// For each parameter, `1` where it has a gradient.
+    pub present: String,
+    /// None of no micro-batch.
+    sums: Option<Sums>,
+}
+
+/// A [`StepOutput`] without what stays with its rank. Doubles as their bits, which JSON's decimals need not keep.
+#[derive(Debug, Serialize, Deserialize)]
+struct Sums {
+    loss: [u64; 2],
+    items: u64,
+    metrics: Vec<(String, [u64; 2])>,
+    added: Vec<String>,
+    confusion: Option<Confusion>,
+}
+
+impl Header {
+    pub fn new(output: Option<&StepOutput>, present: String) -> Self {
+        Self {
+            left: false,
+            present,
+            sums: output.map(Sums::of),
+        }
+    }
+
+    pub fn left() -> Self {
+        Self {
+            left: true,
+            ..Self::default()
+        }
+    }
+
+    pub fn sums(self) -> Option<StepOutput> {
+        self.sums.map(Sums::output)
+    }
+
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        bytes(self)
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        read(bytes)
+    }
+}
+
+/// The numbers of an output, if there is one, for the other ranks.
+///
+/// # Errors
+/// Numbers that cannot be written down.
+pub fn to_bytes(output: Option<&StepOutput>) -> Result<Vec<u8>> {
+    bytes(&output.map(Sums::of))
+}
+
+/// The numbers that a rank sent.
+///
+/// # Errors
+/// Other bytes than those of [`to_bytes`].
+pub fn from_bytes(bytes: &[u8]) -> Result<Option<StepOutput>> {
+    let sums: Option<Sums> = read(bytes)?;
+    Ok(sums.map(Sums::output))
+}
+
+fn bytes<T: Serialize>(value: &T) -> Result<Vec<u8>> {
+    serde_json::to_vec(value)
+        .map_err(|e| Error::run(format!("cannot write down what ranks exchange: {e}")))
+}
+
+fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+    serde_json::from_slice(bytes)
+        .map_err(|e| Error::run(format!("a rank sent what this one cannot read: {e}")))
+}
+
+impl Sums {
+    fn of(output: &StepOutput) -> Self {
+        let bits = |sum: Sum| [sum.sum.to_bits(), sum.weight.to_bits()];
+        let metrics = output.metrics.iter();
+        let names = output.added.iter();
+        Self {
+            loss: bits(output.loss),
+            items: output.items,
+            metrics: metrics.map(|(k, v)| ((*k).into(), bits(*v))).collect(),
+            added: names.map(|name| (*name).into()).collect(),
+            confusion: output.confusion.clone(),
+        }
+    }
+
+    fn output(self) -> StepOutput {
+        let sum = |[sum, weight]: [u64; 2]| Sum::new(f64::from_bits(sum), f64::from_bits(weight));
+        let metrics = self.metrics.into_iter();
+        let names = self.added.iter();
+        StepOutput {
+            loss: sum(self.loss),
+            items: self.items,
+            metrics: metrics.map(|(name, v)| (known(&name), sum(v))).collect(),
+            added: names.map(|name| known(name)).collect(),
+            confusion: self.confusion,
+            ..StepOutput::default()
+        }
+    }
+}
+
+/// The name of a metric as a value of the program's. Each name is kept once; a task has a handful.
+fn known(name: &str) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name) {
+        return known;
+    }
+    let kept: &'static str = Box::leak(name.into());
+    names.insert(kept);
+    kept
+}

@@ -1,0 +1,94 @@
+//! What a run of several processes does otherwise than one: each rank has its micro-batches and their rows, the first has
+//! the observer and the files, and all of them take each turn together.
+
+use super::Steps;
+use crate::collective::Ranks;
+use crate::data::loader::Batch;
+use crate::error::{Error, Result};
+use crate::stack::state::ModelState;
+use crate::task::Trained;
+use crate::train::checkpoint;
+use crate::train::gradients;
+use crate::train::job::{Job, Report};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The micro-batches of a step that this rank computes.
+pub(super) fn mine(ranks: &Ranks, mut batches: Vec<Batch>) -> Vec<Batch> {
+    if !ranks.are_many() {
+        return batches;
+    }
+    let share = gradients::shares(batches.len(), ranks.count()).swap_remove(ranks.rank());
+    batches.drain(share).collect()
+}
+
+/// The rows of every step that this rank computes, where steps are of as many rows.
+pub(super) fn rows<M: Trained>(job: &Job<M>) -> Range<usize> {
+    let (all, each) = (job.config.batch_size, job.config.micro_batch_size().max(1));
+    let ranks = &job.ranks;
+    let share = gradients::shares(all.div_ceil(each), ranks.count()).swap_remove(ranks.rank());
+    (share.start * each).min(all)..(share.end * each).min(all)
+}
+
+impl<M: Trained> Steps<M> {
+    /// Passes a line of the journal on.
+    pub(super) fn report(&mut self, report: &Report) {
+        if self.job.ranks.is_first() {
+            self.observer.report(report);
+        }
+    }
+
+    /// The observer's metrics of the validation split, which the first rank measures; `None` when it was broken off.
+    pub(super) fn measured(&mut self, model: &M) -> Result<Option<BTreeMap<String, f64>>> {
+        let observer = &mut self.observer;
+        if !self.job.ranks.are_many() {
+            return observer.scores(model);
+        }
+        let bytes = self.job.ranks.from_first(|| {
+            let scores = observer.scores(model)?.map(|scores| {
+                let bits = scores.into_iter().map(|(name, x)| (name, x.to_bits()));
+                bits.collect::<Vec<(String, u64)>>()
+            });
+            serde_json::to_vec(&scores).map_err(|e| Error::run(e.to_string()))
+        })?;
+        let scores: Option<Vec<(String, u64)>> =
+            serde_json::from_slice(&bytes).map_err(|e| Error::run(e.to_string()))?;
+        Ok(scores.map(|scores| {
+            let scores = scores.into_iter();
+            scores.map(|(name, x)| (name, f64::from_bits(x))).collect()
+        }))
+    }
+
+    /// Has the observer of the first rank write what stands beside an evaluation; `false` when that was broken off.
+    pub(super) fn sampled(&mut self, step: u64, model: &M) -> Result<bool> {
+        let observer = &mut self.observer;
+        if !self.job.ranks.are_many() {
+            return observer.sampled(step, model);
+        }
+        let own = || Ok(vec![u8::from(observer.sampled(step, model)?)]);
+        let answer = self.job.ranks.from_first(own)?;
+        Ok(answer == [1])
+    }
+
+    /// The observer is told that an evaluation has ended.
+    pub(super) fn evaluated(&mut self, step: u64) -> Result<()> {
+        match self.job.ranks.is_first() {
+            true => self.observer.evaluated(step),
+            false => Ok(()),
+        }
+    }
+
+    /// The state that the rows of all ranks carry, where there are several ranks and it is carried.
+    pub(super) fn state_of_all(&self) -> Result<Option<ModelState>> {
+        match (&self.job.carried, self.job.ranks.are_many()) {
+            (Some(own), true) => checkpoint::gathered(own, &self.job.ranks).map(Some),
+            (None, _) | (_, false) => Ok(None),
+        }
+    }
+
+    /// Whether every rank says yes.
+    pub(super) fn all_agree(&self, own: bool) -> Result<bool> {
+        let answers = self.job.ranks.gather(&[u8::from(own)])?;
+        Ok(answers.iter().all(|answer| answer == &[1]))
+    }
+}

@@ -1,0 +1,62 @@
+//! Checkpoints of a run on its way, and its end.
+
+use super::Steps;
+use crate::error::{Error, Result};
+use crate::task::Trained;
+use crate::train::checkpoint::{self, Parts};
+use crate::train::job::{Outcome, Stopped};
+use crate::train::journals::Journals;
+
+impl<M: Trained> Steps<M> {
+    /// Saves the step before one that was left. Before the first one there is nothing that a resumed run would not make
+    /// again.
+    pub(super) fn save_between(&mut self, journals: &mut Journals) -> Result<()> {
+        match self.job.state.step {
+            0 => Ok(()),
+            _ => self.save(journals),
+        }
+    }
+
+    /// Writes a checkpoint of the step that was taken last; the first rank does.
+    pub(super) fn save(&mut self, journals: &mut Journals) -> Result<()> {
+        self.require_finite()?;
+        let all_rows = self.state_of_all()?;
+        if !self.job.ranks.is_first() {
+            return Ok(());
+        }
+        journals.commit(&mut self.job.state)?;
+        self.job.state.samples_bytes = self.observer.commit_samples()?;
+        self.job.state.elapsed_s = self.elapsed();
+        let parts = Parts {
+            model: self.model(),
+            optimizer: &self.job.optimizer,
+            ema: self.job.ema.as_ref(),
+            carried: all_rows.as_ref().or(self.job.carried.as_ref()),
+            state: &self.job.state,
+        };
+        checkpoint::save(&self.job.run, &parts, self.job.config.keep_last)?;
+        Ok(())
+    }
+
+    /// The run's end: its scores, when it was not interrupted.
+    pub(super) fn finish(&mut self, stopped: Stopped, journals: &mut Journals) -> Result<Outcome> {
+        // A run that is resumed at its end has its weights, but not the scores that its last process held.
+        if stopped == Stopped::Interrupted || !self.has_last_scores()? {
+            return Err(Error::Interrupted {
+                step: self.job.state.step,
+                run: self.job.run.root().to_path_buf(),
+            });
+        }
+        journals.commit(&mut self.job.state)?;
+        let state = &self.job.state;
+        Ok(Outcome {
+            step: state.step,
+            stopped,
+            best: state.best.map(|b| (b.step, b.value)),
+            last: self.job.last.clone(),
+            elapsed_s: self.elapsed(),
+            drawn_part: state.drawn_part && self.job.carried.is_none(),
+            skipped: state.skipped_steps,
+        })
+    }
+}

@@ -162,13 +162,7 @@ pub fn resume(args: ResumeArgs) -> Result<()> {
 }
 
 /// What the first rank tells at the end of a run.
-fn ended(
-    folder: &Path,
-    outcome: &Outcome,
-    began: Instant,
-    how: &How,
-    ranks: &Ranks,
-) -> Result<()> {
+fn ended(folder: &Path, outcome: &Outcome, began: Instant, how: &How, ranks: &Ranks) -> Result<()> {
     if !ranks.is_first() {
         return Ok(());
     }

@@ -51,7 +51,9 @@ pub fn described(experiment: &Experiment, places: &Places) -> Result<Vec<u8>> {
 pub fn sums(experiment: &Experiment, places: &Places) -> Result<String> {
     let now = fingerprint::of(&experiment.data, places, &[], &experiment.data)?;
     let each = prints(now);
-    let lines = each.iter().map(|file| format!("{} {}\n", file.key, file.sha256));
+    let lines = each
+        .iter()
+        .map(|file| format!("{} {}\n", file.key, file.sha256));
     Ok(lines.collect())
 }
 

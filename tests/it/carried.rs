@@ -2,7 +2,7 @@
 //! micro-batches and resumed runs change nothing, evaluations start empty.
 
 mod documents;
-mod resumed;
+pub mod resumed;
 mod skipped;
 
 use crate::lanes::steps;
@@ -29,7 +29,7 @@ const WIDTH: usize = 5;
 const CONTEXT: usize = 6;
 
 #[derive(Module, Debug)]
-struct Elman {
+pub struct Elman {
     table: Param<Tensor<2>>,
     recurrent: Param<Tensor<2>>,
     head: Param<Tensor<2>>,
@@ -46,7 +46,7 @@ fn drawn(part: u64, shape: [usize; 2]) -> Param<Tensor<2>> {
     Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), &device))
 }
 
-fn elman(cut: Option<usize>) -> Objective<Elman> {
+pub fn elman(cut: Option<usize>) -> Objective<Elman> {
     name_parameters(Objective(Elman {
         table: drawn(1, [VOCAB, WIDTH]),
         recurrent: drawn(2, [WIDTH, WIDTH]),

@@ -9,7 +9,7 @@ mod frames;
 mod generators;
 mod image_changes;
 mod image_faults;
-mod images;
+pub mod images;
 mod labelled;
 mod long_tasks;
 mod manifests;

@@ -73,6 +73,7 @@ mod position_schemes;
 mod prerequisites;
 mod preset_families;
 mod presets;
+mod ranks;
 mod recompute;
 mod recurrent;
 mod recurrent_models;

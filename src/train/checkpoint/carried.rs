@@ -33,7 +33,9 @@ pub(super) fn save(state: &ModelState, path: &Path) -> Result<()> {
 pub fn gathered(own: &ModelState, ranks: &Ranks) -> Result<ModelState> {
     let name = Path::new(FILE);
     let all = ranks.gather(&bytes(own)?)?;
-    let all = all.iter().map(|bytes| read(own, bytes, name, &Device::default()));
+    let all = all
+        .iter()
+        .map(|bytes| read(own, bytes, name, &Device::default()));
     let all = ModelState::joined(all.collect::<Result<_>>()?);
     all.ok_or_else(|| Error::run("there is no rank"))
 }

@@ -91,7 +91,11 @@ impl<M: Trained> Steps<M> {
     /// An error when the weights are ruined: saved, they would push good checkpoints out.
     pub(super) fn require_finite(&self) -> Result<()> {
         let squares = self.squares();
-        exchange::require_same(&self.job.ranks, squares, "sum of the squares of all weights")?;
+        exchange::require_same(
+            &self.job.ranks,
+            squares,
+            "sum of the squares of all weights",
+        )?;
         if is_finite(squares) {
             return Ok(());
         }

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Raises the stop after a step.
-pub(super) struct StopAfter(pub u64, pub Stop);
+pub struct StopAfter(pub u64, pub Stop);
 
 impl Observer<Objective<Elman>> for StopAfter {
     fn report(&mut self, report: &Report) {
@@ -36,7 +36,7 @@ impl Observer<Objective<Elman>> for StopAfter {
     }
 }
 
-pub(super) fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Objective<Elman>> {
+pub fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Objective<Elman>> {
     let optimizer = serde_json::json!({ "kind": "adamw", "lr": 1e-2 });
     let optimizer: optim::OptimizerConfig = serde_json::from_value(optimizer).unwrap();
     Job {
@@ -71,7 +71,7 @@ pub(super) fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job
 }
 
 /// Trains in a folder, up to a step or to the end; continues where the folder's newest checkpoint stands.
-fn run(folder: &Path, stop_after: u64, eval_every: u64) -> BTreeMap<String, Vec<u8>> {
+pub fn finished(folder: &Path, stop_after: u64, eval_every: u64) -> BTreeMap<String, Vec<u8>> {
     let mut model = elman(None);
     let found = checkpoint::newest_whole(folder).found;
     let run = match &found {
@@ -114,12 +114,18 @@ fn run(folder: &Path, stop_after: u64, eval_every: u64) -> BTreeMap<String, Vec<
 fn a_run_that_was_stopped_goes_on_with_its_state_to_the_bit() {
     let folder = tempfile::tempdir().unwrap();
     let [alone, stopped, watched] = ["alone", "stopped", "watched"].map(|n| folder.path().join(n));
-    let whole = run(&alone, 99, 12);
-    run(&stopped, 5, 12);
-    run(&stopped, 7, 12);
-    assert!(run(&stopped, 99, 12) == whole, "a resumed run is another");
+    let whole = finished(&alone, 99, 12);
+    finished(&stopped, 5, 12);
+    finished(&stopped, 7, 12);
+    assert!(
+        finished(&stopped, 99, 12) == whole,
+        "a resumed run is another"
+    );
     // Evaluations leave the state of training alone.
-    assert!(run(&watched, 99, 2) == whole, "evaluations change the run");
+    assert!(
+        finished(&watched, 99, 2) == whole,
+        "evaluations change the run"
+    );
     // The state matters: without it the weights are others.
     let mut model = elman(None);
     let before = values_of(&model);

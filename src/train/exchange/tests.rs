@@ -1,0 +1,73 @@
+//! Sums over ranks hold the bits of the tree that one process adds in, whatever is missing of them.
+
+use super::{BUCKET, sum_in_place};
+use crate::collective::Ranks;
+use crate::collective::local::Local;
+use crate::rng::{Purpose, Stream};
+use crate::train::gradients::tree_sum;
+use burn::tensor::{DType, Device};
+use std::thread;
+
+/// What each of `count` ranks has after the sum; `own` are the streams of each.
+fn summed(own: Vec<Vec<Vec<u8>>>, dtype: DType) -> Vec<Vec<Vec<u8>>> {
+    let engines = Local::ranks(own.len());
+    thread::scope(|scope| {
+        let each = engines.into_iter().zip(own).map(|(engine, mut own)| {
+            scope.spawn(move || {
+                let ranks = Ranks::joined(Box::new(engine));
+                let mut stream: Vec<&mut [u8]> = own.iter_mut().map(|x| &mut x[..]).collect();
+                sum_in_place(&mut stream, dtype, &Device::flex(), &ranks).unwrap();
+                own
+            })
+        });
+        let threads: Vec<_> = each.collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    })
+}
+
+fn numbers(rank: usize, lengths: &[usize]) -> Vec<Vec<f32>> {
+    let each = lengths.iter().enumerate().map(|(piece, length)| {
+        let mut stream = Stream::new(5, Purpose::Split, (rank as u64, piece as u64, 0));
+        (0..*length)
+            .map(|_| (stream.uniform() - 0.5) as f32 * 1e3)
+            .collect()
+    });
+    each.collect()
+}
+
+fn bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+#[test]
+fn sums_are_those_of_the_tree_over_ranks() {
+    // Pieces shorter than there are ranks, none at all, and one that no bucket holds.
+    for lengths in [vec![1, 0, 3], vec![1000, 7], vec![BUCKET / 4 + 5, 3]] {
+        for count in [2, 4] {
+            let all: Vec<Vec<Vec<f32>>> = (0..count).map(|rank| numbers(rank, &lengths)).collect();
+            let own = all.iter().map(|own| own.iter().map(|x| bytes(x)).collect());
+            for found in summed(own.collect(), DType::F32) {
+                for (piece, found) in found.iter().enumerate() {
+                    let wanted = (0..lengths[piece]).map(|at| {
+                        let mut parts = all.iter().map(|own| own[piece][at]);
+                        tree_sum(&mut parts, count, &|a, b| a + b).unwrap()
+                    });
+                    assert!(
+                        *found == bytes(&wanted.collect::<Vec<f32>>()),
+                        "{lengths:?} on {count}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// What stands for a gradient that a rank has not changes no bit, not even that of a zero's sign.
+#[test]
+fn nothing_is_negative_zero() {
+    let own = [-0.0_f32, 0.0, 1e-42, f32::MAX];
+    let nothing = [-0.0_f32; 4];
+    let found = summed(vec![vec![bytes(&own)], vec![bytes(&nothing)]], DType::F32);
+    assert_eq!(found[0][0], bytes(&own));
+    assert_eq!(found[1][0], bytes(&own));
+}

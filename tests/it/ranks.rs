@@ -1,0 +1,172 @@
+//! Runs of several processes, here as threads of one: the bits of one process, whatever their number.
+
+mod experiments;
+mod faults;
+mod resumed;
+mod stopped;
+
+use experiments::Files;
+use formwork::collective::Ranks;
+use formwork::collective::local::Local;
+use formwork::error::Result;
+use formwork::experiment::run::{Options, Start, resume, train};
+use formwork::experiment::{check, load};
+use formwork::train::checkpoint;
+use formwork::train::job::Outcome;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::thread;
+
+/// Runs `work` on so many ranks and settles them; the results by rank.
+fn on_all<T: Send>(count: usize, work: impl Fn(&Ranks) -> Result<T> + Sync) -> Vec<Result<T>> {
+    let engines = Local::ranks(count);
+    thread::scope(|scope| {
+        let each = engines.into_iter().map(|engine| {
+            let work = &work;
+            scope.spawn(move || {
+                let ranks = Ranks::joined(Box::new(engine));
+                let done = work(&ranks);
+                ranks.settle(done)
+            })
+        });
+        let threads: Vec<_> = each.collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    })
+}
+
+fn options(ranks: &Ranks) -> Options {
+    Options {
+        ranks: ranks.clone(),
+        ..Options::quiet()
+    }
+}
+
+/// Trains an experiment file on so many ranks.
+fn trained(count: usize, file: &Path, run: &Path, sets: &[&str]) -> Vec<Result<Outcome>> {
+    let sets: Vec<String> = sets.iter().map(|set| (*set).into()).collect();
+    on_all(count, |ranks| {
+        let loaded = load(file, &sets)?;
+        check(&loaded)?;
+        train(&loaded, run, Start::New, options(ranks))
+    })
+}
+
+fn resumed(count: usize, run: &Path) -> Vec<Result<Outcome>> {
+    on_all(count, |ranks| resume(run, &[], options(ranks)))
+}
+
+/// What a run has become: the files of its newest checkpoint, its journals without times, and its scores.
+fn content(run: &Path) -> BTreeMap<String, Vec<u8>> {
+    let newest = checkpoint::newest_whole(run).found.unwrap();
+    let names = [
+        "model.safetensors",
+        "optimizer.bpk",
+        "ema.safetensors",
+        "state.safetensors",
+    ];
+    let files = names.iter().filter_map(|name| {
+        let bytes = std::fs::read(newest.folder().join(name)).ok()?;
+        Some(((*name).to_string(), bytes))
+    });
+    let journals = [
+        "metrics.jsonl",
+        "diagnostics.jsonl",
+        "samples.jsonl",
+        "scores.json",
+    ];
+    let journals = journals.iter().filter_map(|name| {
+        let text = std::fs::read_to_string(run.join(name)).ok()?;
+        let lines = text.lines().map(|line| {
+            let Ok(Value::Object(mut line)) = serde_json::from_str(line) else {
+                return line.to_string();
+            };
+            for timing in ["items_per_s", "elapsed_s", "memory_mb"] {
+                line.remove(timing);
+            }
+            Value::Object(line).to_string()
+        });
+        let lines: Vec<String> = lines.collect();
+        Some(((*name).to_string(), lines.join("\n").into_bytes()))
+    });
+    files.chain(journals).collect()
+}
+
+/// Fails with the first file that differs.
+fn assert_same(found: &BTreeMap<String, Vec<u8>>, wanted: &BTreeMap<String, Vec<u8>>, what: &str) {
+    assert!(found.keys().eq(wanted.keys()), "{what}: other files");
+    for (name, bytes) in found {
+        if let (Ok(found), Ok(wanted), true) = (
+            std::str::from_utf8(bytes),
+            std::str::from_utf8(&wanted[name]),
+            name.ends_with(".jsonl"),
+        ) {
+            assert_eq!(found, wanted, "{what}: {name}");
+        }
+        assert!(*bytes == wanted[name], "{what}: {name} differs");
+    }
+}
+
+fn every_count_gives_the_same_bits(files: &Files, counts: &[usize], sets: &[&str]) {
+    let runs: Vec<_> = counts
+        .iter()
+        .map(|count| {
+            let run = files.path(&format!("run-{count}"));
+            for (rank, result) in trained(*count, &files.path("x.toml"), &run, sets)
+                .iter()
+                .enumerate()
+            {
+                assert!(result.is_ok(), "rank {rank} of {count}: {result:?}");
+            }
+            content(&run)
+        })
+        .collect();
+    for (count, run) in counts.iter().zip(&runs).skip(1) {
+        assert_same(run, &runs[0], &format!("{count} ranks"));
+    }
+}
+
+#[test]
+fn a_language_model_with_dropout_accumulation_and_an_average() {
+    every_count_gives_the_same_bits(&Files::language_model(), &[1, 2, 4], &[]);
+}
+
+#[test]
+fn a_translation_in_batches_of_tokens() {
+    every_count_gives_the_same_bits(&Files::translation(), &[1, 2, 4], &[]);
+}
+
+#[test]
+fn a_vision_transformer_with_mixup() {
+    every_count_gives_the_same_bits(&Files::images(), &[1, 2, 4], &[]);
+}
+
+#[test]
+fn a_transformer_xl_that_carries_its_memory() {
+    every_count_gives_the_same_bits(&Files::segments(), &[1, 2, 4], &[]);
+}
+
+/// Their balance is of a micro-batch, whichever rank has it.
+#[test]
+fn experts_with_a_balanced_load() {
+    let files = Files::language_model();
+    let sets = [
+        "model.feed_forward={ kind = \"moe\", n_experts = 4, n_active = 2 }",
+        "train.steps=3",
+    ];
+    every_count_gives_the_same_bits(&files, &[1, 4], &sets);
+}
+
+#[test]
+fn steps_that_are_skipped_are_skipped_by_all() {
+    let files = Files::language_model();
+    let sets = [
+        "train.on_divergence=\"skip\"",
+        "train.spike_factor=1.0001",
+        "train.steps=30",
+        "optimizer.lr=0.3",
+    ];
+    every_count_gives_the_same_bits(&files, &[1, 2], &sets);
+    let journal = std::fs::read_to_string(files.path("run-2/metrics.jsonl")).unwrap();
+    assert!(journal.contains("\"skipped\":true"), "{journal}");
+}

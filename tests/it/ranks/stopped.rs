@@ -1,0 +1,48 @@
+//! A request to stop any rank ends all at one step, which is saved.
+
+use super::on_all;
+use crate::carried::elman;
+use crate::carried::resumed::{StopAfter, finished, job};
+use formwork::error::Error;
+use formwork::stop::Stop;
+use formwork::train;
+use formwork::train::run_dir::{Existing, RunDir};
+use formwork::train::view::View;
+
+#[test]
+fn a_request_to_any_rank_saves_once_and_ends_all_at_one_step() {
+    for asked in [0, 1] {
+        let folder = tempfile::tempdir().unwrap();
+        let [alone, shared] = ["alone", "shared"].map(|name| folder.path().join(name));
+        let whole = finished(&alone, 99, 12);
+        let stops = [Stop::default(), Stop::default()];
+        let results = on_all(2, |ranks| {
+            let model = elman(None);
+            let run = match ranks.is_first() {
+                true => {
+                    let run = RunDir::create(&shared, Existing::Refuse)?;
+                    run.write("resolved.toml", b"")?;
+                    run
+                }
+                false => RunDir::of_others(&shared),
+            };
+            let mut job = job(&model, run, 12);
+            job.ranks = ranks.clone();
+            job.stop = stops[ranks.rank()].clone();
+            let observer = StopAfter(5, stops[asked].clone());
+            train::run(model, job, Box::new(observer), View::Plain, "shared")
+        });
+        let steps: Vec<u64> = results
+            .iter()
+            .map(|result| match result {
+                Err(Error::Interrupted { step, .. }) => *step,
+                Err(Error::Elsewhere { status, .. }) => u64::from(*status),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        // Rank 0 leaves the step that it is asked in; rank 1 may have taken its part of it.
+        assert!((5..=7).contains(&steps[0]), "{steps:?}");
+        assert_eq!(steps[1], 130);
+        assert!(finished(&shared, 99, 12) == whole, "asked of rank {asked}");
+    }
+}

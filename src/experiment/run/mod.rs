@@ -59,7 +59,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     }
     let places = loaded.places();
     let ranks = options.ranks.clone();
-    ranks::require_shares(&loaded.experiment.train, ranks.count())?;
+    ranks::require_shares(&loaded.experiment.train, &ranks)?;
     ranks::require_alike(&ranks, &loaded.experiment, folder)?;
     let existing = match start {
         Start::ResumeOrNew if run_dir::is_run(folder) => {
@@ -171,7 +171,7 @@ pub fn resume(folder: &Path, sets: &[String], options: Options) -> Result<Outcom
     run_files::verify(folder)?;
     let loaded = file::load(&folder.join(run_dir::RESOLVED), sets)?;
     check::check_to_go_on(&loaded)?;
-    ranks::require_shares(&loaded.experiment.train, options.ranks.count())?;
+    ranks::require_shares(&loaded.experiment.train, &options.ranks)?;
     ranks::require_alike(&options.ranks, &loaded.experiment, folder)?;
     resume_in(&loaded.experiment, &loaded.places(), folder, options)
 }

@@ -1,11 +1,6 @@
 //! Several processes as one run: what is held against each other before the first step, and who goes first.
-//!
-//! The ranks divide the micro-batches of a step as subtrees of the tree that one process adds them in, so their number is a
-//! power of two. Of a step of so many examples it divides the micro-batches; where steps are of so many tokens, they have
-//! other numbers of micro-batches from step to step, and a rank that gets none in one waits.
 
 use crate::collective::Ranks;
-use crate::data::loader::BatchSize;
 use crate::data::{Data, Places, Tokenizers};
 use crate::digest::{self, hex};
 use crate::error::{Error, Result};
@@ -16,7 +11,7 @@ use crate::tokenizer::Tokenizer;
 use crate::train::checkpoint::weights_hash;
 use crate::train::job::Outcome;
 use crate::train::run_dir;
-use crate::train::{TrainConfig, parameters};
+use crate::train::{self, TrainConfig, parameters};
 use std::fs::File;
 use std::path::Path;
 
@@ -24,46 +19,11 @@ use std::path::Path;
 ///
 /// # Errors
 /// With the nearest number that can.
-pub(super) fn require_shares(config: &TrainConfig, ranks: usize) -> Result<()> {
-    if ranks == 1 {
-        return Ok(());
+pub(super) fn require_shares(config: &TrainConfig, ranks: &Ranks) -> Result<()> {
+    match train::ranks::fault(ranks.count(), config) {
+        Some(fault) if ranks.are_many() => Err(Error::usage(fault)),
+        Some(_) | None => Ok(()),
     }
-    let (all, valid) = match config.size() {
-        BatchSize::Items(items) => {
-            let all = items.div_ceil(config.micro_batch_size().max(1));
-            (all, 1 << all.trailing_zeros().min(31))
-        }
-        BatchSize::Tokens(_) if config.micro_batch_size.is_none() => (1, 1),
-        BatchSize::Tokens(_) => (0, 1 << 31),
-    };
-    if ranks.is_power_of_two() && ranks <= valid {
-        return Ok(());
-    }
-    let powers = (0..32).map(|power| 1_usize << power);
-    let nearest = powers
-        .filter(|number| *number <= valid)
-        .min_by_key(|number| number.abs_diff(ranks))
-        .unwrap_or(1);
-    let rule = match all {
-        0 => "the number of ranks must be a power of two".to_string(),
-        1 => "a step has 1 micro-batch".to_string(),
-        all => format!(
-            "a step has {all} micro-batches, which must fall into equal halves again and again: the number of ranks is a \
-             power of two that divides {all}"
-        ),
-    };
-    let remedy = match config.size() {
-        BatchSize::Items(items) if ranks.is_power_of_two() && items.is_multiple_of(ranks) => {
-            format!(", or set train.micro_batch_size = {}", items / ranks)
-        }
-        BatchSize::Tokens(_) if all == 1 => {
-            ", or set train.micro_batch_size, the examples of a micro-batch".into()
-        }
-        BatchSize::Items(_) | BatchSize::Tokens(_) => String::new(),
-    };
-    Err(Error::usage(format!(
-        "{ranks} ranks cannot share a step: {rule}; the nearest number of ranks is {nearest}{remedy}"
-    )))
 }
 
 /// An error when a rank runs another program, has another experiment, sees another run folder or other files of data.

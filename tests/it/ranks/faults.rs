@@ -24,18 +24,14 @@ fn ranks_that_cannot_share_a_step_name_the_nearest_number() {
     let files = Files::language_model();
     let (file, run) = (files.path("x.toml"), files.path("run"));
     for (ranks, sets, wanted) in [
-        (3, &[][..], "nearest number of ranks is 2"),
-        (
-            8,
-            &[],
-            "nearest number of ranks is 4, or set train.micro_batch_size = 1",
-        ),
+        (3, &[][..], "divides 4; take 2"),
+        (8, &[], "take 4, or set train.micro_batch_size = 1 for 8"),
         (
             2,
             &["train.micro_batch_size=8"],
-            "a step has 1 micro-batch; the nearest number of ranks is 1, or set train.micro_batch_size = 4",
+            "the one micro-batch of a step",
         ),
-        (4, &["train.batch_size=12"], "a step has 6 micro-batches"),
+        (4, &["train.batch_size=12"], "the 6 micro-batches of a step"),
     ] {
         let (status, error) = told(&trained(ranks, &file, &run, sets), 0);
         assert_eq!(status, 2);
@@ -46,10 +42,7 @@ fn ranks_that_cannot_share_a_step_name_the_nearest_number() {
     let text = std::fs::read_to_string(files.path("x.toml")).unwrap();
     let (status, error) = told(&trained(3, &files.path("x.toml"), &run, &[]), 0);
     assert_eq!(status, 2);
-    assert!(
-        error.contains("power of two; the nearest number of ranks is 2"),
-        "{error}"
-    );
+    assert!(error.contains("power of two; take"), "{error}");
     std::fs::write(
         files.path("x.toml"),
         text.replace("micro_batch_size = 3\n", ""),

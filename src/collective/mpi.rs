@@ -24,6 +24,9 @@ const NAP: Duration = Duration::from_micros(100);
 /// Bytes that one call of the library moves; its counts have 31 bits.
 const WINDOW: usize = 1 << 30;
 
+/// What an empty slice is of. That of an empty vector may have the address that stands for `MPI_IN_PLACE`.
+static NOTHING: [u8; 1] = [0];
+
 /// The library, from its beginning to [`Engine::end`]. Where a process ends without that, the launcher ends the others.
 static UNIVERSE: Mutex<Option<Universe>> = Mutex::new(None);
 
@@ -88,12 +91,12 @@ impl Engine for Mpi {
         let world = SimpleCommunicator::world();
         let window = WINDOW / self.count;
         let starts = starts(lengths);
-        let mut all = vec![0; lengths.iter().sum()];
+        let mut all = room(lengths.iter().sum());
         let longest = lengths.iter().copied().max().unwrap_or(0);
         if longest <= window {
             let (counts, places) = (counts(lengths), counts(&starts));
             let mut parts = PartitionMut::new(&mut all[..], counts, places);
-            world.all_gather_varcount_into(own, &mut parts);
+            world.all_gather_varcount_into(placed(own), &mut parts);
             return Ok(all);
         }
         for from in (0..longest).step_by(window) {
@@ -102,10 +105,10 @@ impl Engine for Mpi {
                 .map(|length| length.saturating_sub(from).min(window))
                 .collect();
             let places = self::starts(&now);
-            let mut some = vec![0; now.iter().sum()];
+            let mut some = room(now.iter().sum());
             let mine = &own[from.min(own.len())..(from + window).min(own.len())];
             let mut parts = PartitionMut::new(&mut some[..], counts(&now), counts(&places));
-            world.all_gather_varcount_into(mine, &mut parts);
+            world.all_gather_varcount_into(placed(mine), &mut parts);
             for rank in 0..self.count {
                 let to = starts[rank] + from;
                 let part = &some[places[rank]..places[rank] + now[rank]];
@@ -116,11 +119,11 @@ impl Engine for Mpi {
     }
 
     fn trade(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>> {
-        let mut all = vec![0; received.iter().sum()];
+        let mut all = room(received.iter().sum());
         if parts.len().max(all.len()) > WINDOW {
             return Err(Error::run("more is exchanged at once than MPI can count"));
         }
-        let own = Partition::new(parts, counts(sent), counts(&starts(sent)));
+        let own = Partition::new(placed(parts), counts(sent), counts(&starts(sent)));
         let places = counts(&starts(received));
         let mut to = PartitionMut::new(&mut all[..], counts(received), places);
         SimpleCommunicator::world().all_to_all_varcount_into(&own, &mut to);
@@ -131,6 +134,21 @@ impl Engine for Mpi {
         // Waits for the other ranks, so that no launcher takes the end of one for a failure of the others.
         *UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
+}
+
+/// The same bytes at an address of their own.
+fn placed(bytes: &[u8]) -> &[u8] {
+    match bytes.is_empty() {
+        true => &NOTHING[..0],
+        false => bytes,
+    }
+}
+
+/// Zeros at an address of their own.
+fn room(bytes: usize) -> Vec<u8> {
+    let mut room = Vec::with_capacity(bytes.max(1));
+    room.resize(bytes, 0);
+    room
 }
 
 /// Where each part begins.

@@ -27,6 +27,9 @@ pub struct TrainConfig {
     /// the blocks.
     #[serde(skip_serializing_if = "is_false")]
     pub recompute: bool,
+    /// Whether the processes of a run divide the optimizer's moments among them; the same weights. One process keeps all.
+    #[serde(skip_serializing_if = "is_false")]
+    pub shard_optimizer: bool,
     /// Largest global norm of the gradient; 0 switches clipping off.
     pub clip_norm: f64,
     /// Steps between evaluations on the validation split; at the end only when absent.
@@ -79,6 +82,7 @@ impl Default for TrainConfig {
             micro_batch_size: None,
             carry_state: false,
             recompute: false,
+            shard_optimizer: false,
             clip_norm: 1.0,
             eval_every: None,
             eval_batch_size: None,

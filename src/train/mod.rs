@@ -29,6 +29,7 @@ mod record;
 pub mod run_dir;
 pub mod run_files;
 pub mod schedule;
+pub mod shard;
 mod steps;
 mod strategy;
 pub mod transfer;

@@ -10,9 +10,10 @@
 
 mod carried;
 mod format;
+mod imported;
 mod legacy;
 pub mod mean;
-mod moments;
+pub mod moments;
 mod place;
 mod state;
 pub mod weights;
@@ -27,6 +28,7 @@ use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 pub use carried::gathered;
 pub use format::VERSION;
+pub use imported::import;
 pub use state::{Best, KeyChange, State, Window};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -62,13 +64,26 @@ pub struct Parts<'a, M> {
 /// # Errors
 /// When the disk refuses, and when the run's folder is not where it was. What was there before is then untouched.
 pub fn save<M: Module>(run: &RunDir, parts: &Parts<M>, keep_last: usize) -> Result<PathBuf> {
+    save_all(run, parts, Vec::new(), keep_last)
+}
+
+/// [`save`] with the moments that other ranks keep of parameters of theirs.
+///
+/// # Errors
+/// Those of [`save`].
+pub fn save_all<M: Module>(
+    run: &RunDir,
+    parts: &Parts<M>,
+    moments: Vec<Vec<u8>>,
+    keep_last: usize,
+) -> Result<PathBuf> {
     run.home().require()?;
     let steps = run.steps();
     let step = parts.state.step;
     let partial = steps.join(format!("{}.tmp", name(step)));
     let target = steps.join(name(step));
     files::delete_folder(&partial)?;
-    let written = write(&partial, parts).and_then(|()| {
+    let written = write(&partial, parts, moments).and_then(|()| {
         run.home().require()?;
         place::put(&partial, &target)
     });
@@ -88,34 +103,15 @@ pub fn save<M: Module>(run: &RunDir, parts: &Parts<M>, keep_last: usize) -> Resu
     Ok(target)
 }
 
-/// Writes the checkpoint of step 0 of a run whose weights come from elsewhere, `shapes` by their paths, each read when
-/// its turn comes. It has no optimizer's state: the run can be used, and not be resumed.
-///
-/// # Errors
-/// When the disk refuses, and what `read` returns.
-pub fn import(
-    run: &RunDir,
-    shapes: &BTreeMap<String, Vec<usize>>,
-    read: &mut dyn FnMut(&str) -> Result<Vec<f32>>,
-) -> Result<PathBuf> {
-    let steps = run.steps();
-    let partial = steps.join(format!("{}.tmp", name(0)));
-    let target = steps.join(name(0));
-    files::delete_folder(&partial)?;
-    std::fs::create_dir(&partial).map_err(Error::io("create", &partial))?;
-    format::write_floats(&partial.join(MODEL), shapes, read)?;
-    write_json(&partial.join(STATE), &State::default())?;
-    manifest::seal(&partial, &[MODEL, STATE])?;
-    place::put(&partial, &target)?;
-    files::sync_folder(&steps)?;
-    place::link(run.root(), LATEST, Some(0))?;
-    Ok(target)
-}
-
-fn write<M: Module>(folder: &Path, parts: &Parts<M>) -> Result<()> {
+fn write<M: Module>(folder: &Path, parts: &Parts<M>, others: Vec<Vec<u8>>) -> Result<()> {
     std::fs::create_dir(folder).map_err(Error::io("create", folder))?;
     weights::save(parts.model, &folder.join(MODEL))?;
-    moments::save(parts.optimizer, parts.model, &folder.join(OPTIMIZER))?;
+    moments::save(
+        parts.optimizer,
+        others,
+        parts.model,
+        &folder.join(OPTIMIZER),
+    )?;
     write_json(&folder.join(STATE), parts.state)?;
     let mut names = vec![MODEL, OPTIMIZER, STATE];
     if let Some(ema) = parts.ema {

@@ -18,28 +18,93 @@ use std::path::Path;
 /// Burn's name of the record that says the rank of a parameter.
 const RANK: &str = "__rank";
 
-/// Writes the state of the optimizer of a model.
+/// Writes the state of the optimizer of a model; `others` are the states of other ranks for parameters of theirs.
 ///
 /// # Errors
 /// When the disk refuses.
-pub fn save<M: Module>(optimizer: &ModuleOptimizer, model: &M, path: &Path) -> Result<()> {
-    sorted(optimizer, model)
+pub fn save<M: Module>(
+    optimizer: &ModuleOptimizer,
+    others: Vec<Vec<u8>>,
+    model: &M,
+    path: &Path,
+) -> Result<()> {
+    sorted(optimizer, others, model)
         .and_then(|writer| writer.write_to_file(path).map_err(|e| e.to_string()))
         .map_err(|e| Error::run(format!("cannot write {}: {e}", path.display())))
 }
 
-fn sorted<M: Module>(optimizer: &ModuleOptimizer, model: &M) -> Result<Writer, String> {
+/// The state of an optimizer, for other ranks.
+///
+/// # Errors
+/// A state that cannot be written down.
+pub fn bytes(optimizer: &ModuleOptimizer) -> Result<Vec<u8>> {
+    let bytes = optimizer.into_bytes();
+    let bytes = bytes.map_err(|e| Error::run(format!("cannot write down the moments: {e}")))?;
+    Ok(bytes.to_vec())
+}
+
+/// The optimizer without the states of the parameters that are not kept, by their ids.
+///
+/// # Errors
+/// A state that cannot be read.
+pub fn of_some(optimizer: ModuleOptimizer, keeps: &dyn Fn(u64) -> bool) -> Result<ModuleOptimizer> {
+    some(&optimizer, keeps)
+        .map(|record| optimizer.load_record(record))
+        .map_err(|e| Error::run(format!("cannot divide the moments: {e}")))
+}
+
+fn some(
+    optimizer: &ModuleOptimizer,
+    keeps: &dyn Fn(u64) -> bool,
+) -> Result<OptimizerRecord, String> {
     let bytes = optimizer.into_bytes().map_err(|e| e.to_string())?;
     let reader = Reader::from_bytes(bytes).map_err(|e| e.to_string())?;
-    let (scalars, mut metadata) = (reader.scalars().clone(), reader.metadata().clone());
+    let (scalars, metadata) = (reader.scalars().clone(), reader.metadata().clone());
+    let is_kept = |name: &str| {
+        let id = name.split('.').next().unwrap_or(name).parse();
+        id.is_ok_and(keeps)
+    };
+    let mut tensors = reader.into_tensors().map_err(|e| e.to_string())?;
+    tensors.retain(|tensor| is_kept(&tensor.name));
+    let mut writer = Writer::new(tensors);
+    for (name, value) in metadata.iter().filter(|(name, _)| is_kept(name)) {
+        writer = writer.with_metadata(name, value);
+    }
+    for (name, value) in scalars.into_iter().filter(|(name, _)| is_kept(name)) {
+        writer = writer.with_scalar(&name, value);
+    }
+    let bytes = writer.into_bytes().map_err(|e| e.to_string())?;
+    OptimizerRecord::from_bytes(bytes).map_err(|e| e.to_string())
+}
+
+fn sorted<M: Module>(
+    optimizer: &ModuleOptimizer,
+    others: Vec<Vec<u8>>,
+    model: &M,
+) -> Result<Writer, String> {
+    let bytes = optimizer.into_bytes().map_err(|e| e.to_string())?;
+    let reader = Reader::from_bytes(bytes).map_err(|e| e.to_string())?;
+    let (mut scalars, mut metadata) = (reader.scalars().clone(), reader.metadata().clone());
+    // The reader hands tensors out by rising name.
+    let mut tensors = reader.into_tensors().map_err(|e| e.to_string())?;
+    let alone = others.is_empty();
+    for bytes in others {
+        let bytes = Bytes::from_bytes_vec(bytes);
+        let reader = Reader::from_bytes(bytes).map_err(|e| e.to_string())?;
+        scalars.extend(reader.scalars().clone());
+        metadata.extend(reader.metadata().clone());
+        tensors.extend(reader.into_tensors().map_err(|e| e.to_string())?);
+    }
+    if !alone {
+        tensors.sort_by(|a, b| a.name.cmp(&b.name));
+    }
     // Burn's paths name the variants of enums, ours do not.
     for Parameter { id, path, .. } in parameters::list(model) {
         if let Some(burns) = metadata.get_mut(&id.val().to_string()) {
             *burns = path;
         }
     }
-    // The reader hands tensors out by rising name.
-    let mut writer = Writer::new(reader.into_tensors().map_err(|e| e.to_string())?);
+    let mut writer = Writer::new(tensors);
     for (name, value) in &metadata {
         writer = writer.with_metadata(name, value);
     }

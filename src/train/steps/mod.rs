@@ -11,10 +11,12 @@ use super::exchange;
 use super::gradients::Gradient;
 use super::job::{Job, Observer, Outcome, Report, Stopped};
 use super::journals::Journals;
+use super::shard::Shard;
 use super::{parameters, record};
 use crate::data::loader::{self, Batch};
 use crate::error::{Error, Result};
 use crate::task::{Trained, output::Shown};
+use burn::optim::GradientsParams;
 use std::time::Instant;
 
 /// A run in progress.
@@ -26,6 +28,8 @@ pub struct Steps<M: Trained> {
     started: Instant,
     elapsed_before: f64,
     timed: Timed,
+    /// How moments are divided among ranks, where they are.
+    shard: Option<Shard>,
 }
 
 /// The work of this process since the last line of the journal; after a resume, the line's sums hold more.
@@ -61,6 +65,7 @@ impl<M: Trained> Steps<M> {
             started: Instant::now(),
             elapsed_before: job.state.elapsed_s,
             timed: Timed::default(),
+            shard: None,
             job,
             observer,
             events,
@@ -77,6 +82,7 @@ impl<M: Trained> Steps<M> {
     }
 
     fn take_steps(&mut self) -> Result<Outcome> {
+        self.divide_moments()?;
         let job = &self.job;
         let diagnosed = job.diagnostics.is_some();
         let mut journals = match job.ranks.is_first() {
@@ -163,7 +169,7 @@ impl<M: Trained> Steps<M> {
             }
             None => {
                 let before = diagnostics.map(|d| Before::new(d, self.model(), &mut gradient));
-                self.update(gradient, lr, began);
+                self.update(gradient, lr, began)?;
                 if let Some(before) = before {
                     journals.diagnose(&before.after(next, self.model()))?;
                 }
@@ -178,12 +184,13 @@ impl<M: Trained> Steps<M> {
     }
 
     /// Clips, moves the weights and their average, and counts the step.
-    fn update(&mut self, mut gradient: Gradient, lr: f64, began: Instant) {
+    fn update(&mut self, mut gradient: Gradient, lr: f64, began: Instant) -> Result<()> {
         gradient.clip(self.model(), self.job.config.clip_norm);
         let Some(model) = self.model.take() else {
             unreachable!("a step puts the model back")
         };
-        let model = model.optimize(&mut self.job.optimizer, lr.into(), gradient.gradients);
+        let gradients = std::mem::replace(&mut gradient.gradients, GradientsParams::new());
+        let model = self.optimized(model, gradients, lr)?;
         self.job.ema = self.job.ema.take().map(|ema| ema.update(&model));
         self.job.carried = gradient.output.state.take();
         self.model = Some(model);
@@ -205,6 +212,7 @@ impl<M: Trained> Steps<M> {
         let of = self.round_length();
         let done = (step - 1) % of + 1;
         self.events.stepped(gradient.output, Part { done, of });
+        Ok(())
     }
 
     /// A line of the journal, and a report to the observer, from the sums since the last one.

@@ -10,6 +10,8 @@ use crate::task::Trained;
 use crate::train::checkpoint;
 use crate::train::gradients;
 use crate::train::job::{Job, Report};
+use crate::train::shard::Shard;
+use burn::optim::GradientsParams;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -35,6 +37,33 @@ impl<M: Trained> Steps<M> {
     pub(super) fn report(&mut self, report: &Report) {
         if self.job.ranks.is_first() {
             self.observer.report(report);
+        }
+    }
+
+    /// Leaves this rank with its share of the moments, where they are divided.
+    pub(super) fn divide_moments(&mut self) -> Result<()> {
+        if self.job.config.shard_optimizer && self.job.ranks.are_many() {
+            let shard = Shard::new(self.model(), &self.job.ranks);
+            self.job.optimizer = shard.own(self.job.optimizer.clone())?;
+            self.shard = Some(shard);
+        }
+        Ok(())
+    }
+
+    /// The model after an update; the model that is given is kept when a rank fails.
+    pub(super) fn optimized(&mut self, model: M, gradients: GradientsParams, lr: f64) -> Result<M> {
+        let optimizer = &mut self.job.optimizer;
+        let Some(shard) = &self.shard else {
+            return Ok(model.optimize(optimizer, lr.into(), gradients));
+        };
+        let own = shard.own_gradients(&model, gradients);
+        let model = model.optimize(optimizer, lr.into(), own.gradients);
+        match shard.exchanged(model.clone(), &own.moved) {
+            Ok(model) => Ok(model),
+            Err(error) => {
+                self.model = Some(model);
+                Err(error)
+            }
         }
     }
 

@@ -21,6 +21,10 @@ impl<M: Trained> Steps<M> {
     pub(super) fn save(&mut self, journals: &mut Journals) -> Result<()> {
         self.require_finite()?;
         let all_rows = self.state_of_all()?;
+        let moments = match &self.shard {
+            Some(shard) => shard.gathered(&self.job.optimizer)?,
+            None => Vec::new(),
+        };
         if !self.job.ranks.is_first() {
             return Ok(());
         }
@@ -34,7 +38,7 @@ impl<M: Trained> Steps<M> {
             carried: all_rows.as_ref().or(self.job.carried.as_ref()),
             state: &self.job.state,
         };
-        checkpoint::save(&self.job.run, &parts, self.job.config.keep_last)?;
+        checkpoint::save_all(&self.job.run, &parts, moments, self.job.config.keep_last)?;
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 mod experiments;
 mod faults;
 mod resumed;
+mod sharded;
 mod stopped;
 
 use experiments::Files;

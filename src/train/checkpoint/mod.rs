@@ -30,7 +30,6 @@ pub use carried::gathered;
 pub use format::VERSION;
 pub use imported::import;
 pub use state::{Best, KeyChange, State, Window};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 pub use weights::{load as load_weights, save as save_weights, weights_hash};
 

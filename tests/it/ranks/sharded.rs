@@ -3,7 +3,6 @@
 use super::experiments::Files;
 use super::{assert_same, content, resumed, trained};
 use crate::small_run::net;
-use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use formwork::collective::Ranks;
@@ -66,7 +65,7 @@ fn divided_moments_are_resumed_by_another_number_of_ranks() {
 /// Every parameter belongs to one rank, and what the ranks keep is what one process keeps.
 #[test]
 fn shares_are_of_one_size_and_together_all_moments() {
-    let model = net(64, 1).train();
+    let model = net(64, 1);
     let mut gradients = GradientsParams::new();
     let device = Device::default();
     for p in parameters::list(&model) {
@@ -87,8 +86,13 @@ fn shares_are_of_one_size_and_together_all_moments() {
             moments::bytes(&own).unwrap().len()
         })
         .collect();
+    // The format has some bytes beside the numbers.
     assert!(
-        shares.iter().all(|share| *share < whole),
+        shares.iter().sum::<usize>().abs_diff(whole) < whole / 5,
+        "{shares:?} of {whole}"
+    );
+    assert!(
+        shares.iter().all(|share| share * 4 < whole * 3),
         "{shares:?} of {whole}"
     );
 }

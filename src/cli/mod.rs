@@ -155,10 +155,10 @@ fn run(command: Command) -> Result<(), Error> {
         Command::List(args) => list::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
-        Command::Sweep(args) => sweep::run(args),
+        Command::Sweep(args) => ranks::require_alone("sweep").and_then(|()| sweep::run(args)),
         Command::Data(args) => data::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Bench(args) => bench::run(args),
-        Command::Verify(args) => verify::run(args),
+        Command::Verify(args) => ranks::require_alone("verify").and_then(|()| verify::run(args)),
     }
 }

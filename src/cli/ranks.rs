@@ -24,6 +24,20 @@ pub fn together(work: impl FnOnce(&Ranks) -> Result<()>) -> Result<()> {
     ranks.settle(done)
 }
 
+/// An error when many processes were started for a command that one process does.
+///
+/// # Errors
+/// With the commands that many processes can do.
+pub fn require_alone(command: &str) -> Result<()> {
+    match launched() {
+        Some(count) if count > 1 => Err(Error::usage(format!(
+            "{count} processes were started together for `{command}`, which is the work of one; `train` and `resume` are \
+             done by many"
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// How many processes a launcher has started that are to find each other; `None` without one.
 fn launched() -> Option<usize> {
     let number = |name: &str| std::env::var(name).ok()?.trim().parse::<usize>().ok();

@@ -141,7 +141,8 @@ impl<M: Trained> Steps<M> {
             batch.recompute = self.job.config.recompute;
         }
         let next = self.job.state.step + 1;
-        let diagnostics = self.job.diagnostics.filter(|d| d.measures(next));
+        let first = self.job.ranks.is_first();
+        let diagnostics = self.job.diagnostics.filter(|d| first && d.measures(next));
         if let Some(diagnostics) = &diagnostics {
             diagnostics.ask(&mut batches);
         }

@@ -147,7 +147,7 @@ log_every = 5
 """
 
 CASES = {"lm": LM, "translation": TRANSLATION, "vit": VIT, "xl": XL}
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "60"]
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "5"]
 WEIGHTS = ["model.safetensors", "optimizer.bpk", "ema.safetensors", "state.safetensors"]
 TIMING = ["items_per_s", "elapsed_s", "memory_mb"]
 

@@ -89,7 +89,7 @@ pub fn describe(ranks: &Ranks) {
     if std::env::var_os(OPEN_MPI).is_some() && !patient {
         output::note(
             "mpirun ends a run one second after it was asked to; give it time to save with: mpirun --mca \
-             odls_base_sigkill_timeout 60",
+             odls_base_sigkill_timeout 10",
         );
     }
 }

@@ -136,10 +136,7 @@ impl Tokenizer {
         Self::from_json(json, path)
     }
 
-    /// Reads the format's bytes; `path` is for messages.
-    ///
-    /// # Errors
-    /// Bytes that are no tokenizer.
+    /// Reads the format's bytes, or says why they are no tokenizer; `path` is for messages.
     pub fn from_json(json: Vec<u8>, path: &Path) -> Result<Self> {
         let bad = |why: String| Error::run(format!("{} is not a tokenizer: {why}", path.display()));
         let value: serde_json::Value =

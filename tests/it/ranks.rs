@@ -152,7 +152,7 @@ fn a_transformer_xl_that_carries_its_memory() {
 fn experts_with_a_balanced_load() {
     let files = Files::language_model();
     let sets = [
-        "model.feed_forward={ kind = \"moe\", n_experts = 4, n_active = 2 }",
+        "model.feed_forward={ kind = \"moe\", n_experts = 4, top_k = 2, balance_loss = 0.01 }",
         "train.steps=3",
     ];
     every_count_gives_the_same_bits(&files, &[1, 4], &sets);

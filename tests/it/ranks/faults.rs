@@ -102,12 +102,12 @@ fn a_rank_with_another_experiment_or_other_data_is_refused() {
 fn a_run_folder_that_is_taken_ends_all_ranks() {
     let files = Files::language_model();
     let (file, run) = (files.path("x.toml"), files.path("run"));
-    trained(1, &file, &run, &["train.steps=2"])
+    trained(1, &file, &run, &["train.steps=3"])
         .remove(0)
         .unwrap();
-    let (status, error) = told(&trained(2, &file, &run, &["train.steps=2"]), 0);
+    let (status, error) = told(&trained(2, &file, &run, &["train.steps=3"]), 0);
     assert_eq!(status, 2);
-    assert!(error.contains("holds a run at step 2"), "{error}");
+    assert!(error.contains("holds a run at step 3"), "{error}");
 }
 
 #[test]

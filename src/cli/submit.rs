@@ -58,8 +58,6 @@ pub struct SubmitArgs {
 }
 
 /// Whether this program can be one of several processes of a run.
-// The feature is that of `train`.
-#[allow(unexpected_cfgs)]
 const JOINS: bool = cfg!(feature = "mpi");
 
 /// Runs `formwork submit`.

@@ -1,8 +1,8 @@
 //! The rule by which processes share the micro-batches of a step.
 //!
 //! Gradients are added as a binary tree over the micro-batches that halves at each level. A rank, one process of a run,
-//! takes a whole subtree, so the additions of a step, and with them all bits, are the same for any number of ranks that
-//! the rule allows: a power of two that divides the micro-batches.
+//! takes a whole subtree ([`super::gradients::shares`]), so the additions of a step, and with them all bits, are the same
+//! for any number of ranks that the rule allows: a power of two that divides the micro-batches.
 
 use super::config::TrainConfig;
 

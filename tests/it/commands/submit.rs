@@ -157,7 +157,6 @@ fn the_number_of_a_job_is_shown_and_a_refusal_too() {
 }
 
 #[test]
-#[allow(unexpected_cfgs)]
 fn several_tasks_need_a_program_with_mpi() {
     if cfg!(feature = "mpi") {
         return;

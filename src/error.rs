@@ -41,12 +41,27 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.file, self.line) {
-            (Some(file), Some(line)) => write!(f, "{}:{line}: {}", file.display(), self.message),
-            (Some(file), None) => write!(f, "{}: {}", file.display(), self.message),
-            _ => f.write_str(&self.message),
+        if let Some(file) = &self.file {
+            f.write_str(&printable(&file.display().to_string()))?;
+            match self.line {
+                Some(line) => write!(f, ":{line}: ")?,
+                None => f.write_str(": ")?,
+            }
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// A text from a file as one line that a terminal shows as it is: control characters are written out, `\u{1b}`.
+pub fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => shown.extend(c.escape_default()),
+            false => shown.push(c),
         }
     }
+    shown
 }
 
 /// Everything that can go wrong for a user.

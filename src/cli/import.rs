@@ -1,7 +1,7 @@
 //! `formwork import`: a Hugging Face folder becomes a run.
 
 use super::output;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, printable};
 use crate::experiment::{import, parity};
 use crate::tokenizer::hf;
 use clap::Args;
@@ -46,26 +46,23 @@ pub fn run(args: ImportArgs) -> Result<()> {
         &args.ignore_key,
         args.adapter.as_deref(),
     )?;
-    if !imported.ignored_keys.is_empty() {
-        output::note(format!(
-            "keys of config.json without an effect on the model: {}",
-            imported.ignored_keys.join(", ")
-        ));
-    }
-    if !imported.passed_over.is_empty() {
-        output::note(format!(
-            "tensors that are no parameters of the model: {}",
-            imported.passed_over.join(", ")
-        ));
-    }
-    if !imported.without_place.is_empty() {
-        output::note(format!(
-            "settings without a place here: {}",
-            imported.without_place.join(", ")
-        ));
+    for (what, names) in [
+        (
+            "keys of config.json without an effect on the model",
+            &imported.ignored_keys,
+        ),
+        (
+            "tensors that are no parameters of the model",
+            &imported.passed_over,
+        ),
+        ("settings without a place here", &imported.without_place),
+    ] {
+        if !names.is_empty() {
+            output::note(printable(&format!("{what}: {}", names.join(", "))));
+        }
     }
     for note in &imported.notes {
-        output::note(note);
+        output::note(printable(note));
     }
     if !imported.tokenizer {
         output::note(format!(

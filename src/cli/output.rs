@@ -39,6 +39,8 @@ pub fn note_part(text: impl AsRef<str>) {
 /// An error, each of its lines marked.
 pub fn error(error: &Error) {
     for text in error.to_string().lines() {
+        // A name from a file may have characters that a terminal obeys.
+        let text = text.replace(|c: char| c.is_control() && c != '\t', "\u{fffd}");
         note(format!("error: {text}"));
     }
 }

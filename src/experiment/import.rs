@@ -59,7 +59,7 @@ pub fn import(
         notes: hf.notes.clone(),
         ..Imported::default()
     };
-    if let Some(processor) = image_processor::read(dir)? {
+    if let Some(processor) = image_processor::read(dir).map_err(Error::before_running)? {
         hf.shape.take(&processor);
         imported.without_place.extend(processor.ignored.clone());
     }
@@ -75,7 +75,13 @@ pub fn import(
     let loaded = file::load_text(Path::new(run_dir::RESOLVED), plain, &[])?;
     check::check_without_files(&loaded)?;
     let objective = experiment.task.init(&experiment.model, &inputs, false)?;
-    let mut source = hf.source(&objective, hf.table())?;
+    let others = hf.weights.others().iter();
+    imported
+        .without_place
+        .extend(others.map(|name| format!("{name} (no tensor)")));
+    let mut source = hf
+        .source(&objective, hf.table())
+        .map_err(Error::before_running)?;
     imported.passed_over.clone_from(&source.passed_over);
     let mut shapes = source.shapes();
     let mut arrays = BTreeMap::new();
@@ -98,7 +104,7 @@ pub fn import(
         if let Some(array) = arrays.remove(path) {
             return Ok(array.values);
         }
-        let array = source.read(path)?;
+        let array = source.read(path).map_err(Error::before_running)?;
         Ok(array.map(|array| array.values).unwrap_or_default())
     };
     let written = checkpoint::import(&run, &shapes, &mut read)
@@ -167,10 +173,10 @@ fn tokenizers(
 ) -> Result<Vec<(&'static str, Vec<u8>)>> {
     let pairs = hf.shape.task.reads() == crate::data::Gives::Pairs;
     let Shape { vocab_size, .. } = hf.shape.shape;
-    let found = hf::read(&hf.dir)?;
+    let found = hf::read(&hf.dir).map_err(Error::before_running)?;
     let settings = match vocab_size {
         0 => None,
-        _ => generation::read(&hf.dir, pairs)?,
+        _ => generation::read(&hf.dir, pairs).map_err(Error::before_running)?,
     };
     if let Some(settings) = &settings {
         if pairs {

@@ -3,11 +3,7 @@
 use super::weights::Weights;
 use crate::error::{Fault, suggestion};
 use crate::nn::feed_forward::Activation;
-use crate::nn::position::rotary::{
-    LinearScalingConfig, Llama3ScalingConfig, NoScalingConfig, RotaryConfig, ScalingConfig,
-    YarnScalingConfig,
-};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -45,6 +41,26 @@ fn most(key: &str) -> u64 {
     }
 }
 
+/// The least and the most that a real number may be.
+fn limits(key: &str) -> (f64, f64) {
+    let has = |part: &str| key.contains(part);
+    if key.ends_with("eps") || key.ends_with("epsilon") || has("drop") {
+        (0.0, 1.0)
+    } else {
+        (f64::NEG_INFINITY, f64::INFINITY)
+    }
+}
+
+/// HF's names of the nonlinearities that there are.
+const ACTIVATIONS: [&str; 6] = [
+    "relu",
+    "gelu",
+    "gelu_new",
+    "gelu_pytorch_tanh",
+    "silu",
+    "relu2",
+];
+
 /// A config.json, and what is wrong with it so far.
 #[derive(Debug)]
 pub struct HfConfig<'a> {
@@ -71,13 +87,18 @@ impl<'a> HfConfig<'a> {
         }
     }
 
-    /// Notes a fault.
-    pub fn fault(&self, message: impl Into<String>) {
-        self.faults.borrow_mut().push(Fault {
-            file: Some(self.file.clone()),
-            line: None,
-            message: message.into(),
-        });
+    /// Notes a fault, once: families ask for some keys several times.
+    pub fn fault(&self, message: impl AsRef<str>) {
+        let fault = super::fault(&self.file, message);
+        let mut faults = self.faults.borrow_mut();
+        if !faults.contains(&fault) {
+            faults.push(fault);
+        }
+    }
+
+    /// Whether there is a fault so far.
+    pub fn is_faulty(&self) -> bool {
+        !self.faults.borrow().is_empty()
     }
 
     /// Keeps what a reader of its numbers must know: the class of transformers computes something else than the file says.
@@ -132,12 +153,20 @@ impl<'a> HfConfig<'a> {
 
     /// The class that the weights were saved from, `BertForMaskedLM`; `None` when the file does not say.
     pub fn architecture(&self) -> Option<&str> {
-        self.get("architectures")?.get(0)?.as_str()
+        let value = self.get("architectures")?;
+        let names = value.as_array();
+        if !names.is_some_and(|names| names.iter().all(Value::is_string)) {
+            self.fault(format!(
+                "`architectures` = {value} is not a list of names of classes such as [\"BertForMaskedLM\"]"
+            ));
+        }
+        names?.first()?.as_str()
     }
 
     /// The classes of a classifier, in the order of their ids.
     pub fn classes(&self) -> Vec<String> {
-        let Some(names) = self.get("id2label").and_then(Value::as_object) else {
+        let names = self.object("id2label");
+        let Some(names) = names.filter(|names| !names.is_empty()) else {
             let count = self.count(&["num_labels", "_num_labels"], 2);
             return (0..count).map(|id| format!("LABEL_{id}")).collect();
         };
@@ -153,8 +182,29 @@ impl<'a> HfConfig<'a> {
 
     /// A nested object, as a config of its own that reports into a fresh list; empty when absent.
     pub fn nested(&self, key: &str) -> Self {
-        self.note(key);
-        Self::new(self.file.clone(), self.value[key].clone(), self.weights)
+        let object = self.object(key).cloned().unwrap_or_default();
+        Self::new(self.file.clone(), Value::Object(object), self.weights)
+    }
+
+    /// An object; a fault when the key has something else.
+    fn object(&self, key: &str) -> Option<&Map<String, Value>> {
+        self.typed(key, "an object {…}", Value::as_object)
+    }
+
+    /// The value of a key as `read` takes it; `None` when it is absent, and with a fault that says `wanted` when it is of
+    /// another type.
+    pub fn typed<'v, T>(
+        &'v self,
+        key: &str,
+        wanted: &str,
+        read: impl Fn(&'v Value) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.get(key)?;
+        let found = read(value);
+        if found.is_none() {
+            self.fault(format!("`{key}` = {value} is not {wanted}"));
+        }
+        found
     }
 
     /// Takes over the faults of a nested object; keys of it that were not asked for are faults, unless they are harmless.
@@ -192,38 +242,35 @@ impl<'a> HfConfig<'a> {
             Some(n) if n > most => self.fault(format!(
                 "`{key}` = {n} is more than {most}, which no model comes near"
             )),
-            _ => self.fault(format!("`{key}` = {value} is not a number of at least 1")),
+            _ => self.fault(format!(
+                "`{key}` = {value} is not a whole number of at least 1"
+            )),
         }
         Some(1)
     }
 
-    /// A real number.
+    /// A real number that the key can have.
     pub fn real(&self, key: &str, default: f64) -> f64 {
-        match self.get(key).map(|v| (v, v.as_f64())) {
-            None => default,
-            Some((_, Some(x))) => x,
-            Some((value, None)) => {
-                self.fault(format!("`{key}` = {value} is not a number"));
-                default
-            }
-        }
+        let (least, most) = limits(key);
+        let sound = |x: &f64| (*x as f32).is_finite() && (least..=most).contains(x);
+        let wanted = match most.is_finite() {
+            true => format!("a number from {least} to {most}"),
+            false => "a number that 32 bits can hold".into(),
+        };
+        self.typed(key, &wanted, |value| value.as_f64().filter(sound))
+            .unwrap_or(default)
     }
 
     /// A switch.
     pub fn flag(&self, key: &str, default: bool) -> bool {
-        match self.get(key).map(|v| (v, v.as_bool())) {
-            None => default,
-            Some((_, Some(on))) => on,
-            Some((value, None)) => {
-                self.fault(format!("`{key}` = {value} is not true or false"));
-                default
-            }
-        }
+        self.typed(key, "true or false", Value::as_bool)
+            .unwrap_or(default)
     }
 
     /// A name.
     pub fn word<'k>(&'k self, key: &str, default: &'k str) -> &'k str {
-        self.get(key).and_then(Value::as_str).unwrap_or(default)
+        let wanted = format!("a name in quotes such as \"{default}\"");
+        self.typed(key, &wanted, Value::as_str).unwrap_or(default)
     }
 
     /// Notes a fault unless `key` is absent, null or `allowed`.
@@ -241,7 +288,9 @@ impl<'a> HfConfig<'a> {
 
     /// A nonlinearity by HF's name of it.
     pub fn activation(&self, key: &str, default: &str) -> Activation {
-        self.activation_named(key, self.word(key, default))
+        let wanted = format!("the name of a nonlinearity{}", suggestion("", ACTIVATIONS));
+        let name = self.typed(key, &wanted, Value::as_str);
+        self.activation_named(key, name.unwrap_or(default))
     }
 
     /// The nonlinearity that HF calls `name`; `key` is named when there is none.
@@ -253,78 +302,9 @@ impl<'a> HfConfig<'a> {
             "silu" | "swish" => Activation::Silu,
             "relu2" => Activation::ReluSquared,
             other => {
-                let allowed = [
-                    "relu",
-                    "gelu",
-                    "gelu_new",
-                    "gelu_pytorch_tanh",
-                    "silu",
-                    "relu2",
-                ];
-                let hint = suggestion(other, allowed);
+                let hint = suggestion(other, ACTIVATIONS);
                 self.fault(format!("`{key}` = \"{other}\" is not supported{hint}"));
                 Activation::Gelu
-            }
-        }
-    }
-
-    /// Rotary positions: `rope_theta`, `rope_scaling` and `partial_rotary_factor`, or all of them in
-    /// `rope_parameters` as newer files have them. `fraction` of each head is rotated where neither says, and `context`
-    /// stands in for a missing original length.
-    pub fn rotary(&self, theta_key: &str, fraction: f64, context: usize) -> RotaryConfig {
-        let newer = self.get("rope_parameters").is_some();
-        let scaling = self.nested(if newer {
-            "rope_parameters"
-        } else {
-            "rope_scaling"
-        });
-        let theta = self.real(theta_key, 10_000.0);
-        let part = "partial_rotary_factor";
-        let fraction = self.real(part, fraction);
-        let config = RotaryConfig {
-            theta: scaling.real("rope_theta", theta),
-            fraction: scaling.real(part, fraction),
-            scaling: scaling.rope_scaling(context),
-            ..RotaryConfig::default()
-        };
-        self.adopt(scaling);
-        config
-    }
-
-    /// This object as a stretching of rotary wavelengths.
-    fn rope_scaling(&self, context: usize) -> ScalingConfig {
-        let original = ["original_max_position_embeddings"];
-        let factor = self.real("factor", 1.0);
-        match self.word("rope_type", self.word("type", "default")) {
-            "default" => ScalingConfig::None(NoScalingConfig {}),
-            "linear" => ScalingConfig::Linear(LinearScalingConfig { factor }),
-            "yarn" => {
-                // HF derives this factor from `factor` alone unless one of these keys is there.
-                self.only("attention_factor", 0.1 * factor.max(1.0).ln() + 1.0);
-                self.only("truncate", true);
-                for key in ["mscale", "mscale_all_dim"] {
-                    if let Some(value) = self.get(key) {
-                        self.fault(format!("rope scaling `{key}` = {value} is not supported"));
-                    }
-                }
-                ScalingConfig::Yarn(YarnScalingConfig {
-                    factor,
-                    original_context: self.count(&original, context),
-                    beta_fast: self.real("beta_fast", 32.0),
-                    beta_slow: self.real("beta_slow", 1.0),
-                })
-            }
-            "llama3" => ScalingConfig::Llama3(Llama3ScalingConfig {
-                factor,
-                original_context: self.count(&original, context),
-                low_freq_factor: self.real("low_freq_factor", 1.0),
-                high_freq_factor: self.real("high_freq_factor", 4.0),
-            }),
-            other => {
-                let allowed = ["default", "linear", "yarn", "llama3"];
-                let hint = suggestion(other, allowed);
-                self.fault(format!("rope scaling \"{other}\" is not supported{hint}"));
-                ScalingConfig::None(NoScalingConfig {})
             }
         }
     }

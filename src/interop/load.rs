@@ -1,10 +1,10 @@
 //! Moving weights between HF's files and the parameters of a module, by dotted paths, one at a time.
 
-use super::HfModel;
+use super::{HfModel, LISTED};
 use super::parameters::shapes;
 use super::rename::{Constant, Rule, Table};
 use super::weights::{Array, Weights};
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Result};
 use crate::nn::path::Path;
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Tensor, TensorData};
@@ -18,7 +18,7 @@ impl HfModel {
     /// parameter made.
     ///
     /// # Errors
-    /// Every tensor that is missing, has no place or another shape, all at once.
+    /// The tensors that are missing, have no place or another shape, the first of them at once.
     pub fn source<M: Module>(&self, module: &M, table: Table) -> Result<Source<'_>> {
         let shapes = shapes(module);
         let mut plan = Plan::new(self, &shapes);
@@ -43,11 +43,7 @@ impl HfModel {
         }
         let message =
             format!("holds {tensors} tensors, too few for the {layers} layers of config.json");
-        Err(Error::Invalid(vec![Fault {
-            file: Some(self.dir.clone()),
-            line: None,
-            message,
-        }]))
+        Err(Error::Invalid(vec![super::fault(&self.dir, message)]))
     }
 
     /// `module` with the folder's weights as 32-bit floats.
@@ -249,21 +245,21 @@ impl<'a, 's> Plan<'a, 's> {
                 passed_over: passed_over.into_iter().map(String::from).collect(),
             });
         }
-        let faults = self.faults.into_iter().map(|message| Fault {
-            file: Some(self.model.dir.clone()),
-            line: None,
-            message,
-        });
+        let more = self.faults.len().saturating_sub(LISTED);
+        self.faults.truncate(LISTED);
+        if more > 0 {
+            self.faults.push(format!("and {more} more faults of its tensors"));
+        }
+        let faults = self.faults.iter();
+        let faults = faults.map(|message| super::fault(&self.model.dir, message));
         Err(Error::Invalid(faults.collect()))
     }
 }
 
 /// A tensor by its full name, or by its name without `prefix`.
-fn find<'a>(weights: &'a Weights, prefix: &str, name: &'a str) -> Option<(&'a str, &'a [usize])> {
-    let short = name.strip_prefix(prefix).unwrap_or(name);
-    [name, short]
-        .into_iter()
-        .find_map(|name| Some((name, weights.shape(name)?)))
+fn find<'a>(weights: &'a Weights, prefix: &str, name: &str) -> Option<(&'a str, &'a [usize])> {
+    let name = weights.find(prefix, name)?;
+    Some((name, weights.shape(name)?))
 }
 
 /// Replaces every parameter by that of an HF folder.

@@ -10,6 +10,7 @@ pub mod families;
 pub mod generation;
 mod harmless;
 mod hf_config;
+mod hf_rotary;
 pub mod image_processor;
 mod load;
 mod parameters;
@@ -17,9 +18,11 @@ pub mod peft;
 mod pickled;
 pub mod rename;
 mod rule;
+mod shards;
+mod ties;
 pub mod weights;
 
-use crate::error::{Error, Fault, Result, nearest, suggestion};
+use crate::error::{Error, Fault, Result, nearest, printable, suggestion};
 use crate::nn::position::PositionConfig;
 use crate::stack::StackConfig;
 use families::{FAMILIES, Family, HfShape};
@@ -82,6 +85,9 @@ pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
     })
 }
 
+/// Unknown keys, or tensors, that a message lists before it only counts the others.
+const LISTED: usize = 20;
+
 /// Architectures that version 5 of transformers has no class for any more, and why ours do not stand in for them.
 const GONE: [(&str, &str); 1] = [(
     "vit-hybrid",
@@ -115,7 +121,7 @@ pub fn read_config(
 ) -> Result<ReadConfig> {
     let known = FAMILIES.iter().map(|f| f.model_type);
     let Some(model_type) = value["model_type"].as_str() else {
-        let message = "has no `model_type`, the name of the architecture".into();
+        let message = "has no `model_type`, the name of the architecture";
         return Err(Error::Invalid(vec![fault(file, message)]));
     };
     if let Some((_, why)) = GONE.iter().find(|(name, _)| *name == model_type) {
@@ -129,24 +135,36 @@ pub fn read_config(
     };
     let ignored = without(file, &mut value, ignore)?;
     let config = HfConfig::new(file, value, weights);
-    let shape = (family.read)(&config);
-    if let Some(network) = shape.model.transformer() {
-        check_heads(&config, network.stack);
+    let mut shape = (family.read)(&config);
+    // What stands in for a faulty value would have faults of its own.
+    if !config.is_faulty() {
+        if let Some(network) = shape.model.transformer() {
+            check_heads(&config, network.stack);
+        }
+        check_class(&config, family, &shape);
     }
-    check_class(&config, family, &shape);
     let (harmless, unknown): (Vec<String>, Vec<String>) = config
         .unread()
         .into_iter()
         .partition(|key| harmless::is_harmless(key));
     let read = config.known();
-    for key in unknown {
-        let near = nearest(&key, read.iter().map(String::as_str));
+    for key in unknown.iter().take(LISTED) {
+        let near = nearest(key, read.iter().map(String::as_str));
         let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         config.fault(format!(
             "`{key}` is not known for \"{}\": it may change what the model computes{near}; if it does not, give --ignore-key \
              {key}",
             family.model_type
         ));
+    }
+    if let Some(more) = unknown.len().checked_sub(LISTED + 1) {
+        let more = more + 1;
+        config.fault(format!("and {more} more keys that are not known"));
+    }
+    if let (Some(weights), false) = (weights, config.is_faulty())
+        && let Some(note) = ties::untie(family, &mut shape, weights)?
+    {
+        config.warn(note);
     }
     let notes = config.warnings();
     match config.into_faults() {
@@ -227,10 +245,11 @@ fn check_heads(hf: &HfConfig, stack: &StackConfig) {
     }
 }
 
-fn fault(file: &Path, message: String) -> Fault {
+/// A fault of a file of the folder, in one line whatever names the file has in it.
+fn fault(file: &Path, message: impl AsRef<str>) -> Fault {
     Fault {
         file: Some(file.to_path_buf()),
         line: None,
-        message,
+        message: printable(message.as_ref()),
     }
 }

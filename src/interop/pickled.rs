@@ -2,19 +2,61 @@
 //! when they are asked for. Nothing of a pickle is run.
 
 use super::weights::invalid;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use burn::tensor::{bf16, f16};
-use pytorch_reader::{DType, PytorchReader, Tensor};
+use pytorch_reader::{DType, PickleValue, PytorchReader, Tensor};
+use std::collections::HashMap;
 use std::path::Path;
 
-/// The tensors of a file by their names.
+/// The contents of a file.
+pub(super) struct Pickled {
+    /// Its tensors by their names.
+    pub tensors: Vec<(String, Tensor)>,
+    /// The names of its other entries: counts, settings.
+    pub others: Vec<String>,
+}
+
+/// The entries of a file.
 ///
 /// # Errors
 /// A file that is no checkpoint of PyTorch's.
-pub(super) fn tensors(path: &Path) -> Result<Vec<(String, Tensor)>> {
-    let reader = PytorchReader::new(path)
-        .map_err(|e| invalid(path, format!("is not a file of PyTorch's weights: {e}")))?;
-    Ok(reader.into_tensors().into_iter().collect())
+pub(super) fn read(path: &Path) -> Result<Pickled> {
+    let wrong = |e| invalid(path, format!("is not a file of PyTorch's weights: {e}"));
+    let tensors = PytorchReader::new(path).map_err(wrong)?.into_tensors();
+    let mut others = Vec::new();
+    name_others(
+        &PytorchReader::read_pickle_data(path, None).map_err(wrong)?,
+        "",
+        &tensors,
+        &mut others,
+    );
+    others.sort();
+    Ok(Pickled {
+        tensors: tensors.into_iter().collect(),
+        others,
+    })
+}
+
+/// The entries of a dictionary that are no tensors, by their dotted names.
+fn name_others(
+    value: &PickleValue,
+    name: &str,
+    tensors: &HashMap<String, Tensor>,
+    others: &mut Vec<String>,
+) {
+    match value {
+        PickleValue::Dict(entries) => {
+            for (key, value) in entries {
+                let below = match name {
+                    "" => key.clone(),
+                    name => format!("{name}.{key}"),
+                };
+                name_others(value, &below, tensors, others);
+            }
+        }
+        _ if tensors.contains_key(name) => {}
+        _ => others.push(name.to_string()),
+    }
 }
 
 /// The numbers of a tensor as 32-bit floats.
@@ -22,7 +64,10 @@ pub(super) fn tensors(path: &Path) -> Result<Vec<(String, Tensor)>> {
 /// # Errors
 /// A file that cannot be read, numbers that are not 16-, 32- or 64-bit floats.
 pub(super) fn floats(tensor: &Tensor, path: &Path, name: &str) -> Result<Vec<f32>> {
-    let bytes = tensor.read().map_err(Error::io("read", path))?;
+    let bytes = tensor.read().map_err(|e| {
+        let message = format!("tensor `{name}` cannot be read: {e}; the file is damaged");
+        invalid(path, message)
+    })?;
     fn each<const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> f32) -> Vec<f32> {
         bytes.as_chunks().0.iter().map(|b| number(*b)).collect()
     }

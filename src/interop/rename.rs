@@ -28,7 +28,7 @@ pub struct Table {
 }
 
 /// Endings of the names of tensors that are copies of the table of tokens where embeddings are tied.
-const TIED: [&str; 5] = [
+pub(super) const TIED: [&str; 5] = [
     "lm_head.weight",
     "embed_out.weight",
     "decoder.weight",

@@ -3,14 +3,13 @@
 //! Headers are read when the folder is opened; a tensor is read, and cast to 32-bit floats, when it is
 //! asked for, so that a model larger than half of the memory can be imported.
 
-use super::pickled;
-use crate::error::{Error, Fault, Result};
+use super::{LISTED, pickled, shards};
+use crate::error::{Error, Result};
 use burn::tensor::{bf16, f16};
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -55,8 +54,11 @@ enum Place {
 /// The weights of a folder, by their HF names.
 #[derive(Debug)]
 pub struct Weights {
+    dir: PathBuf,
     files: Vec<PathBuf>,
     entries: BTreeMap<String, Entry>,
+    /// Entries of PyTorch's files that are no tensors.
+    others: Vec<String>,
 }
 
 impl Weights {
@@ -74,13 +76,67 @@ impl Weights {
     /// As [`Self::open`].
     pub fn open_named(dir: &Path, names: [&str; 2]) -> Result<Self> {
         let mut weights = Self {
+            dir: dir.to_path_buf(),
             files: Vec::new(),
             entries: BTreeMap::new(),
+            others: Vec::new(),
         };
-        for file in files(dir, names)? {
+        let found = shards::files(dir, names)?;
+        for file in found.files {
             weights.add(file)?;
         }
+        if let Some((index, map)) = found.index {
+            weights.require_indexed(&index, &map)?;
+        }
         Ok(weights)
+    }
+
+    /// An error when a shard lacks a tensor that the index says it has.
+    fn require_indexed(&self, index: &Path, map: &BTreeMap<String, String>) -> Result<()> {
+        let mut wrong = Vec::new();
+        for (name, shard) in map {
+            let held = self.file(&current(name)).and_then(Path::file_name);
+            if held.is_some_and(|held| held == shard.as_str()) {
+                continue;
+            }
+            let where_to = held.map_or("no shard has it".into(), |held| {
+                format!("it is in {}", held.to_string_lossy())
+            });
+            wrong.push(format!(
+                "names the tensor `{name}` of {shard}, but {where_to}"
+            ));
+        }
+        match wrong.len() {
+            0 => return Ok(()),
+            n if n > LISTED => {
+                wrong.truncate(LISTED);
+                wrong.push(format!(
+                    "and {} more tensors that are not where it says",
+                    n - LISTED
+                ));
+            }
+            _ => {}
+        }
+        let faults = wrong.into_iter().map(|text| super::fault(index, text));
+        Err(Error::Invalid(faults.collect()))
+    }
+
+    /// Entries of PyTorch's files that are no tensors: counts, settings.
+    pub fn others(&self) -> &[String] {
+        &self.others
+    }
+
+    /// A tensor by its full name, or by its name without `prefix`, as the weights have it.
+    pub fn find(&self, prefix: &str, name: &str) -> Option<&str> {
+        let short = name.strip_prefix(prefix).unwrap_or(name);
+        let names = [name, short].into_iter();
+        let mut found = names.filter_map(|name| self.entries.get_key_value(name));
+        found.next().map(|(name, _)| name.as_str())
+    }
+
+    /// The file of a tensor, or the folder when there is no such tensor: the place of a fault of it.
+    pub fn place(&self, name: &str) -> PathBuf {
+        self.file(name).unwrap_or(&self.dir).to_path_buf()
     }
 
     /// The names, in alphabetical order.
@@ -136,7 +192,9 @@ impl Weights {
 
     fn add(&mut self, path: PathBuf) -> Result<()> {
         if path.extension().is_some_and(|end| end == "bin") {
-            for (name, tensor) in pickled::tensors(&path)? {
+            let found = pickled::read(&path)?;
+            self.others.extend(found.others);
+            for (name, tensor) in found.tensors {
                 let (shape, place) = (tensor.shape().to_vec(), Place::Pickled(tensor));
                 self.insert(&path, &name, shape, place)?;
             }
@@ -185,62 +243,7 @@ fn current(name: &str) -> String {
 
 /// A fault of a file of the user.
 pub(super) fn invalid(path: &Path, message: String) -> Error {
-    Error::Invalid(vec![Fault {
-        file: Some(path.to_path_buf()),
-        line: None,
-        message,
-    }])
-}
-
-/// The files of weights of a folder.
-fn files(dir: &Path, names: [&str; 2]) -> Result<Vec<PathBuf>> {
-    for single in names {
-        let (stem, end) = single.rsplit_once('.').unwrap_or((single, ""));
-        let index = dir.join(format!("{stem}.{end}.index.json"));
-        if index.is_file() {
-            return shards(dir, &index);
-        }
-        let file = dir.join(single);
-        if file.is_file() {
-            return Ok(vec![file]);
-        }
-    }
-    let [first, second] = names;
-    let message = format!("has neither {first} nor {second}, nor an index of shards of either");
-    Err(invalid(dir, message))
-}
-
-/// The files that an index names.
-fn shards(dir: &Path, index: &Path) -> Result<Vec<PathBuf>> {
-    let text = std::fs::read_to_string(index).map_err(Error::io("read", index))?;
-    let value: Value =
-        serde_json::from_str(&text).map_err(|e| invalid(index, format!("is not JSON: {e}")))?;
-    let map = value["weight_map"].as_object().ok_or_else(|| {
-        let message = "has no `weight_map`, the object from tensor names to files".into();
-        invalid(index, message)
-    })?;
-    if map.is_empty() {
-        let message = "has a `weight_map` that names no tensor".into();
-        return Err(invalid(index, message));
-    }
-    let shards: Option<BTreeSet<&str>> = map.values().map(Value::as_str).collect();
-    let shards = shards.ok_or_else(|| {
-        let message = "has a `weight_map` whose values are not all names of files".into();
-        invalid(index, message)
-    })?;
-    let place = |shard: &str| match plain(shard).then(|| dir.join(shard)) {
-        Some(path) if path.is_file() => Ok(path),
-        _ => {
-            let message = format!("names the shard `{shard}`, which is not in the folder");
-            Err(invalid(index, message))
-        }
-    };
-    shards.into_iter().map(place).collect()
-}
-
-/// Whether a shard's name is a file of the folder itself.
-fn plain(name: &str) -> bool {
-    Path::new(name).file_name().is_some_and(|f| f == name)
+    Error::Invalid(vec![super::fault(path, message)])
 }
 
 /// Where the data of a safetensors file begins, and its header, whose data are all there.

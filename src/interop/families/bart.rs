@@ -40,7 +40,7 @@ fn read(hf: &HfConfig) -> HfShape {
         max_len: Some(context.saturating_add(FIRST)),
         first: FIRST,
     });
-    let tied = hf.flag("tie_word_embeddings", true);
+    let tied = tied(hf, "model.");
     config.share_embeddings = tied;
     config.tie_embeddings = tied;
     config.head_bias = hf.has_tensor("final_logits_bias");
@@ -50,6 +50,22 @@ fn read(hf: &HfConfig) -> HfShape {
         task: TaskConfig::Translation(TranslationConfig::default()),
         shape: Shape::of_text(context, vocab_size),
     }
+}
+
+/// `tie_word_embeddings`, which also shares one table of tokens between the sides; without it each side has one, or the
+/// class draws it anew. `body` is what their names begin with.
+pub(super) fn tied(hf: &HfConfig, body: &str) -> bool {
+    let tied = hf.flag("tie_word_embeddings", true);
+    for side in ["encoder", "decoder"] {
+        let short = format!("{side}.embed_tokens.weight");
+        let name = format!("{body}{short}");
+        if !tied && !hf.has_tensor(&name) && !hf.has_tensor(&short) {
+            hf.fault(format!(
+                "`tie_word_embeddings` = false needs the tensor `{name}`, which the weights lack"
+            ));
+        }
+    }
+    tied
 }
 
 /// A fault unless the weights are of one of these classes, or the file does not say of which.
@@ -179,6 +195,12 @@ pub(super) fn table(of: &HfShape) -> Table {
             "model.source_embedding.weight",
         );
         table.same(format!("{target}.{tokens}"), "model.embedding.weight");
+        if of.shape.source_vocab_size.is_none_or(|n| n == of.shape.vocab_size) {
+            // Files of a shared table beside a head of its own lack those of the sides.
+            let shared = || "model.shared.weight".to_string();
+            table.or_same(shared(), "model.source_embedding.weight".into());
+            table.or_same(shared(), "model.embedding.weight".into());
+        }
     }
     let cross = Some(("encoder_attn", "cross"));
     for (side, depth, cross) in [

@@ -23,7 +23,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let mut config = disentangled::config(hf, [24, 1536, 24, 6144, 128_100]);
     let heads = config.stack.attention.heads();
     hf.only("attention_head_size", heads.d_head(config.stack.d_model));
-    let kernel = hf.get("conv_kernel_size").and_then(Value::as_u64);
+    let kernel = hf.typed("conv_kernel_size", "a whole number", Value::as_u64);
     if let Some(kernel @ 1..) = kernel {
         hf.fault(format!(
             "`conv_kernel_size` = {kernel} is a convolution beside the first block, which is not built; models without it can be \
@@ -33,7 +33,7 @@ fn read(hf: &HfConfig) -> HfShape {
     for key in ["conv_act", "conv_groups"] {
         hf.get(key);
     }
-    let buckets = match hf.get("position_buckets").and_then(Value::as_i64) {
+    let buckets = match hf.typed("position_buckets", "a whole number", Value::as_i64) {
         Some(1..) => Some(hf.count(&["position_buckets"], 256)),
         _ => None,
     };

@@ -63,7 +63,7 @@ fn segments(hf: &HfConfig) -> usize {
 /// Distances up to `max_relative_positions`, or to the longest input, with maps of each layer.
 pub(super) fn positions(hf: &HfConfig) -> DisentangledConfig {
     let longest = hf.count(&["max_position_embeddings"], 512);
-    let furthest = hf.get("max_relative_positions").and_then(Value::as_i64);
+    let furthest = hf.typed("max_relative_positions", "a whole number", Value::as_i64);
     DisentangledConfig {
         max_distance: match furthest {
             Some(1..) => hf.count(&["max_relative_positions"], longest),
@@ -78,11 +78,17 @@ pub(super) fn positions(hf: &HfConfig) -> DisentangledConfig {
 fn terms(hf: &HfConfig) -> Vec<Term> {
     let names: Vec<String> = match hf.get("pos_att_type") {
         Some(Value::String(text)) => text.split('|').map(|name| name.trim().into()).collect(),
-        Some(Value::Array(all)) => {
+        Some(Value::Array(all)) if all.iter().all(Value::is_string) => {
             let names = all.iter().filter_map(Value::as_str);
             names.map(String::from).collect()
         }
-        _ => Vec::new(),
+        Some(other) => {
+            hf.fault(format!(
+                "`pos_att_type` = {other} is not a text such as \"c2p|p2c\" or a list of such names"
+            ));
+            return Vec::new();
+        }
+        None => Vec::new(),
     };
     let mut found = Vec::new();
     for name in &names {

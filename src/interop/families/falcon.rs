@@ -4,6 +4,7 @@
 use super::plain::{add_rotary, plain, rotary};
 use super::{Family, HfShape, block, fused_by_group, layer_norm};
 use crate::interop::HfConfig;
+use crate::interop::hf_rotary::WHOLE_HEADS;
 use crate::interop::rename::{Stored, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
@@ -62,7 +63,7 @@ fn read(hf: &HfConfig) -> HfShape {
             ..AlibiConfig::default()
         })
     } else {
-        PositionConfig::Rotary(hf.rotary("rope_theta", 1.0, context))
+        PositionConfig::Rotary(hf.rotary(WHOLE_HEADS, context))
     };
     let config = DecoderConfig {
         n_layers: Some(hf.count(&["num_hidden_layers", "n_layer"], 32)),

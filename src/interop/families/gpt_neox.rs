@@ -4,6 +4,7 @@
 use super::plain::{add_rotary, plain, rotary};
 use super::{Family, HfShape, block, fused_by_group, layer_norm};
 use crate::interop::HfConfig;
+use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
 use crate::interop::rename::{Stored, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
@@ -24,21 +25,18 @@ pub const FAMILY: Family = Family {
 
 fn read(hf: &HfConfig) -> HfShape {
     // The class is a decoder whatever it says.
-    for key in ["is_decoder", "rope_theta"] {
-        hf.get(key);
-    }
-    // Version 4 of the library called it by either name.
-    let theta = match hf.get("rotary_emb_base") {
-        Some(_) => "rotary_emb_base",
-        None => "rope_theta",
-    };
+    hf.get("is_decoder");
     let context = hf.count(&["max_position_embeddings"], 2048);
-    let mut rotary = hf.rotary(theta, 0.25, context);
-    // The name of version 4 of the library; version 5 has the part among `rope_parameters`.
-    let part = hf.real("rotary_pct", rotary.fraction);
-    if hf.get("rope_parameters").is_none() {
-        rotary.fraction = part;
-    }
+    // The names of version 4 of the library; version 5 has both among `rope_parameters`.
+    let keys = RotaryKeys {
+        theta: "rotary_emb_base",
+        part: Some(("rotary_pct", 0.25)),
+        ..WHOLE_HEADS
+    };
+    let rotary = hf.rotary(keys, context);
+    // The class passes over these names, which other families have.
+    hf.only("rope_theta", rotary.theta);
+    hf.only("partial_rotary_factor", rotary.fraction);
     let parallel = hf.flag("use_parallel_residual", true);
     let config = DecoderConfig {
         n_layers: Some(hf.count(&["num_hidden_layers"], 44)),

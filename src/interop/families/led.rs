@@ -37,7 +37,7 @@ fn read(hf: &HfConfig) -> HfShape {
         first: 0,
     });
     config.target_max_len = (written != context).then_some(written);
-    let tied = hf.flag("tie_word_embeddings", true);
+    let tied = bart::tied(hf, "led.");
     config.share_embeddings = tied;
     config.tie_embeddings = tied;
     config.head_bias = hf.has_tensor("final_logits_bias");

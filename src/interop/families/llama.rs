@@ -3,6 +3,7 @@
 use super::plain::{add_rotary, plain, rotary};
 use super::{Family, HfShape, block, rms_norm};
 use crate::interop::HfConfig;
+use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
 use crate::interop::rename::{Stored, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
@@ -33,6 +34,11 @@ pub(super) fn shape(hf: &HfConfig, config: DecoderConfig) -> HfShape {
 
 /// Also what Mistral and Qwen share with LLaMA.
 pub(super) fn config(hf: &HfConfig) -> DecoderConfig {
+    rotated(hf, WHOLE_HEADS)
+}
+
+/// The same with other values of rotary positions where a file does not say them.
+pub(super) fn rotated(hf: &HfConfig, keys: RotaryKeys) -> DecoderConfig {
     let context = hf.count(&["max_position_embeddings"], 2048);
     let bias = hf.flag("attention_bias", false);
     let n_heads = hf.count(&["num_attention_heads"], 32);
@@ -42,7 +48,7 @@ pub(super) fn config(hf: &HfConfig) -> DecoderConfig {
         stack: StackConfig {
             d_model: hf.count(&["hidden_size"], 4096),
             norm: rms_norm(hf.real("rms_norm_eps", 1e-6)),
-            position: PositionConfig::Rotary(hf.rotary("rope_theta", 1.0, context)),
+            position: PositionConfig::Rotary(hf.rotary(keys, context)),
             attention: AttentionConfig::MultiHead(MultiHeadConfig {
                 n_heads,
                 n_kv_heads: Some(hf.count(&["num_key_value_heads"], n_heads)),

@@ -30,7 +30,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let source = hf.count(&["vocab_size"], 58101);
     let target = hf.count(&["decoder_vocab_size"], source);
     let shared = hf.flag("share_encoder_decoder_embeddings", true);
-    let tied = hf.flag("tie_word_embeddings", true);
+    let tied = bart::tied(hf, "model.");
     if shared && source != target {
         hf.fault(format!(
             "`decoder_vocab_size` = {target} is not `vocab_size` = {source}, though the two share their embeddings"

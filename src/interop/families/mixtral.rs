@@ -2,10 +2,10 @@
 
 use super::{Family, HfShape, llama, mistral};
 use crate::interop::HfConfig;
+use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
 use crate::interop::rename::{Stored, Table};
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::feed_forward::moe::{ExpertConfig, MoeConfig};
-use crate::nn::position::PositionConfig;
 use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
@@ -18,7 +18,11 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    let mut config = mistral::windowed(hf, llama::config(hf));
+    let keys = RotaryKeys {
+        usual_theta: 1e6,
+        ..WHOLE_HEADS
+    };
+    let mut config = mistral::windowed(hf, llama::rotated(hf, keys));
     let n_experts = hf.count(&["num_local_experts"], 8);
     let top_k = hf.count(&["num_experts_per_tok"], 2);
     if top_k > n_experts {
@@ -35,13 +39,6 @@ fn read(hf: &HfConfig) -> HfShape {
             normalize_weights: Some(true),
             ..MoeConfig::default()
         });
-    }
-    if let (PositionConfig::Rotary(rotary), None, None) = (
-        &mut config.stack.position,
-        hf.get("rope_theta"),
-        hf.get("rope_parameters"),
-    ) {
-        rotary.theta = 1e6;
     }
     llama::shape(hf, config)
 }

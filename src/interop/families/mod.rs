@@ -175,7 +175,7 @@ fn without_windows(hf: &HfConfig) {
     for key in ["sliding_window", "max_window_layers"] {
         hf.get(key);
     }
-    let kinds = hf.get("layer_types").and_then(Value::as_array);
+    let kinds = hf.typed("layer_types", "a list", Value::as_array);
     let other = kinds.and_then(|kinds| kinds.iter().find(|kind| *kind != "full_attention"));
     if let Some(other) = other {
         hf.fault(format!(

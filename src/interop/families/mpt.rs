@@ -63,7 +63,7 @@ fn read(hf: &HfConfig) -> HfShape {
         ));
     }
     let dropout = attention.real("attn_pdrop", 0.0);
-    let scale = attention.get("softmax_scale").and_then(|v| v.as_f64());
+    let scale = attention.typed("softmax_scale", "a number", |v| v.as_f64());
     hf.adopt(attention);
     let config = DecoderConfig {
         n_layers: Some(hf.count(&["n_layers"], 24)),

@@ -4,7 +4,7 @@ use super::gpt2::{add_blocks, read_gpt};
 use super::plain::plain;
 use super::{Family, HfShape};
 use crate::interop::HfConfig;
-use crate::interop::rename::Table;
+use crate::interop::rename::{Stored, Table};
 use crate::nn::feed_forward::Activation;
 use crate::stack::NormPlacement;
 use serde_json::{Value, json};
@@ -19,13 +19,13 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    hf.only("tie_word_embeddings", true);
     // HF's class calls GELU's tanh form plainly "gelu" here.
     let activation = match hf.word("afn", "gelu") {
         "gelu" => Activation::GeluTanh,
         _ => hf.activation("afn", "gelu"),
     };
-    let config = read_gpt(hf, NormPlacement::Post, activation);
+    let mut config = read_gpt(hf, NormPlacement::Post, activation);
+    config.tie_embeddings = hf.flag("tie_word_embeddings", true);
     let vocab_size = hf.count(&["vocab_size"], 40478);
     HfShape::language_model(config, vocab_size, hf.count(&["n_positions"], 512))
 }
@@ -45,6 +45,7 @@ fn write(of: &HfShape) -> Option<Value> {
             other => other,
         },
         "layer_norm_epsilon": plain.eps,
+        "tie_word_embeddings": config.tie_embeddings,
         "embd_pdrop": plain.dropout.embedding,
         "attn_pdrop": plain.dropout.attention,
         "resid_pdrop": plain.dropout.residual,
@@ -57,6 +58,10 @@ fn table(of: &HfShape) -> Table {
     table.same("transformer.tokens_embed.weight", "embedding.weight");
     table.same("transformer.positions_embed.weight", "position.table");
     add_blocks(&mut table, config);
-    table.ignored = vec![".attn.bias", "lm_head.weight", "position_ids"];
+    table.linear("lm_head", "head", Stored::OutIn);
+    table.ignored = vec![".attn.bias", "position_ids"];
+    if config.tie_embeddings {
+        table.ignored.push("lm_head.weight");
+    }
     table.within("model.")
 }

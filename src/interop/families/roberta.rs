@@ -28,7 +28,7 @@ pub(super) fn read_as(hf: &HfConfig, name: &str, vocab: usize) -> HfShape {
     hf.only("position_embedding_type", "absolute");
     let rows = hf.count(&["max_position_embeddings"], 512);
     // The table's row of padding is never read; positions are counted from the next one.
-    let padding = hf.get("pad_token_id").and_then(|id| id.as_u64());
+    let padding = hf.typed("pad_token_id", "the id of a token", |id| id.as_u64());
     let first = padding.map_or(1, |id| id as usize).saturating_add(1);
     if first >= rows {
         hf.fault(format!(

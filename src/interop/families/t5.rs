@@ -56,6 +56,12 @@ fn read(hf: &HfConfig) -> HfShape {
         true => !hf.differ("lm_head.weight", "shared.weight"),
         false => asked,
     };
+    if asked && !tied {
+        hf.warn(
+            "the weights have numbers of their own for `lm_head.weight`, which config.json ties (`tie_word_embeddings`): they \
+             are imported apart from `shared.weight`, as transformers 5 loads them",
+        );
+    }
     let scaled = !multilingual && hf.flag("scale_decoder_outputs", asked);
     let config = EncoderDecoderConfig {
         n_encoder_layers: Some(layers),

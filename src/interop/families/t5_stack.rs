@@ -53,10 +53,6 @@ pub(super) fn read(hf: &HfConfig) -> HfShape {
 pub(super) fn feed_forward(hf: &HfConfig, multilingual: bool) -> FeedForwardConfig {
     let usual = if multilingual { "gated-gelu" } else { "relu" };
     let projection = hf.word("feed_forward_proj", usual);
-    // Both follow from the projection in HF's class.
-    for key in ["is_gated_act", "dense_act_fn"] {
-        hf.get(key);
-    }
     let (gated, name) = match projection.strip_prefix("gated-") {
         // HF reads "gated-gelu" as GELU's tanh form.
         Some("gelu") => (true, "gelu_new"),
@@ -64,6 +60,9 @@ pub(super) fn feed_forward(hf: &HfConfig, multilingual: bool) -> FeedForwardConf
         None => (false, projection),
     };
     let activation = hf.activation_named("feed_forward_proj", name);
+    // Both follow from the projection, and HF's class takes what the file says.
+    hf.only("is_gated_act", gated);
+    hf.only("dense_act_fn", name);
     let d_ff = Some(hf.count(&["d_ff"], if multilingual { 1024 } else { 2048 }));
     let bias = false;
     if gated {

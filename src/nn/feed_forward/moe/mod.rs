@@ -50,7 +50,9 @@ pub struct MoeConfig {
     pub top_k: usize,
     /// Each expert.
     pub expert: ExpertConfig,
-    /// Whether a token's weights are divided by their sum; when absent, they are if it uses more than one expert.
+    /// Whether a token's weights are divided by their sum; when absent, they are if it uses more than one expert. With
+    /// `top_k = 1` and true the one weight is always 1, as in a Mixtral of one expert a token: the router then learns from
+    /// its own losses alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub normalize_weights: Option<bool>,
     /// An expert takes so many times its even share of a row's tokens, in training; any number when absent.
@@ -141,11 +143,6 @@ impl MoeConfig {
                 self.top_k, self.n_experts
             );
             at.fault(&["top_k", "n_experts"], rule);
-        }
-        if self.top_k == 1 && self.normalize_weights == Some(true) {
-            let rule = "normalize_weights = true makes the one weight of top_k = 1 always 1, so that the router does \
-                        not learn from the task; leave it out";
-            at.fault(&["normalize_weights", "top_k"], rule);
         }
         if let Some(factor) = self.capacity_factor {
             at.positive("capacity_factor", factor);

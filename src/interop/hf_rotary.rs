@@ -1,0 +1,122 @@
+//! Rotary positions of a config.json (Su et al. 2021): one object of keys since version 5 of transformers, keys beside each
+//! other before.
+
+use super::HfConfig;
+use crate::error::suggestion;
+use crate::nn::position::rotary::{
+    LinearScalingConfig, Llama3ScalingConfig, NoScalingConfig, RotaryConfig, ScalingConfig,
+    YarnScalingConfig,
+};
+
+/// The part of each head that is rotated.
+const PART: &str = "partial_rotary_factor";
+
+/// A family's own names and values.
+#[derive(Clone, Copy, Debug)]
+pub struct RotaryKeys {
+    /// The key of the base beside the object.
+    pub theta: &'static str,
+    /// The base where none is given.
+    pub usual_theta: f64,
+    /// The key beside the object of the part that is rotated; `None` for a family that rotates whole heads.
+    pub part: Option<(&'static str, f64)>,
+}
+
+/// The names and values of most families.
+pub const WHOLE_HEADS: RotaryKeys = RotaryKeys {
+    theta: "rope_theta",
+    usual_theta: 10_000.0,
+    part: None,
+};
+
+impl HfConfig<'_> {
+    /// Rotary positions as `rope_scaling` has them, or else `rope_parameters`; what that object does not say is beside it.
+    /// `context` stands in for a missing original length.
+    pub fn rotary(&self, keys: RotaryKeys, context: usize) -> RotaryConfig {
+        let given = |key: &&str| {
+            let value = self.get(key);
+            // As Python's `or` passes over an empty one.
+            value.is_some_and(|value| value.as_object().is_none_or(|object| !object.is_empty()))
+        };
+        let given: Vec<&str> = ["rope_scaling", "rope_parameters"]
+            .into_iter()
+            .filter(given)
+            .collect();
+        if given.len() == 2 {
+            self.warn(
+                "`rope_parameters` has no effect beside `rope_scaling`, in transformers 5 as here",
+            );
+        }
+        let scaling = self.nested(given.first().unwrap_or(&"rope_parameters"));
+        let theta = self.real(keys.theta, keys.usual_theta);
+        let config = RotaryConfig {
+            theta: scaling.real("rope_theta", theta),
+            fraction: match keys.part {
+                Some((key, usual)) => scaling.real(PART, self.real(key, usual)),
+                None => 1.0,
+            },
+            scaling: scaling.rope_scaling(context),
+            ..RotaryConfig::default()
+        };
+        if keys.part.is_none() {
+            self.require_whole_heads();
+            scaling.require_whole_heads();
+        }
+        if config.theta <= 0.0 {
+            let theta = config.theta;
+            self.fault(format!("`{}` = {theta} must be above 0", keys.theta));
+        }
+        self.adopt(scaling);
+        config
+    }
+
+    /// A fault of a part of heads: the class rotates whole ones, or fails.
+    fn require_whole_heads(&self) {
+        if let Some(part) = self.get(PART).filter(|part| part.as_f64() != Some(1.0)) {
+            self.fault(format!(
+                "`{PART}` = {part} is not supported: the class of transformers rotates whole heads; it must be 1.0"
+            ));
+        }
+    }
+
+    /// This object as a stretching of rotary wavelengths.
+    fn rope_scaling(&self, context: usize) -> ScalingConfig {
+        let original = ["original_max_position_embeddings"];
+        let factor = self.real("factor", 1.0);
+        if factor <= 0.0 {
+            self.fault(format!("rope scaling `factor` = {factor} must be above 0"));
+        }
+        match self.word("rope_type", self.word("type", "default")) {
+            "default" => ScalingConfig::None(NoScalingConfig {}),
+            "linear" => ScalingConfig::Linear(LinearScalingConfig { factor }),
+            "yarn" => {
+                // HF derives this factor from `factor` alone unless one of these keys is there.
+                self.only("attention_factor", 0.1 * factor.max(1.0).ln() + 1.0);
+                self.only("truncate", true);
+                for key in ["mscale", "mscale_all_dim"] {
+                    if let Some(value) = self.get(key) {
+                        self.fault(format!("rope scaling `{key}` = {value} is not supported"));
+                    }
+                }
+                ScalingConfig::Yarn(YarnScalingConfig {
+                    factor,
+                    original_context: self.count(&original, context),
+                    beta_fast: self.real("beta_fast", 32.0),
+                    beta_slow: self.real("beta_slow", 1.0),
+                })
+            }
+            "llama3" => ScalingConfig::Llama3(Llama3ScalingConfig {
+                factor,
+                original_context: self.count(&original, context),
+                low_freq_factor: self.real("low_freq_factor", 1.0),
+                high_freq_factor: self.real("high_freq_factor", 4.0),
+            }),
+            other => {
+                let allowed = ["default", "linear", "yarn", "llama3"];
+                let hint = suggestion(other, allowed);
+                self.fault(format!("rope scaling \"{other}\" is not supported{hint}"));
+                ScalingConfig::None(NoScalingConfig {})
+            }
+        }
+    }
+}

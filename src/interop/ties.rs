@@ -1,0 +1,129 @@
+//! Heads that config.json ties to the table of tokens while the weights have other numbers for them.
+//!
+//! transformers 5 ties two tensors where one of them is missing or both are equal; otherwise each keeps its own numbers,
+//! whatever `tie_word_embeddings` says. The model is read the same way here: such a head is a matrix of its own.
+
+use super::families::{Family, HfShape};
+use super::rename::{TIED, Table};
+use super::weights::{Weights, invalid};
+use crate::error::Result;
+use crate::model::ModelConfig;
+use crate::nn::position::PositionConfig;
+
+/// Our table of tokens where a head can be tied to it.
+const TOKENS: &str = "model.embedding.weight";
+
+/// Unties the model where its weights have another head, or another table of tokens for one side; gives a note of it.
+///
+/// # Errors
+/// Tensors that cannot be read; others than the tied ones that no model of the family can have.
+pub(super) fn untie(
+    family: &Family,
+    shape: &mut HfShape,
+    weights: &Weights,
+) -> Result<Option<String>> {
+    if !is_tied(&shape.model) {
+        return Ok(None);
+    }
+    let table = (family.table)(shape);
+    let Some(tokens) = named(&table, weights, TOKENS) else {
+        return Ok(None);
+    };
+    let mut own = Vec::new();
+    for name in tied_names(&table, weights, tokens) {
+        // A wrong shape is told with those of all other tensors.
+        if weights.shape(name) != weights.shape(tokens)
+            || weights.read(name)? != weights.read(tokens)?
+        {
+            own.push(name);
+        }
+    }
+    if let Some(bias) = other_bias(&table, weights)? {
+        let matrix = bias.replace(".bias", ".weight");
+        if weights.shape(&matrix).is_none() {
+            let message = format!(
+                "has `{bias}` with other numbers than the head's own bias and no `{matrix}`; give both, or leave it out"
+            );
+            return Err(invalid(&weights.place(bias), message));
+        }
+        own.push(bias);
+    }
+    if own.is_empty() {
+        return Ok(None);
+    }
+    let names = own.join("`, `");
+    if !set_untied(&mut shape.model, own.iter().all(|name| !is_side(name))) {
+        let message = format!(
+            "has `{names}` with other numbers than `{tokens}`; a {} has one table of tokens for both sides here",
+            family.model_type
+        );
+        return Err(invalid(&weights.place(tokens), message));
+    }
+    Ok(Some(format!(
+        "the weights have numbers of their own for `{names}`, which config.json ties (`tie_word_embeddings`): they are \
+         imported apart from `{tokens}`, as transformers 5 loads them"
+    )))
+}
+
+/// Whether the model has one matrix for two places.
+fn is_tied(model: &ModelConfig) -> bool {
+    match model {
+        ModelConfig::Decoder(config) => config.tie_embeddings,
+        ModelConfig::Encoder(config) => config.tie_embeddings,
+        ModelConfig::EncoderDecoder(config) => config.tie_embeddings || config.share_embeddings,
+        _ => false,
+    }
+}
+
+/// The name of one side's table of tokens.
+fn is_side(name: &str) -> bool {
+    name.ends_with("embed_tokens.weight")
+}
+
+/// Unties a model; false when its family cannot be untied so. `head_alone`: no side has a table of its own.
+fn set_untied(model: &mut ModelConfig, head_alone: bool) -> bool {
+    match model {
+        ModelConfig::Decoder(config) => config.tie_embeddings = false,
+        ModelConfig::Encoder(config) => config.tie_embeddings = false,
+        ModelConfig::EncoderDecoder(config) => {
+            // T5 has one table for both sides always; the others have three tensors or one.
+            let t5 = matches!(config.stack.position, PositionConfig::RelativeBias(_));
+            if t5 && !head_alone {
+                return false;
+            }
+            config.tie_embeddings = false;
+            config.share_embeddings = t5;
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// The name in the weights of the tensor that one of our parameters is.
+fn named<'w>(table: &Table, weights: &'w Weights, ours: &str) -> Option<&'w str> {
+    let rules = table.rules.iter();
+    let mut rules = rules.filter(|rule| rule.ours.len() == 1 && rule.ours[0] == ours);
+    rules.find_map(|rule| weights.find(table.prefix, &rule.theirs[0]))
+}
+
+/// The tensors that the table passes over as copies of the tokens' one.
+fn tied_names<'w>(table: &Table, weights: &'w Weights, tokens: &str) -> Vec<&'w str> {
+    let endings = table.ignored.iter();
+    let endings: Vec<&&str> = endings
+        .filter(|ignored| TIED.iter().any(|end| ignored.ends_with(end)))
+        .collect();
+    let tied = |name: &&str| *name != tokens && endings.iter().any(|end| name.ends_with(**end));
+    weights.names().filter(tied).collect()
+}
+
+/// The second name of a head's bias, when it has other numbers than the first.
+fn other_bias<'w>(table: &Table, weights: &'w Weights) -> Result<Option<&'w str>> {
+    let Some(bias) = named(table, weights, "head.bias") else {
+        return Ok(None);
+    };
+    let ignored = |name: &&str| name.ends_with("decoder.bias") && table.ignores(name);
+    match weights.names().find(ignored) {
+        Some(other) if weights.read(other)? != weights.read(bias)? => Ok(Some(other)),
+        _ => Ok(None),
+    }
+}

@@ -3,6 +3,7 @@
 use super::output;
 use crate::error::{Error, Result, printable};
 use crate::experiment::{import, parity};
+use crate::interop::weights::header;
 use crate::tokenizer::hf;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,10 @@ pub fn run(args: ImportArgs) -> Result<()> {
             "--reference {}: there is no such file",
             file.display()
         )));
+    }
+    if let Some(file) = &args.reference {
+        // A damaged one is told before there is a run.
+        header(file).map_err(Error::before_running)?;
     }
     let imported = import::import(
         &args.folder,

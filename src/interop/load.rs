@@ -1,9 +1,9 @@
 //! Moving weights between HF's files and the parameters of a module, by dotted paths, one at a time.
 
-use super::{HfModel, LISTED};
 use super::parameters::shapes;
 use super::rename::{Constant, Rule, Table};
 use super::weights::{Array, Weights};
+use super::{HfModel, LISTED};
 use crate::error::{Error, Result};
 use crate::nn::path::Path;
 use burn::module::{Module, ModuleMapper, Param};
@@ -248,7 +248,8 @@ impl<'a, 's> Plan<'a, 's> {
         let more = self.faults.len().saturating_sub(LISTED);
         self.faults.truncate(LISTED);
         if more > 0 {
-            self.faults.push(format!("and {more} more faults of its tensors"));
+            self.faults
+                .push(format!("and {more} more faults of its tensors"));
         }
         let faults = self.faults.iter();
         let faults = faults.map(|message| super::fault(&self.model.dir, message));

@@ -195,7 +195,11 @@ pub(super) fn table(of: &HfShape) -> Table {
             "model.source_embedding.weight",
         );
         table.same(format!("{target}.{tokens}"), "model.embedding.weight");
-        if of.shape.source_vocab_size.is_none_or(|n| n == of.shape.vocab_size) {
+        if of
+            .shape
+            .source_vocab_size
+            .is_none_or(|n| n == of.shape.vocab_size)
+        {
             // Files of a shared table beside a head of its own lack those of the sides.
             let shared = || "model.shared.weight".to_string();
             table.or_same(shared(), "model.source_embedding.weight".into());

@@ -77,13 +77,15 @@ impl Family {
         }
     }
 
+    /// Whether a class of transformers reads any tokenizer.json as it is.
+    pub fn is_general(class: &str) -> bool {
+        ["TokenizersBackend", "PreTrainedTokenizer", "PythonBackend"].contains(&class)
+    }
+
     /// The family that the settings name, among those that read such files.
     pub fn named(settings: &Settings, files: Files) -> Named<'_> {
-        let general = ["TokenizersBackend", "PreTrainedTokenizer", "PythonBackend"];
-        let class = settings
-            .class
-            .as_deref()
-            .filter(|name| !general.contains(name));
+        let class = settings.class.as_deref();
+        let class = class.filter(|name| !Self::is_general(name));
         if let Some(class) = class {
             return match of_class(class).filter(|family| family.files() == files) {
                 Some(family) => Named::Family(family),

@@ -27,7 +27,14 @@ pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
         let on = settings.flag(key).unwrap_or(default);
         on.then(|| id(&name)).flatten().map(|id| (name, id))
     };
-    let bos = around("add_bos_token", true, Role::Bos, "<s>");
+    let mut notes = Vec::new();
+    if settings.flag("add_bos_token").is_none() {
+        notes.push(
+            "no file says `add_bos_token`, so no begin mark is put before a text, as in transformers 5; LLaMA's own code puts one"
+                .into(),
+        );
+    }
+    let bos = around("add_bos_token", false, Role::Bos, "<s>");
     let eos = around("add_eos_token", false, Role::Eos, "</s>");
     let prefix = settings.flag("add_prefix_space").unwrap_or(true);
     let scheme = match (prefix, settings.flag("legacy").unwrap_or(false)) {
@@ -56,6 +63,6 @@ pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
                       "byte_fallback": pieces.byte_fallback, "ignore_merges": false,
                       "vocab": vocab, "merges": pieces.merges()}),
         added: added(pieces),
-        notes: Vec::new(),
+        notes,
     }
 }

@@ -107,7 +107,7 @@ pub fn metaspace(prepend: &str, split: bool) -> Value {
 }
 
 /// Words between blanks, each with `▁` before it.
-fn words() -> Value {
+pub(super) fn words() -> Value {
     json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace("always", true)]})
 }
 

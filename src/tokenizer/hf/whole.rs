@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::family::{Family, Files, Named};
 use super::files::{Folder, fault};
+use super::sentencepiece::{metaspace, words};
 use super::settings::Settings;
 use super::{HfTokenizer, add, with_roles};
 use crate::error::Result;
@@ -28,6 +29,10 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
     let before = file.clone();
     if let Named::Family(Family::Bert) = Family::named(&settings, Files::Words) {
         bert(&mut file, &settings);
+    }
+    let general = settings.class.as_deref().is_some_and(Family::is_general);
+    if let (Named::Family(Family::T5), false) = (Family::named(&settings, Files::Pieces), general) {
+        t5(&mut file);
     }
     let given = settings
         .added
@@ -92,6 +97,23 @@ fn bert(file: &mut Value, settings: &Settings) {
             normalizer[place] = json!(on);
         }
     }
+}
+
+/// transformers 5 takes the pieces and the compiled normaliser of a file of T5's class, and makes the rest anew: a word
+/// after a mark gets its blank.
+fn t5(file: &mut Value) {
+    if file["model"]["type"] != "Unigram" {
+        return;
+    }
+    let normalizer = &file["normalizer"];
+    let steps = match normalizer["normalizers"].as_array() {
+        Some(steps) => steps.as_slice(),
+        None => std::slice::from_ref(normalizer),
+    };
+    let compiled = steps.iter().find(|step| step["type"] == "Precompiled");
+    file["normalizer"] = compiled.cloned().unwrap_or_default();
+    file["pre_tokenizer"] = words();
+    file["decoder"] = metaspace("always", true);
 }
 
 /// The entries of `added_tokens`.

@@ -52,13 +52,13 @@ pub fn read(folder: Folder, family: Family, settings: &mut Settings) -> Result<D
     }
     let mut notes = Vec::new();
     let lowercase = settings.flag("do_lower_case").unwrap_or_else(|| {
-        let capitals = has_capitals(&vocab);
-        if capitals {
+        if has_capitals(&vocab) {
             notes.push(format!(
-                "{VOCAB} has capital letters and no file says `do_lower_case`, so case is kept; transformers would lower it"
+                "{VOCAB} has capital letters and no file says `do_lower_case`: texts are lower-cased, as in transformers 5; a \
+                 tokenizer_config.json with \"do_lower_case\": false keeps their case"
             ));
         }
-        !capitals
+        true
     });
     let chinese = match family {
         Family::RoFormer => {

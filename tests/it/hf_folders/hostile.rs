@@ -1,6 +1,7 @@
 //! Folders that are damaged, truncated or made to harm: one clear error each, no panic, no run folder left.
 
 mod config;
+mod keys;
 mod shards;
 
 use super::files::{copy, parts, write_parts};

@@ -139,6 +139,42 @@ fn files_that_are_none() {
     );
 }
 
+/// What the index says of each tensor is so.
+#[test]
+fn an_index_of_other_tensors() {
+    let index = |change: fn(&mut serde_json::Value)| {
+        changed("gpt_neox_shards", |dir| {
+            let text = std::fs::read(dir.join(INDEX)).unwrap();
+            let mut found = serde_json::from_slice(&text).unwrap();
+            change(&mut found);
+            std::fs::write(dir.join(INDEX), found.to_string()).unwrap();
+        })
+    };
+    let more = index(|found| {
+        found["weight_map"]["no.such.weight"] = "model-00002-of-00005.safetensors".into();
+    });
+    refused(
+        "a tensor that no shard has",
+        more.path(),
+        &[INDEX, "`no.such.weight`", "no shard has it"],
+    );
+    let moved = index(|found| {
+        let map = found["weight_map"].as_object_mut().unwrap();
+        let (name, shard) = map.iter_mut().next().unwrap();
+        assert_ne!(name, "");
+        let other = [
+            "model-00001-of-00005.safetensors",
+            "model-00005-of-00005.safetensors",
+        ];
+        *shard = other[usize::from(*shard == other[0])].into();
+    });
+    refused(
+        "a tensor of another shard",
+        moved.path(),
+        &[INDEX, "it is in model-0000"],
+    );
+}
+
 /// PyTorch's files are programs of their reader: no other than those that make tensors is run.
 #[test]
 fn hostile_pytorch_files() {
@@ -174,4 +210,8 @@ fn hostile_pytorch_files() {
         .step_by(10)
         .for_each(|byte| *byte ^= 0x5a);
     refused("spoiled bytes", bin(spoiled).path(), &[BIN]);
+    // One bit in the middle of the numbers, which the archive's sums tell.
+    let mut bit = good.clone();
+    bit[good.len() / 2] ^= 1;
+    refused("a bit", bin(bit).path(), &[BIN]);
 }

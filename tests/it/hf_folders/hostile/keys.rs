@@ -1,0 +1,100 @@
+//! Values of the wrong type or size, and names that a terminal would obey: one fault each, in plain characters.
+
+use super::super::files::{copy, parts, write_parts};
+use super::super::{fixture, shown};
+use super::{WEIGHTS, changed, ended, refused};
+use serde_json::{Value, json};
+use std::path::Path;
+
+fn with(name: &str, key: &str, value: Value) -> tempfile::TempDir {
+    changed(name, |dir| {
+        let file = dir.join("config.json");
+        let mut found: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        found[key] = value;
+        std::fs::write(&file, found.to_string()).unwrap();
+    })
+}
+
+fn said(folder: &Path) -> String {
+    let run = shown(&tempfile::tempdir().unwrap().path().join("run"));
+    let output = ended(&["import", &shown(folder), &run]);
+    assert_eq!(output.status.code(), Some(2));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn values_of_another_type_are_faults() {
+    for (name, key, values) in [
+        (
+            "gpt2_1",
+            "activation_function",
+            vec![json!(5), json!(["gelu"]), json!({}), json!(true)],
+        ),
+        (
+            "gpt2_1",
+            "n_embd",
+            vec![json!("12"), json!(1.5), json!(true), json!({})],
+        ),
+        (
+            "gpt2_1",
+            "layer_norm_epsilon",
+            vec![json!("1e-5"), json!(1e300), json!(-1e-5), json!([1e-5])],
+        ),
+        (
+            "gpt2_1",
+            "tie_word_embeddings",
+            vec![json!(1), json!("true"), json!([])],
+        ),
+        ("gpt2_1", "attn_pdrop", vec![json!(-0.1), json!(true)]),
+        ("gpt2_1", "architectures", vec![json!("GPT2"), json!([5])]),
+        ("resnet_1", "layer_type", vec![json!(5), json!(["basic"])]),
+        ("resnet_1", "id2label", vec![json!(["a", "b"]), json!("a")]),
+        ("llama_1", "rope_scaling", vec![json!(5), json!("linear")]),
+        ("t5_1", "feed_forward_proj", vec![json!(5), json!(["relu"])]),
+        ("t5_1", "is_gated_act", vec![json!(true), json!("no")]),
+        ("roberta_1", "pad_token_id", vec![json!("1"), json!(true)]),
+    ] {
+        for value in values {
+            let what = format!("{name}: {key} = {value}");
+            let shown = format!("`{key}` = {value}");
+            refused(&what, with(name, key, value).path(), &[&shown]);
+        }
+    }
+}
+
+#[test]
+fn one_fault_is_told_once() {
+    for (key, value) in [("n_positions", json!(0)), ("n_embd", json!(1e12))] {
+        let said = said(with("gpt2_1", key, value).path());
+        let errors = said.lines().filter(|line| line.starts_with("error:"));
+        assert_eq!(errors.count(), 1, "{said}");
+    }
+    let many = changed("gpt2_1", |dir| {
+        let file = dir.join("config.json");
+        let mut found: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        (0..500).for_each(|n| found[format!("unheard_of_{n}")] = json!(n));
+        std::fs::write(&file, found.to_string()).unwrap();
+    });
+    let said = said(many.path());
+    let errors = said.lines().filter(|line| line.starts_with("error:"));
+    assert_eq!(errors.count(), 21, "{said}");
+    assert!(said.contains("and 480 more"), "{said}");
+}
+
+#[test]
+fn names_are_shown_without_control_characters() {
+    let folder = copy(&fixture("gpt2_1"));
+    let (mut header, data) = parts(&folder.path().join(WEIGHTS));
+    let entry = header["transformer.wpe.weight"].take();
+    header
+        .as_object_mut()
+        .unwrap()
+        .remove("transformer.wpe.weight");
+    header["a\u{1b}[31m\nerror: b"] = entry;
+    write_parts(&folder.path().join(WEIGHTS), &header.to_string(), &data);
+    let said = said(folder.path());
+    assert!(!said.contains('\u{1b}'), "{said}");
+    assert!(said.contains("transformer.wpe.weight"), "{said}");
+    let key = with("gpt2_1", "c\u{1b}]0;\n", json!(1));
+    refused("a key with an escape", key.path(), &["`c\\u{1b}]0;\\n`"]);
+}

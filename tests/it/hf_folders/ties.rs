@@ -1,0 +1,183 @@
+//! Heads with numbers of their own though config.json ties them, as transformers 5 loads them; and keys of rotary positions
+//! in the place that it takes them from.
+
+use super::files::{self, Numbers, copy, parts, write_parts};
+use super::{Tensors, assert_outputs, assert_tensors, fixture, infer, shown};
+use crate::binary::{formwork, output};
+use serde_json::{Value, json};
+use std::path::Path;
+
+const WEIGHTS: &str = "model.safetensors";
+
+fn config(dir: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(dir.join("config.json")).unwrap()).unwrap()
+}
+
+fn with_keys(dir: &Path, keys: &[(&str, Value)]) {
+    let mut found = config(dir);
+    for (key, value) in keys {
+        found[*key] = value.clone();
+    }
+    std::fs::write(dir.join("config.json"), found.to_string()).unwrap();
+}
+
+/// Adds a tensor of 32-bit floats at the end.
+fn with_tensor(dir: &Path, name: &str, tensor: &Numbers) {
+    let (mut header, mut data) = parts(&dir.join(WEIGHTS));
+    let start = data.len();
+    data.extend(tensor.values.iter().flat_map(|x| x.to_le_bytes()));
+    header[name] =
+        json!({"dtype": "F32", "shape": tensor.shape, "data_offsets": [start, data.len()]});
+    write_parts(&dir.join(WEIGHTS), &header.to_string(), &data);
+}
+
+/// Imports, and gives what is said.
+fn import(dir: &Path, run: &Path) -> String {
+    let output = formwork(&["import", &shown(dir), &shown(run)])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{}: {said}", dir.display());
+    said
+}
+
+/// Folders that were saved untied, whose outputs are transformers': they are the same ones with the switch on.
+#[test]
+fn a_head_with_numbers_of_its_own_is_not_tied() {
+    for name in [
+        "gpt2_2",
+        "gpt_neo_2",
+        "gpt_neox_1",
+        "llama_1",
+        "mistral_1",
+        "mixtral_1",
+        "qwen2_2",
+        "qwen3_1",
+        "falcon_2",
+        "bloom_2",
+        "mpt_2",
+        "bert_4",
+        "albert_4",
+        "electra_4",
+        "distilbert_3",
+        "deberta_3",
+        "roformer_5",
+        "bart_3",
+        "led_2",
+    ] {
+        let folder = copy(&fixture(name));
+        with_keys(folder.path(), &[("tie_word_embeddings", json!(true))]);
+        let work = tempfile::tempdir().unwrap();
+        let (run, exported) = (work.path().join("run"), work.path().join("exported"));
+        let said = import(folder.path(), &run);
+        assert!(said.contains("numbers of their own"), "{name}: {said}");
+        let outputs = infer(folder.path(), "reference", &shown(&run), &[]);
+        assert_outputs(name, folder.path(), "reference", &outputs);
+        output(&["export", &shown(&run), &shown(&exported)]);
+        assert_eq!(config(&exported)["tie_word_embeddings"], false, "{name}");
+        assert_tensors(name, folder.path(), &exported);
+    }
+}
+
+/// A head of twice the table beside the table alone: scores without their bias double. An equal one stays tied.
+#[test]
+fn a_head_beside_the_one_table() {
+    for (name, table, head) in [
+        ("gpt2_1", "transformer.wte.weight", "lm_head.weight"),
+        (
+            "openai_gpt_1",
+            "transformer.tokens_embed.weight",
+            "lm_head.weight",
+        ),
+        ("bart_1", "model.shared.weight", "lm_head.weight"),
+    ] {
+        let tensors = files::read(&fixture(name).join(WEIGHTS));
+        let bias = tensors.get("final_logits_bias");
+        for factor in [1.0, 2.0] {
+            let folder = copy(&fixture(name));
+            let mut own = tensors[table].clone();
+            own.values.iter_mut().for_each(|x| *x *= factor);
+            with_tensor(folder.path(), head, &own);
+            let work = tempfile::tempdir().unwrap();
+            let (run, exported) = (work.path().join("run"), work.path().join("exported"));
+            let said = import(folder.path(), &run);
+            let tied = factor == 1.0;
+            assert_eq!(said.contains("numbers of their own"), !tied, "{name}");
+            let outputs = infer(folder.path(), "reference", &shown(&run), &[]);
+            let expected = files::read(&folder.path().join("reference.safetensors"));
+            assert_scores(&outputs, &expected, factor, bias);
+            output(&["export", &shown(&run), &shown(&exported)]);
+            assert_eq!(config(&exported)["tie_word_embeddings"], tied, "{name}");
+        }
+    }
+}
+
+fn assert_scores(ours: &Tensors, theirs: &Tensors, factor: f32, bias: Option<&Numbers>) {
+    let (ours, theirs) = (&ours["logits"], &theirs["expected.logits"]);
+    let vocab = ours.shape[2];
+    for (place, (a, b)) in ours.values.iter().zip(&theirs.values).enumerate() {
+        let bias = bias.map_or(0.0, |bias| bias.values[place % vocab]);
+        let wanted = factor * (b - bias) + bias;
+        assert!((a - wanted).abs() < 3e-4, "{a}, not {wanted}");
+    }
+}
+
+/// Of two objects of rotary keys transformers takes `rope_scaling`; a part of heads its classes do not rotate.
+#[test]
+fn rotary_keys_count_where_transformers_reads_them() {
+    for name in ["llama_1", "falcon_1"] {
+        let scaling = json!({"rope_type": "linear", "factor": 3.0, "rope_theta": 777.0});
+        let alone = copy(&fixture(name));
+        with_keys(
+            alone.path(),
+            &[
+                ("rope_parameters", Value::Null),
+                ("rope_scaling", scaling.clone()),
+            ],
+        );
+        let both = copy(&fixture(name));
+        with_keys(
+            both.path(),
+            &[
+                (
+                    "rope_parameters",
+                    json!({"rope_type": "default", "rope_theta": 55.0}),
+                ),
+                ("rope_scaling", scaling),
+            ],
+        );
+        let work = tempfile::tempdir().unwrap();
+        let [one, two] = [(&alone, "alone"), (&both, "both")].map(|(folder, part)| {
+            let run = work.path().join(part);
+            let said = import(folder.path(), &run);
+            assert_eq!(
+                said.contains("no effect beside `rope_scaling`"),
+                part == "both"
+            );
+            let outputs = infer(folder.path(), "reference", &shown(&run), &[]);
+            outputs["logits"].clone()
+        });
+        assert!(
+            one == two,
+            "{name}: `rope_parameters` counts beside `rope_scaling`"
+        );
+        let part = copy(&fixture(name));
+        with_keys(part.path(), &[("partial_rotary_factor", json!(0.5))]);
+        let what = format!("{name}: a part of heads");
+        super::hostile::refused(&what, part.path(), &["partial_rotary_factor", "0.5"]);
+    }
+}
+
+/// One expert a token, its weight always 1.
+#[test]
+fn a_mixtral_of_one_expert_a_token_is_imported() {
+    let folder = copy(&fixture("mixtral_1"));
+    with_keys(folder.path(), &[("num_experts_per_tok", json!(1))]);
+    let work = tempfile::tempdir().unwrap();
+    let (run, exported) = (work.path().join("run"), work.path().join("exported"));
+    import(folder.path(), &run);
+    let outputs = infer(folder.path(), "reference", &shown(&run), &[]);
+    assert!(outputs["logits"].values.iter().all(|x| x.is_finite()));
+    output(&["export", &shown(&run), &shown(&exported)]);
+    assert_eq!(config(&exported)["num_experts_per_tok"], 1);
+}

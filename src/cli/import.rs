@@ -45,6 +45,21 @@ pub fn run(args: ImportArgs) -> Result<()> {
         // A damaged one is told before there is a run.
         header(file).map_err(Error::before_running)?;
     }
+    let made = match &args.python {
+        Some(python) => Some(parity::reference_by(python, &args.folder)?),
+        None => None,
+    };
+    let result = imported(&args, made.as_ref().map(|(_, file)| file.as_path()));
+    if let Some((folder, _)) = made {
+        // The report is out; a file that stays in the folder of temporary ones does no harm.
+        let _ = std::fs::remove_dir_all(folder);
+    }
+    result
+}
+
+/// Makes the run, and holds it against the reference that was given or made.
+fn imported(args: &ImportArgs, made: Option<&Path>) -> Result<()> {
+    let existed = args.run.exists();
     let imported = import::import(
         &args.folder,
         &args.run,
@@ -82,16 +97,14 @@ pub fn run(args: ImportArgs) -> Result<()> {
         imported.family,
         imported.params
     ))?;
-    if let Some(file) = &args.reference {
-        return compared(&args, file);
-    }
-    let Some(python) = &args.python else {
+    let Some(file) = args.reference.as_deref().or(made) else {
         return Ok(());
     };
-    let (folder, file) = parity::reference_by(python, &args.folder)?;
-    let result = compared(&args, &file);
-    // The report is out; a file that stays in the folder of temporary ones does no harm.
-    let _ = std::fs::remove_dir_all(folder);
+    let result = compared(args, file);
+    if let (Err(Error::Invalid(_)), false) = (&result, existed) {
+        // Of a reference that cannot be used nothing stays; the error that is returned is the one that matters.
+        let _ = std::fs::remove_dir_all(&args.run);
+    }
     result
 }
 

@@ -3,7 +3,7 @@
 use super::{Experiment, check, file, resolved_toml};
 use crate::data::{DataConfig, Shape};
 use crate::device::DeviceName;
-use crate::error::{Error, Result};
+use crate::error::{Error, Fault, Result};
 use crate::interop::{HfModel, generation, image_processor, peft, read_hf, shapes};
 use crate::model::ModelInputs;
 use crate::nn::linear;
@@ -73,7 +73,7 @@ pub fn import(
     };
     let plain = resolved_toml(&experiment);
     let loaded = file::load_text(Path::new(run_dir::RESOLVED), plain, &[])?;
-    check::check_without_files(&loaded)?;
+    check::check_without_files(&loaded).map_err(|error| of_config(dir, error))?;
     let objective = experiment.task.init(&experiment.model, &inputs, false)?;
     let others = hf.weights.others().iter();
     imported
@@ -114,6 +114,19 @@ pub fn import(
         let _ = std::fs::remove_dir_all(folder);
     }
     written.map(|()| imported)
+}
+
+/// Faults of what config.json makes: there is no file of ours yet that a person could look at.
+fn of_config(dir: &Path, error: Error) -> Error {
+    let Error::Invalid(faults) = error else {
+        return error;
+    };
+    let told = faults.into_iter().map(|fault| Fault {
+        file: Some(dir.join("config.json")),
+        line: None,
+        message: format!("makes a model that cannot be imported: {}", fault.message),
+    });
+    Error::Invalid(told.collect())
 }
 
 /// The adapter in a folder of `peft`, of this model.

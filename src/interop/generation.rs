@@ -233,7 +233,7 @@ impl Reader {
         let begin = self.tokens("decoder_start_token_id");
         let bos = self.tokens("bos_token_id");
         let (end, pad) = (self.tokens("eos_token_id"), self.tokens("pad_token_id"));
-        let mut without_place = self.without_place(encoder_decoder);
+        let mut without_place = self.without_place();
         if end.len() > 1 {
             without_place.push(format!("eos_token_id: of {end:?} the first ends a text"));
         }
@@ -310,7 +310,7 @@ impl Reader {
     }
 
     /// Keys that say something and have no place.
-    fn without_place(&self, searched: bool) -> Vec<String> {
+    fn without_place(&self) -> Vec<String> {
         let drawn = self.get("do_sample") == Some(&json!(true));
         let says = |key: &str, value: &Value| match key {
             "early_stopping" => value != "never" && *value != json!(false),
@@ -323,10 +323,12 @@ impl Reader {
             | "diversity_penalty"
             | "no_repeat_ngram_size"
             | "encoder_no_repeat_ngram_size" => value.as_f64() != Some(0.0),
-            // A search over translations reads none of these.
-            "repetition_penalty" => searched && value.as_f64() != Some(1.0),
-            "do_sample" | "temperature" | "top_k" | "top_p" => searched && drawn,
-            _ => WITHOUT.contains(&key),
+            // A search reads none of these, and `generate` its own options.
+            "repetition_penalty" => value.as_f64() != Some(1.0),
+            "do_sample" | "temperature" | "top_k" | "top_p" => drawn,
+            _ if READ.contains(&key) => false,
+            _ if WITHOUT.contains(&key) => true,
+            _ => !super::harmless::is_harmless(key) && key != "_from_model_config",
         };
         let found = self
             .object

@@ -41,13 +41,16 @@ fn most(key: &str) -> u64 {
     }
 }
 
-/// The least and the most that a real number may be.
-fn limits(key: &str) -> (f64, f64) {
-    let has = |part: &str| key.contains(part);
-    if key.ends_with("eps") || key.ends_with("epsilon") || has("drop") {
-        (0.0, 1.0)
+/// The values that a real number may have, in words and as a rule.
+fn limits(key: &str) -> (&'static str, fn(f64) -> bool) {
+    if key.ends_with("eps") || key.ends_with("epsilon") {
+        ("a number above 0, at most 1", |x| x > 0.0 && x <= 1.0)
+    } else if key.contains("drop") {
+        ("a number of at least 0, below 1", |x| {
+            (0.0..1.0).contains(&x)
+        })
     } else {
-        (f64::NEG_INFINITY, f64::INFINITY)
+        ("a number that 32 bits can hold", |_| true)
     }
 }
 
@@ -251,13 +254,9 @@ impl<'a> HfConfig<'a> {
 
     /// A real number that the key can have.
     pub fn real(&self, key: &str, default: f64) -> f64 {
-        let (least, most) = limits(key);
-        let sound = |x: &f64| (*x as f32).is_finite() && (least..=most).contains(x);
-        let wanted = match most.is_finite() {
-            true => format!("a number from {least} to {most}"),
-            false => "a number that 32 bits can hold".into(),
-        };
-        self.typed(key, &wanted, |value| value.as_f64().filter(sound))
+        let (wanted, allowed) = limits(key);
+        let sound = |x: &f64| (*x as f32).is_finite() && allowed(*x);
+        self.typed(key, wanted, |value| value.as_f64().filter(sound))
             .unwrap_or(default)
     }
 

@@ -207,6 +207,8 @@ fn generation_settings_go_both_ways() {
             "no_repeat_ngram_size = 3",
             "early_stopping = true",
             "forced_bos_token_id = 0",
+            "do_sample = true",
+            "top_p = 0.9",
             "eos_token_id: of [2, 5] the first ends a text"
         ]
     );

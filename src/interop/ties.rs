@@ -59,6 +59,13 @@ pub(super) fn untie(
         );
         return Err(invalid(&weights.place(tokens), message));
     }
+    if family.model_type == "marian" {
+        // Its file says the size of each vocabulary.
+        shape
+            .shape
+            .source_vocab_size
+            .get_or_insert(shape.shape.vocab_size);
+    }
     Ok(Some(format!(
         "the weights have numbers of their own for `{names}`, which config.json ties (`tie_word_embeddings`): they are \
          imported apart from `{tokens}`, as transformers 5 loads them"

@@ -184,13 +184,17 @@ fn wrong_configs_are_refused() {
         "gpt2",
         json!({ "scale_attn_by_inverse_layer_idx": true, "activation_function": "gelu_neu", "n_layer": 0 }),
         "DIR/config.json: `activation_function` = \"gelu_neu\" is not supported; did you mean `gelu_new`?\n\
-         DIR/config.json: `n_layer` = 0 is not a number of at least 1",
+         DIR/config.json: `n_layer` = 0 is not a whole number of at least 1",
     );
     refused(
         "llama",
         json!({ "rope_scaling": { "rope_type": "dynamic", "factor": 2.0 }, "num_key_value_heads": 3 }),
-        "DIR/config.json: rope scaling \"dynamic\" is not supported; allowed: `default`, `linear`, `yarn`, `llama3`\n\
-         DIR/config.json: 4 query heads are not a multiple of 3 key-value heads",
+        "DIR/config.json: rope scaling \"dynamic\" is not supported; allowed: `default`, `linear`, `yarn`, `llama3`",
+    );
+    refused(
+        "llama",
+        json!({ "num_key_value_heads": 3 }),
+        "DIR/config.json: 4 query heads are not a multiple of 3 key-value heads",
     );
     refused(
         "gpt_neox",

@@ -335,7 +335,7 @@ def refused(folder):
 def speed(folder):
     """Seconds of 2 ranks with 1 thread each beside 1 rank with 2 threads."""
     toml = LM.replace("d_model = 64", "d_model = 256").replace("n_layers = 2", "n_layers = 4")
-    toml = toml.replace('kind = "reverse"\nlength = 6\nsymbols = 8', 'kind = "random_tokens"\nvocab_size = 512\nlength = 128')
+    toml = toml.replace('kind = "reverse"\nlength = 6\nsymbols = 8', 'kind = "random_tokens"\nvocab_size = 512\ncontext = 128')
     toml = toml.replace("valid_items = 100\n", "").replace("eval_every = 20\neval_batches = 3\n", "")
     toml = toml.replace("checkpoint_every = 7", "checkpoint_every = 1000")
     (folder / "speed.toml").write_text(toml)

@@ -198,7 +198,7 @@ fn wrong_configs_are_refused() {
     );
     refused(
         "gpt_neox",
-        json!({ "rotary_pct": 1.5, "num_hidden_layers": 9_000 }),
+        json!({ "rotary_pct": 1.5, "partial_rotary_factor": 1.5, "num_hidden_layers": 9_000 }),
         "DIR/config.json: rotary positions need heads of an even width and a part of at most 1; \
          here heads are 8 wide and the part is 1.5",
     );

@@ -109,7 +109,7 @@ pub(super) fn subtree<M: Trained>(
 /// The micro-batches of each of so many processes, a power of two of them: the subtrees of the step's tree at the depth where
 /// there are as many. A process has none where there are fewer micro-batches than processes.
 pub fn shares(micro_batches: usize, processes: usize) -> Vec<Range<usize>> {
-    let mut shares = vec![0..micro_batches];
+    let mut shares: Vec<Range<usize>> = std::iter::once(0..micro_batches).collect();
     while shares.len() < processes {
         let halves = shares.into_iter().flat_map(|share| {
             let middle = share.start + share.len().div_ceil(2);

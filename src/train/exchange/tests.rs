@@ -29,7 +29,7 @@ fn numbers(rank: usize, lengths: &[usize]) -> Vec<Vec<f32>> {
     let each = lengths.iter().enumerate().map(|(piece, length)| {
         let mut stream = Stream::new(5, Purpose::Split, (rank as u64, piece as u64, 0));
         (0..*length)
-            .map(|_| (stream.uniform() - 0.5) as f32 * 1e3)
+            .map(|_| (stream.uniform() - 0.5) * 1e3)
             .collect()
     });
     each.collect()

@@ -1,8 +1,28 @@
 //! Ranks that are threads of one process: how many processes behave, without a library that starts them.
 
-use super::{Engine, Words};
+use super::{Engine, Ranks, Words};
 use crate::error::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// Runs `work` on so many ranks, each in a thread of its own that comes to its end in [`Ranks::settle`]; the results by rank.
+pub fn on_all<T: Send>(count: usize, work: impl Fn(&Ranks) -> Result<T> + Sync) -> Vec<Result<T>> {
+    thread::scope(|scope| {
+        let each = Local::ranks(count).into_iter().map(|engine| {
+            let work = &work;
+            scope.spawn(move || {
+                let ranks = Ranks::joined(Box::new(engine));
+                let done = work(&ranks);
+                ranks.settle(done)
+            })
+        });
+        let threads: Vec<_> = each.collect();
+        let ended = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        ended
+            .map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
 
 /// One rank of several in this process.
 pub struct Local {

@@ -1,27 +1,9 @@
 //! Exchanges between ranks that are threads: order, failures, requests to stop.
 
 use super::Ranks;
-use super::local::Local;
+use super::local::{Local, on_all};
 use crate::error::{Error, Result};
 use crate::stop::Stop;
-use std::thread;
-
-/// Runs `work` on so many ranks, each of which comes to its end in [`Ranks::settle`]; the results by rank.
-fn on_all<T: Send>(count: usize, work: impl Fn(&Ranks) -> Result<T> + Sync) -> Vec<Result<T>> {
-    let engines = Local::ranks(count);
-    thread::scope(|scope| {
-        let each = engines.into_iter().map(|engine| {
-            let work = &work;
-            scope.spawn(move || {
-                let ranks = Ranks::joined(Box::new(engine));
-                let done = work(&ranks);
-                ranks.settle(done)
-            })
-        });
-        let threads: Vec<_> = each.collect();
-        threads.into_iter().map(|t| t.join().unwrap()).collect()
-    })
-}
 
 fn message<T: std::fmt::Debug>(result: &Result<T>) -> String {
     result.as_ref().unwrap_err().to_string()

@@ -8,7 +8,7 @@ mod stopped;
 
 use experiments::Files;
 use formwork::collective::Ranks;
-use formwork::collective::local::Local;
+use formwork::collective::local::on_all;
 use formwork::error::Result;
 use formwork::experiment::run::{Options, Start, resume, train};
 use formwork::experiment::{check, load};
@@ -17,24 +17,6 @@ use formwork::train::job::Outcome;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::thread;
-
-/// Runs `work` on so many ranks and settles them; the results by rank.
-fn on_all<T: Send>(count: usize, work: impl Fn(&Ranks) -> Result<T> + Sync) -> Vec<Result<T>> {
-    let engines = Local::ranks(count);
-    thread::scope(|scope| {
-        let each = engines.into_iter().map(|engine| {
-            let work = &work;
-            scope.spawn(move || {
-                let ranks = Ranks::joined(Box::new(engine));
-                let done = work(&ranks);
-                ranks.settle(done)
-            })
-        });
-        let threads: Vec<_> = each.collect();
-        threads.into_iter().map(|t| t.join().unwrap()).collect()
-    })
-}
 
 fn options(ranks: &Ranks) -> Options {
     Options {

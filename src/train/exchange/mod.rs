@@ -160,15 +160,13 @@ impl Pieces {
 
     /// Replaces every gradient by the sum of those of all ranks.
     fn sum(&mut self, ranks: &Ranks) -> Result<()> {
-        let dtypes: Vec<DType> = self.all.iter().map(|piece| piece.dtype).collect();
-        let mut kinds = dtypes.clone();
-        kinds.dedup();
-        for dtype in kinds.into_iter().fold(Vec::new(), |mut known, dtype| {
-            if !known.contains(&dtype) {
-                known.push(dtype);
+        let mut dtypes: Vec<DType> = Vec::new();
+        for piece in &self.all {
+            if !dtypes.contains(&piece.dtype) {
+                dtypes.push(piece.dtype);
             }
-            known
-        }) {
+        }
+        for dtype in dtypes {
             let pieces = self.all.iter_mut().filter(|piece| piece.dtype == dtype);
             let mut stream: Vec<&mut [u8]> = pieces.map(|piece| &mut piece.bytes[..]).collect();
             sum_in_place(&mut stream, dtype, &self.device, ranks)?;

@@ -1,28 +1,20 @@
 //! Sums over ranks hold the bits of the tree that one process adds in, whatever is missing of them.
 
 use super::{BUCKET, sum_in_place};
-use crate::collective::Ranks;
-use crate::collective::local::Local;
+use crate::collective::local::on_all;
 use crate::rng::{Purpose, Stream};
 use crate::train::gradients::tree_sum;
 use burn::tensor::{DType, Device};
-use std::thread;
 
-/// What each of `count` ranks has after the sum; `own` are the streams of each.
-fn summed(own: Vec<Vec<Vec<u8>>>, dtype: DType) -> Vec<Vec<Vec<u8>>> {
-    let engines = Local::ranks(own.len());
-    thread::scope(|scope| {
-        let each = engines.into_iter().zip(own).map(|(engine, mut own)| {
-            scope.spawn(move || {
-                let ranks = Ranks::joined(Box::new(engine));
-                let mut stream: Vec<&mut [u8]> = own.iter_mut().map(|x| &mut x[..]).collect();
-                sum_in_place(&mut stream, dtype, &Device::flex(), &ranks).unwrap();
-                own
-            })
-        });
-        let threads: Vec<_> = each.collect();
-        threads.into_iter().map(|t| t.join().unwrap()).collect()
-    })
+/// What each rank has after the sum; `own` are the streams of each.
+fn summed(own: &[Vec<Vec<u8>>], dtype: DType) -> Vec<Vec<Vec<u8>>> {
+    let ended = on_all(own.len(), |ranks| {
+        let mut own = own[ranks.rank()].clone();
+        let mut stream: Vec<&mut [u8]> = own.iter_mut().map(|x| &mut x[..]).collect();
+        sum_in_place(&mut stream, dtype, &Device::flex(), ranks)?;
+        Ok(own)
+    });
+    ended.into_iter().map(Result::unwrap).collect()
 }
 
 fn numbers(rank: usize, lengths: &[usize]) -> Vec<Vec<f32>> {
@@ -46,7 +38,7 @@ fn sums_are_those_of_the_tree_over_ranks() {
         for count in [2, 4] {
             let all: Vec<Vec<Vec<f32>>> = (0..count).map(|rank| numbers(rank, &lengths)).collect();
             let own = all.iter().map(|own| own.iter().map(|x| bytes(x)).collect());
-            for found in summed(own.collect(), DType::F32) {
+            for found in summed(&own.collect::<Vec<_>>(), DType::F32) {
                 for (piece, found) in found.iter().enumerate() {
                     let wanted = (0..lengths[piece]).map(|at| {
                         let mut parts = all.iter().map(|own| own[piece][at]);
@@ -67,7 +59,7 @@ fn sums_are_those_of_the_tree_over_ranks() {
 fn nothing_is_negative_zero() {
     let own = [-0.0_f32, 0.0, 1e-42, f32::MAX];
     let nothing = [-0.0_f32; 4];
-    let found = summed(vec![vec![bytes(&own)], vec![bytes(&nothing)]], DType::F32);
+    let found = summed(&[vec![bytes(&own)], vec![bytes(&nothing)]], DType::F32);
     assert_eq!(found[0][0], bytes(&own));
     assert_eq!(found[1][0], bytes(&own));
 }

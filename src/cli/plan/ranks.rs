@@ -110,10 +110,13 @@ pub fn show(rows: &[OnRanks]) -> Result<()> {
         }
         output::line(line)?;
     }
-    if !timed {
-        output::line("for step and efficiency give --bandwidth, and --step-ms or a probe")?;
+    match (linked, timed) {
+        (_, true) => Ok(()),
+        (true, false) => {
+            output::line("for step and efficiency give --step-ms, or let the probe time a step")
+        }
+        (false, false) => output::line("for the exchange, step and efficiency give --bandwidth"),
     }
-    Ok(())
 }
 
 /// Bytes a second of `10GB/s` or `25Gbit/s`.

@@ -2,7 +2,7 @@
 
 use super::AttentionArgs;
 use crate::device::Backend;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, suggestion};
 use crate::faults::Faults;
 use crate::nn::attention::{AttentionConfig, KINDS, Reads};
 use serde_json::{Value, json};
@@ -67,6 +67,12 @@ fn is_kind(name: &str) -> bool {
 
 /// The attention of one kind.
 fn config(args: &AttentionArgs, name: &str) -> Result<AttentionConfig> {
+    if !is_kind(name) {
+        let hint = suggestion(name, KINDS.iter().map(|kind| kind.kind));
+        return Err(Error::usage(format!(
+            "--kind {name}: there is no such attention{hint}"
+        )));
+    }
     let mut keys = serde_json::Map::new();
     keys.insert("kind".into(), json!(name));
     keys.insert("n_heads".into(), json!(args.heads));

@@ -2,7 +2,7 @@
 """Runs of several processes under mpirun: the same bits for 1, 2 and 4 ranks, signals and kills, other numbers on resume.
 
     cargo build --release --features mpi
-    python3 benches/mpi.py [--binary target/release/formwork] [--kills 50] [--speed]
+    python3 benches/mpi.py [--binary target/release/formwork] [--kills 50] [--speed] [--exchange mpi|nccl]
 
 Needs an MPI library and nothing else: the data is generated. Result of 2026-11-23, Open MPI 4.1.4, 2 shared cores: equal
 sums of weights, moments, averages, carried states and journals for 1, 2 and 4 ranks in all four cases; SIGTERM and SIGINT to
@@ -173,7 +173,7 @@ def launch(ranks, arguments):
     """A process group of its own, with what it says."""
     command = [BINARY, *map(str, arguments)]
     if ranks > 1:
-        command = [*MPIRUN, "-np", str(ranks), *command]
+        command = [*MPIRUN, "-np", str(ranks), *command, "--exchange", EXCHANGE]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
 
 
@@ -357,7 +357,9 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--binary", default="target/release/formwork")
 parser.add_argument("--kills", type=int, default=50)
 parser.add_argument("--speed", action="store_true")
+parser.add_argument("--exchange", choices=["mpi", "nccl"], default="mpi")
 given = parser.parse_args()
+EXCHANGE = given.exchange
 BINARY = str(Path(given.binary).resolve())
 with tempfile.TemporaryDirectory() as place:
     place = Path(place)

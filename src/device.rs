@@ -116,6 +116,18 @@ impl DeviceName {
         parsed.map(|_| text.to_owned()).map_err(|e| e.to_string())
     }
 
+    /// The same; of several GPUs that with this number, where none was named.
+    #[must_use]
+    pub fn at(self, gpu: Option<usize>) -> Self {
+        match self.backend {
+            Backend::Cuda => Self {
+                index: self.index.or(gpu),
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// Whether its memory is the machine's.
     pub fn is_cpu(self) -> bool {
         matches!(self.backend, Backend::Flex | Backend::Ndarray)

@@ -3,6 +3,17 @@
 use super::output;
 use crate::collective::Ranks;
 use crate::error::{Error, Result};
+use clap::ValueEnum;
+
+/// What moves bytes between the processes of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Exchange {
+    /// The message-passing library, between hosts.
+    #[default]
+    Mpi,
+    /// NVIDIA's library, between GPUs: a GPU a process.
+    Nccl,
+}
 
 /// The variable by which Open MPI's launcher tells how many processes there are.
 const OPEN_MPI: &str = "OMPI_COMM_WORLD_SIZE";
@@ -15,9 +26,10 @@ const PATIENCE: &str = "OMPI_MCA_odls_base_sigkill_timeout";
 ///
 /// # Errors
 /// Those of `work`, of any process; a launcher of many where this program cannot join them.
-pub fn together(work: impl FnOnce(&Ranks) -> Result<()>) -> Result<()> {
+pub fn together(exchange: Exchange, work: impl FnOnce(&Ranks) -> Result<()>) -> Result<()> {
+    require_exchange(exchange)?;
     let ranks = match launched() {
-        Some(count) if count > 1 => joined(count)?,
+        Some(count) if count > 1 => joined(count, exchange)?,
         Some(_) | None => Ranks::solo(),
     };
     let done = work(&ranks);
@@ -51,7 +63,7 @@ fn launched() -> Option<usize> {
 }
 
 #[cfg(feature = "mpi")]
-fn joined(count: usize) -> Result<Ranks> {
+fn joined(count: usize, exchange: Exchange) -> Result<Ranks> {
     use crate::collective::mpi::Mpi;
     use crate::collective::{Engine, share_cores};
     let engine = Mpi::join()?;
@@ -64,11 +76,38 @@ fn joined(count: usize) -> Result<Ranks> {
     }
     let ranks = Ranks::joined(Box::new(engine));
     share_cores(&ranks, &Mpi::machine())?;
-    Ok(ranks)
+    match exchange {
+        Exchange::Mpi => Ok(ranks),
+        Exchange::Nccl => between_gpus(engine, &ranks),
+    }
+}
+
+/// The same ranks with a GPU each.
+#[cfg(feature = "nccl")]
+fn between_gpus(processes: crate::collective::mpi::Mpi, ranks: &Ranks) -> Result<Ranks> {
+    match crate::collective::nccl::Nccl::join(processes, ranks) {
+        Ok(engine) => Ok(Ranks::joined(Box::new(engine))),
+        Err(error) => ranks.settle(Err(error)),
+    }
+}
+
+#[cfg(all(feature = "mpi", not(feature = "nccl")))]
+fn between_gpus(_: crate::collective::mpi::Mpi, ranks: &Ranks) -> Result<Ranks> {
+    Ok(ranks.clone())
+}
+
+/// An error where this program has no such engine.
+fn require_exchange(exchange: Exchange) -> Result<()> {
+    if exchange == Exchange::Nccl && !cfg!(feature = "nccl") {
+        return Err(Error::usage(
+            "--exchange nccl is not in this program; build it with: cargo build --release --features cuda,nccl",
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(not(feature = "mpi"))]
-fn joined(count: usize) -> Result<Ranks> {
+fn joined(count: usize, _: Exchange) -> Result<Ranks> {
     Err(Error::usage(format!(
         "{count} processes were started together, and this program is built without MPI; build it with: cargo build \
          --release --features mpi"
@@ -84,7 +123,12 @@ pub fn describe(ranks: &Ranks) {
         1 => "1 thread".to_string(),
         n => format!("{n} threads"),
     };
-    output::note(format!("{} ranks, {threads} in each", ranks.count()));
+    let gpus = if ranks.gpu().is_some() {
+        ", a GPU each"
+    } else {
+        ""
+    };
+    output::note(format!("{} ranks, {threads} in each{gpus}", ranks.count()));
     let patient = std::env::var_os(PATIENCE).is_some();
     if std::env::var_os(OPEN_MPI).is_some() && !patient {
         output::note(

@@ -1,6 +1,7 @@
 //! `formwork train` and `formwork resume`.
 
-use super::{output, ranks};
+use super::output;
+use super::ranks::{self, Exchange};
 use crate::collective::Ranks;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -61,6 +62,9 @@ struct How {
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
     #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
     device: Option<String>,
+    /// Moves gradients between the processes of one run.
+    #[arg(long, value_enum, default_value_t)]
+    exchange: Exchange,
     /// One line a report, also in a terminal.
     #[arg(long, conflicts_with = "quiet")]
     plain: bool,
@@ -115,7 +119,7 @@ impl How {
 /// # Errors
 /// Faults of the experiment, a run folder that is taken, and whatever ends the run.
 pub fn train(args: TrainArgs) -> Result<()> {
-    ranks::together(|ranks| train_among(&args, ranks))
+    ranks::together(args.how.exchange, |ranks| train_among(&args, ranks))
 }
 
 fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
@@ -147,7 +151,7 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
 /// # Errors
 /// No run in the folder, no whole checkpoint, and whatever ends the run.
 pub fn resume(args: ResumeArgs) -> Result<()> {
-    ranks::together(|ranks| {
+    ranks::together(args.how.exchange, |ranks| {
         let options = run::Options {
             other_data: args.other_data,
             ..args.how.options(ranks)

@@ -1,6 +1,7 @@
 //! The processes that train one run together, its ranks, and what passes between them: bytes, never sums.
 //!
-//! An [`Engine`] moves bytes: [`local`] between threads of one process, `mpi` between processes (feature `mpi`). Whatever
+//! An [`Engine`] moves bytes: [`local`] between threads of one process, `mpi` between processes (feature `mpi`), `nccl` between
+//! GPUs (feature `nccl`). Whatever
 //! is added is added by the rooms above, in an order of theirs, so that no engine has a say in a run's bits.
 //!
 //! Every exchange begins with a few words of each rank: which exchange it is, whether the rank was asked to stop, and
@@ -11,6 +12,8 @@ mod group;
 pub mod local;
 #[cfg(feature = "mpi")]
 pub mod mpi;
+#[cfg(feature = "nccl")]
+pub mod nccl;
 mod threads;
 
 use crate::error::{Error, Result};
@@ -50,6 +53,11 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// A rank that is gone.
     fn trade(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>>;
+
+    /// The number of the GPU that this rank is to compute on, where the engine gives it one.
+    fn gpu(&self) -> Option<usize> {
+        None
+    }
 
     /// Nothing is exchanged any more.
     fn end(&self) {}
@@ -98,6 +106,11 @@ impl Ranks {
     /// The number of this one, from 0.
     pub fn rank(&self) -> usize {
         self.0.as_ref().map_or(0, |group| group.engine.rank())
+    }
+
+    /// The number of the GPU that this rank is to compute on, where its engine gives it one.
+    pub fn gpu(&self) -> Option<usize> {
+        self.0.as_ref().and_then(|group| group.engine.gpu())
     }
 
     /// Whether this is the rank that writes and prints.

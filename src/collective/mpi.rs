@@ -31,6 +31,7 @@ static NOTHING: [u8; 1] = [0];
 static UNIVERSE: Mutex<Option<Universe>> = Mutex::new(None);
 
 /// This process as a rank.
+#[derive(Clone, Copy)]
 pub struct Mpi {
     rank: usize,
     count: usize,

@@ -8,7 +8,7 @@ use super::NOT_SCORED;
 use super::batch::{Content, ImageBatch, Item, PairBatch, PairItem, TextBatch, TextItem};
 
 /// The lengths that the rows of a step are filled up to.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Widths {
     source: usize,
     target: usize,
@@ -35,6 +35,31 @@ impl Widths {
             widths.target = widths.target.max(target);
         }
         widths
+    }
+
+    /// How many numbers these are.
+    pub(super) const NUMBERS: usize = 4;
+
+    pub(super) fn numbers(self) -> [usize; Self::NUMBERS] {
+        let [first, last] = self.halves;
+        [self.source, self.target, first, last]
+    }
+
+    pub(super) fn from_numbers([source, target, first, last]: [usize; Self::NUMBERS]) -> Self {
+        Self {
+            source,
+            target,
+            halves: [first, last],
+        }
+    }
+
+    /// The larger ones of both.
+    pub(super) fn joined(self, other: Self) -> Self {
+        let (mut larger, others) = (self.numbers(), other.numbers());
+        for (number, other) in larger.iter_mut().zip(others) {
+            *number = other.max(*number);
+        }
+        Self::from_numbers(larger)
     }
 }
 

@@ -3,15 +3,16 @@
 //! Which examples step s takes is [`Order`]'s to say, from the seed and s alone: a stream begins at any step at
 //! once, and neither prefetch nor micro-batches can change what is learned from.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
 use super::Source;
 pub use super::batch::Batch;
-use super::collate::{Widths, collate};
 use super::lanes;
 pub use super::order::{BatchSize, Order, Taken};
+pub use super::share::{Extent, Share};
 use crate::error::{Error, Result};
 
 /// Steps that are ready and wait.
@@ -27,6 +28,20 @@ pub fn step_batches(
     micro_batch_size: usize,
     step: u64,
 ) -> Result<Vec<Batch>> {
+    step_share(source, order, micro_batch_size, step, &|all| 0..all).map(Share::alone)
+}
+
+/// Of one step's micro-batches those that `share` names, given their number. No other example is read.
+///
+/// # Errors
+/// A source without examples, or one that can no longer be read.
+pub fn step_share(
+    source: &dyn Source,
+    order: &mut Order,
+    micro_batch_size: usize,
+    step: u64,
+    share: &dyn Fn(usize) -> Range<usize>,
+) -> Result<Share> {
     if source.is_empty() {
         return Err(Error::run("there is no example to train on"));
     }
@@ -37,62 +52,18 @@ pub fn step_batches(
         )));
     }
     let taken = order.step(source, step);
-    let mut batches = gather(source, &taken, micro_batch_size.max(1), step)?;
-    let scored = batches.iter().map(|b| b.scored).sum();
-    let second = batches.iter().map(|b| b.second).sum();
-    let tokens = batches.iter().map(|b| b.tokens).sum();
-    for batch in &mut batches {
-        batch.step_scored = scored;
-        batch.step_second = second;
-        batch.step_tokens = tokens;
-        batch.step_rows = taken.len();
-    }
-    Ok(batches)
+    let rows = micro_batch_size.max(1);
+    let own = share(taken.len().div_ceil(rows));
+    Share::read(source, &taken, rows, step, own)
 }
 
-/// Some examples in batches of `rows`, all of one width, each a step of its own.
-fn gather(source: &dyn Source, taken: &[Taken], rows: usize, step: u64) -> Result<Vec<Batch>> {
-    let items = taken
-        .iter()
-        .map(|t| source.get(t.sample, t.draw))
-        .collect::<Result<Vec<_>>>()?;
-    let widths = Widths::of(&items);
-    let parts = items.chunks(rows).zip(taken.chunks(rows)).enumerate();
-    Ok(parts
-        .map(|(part, (items, taken))| {
-            let content = collate(items, widths);
-            let (scored, tokens) = (content.scored(), content.tokens());
-            let second = content.second();
-            Batch {
-                samples: taken.iter().map(|t| t.sample).collect(),
-                rows: items.len(),
-                first_row: part * rows,
-                scored,
-                second,
-                tokens,
-                step_scored: scored,
-                step_second: second,
-                step_tokens: tokens,
-                step_rows: items.len(),
-                step,
-                steps: 0,
-                begins: taken.iter().map(|t| t.begins).collect(),
-                split: source.split(),
-                watch: None,
-                recompute: false,
-                content,
-            }
-        })
-        .collect())
-}
-
-/// Training steps without end, each as its micro-batches, made ahead on a thread.
-pub struct TrainStream {
-    ready: Option<Receiver<Result<Vec<Batch>>>>,
+/// Training steps without end, made ahead on a thread.
+pub struct TrainStream<T> {
+    ready: Option<Receiver<Result<T>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The steps from `from_step` on (steps already done), in this order. Ends only after an error.
+/// The steps from `from_step` on (steps already done), in this order, each as its micro-batches. Ends only after an error.
 ///
 /// # Errors
 /// The first item, when the source is empty or no thread can be had.
@@ -101,16 +72,42 @@ pub fn train_stream(
     mut order: Order,
     micro_batch_size: usize,
     from_step: u64,
-) -> TrainStream {
+) -> TrainStream<Vec<Batch>> {
+    ahead(from_step, move |step| {
+        step_batches(source.as_ref(), &mut order, micro_batch_size, step)
+    })
+}
+
+/// The steps of [`train_stream`], of each the micro-batches that `share` names.
+///
+/// # Errors
+/// Those of [`train_stream`].
+pub fn share_stream(
+    source: Arc<dyn Source>,
+    mut order: Order,
+    micro_batch_size: usize,
+    from_step: u64,
+    share: impl Fn(usize) -> Range<usize> + Send + 'static,
+) -> TrainStream<Share> {
+    ahead(from_step, move |step| {
+        step_share(source.as_ref(), &mut order, micro_batch_size, step, &share)
+    })
+}
+
+/// Steps from `from_step` on, made ahead on a thread until one fails.
+fn ahead<T: Send + 'static>(
+    from_step: u64,
+    mut make: impl FnMut(u64) -> Result<T> + Send + 'static,
+) -> TrainStream<T> {
     let (send, ready) = sync_channel(AHEAD);
     let work = {
         let send = send.clone();
         move || {
             for step in from_step.. {
-                let batches = step_batches(source.as_ref(), &mut order, micro_batch_size, step);
-                let failed = batches.is_err();
+                let made = make(step);
+                let failed = made.is_err();
                 // The other side is gone when training has ended.
-                if send.send(batches).is_err() || failed {
+                if send.send(made).is_err() || failed {
                     return;
                 }
             }
@@ -135,15 +132,15 @@ pub fn train_stream(
     }
 }
 
-impl Iterator for TrainStream {
-    type Item = Result<Vec<Batch>>;
+impl<T> Iterator for TrainStream<T> {
+    type Item = Result<T>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.ready.as_ref()?.recv().ok()
     }
 }
 
-impl Drop for TrainStream {
+impl<T> Drop for TrainStream<T> {
     fn drop(&mut self) {
         // A closed queue ends the thread.
         self.ready = None;
@@ -194,7 +191,7 @@ pub fn eval_lanes(
 
 /// Some examples as one batch.
 fn one(source: &dyn Source, taken: &[Taken], number: u64) -> Result<Batch> {
-    let mut batches = gather(source, taken, taken.len().max(1), number)?;
+    let mut batches = Share::read(source, taken, taken.len().max(1), number, 0..1)?.alone();
     batches
         .pop()
         .ok_or_else(|| Error::run("an evaluation batch is empty"))

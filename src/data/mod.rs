@@ -25,6 +25,7 @@ pub mod pairs;
 mod prepare;
 pub mod sample;
 mod set;
+mod share;
 pub mod split;
 pub mod synthetic;
 pub mod targets;

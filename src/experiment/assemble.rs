@@ -24,7 +24,16 @@ use std::path::PathBuf;
 /// # Errors
 /// A device that is not there, or does not compute in that format.
 pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
-    let mut device = experiment.train.device.parse::<DeviceName>()?.open()?;
+    device_at(experiment, training, None)
+}
+
+/// The device of [`device`]; of several GPUs that with the number `gpu`, where the experiment names none.
+///
+/// # Errors
+/// Those of [`device`].
+pub fn device_at(experiment: &Experiment, training: bool, gpu: Option<usize>) -> Result<Device> {
+    let name: DeviceName = experiment.train.device.parse()?;
+    let mut device = name.at(gpu).open()?;
     let dtype = match experiment.train.dtype {
         Dtype::F32 => None,
         Dtype::Bf16 => Some(FloatDType::BF16),

@@ -22,6 +22,7 @@ mod pairs;
 mod pathfinder;
 mod places;
 mod segments;
+mod shares;
 mod span_texts;
 mod spans;
 mod text;

@@ -69,7 +69,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
         Start::Fresh => Existing::Replace,
     };
     let experiment = &loaded.experiment;
-    let device = assemble::device(experiment, true)?;
+    let device = assemble::device_at(experiment, true, ranks.gpu())?;
     for (key, other) in [
         ("[init] from", transfer::folder(experiment, &places)?),
         ("[task] teacher", teacher::folder(experiment, &places)?),
@@ -229,7 +229,7 @@ fn resume_in(
     };
     cost::require_memory(experiment, places, &data.shape)?;
     let stop = Stop::on_signals()?;
-    let device = assemble::device(experiment, true)?;
+    let device = assemble::device_at(experiment, true, ranks.gpu())?;
     let weights = match &search.found {
         Some(found) => Weights::Trained(found),
         None => Weights::Initial {

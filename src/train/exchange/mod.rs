@@ -1,7 +1,8 @@
 //! The step of a run of several processes: each sums a subtree of the micro-batches, and the subtrees are added in the
 //! tree that one process adds them in ([`gradients::shares`]).
 //!
-//! First the ranks exchange the sums of their losses and which parameters have gradients (`header`), then the gradients,
+//! A rank reads its own examples; widths and counts of the whole step are joined before it begins ([`batches`]). After the
+//! passes the ranks exchange the sums of their losses and which parameters have gradients (`header`), then the gradients,
 //! bucket by bucket: each rank gets one chunk of the bucket from all others, adds the ranks' chunks as the upper part of
 //! the tree, and hands the sum to all. A rank sends and receives 2 (N − 1)/N of the gradients' bytes, as much as a ring
 //! all-reduce does (Rabenseifner 2004, section 4). The engine adds nothing, so the bits are those of one process.
@@ -12,7 +13,7 @@ mod header;
 
 use super::gradients::{self, Gradient, Left, tree_sum};
 use crate::collective::Ranks;
-use crate::data::loader::Batch;
+use crate::data::loader::{Batch, Extent, Share};
 use crate::error::{Error, Result};
 use crate::kernel;
 use crate::stack::state::ModelState;
@@ -25,6 +26,20 @@ pub use header::{from_bytes, to_bytes};
 
 /// Bytes of gradients that are exchanged at once: the buffers of an exchange are three times as large.
 const BUCKET: usize = 1 << 25;
+
+/// The micro-batches of this rank, filled up and counted as those of the whole step.
+///
+/// # Errors
+/// A rank that has failed, or could not read its examples.
+pub fn batches(share: Share, ranks: &Ranks) -> Result<Vec<Batch>> {
+    if !ranks.are_many() {
+        return Ok(share.alone());
+    }
+    let all = ranks.gather(&share.extent().to_bytes())?;
+    let extents = all.iter().map(|bytes| Extent::from_bytes(bytes));
+    let step = extents.reduce(|a, b| Ok(a?.joined(b?)));
+    Ok(share.of(step.unwrap_or_else(|| Ok(Extent::default()))?))
+}
 
 /// The gradient of a step whose micro-batches are spread over ranks: `mine` are those of this one, and `state` that of
 /// their rows.

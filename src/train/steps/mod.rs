@@ -13,7 +13,7 @@ use super::job::{Job, Observer, Outcome, Report, Stopped};
 use super::journals::Journals;
 use super::shard::Shard;
 use super::{parameters, record};
-use crate::data::loader::{self, Batch};
+use crate::data::loader::Share;
 use crate::error::{Error, Result};
 use crate::task::{Trained, output::Shown};
 use burn::optim::GradientsParams;
@@ -106,22 +106,17 @@ impl<M: Trained> Steps<M> {
                 ended
             }
         };
-        let mut stream = loader::train_stream(
-            self.job.train.clone(),
-            self.job.config.order(self.job.seed),
-            self.job.config.micro_batch_size(),
-            self.job.state.step,
-        );
+        let mut stream = ranks::stream(&self.job);
         loop {
             if let Some(stop) = stop {
                 let round = self.round();
                 self.events.steps_end(round);
                 return self.finish(stop, &mut journals);
             }
-            let Some(batches) = stream.next() else {
+            let Some(share) = stream.next() else {
                 return Err(Error::run("the training data ended before the last step"));
             };
-            stop = match self.step(batches?, &mut journals)? {
+            stop = match self.step(share?, &mut journals)? {
                 true => self.after_step(&mut journals)?,
                 false => {
                     self.save_between(&mut journals)?;
@@ -133,9 +128,10 @@ impl<M: Trained> Steps<M> {
 
     /// One optimizer step: gradients of all micro-batches, clipping, update, journal. `false` when a request to stop came
     /// between micro-batches: the step is not taken.
-    fn step(&mut self, mut batches: Vec<Batch>, journals: &mut Journals) -> Result<bool> {
+    fn step(&mut self, share: Share, journals: &mut Journals) -> Result<bool> {
         let began = Instant::now();
-        let samples: Vec<u64> = batches.iter().flat_map(|b| b.samples.clone()).collect();
+        let samples = share.samples().to_vec();
+        let mut batches = exchange::batches(share, &self.job.ranks)?;
         for batch in &mut batches {
             batch.steps = self.job.config.steps;
             batch.recompute = self.job.config.recompute;
@@ -148,9 +144,8 @@ impl<M: Trained> Steps<M> {
         }
         let states = parameters::states(self.model());
         let (ranks, carried) = (&self.job.ranks, self.job.carried.as_ref());
-        let mine = ranks::mine(ranks, batches);
         let leaves = || self.asked_here();
-        let made = exchange::accumulate(self.model(), mine, carried, &leaves, ranks)?;
+        let made = exchange::accumulate(self.model(), batches, carried, &leaves, ranks)?;
         let Ok(mut gradient) = made else {
             let model = self.model.take();
             self.model = model.map(|model| parameters::with_states(model, states));

@@ -2,8 +2,7 @@
 //! the observer and the files, and all of them take each turn together.
 
 use super::Steps;
-use crate::collective::Ranks;
-use crate::data::loader::Batch;
+use crate::data::loader::{self, Share, TrainStream};
 use crate::error::{Error, Result};
 use crate::stack::state::ModelState;
 use crate::task::Trained;
@@ -15,13 +14,16 @@ use burn::optim::GradientsParams;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The micro-batches of a step that this rank computes.
-pub(super) fn mine(ranks: &Ranks, mut batches: Vec<Batch>) -> Vec<Batch> {
-    if !ranks.are_many() {
-        return batches;
-    }
-    let share = gradients::shares(batches.len(), ranks.count()).swap_remove(ranks.rank());
-    batches.drain(share).collect()
+/// The steps that are still to be taken, of each the micro-batches of this rank.
+pub(super) fn stream<M: Trained>(job: &Job<M>) -> TrainStream<Share> {
+    let (rank, count) = (job.ranks.rank(), job.ranks.count());
+    loader::share_stream(
+        job.train.clone(),
+        job.config.order(job.seed),
+        job.config.micro_batch_size(),
+        job.state.step,
+        move |all| gradients::shares(all, count).swap_remove(rank),
+    )
 }
 
 /// The rows of every step that this rank computes, where steps are of as many rows.

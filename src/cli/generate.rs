@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::experiment::open;
 use crate::experiment::saved::Which;
 use crate::generate::decode::MOST;
-use crate::generate::{Generator, Sampling, Stops, TextStream};
+use crate::generate::{Generator, SamplingConfig, Stops, TextStream};
 use crate::nn::linear::stored_for_decoding;
 use crate::tokenizer::Tokenizer;
 use clap::Args;
@@ -21,26 +21,21 @@ pub struct GenerateArgs {
     /// The text to continue; \n is a line break.
     #[arg(long, allow_hyphen_values = true)]
     prompt: String,
-    /// Tokens to generate at the most.
-    #[arg(long, default_value_t = 200)]
-    tokens: usize,
-    /// Divides the logits; 0 takes the likeliest token.
-    #[arg(long, default_value_t = 0.8, allow_negative_numbers = true)]
-    temperature: f64,
-    /// Draw among the K likeliest tokens.
+    /// Tokens to generate at the most. The run's when absent, as [decode.sampling] of its experiment says; usually 200.
+    #[arg(long)]
+    tokens: Option<usize>,
+    /// Divides the logits; 0 takes the likeliest token. The run's when absent, usually 0.8.
+    #[arg(long, allow_negative_numbers = true)]
+    temperature: Option<f64>,
+    /// Draw among the K likeliest tokens. The run's when absent, usually all.
     #[arg(long, value_name = "K")]
     top_k: Option<usize>,
-    /// Draw among the likeliest tokens that together reach probability P.
+    /// Draw among the likeliest tokens that together reach probability P. The run's when absent, usually 1.
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     top_p: Option<f64>,
-    /// Above 1: tokens that are already there become less likely.
-    #[arg(
-        long,
-        default_value_t = 1.0,
-        value_name = "X",
-        allow_negative_numbers = true
-    )]
-    repetition_penalty: f64,
+    /// Above 1: tokens that are already there become less likely. The run's when absent, usually 1.
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    repetition_penalty: Option<f64>,
     /// Continuations of the prompt, made side by side; each is shown when all of them are done.
     #[arg(long, default_value_t = 1, value_name = "N")]
     samples: usize,
@@ -63,8 +58,9 @@ pub struct GenerateArgs {
 /// # Errors
 /// Flags out of range, a run that cannot be opened, a prompt that its tokenizer cannot read.
 pub fn run(args: GenerateArgs) -> Result<()> {
-    let sampling = sampling(&args)?;
+    check(&args)?;
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let config = settings(&args, &opened.experiment.decode.sampling);
     let Some(tokenizer) = &opened.tokenizers.text else {
         return Err(Error::usage(format!(
             "{} was trained on token numbers, not text: there is nothing to write out",
@@ -81,10 +77,15 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     };
     let prompt = args.prompt.replace("\\n", "\n");
     let tokens = tokenizer.encode(&prompt).map_err(Error::before_running)?;
+    let (most, sampling) = (config.tokens_after(tokens.len())?, config.rules(args.seed));
+    let ends = match config.end.as_slice() {
+        [] => tokenizer.end_of_text().into_iter().collect(),
+        ends => ends.to_vec(),
+    };
     let began = Instant::now();
     let prompts = vec![tokens.as_slice(); args.samples];
     let mut generator = Generator::new(decoder, opened.shape.context, &prompts)?;
-    generator.reserve(args.tokens);
+    generator.reserve(most);
     let mut texts: Vec<Text> = prompts
         .iter()
         .map(|tokens| Text::new(tokenizer, tokens, &args.stop))
@@ -94,11 +95,11 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         output::part(&prompt)?;
     }
     let mut steps = 0;
-    while steps < args.tokens && texts.iter().any(|text| !text.ended) {
+    while steps < most && texts.iter().any(|text| !text.ended) {
         let tokens = generator.next(&sampling);
         steps += 1;
         for (text, token) in texts.iter_mut().zip(tokens) {
-            let new = text.push(token, tokenizer.end_of_text());
+            let new = text.push(token, &ends);
             if alone {
                 output::part(&new)?;
             }
@@ -142,12 +143,12 @@ impl<'a> Text<'a> {
     }
 
     /// The settled text that a token adds; none once the text has ended.
-    fn push(&mut self, token: u32, end_of_text: Option<u32>) -> String {
+    fn push(&mut self, token: u32, ends: &[u32]) -> String {
         if self.ended {
             return String::new();
         }
         self.tokens += 1;
-        if end_of_text == Some(token) {
+        if ends.contains(&token) {
             self.ended = true;
             return self.flush();
         }
@@ -178,12 +179,25 @@ impl<'a> Text<'a> {
     }
 }
 
-fn sampling(args: &GenerateArgs) -> Result<Sampling> {
+/// The run's settings where no flag says otherwise.
+fn settings(args: &GenerateArgs, run: &SamplingConfig) -> SamplingConfig {
+    SamplingConfig {
+        tokens: args.tokens.or(run.tokens),
+        max_length: run.max_length.filter(|_| args.tokens.is_none()),
+        temperature: args.temperature.unwrap_or(run.temperature),
+        top_k: args.top_k.or(run.top_k),
+        top_p: args.top_p.or(run.top_p),
+        repetition_penalty: args.repetition_penalty.unwrap_or(run.repetition_penalty),
+        end: run.end.clone(),
+    }
+}
+
+/// Faults of the flags.
+fn check(args: &GenerateArgs) -> Result<()> {
     let wrong = |message: String| Err(Error::usage(message));
-    if !(args.temperature >= 0.0 && args.temperature.is_finite()) {
+    if let Some(t) = args.temperature.filter(|t| !(*t >= 0.0 && t.is_finite())) {
         return wrong(format!(
-            "--temperature {} must be 0 (the likeliest token) or more",
-            args.temperature
+            "--temperature {t} must be 0 (the likeliest token) or more"
         ));
     }
     if args.samples == 0 {
@@ -201,20 +215,14 @@ fn sampling(args: &GenerateArgs) -> Result<Sampling> {
     if let Some(p) = args.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
         return wrong(format!("--top-p {p} is not in (0, 1]"));
     }
-    if !(args.repetition_penalty > 0.0 && args.repetition_penalty.is_finite()) {
+    let penalty = args.repetition_penalty;
+    if let Some(x) = penalty.filter(|x| !(*x > 0.0 && x.is_finite())) {
         return wrong(format!(
-            "--repetition-penalty {} is not a number above 0; 1 switches it off",
-            args.repetition_penalty
+            "--repetition-penalty {x} is not a number above 0; 1 switches it off"
         ));
     }
     if args.stop.iter().any(String::is_empty) {
         return wrong("--stop \"\" stops before anything is generated; give a text".into());
     }
-    Ok(Sampling {
-        temperature: args.temperature,
-        top_k: args.top_k,
-        top_p: args.top_p,
-        repetition_penalty: args.repetition_penalty,
-        seed: args.seed,
-    })
+    Ok(())
 }

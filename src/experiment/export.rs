@@ -5,7 +5,8 @@ use super::saved::Which;
 use crate::error::{Error, Result};
 use crate::interop::export::{self, Target, with_keys_of, write_weights};
 use crate::interop::families::HfShape;
-use crate::interop::{arrays, generation, image_processor, peft};
+use crate::interop::generation::{self, Of, Writes};
+use crate::interop::{arrays, image_processor, peft};
 use crate::model::Use;
 use crate::tokenizer::{Tokenizer, hf};
 use crate::train::run_dir;
@@ -74,7 +75,7 @@ pub fn export(
     };
     let mut notes = target.notes;
     made(dir, || {
-        write(dir, &config, &opened, &mut notes)?;
+        write(dir, run, &config, &opened, &mut notes)?;
         write_weights(&dir.join("model.safetensors"), &weights, &counts)
     })?;
     Ok(Exported {
@@ -188,10 +189,17 @@ fn write_tokenizers(
     }
 }
 
-fn write(dir: &Path, config: &Value, opened: &Opened, notes: &mut Vec<String>) -> Result<()> {
+fn write(
+    dir: &Path,
+    run: &Path,
+    config: &Value,
+    opened: &Opened,
+    notes: &mut Vec<String>,
+) -> Result<()> {
     let path = dir.join("config.json");
     std::fs::write(&path, format!("{config:#}\n")).map_err(Error::io("write", &path))?;
     notes.extend(image_processor::write(dir, &opened.shape)?);
+    write_generation(dir, run, opened, notes)?;
     let Some(tokenizer) = &opened.tokenizers.text else {
         return Ok(());
     };
@@ -199,12 +207,29 @@ fn write(dir: &Path, config: &Value, opened: &Opened, notes: &mut Vec<String>) -
         max_length: Some(opened.shape.context).filter(|n| *n > 0),
         segments: config["type_vocab_size"].as_u64().is_some_and(|n| n > 1),
     };
-    write_tokenizers(dir, tokenizer, opened, reads, notes)?;
-    let writes = opened.tokenizers.of_targets().unwrap_or(tokenizer);
-    let search = &opened.experiment.decode.search;
-    let search = (opened.experiment.task.uses() == Use::TextToText).then_some(search);
-    if search.is_some() || opened.model.networks().language_model.is_some() {
-        generation::write(dir, search, writes.marks().ok().as_ref())?;
+    write_tokenizers(dir, tokenizer, opened, reads, notes)
+}
+
+/// How texts are written: as the run was imported, or by its own settings with the marks of its tokenizer.
+fn write_generation(
+    dir: &Path,
+    run: &Path,
+    opened: &Opened,
+    notes: &mut Vec<String>,
+) -> Result<()> {
+    let decode = &opened.experiment.decode;
+    let (of, writes) = match opened.experiment.task.uses() {
+        Use::TextToText => (Of::Pairs, Writes::Pairs(&decode.search)),
+        Use::NextTokens => (Of::Continuations, Writes::Continuations(&decode.sampling)),
+        Use::HiddenTokens | Use::TextClasses | Use::ImageClasses => return Ok(()),
+    };
+    let kept = generation::read_kept(&run.join(run_dir::HF_GENERATION), of)?;
+    let writer = opened.tokenizers.of_targets();
+    if kept.is_none() && writer.is_none() {
+        return Ok(());
     }
+    let marks = writer.and_then(|tokenizer| tokenizer.marks().ok());
+    let without = generation::write(dir, writes, marks.as_ref(), kept.as_ref())?;
+    notes.extend(without.into_iter().map(|what| format!("generation_config.json does not say {what}")));
     Ok(())
 }

@@ -4,8 +4,9 @@ use super::{Experiment, check, file, resolved_toml};
 use crate::data::{DataConfig, Shape};
 use crate::device::DeviceName;
 use crate::error::{Error, Fault, Result};
-use crate::interop::{HfModel, generation, image_processor, peft, read_hf, shapes};
-use crate::model::ModelInputs;
+use crate::interop::generation::{self, Generation, Of};
+use crate::interop::{HfModel, image_processor, peft, read_hf, shapes};
+use crate::model::{ModelInputs, Use};
 use crate::nn::linear;
 use crate::task::Objective;
 use crate::tokenizer::hf::HfTokenizer;
@@ -64,7 +65,8 @@ pub fn import(
         imported.without_place.extend(processor.ignored.clone());
     }
     let mut experiment = experiment(&hf, folder);
-    let tokenizers = tokenizers(&hf, &mut experiment, &mut imported)?;
+    let settings = settings(&hf, &mut experiment, &mut imported)?;
+    let tokenizers = tokenizers(&hf, settings.as_ref(), &mut imported)?;
     let device = "flex".parse::<DeviceName>()?.open()?;
     let inputs = ModelInputs {
         shape: &hf.shape.shape,
@@ -108,7 +110,7 @@ pub fn import(
         Ok(array.map(|array| array.values).unwrap_or_default())
     };
     let written = checkpoint::import(&run, &shapes, &mut read)
-        .and_then(|_| describe(&run, &hf, tokenizers, text));
+        .and_then(|_| describe(&run, &hf, settings.as_ref(), tokenizers, text));
     if let (Err(_), false) = (&written, existed) {
         // Gives the space back; the error that is returned is the one that matters.
         let _ = std::fs::remove_dir_all(folder);
@@ -177,28 +179,45 @@ fn experiment(hf: &HfModel, folder: &Path) -> Experiment {
     }
 }
 
-/// The folder's tokenizers by the names of their files in a run, with the marks that its generation config names; its
-/// settings of decoding go into the experiment.
-fn tokenizers(
+/// How the folder writes texts, for the experiment too; `None` where it says nothing, or has no tokens.
+fn settings(
     hf: &HfModel,
     experiment: &mut Experiment,
     imported: &mut Imported,
-) -> Result<Vec<(&'static str, Vec<u8>)>> {
-    let pairs = hf.shape.task.reads() == crate::data::Gives::Pairs;
+) -> Result<Option<Generation>> {
     let Shape { vocab_size, .. } = hf.shape.shape;
-    let found = hf::read(&hf.dir).map_err(Error::before_running)?;
-    let settings = match vocab_size {
-        0 => None,
-        _ => generation::read(&hf.dir, pairs).map_err(Error::before_running)?,
+    if vocab_size == 0 {
+        return Ok(None);
+    }
+    let uses = hf.shape.task.uses();
+    let of = match uses {
+        Use::TextToText => Of::Pairs,
+        _ => Of::Continuations,
     };
-    if let Some(settings) = &settings {
-        if pairs {
+    let Some(settings) = generation::read(&hf.dir, of).map_err(Error::before_running)? else {
+        return Ok(None);
+    };
+    match uses {
+        Use::TextToText => {
+            settings.require_vocabulary(vocab_size)?;
             experiment.decode.search = settings.search.clone();
         }
-        imported
-            .without_place
-            .extend(settings.without_place.clone());
+        Use::NextTokens => experiment.decode.sampling = settings.sampling.clone(),
+        Use::HiddenTokens | Use::TextClasses | Use::ImageClasses => {}
     }
+    let without_place = settings.without_place.iter().cloned();
+    imported.without_place.extend(without_place);
+    Ok(Some(settings))
+}
+
+/// The folder's tokenizers by the names of their files in a run, with the marks that its generation config names.
+fn tokenizers(
+    hf: &HfModel,
+    settings: Option<&Generation>,
+    imported: &mut Imported,
+) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let pairs = hf.shape.task.uses() == Use::TextToText;
+    let found = hf::read(&hf.dir).map_err(Error::before_running)?;
     let Some(found) = found else {
         return Ok(Vec::new());
     };
@@ -213,7 +232,7 @@ fn tokenizers(
     imported.without_place.extend(ignored);
     imported.notes.extend(notes);
     let marked = |tokenizer: Tokenizer| -> Result<Vec<u8>> {
-        let Some(settings) = settings.as_ref().filter(|_| pairs) else {
+        let Some(settings) = settings.filter(|_| pairs) else {
             return Ok(tokenizer.json().to_vec());
         };
         let name = |id: Option<u32>| id.and_then(|id| tokenizer.token(id));
@@ -236,6 +255,7 @@ fn tokenizers(
 fn describe(
     run: &RunDir,
     hf: &HfModel,
+    settings: Option<&Generation>,
     tokenizers: Vec<(&'static str, Vec<u8>)>,
     resolved: String,
 ) -> Result<()> {
@@ -262,6 +282,10 @@ fn describe(
         ),
         (run_dir::HF_CONFIG, config),
     ];
+    if let Some(settings) = settings {
+        let kept = json(serde_json::to_string_pretty(&settings.kept))?;
+        files.push((run_dir::HF_GENERATION, kept));
+    }
     files.extend(tokenizers);
     files.push((run_dir::EXPERIMENT, source.into_bytes()));
     files.push((run_dir::RESOLVED, resolved.into_bytes()));

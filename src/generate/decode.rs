@@ -1,6 +1,7 @@
-//! `[decode]`: how a text is written for a source text, and how that is measured.
+//! `[decode]`: how a text is written for a source text, and how that is measured; how a text is continued.
 
 use super::beam::BeamConfig;
+use super::defaults::SamplingConfig;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,9 @@ pub struct DecodeConfig {
     pub batch_size: usize,
     /// The metrics of decoded texts.
     pub metrics: Vec<TextMetric>,
+    /// How `generate` continues a text.
+    #[serde(skip_serializing_if = "SamplingConfig::is_default")]
+    pub sampling: SamplingConfig,
 }
 
 impl Default for DecodeConfig {
@@ -29,6 +33,7 @@ impl Default for DecodeConfig {
             valid_items: None,
             batch_size: 64,
             metrics: vec![TextMetric::Bleu, TextMetric::Chrf],
+            sampling: SamplingConfig::default(),
         }
     }
 }

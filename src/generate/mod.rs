@@ -2,6 +2,7 @@
 
 pub mod beam;
 pub mod decode;
+pub mod defaults;
 pub mod sampling;
 mod sources;
 pub mod text;
@@ -16,6 +17,7 @@ use crate::stack::ModelState;
 pub use beam::{BeamConfig, Hypothesis, LengthPenalty, NextScores, Rules, Sentence};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 pub use decode::{DecodeConfig, TextMetric};
+pub use defaults::SamplingConfig;
 pub use sampling::Sampling;
 pub use text::{Stops, TextStream};
 pub use translate::{Translator, Written};

@@ -119,7 +119,11 @@ impl<'a> Translator<'a> {
         };
         let framed = Sources::of(reads, self.longest)?;
         let rules = Rules::of(writes)?;
-        let (before, first) = framed.opening(writes.marks()?.begin);
+        let begin = writes.marks()?.begin;
+        let (before, first) = match config.first {
+            Some(_) => (None, begin),
+            None => framed.opening(begin),
+        };
         let mut written: Vec<Result<Vec<Written>>> =
             sources.iter().map(|_| Ok(Vec::new())).collect();
         let mut ids = Vec::new();

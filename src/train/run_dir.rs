@@ -39,6 +39,8 @@ pub const FILES: &str = "files.json";
 pub const TEACHER: &str = "teacher.json";
 /// The config.json of the Hugging Face folder that the run was imported from.
 pub const HF_CONFIG: &str = "hf_config.json";
+/// How texts are written, of the Hugging Face folder that the run was imported from.
+pub const HF_GENERATION: &str = "hf_generation_config.json";
 /// The machine that the run was computed on.
 pub const MACHINE: &str = "machine.json";
 /// The journal.
@@ -208,13 +210,14 @@ impl RunDir {
 }
 
 /// The files that a run writes before its first step; the one that makes the folder a run's comes last.
-pub(super) const DESCRIPTION: [&str; 10] = [
+pub(super) const DESCRIPTION: [&str; 11] = [
     TOKENIZER,
     TARGET_TOKENIZER,
     DATA,
     FILES,
     TEACHER,
     HF_CONFIG,
+    HF_GENERATION,
     MACHINE,
     EXPERIMENT,
     run_files::NAME,

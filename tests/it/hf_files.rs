@@ -7,7 +7,7 @@ use formwork::data::images::{Filter, Fit};
 use formwork::error::Error;
 use formwork::generate::BeamConfig;
 use formwork::generate::beam::{AverageConfig, LengthPenalty};
-use formwork::interop::generation;
+use formwork::interop::generation::{self, Of, Writes};
 use formwork::interop::image_processor::{self, ImageProcessor};
 use serde_json::{Value, json};
 use std::path::Path;

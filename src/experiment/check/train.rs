@@ -40,6 +40,14 @@ pub(super) fn check(sense: &mut Sense) {
             sense.sentence("decode", &fault);
         }
         compared(sense, &experiment.decode);
+        if !experiment.decode.sampling.is_default() {
+            sense.fault(
+                &["decode.sampling"],
+                "sampling has no effect: a text for a text is searched for, as [decode.search] says; leave it out",
+            );
+        }
+    } else if experiment.task.uses() == Use::NextTokens {
+        continued(sense, &experiment.decode);
     } else if experiment.decode != DecodeConfig::default() {
         let rule = format!(
             "decode has no effect: [task] kind = \"{}\" writes no texts for texts; leave it out",
@@ -52,6 +60,25 @@ pub(super) fn check(sense: &mut Sense) {
     }
     train(sense, &experiment.train, &experiment.data);
     schedule(sense);
+}
+
+/// Keys of texts that are continued, which have none of those of texts for texts.
+fn continued(sense: &mut Sense, decode: &DecodeConfig) {
+    for fault in decode.sampling.faults() {
+        sense.sentence("decode", &fault);
+    }
+    let others = DecodeConfig {
+        sampling: Default::default(),
+        ..decode.clone()
+    };
+    if others != DecodeConfig::default() {
+        let kind = sense.loaded.experiment.task.kind();
+        let rule = format!(
+            "decode has no effect but for its table sampling: [task] kind = \"{kind}\" writes no texts for texts; leave the \
+             other keys out"
+        );
+        sense.sentence("decode", &rule);
+    }
 }
 
 /// Keys about texts that evaluations write and compare with those of pairs.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::LengthPenalty;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
 
 /// Of a text, beyond the share of its source.
@@ -25,6 +25,54 @@ pub struct BeamConfig {
     pub max_len_b: usize,
     /// Tokens of a text at least, where its source allows so many.
     pub min_len: usize,
+    /// The token that stands behind a text that has reached its limit.
+    #[serde(skip_serializing_if = "AtLimit::is_default")]
+    pub at_limit: AtLimit,
+    /// When a source is done, of a beam of several hypotheses.
+    #[serde(skip_serializing_if = "DoneWhen::is_default")]
+    pub done_when: DoneWhen,
+    /// Id of the token that every text begins with; it is counted, and costs nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<u32>,
+}
+
+/// The token that stands behind a text of as many tokens as are allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtLimit {
+    /// The end mark, scored as any other token (fairseq).
+    #[default]
+    End,
+    /// The end mark, which costs nothing (transformers with `forced_eos_token_id`).
+    FreeEnd,
+    /// Any token, scored; when it is not the end mark, the text is one token longer and has no end (transformers).
+    Any,
+}
+
+impl AtLimit {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// When the search for the texts of a source is over. The first way changes no result; the others are faster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DoneWhen {
+    /// No text that continues can get a better score (`early_stopping = "never"` of transformers).
+    #[default]
+    Settled,
+    /// As many texts as the beam is wide have ended, and the likeliest that continues has a worse score as it stands
+    /// (`early_stopping = false`).
+    Unlikely,
+    /// As many texts as the beam is wide have ended (`early_stopping = true`).
+    Full,
+}
+
+impl DoneWhen {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Default for BeamConfig {
@@ -37,6 +85,9 @@ impl Default for BeamConfig {
             max_len_a: 1.0,
             max_len_b: 50,
             min_len: 0,
+            at_limit: AtLimit::default(),
+            done_when: DoneWhen::default(),
+            first: None,
         }
     }
 }
@@ -112,6 +163,18 @@ impl Rules {
                 .filter(|id| *id != end && !written.contains(id))
                 .collect(),
         })
+    }
+}
+
+impl BeamConfig {
+    /// An error when texts should begin with a token that the vocabulary lacks.
+    pub(super) fn require_vocabulary(&self, vocab_size: usize) -> Result<()> {
+        match self.first.filter(|id| *id as usize >= vocab_size) {
+            None => Ok(()),
+            Some(id) => Err(Error::usage(format!(
+                "[decode.search] first = {id} is no token: the vocabulary has {vocab_size}, from 0 on"
+            ))),
+        }
     }
 }
 

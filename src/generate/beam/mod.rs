@@ -6,10 +6,11 @@
 //! end continue. So a text that ends takes no place from the others, and `beam` hypotheses continue at every step (Hugging
 //! Face's search with `early_stopping = "never"`, and fairseq's). Ended ones are compared by the sum of their
 //! log-probabilities over a [`LengthPenalty`]. A text that has reached its limit is ended there, and the end mark is
-//! scored as any other token, as in fairseq; Hugging Face cuts such a text off without an end. A source is done when no hypothesis that continues can get a better score than the `n_best` that
-//! have ended, whatever follows: log-probabilities are never positive, so a sum that is now s ends with s over the
-//! largest divisor at best. This changes no result (Huang et al. 2017, "When to finish?", for a fixed bound on the
-//! length). With `beam = 1` the search is greedy: one candidate is looked at, and the text is over when it is the end.
+//! scored as any other token, as in fairseq; [`AtLimit`] has the ways of Hugging Face. A source is done when no
+//! hypothesis that continues can get a better score than the `n_best` that have ended, whatever follows:
+//! log-probabilities are never positive, so a sum that is now s ends with s over the largest divisor at best. This
+//! changes no result (Huang et al. 2017, "When to finish?", for a fixed bound on the length); [`DoneWhen`] has ways that
+//! may. With `beam = 1` the search is greedy: one candidate is looked at, and the text is over when it is the end.
 //!
 //! Sources are searched side by side, independently of each other, and leave the batch when they are done. Equal
 //! scores are decided by the rank of the hypothesis that is followed, then by the smaller token.
@@ -19,7 +20,7 @@ mod length_penalty;
 
 use crate::error::{Error, Result};
 
-pub use config::{BeamConfig, Rules};
+pub use config::{AtLimit, BeamConfig, DoneWhen, Rules};
 pub use length_penalty::{AverageConfig, GnmtConfig, LengthPenalty, NoPenaltyConfig};
 
 /// A model that reads several rows at once, token by token, and says what may follow.
@@ -50,7 +51,7 @@ pub struct Sentence {
 /// A text that was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hypothesis {
-    /// Its tokens, without the first one that was read and without the end mark.
+    /// Its tokens, without the first one that was read and without the end mark where it has one.
     pub tokens: Vec<u32>,
     /// Log-probability of the tokens and the end mark.
     pub log_prob: f64,
@@ -101,6 +102,7 @@ pub fn search(
             .collect();
         let scores = model.next(&last)?;
         let vocab_size = scores.len() / rows.len();
+        config.require_vocabulary(vocab_size)?;
         assert_eq!(scores.len(), vocab_size * rows.len(), "scores of each row");
         let step = Step {
             scores: &scores,
@@ -116,6 +118,9 @@ pub fn search(
             model.select(&parents)?;
         }
         rows = next;
+    }
+    for texts in &mut found {
+        texts.truncate(config.n_best.max(1));
     }
     Ok(found)
 }
@@ -144,14 +149,15 @@ impl Step<'_> {
             let (len, max_len) = (group[0].tokens.len(), self.sentences[sentence].max_len);
             let best = self.best(group, from, max_len)?;
             let beam = self.config.beam.max(1);
+            let is_over = |c: &&Candidate| c.token == self.end || len >= max_len;
             // Behind the first `beam` stand those that continue in the places of texts that end.
-            let ended = best.iter().take(beam).filter(|c| c.token == self.end);
-            for candidate in ended {
-                let tokens = group[candidate.row].tokens.clone();
+            for candidate in best.iter().take(beam).filter(is_over) {
+                let mut tokens = group[candidate.row].tokens.clone();
+                tokens.extend(Some(candidate.token).filter(|token| *token != self.end));
                 self.config
-                    .keep(&mut found[sentence], tokens, candidate.log_prob);
+                    .keep(&mut found[sentence], tokens, len + 1, candidate.log_prob);
             }
-            let going_on = best.iter().filter(|c| c.token != self.end).take(beam);
+            let going_on = best.iter().filter(|c| !is_over(c)).take(beam);
             let open: Vec<Candidate> = going_on.copied().collect();
             let goes_on = self
                 .config
@@ -198,19 +204,26 @@ impl Step<'_> {
                      above 0)"
                 )));
             }
-            let follow = |token: u32| Candidate {
+            let follow = |token: u32, score: f32| Candidate {
                 row,
                 token,
-                log_prob: hypothesis.log_prob + f64::from(scores[token as usize].min(0.0)),
+                log_prob: hypothesis.log_prob + f64::from(score.min(0.0)),
             };
-            if len >= max_len {
-                offer(follow(self.end));
+            let at_limit = (len >= max_len).then_some(self.config.at_limit);
+            let forced = match (self.config.first.filter(|_| len == 0), at_limit) {
+                (Some(first), _) => Some((first, 0.0)),
+                (None, Some(AtLimit::End)) => Some((self.end, scores[self.end as usize])),
+                (None, Some(AtLimit::FreeEnd)) => Some((self.end, 0.0)),
+                (None, Some(AtLimit::Any) | None) => None,
+            };
+            if let Some((token, score)) = forced {
+                offer(follow(token, score));
                 continue;
             }
             for (token, score) in scores.iter().enumerate() {
                 let may_end = token != self.end as usize || len >= self.config.min_len;
                 if *score > f32::NEG_INFINITY && self.allowed[token] && may_end {
-                    offer(follow(token as u32));
+                    offer(follow(token as u32, *score));
                 }
             }
         }
@@ -224,9 +237,10 @@ impl Step<'_> {
 }
 
 impl BeamConfig {
-    /// Takes an ended hypothesis among the best that were found; of equal ones the first stay.
-    fn keep(&self, found: &mut Vec<Hypothesis>, tokens: Vec<u32>, log_prob: f64) {
-        let score = log_prob / self.length_penalty.divisor(tokens.len() + 1);
+    /// Takes an ended hypothesis, of so many tokens with its end mark, among the best that were found; of equal ones the
+    /// first stay.
+    fn keep(&self, found: &mut Vec<Hypothesis>, tokens: Vec<u32>, len: usize, log_prob: f64) {
+        let score = log_prob / self.length_penalty.divisor(len);
         let place = found.partition_point(|f| f.score >= score);
         found.insert(
             place,
@@ -236,7 +250,7 @@ impl BeamConfig {
                 score,
             },
         );
-        found.truncate(self.n_best.max(1));
+        found.truncate(self.kept());
     }
 
     /// Whether one of these, of `len` tokens each and of `max_len` at most, can end better than what was found.
@@ -250,12 +264,23 @@ impl BeamConfig {
         let Some(likeliest) = open.first() else {
             return false;
         };
-        match found.last() {
-            Some(worst) if found.len() >= self.n_best.max(1) => {
-                let divisor = self.length_penalty.largest(len + 1, max_len + 1);
-                likeliest.log_prob / divisor > worst.score
-            }
-            _ => true,
-        }
+        let Some(worst) = found.last().filter(|_| found.len() >= self.kept()) else {
+            return true;
+        };
+        let divisor = match self.done_when {
+            DoneWhen::Settled => self.length_penalty.largest(len + 1, max_len + 1),
+            DoneWhen::Unlikely => self.length_penalty.divisor(len),
+            DoneWhen::Full => return false,
+        };
+        likeliest.log_prob / divisor > worst.score
+    }
+
+    /// Ended hypotheses that are kept while others continue.
+    fn kept(&self) -> usize {
+        let beam = match self.done_when {
+            DoneWhen::Settled => 1,
+            DoneWhen::Unlikely | DoneWhen::Full => self.beam,
+        };
+        beam.max(self.n_best).max(1)
     }
 }

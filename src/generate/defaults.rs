@@ -1,0 +1,130 @@
+//! `[decode.sampling]`: how `generate` continues a text where no flag says otherwise.
+
+use super::sampling::Sampling;
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// Tokens of a continuation where nothing says how many.
+pub const TOKENS: usize = 200;
+/// The longest text that may be asked for.
+const MOST_TOKENS: usize = 1 << 20;
+
+/// How a text is continued.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SamplingConfig {
+    /// Tokens of a continuation at most; 200 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<usize>,
+    /// Tokens of a prompt and its continuation together at most, in place of `tokens`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<usize>,
+    /// Divides the scores; 0 takes the likeliest token.
+    pub temperature: f64,
+    /// Draws among the k likeliest tokens; among all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<usize>,
+    /// Draws among the likeliest tokens that together reach this probability; among all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Above 1, tokens that are already there become less likely.
+    pub repetition_penalty: f64,
+    /// Ids of the tokens that end a text; the tokenizer's end of a text when there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub end: Vec<u32>,
+}
+
+impl Default for SamplingConfig {
+    fn default() -> Self {
+        Self {
+            tokens: None,
+            max_length: None,
+            temperature: 0.8,
+            top_k: None,
+            top_p: None,
+            repetition_penalty: 1.0,
+            end: Vec::new(),
+        }
+    }
+}
+
+impl SamplingConfig {
+    /// Whether every key has its usual value.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The rules of draws from this seed.
+    pub fn rules(&self, seed: u64) -> Sampling {
+        Sampling {
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            repetition_penalty: self.repetition_penalty,
+            seed,
+        }
+    }
+
+    /// Tokens that follow a prompt of so many.
+    ///
+    /// # Errors
+    /// A prompt that `max_length` leaves no token behind.
+    pub fn tokens_after(&self, prompt: usize) -> Result<usize> {
+        let Some(most) = self.max_length else {
+            return Ok(self.tokens.unwrap_or(TOKENS));
+        };
+        match most.checked_sub(prompt).filter(|left| *left > 0) {
+            Some(left) => Ok(left),
+            None => Err(Error::usage(format!(
+                "the prompt has {prompt} tokens, and the run's [decode.sampling] max_length = {most} counts prompt and \
+                 continuation; say with --tokens how many follow"
+            ))),
+        }
+    }
+
+    /// All faults of sense.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut fault = |wrong: bool, message: String| {
+            if wrong {
+                faults.push(format!("[decode.sampling] {message}"));
+            }
+        };
+        for (key, value) in [("tokens", self.tokens), ("max_length", self.max_length)] {
+            if let Some(n) = value {
+                let fine = (1..=MOST_TOKENS).contains(&n);
+                fault(!fine, format!("{key} = {n} must be 1 to {MOST_TOKENS}"));
+            }
+        }
+        fault(
+            self.tokens.is_some() && self.max_length.is_some(),
+            "tokens and max_length both say how long a text gets; give one".into(),
+        );
+        let temperature = self.temperature;
+        fault(
+            !(temperature >= 0.0 && temperature.is_finite()),
+            format!("temperature = {temperature} must be 0 (the likeliest token) or more"),
+        );
+        fault(
+            self.top_k == Some(0),
+            "top_k = 0 leaves no token; leave it out".into(),
+        );
+        let wrong = self.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0));
+        fault(
+            wrong.is_some(),
+            format!("top_p = {} is not in (0, 1]", wrong.unwrap_or_default()),
+        );
+        let penalty = self.repetition_penalty;
+        fault(
+            !(penalty > 0.0 && penalty.is_finite()),
+            format!("repetition_penalty = {penalty} must be a number above 0; 1 switches it off"),
+        );
+        for (key, drawn) in [("top_k", self.top_k.is_some()), ("top_p", self.top_p.is_some())] {
+            fault(
+                drawn && temperature == 0.0,
+                format!("{key} has no effect: temperature = 0 takes the likeliest token; leave it out"),
+            );
+        }
+        faults
+    }
+}

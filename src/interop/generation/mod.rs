@@ -1,0 +1,124 @@
+//! `generation_config.json`: how texts are written, both ways.
+//!
+//! transformers compares ended hypotheses by their sum of log-probabilities over `length ^ length_penalty`, the end
+//! mark counted: our `average`. Its lengths count the token that a decoder begins with and the end mark, ours neither.
+//! Files before transformers 4.26 have the same keys in `config.json`. A run keeps the keys as they were, so that an
+//! exported folder has those without a place here too.
+
+mod reader;
+mod written;
+
+use crate::error::{Error, Fault, Result};
+use crate::files;
+use crate::generate::SamplingConfig;
+use crate::generate::beam::BeamConfig;
+use reader::Reader;
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+pub use written::{Writes, write};
+
+/// The file.
+pub const NAME: &str = "generation_config.json";
+
+/// The texts that a model writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Texts for texts.
+    Pairs,
+    /// What continues a text.
+    Continuations,
+}
+
+/// How texts are written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Generation {
+    /// The file that says it.
+    pub file: PathBuf,
+    /// `[decode.search]`: of texts for texts.
+    pub search: BeamConfig,
+    /// `[decode.sampling]`: of texts that continue.
+    pub sampling: SamplingConfig,
+    /// The token that a decoder begins with: `decoder_start_token_id`, else `bos_token_id`.
+    pub begin: Option<u32>,
+    /// The tokens that end a text, the first of which is the mark.
+    pub end: Vec<u32>,
+    /// The token that fills up rows.
+    pub pad: Option<u32>,
+    /// What it says that has no effect here, with its value.
+    pub without_place: Vec<String>,
+    /// All that it says.
+    pub kept: Map<String, Value>,
+}
+
+impl Generation {
+    /// An error when every text begins with a token that is none.
+    ///
+    /// # Errors
+    /// Then.
+    pub fn require_vocabulary(&self, size: usize) -> Result<()> {
+        let Some(id) = self.search.first.filter(|id| *id as usize >= size) else {
+            return Ok(());
+        };
+        let message = format!("`forced_bos_token_id` = {id} is no token; there are {size}, from 0 on");
+        Err(Error::Invalid(vec![super::fault(&self.file, message)]))
+    }
+}
+
+/// Reads a folder's generation_config.json, else what its config.json says of generation; `None` when neither says
+/// anything.
+///
+/// # Errors
+/// A file that is no JSON object; every key whose value is none.
+pub fn read(dir: &Path, of: Of) -> Result<Option<Generation>> {
+    let own = dir.join(NAME);
+    let path = if own.is_file() {
+        own
+    } else {
+        dir.join("config.json")
+    };
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let mut object = object(&path)?;
+    if !path.ends_with(NAME) {
+        object.retain(|key, value| reader::is_known(key) && !value.is_null());
+        if object.is_empty() {
+            return Ok(None);
+        }
+    }
+    said(path, object, of).map(Some)
+}
+
+/// Reads the file in which a run keeps what it was imported with; `None` where there is none.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_kept(path: &Path, of: Of) -> Result<Option<Generation>> {
+    match path.is_file() {
+        true => said(path.to_path_buf(), object(path)?, of).map(Some),
+        false => Ok(None),
+    }
+}
+
+fn object(path: &Path) -> Result<Map<String, Value>> {
+    let text = files::read(path)?;
+    serde_json::from_slice(&text).map_err(|e| {
+        let message = format!("is not a JSON object: {e}");
+        Error::Invalid(vec![super::fault(path, message)])
+    })
+}
+
+fn said(file: PathBuf, object: Map<String, Value>, of: Of) -> Result<Generation> {
+    let mut reader = Reader::new(&object, of);
+    let mut generation = reader.generation(file.clone());
+    let faults: Vec<Fault> = reader
+        .faults
+        .iter()
+        .map(|message| super::fault(&file, message))
+        .collect();
+    generation.kept = object;
+    match faults.is_empty() {
+        true => Ok(generation),
+        false => Err(Error::Invalid(faults)),
+    }
+}

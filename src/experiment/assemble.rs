@@ -8,7 +8,7 @@ use super::{Experiment, transfer};
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::model::ModelInputs;
+use crate::model::{ModelInputs, Use};
 use crate::task::{Objective, Trained};
 use crate::train::checkpoint::mean::mean;
 use crate::train::checkpoint::{Checkpoint, weights};
@@ -147,6 +147,9 @@ pub fn model(
     device: &Device,
     weights: &Weights,
 ) -> Result<(Objective, Option<Transferred>)> {
+    if let Weights::Initial { .. } | Weights::Trained(_) = weights {
+        require_classes(experiment, shape)?;
+    }
     let model = objective(experiment, shape, device)?;
     Ok(match weights {
         Weights::Initial { places, tokenizers } => {
@@ -163,6 +166,17 @@ pub fn model(
             (weights::fill(model, mean), None)
         }
     })
+}
+
+/// An error when there is one class to learn, whose probability is always 1; a published model may have one score.
+fn require_classes(experiment: &Experiment, shape: &Shape) -> Result<()> {
+    match (experiment.task.uses(), shape.classes.len()) {
+        (Use::TextClasses | Use::ImageClasses, 1) => Err(Error::usage(format!(
+            "[task] {} learns to tell two classes or more apart; the data has one",
+            experiment.task.kind()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// An error when the experiment promises averaged weights that the checkpoint has not: others would be used for them.

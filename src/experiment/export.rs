@@ -3,10 +3,11 @@
 use super::open::{self, Opened};
 use super::saved::Which;
 use crate::error::{Error, Result};
-use crate::interop::export::{self, Target, with_keys_of, write_weights};
+use crate::interop::export::{self, Target, with_keys_of};
 use crate::interop::families::HfShape;
 use crate::interop::generation::{self, Of, Writes};
-use crate::interop::{arrays, image_processor, peft};
+use crate::interop::stream::write_parameters;
+use crate::interop::{Parameters, arrays, image_processor, peft};
 use crate::model::Use;
 use crate::tokenizer::{Tokenizer, hf};
 use crate::train::run_dir;
@@ -54,33 +55,22 @@ pub fn export(
     let older = config_of(run)?;
     let target = target(&opened, older.as_ref(), wanted)?;
     let table = (target.family.table)(&target.shape);
-    let mut arrays = arrays(&opened.model);
+    let mut parameters = Parameters::of(&opened.model);
     for (path, other) in opened.experiment.task.facts().sums() {
-        let other = arrays.get(*other).map(|other| other.values.clone());
-        if let (Some(other), Some(sum)) = (other, arrays.get_mut(*path)) {
-            let pairs = sum.values.iter_mut().zip(other);
-            pairs.for_each(|(sum, other)| *sum += other);
-        }
+        parameters.add(path, other);
     }
-    let weights = table.export(&arrays);
-    // Idle rules have no counts: a shortcut that a block lacks.
-    let counts: Vec<String> = table
-        .counts
-        .into_iter()
-        .filter(|name| weights.contains_key(&name.replace("num_batches_tracked", "weight")))
-        .collect();
     let config = match older {
         Some(older) => with_keys_of(target.config, &older),
         None => target.config,
     };
     let mut notes = target.notes;
-    made(dir, || {
+    let tensors = made(dir, || {
         write(dir, run, &config, &opened, &mut notes)?;
-        write_weights(&dir.join("model.safetensors"), &weights, &counts)
+        write_parameters(&dir.join("model.safetensors"), &table, &parameters)
     })?;
     Ok(Exported {
         family: target.family.model_type,
-        tensors: weights.len(),
+        tensors,
         tokenizer: opened.tokenizers.text.is_some(),
         notes,
     })

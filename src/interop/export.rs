@@ -2,13 +2,10 @@
 
 use super::canonical::differences;
 use super::families::{FAMILIES, Family, HfShape};
-use super::weights::Array;
 use super::{ReadConfig, read_config};
 use crate::error::{Error, Result};
 use crate::model::ModelConfig;
-use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Differences that a message lists before it only counts them.
@@ -115,41 +112,4 @@ pub fn with_keys_of(mut config: Value, older: &Value) -> Value {
         }
     }
     config
-}
-
-/// Writes weights as `model.safetensors`, and whole numbers that are all 0.
-///
-/// # Errors
-/// When the disk refuses.
-pub fn write_weights(
-    path: &Path,
-    weights: &BTreeMap<String, Array>,
-    counts: &[String],
-) -> Result<()> {
-    let bytes = |array: &Array| -> Vec<u8> {
-        let values = array.values.iter();
-        values.flat_map(|value| value.to_le_bytes()).collect()
-    };
-    let stored: Vec<(&String, &Array, Vec<u8>)> = weights
-        .iter()
-        .map(|(name, array)| (name, array, bytes(array)))
-        .collect();
-    let views = stored.iter().map(|(name, array, bytes)| {
-        let view = TensorView::new(Dtype::F32, array.shape.clone(), bytes);
-        view.map(|view| (name.as_str(), view))
-    });
-    let zero = 0_i64.to_le_bytes();
-    let counts = counts.iter().map(|name| {
-        TensorView::new(Dtype::I64, Vec::new(), &zero).map(|view| (name.as_str(), view))
-    });
-    let failed = |e: safetensors::SafeTensorError| {
-        Error::run(format!("{} cannot be written: {e}", path.display()))
-    };
-    let views: Vec<(&str, TensorView)> = views
-        .chain(counts)
-        .collect::<Result<_, _>>()
-        .map_err(failed)?;
-    let metadata = [("format".to_string(), "pt".to_string())];
-    let metadata = Some(metadata.into_iter().collect());
-    safetensors::serialize_to_file(views, metadata, path).map_err(failed)
 }

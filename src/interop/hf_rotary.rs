@@ -70,6 +70,27 @@ impl HfConfig<'_> {
         config
     }
 
+    /// A fault of `key`, another family's name of a number of rotary positions, with another value than what the class of
+    /// transformers takes: `own`, or what `rope_parameters` has in its place.
+    pub fn agrees(&self, key: &str, own: &str, taken: f64) {
+        let Some(value) = self.get(key) else { return };
+        let near = |x: f64| (x - taken).abs() <= 1e-6 * taken.abs();
+        if value.as_f64().is_some_and(near) {
+            return;
+        }
+        let nested = ["rope_scaling", "rope_parameters"].into_iter();
+        let nested = nested.filter(|object| self.get(object).is_some_and(|o| !o[key].is_null()));
+        let other = match (nested.last(), self.get(own)) {
+            (Some(object), _) => format!("`{key}` = {taken} in `{object}`"),
+            (None, Some(given)) => format!("`{own}` = {given}"),
+            (None, None) => format!("`{own}` = {taken}, its usual value"),
+        };
+        self.fault(format!(
+            "`{key}` = {value} and {other} disagree; the class of transformers takes the latter: remove `{key}` or give \
+             --ignore-key {key}"
+        ));
+    }
+
     /// A fault of a part of heads: the class rotates whole ones, or fails.
     fn require_whole_heads(&self) {
         if let Some(part) = self.get(PART).filter(|part| part.as_f64() != Some(1.0)) {

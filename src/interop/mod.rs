@@ -19,6 +19,7 @@ mod pickled;
 pub mod rename;
 mod rule;
 mod shards;
+pub mod stream;
 mod ties;
 pub mod weights;
 
@@ -28,7 +29,7 @@ use crate::stack::StackConfig;
 use families::{FAMILIES, Family, HfShape};
 pub use hf_config::HfConfig;
 pub use load::Source;
-pub use parameters::{arrays, shapes, to_hf};
+pub use parameters::{Parameters, arrays, shapes, to_hf};
 use rename::Table;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

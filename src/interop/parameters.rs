@@ -6,6 +6,7 @@ use crate::nn::path::Path;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The weights of `module` under HF's names.
 pub fn to_hf<M: Module>(module: &M, table: &Table) -> BTreeMap<String, Array> {
@@ -39,6 +40,84 @@ pub fn arrays<M: Module>(module: &M) -> BTreeMap<String, Array> {
     };
     module.visit(&mut visitor);
     visitor.found
+}
+
+/// The parameters of a module by their dotted paths, whose numbers are read one parameter at a time.
+#[derive(Default)]
+pub struct Parameters {
+    found: BTreeMap<String, Parameter>,
+}
+
+/// A parameter, and what is added to it.
+struct Parameter {
+    shape: Vec<usize>,
+    values: Vec<Rc<dyn Fn() -> Vec<f32>>>,
+}
+
+impl Parameters {
+    /// Those of a module.
+    pub fn of<M: Module>(module: &M) -> Self {
+        struct Found {
+            path: Path,
+            parameters: Parameters,
+        }
+        impl ModuleVisitor for Found {
+            fn enter_module(&mut self, name: &str, container: &str) {
+                self.path.enter(name, container);
+            }
+            fn exit_module(&mut self, _name: &str, container: &str) {
+                self.path.exit(container);
+            }
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                let tensor = param.val();
+                let parameter = Parameter {
+                    shape: tensor.dims().to_vec(),
+                    values: vec![Rc::new(move || {
+                        tensor.clone().into_data().iter::<f32>().collect()
+                    })],
+                };
+                let path = self.path.joined();
+                self.parameters.found.insert(path, parameter);
+            }
+        }
+        let mut visitor = Found {
+            path: Path::default(),
+            parameters: Self::default(),
+        };
+        module.visit(&mut visitor);
+        visitor.parameters
+    }
+
+    /// Adds the numbers of the parameter `other` to those of `path`, where both are there.
+    pub fn add(&mut self, path: &str, other: &str) {
+        let other = self.found.get(other).map(|other| other.values.clone());
+        if let (Some(other), Some(sum)) = (other, self.found.get_mut(path)) {
+            sum.values.extend(other);
+        }
+    }
+
+    /// The shape of each.
+    pub fn shapes(&self) -> BTreeMap<&String, &[usize]> {
+        let found = self.found.iter();
+        found
+            .map(|(path, parameter)| (path, parameter.shape.as_slice()))
+            .collect()
+    }
+
+    /// The numbers of one.
+    pub fn read(&self, path: &str) -> Option<Array> {
+        let parameter = self.found.get(path)?;
+        let mut terms = parameter.values.iter().map(|values| values());
+        let mut values = terms.next()?;
+        for term in terms {
+            let pairs = values.iter_mut().zip(term);
+            pairs.for_each(|(sum, term)| *sum += term);
+        }
+        Some(Array {
+            shape: parameter.shape.clone(),
+            values,
+        })
+    }
 }
 
 /// The shape of every parameter, by dotted path, without making one.

@@ -115,7 +115,7 @@ impl ImageClassification {
     /// A network of this config, which must read images, with a head for the data's classes.
     ///
     /// # Errors
-    /// Data without images or with fewer than two classes; images that cannot be cut into the model's patches.
+    /// Data without images or without classes; images that cannot be cut into the model's patches.
     pub fn new(
         model: &ModelConfig,
         config: &ImageClassificationConfig,
@@ -125,12 +125,11 @@ impl ImageClassification {
         if let Some(misfit) = model.misfit(inputs.shape.image) {
             return Err(Error::usage(format!("[model.stem] {misfit}")));
         }
-        let network = ImageModel::new(model, inputs).filter(|_| classes > 1);
+        let network = ImageModel::new(model, inputs).filter(|_| classes > 0);
         let network = network.ok_or_else(|| {
             let images = inputs.shape.image.map_or("no images", |_| "images");
             Error::usage(format!(
-                "[task] image_classification tells images of two classes or more apart; the data has {images} \
-                 and {classes} classes"
+                "[task] image_classification tells classes of images apart; the data has {images} and {classes} classes"
             ))
         })?;
         let init = Init::of_heads(inputs.device, inputs.seed, &model.initial());

@@ -100,8 +100,7 @@ def main():
         for source in sources:
             read = words(source, return_tensors="pt")
             for name, beams in [("greedy", 1), ("beam", 4)]:
-                how = {"num_beams": beams, "early_stopping": "never" if beams > 1 else False, "length_penalty": 1.0}
-                out = model.generate(read.input_ids, **how)[0].tolist()
+                out = model.generate(read.input_ids, num_beams=beams)[0].tolist()
                 assert out[:2] == [EOS, BOS] and out[-1] == EOS
                 written[name].append(words.decode(out, skip_special_tokens=True))
             bare = model.generate(read.input_ids[:, 1:], num_beams=1)[0].tolist()

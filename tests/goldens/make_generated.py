@@ -9,7 +9,10 @@ Run by hand, on the CPU, in this folder, behind make_hf_folders.py; nothing is d
 The models are folders of tests/fixtures/hf. For each of them `FOLDER.input_ids`, `FOLDER.attention_mask` [16, 9], and for a
 beam of 1 (greedy) and of 4 `FOLDER.ids.BEAM` [16, beam, LIMIT] (I8: tokens with their end mark, then -1), for a beam of 4 also
 `FOLDER.scores` [16, beam] (log-probability over length). The end mark is the only token that the last
-place allows; the id that fills up rows is never written. `FOLDER.ids` has the ids that begin, end and fill up, `FOLDER.bias` [1]
+place allows; the id that fills up rows is never written. For each of WAYS `FOLDER.BEAM_EARLY_FIRST_LAST` [16, beam, LIMIT]
+has the texts with transformers' own end at the limit, where EARLY is `early_stopping` (`full` for true, `unlikely` for false,
+`settled` for "never"), FIRST the `forced_bos_token_id` (-1 for none) and LAST says whether the end mark is the
+`forced_eos_token_id`; `FOLDER.scores.BEAM_EARLY_FIRST_LAST` has the scores of beams. `FOLDER.ids` has the ids that begin, end and fill up, `FOLDER.bias` [1]
 the number that is added to the score of the end mark.
 """
 
@@ -27,13 +30,16 @@ from shared import padding, seeded, write
 # The end mark of each gets so much more before every softmax that texts end at different lengths.
 FOLDERS = {"t5_1": 0.3, "t5_2": 2.5, "mt5_1": 2.5, "mt5_2": 1.0, "bart_1": 4.0, "bart_2": 2.5}
 SOURCES, LONGEST, LIMIT, VOCAB = 16, 9, 10, 37
+EARLY = {"full": True, "unlikely": False, "settled": "never"}
+WAYS = [(1, "unlikely", -1, 0), (1, "unlikely", 5, 0), (1, "unlikely", -1, 1)]
+WAYS += [(4, early, -1, 0) for early in EARLY] + [(4, "full", 5, 0), (4, "unlikely", 7, 1), (4, "settled", 5, 1)]
 
 
 class Ends(hf.LogitsProcessor):
     """Adds `bias` to the end mark before the softmax, takes padding out, and ends what is one token from the limit."""
 
-    def __init__(self, end, pad, bias):
-        self.end, self.pad, self.bias = end, pad, bias
+    def __init__(self, end, pad, bias, at_limit=True):
+        self.end, self.pad, self.bias, self.at_limit = end, pad, bias, at_limit
 
     def __call__(self, ids, scores):
         # What comes in are scores of greedy search, log-probabilities of beams: the softmax of both is the same.
@@ -42,7 +48,7 @@ class Ends(hf.LogitsProcessor):
         scores = scores.log_softmax(-1)
         if self.pad != self.end:
             scores[:, self.pad] = -torch.inf
-        if ids.shape[1] >= LIMIT:
+        if self.at_limit and ids.shape[1] >= LIMIT:
             ended = torch.full_like(scores, -torch.inf)
             ended[:, self.end] = scores[:, self.end]
             return ended
@@ -85,6 +91,41 @@ def generated(name, bias):
             found["scores"] = out.sequences_scores.reshape(SOURCES, beam)
         lengths = (texts >= 0).sum(1).float()
         print(f"{name:8} beam {beam}: lengths {lengths.min():.0f} to {lengths.max():.0f}, {lengths.mean():.1f} on average")
+    cut = 0
+    for beam, early, first, last in WAYS:
+        # Copies of a text are one row each: some searches are over before others.
+        texts, scores = torch.full((SOURCES, beam, LIMIT), -1, dtype=torch.int8), torch.zeros(SOURCES, beam)
+        for row in range(SOURCES):
+            out = model.generate(
+                input_ids=ids[row : row + 1, : int(mask[row].sum())],
+                num_beams=beam,
+                num_return_sequences=beam,
+                early_stopping=EARLY[early],
+                length_penalty=1.0,
+                max_new_tokens=LIMIT,
+                max_length=None,
+                do_sample=False,
+                forced_bos_token_id=first if first >= 0 else None,
+                forced_eos_token_id=end if last else None,
+                use_cache=False,
+                return_dict_in_generate=True,
+                output_scores=True,
+                logits_processor=hf.LogitsProcessorList([Ends(end, pad, bias, at_limit=False)]),
+            )
+            for place, text in enumerate(out.sequences[:, 1:].tolist()):
+                text = text[: text.index(end) + 1] if end in text else text
+                cut += end not in text
+                assert len(text) == LIMIT or text[-1] == end
+                texts[row, place, : len(text)] = torch.tensor(text, dtype=torch.int8)
+            if beam > 1:
+                scores[row] = out.sequences_scores
+        way = f"{beam}_{early}_{first}_{last}"
+        found[way] = texts
+        if beam > 1:
+            found[f"scores.{way}"] = scores
+    differ = int((found["4_full_-1_0"] != found["4_settled_-1_0"]).any(2).any(1).sum())
+    print(f"{name:8} {cut} texts have no end; {differ} sources of {SOURCES} have other texts when a search is over early")
+    assert cut
     return {f"{name}.{key}": value for key, value in found.items()}
 
 

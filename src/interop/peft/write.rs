@@ -3,7 +3,7 @@
 use super::factors::{Factors, is_matrix, is_transposed, joined};
 use super::{CONFIG, FACTORS, PREFIX};
 use crate::error::{Error, Result};
-use crate::interop::export::write_weights;
+use crate::interop::stream::write_arrays;
 use crate::interop::rename::{Rule, Table};
 use crate::interop::weights::Array;
 use crate::train::lora::{self, LoraConfig};
@@ -78,8 +78,9 @@ pub fn write(
     let path = dir.join(CONFIG);
     let config = folder.config(lora, task_type);
     std::fs::write(&path, format!("{config:#}\n")).map_err(Error::io("write", &path))?;
-    write_weights(&dir.join(super::WEIGHTS[0]), &folder.tensors, &[])?;
-    Ok(folder.tensors.len())
+    let count = folder.tensors.len();
+    write_arrays(&dir.join(super::WEIGHTS[0]), folder.tensors)?;
+    Ok(count)
 }
 
 impl Folder {

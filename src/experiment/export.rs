@@ -220,6 +220,10 @@ fn write_generation(
     }
     let marks = writer.and_then(|tokenizer| tokenizer.marks().ok());
     let without = generation::write(dir, writes, marks.as_ref(), kept.as_ref())?;
-    notes.extend(without.into_iter().map(|what| format!("generation_config.json does not say {what}")));
+    notes.extend(
+        without
+            .into_iter()
+            .map(|what| format!("generation_config.json does not say {what}")),
+    );
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::data::{DataConfig, Shape};
 use crate::device::DeviceName;
 use crate::error::{Error, Fault, Result};
 use crate::interop::generation::{self, Generation, Of};
-use crate::interop::{HfModel, image_processor, peft, read_hf, shapes};
+use crate::interop::{HfModel, image_processor, peft, read_hf, shapes, their_keys};
 use crate::model::{ModelInputs, Use};
 use crate::nn::linear;
 use crate::task::Objective;
@@ -123,10 +123,23 @@ fn of_config(dir: &Path, error: Error) -> Error {
     let Error::Invalid(faults) = error else {
         return error;
     };
-    let told = faults.into_iter().map(|fault| Fault {
-        file: Some(dir.join("config.json")),
-        line: None,
-        message: format!("makes a model that cannot be imported: {}", fault.message),
+    let file = dir.join("config.json");
+    // It was read before; where it is gone since, the faults alone are told.
+    let config = std::fs::read(&file).unwrap_or_default();
+    let config: serde_json::Value = serde_json::from_slice(&config).unwrap_or_default();
+    let told = faults.into_iter().map(|fault| {
+        let said = match their_keys(&config, &fault.message) {
+            said if said.is_empty() => String::new(),
+            said => format!(" with {}", said.join(", ")),
+        };
+        Fault {
+            file: Some(file.clone()),
+            line: None,
+            message: format!(
+                "makes a model that cannot be imported{said}: {}",
+                fault.message
+            ),
+        }
     });
     Error::Invalid(told.collect())
 }

@@ -119,10 +119,15 @@ impl SamplingConfig {
             !(penalty > 0.0 && penalty.is_finite()),
             format!("repetition_penalty = {penalty} must be a number above 0; 1 switches it off"),
         );
-        for (key, drawn) in [("top_k", self.top_k.is_some()), ("top_p", self.top_p.is_some())] {
+        for (key, drawn) in [
+            ("top_k", self.top_k.is_some()),
+            ("top_p", self.top_p.is_some()),
+        ] {
             fault(
                 drawn && temperature == 0.0,
-                format!("{key} has no effect: temperature = 0 takes the likeliest token; leave it out"),
+                format!(
+                    "{key} has no effect: temperature = 0 takes the likeliest token; leave it out"
+                ),
             );
         }
         faults

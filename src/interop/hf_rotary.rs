@@ -70,25 +70,29 @@ impl HfConfig<'_> {
         config
     }
 
-    /// A fault of `key`, another family's name of a number of rotary positions, with another value than what the class of
-    /// transformers takes: `own`, or what `rope_parameters` has in its place.
-    pub fn agrees(&self, key: &str, own: &str, taken: f64) {
-        let Some(value) = self.get(key) else { return };
-        let near = |x: f64| (x - taken).abs() <= 1e-6 * taken.abs();
-        if value.as_f64().is_some_and(near) {
-            return;
-        }
+    /// A fault of each of two names of one number of rotary positions, the family's own and the one of other families, with
+    /// another value than the class of transformers takes: what `rope_parameters` says under the other name, else what the
+    /// own name says, else what is usual.
+    pub fn agrees(&self, [own, other]: [&str; 2], taken: f64) {
         let nested = ["rope_scaling", "rope_parameters"].into_iter();
-        let nested = nested.filter(|object| self.get(object).is_some_and(|o| !o[key].is_null()));
-        let other = match (nested.last(), self.get(own)) {
-            (Some(object), _) => format!("`{key}` = {taken} in `{object}`"),
-            (None, Some(given)) => format!("`{own}` = {given}"),
-            (None, None) => format!("`{own}` = {taken}, its usual value"),
-        };
-        self.fault(format!(
-            "`{key}` = {value} and {other} disagree; the class of transformers takes the latter: remove `{key}` or give \
-             --ignore-key {key}"
-        ));
+        let nested = nested.filter(|object| self.get(object).is_some_and(|o| !o[other].is_null()));
+        let nested = nested.last();
+        for key in [own, other] {
+            let Some(value) = self.get(key) else { continue };
+            let near = |x: f64| (x - taken).abs() <= 1e-6 * taken.abs();
+            if value.as_f64().is_some_and(near) {
+                continue;
+            }
+            let taken = match (nested, self.get(own)) {
+                (Some(object), _) => format!("`{other}` = {taken} in `{object}`"),
+                (None, Some(given)) => format!("`{own}` = {given}"),
+                (None, None) => format!("`{own}` = {taken}, its usual value"),
+            };
+            self.fault(format!(
+                "`{key}` = {value} and {taken} disagree; the class of transformers takes the latter: remove `{key}` or give \
+                 --ignore-key {key}"
+            ));
+        }
     }
 
     /// A fault of a part of heads: the class rotates whole ones, or fails.

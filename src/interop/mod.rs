@@ -20,6 +20,7 @@ pub mod rename;
 mod rule;
 mod shards;
 pub mod stream;
+mod their_keys;
 mod ties;
 pub mod weights;
 
@@ -33,6 +34,7 @@ pub use parameters::{Parameters, arrays, shapes, to_hf};
 use rename::Table;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+pub use their_keys::their_keys;
 use weights::Weights;
 
 /// An HF folder that was opened: the model it holds, and where its weights lie.

@@ -1,10 +1,10 @@
 //! Writing safetensors tensor by tensor: the header first, which needs shapes alone, then each tensor's numbers, so that
 //! no more than a tensor or two are held beside the model.
 
+use super::Parameters;
 use super::rename::Table;
 use super::rule::Rule;
 use super::weights::Array;
-use super::Parameters;
 use crate::error::{Error, Result};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

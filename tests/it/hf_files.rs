@@ -6,7 +6,7 @@ use formwork::data::images::normalise::Normalise;
 use formwork::data::images::{Filter, Fit};
 use formwork::error::Error;
 use formwork::generate::BeamConfig;
-use formwork::generate::beam::{AverageConfig, LengthPenalty};
+use formwork::generate::beam::{AtLimit, AverageConfig, DoneWhen, LengthPenalty};
 use formwork::interop::generation::{self, Of, Writes};
 use formwork::interop::image_processor::{self, ImageProcessor};
 use serde_json::{Value, json};
@@ -182,7 +182,7 @@ fn generation_settings_go_both_ways() {
             "length_penalty": 2.0, "max_length": 142, "min_length": 56, "no_repeat_ngram_size": 3, "early_stopping": true,
             "forced_bos_token_id": 0, "do_sample": true, "top_p": 0.9, "diversity_penalty": 0.0}"#,
     )]);
-    let found = generation::read(dir.path(), true).unwrap().unwrap();
+    let found = generation::read(dir.path(), Of::Pairs).unwrap().unwrap();
     assert_eq!(
         (found.begin, found.end.as_slice(), found.pad),
         (Some(2), &[2, 5][..], Some(1))
@@ -194,46 +194,39 @@ fn generation_settings_go_both_ways() {
         max_len_a: 0.0,
         max_len_b: 140,
         min_len: 55,
+        at_limit: AtLimit::Any,
+        done_when: DoneWhen::Full,
+        first: Some(0),
     };
     assert_eq!(found.search, search);
-    let sampling = &found.sampling;
-    assert_eq!(
-        (sampling.temperature, sampling.top_k, sampling.top_p),
-        (1.0, Some(50), Some(0.9))
-    );
     assert_eq!(
         found.without_place,
         [
             "no_repeat_ngram_size = 3",
-            "early_stopping = true",
-            "forced_bos_token_id = 0",
             "do_sample = true",
             "top_p = 0.9",
             "eos_token_id: of [2, 5] the first ends a text"
         ]
     );
     let dir = folder(&[]);
-    assert!(
-        generation::write(dir.path(), Some(&search), None)
-            .unwrap()
-            .is_empty()
-    );
-    assert_eq!(
-        generation::read(dir.path(), true).unwrap().unwrap().search,
-        search
-    );
-    let gnmt = BeamConfig::default();
-    assert_eq!(
-        generation::write(dir.path(), Some(&gnmt), None)
-            .unwrap()
-            .len(),
-        2
-    );
+    let write =
+        |search, kept| generation::write(dir.path(), Writes::Pairs(search), None, kept).unwrap();
+    let reread = || generation::read(dir.path(), Of::Pairs).unwrap().unwrap();
+    assert!(write(&search, None).is_empty());
+    assert_eq!(reread().search, search);
+    // What the run was imported with, as it was; with other settings what it says beside them.
+    assert!(write(&search, Some(&found)).is_empty());
+    assert_eq!(reread().kept, found.kept);
+    let narrow = BeamConfig { beam: 2, ..search };
+    assert!(write(&narrow, Some(&found)).is_empty());
+    assert_eq!(reread().search, narrow);
+    assert_eq!(reread().kept["no_repeat_ngram_size"], 3);
+    assert_eq!(write(&BeamConfig::default(), None).len(), 3);
     let dir = folder(&[(
         "config.json",
         br#"{"model_type": "bart", "num_beams": 0.5, "eos_token_id": "x", "top_k": -1}"#,
     )]);
-    let message = told(dir.path(), generation::read(dir.path(), true));
+    let message = told(dir.path(), generation::read(dir.path(), Of::Pairs));
     for key in ["num_beams", "eos_token_id", "top_k"] {
         assert!(
             message.contains(&format!("config.json: `{key}` = ")),
@@ -244,5 +237,9 @@ fn generation_settings_go_both_ways() {
         "config.json",
         br#"{"model_type": "bert", "hidden_size": 4}"#,
     )]);
-    assert!(generation::read(dir.path(), false).unwrap().is_none());
+    assert!(
+        generation::read(dir.path(), Of::Continuations)
+            .unwrap()
+            .is_none()
+    );
 }

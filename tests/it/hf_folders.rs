@@ -5,6 +5,7 @@ pub mod files;
 mod gradients;
 mod hostile;
 mod released;
+mod settings;
 mod ties;
 mod used;
 mod whole;

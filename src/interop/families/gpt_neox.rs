@@ -35,8 +35,8 @@ fn read(hf: &HfConfig) -> HfShape {
     };
     let rotary = hf.rotary(keys, context);
     // The class passes over these names, which other families have.
-    hf.agrees("rope_theta", "rotary_emb_base", rotary.theta);
-    hf.agrees("partial_rotary_factor", "rotary_pct", rotary.fraction);
+    hf.agrees(["rotary_emb_base", "rope_theta"], rotary.theta);
+    hf.agrees(["rotary_pct", "partial_rotary_factor"], rotary.fraction);
     let parallel = hf.flag("use_parallel_residual", true);
     let config = DecoderConfig {
         n_layers: Some(hf.count(&["num_hidden_layers"], 44)),

@@ -59,7 +59,8 @@ impl Generation {
         let Some(id) = self.search.first.filter(|id| *id as usize >= size) else {
             return Ok(());
         };
-        let message = format!("`forced_bos_token_id` = {id} is no token; there are {size}, from 0 on");
+        let message =
+            format!("`forced_bos_token_id` = {id} is no token; there are {size}, from 0 on");
         Err(Error::Invalid(vec![super::fault(&self.file, message)]))
     }
 }

@@ -176,7 +176,10 @@ impl<'a> Reader<'a> {
             self.tokens("forced_bos_token_id"),
             self.tokens("forced_eos_token_id"),
         );
-        for (key, ids) in [("forced_bos_token_id", &first), ("forced_eos_token_id", &last)] {
+        for (key, ids) in [
+            ("forced_bos_token_id", &first),
+            ("forced_eos_token_id", &last),
+        ] {
             if ids.len() > 1 && self.of == Of::Pairs {
                 without_place.push(format!("{key}: of {ids:?} the first is taken"));
             }

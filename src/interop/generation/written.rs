@@ -107,13 +107,18 @@ fn add_search(
         json!(search.max_len_b.saturating_add(1)),
     );
     file.insert("min_new_tokens".into(), json!(search.min_len));
-    file.extend(search.first.map(|id| ("forced_bos_token_id".to_owned(), json!(id))));
+    file.extend(
+        search
+            .first
+            .map(|id| ("forced_bos_token_id".to_owned(), json!(id))),
+    );
     if search.at_limit != AtLimit::Any {
         file.extend(marks.map(|marks| ("forced_eos_token_id".to_owned(), json!(marks.end))));
     }
     if search.at_limit == AtLimit::End && search.beam > 1 {
         without.push(
-            "at_limit = \"end\": the end mark of a text that has reached its limit is not scored".into(),
+            "at_limit = \"end\": the end mark of a text that has reached its limit is not scored"
+                .into(),
         );
     }
 }

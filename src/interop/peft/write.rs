@@ -3,8 +3,8 @@
 use super::factors::{Factors, is_matrix, is_transposed, joined};
 use super::{CONFIG, FACTORS, PREFIX};
 use crate::error::{Error, Result};
-use crate::interop::stream::write_arrays;
 use crate::interop::rename::{Rule, Table};
+use crate::interop::stream::write_arrays;
 use crate::interop::weights::Array;
 use crate::train::lora::{self, LoraConfig};
 use serde_json::{Map, Value, json};

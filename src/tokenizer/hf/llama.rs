@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::family::Family;
 use super::pieces::Pieces;
 use super::sentencepiece::{added, charsmap, metaspace};
 use super::settings::{Role, Settings, default_roles};
@@ -36,7 +37,16 @@ pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
     }
     let bos = around("add_bos_token", false, Role::Bos, "<s>");
     let eos = around("add_eos_token", false, Role::Eos, "</s>");
-    let prefix = settings.flag("add_prefix_space").unwrap_or(true);
+    // Without the name of a class transformers 5 takes a general tokenizer, which puts no blank before a text.
+    let class = settings.class.as_deref();
+    let named = class.is_some_and(|class| !Family::is_general(class));
+    let prefix = settings.flag("add_prefix_space").unwrap_or(named);
+    if !prefix && settings.flag("add_prefix_space").is_none() {
+        notes.push(
+            "no file says `tokenizer_class`, so no blank is put before a text, as in transformers 5; LLaMA's own code puts one"
+                .into(),
+        );
+    }
     let scheme = match (prefix, settings.flag("legacy").unwrap_or(false)) {
         (true, true) => "always",
         (true, false) => "first",

@@ -12,11 +12,11 @@
 use super::legacy;
 use crate::error::{Error, Result};
 use burn::tensor::{DType, TensorData};
-use safetensors::tensor::{Dtype, SafeTensors};
+use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 /// The version that is written.
@@ -154,9 +154,14 @@ fn version_of(header: &[u8], path: &Path) -> Result<u32> {
     }
 }
 
-/// A file of weights in memory, with the paths and shapes of today.
+/// A file of weights, with the paths and shapes of today; its numbers are read one tensor at a time, so that a model is not
+/// in memory twice.
 pub(super) struct Weights<'a> {
-    file: SafeTensors<'a>,
+    path: &'a Path,
+    file: File,
+    /// Where the numbers begin.
+    start: u64,
+    header: Metadata,
     /// The file's name of each path.
     names: BTreeMap<String, String>,
     /// Paths of matrices that the file holds the other way round.
@@ -164,27 +169,48 @@ pub(super) struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// Opens the bytes of the file at `path`. `linear` gives the weights of the linear maps of the model that reads it.
+    /// Opens the file at `path`. `linear` gives the weights of the linear maps of the model that reads it.
     ///
     /// # Errors
-    /// A file that is not safetensors, and a version that this program does not know.
-    pub(super) fn open(
-        bytes: &'a [u8],
-        path: &Path,
-        linear: impl FnOnce() -> BTreeSet<String>,
-    ) -> Result<Self> {
-        let not = |e| Error::run(format!("{} is not a safetensors file: {e}", path.display()));
-        let (length, _) = SafeTensors::read_metadata(bytes).map_err(not)?;
-        let file = SafeTensors::deserialize(bytes).map_err(not)?;
-        let old = version_of(&bytes[ALIGNMENT..ALIGNMENT + length], path)? == 1;
-        let names = file.names().into_iter();
+    /// A file that cannot be read or is not safetensors, and a version that this program does not know.
+    pub(super) fn open(path: &'a Path, linear: impl FnOnce() -> BTreeSet<String>) -> Result<Self> {
+        let io = || Error::io("read", path);
+        let not = |why: String| {
+            Error::run(format!(
+                "{} is not a safetensors file: {why}",
+                path.display()
+            ))
+        };
+        let mut file = File::open(path).map_err(io())?;
+        let length = file.metadata().map_err(io())?.len();
+        let mut size = [0; ALIGNMENT];
+        file.read_exact(&mut size)
+            .map_err(|_| not("it is shorter than 8 bytes".into()))?;
+        let start = u64::from_le_bytes(size).saturating_add(ALIGNMENT as u64);
+        if start > length.min(LONGEST) {
+            return Err(not("the length of its header is beyond its end".into()));
+        }
+        let mut text = vec![0; start as usize - ALIGNMENT];
+        file.read_exact(&mut text).map_err(io())?;
+        let header: Metadata = serde_json::from_slice(&text).map_err(|e| not(e.to_string()))?;
+        let described = start.saturating_add(header.data_len() as u64);
+        if described != length {
+            return Err(not(format!(
+                "it has {length} bytes and its header describes {described}"
+            )));
+        }
+        let old = version_of(&text, path)? == 1;
+        let found = header.tensors().into_keys();
         let names = match old {
-            true => names.map(|n| (legacy::path(n), n.to_string())).collect(),
-            false => names.map(|n| (n.to_string(), n.to_string())).collect(),
+            true => found.map(|n| (legacy::path(&n), n)).collect(),
+            false => found.map(|n| (n.clone(), n)).collect(),
         };
         let turned = if old { linear() } else { BTreeSet::new() };
         Ok(Self {
+            path,
             file,
+            start,
+            header,
             names,
             turned,
         })
@@ -197,37 +223,65 @@ impl<'a> Weights<'a> {
 
     /// Shape and number format of a tensor; a format without a counterpart is none.
     pub(super) fn info(&self, path: &str) -> Option<(Vec<usize>, Option<DType>)> {
-        let found = self.file.tensor(self.names.get(path)?).ok()?;
-        let mut shape = found.shape().to_vec();
+        let found = self.header.info(self.names.get(path)?)?;
+        let mut shape = found.shape.clone();
         if self.turned.contains(path) {
             shape.reverse();
         }
-        Some((shape, computed(found.dtype())))
+        Some((shape, computed(found.dtype)))
     }
 
     /// A fault for each tensor with a value that is infinite or not a number; no such weights are saved.
-    pub(super) fn not_finite(&self) -> Vec<String> {
-        let ruined = |path: &&String| {
-            let found = self.names.get(*path).map(|name| self.file.tensor(name));
-            found
-                .and_then(std::result::Result::ok)
-                .is_some_and(|t| !finite(t.dtype(), t.data()))
-        };
-        let ruined = self.names.keys().filter(ruined);
-        ruined
-            .map(|path| format!("`{path}` holds values that are infinite or not numbers"))
-            .collect()
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(super) fn not_finite(&self) -> Result<Vec<String>> {
+        let mut faults = Vec::new();
+        for (path, name) in &self.names {
+            if let Some((info, bytes)) = self.bytes(name)?
+                && !finite(info.dtype, &bytes)
+            {
+                faults.push(format!(
+                    "`{path}` holds values that are infinite or not numbers"
+                ));
+            }
+        }
+        Ok(faults)
     }
 
     /// The values of a tensor.
-    pub(super) fn tensor(&self, path: &str) -> Option<TensorData> {
-        let found = self.file.tensor(self.names.get(path)?).ok()?;
-        let (bytes, shape) = (found.data().to_vec(), found.shape().to_vec());
-        let data = TensorData::from_bytes_vec(bytes, shape, computed(found.dtype())?);
-        Some(match self.turned.contains(path) {
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(super) fn tensor(&self, path: &str) -> Result<Option<TensorData>> {
+        let Some(name) = self.names.get(path) else {
+            return Ok(None);
+        };
+        let Some((info, bytes)) = self.bytes(name)? else {
+            return Ok(None);
+        };
+        let Some(dtype) = computed(info.dtype) else {
+            return Ok(None);
+        };
+        let data = TensorData::from_bytes_vec(bytes, info.shape.clone(), dtype);
+        Ok(Some(match self.turned.contains(path) {
             true => legacy::transposed(data),
             false => data,
-        })
+        }))
+    }
+
+    /// What the header says of a tensor, and its bytes.
+    fn bytes(&self, name: &str) -> Result<Option<(&TensorInfo, Vec<u8>)>> {
+        let Some(info) = self.header.info(name) else {
+            return Ok(None);
+        };
+        let (begin, end) = info.data_offsets;
+        let mut bytes = vec![0; end - begin];
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(self.start + begin as u64))
+            .and_then(|_| file.read_exact(&mut bytes))
+            .map_err(Error::io("read", self.path))?;
+        Ok(Some((info, bytes)))
     }
 }
 

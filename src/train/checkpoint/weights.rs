@@ -45,8 +45,7 @@ pub fn load_to_use<M: Module>(model: M, path: &Path) -> Result<M> {
 
 /// Puts weights into a module that does without some of a file's.
 fn load_without<M: Module>(model: M, path: &Path, spared: impl Fn(&str) -> bool) -> Result<M> {
-    let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
-    let file = Weights::open(&bytes, path, || linear::weights(&model))?;
+    let file = Weights::open(path, || linear::weights(&model))?;
     let mut checker = Checker {
         path: Dotted::default(),
         file: &file,
@@ -55,16 +54,23 @@ fn load_without<M: Module>(model: M, path: &Path, spared: impl Fn(&str) -> bool)
     };
     model.visit(&mut checker);
     let mut faults = checker.faults;
-    faults.extend(file.not_finite());
+    faults.extend(file.not_finite()?);
     let unused = checker.unused.into_iter().filter(|name| !spared(name));
     faults.extend(unused.map(|name| format!("`{name}` is in the file but not in the model")));
     if !faults.is_empty() {
         return Err(misfit(path, &faults));
     }
-    Ok(model.map(&mut Filler {
+    let mut failure = None;
+    let model = model.map(&mut Filler {
         path: Dotted::default(),
-        values: |path: &str| file.tensor(path),
-    }))
+        values: |path: &str| {
+            file.tensor(path).unwrap_or_else(|error| {
+                failure = Some(error);
+                None
+            })
+        },
+    });
+    failure.map_or(Ok(model), Err)
 }
 
 /// Every tensor of a file by its path, as `model` has it; the file may be another model's.
@@ -72,16 +78,14 @@ fn load_without<M: Module>(model: M, path: &Path, spared: impl Fn(&str) -> bool)
 /// # Errors
 /// When the file cannot be read or is not safetensors.
 pub fn read<M: Module>(path: &Path, model: &M) -> Result<BTreeMap<String, TensorData>> {
-    let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
-    let file = Weights::open(&bytes, path, || linear::weights(model))?;
-    let faults = file.not_finite();
+    let file = Weights::open(path, || linear::weights(model))?;
+    let faults = file.not_finite()?;
     if !faults.is_empty() {
         return Err(misfit(path, &faults));
     }
-    let paths = file.paths();
-    Ok(paths
-        .filter_map(|path| Some((path.to_string(), file.tensor(path)?)))
-        .collect())
+    let read = |path: &str| Some((path.to_string(), file.tensor(path).transpose()?));
+    let tensors = file.paths().filter_map(read);
+    tensors.map(|(path, tensor)| Ok((path, tensor?))).collect()
 }
 
 /// Puts weights into a module by their paths; parameters without one stay as they are. Shapes must fit.

@@ -6,7 +6,10 @@ use crate::binary::shipped;
 use crate::oracle::Oracle;
 use crate::transfer::lengths;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use formwork::generate::beam::{AverageConfig, BeamConfig, LengthPenalty, Rules, Sentence, search};
+use formwork::generate::beam::{
+    AtLimit, AverageConfig, BeamConfig, DoneWhen, Hypothesis, LengthPenalty, Rules, Sentence,
+    search,
+};
 use formwork::interop::read_hf;
 use formwork::model::{EncoderDecoder, ModelConfig, ModelInputs};
 use formwork::nn::pass::Pass;
@@ -30,11 +33,70 @@ fn imported(folder: &str, device: &Device) -> EncoderDecoder {
     model.load(config.init(&inputs), table).unwrap()
 }
 
+/// A set of settings: where its texts and scores are, and its config.
+struct Way {
+    texts: String,
+    scores: Option<String>,
+    config: BeamConfig,
+}
+
+impl Way {
+    /// With the end mark at the limit.
+    fn ended(beam: usize) -> Self {
+        Self {
+            texts: format!("ids.{beam}"),
+            scores: (beam > 1).then(|| "scores".into()),
+            config: BeamConfig {
+                beam,
+                n_best: beam,
+                length_penalty: LengthPenalty::Average(AverageConfig { alpha: 1.0 }),
+                ..BeamConfig::default()
+            },
+        }
+    }
+
+    /// As transformers ends texts, by the name of a set.
+    fn named(name: &str) -> Self {
+        let parts: Vec<&str> = name.split('_').collect();
+        let [beam, early, first, last] = parts[..] else {
+            panic!("{name} is no set");
+        };
+        let beam = beam.parse().unwrap();
+        Self {
+            texts: name.into(),
+            scores: (beam > 1).then(|| format!("scores.{name}")),
+            config: BeamConfig {
+                done_when: match early {
+                    "full" => DoneWhen::Full,
+                    "unlikely" => DoneWhen::Unlikely,
+                    _ => DoneWhen::Settled,
+                },
+                at_limit: match last {
+                    "1" => AtLimit::FreeEnd,
+                    _ => AtLimit::Any,
+                },
+                first: first.parse().ok(),
+                ..Self::ended(beam).config
+            },
+        }
+    }
+}
+
 fn check(folder: &str) {
     let oracle = Oracle::open("generated");
     let device = Device::flex();
     let model = imported(folder, &device);
     let of = |name: &str| format!("{folder}.{name}");
+    let sets = oracle.names();
+    let sets = sets
+        .iter()
+        .filter_map(|name| name.strip_prefix(folder)?.strip_prefix('.'));
+    let named = sets.filter(|set| set.starts_with("1_") || set.starts_with("4_"));
+    let ways: Vec<Way> = named
+        .map(Way::named)
+        .chain([1, 4].map(Way::ended))
+        .collect();
+    assert_eq!(ways.len(), 11);
     let marks: Vec<u32> = oracle
         .integers(&of("ids"))
         .1
@@ -53,13 +115,8 @@ fn check(folder: &str) {
         end,
         banned: vec![pad],
     };
-    for beam in [1, 4] {
-        let config = BeamConfig {
-            beam,
-            n_best: beam,
-            length_penalty: LengthPenalty::Average(AverageConfig { alpha: 1.0 }),
-            ..BeamConfig::default()
-        };
+    for way in ways {
+        let (beam, config) = (way.config.beam, way.config);
         let sentence = Sentence {
             first: start,
             max_len: LIMIT - 1,
@@ -71,8 +128,8 @@ fn check(folder: &str) {
             constant: Tensor::from_data(TensorData::new(constant.clone(), [1, 1, VOCAB]), &device),
         };
         let found = search(&mut reader, &vec![sentence; rows], &rules, &config).unwrap();
-        let texts = oracle.integers(&of(&format!("ids.{beam}"))).1;
-        let scores = (beam > 1).then(|| oracle.array(&of("scores")).values);
+        let texts = oracle.integers(&of(&way.texts)).1;
+        let scores = way.scores.map(|name| oracle.array(&of(&name)).values);
         for (number, ours) in found.iter().flatten().enumerate() {
             let text = &texts[number * LIMIT..][..LIMIT];
             let text: Vec<u32> = text
@@ -80,15 +137,21 @@ fn check(folder: &str) {
                 .filter(|t| **t >= 0)
                 .map(|t| *t as u32)
                 .collect();
-            let written = [ours.tokens.as_slice(), &[end]].concat();
-            assert_eq!(written, text, "{folder}, beam {beam}, text {number}");
+            let set = &way.texts;
+            assert_eq!(ended(ours, end), text, "{folder}, {set}, text {number}");
             if let Some(scores) = &scores {
                 let off = (ours.score - f64::from(scores[number])).abs();
-                assert!(off < 1e-5, "{folder}, text {number}: off by {off}");
+                assert!(off < 1e-5, "{folder}, {set}, text {number}: off by {off}");
             }
         }
         assert_eq!(found.iter().flatten().count(), rows * beam, "{folder}");
     }
+}
+
+/// The tokens of a text with its end mark; one that was cut off has none.
+fn ended(text: &Hypothesis, end: u32) -> Vec<u32> {
+    let mark = (text.tokens.len() < LIMIT).then_some(end);
+    text.tokens.iter().copied().chain(mark).collect()
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn with_tensor(dir: &Path, name: &str, tensor: &Numbers) {
 }
 
 /// Imports, and gives what is said.
-fn import(dir: &Path, run: &Path) -> String {
+pub fn import(dir: &Path, run: &Path) -> String {
     let output = formwork(&["import", &shown(dir), &shown(run)])
         .output()
         .unwrap();
@@ -168,6 +168,113 @@ fn rotary_keys_count_where_transformers_reads_them() {
         let what = format!("{name}: a part of heads");
         super::hostile::refused(&what, part.path(), &["partial_rotary_factor", "0.5"]);
     }
+}
+
+/// Another family's name of a number, with another value than the family's own.
+#[test]
+fn names_of_rotary_keys_that_disagree_are_told() {
+    for (keys, words) in [
+        (
+            vec![
+                ("partial_rotary_factor", json!(0.75)),
+                ("rotary_pct", json!(0.5)),
+            ],
+            [
+                "`partial_rotary_factor` = 0.75",
+                "`rotary_pct` = 0.5",
+                "disagree",
+            ],
+        ),
+        (
+            vec![
+                ("rope_theta", json!(77.0)),
+                ("rotary_emb_base", json!(500.0)),
+            ],
+            [
+                "`rope_theta` = 77.0",
+                "`rotary_emb_base` = 500.0",
+                "disagree",
+            ],
+        ),
+    ] {
+        let folder = copy(&fixture("gpt_neox_1"));
+        with_keys(folder.path(), &[("rope_parameters", Value::Null)]);
+        with_keys(folder.path(), &keys);
+        super::hostile::refused("names that disagree", folder.path(), &words);
+    }
+    let folder = copy(&fixture("gpt_neox_1"));
+    let rotary = json!({"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5});
+    with_keys(
+        folder.path(),
+        &[("rope_parameters", rotary), ("rotary_pct", json!(0.25))],
+    );
+    let words = ["`rotary_pct` = 0.25", "= 0.5 in `rope_parameters`"];
+    super::hostile::refused("names that disagree", folder.path(), &words);
+}
+
+/// A fault of the model that a file makes says what the file says.
+#[test]
+fn a_model_that_cannot_be_is_told_by_the_file_s_keys() {
+    let folder = copy(&fixture("reformer_1"));
+    with_keys(folder.path(), &[("axial_pos_embds_dim", json!([3, 4]))]);
+    let words = [
+        "config.json: ",
+        "`axial_pos_embds_dim` = [3,4]",
+        "`hidden_size` = 16",
+    ];
+    super::hostile::refused("widths that do not add up", folder.path(), &words);
+}
+
+/// One class, whose score is that of the first of three.
+#[test]
+fn a_vit_of_one_class_is_imported() {
+    let (folder, whole) = (copy(&fixture("vit_1")), fixture("vit_1"));
+    with_keys(
+        folder.path(),
+        &[
+            ("id2label", json!({"0": "score"})),
+            ("label2id", json!({"score": 0})),
+        ],
+    );
+    let (mut header, mut data) = parts(&folder.path().join(WEIGHTS));
+    for (name, shape) in [
+        ("classifier.weight", json!([1, 16])),
+        ("classifier.bias", json!([1])),
+    ] {
+        let numbers = files::read(&whole.join(WEIGHTS))[name].values.clone();
+        let first = &numbers[..numbers.len() / 3];
+        let start = data.len();
+        data.extend(first.iter().flat_map(|x| x.to_le_bytes()));
+        header[name] = json!({"dtype": "F32", "shape": shape, "data_offsets": [start, data.len()]});
+    }
+    write_packed(&folder.path().join(WEIGHTS), &header, &data);
+    let work = tempfile::tempdir().unwrap();
+    let (run, exported) = (work.path().join("run"), work.path().join("exported"));
+    import(folder.path(), &run);
+    let ours = infer(folder.path(), "reference", &shown(&run), &[])["logits"].clone();
+    let theirs = files::read(&whole.join("reference.safetensors"))["expected.logits"].clone();
+    assert_eq!(ours.shape, [theirs.shape[0], 1]);
+    for (row, score) in ours.values.iter().enumerate() {
+        assert!((score - theirs.values[3 * row]).abs() < 1e-4, "row {row}");
+    }
+    output(&["export", &shown(&run), &shown(&exported)]);
+    assert_eq!(config(&exported)["id2label"], json!({"0": "score"}));
+    assert_tensors("vit_1", folder.path(), &exported);
+}
+
+/// Writes the tensors of a header one behind the other, without the bytes that none of them has.
+fn write_packed(path: &Path, header: &Value, data: &[u8]) {
+    let (mut packed, mut bytes) = (header.clone(), Vec::new());
+    for (name, entry) in packed.as_object_mut().unwrap() {
+        if name == "__metadata__" {
+            continue;
+        }
+        let at = |n: usize| entry["data_offsets"][n].as_u64().unwrap() as usize;
+        let start = bytes.len();
+        bytes.extend_from_slice(&data[at(0)..at(1)]);
+        entry["data_offsets"] = json!([start, bytes.len()]);
+    }
+    write_parts(path, &packed.to_string(), &bytes);
 }
 
 /// One expert a token, its weight always 1.

@@ -1,0 +1,97 @@
+//! HF's keys for ours, so that a fault of a model that a config.json makes can name what the file says.
+
+use serde_json::Value;
+
+/// Our keys, and the names that they have in HF's files; a file has one of the latter.
+const KEYS: [(&str, &[&str]); 20] = [
+    ("axial_shape", &["axial_pos_shape"]),
+    ("axial_widths", &["axial_pos_embds_dim"]),
+    ("block", &["block_size", "local_attn_chunk_length"]),
+    ("chunk", &["lsh_attn_chunk_length"]),
+    (
+        "context",
+        &[
+            "max_position_embeddings",
+            "n_positions",
+            "max_seq_len",
+            "seq_length",
+        ],
+    ),
+    ("d_embedding", &["embedding_size"]),
+    (
+        "d_ff",
+        &[
+            "intermediate_size",
+            "n_inner",
+            "d_ff",
+            "ffn_hidden_size",
+            "feed_forward_size",
+            "hidden_dim",
+        ],
+    ),
+    ("d_head", &["head_dim", "d_kv", "attention_head_size"]),
+    ("d_model", &["hidden_size", "n_embd", "d_model", "dim"]),
+    (
+        "fraction",
+        &["partial_rotary_factor", "rotary_pct", "rotary_dim"],
+    ),
+    (
+        "max_distance",
+        &["relative_attention_max_distance", "max_relative_positions"],
+    ),
+    (
+        "max_len",
+        &["max_position_embeddings", "n_positions", "max_seq_len"],
+    ),
+    (
+        "n_buckets",
+        &[
+            "relative_attention_num_buckets",
+            "position_buckets",
+            "num_buckets",
+        ],
+    ),
+    ("n_experts", &["num_local_experts"]),
+    (
+        "n_heads",
+        &[
+            "num_attention_heads",
+            "n_head",
+            "num_heads",
+            "n_heads",
+            "encoder_attention_heads",
+        ],
+    ),
+    (
+        "n_kv_heads",
+        &["num_key_value_heads", "num_kv_heads", "n_head_kv"],
+    ),
+    (
+        "n_layers",
+        &[
+            "num_hidden_layers",
+            "n_layer",
+            "num_layers",
+            "n_layers",
+            "encoder_layers",
+        ],
+    ),
+    ("rounds", &["num_hashes"]),
+    ("top_k", &["num_experts_per_tok"]),
+    (
+        "window",
+        &["sliding_window", "window_size", "attention_window"],
+    ),
+];
+
+/// What a config.json says under HF's names of those of our keys that a message has.
+pub fn their_keys(config: &Value, message: &str) -> Vec<String> {
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    let words: Vec<&str> = message.split(|c| !word(c)).collect();
+    let named = KEYS.iter().filter(|(ours, _)| words.contains(ours));
+    let said = named.filter_map(|(_, theirs)| {
+        let key = theirs.iter().find(|key| !config[**key].is_null())?;
+        Some(format!("`{key}` = {}", config[*key]))
+    });
+    said.collect()
+}

@@ -1,0 +1,164 @@
+//! How texts are written, from a folder's generation_config.json: kept with the run, used by `generate` and `translate`,
+//! exported as it was; what has no effect here is listed.
+
+use super::files::copy;
+use super::ties::import;
+use super::{fixture, shown};
+use crate::binary::{failure, output, piped, shipped};
+use serde_json::{Value, json};
+use std::path::Path;
+
+const NAME: &str = "generation_config.json";
+
+fn settings(dir: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(dir.join(NAME)).unwrap()).unwrap()
+}
+
+/// The tiny GPT-2 with words for its tokens.
+fn gpt2(settings: &Value) -> tempfile::TempDir {
+    let folder = copy(&fixture("gpt2_1"));
+    let vocab: serde_json::Map<String, Value> =
+        (0..37).map(|id| (format!("w{id}"), json!(id))).collect();
+    let tokenizer = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": null, "decoder": null,
+        "model": {"type": "WordLevel", "vocab": vocab, "unk_token": "w36"},
+    });
+    std::fs::write(folder.path().join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    std::fs::write(folder.path().join(NAME), settings.to_string()).unwrap();
+    folder
+}
+
+fn generated(run: &Path, flags: &[&str]) -> String {
+    let run = shown(run);
+    let all = ["generate", &run, "--prompt", "w3 w4 w5", "--seed", "3"];
+    output(&[&all, flags].concat())
+}
+
+#[test]
+fn a_decoder_continues_as_its_folder_says() {
+    let said = json!({
+        "do_sample": true, "temperature": 0.6, "top_p": 0.9, "top_k": 7, "repetition_penalty": 1.4, "max_new_tokens": 9,
+        "num_beams": 3, "length_penalty": 2.0, "no_repeat_ngram_size": 2, "mystery_key": 5, "eos_token_id": [0, 35],
+    });
+    let (folder, work) = (gpt2(&said), tempfile::tempdir().unwrap());
+    let (run, exported) = (work.path().join("run"), work.path().join("exported"));
+    let told = import(folder.path(), &run);
+    for listed in [
+        "num_beams = 3",
+        "length_penalty = 2.0",
+        "no_repeat_ngram_size = 2",
+        "mystery_key = 5",
+    ] {
+        assert!(told.contains(listed), "{listed}: {told}");
+    }
+    for used in ["temperature", "top_k", "repetition_penalty", "eos_token_id"] {
+        assert!(!told.contains(&format!("{used} = ")), "{used}: {told}");
+    }
+    let same = [
+        "--tokens",
+        "9",
+        "--temperature",
+        "0.6",
+        "--top-k",
+        "7",
+        "--top-p",
+        "0.9",
+        "--repetition-penalty",
+        "1.4",
+    ];
+    let plain = generated(&run, &[]);
+    assert_eq!(plain, generated(&run, &same));
+    assert_eq!(plain.split_whitespace().count(), 12, "{plain}");
+    // Flags win, each by itself.
+    let fewer = generated(&run, &["--tokens", "4"]);
+    assert!(plain.starts_with(fewer.trim_end()), "{plain} {fewer}");
+    assert_ne!(plain, generated(&run, &["--temperature", "0"]));
+    assert_ne!(plain, generated(&run, &["--repetition-penalty", "9"]));
+    output(&["export", &shown(&run), &shown(&exported)]);
+    assert_eq!(settings(&exported), said);
+    // The likeliest tokens, a length that counts the prompt, and the end of a text by its number.
+    let greedy = generated(&run, &["--temperature", "0", "--repetition-penalty", "1"]);
+    let words: Vec<&str> = greedy.split_whitespace().collect();
+    let end: u32 = words[5][1..].parse().unwrap();
+    let first = words[3..]
+        .iter()
+        .position(|word| *word == words[5])
+        .unwrap();
+    let said = json!({"max_length": 10, "eos_token_id": [0, end]});
+    let (folder, again) = (gpt2(&said), work.path().join("again"));
+    import(folder.path(), &again);
+    let found = generated(&again, &[]);
+    let found: Vec<&str> = found.split_whitespace().collect();
+    assert_eq!(found, words[..3 + first]);
+    let longer = "w1 ".repeat(10);
+    let (status, why) = failure(&["generate", &shown(&again), "--prompt", &longer]);
+    assert_eq!(status, 2, "{why}");
+    assert!(
+        why.contains("max_length = 10") && why.contains("--tokens"),
+        "{why}"
+    );
+    output(&[
+        "generate",
+        &shown(&again),
+        "--prompt",
+        &longer,
+        "--tokens",
+        "1",
+    ]);
+}
+
+#[test]
+fn texts_for_texts_are_searched_for_as_the_folder_says() {
+    let bart = copy(&shipped("tests/fixtures/bart_writes"));
+    let mut said = settings(bart.path());
+    for (key, value) in [
+        ("max_length", json!(6)),
+        ("num_beams", json!(3)),
+        ("length_penalty", json!(0.5)),
+        ("early_stopping", json!(true)),
+        ("no_repeat_ngram_size", json!(3)),
+        ("repetition_penalty", json!(1.5)),
+    ] {
+        said[key] = value;
+    }
+    let write = |said: &Value| std::fs::write(bart.path().join(NAME), said.to_string()).unwrap();
+    write(&said);
+    let work = tempfile::tempdir().unwrap();
+    let (run, exported) = (work.path().join("run"), work.path().join("exported"));
+    let told = import(bart.path(), &run);
+    for listed in ["no_repeat_ngram_size = 3", "repetition_penalty = 1.5"] {
+        assert!(told.contains(listed), "{listed}: {told}");
+    }
+    for used in ["forced_bos", "early_stopping", "max_length", "num_beams"] {
+        assert!(!told.contains(&format!("{used}")), "{used}: {told}");
+    }
+    let resolved = std::fs::read_to_string(run.join("resolved.toml")).unwrap();
+    for key in [
+        "at_limit = \"any\"",
+        "done_when = \"full\"",
+        "first = 0",
+        "beam = 3",
+    ] {
+        assert!(resolved.contains(key), "{key}: {resolved}");
+    }
+    let lines = "north east <mask> up\nfour one <mask>\n";
+    let written = piped(&["translate", &shown(&run)], lines);
+    assert_eq!(
+        written,
+        piped(&["translate", &shown(&run), "--beam", "3"], lines)
+    );
+    // `</s> <s>` and four words: a text that is cut off has no end.
+    for line in written.lines() {
+        assert_eq!(line.split_whitespace().count(), 4, "{written}");
+    }
+    output(&["export", &shown(&run), &shown(&exported)]);
+    assert_eq!(settings(&exported), said);
+    said["forced_bos_token_id"] = json!(21);
+    write(&said);
+    let run = work.path().join("other");
+    let (status, why) = failure(&["import", &shown(bart.path()), &shown(&run)]);
+    assert_eq!(status, 2, "{why}");
+    assert!(why.contains("`forced_bos_token_id` = 21"), "{why}");
+    assert!(!run.exists());
+}

@@ -99,6 +99,14 @@ impl<'a> HfConfig<'a> {
         }
     }
 
+    /// What the file says of some of our keys, in brackets behind a fault; empty when it says nothing.
+    pub fn said(&self, ours: &str) -> String {
+        match super::their_keys(&self.value, ours) {
+            said if said.is_empty() => String::new(),
+            said => format!(" ({})", said.join(", ")),
+        }
+    }
+
     /// Whether there is a fault so far.
     pub fn is_faulty(&self) -> bool {
         !self.faults.borrow().is_empty()

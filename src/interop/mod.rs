@@ -226,13 +226,15 @@ fn check_heads(hf: &HfConfig, stack: &StackConfig) {
     let (heads, kv_heads) = (attention.n_heads, attention.n_kv_heads());
     if !heads.is_multiple_of(kv_heads) {
         hf.fault(format!(
-            "{heads} query heads are not a multiple of {kv_heads} key-value heads"
+            "{heads} query heads are not a multiple of {kv_heads} key-value heads{}",
+            hf.said("n_heads n_kv_heads")
         ));
     }
     let width = stack.d_model;
     if attention.d_head.is_none() && !width.is_multiple_of(heads) {
         hf.fault(format!(
-            "a width of {width} is not a multiple of {heads} heads"
+            "a width of {width} is not a multiple of {heads} heads{}",
+            hf.said("d_model n_heads")
         ));
         return;
     }
@@ -242,7 +244,8 @@ fn check_heads(hf: &HfConfig, stack: &StackConfig) {
         if d_head % 2 == 1 || !(0.0..=1.0).contains(&fraction) {
             hf.fault(format!(
                 "rotary positions need heads of an even width and a part of at most 1; \
-                 here heads are {d_head} wide and the part is {fraction}"
+                 here heads are {d_head} wide and the part is {fraction}{}",
+                hf.said("d_model n_heads d_head fraction")
             ));
         }
     }

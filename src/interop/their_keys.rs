@@ -2,11 +2,19 @@
 
 use serde_json::Value;
 
-/// Our keys, and the names that they have in HF's files; a file has one of the latter.
-const KEYS: [(&str, &[&str]); 20] = [
+/// Our keys, and the names that they have in HF's files.
+const KEYS: [(&str, &[&str]); 22] = [
     ("axial_shape", &["axial_pos_shape"]),
     ("axial_widths", &["axial_pos_embds_dim"]),
     ("block", &["block_size", "local_attn_chunk_length"]),
+    (
+        "buckets",
+        &[
+            "relative_attention_num_buckets",
+            "position_buckets",
+            "num_buckets",
+        ],
+    ),
     ("chunk", &["lsh_attn_chunk_length"]),
     (
         "context",
@@ -36,20 +44,16 @@ const KEYS: [(&str, &[&str]); 20] = [
         &["partial_rotary_factor", "rotary_pct", "rotary_dim"],
     ),
     (
+        "look_ahead",
+        &["lsh_num_chunks_after", "local_num_chunks_after"],
+    ),
+    (
+        "look_back",
+        &["lsh_num_chunks_before", "local_num_chunks_before"],
+    ),
+    (
         "max_distance",
         &["relative_attention_max_distance", "max_relative_positions"],
-    ),
-    (
-        "max_len",
-        &["max_position_embeddings", "n_positions", "max_seq_len"],
-    ),
-    (
-        "n_buckets",
-        &[
-            "relative_attention_num_buckets",
-            "position_buckets",
-            "num_buckets",
-        ],
     ),
     ("n_experts", &["num_local_experts"]),
     (
@@ -60,6 +64,7 @@ const KEYS: [(&str, &[&str]); 20] = [
             "num_heads",
             "n_heads",
             "encoder_attention_heads",
+            "decoder_attention_heads",
         ],
     ),
     (
@@ -74,9 +79,11 @@ const KEYS: [(&str, &[&str]); 20] = [
             "num_layers",
             "n_layers",
             "encoder_layers",
+            "decoder_layers",
         ],
     ),
     ("rounds", &["num_hashes"]),
+    ("segments", &["type_vocab_size"]),
     ("top_k", &["num_experts_per_tok"]),
     (
         "window",
@@ -89,9 +96,8 @@ pub fn their_keys(config: &Value, message: &str) -> Vec<String> {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     let words: Vec<&str> = message.split(|c| !word(c)).collect();
     let named = KEYS.iter().filter(|(ours, _)| words.contains(ours));
-    let said = named.filter_map(|(_, theirs)| {
-        let key = theirs.iter().find(|key| !config[**key].is_null())?;
-        Some(format!("`{key}` = {}", config[*key]))
-    });
-    said.collect()
+    let keys = named.flat_map(|(_, theirs)| *theirs);
+    let keys = keys.filter(|key| !config[**key].is_null());
+    keys.map(|key| format!("`{key}` = {}", config[*key]))
+        .collect()
 }

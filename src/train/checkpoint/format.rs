@@ -57,12 +57,8 @@ pub(super) fn write(mut tensors: Vec<(String, TensorData)>, path: &Path) -> Resu
         header.insert(name.clone(), place);
         offset = end;
     }
-    let mut header = Value::Object(header).to_string().into_bytes();
-    header.resize(header.len().next_multiple_of(ALIGNMENT), b' ');
     let write = || {
-        let mut file = BufWriter::new(File::create(path)?);
-        file.write_all(&(header.len() as u64).to_le_bytes())?;
-        file.write_all(&header)?;
+        let mut file = begun(path, header)?;
         for (_, data) in &tensors {
             file.write_all(data.as_bytes())?;
         }
@@ -92,16 +88,7 @@ pub(super) fn write_floats(
         header.insert(name.clone(), place);
         offset = end;
     }
-    let mut header = Value::Object(header).to_string().into_bytes();
-    header.resize(header.len().next_multiple_of(ALIGNMENT), b' ');
-    let io = Error::io("write", path);
-    let open = || {
-        let mut file = BufWriter::new(File::create(path)?);
-        file.write_all(&(header.len() as u64).to_le_bytes())?;
-        file.write_all(&header)?;
-        Ok(file)
-    };
-    let mut file = open().map_err(io)?;
+    let mut file = begun(path, header).map_err(Error::io("write", path))?;
     for name in shapes.keys() {
         for value in read(name)? {
             file.write_all(&value.to_le_bytes())
@@ -109,6 +96,16 @@ pub(super) fn write_floats(
         }
     }
     file.flush().map_err(Error::io("write", path))
+}
+
+/// A file with its header, blanks behind it.
+fn begun(path: &Path, header: Map<String, Value>) -> std::io::Result<BufWriter<File>> {
+    let mut header = Value::Object(header).to_string().into_bytes();
+    header.resize(header.len().next_multiple_of(ALIGNMENT), b' ');
+    let mut file = BufWriter::new(File::create(path)?);
+    file.write_all(&(header.len() as u64).to_le_bytes())?;
+    file.write_all(&header)?;
+    Ok(file)
 }
 
 /// The version of a file, from its first bytes.
@@ -237,8 +234,8 @@ impl<'a> Weights<'a> {
     /// A file that cannot be read.
     pub(super) fn not_finite(&self) -> Result<Vec<String>> {
         let mut faults = Vec::new();
-        for (path, name) in &self.names {
-            if let Some((info, bytes)) = self.bytes(name)?
+        for path in self.paths() {
+            if let Some((info, bytes)) = self.bytes(path)?
                 && !finite(info.dtype, &bytes)
             {
                 faults.push(format!(
@@ -254,25 +251,22 @@ impl<'a> Weights<'a> {
     /// # Errors
     /// A file that cannot be read.
     pub(super) fn tensor(&self, path: &str) -> Result<Option<TensorData>> {
-        let Some(name) = self.names.get(path) else {
+        let Some((info, bytes)) = self.bytes(path)? else {
             return Ok(None);
         };
-        let Some((info, bytes)) = self.bytes(name)? else {
-            return Ok(None);
-        };
-        let Some(dtype) = computed(info.dtype) else {
-            return Ok(None);
-        };
-        let data = TensorData::from_bytes_vec(bytes, info.shape.clone(), dtype);
-        Ok(Some(match self.turned.contains(path) {
+        let shape = info.shape.clone();
+        let data =
+            computed(info.dtype).map(|dtype| TensorData::from_bytes_vec(bytes, shape, dtype));
+        Ok(data.map(|data| match self.turned.contains(path) {
             true => legacy::transposed(data),
             false => data,
         }))
     }
 
     /// What the header says of a tensor, and its bytes.
-    fn bytes(&self, name: &str) -> Result<Option<(&TensorInfo, Vec<u8>)>> {
-        let Some(info) = self.header.info(name) else {
+    fn bytes(&self, path: &str) -> Result<Option<(&TensorInfo, Vec<u8>)>> {
+        let info = self.names.get(path).and_then(|name| self.header.info(name));
+        let Some(info) = info else {
             return Ok(None);
         };
         let (begin, end) = info.data_offsets;

@@ -16,6 +16,8 @@ The inputs are drawn anew for each folder from the seed: three rows of ids or pi
 padding of another length in each row. Prints a table with the date and the versions; the exit status is 1 when a folder
 fails or a difference is above the tolerance. Needs torch, transformers (written for 5.23.0) and safetensors; nothing is
 downloaded. hf_reference.py says what is computed and how.
+
+Measured 2026-11-23, commit bf1ef89, --seed 7: 98 folders, 0 failed, 1.7e-5 at most.
 """
 
 import argparse

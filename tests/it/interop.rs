@@ -194,7 +194,7 @@ fn wrong_configs_are_refused() {
     refused(
         "llama",
         json!({ "num_key_value_heads": 3 }),
-        "DIR/config.json: 4 query heads are not a multiple of 3 key-value heads",
+        "DIR/config.json: 4 query heads are not a multiple of 3 key-value heads (`num_attention_heads` = 4, `num_key_value_heads` = 3)",
     );
     refused(
         "gpt_neox",

@@ -200,7 +200,8 @@ fn wrong_configs_are_refused() {
         "gpt_neox",
         json!({ "rotary_pct": 1.5, "partial_rotary_factor": 1.5, "num_hidden_layers": 9_000 }),
         "DIR/config.json: rotary positions need heads of an even width and a part of at most 1; \
-         here heads are 8 wide and the part is 1.5",
+         here heads are 8 wide and the part is 1.5 \
+         (`hidden_size` = 32, `partial_rotary_factor` = 1.5, `rotary_pct` = 1.5, `num_attention_heads` = 4)",
     );
     refused(
         "gpt_neox",

@@ -3,8 +3,9 @@
 //! Gradients of `G` bytes are exchanged as an all-reduce in two halves: each rank sends every other one the chunk that it
 //! adds (all-to-all), then its own sum (all-gather), so `2 (N - 1) / N · G` bytes leave each rank and as many arrive
 //! (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms": no all-reduce sends less). They go bucket by bucket,
-//! with `2 (N - 1)` messages of a rank in each. With sharded moments (Rajbhandari et al. 2020, ZeRO, section 5.1) updated
-//! weights return in the place of gradients: the same bytes.
+//! with `2 (N - 1)` messages of a rank in each. With sharded moments (Rajbhandari et al. 2020, ZeRO, section 5.1) each rank
+//! sends the weights that it has moved, too: half as many bytes again. Parameters are not cut, so a rank with a parameter
+//! larger than `1 / N` of all keeps more moments than is said here.
 //!
 //! A step of `N` ranks is its share of the work, `T / N`, and the exchange after it, `X = bytes / bandwidth + messages ·
 //! latency`; efficiency is `T / (N · (T / N + X))`. Sums, evaluations and the wait for the slowest rank are not in it.
@@ -34,6 +35,8 @@ pub struct OnRanks {
     pub ranks: usize,
     /// Bytes that a rank sends in a step; it receives as many.
     pub sent_bytes: u64,
+    /// The same with `train.shard_optimizer`: weights are sent beside gradients.
+    pub sharded_sent_bytes: u64,
     /// Bytes of memory of a rank.
     pub memory_bytes: u64,
     /// The same with `train.shard_optimizer`: the optimizer's moments are shared out.
@@ -78,6 +81,7 @@ pub fn on_ranks(
     OnRanks {
         ranks,
         sent_bytes,
+        sharded_sent_bytes: sent_bytes.saturating_add(sent_bytes / 2),
         memory_bytes,
         sharded_memory_bytes: memory_bytes.saturating_sub(moments) + moments.div_ceil(ranks as u64),
         exchange_ms,
@@ -133,6 +137,7 @@ mod tests {
         };
         let four = on_ranks(&cost(), 4, Some(link), Some(100.0));
         assert_eq!(four.sent_bytes, 6_000_000);
+        assert_eq!(four.sharded_sent_bytes, 9_000_000);
         let exchange = four.exchange_ms.unwrap();
         assert!((exchange - 9.0).abs() < 1e-9, "{exchange}");
         let step = four.step_ms.unwrap();

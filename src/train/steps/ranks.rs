@@ -52,7 +52,7 @@ impl<M: Trained> Steps<M> {
         Ok(())
     }
 
-    /// The model after an update; the model that is given is kept when a rank fails.
+    /// The model after an update; it is kept here when a rank fails.
     pub(super) fn optimized(&mut self, model: M, gradients: GradientsParams, lr: f64) -> Result<M> {
         let optimizer = &mut self.job.optimizer;
         let Some(shard) = &self.shard else {
@@ -60,8 +60,9 @@ impl<M: Trained> Steps<M> {
         };
         let own = shard.own_gradients(&model, gradients);
         let model = model.optimize(optimizer, lr.into(), own.gradients);
-        match shard.exchanged(model.clone(), &own.moved) {
-            Ok(model) => Ok(model),
+        let (model, exchanged) = shard.exchanged(model, &own.moved);
+        match exchanged {
+            Ok(()) => Ok(model),
             Err(error) => {
                 self.model = Some(model);
                 Err(error)

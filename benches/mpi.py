@@ -151,7 +151,8 @@ checkpoint_every = 6
 log_every = 5
 """
 
-CASES = {"lm": LM, "translation": TRANSLATION, "vit": VIT, "xl": XL}
+SHARDED = LM.replace("[train]", "[train]\nshard_optimizer = true")
+CASES = {"lm": LM, "sharded": SHARDED, "translation": TRANSLATION, "vit": VIT, "xl": XL}
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "5"]
 WEIGHTS = ["model.safetensors", "optimizer.bpk", "ema.safetensors", "state.safetensors"]
 TIMING = ["items_per_s", "elapsed_s", "memory_mb"]
@@ -215,6 +216,7 @@ def equal_bits(folder):
             whole.setdefault(name, found)
             require(found == whole[name], f"{name} on {ranks} ranks: {found} and not {whole[name]}")
         print(f"{name}: 1, 2 and 4 ranks give {whole[name]}", flush=True)
+    require(whole["sharded"] == whole["lm"], "sharded moments change bits")
     return whole
 
 

@@ -5,6 +5,7 @@
 //! folders that are renamed whole (`train::checkpoint`), journals that grow (`train::journal`).
 
 mod ordinary;
+pub mod tensors;
 
 pub use ordinary::{read, require_ordinary, require_ordinary_in, special};
 

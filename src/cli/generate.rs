@@ -60,7 +60,7 @@ pub struct GenerateArgs {
 pub fn run(args: GenerateArgs) -> Result<()> {
     check(&args)?;
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    let config = settings(&args, &opened.experiment.decode.sampling);
+    let config = settings(&args, &opened.experiment.decode.sampling)?;
     let Some(tokenizer) = &opened.tokenizers.text else {
         return Err(Error::usage(format!(
             "{} was trained on token numbers, not text: there is nothing to write out",
@@ -180,16 +180,33 @@ impl<'a> Text<'a> {
 }
 
 /// The run's settings where no flag says otherwise.
-fn settings(args: &GenerateArgs, run: &SamplingConfig) -> SamplingConfig {
-    SamplingConfig {
+///
+/// # Errors
+/// Flags of draws where nothing is drawn.
+fn settings(args: &GenerateArgs, run: &SamplingConfig) -> Result<SamplingConfig> {
+    let temperature = args.temperature.unwrap_or(run.temperature);
+    let drawn = [
+        ("--top-k", args.top_k.is_some()),
+        ("--top-p", args.top_p.is_some()),
+    ];
+    if let Some((flag, _)) = drawn.iter().find(|(_, given)| *given && temperature == 0.0) {
+        let whose = match args.temperature {
+            Some(_) => "--temperature 0",
+            None => "the run's temperature of 0",
+        };
+        return Err(Error::usage(format!(
+            "{flag} has no effect: {whose} takes the likeliest token; give a --temperature above 0, or leave {flag} out"
+        )));
+    }
+    Ok(SamplingConfig {
         tokens: args.tokens.or(run.tokens),
         max_length: run.max_length.filter(|_| args.tokens.is_none()),
-        temperature: args.temperature.unwrap_or(run.temperature),
+        temperature,
         top_k: args.top_k.or(run.top_k),
         top_p: args.top_p.or(run.top_p),
         repetition_penalty: args.repetition_penalty.unwrap_or(run.repetition_penalty),
         end: run.end.clone(),
-    }
+    })
 }
 
 /// Faults of the flags.

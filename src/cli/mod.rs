@@ -89,6 +89,17 @@ enum Command {
     Verify(verify::VerifyArgs),
 }
 
+/// Whether words are a command line that is understood: nothing is run.
+///
+/// # Errors
+/// What a user is told of a wrong one.
+pub fn parsed(words: &[String]) -> std::result::Result<(), String> {
+    match Arguments::try_parse_from(words) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// Runs the process's command line.
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {

@@ -6,6 +6,7 @@
 
 mod canonical;
 pub mod export;
+mod exported;
 pub mod families;
 pub mod generation;
 mod harmless;

@@ -15,31 +15,10 @@ pub fn to_hf<M: Module>(module: &M, table: &Table) -> BTreeMap<String, Array> {
 
 /// The values of every parameter, by dotted path.
 pub fn arrays<M: Module>(module: &M) -> BTreeMap<String, Array> {
-    struct Values {
-        path: Path,
-        found: BTreeMap<String, Array>,
-    }
-    impl ModuleVisitor for Values {
-        fn enter_module(&mut self, name: &str, container: &str) {
-            self.path.enter(name, container);
-        }
-        fn exit_module(&mut self, _name: &str, container: &str) {
-            self.path.exit(container);
-        }
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let tensor = param.val();
-            let shape = tensor.dims().to_vec();
-            let values = tensor.into_data().iter::<f32>().collect();
-            self.found
-                .insert(self.path.joined(), Array { shape, values });
-        }
-    }
-    let mut visitor = Values {
-        path: Path::default(),
-        found: BTreeMap::new(),
-    };
-    module.visit(&mut visitor);
-    visitor.found
+    let parameters = Parameters::of(module);
+    let all = parameters.found.iter();
+    all.map(|(path, parameter)| (path.clone(), parameter.array()))
+        .collect()
 }
 
 /// The parameters of a module by their dotted paths, whose numbers are read one parameter at a time.
@@ -106,17 +85,22 @@ impl Parameters {
 
     /// The numbers of one.
     pub fn read(&self, path: &str) -> Option<Array> {
-        let parameter = self.found.get(path)?;
-        let mut terms = parameter.values.iter().map(|values| values());
-        let mut values = terms.next()?;
+        self.found.get(path).map(Parameter::array)
+    }
+}
+
+impl Parameter {
+    fn array(&self) -> Array {
+        let mut terms = self.values.iter().map(|values| values());
+        let mut values = terms.next().unwrap_or_default();
         for term in terms {
             let pairs = values.iter_mut().zip(term);
             pairs.for_each(|(sum, term)| *sum += term);
         }
-        Some(Array {
-            shape: parameter.shape.clone(),
+        Array {
+            shape: self.shape.clone(),
             values,
-        })
+        }
     }
 }
 

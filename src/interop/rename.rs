@@ -3,6 +3,7 @@
 //! A rule ties one HF tensor to one of our parameters, to three when HF stores queries, keys and values in one matrix,
 //! or one tensor for each expert to one of ours. A family writes its table once; import and export read the same one.
 
+use super::exported::Exported;
 use super::rule::Form;
 pub use super::rule::{Fused, Rule, Stored};
 use super::weights::Array;
@@ -243,20 +244,18 @@ impl Table {
 
     /// HF's tensors (weights, or gradients of them) from ours; rules whose parameters are absent are idle.
     pub fn export(&self, ours: &BTreeMap<String, Array>) -> BTreeMap<String, Array> {
+        let shapes = ours
+            .iter()
+            .map(|(path, array)| (path, array.shape.as_slice()));
+        let exported = Exported::of(self, &shapes.collect());
         let mut theirs = BTreeMap::new();
-        for rule in self.rules.iter().filter(|rule| !rule.read_only) {
-            let parts: Option<Vec<&Array>> = rule.ours.iter().map(|path| ours.get(path)).collect();
-            if let Some(parts) = parts {
-                theirs.extend(rule.theirs.iter().cloned().zip(rule.export(&parts)));
-            }
+        for made in &exported.made {
+            let arrays = made.arrays(|path| ours.get(path).cloned());
+            let named = made.names.iter();
+            theirs.extend(named.map(|(name, part)| (name.to_string(), arrays[*part].clone())));
         }
-        for (copy, original) in &self.copies {
-            if let Some(array) = theirs.get(original).cloned() {
-                theirs.insert(copy.clone(), array);
-            }
-        }
-        let written = self.constants.iter().filter(|constant| constant.written);
-        theirs.extend(written.map(|constant| (constant.name.clone(), constant.array())));
+        let constants = exported.constants.into_iter();
+        theirs.extend(constants.map(|(name, array)| (name.to_string(), array)));
         theirs
     }
 }

@@ -27,6 +27,7 @@ mod crafted_moments;
 mod data;
 mod diagnostics;
 mod distillation;
+mod documents;
 mod experts;
 mod featured_attention;
 mod fewer_keys;

@@ -78,9 +78,8 @@ pub fn write(
     let path = dir.join(CONFIG);
     let config = folder.config(lora, task_type);
     std::fs::write(&path, format!("{config:#}\n")).map_err(Error::io("write", &path))?;
-    let count = folder.tensors.len();
-    write_arrays(&dir.join(super::WEIGHTS[0]), folder.tensors)?;
-    Ok(count)
+    write_arrays(&dir.join(super::WEIGHTS[0]), &folder.tensors)?;
+    Ok(folder.tensors.len())
 }
 
 impl Folder {

@@ -11,12 +11,13 @@
 
 use super::legacy;
 use crate::error::{Error, Result};
+use crate::files::tensors::{self, Header};
 use burn::tensor::{DType, TensorData};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 /// The version that is written.
@@ -39,26 +40,18 @@ const LONGEST: u64 = 100_000_000;
 /// # Errors
 /// When the disk refuses, and for number formats that safetensors lacks (quantised weights).
 pub(super) fn write(mut tensors: Vec<(String, TensorData)>, path: &Path) -> Result<()> {
-    let mut header = Map::new();
-    header.insert(
-        METADATA.into(),
-        json!({ "format": FORMAT, "version": VERSION.to_string() }),
-    );
     let mut formats = BTreeMap::new();
     for (name, data) in &tensors {
         formats.insert(name.clone(), stored(name, data.dtype())?);
     }
     tensors.sort_by(|(a, _), (b, _)| formats[b].cmp(&formats[a]).then(a.cmp(b)));
-    let mut offset = 0;
+    let mut header = header();
     for (name, data) in &tensors {
-        let end = offset + data.as_bytes().len();
-        let (dtype, shape) = (formats[name], data.shape().to_vec());
-        let place = json!({ "dtype": dtype, "shape": shape, "data_offsets": [offset, end] });
-        header.insert(name.clone(), place);
-        offset = end;
+        let bytes = data.as_bytes().len();
+        header.add(name, formats[name], data.shape(), bytes);
     }
     let write = || {
-        let mut file = begun(path, header)?;
+        let mut file = header.create(path)?;
         for (_, data) in &tensors {
             file.write_all(data.as_bytes())?;
         }
@@ -76,36 +69,21 @@ pub(super) fn write_floats(
     shapes: &BTreeMap<String, Vec<usize>>,
     read: &mut dyn FnMut(&str) -> Result<Vec<f32>>,
 ) -> Result<()> {
-    let mut header = Map::new();
-    header.insert(
-        METADATA.into(),
-        json!({ "format": FORMAT, "version": VERSION.to_string() }),
-    );
-    let mut offset = 0;
+    let mut header = header();
     for (name, shape) in shapes {
-        let end = offset + size_of::<f32>() * shape.iter().product::<usize>();
-        let place = json!({ "dtype": Dtype::F32, "shape": shape, "data_offsets": [offset, end] });
-        header.insert(name.clone(), place);
-        offset = end;
+        let bytes = size_of::<f32>() * shape.iter().product::<usize>();
+        header.add(name, Dtype::F32, shape, bytes);
     }
-    let mut file = begun(path, header).map_err(Error::io("write", path))?;
+    let io = || Error::io("write", path);
+    let mut file = header.create(path).map_err(io())?;
     for name in shapes.keys() {
-        for value in read(name)? {
-            file.write_all(&value.to_le_bytes())
-                .map_err(Error::io("write", path))?;
-        }
+        tensors::write_floats(&mut file, &read(name)?).map_err(io())?;
     }
-    file.flush().map_err(Error::io("write", path))
+    file.flush().map_err(io())
 }
 
-/// A file with its header, blanks behind it.
-fn begun(path: &Path, header: Map<String, Value>) -> std::io::Result<BufWriter<File>> {
-    let mut header = Value::Object(header).to_string().into_bytes();
-    header.resize(header.len().next_multiple_of(ALIGNMENT), b' ');
-    let mut file = BufWriter::new(File::create(path)?);
-    file.write_all(&(header.len() as u64).to_le_bytes())?;
-    file.write_all(&header)?;
-    Ok(file)
+fn header() -> Header {
+    Header::new(json!({ "format": FORMAT, "version": VERSION.to_string() }))
 }
 
 /// The version of a file, from its first bytes.

@@ -122,6 +122,13 @@ fn flags_of_generate() {
         &["--samples", "0"],
         "error: --samples 0 generates nothing; give at least 1",
     );
+    for flag in [["--top-k", "3"], ["--top-p", "0.5"]] {
+        let idle = format!(
+            "error: {0} has no effect: --temperature 0 takes the likeliest token; give a --temperature above 0, or leave {0} out",
+            flag[0]
+        );
+        wrong(&["--temperature", "0", flag[0], flag[1]], &idle);
+    }
     let several = ["--samples", "3", "--tokens", "5", "--seed", "1"];
     let shown = output(&[&["generate", &run, "--prompt", "abcdef="], &several[..]].concat());
     assert!(shown.contains("--- 3 of 3\nabcdef="), "{shown}");

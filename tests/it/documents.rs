@@ -1,0 +1,133 @@
+//! The documents hold: commands are parsed, experiments and pages that are named are there, every page stands in the
+//! book's contents.
+
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// README.md and the pages of docs/, with their texts.
+fn pages() -> Vec<(PathBuf, String)> {
+    let docs = std::fs::read_dir(root().join("docs")).unwrap();
+    let mut paths: Vec<PathBuf> = docs.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "md"));
+    paths.push(root().join("README.md"));
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        (path, text)
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// The lines of a page between fences without a language.
+fn shown(text: &str) -> Vec<&str> {
+    let (mut inside, mut plain, mut lines) = (false, false, Vec::new());
+    for line in text.lines() {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            inside = !inside;
+            plain = inside && language.is_empty();
+        } else if plain {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// The commands of a line: without its comment, cut where one feeds or follows another.
+fn commands(line: &str) -> Vec<Vec<String>> {
+    let mut all = vec![vec![]];
+    let mut word: Option<String> = None;
+    let mut quoted = false;
+    for c in line.chars() {
+        match c {
+            '"' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            '#' if !quoted && word.is_none() => break,
+            '|' | '&' | '>' if !quoted && word.is_none() => all.push(vec![]),
+            ' ' if !quoted => {
+                let last = all.len() - 1;
+                all[last].extend(word.take());
+            }
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    let last = all.len() - 1;
+    all[last].extend(word);
+    all
+}
+
+/// The words of our program's call in a command, from its name on.
+fn ours(words: &[String]) -> Option<&[String]> {
+    let at = words.iter().position(|word| word == "formwork");
+    let cargo = words.starts_with(&["cargo".into(), "run".into()]);
+    let at = match (at, cargo) {
+        (Some(at), _) => at,
+        (None, true) => words.iter().position(|word| word == "--")?,
+        (None, false) => return None,
+    };
+    Some(&words[at..])
+}
+
+#[test]
+fn every_command_is_one() {
+    let mut count = 0;
+    for (path, text) in pages() {
+        for line in shown(&text) {
+            for words in commands(line) {
+                let Some(words) = ours(&words) else { continue };
+                // An ellipsis stands for words that are left out.
+                if words.iter().any(|word| word == "…") {
+                    continue;
+                }
+                if let Err(why) = formwork::cli::parsed(words) {
+                    panic!("{}: {line}\n{why}", path.display());
+                }
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 60, "{count} commands");
+}
+
+#[test]
+fn every_experiment_and_page_is_there() {
+    let mut found = 0;
+    for (path, text) in pages() {
+        for part in text.split(['`', ' ', '\n', '(', ')', ',']) {
+            let part = part.split('#').next().unwrap();
+            let place = match part {
+                p if p.starts_with("experiments/") && p.ends_with(".toml") => root().join(p),
+                p if p.ends_with(".md") && !p.contains("://") => path.parent().unwrap().join(p),
+                p if p.starts_with("tests/") || p.starts_with("benches/") => root().join(p),
+                _ => continue,
+            };
+            if part.contains(['*', 'N', 'F']) && !place.exists() && !part.ends_with(".md") {
+                continue;
+            }
+            // What a report writes has a name, too.
+            if part == "table.md" {
+                continue;
+            }
+            assert!(place.exists(), "{} names {part}", path.display());
+            found += 1;
+        }
+    }
+    assert!(found > 60, "{found} names");
+}
+
+#[test]
+fn every_page_stands_in_the_contents() {
+    let contents = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    for (path, _) in pages() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let listed = contents.contains(&format!("({name})"));
+        assert!(
+            listed || name == "SUMMARY.md",
+            "docs/SUMMARY.md lacks {name}"
+        );
+    }
+}

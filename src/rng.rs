@@ -11,7 +11,7 @@ pub enum Purpose {
     Init = 1,
     /// Order of the items of an epoch: (epoch, 0, 0).
     Order = 2,
-    /// Start of a random window: (sample, 0, 0).
+    /// Start of a random window: (sample, 0, 0); the corpus of a mixture that it lies in: (sample, 1, 0).
     Window = 3,
     /// Dropout: (step, row of the batch, part of the network).
     Dropout = 4,

@@ -6,7 +6,7 @@ use crate::kind::Kind;
 pub const KINDS: &[Kind] = &[
     Kind {
         kind: "text",
-        summary: "text files, folders, JSONL; plain or gzipped",
+        summary: "text files, folders, patterns, JSONL, Parquet, Arrow; plain, gzipped or Zstandard; mixtures with weights",
         source: "windows as in nanoGPT; packed documents as in GPT-2 and GPT-3",
         example: "[data]\nkind = \"text\"\npath = \"tinyshakespeare/input.txt\"\ncontext = 256",
     },
@@ -42,7 +42,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "pairs",
-        summary: "parallel text: two files line by line, TSV or JSONL; plain or gzipped",
+        summary: "parallel text: two files line by line, TSV, JSONL, Parquet or Arrow; plain or packed",
         source: "Sutskever et al., arXiv:1409.3215; Vaswani et al., arXiv:1706.03762",
         example: "[data]\nkind = \"pairs\"\nsource = \"multi30k/train.en\"\ntarget = \"multi30k/train.de\"",
     },
@@ -87,7 +87,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "labelled_text",
-        summary: "texts or pairs of texts with a class: TSV, CSV, JSONL; plain or gzipped",
+        summary: "texts or pairs of texts with a class: TSV, CSV, JSONL, Parquet, Arrow; plain or packed",
         source: "sentence and pair classification as in GLUE, Wang et al., arXiv:1804.07461",
         example: "[data]\nkind = \"labelled_text\"\npath = \"sst2/train.tsv\"\nvalid_path = \"sst2/dev.tsv\"",
     },

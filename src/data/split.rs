@@ -22,9 +22,6 @@ pub enum Unit {
     Documents,
 }
 
-/// The documents of each part.
-pub type Parts = PerSplit<Vec<Vec<u8>>>;
-
 /// Leaves so many of what is trained on, drawn at random and the same for every seed, in their order: a smaller number
 /// leaves some of a larger one's.
 ///
@@ -46,50 +43,68 @@ pub(super) fn limit<T>(items: &mut Vec<T>, wanted: usize, what: &str) -> Result<
     Ok(())
 }
 
-/// Cuts off the tail: first the training part, then validation, then test.
-///
-/// # Errors
-/// Too few documents for a part of each wanted fraction.
-pub fn cut(documents: Vec<Vec<u8>>, unit: Unit, valid: f64, test: f64) -> Result<Parts> {
-    let length = |d: &Vec<u8>| match unit {
-        Unit::Characters => d.iter().filter(|b| !continues(**b)).count(),
-        Unit::Bytes => d.len(),
-        Unit::Documents => 1,
-    };
-    let total: usize = documents.iter().map(length).sum();
-    let (first, second) = bounds(total, valid, test);
-    if unit == Unit::Documents
-        && ((valid > 0.0 && first == second) || (test > 0.0 && second == total) || first == 0)
-    {
-        return Err(Error::usage(format!(
-            "[data] {total} document(s) cannot be split by fractions; make more documents with `document_separator`, \
-             JSONL or a folder, or give valid_path"
-        )));
+/// Where validation and test begin, and how far the documents before have come.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    unit: Unit,
+    valid: usize,
+    test: usize,
+    at: usize,
+}
+
+impl Cut {
+    /// The bounds in so many units: first the training part, then validation, then test.
+    ///
+    /// # Errors
+    /// Too few documents for a part of each wanted fraction.
+    pub fn new(total: usize, unit: Unit, valid: f64, test: f64) -> Result<Self> {
+        let (first, second) = bounds(total, valid, test);
+        if unit == Unit::Documents
+            && ((valid > 0.0 && first == second) || (test > 0.0 && second == total) || first == 0)
+        {
+            return Err(Error::usage(format!(
+                "[data] {total} document(s) cannot be split by fractions; make more documents with \
+                 `document_separator`, JSONL or a folder, or give valid_path"
+            )));
+        }
+        Ok(Self {
+            unit,
+            valid: first,
+            test: second,
+            at: 0,
+        })
     }
-    let mut parts = Parts::default();
-    let mut at = 0;
-    for document in documents {
-        let end = at + length(&document);
+
+    /// The parts of the next document; most are empty.
+    pub fn next(&mut self, document: Vec<u8>) -> PerSplit<Vec<u8>> {
+        let mut parts = PerSplit::default();
+        let end = self.at + self.unit.count(&document);
         let mut rest = document;
         // Where the bounds fall inside this document, from the last to the first.
-        for (bound, part) in [(second, &mut parts.test), (first, &mut parts.valid)] {
+        for (bound, part) in [(self.test, &mut parts.test), (self.valid, &mut parts.valid)] {
             if bound < end {
-                let tail = if bound <= at {
+                *part = if bound <= self.at {
                     std::mem::take(&mut rest)
                 } else {
-                    rest.split_off(offset(&rest, unit, bound - at))
+                    rest.split_off(offset(&rest, self.unit, bound - self.at))
                 };
-                if !tail.is_empty() {
-                    part.push(tail);
-                }
             }
         }
-        if !rest.is_empty() {
-            parts.train.push(rest);
-        }
-        at = end;
+        parts.train = rest;
+        self.at = end;
+        parts
     }
-    Ok(parts)
+}
+
+impl Unit {
+    /// Units of a document.
+    pub fn count(self, document: &[u8]) -> usize {
+        match self {
+            Self::Characters => document.iter().filter(|b| !continues(**b)).count(),
+            Self::Bytes => document.len(),
+            Self::Documents => 1,
+        }
+    }
 }
 
 /// Where validation and test begin. A millionth is forgiven: 4,000,000 · (1 − 0.05 − 0.05) is
@@ -121,6 +136,7 @@ fn continues(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Split;
 
     fn of(texts: &[&str]) -> Vec<Vec<u8>> {
         texts.iter().map(|t| t.as_bytes().to_vec()).collect()
@@ -133,13 +149,30 @@ mod tests {
         assert_eq!(bounds(10, 0.0, 0.0), (10, 10));
     }
 
+    /// All parts of some documents.
+    fn cut(texts: &[&str], unit: Unit, valid: f64, test: f64) -> Result<PerSplit<Vec<Vec<u8>>>> {
+        let texts = of(texts);
+        let total = texts.iter().map(|text| unit.count(text)).sum();
+        let mut cut = Cut::new(total, unit, valid, test)?;
+        let mut all = PerSplit::<Vec<Vec<u8>>>::default();
+        for text in texts {
+            let parts = cut.next(text);
+            for split in Split::ALL {
+                let part = parts.get(split);
+                let part = (!part.is_empty()).then(|| part.clone());
+                all.get_mut(split).extend(part);
+            }
+        }
+        Ok(all)
+    }
+
     #[test]
     fn characters_are_not_cut() {
-        let parts = cut(of(&["éééé", "ééé", "ééé"]), Unit::Characters, 0.4, 0.2).unwrap();
+        let parts = cut(&["éééé", "ééé", "ééé"], Unit::Characters, 0.4, 0.2).unwrap();
         assert_eq!(parts.train, of(&["éééé"]));
         assert_eq!(parts.valid, of(&["ééé", "é"]));
         assert_eq!(parts.test, of(&["éé"]));
-        let parts = cut(of(&["abcdefghij"]), Unit::Bytes, 0.3, 0.2).unwrap();
+        let parts = cut(&["abcdefghij"], Unit::Bytes, 0.3, 0.2).unwrap();
         assert_eq!(
             (parts.train, parts.valid, parts.test),
             (of(&["abcde"]), of(&["fgh"]), of(&["ij"]))
@@ -148,8 +181,8 @@ mod tests {
 
     #[test]
     fn documents_stay_whole() {
-        let parts = cut(of(&["aaaa", "b", "c", "d"]), Unit::Documents, 0.25, 0.0).unwrap();
+        let parts = cut(&["aaaa", "b", "c", "d"], Unit::Documents, 0.25, 0.0).unwrap();
         assert_eq!((parts.train.len(), parts.valid), (3, of(&["d"])));
-        assert!(cut(of(&["one"]), Unit::Documents, 0.5, 0.0).is_err());
+        assert!(cut(&["one"], Unit::Documents, 0.5, 0.0).is_err());
     }
 }

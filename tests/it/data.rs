@@ -3,6 +3,7 @@
 
 mod articles;
 mod batches;
+mod columnar;
 mod denoised;
 mod denoising;
 mod frames;

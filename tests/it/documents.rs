@@ -83,8 +83,11 @@ fn every_command_is_one() {
                 if words.iter().any(|word| word == "…") {
                     continue;
                 }
-                if let Err(why) = formwork::cli::parsed(words) {
-                    panic!("{}: {line}\n{why}", path.display());
+                match formwork::cli::parsed(words) {
+                    Ok(()) => {}
+                    // A device of another build.
+                    Err(why) if why.contains("is not in this binary") => {}
+                    Err(why) => panic!("{}: {line}\n{why}", path.display()),
                 }
                 count += 1;
             }

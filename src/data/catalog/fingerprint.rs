@@ -1,19 +1,17 @@
 //! Fingerprints of the files of a run's data. They are compared when the run is resumed, since a run with other
 //! examples is another run.
 //!
-//! A file is known by the SHA-256 of its content, plain or gzipped alike; a folder by the names and sizes of its files,
-//! which may be too many to read. Files that lie where they lay, as large and as old as then, are not read again.
+//! A file is known by the SHA-256 of its content, plain or packed alike; a folder or a pattern by the names and sizes of
+//! its files, which may be too many to read. Files that lie where they lay, as large and as old as then, are not read again.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::data::files::archive;
-use crate::data::files::documents;
+use crate::data::files::packed::Unpacked;
+use crate::data::files::{archive, found};
 use crate::data::{DataConfig, Places};
 use crate::digest;
 use crate::error::{Error, Result};
@@ -96,8 +94,8 @@ fn print(key: &str, path: &Path, before: &[Fingerprint]) -> Result<Fingerprint> 
     // Runs are resumed from anywhere. Not every path can be written down.
     let whole = path.canonicalize().ok().filter(|p| p.to_str().is_some());
     let path = whole.unwrap_or(path);
-    match path.is_dir() {
-        true => folder(key, path),
+    match path.is_dir() || (found::is_pattern(&path) && !path.exists()) {
+        true => many(key, path),
         false => file(key, path, before),
     }
 }
@@ -114,8 +112,7 @@ pub fn changed<'a>(before: &[Fingerprint], now: &'a [Fingerprint]) -> Option<&'a
 
 fn file(key: &str, path: PathBuf, before: &[Fingerprint]) -> Result<Fingerprint> {
     crate::files::require_ordinary(&path)?;
-    let file = File::open(&path).map_err(Error::io("read", &path))?;
-    let about = file.metadata().map_err(Error::io("read", &path))?;
+    let about = std::fs::metadata(&path).map_err(Error::io("read", &path))?;
     let since = about
         .modified()
         .ok()
@@ -127,7 +124,11 @@ fn file(key: &str, path: PathBuf, before: &[Fingerprint]) -> Result<Fingerprint>
     let same = |b: &&Fingerprint| b.path == path && b.bytes == bytes && b.modified == modified;
     let sha256 = match before.iter().find(same).filter(|_| modified > 0) {
         Some(known) => known.sha256.clone(),
-        None => content(file).map_err(Error::io("read", &path))?,
+        None => {
+            let content = Unpacked::open(&path)?;
+            let (sum, _) = digest::of(content).map_err(|e| Unpacked::fault(&path, e))?;
+            digest::hex(&sum)
+        }
     };
     let key = key.to_owned();
     Ok(Fingerprint {
@@ -139,19 +140,11 @@ fn file(key: &str, path: PathBuf, before: &[Fingerprint]) -> Result<Fingerprint>
     })
 }
 
-fn content(file: File) -> std::io::Result<String> {
-    let mut reader = BufReader::new(file);
-    let (sum, _) = match reader.fill_buf()?.starts_with(&[0x1F, 0x8B]) {
-        true => digest::of(flate2::bufread::MultiGzDecoder::new(reader))?,
-        false => digest::of(reader)?,
-    };
-    Ok(digest::hex(&sum))
-}
-
-fn folder(key: &str, path: PathBuf) -> Result<Fingerprint> {
+/// A folder, or the files that a pattern matches.
+fn many(key: &str, path: PathBuf) -> Result<Fingerprint> {
     let mut hash = Sha256::new();
     let mut bytes = 0;
-    for file in documents::files(std::slice::from_ref(&path))? {
+    for file in found::files(std::slice::from_ref(&path))? {
         let size = std::fs::metadata(&file)
             .map_err(Error::io("read", &file))?
             .len();

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::data::files::archive::either;
-use crate::data::files::documents;
+use crate::data::files::packed;
+use crate::data::files::packed::either;
 use crate::digest::hex;
 use crate::error::{Error, Result, suggestion};
 
@@ -100,7 +100,7 @@ impl FileEntry {
             return Ok(raw);
         }
         if packed {
-            let content = documents::content(path)?;
+            let content = packed::content(path)?;
             let unpacked = sum(&content);
             if self.unpacked_sha256.as_ref() == Some(&unpacked) {
                 return Ok(raw);

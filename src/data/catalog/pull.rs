@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::manifest::{FileEntry, Manifest};
-use crate::data::files::archive::either;
+use crate::data::files::packed::either;
 use crate::error::{Error, Result};
 use crate::files;
 

@@ -1,11 +1,12 @@
 //! Where data sets lie: a path is used as given, else relative to the experiment file (of a run: relative to its
 //! folder, and only then as given), else in the folders of `FORMWORK_DATA` (separated like `PATH`), in `datasets/data` (what `data pull`
-//! fetches) and in `datasets`. A file may lie there plain or with `.gz`, and a path may lead on into an archive.
+//! fetches) and in `datasets`. A file may lie there plain, with `.gz` or with `.zst`, a path may lead on into an archive, and it may
+//! be a pattern of which the first place with a match has all files.
 
 use std::path::{Path, PathBuf};
 
 use super::manifest;
-use crate::data::files::archive::{self, either};
+use crate::data::files::{archive, found};
 use crate::error::{Error, Result};
 
 /// Folders to look in, and the folder for caches.
@@ -84,7 +85,7 @@ impl Places {
     /// The whole path of what was found as given or beside the experiment.
     fn found_near(&self, path: &Path) -> Option<PathBuf> {
         let mut near = self.near(path);
-        near.find_map(|candidate| either(&candidate))
+        near.find_map(|candidate| found::at(&candidate))
             .and_then(|found| canonical(&found))
             .filter(|found| found.to_str().is_some())
     }
@@ -107,7 +108,7 @@ impl Places {
     /// known data set.
     pub fn resolve(&self, path: &Path) -> Result<PathBuf> {
         let far = self.roots.iter().map(|root| root.join(path));
-        if let Some(found) = self.near(path).chain(far).find_map(|c| either(&c)) {
+        if let Some(found) = self.near(path).chain(far).find_map(|c| found::at(&c)) {
             return Ok(found);
         }
         let mut message = format!("[data] no file or folder `{}`; looked in", path.display());
@@ -147,12 +148,19 @@ fn leading(folder: &Path, file: &Path) -> Option<PathBuf> {
     path.is_relative().then_some(path)
 }
 
-/// The whole path from the root; that of an archive for what lies inside it.
+/// The whole path from the root; that of an archive for what lies inside it, of its folder for a pattern.
 fn canonical(path: &Path) -> Option<PathBuf> {
     match archive::split(path) {
         Some((archive, inside)) if !inside.as_os_str().is_empty() => {
             Some(archive.canonicalize().ok()?.join(inside))
         }
-        _ => path.canonicalize().ok(),
+        _ => path.canonicalize().ok().or_else(|| {
+            let (folder, pattern) = found::base(path);
+            let folder = match folder.as_os_str().is_empty() {
+                true => Path::new("."),
+                false => &folder,
+            };
+            Some(folder.canonicalize().ok()?.join(pattern))
+        }),
     }
 }

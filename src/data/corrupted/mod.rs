@@ -11,10 +11,10 @@ pub mod spans;
 
 use std::sync::Arc;
 
-use super::text::corpus::Texts;
 use super::text::encoding::Entries;
 use super::text::ids::Ids;
 use super::text::sentences::Sentences;
+use super::text::texts::Texts;
 use super::{
     Data, Item, PairItem, PerSplit, Request, Shape, Source, Split, TextConfig, Tokenizers,
 };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 
 /// How the names of archives end.
-const ENDINGS: [&str; 3] = [".tar", ".tar.gz", ".tgz"];
+const ENDINGS: [&str; 4] = [".tar", ".tar.gz", ".tgz", ".tar.zst"];
 
 /// A file of an archive: its path there, and its content.
 pub type Entry = (String, Vec<u8>);
@@ -37,7 +37,7 @@ fn is_archive(path: &Path) -> bool {
 /// # Errors
 /// An archive that cannot be read or is damaged; one that holds no such file.
 pub fn entries(archive: &Path, inside: &Path) -> Result<Vec<Entry>> {
-    let content = super::documents::content(archive)?;
+    let content = super::packed::content(archive)?;
     let damaged =
         |e: std::io::Error| Error::run(format!("{} is a damaged archive: {e}", archive.display()));
     let mut found = Vec::new();
@@ -85,19 +85,4 @@ fn nothing(archive: &Path, inside: &Path, tops: &[String]) -> Error {
         inside.display(),
         tops.join(", ")
     ))
-}
-
-/// The path, or the same with `.gz` added or taken away; or a path that leads into an archive which is there.
-pub fn either(path: &Path) -> Option<PathBuf> {
-    if path.exists() || split(path).is_some() {
-        return Some(path.to_path_buf());
-    }
-    let mut zipped: std::ffi::OsString = path.as_os_str().to_owned();
-    zipped.push(".gz");
-    let zipped = PathBuf::from(zipped);
-    if zipped.is_file() {
-        return Some(zipped);
-    }
-    let plain = path.with_extension("");
-    (path.extension().is_some_and(|e| e == "gz") && plain.is_file()).then_some(plain)
 }

@@ -1,6 +1,10 @@
-//! Files in: documents, articles, archives, and the paths that an experiment names.
+//! Files in: documents, articles, archives, tables of columns, packed files, and the paths that an experiment names.
 
 pub mod archive;
 pub(in crate::data) mod articles;
+pub mod columnar;
+mod cutting;
 pub mod documents;
+pub mod found;
+pub mod packed;
 pub(super) mod paths;

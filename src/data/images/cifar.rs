@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Pictures;
 use crate::data::files::archive;
-use crate::data::files::documents::content;
+use crate::data::files::packed::content;
 use crate::error::{Error, Result};
 
 /// Channels, height, width.

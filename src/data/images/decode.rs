@@ -9,7 +9,7 @@ use super::fit::{Fit, fitted};
 use super::normalise::Normalise;
 use crate::data::Shape;
 use crate::data::batch::ImageItem;
-use crate::data::files::documents;
+use crate::data::files::packed;
 use crate::error::{Error, Result};
 
 /// Channels (1 or 3), height and width of a file that is not decoded further.
@@ -75,7 +75,7 @@ pub fn read_image(path: &Path, shape: &Shape) -> Result<ImageItem> {
     let Some(wanted) = shape.image else {
         return Err(Error::usage("this model was not trained on images"));
     };
-    let bytes = documents::content(path)?;
+    let bytes = packed::content(path)?;
     let (pixels, found) = whole(&bytes, &path.display().to_string())?;
     let pixels = fitted(&pixels, found, wanted, shape.fit)?;
     Ok(ImageItem {

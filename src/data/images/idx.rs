@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::Pictures;
-use crate::data::files::documents::content;
+use crate::data::files::packed::content;
 use crate::error::{Error, Result};
 
 /// How images begin.

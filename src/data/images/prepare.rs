@@ -9,7 +9,7 @@ use super::folder::{self, Wanted};
 use super::sequence::{self, Sequences};
 use super::source::{Augmented, Plain};
 use super::{AugmentConfig, Pictures, idx, normalise};
-use crate::data::files::archive;
+use crate::data::files::{archive, packed};
 use crate::data::split::{SPLIT_SEED, bounds, limit};
 use crate::data::{Data, DataSet, Gives, PerSplit, Places, Request, Shape, Source, Split};
 use crate::error::{Error, Result};
@@ -214,8 +214,7 @@ fn read(
 
 /// How files are written: a folder or an archive of one, IDX by its first bytes, CIFAR by its length.
 fn guessed(path: &Path) -> Result<ImageFormat> {
-    let name = path.to_string_lossy().to_lowercase();
-    let binary = name.ends_with(".bin") || name.ends_with(".bin.gz");
+    let binary = packed::plain_name(path).ends_with(".bin");
     if path.is_dir() || (archive::split(path).is_some() && !binary) {
         return Ok(ImageFormat::Folder);
     }

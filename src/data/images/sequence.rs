@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::augment::{self, AugmentConfig};
 use super::decode;
 use super::source::Plain;
-use crate::data::files::documents;
+use crate::data::files::packed;
 use crate::data::{Item, Shape, Source, Split, TextItem};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
@@ -47,7 +47,7 @@ pub fn shape(pixels: usize, classes: Vec<String>) -> Shape {
 /// # Errors
 /// A file that cannot be read or decoded.
 pub fn read(path: &Path, [height, width]: [usize; 2]) -> Result<TextItem> {
-    let bytes = documents::content(path)?;
+    let bytes = packed::content(path)?;
     let name = path.display().to_string();
     let pixels = decode::decode(&bytes, &name, [1, height, width], None)?;
     Ok(values(&pixels))

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::joined::Joining;
 use super::labels::Labels;
 use super::tables::{self, Row};
-use crate::data::files::documents;
+use crate::data::files::found;
 use crate::data::{
     DataSet, Item, LabelledTextConfig, Paths, PerSplit, Request, Source, Split, TextItem,
 };
@@ -30,7 +30,7 @@ impl LabelledTextConfig {
                 .map(|p| request.places.resolve(p))
                 .collect::<Result<Vec<_>>>()?;
             let mut all = Vec::new();
-            for path in documents::files(&found)? {
+            for path in found::files(&found)? {
                 let rows = tables::read(&path, &layout)?;
                 all.extend(rows.into_iter().map(|row| (path.clone(), row)));
             }

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::data::files::articles::{self, Article, DEEPEST};
-use crate::data::text::{TextConfig, corpus};
+use crate::data::text::{TextConfig, texts};
 use crate::data::{
     Data, DataSet, Gives, Item, Paths, PerSplit, Request, Shape, Source, Split, TextItem,
     Tokenizers, View,
@@ -185,13 +185,13 @@ impl DataSet for ArticleHalvesConfig {
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         let files = self.files();
-        let mut articles = corpus::Texts::find(&files, request, true)?;
+        let mut articles = texts::Texts::find(&files, request, true)?;
         let tokenizer = articles.tokenizer(request, |config| config.with_frame(false))?;
         let frame = frame(&tokenizer)?;
         let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
         let mut tokens = PerSplit::default();
         for split in Split::ALL.into_iter().filter(|split| self.has(*split)) {
-            let texts = encoded(articles.parts()?.get(split), &tokenizer, split)?;
+            let texts = encoded(&articles.documents(split)?, &tokenizer, split)?;
             if texts.len() < 2 {
                 return Err(Error::usage(format!(
                     "[data] the {} split has {} article(s) of two tokens or more, and two articles are the least; use \

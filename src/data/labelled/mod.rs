@@ -7,6 +7,7 @@
 //! `sst2/train.tsv` holds lines like `apparently reassembled from the cutting room floor⇥0`: column 1 is the text,
 //! column 2 the label, and the classes are `0` and `1`.
 
+mod columns;
 pub(super) mod examples;
 pub mod halves;
 pub mod header;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::files::columnar;
 use super::{
     Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, View, split,
 };
@@ -33,7 +35,8 @@ use tables::{Column, Format, Layout, Quoting};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LabelledTextConfig {
-    /// A table or a list of them; plain or gzipped.
+    /// A table, a folder or a pattern, or a list of them: TSV, CSV and JSONL, plain or packed with gzip or Zstandard;
+    /// Parquet and Arrow.
     pub path: Paths,
     /// Validation table.
     pub valid_path: Option<Paths>,
@@ -53,11 +56,11 @@ pub struct LabelledTextConfig {
     pub quoting: Option<Quoting>,
     /// Whether the first line names the columns: of all tables, or of those of the splits in a list.
     pub header: Header,
-    /// The text's column. Default 1, of JSON lines `text`.
+    /// The text's column. Default 1, where columns have names `text`.
     pub text: Option<Column>,
     /// The second text's column.
     pub pair: Option<Column>,
-    /// The label's column. Default 2, of JSON lines `label`.
+    /// The label's column. Default 2, where columns have names `label`.
     pub label: Option<Column>,
     /// Names of the classes in order. Default: the labels of the training rows, sorted.
     pub classes: Vec<String>,
@@ -113,15 +116,17 @@ impl LabelledTextConfig {
     }
 
     /// Whether the first file has named fields only.
-    fn is_json(&self) -> bool {
-        let first = || self.path.0.first().and_then(|path| Format::of(path));
-        self.format.or_else(first) == Some(Format::Jsonl)
+    fn is_named(&self) -> bool {
+        let first = self.path.0.first();
+        let columnar = first.is_some_and(|path| columnar::is_columnar(path));
+        let first = || first.and_then(|path| Format::of(path));
+        columnar || self.format.or_else(first) == Some(Format::Jsonl)
     }
 
     /// Where things are in the tables of a split.
     fn layout(&self, split: Split) -> Layout {
         let column = |given: &Option<Column>, number, name: &str| {
-            let default = match self.is_json() {
+            let default = match self.is_named() {
                 true => Column::Name(name.into()),
                 false => Column::Number(number),
             };
@@ -160,12 +165,12 @@ impl LabelledTextConfig {
         for (i, (key, column)) in columns.iter().enumerate() {
             let Some(column) = column else { continue };
             match column {
-                Column::Name(_) if !self.is_json() && self.lacks_header() => faults.push(format!(
+                Column::Name(_) if !self.is_named() && self.lacks_header() => faults.push(format!(
                     "[data] {key} = {column} is a name, and without a header columns have numbers; set header = true \
                      when the first line names them"
                 )),
-                Column::Number(_) if self.is_json() => faults.push(format!(
-                    "[data] {key} = {column} is a number, and the fields of JSON lines have names"
+                Column::Number(_) if self.is_named() => faults.push(format!(
+                    "[data] {key} = {column} is a number, and the fields of JSON lines, Parquet and Arrow have names"
                 )),
                 Column::Number(0) => faults.push(format!("[data] {key} = 0: columns count from 1")),
                 Column::Number(_) | Column::Name(_) => {}
@@ -187,9 +192,10 @@ impl LabelledTextConfig {
                 ));
             }
         }
-        if self.is_json() && (!self.header.is_nowhere() || self.quoting.is_some()) {
+        if self.is_named() && (!self.header.is_nowhere() || self.quoting.is_some()) {
             faults.push(
-                "[data] header and quoting have no effect on JSON lines; leave them out".into(),
+                "[data] header and quoting have no effect on JSON lines, Parquet and Arrow; leave them out"
+                    .into(),
             );
         }
         faults

@@ -1,4 +1,4 @@
-//! Tables of labelled texts: TSV, CSV and JSON lines, plain or gzipped.
+//! Tables of labelled texts: TSV, CSV and JSON lines, plain or packed; columnar ones are in `columns`.
 //!
 //! A row is read as text; columns are known by number or, with a header or in JSON, by name. A byte-order mark is
 //! dropped. Not here: what the labels mean (`labelled`).
@@ -10,7 +10,8 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::data::files::documents;
+use super::columns;
+use crate::data::files::{columnar, packed};
 use crate::error::{Error, Result, suggestion};
 
 /// How a table is written.
@@ -67,8 +68,7 @@ pub(super) struct Row {
 impl Format {
     /// The format that a file's name stands for.
     pub(super) fn of(path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_string_lossy().to_lowercase();
-        let name = name.strip_suffix(".gz").unwrap_or(&name);
+        let name = packed::plain_name(path);
         match name.rsplit_once('.')?.1 {
             "tsv" | "txt" => Some(Self::Tsv),
             "csv" => Some(Self::Csv),
@@ -102,13 +102,25 @@ impl fmt::Display for Column {
 /// # Errors
 /// A file that cannot be read, is not UTF-8 or has no rows; a column that a row lacks.
 pub(super) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
+    let rows = match columnar::is_columnar(path) {
+        true => columns::read(path, layout)?,
+        false => lines(path, layout)?,
+    };
+    if rows.is_empty() {
+        return Err(Error::run(format!("{} has no rows", path.display())));
+    }
+    Ok(rows)
+}
+
+/// The rows of a table whose rows are lines.
+fn lines(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
     let format = layout.format.or_else(|| Format::of(path)).ok_or_else(|| {
         Error::usage(format!(
             "[data] the name of {} does not say how it is written; set format = \"tsv\", \"csv\" or \"jsonl\"",
             path.display()
         ))
     })?;
-    let content = documents::content(path)?;
+    let content = packed::content(path)?;
     let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
     let text = std::str::from_utf8(content).map_err(|e| {
         Error::run(format!(
@@ -117,14 +129,10 @@ pub(super) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
             e.valid_up_to()
         ))
     })?;
-    let rows = match format {
-        Format::Jsonl => json_lines(text, layout, path)?,
-        Format::Tsv | Format::Csv => separated(text, format, layout, path)?,
-    };
-    if rows.is_empty() {
-        return Err(Error::run(format!("{} has no rows", path.display())));
+    match format {
+        Format::Jsonl => json_lines(text, layout, path),
+        Format::Tsv | Format::Csv => separated(text, format, layout, path),
     }
-    Ok(rows)
 }
 
 fn at(path: &Path, line: u64, why: &str) -> Error {

@@ -11,10 +11,10 @@ pub(super) mod pairing;
 
 use std::sync::Arc;
 
-use super::text::corpus::Texts;
 use super::text::encoding::Entries;
 use super::text::ids::Ids;
 use super::text::sentences::Sentences;
+use super::text::texts::Texts;
 use super::{
     Data, Item, PerSplit, Request, Shape, Source, Split, TextConfig, TextItem, Tokenizers,
 };

@@ -16,7 +16,7 @@ use super::read::{Fields, Found, Texts, read};
 use super::source::{Limits, PairSource, Side, bytes_per_scored_token};
 use super::{Files, PairsConfig};
 use crate::data::DataSet;
-use crate::data::files::documents;
+use crate::data::files::{documents, found};
 use crate::data::split::SPLIT_SEED;
 use crate::data::text::cache::{Tokens, Writer};
 use crate::digest::hex;
@@ -51,7 +51,7 @@ impl<'a> Corpus<'a> {
             Ok(Found {
                 source: all(files.source)?,
                 target: all(files.target)?,
-                both: documents::files(&all(files.both)?)?,
+                both: found::files(&all(files.both)?)?,
             })
         };
         let wanted = config.files();

@@ -39,14 +39,14 @@ pub struct PairsConfig {
     pub test_source: Paths,
     /// Targets to test on.
     pub test_target: Paths,
-    /// Instead of `source` and `target`: TSV or JSONL with both; plain or gzipped.
+    /// Instead of `source` and `target`: TSV or JSONL with both, plain or packed, Parquet or Arrow.
     pub path: Paths,
     /// The same to validate on.
     pub valid_path: Paths,
     /// The same to test on.
     pub test_path: Paths,
-    /// Where `path` has its sources: a field of JSONL, a column of TSV by number (from 1) or by its name in the
-    /// first line. Default `source`, or column 1.
+    /// Where `path` has its sources: a field of JSONL, a column of Parquet or Arrow (`translation.de`), a column of TSV by
+    /// number (from 1) or by its name in the first line. Default `source`, or column 1.
     pub source_field: Option<Field>,
     /// Where it has its targets. Default `target`, or column 2.
     pub target_field: Option<Field>,

@@ -1,4 +1,4 @@
-//! Parallel texts from files: aligned lines, TSV, JSONL; plain or gzipped.
+//! Parallel texts from files: aligned lines, TSV, JSONL, plain or packed; Parquet and Arrow.
 //!
 //! A line ends at a line feed and nowhere else: other characters that some libraries take for line ends (U+2028,
 //! form feed) stand inside sentences of real corpora. Blanks around a text mean nothing and are dropped.
@@ -9,7 +9,8 @@ use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 use super::Field;
-use crate::data::files::documents;
+use crate::data::files::columnar::{self, Cell};
+use crate::data::files::packed;
 use crate::error::{Error, Result, suggestion};
 
 /// Sources, and for each the texts that it may become.
@@ -136,17 +137,18 @@ fn of_lines(source: &Path, target: &Path) -> Result<Texts> {
 }
 
 fn of_table(path: &Path, fields: &Fields) -> Result<Texts> {
+    if columnar::is_columnar(path) {
+        return of_columns(path, fields);
+    }
     let content = text(path)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.to_lowercase();
-    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    let name = packed::plain_name(path);
     if name.ends_with(".jsonl") || name.ends_with(".ndjson") {
         json_lines(&content, fields, path)
     } else if name.ends_with(".tsv") || name.ends_with(".txt") {
         columns(&content, fields, path)
     } else {
         Err(Error::usage(format!(
-            "[data] {}: a `path` of pairs ends in .tsv, .txt, .jsonl or .ndjson, with or without .gz; two files whose \
+            "[data] {}: a `path` of pairs ends in .tsv, .txt, .jsonl or .ndjson, with or without .gz or .zst, or in .parquet or .arrow; two files whose \
              lines belong together are `source` and `target`",
             path.display()
         )))
@@ -155,7 +157,7 @@ fn of_table(path: &Path, fields: &Fields) -> Result<Texts> {
 
 /// A file as text, without a byte-order mark.
 fn text(path: &Path) -> Result<String> {
-    let text = String::from_utf8(documents::content(path)?).map_err(|e| {
+    let text = String::from_utf8(packed::content(path)?).map_err(|e| {
         Error::run(format!(
             "{} is not UTF-8 (byte {} of its text); convert it",
             path.display(),
@@ -225,6 +227,40 @@ fn columns(content: &str, fields: &Fields, path: &Path) -> Result<Texts> {
             }
         }
     }
+    Ok(texts)
+}
+
+/// Columns of texts, or of lists of them: the texts of a source are one, those of a target its references.
+fn of_columns(path: &Path, fields: &Fields) -> Result<Texts> {
+    let name = |field: &Option<Field>, default: &str| {
+        field
+            .as_ref()
+            .map_or_else(|| default.to_owned(), Field::to_string)
+    };
+    let source = name(&fields.source, "source");
+    let target = name(&fields.target, "target");
+    let wanted = [
+        (source.as_str(), "source_field"),
+        (target.as_str(), "target_field"),
+    ];
+    let mut texts = Texts::default();
+    columnar::rows(path, &wanted, |row, mut cells| {
+        let references = match cells.pop() {
+            Some(Cell::Texts(all)) if !all.is_empty() => all,
+            Some(Cell::Text(text)) => vec![text],
+            _ => Vec::new(),
+        };
+        let text = cells.pop().and_then(Cell::joined);
+        let (Some(text), false) = (text, references.is_empty()) else {
+            return Err(Error::run(format!(
+                "{}: row {row} lacks its source or its target",
+                path.display()
+            )));
+        };
+        let references = references.iter().map(|text| trimmed(text));
+        texts.push(trimmed(&text), references.collect());
+        Ok(())
+    })?;
     Ok(texts)
 }
 

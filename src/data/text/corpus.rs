@@ -1,198 +1,24 @@
 //! From the files of `kind = "text"` to windows of token ids.
 //!
-//! Files are read as documents (`documents`), split (`split`), encoded once into caches (`cache`)
+//! Files are read as documents (`documents`), split (`split`), encoded once into caches (`texts`, `cache`)
 //! keyed by the SHA-256 of the files and of the tokenizer, and cut into windows (`windows`).
 //! Documents are followed by the tokenizer's end-of-text token; without one, by a line break where
-//! they lack it. A single document stands alone. Preparing reads a whole text into memory once;
-//! training reads only the cache.
+//! they lack it. A single document stands alone. Training reads only the cache.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-
 use super::cache::Tokens;
-use super::encoding::{self, Entries};
+use super::encoding::Entries;
+use super::mixture::Mixture;
+use super::texts::{self, Texts};
 use super::windows::{Layout, TextSource};
-use crate::data::files::documents::{self, Reading};
-use crate::data::split::{self, Parts, Unit};
-use crate::data::{
-    Data, Paths, PerSplit, Request, Shape, Source, Split, TextConfig, Tokenizers, Windows,
-};
-use crate::digest::hex;
+use crate::data::{Data, PerSplit, Request, Shape, Source, Split, TextConfig, Tokenizers, Windows};
 use crate::error::{Error, Result};
-use crate::tokenizer::{Tokenizer, TokenizerConfig, utf8};
-
-/// The files of an experiment, read when something must be made of them.
-pub(in crate::data) struct Texts<'a> {
-    config: &'a TextConfig,
-    unit: Unit,
-    reading: Reading,
-    files: PerSplit<Vec<PathBuf>>,
-    /// Changes with every byte of every file and with how it is read and split.
-    key: String,
-    parts: Option<Parts>,
-}
-
-impl<'a> Texts<'a> {
-    /// Looks for the files. Fractions count whole documents when `whole` says so.
-    pub(in crate::data) fn find(
-        config: &'a TextConfig,
-        request: &Request,
-        whole: bool,
-    ) -> Result<Self> {
-        let places = request.places;
-        let bytes = match (&request.saved.text, request.tokenizer) {
-            (Some(saved), _) => saved.is_bytes(),
-            (None, tokenizer) => tokenizer.is_some_and(TokenizerConfig::is_bytes),
-        };
-        let find = |paths: Option<&Paths>| -> Result<Vec<PathBuf>> {
-            let paths = paths.map(|p| p.0.as_slice()).unwrap_or_default();
-            let found = paths
-                .iter()
-                .map(|p| places.resolve(p))
-                .collect::<Result<Vec<_>>>()?;
-            documents::files(&found)
-        };
-        let files = PerSplit {
-            train: find(Some(&config.path))?,
-            valid: find(config.valid_path.as_ref())?,
-            test: find(config.test_path.as_ref())?,
-        };
-        let reading = config.reading(bytes);
-        let unit = match (whole, bytes) {
-            (true, _) => Unit::Documents,
-            (false, true) => Unit::Bytes,
-            (false, false) => Unit::Characters,
-        };
-        let mut key = Sha256::new();
-        key.update(format!("{reading:?} {unit:?} {:?}", config.fractions()));
-        for split in Split::ALL {
-            key.update(split.name());
-            // Whether a file is read as JSON lines depends on its name.
-            for (file, digest) in files
-                .get(split)
-                .iter()
-                .zip(documents::digests(files.get(split))?)
-            {
-                key.update(file.extension().unwrap_or_default().as_encoded_bytes());
-                key.update(digest);
-            }
-        }
-        Ok(Self {
-            config,
-            unit,
-            reading,
-            files,
-            key: hex(&key.finalize()),
-            parts: None,
-        })
-    }
-
-    /// The documents of each split, read at first use.
-    pub(in crate::data) fn parts(&mut self) -> Result<&Parts> {
-        if self.parts.is_none() {
-            let reading = &self.reading;
-            let all = documents::read(&self.files.train, reading)?;
-            let (valid, test) = self.config.fractions();
-            let mut parts = split::cut(all, self.unit, valid, test)?;
-            parts
-                .valid
-                .extend(documents::read(&self.files.valid, reading)?);
-            parts
-                .test
-                .extend(documents::read(&self.files.test, reading)?);
-            self.parts = Some(parts);
-        }
-        Ok(self.parts.get_or_insert_with(Parts::default))
-    }
-
-    pub(in crate::data) fn has(&self, split: Split) -> bool {
-        let (valid, test) = self.config.fractions();
-        match split {
-            Split::Train => true,
-            Split::Valid => valid > 0.0 || !self.files.valid.is_empty(),
-            Split::Test => test > 0.0 || !self.files.test.is_empty(),
-        }
-    }
-
-    /// The tokenizer of the run, or one that is made as `config` turns `[tokenizer]`; one that is trained is kept
-    /// beside the token caches, for it may take longer than encoding.
-    pub(in crate::data) fn tokenizer(
-        &mut self,
-        request: &Request,
-        config: impl Fn(&TokenizerConfig) -> TokenizerConfig,
-    ) -> Result<Tokenizer> {
-        let config = match (&request.saved.text, request.tokenizer) {
-            (Some(saved), _) => return Ok(saved.clone()),
-            (None, Some(tokenizer)) => config(tokenizer),
-            (None, None) => {
-                return Err(Error::usage("[data] kind = \"text\" needs a [tokenizer]"));
-            }
-        };
-        let places = request.places;
-        if !config.is_trained() {
-            let found = config.with_path(|path| places.resolve(path))?;
-            return Tokenizer::build(&found, &[]);
-        }
-        let description = serde_json::to_string(&config).map_err(|e| Error::run(e.to_string()))?;
-        let key = Sha256::digest(format!("tokenizer 1 {} {description}", self.key));
-        let path = places
-            .cache()
-            .join(format!("tokenizer-{}.json", &hex(&key)[..32]));
-        if let Ok(tokenizer) = Tokenizer::load(&path) {
-            return Ok(tokenizer);
-        }
-        let train = &self.parts()?.train;
-        let mut train = train.iter().map(|d| utf8(d)).collect::<Result<Vec<_>>>()?;
-        if train.len() > 1 && config.separates_by_line() {
-            // What will separate the documents.
-            train.push("\n");
-        }
-        let tokenizer = Tokenizer::build(&config, &train)?;
-        if !config.trains_at_once() {
-            std::fs::create_dir_all(places.cache()).map_err(Error::io("create", places.cache()))?;
-            tokenizer.save(&path)?;
-        }
-        Ok(tokenizer)
-    }
-
-    /// The tokens of a split, from its cache or into it.
-    pub(in crate::data) fn encoded(
-        &mut self,
-        tokenizer: &Tokenizer,
-        split: Split,
-        entries: Entries,
-        cache: &Path,
-    ) -> Result<Tokens> {
-        let how = match entries {
-            Entries::Documents(end) if end == tokenizer.end_of_text() => String::new(),
-            other => format!(" {other:?}"),
-        };
-        let description = format!(
-            "tokens 1 {} {} {}{how}",
-            self.key,
-            split.name(),
-            tokenizer.fingerprint()
-        );
-        let path = cache.join(format!(
-            "{}-{}.tokens",
-            split.name(),
-            &hex(&Sha256::digest(description))[..32]
-        ));
-        Tokens::open_or_make(&path, tokenizer.vocab_size(), || {
-            let separated = self.unit == Unit::Documents;
-            let documents = self.parts()?.get(split);
-            let separated = separated || documents.len() > 1;
-            encoding::write(&path, documents, tokenizer, entries, separated)
-                .map_err(|e| in_split(e, split))
-        })
-    }
-}
+use crate::tokenizer::{Tokenizer, TokenizerConfig};
 
 pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
-    let mut texts = Texts::find(config, request, config.windows == Windows::Documents)?;
-    let tokenizer = texts.tokenizer(request, |config| config.clone())?;
+    let mut corpora = Texts::each(config, request, config.windows == Windows::Documents)?;
+    let tokenizer = texts::tokenizer(&mut corpora, request, TokenizerConfig::clone)?;
     let (places, seed) = (request.places, request.seed);
     let entries = Entries::Documents(tokenizer.end_of_text());
     if config.windows == Windows::Documents && tokenizer.end_of_text().is_none() {
@@ -205,33 +31,44 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
     let mut bytes_per_token = PerSplit::default();
     let mut tokens = PerSplit::default();
     for split in Split::ALL {
-        if texts.has(split) {
-            let encoded = texts.encoded(&tokenizer, split, entries, places.cache())?;
+        if !corpora.iter().any(|texts| texts.has(split)) {
+            continue;
+        }
+        // Corpora are drawn from apart; held-out texts follow each other.
+        let corpora_in_all = corpora.len();
+        let size = if split == Split::Train {
+            1
+        } else {
+            corpora_in_all
+        };
+        let mut sources = Vec::new();
+        for group in corpora.chunks_mut(size) {
+            let encoded = texts::encoded(group, &tokenizer, split, entries, places.cache())?;
             // The length of the training text is checked when a run begins. A resumed run reads the same text, and an
             // evaluation reads a text shorter than a window as one partial window.
             if split != Split::Train || request.run.is_none() {
                 long_enough(&encoded, config, split)?;
             }
-            *bytes_per_token.get_mut(split) =
-                bytes_per_scored_token(&encoded, &tokenizer, config.blocked())?;
-            *tokens.get_mut(split) = encoded.len() as u64;
-            let layout = match (split, config.windows) {
-                (Split::Valid | Split::Test, _) => match config.eval_stride {
-                    Some(stride) => Layout::Sliding { stride },
-                    None => Layout::Covering,
-                },
-                (Split::Train, Windows::Random) => Layout::Drawn { seed },
-                (Split::Train, Windows::Contiguous | Windows::Documents) => Layout::Whole,
-            };
-            let source = TextSource::new(
+            if size == corpora_in_all {
+                *bytes_per_token.get_mut(split) =
+                    bytes_per_scored_token(&encoded, &tokenizer, config.blocked())?;
+            }
+            *tokens.get_mut(split) += encoded.len() as u64;
+            sources.push(TextSource::new(
                 Arc::new(encoded),
                 config.context,
-                layout,
+                layout(config, split, seed),
                 config.blocked(),
                 split,
-            );
-            *data.get_mut(split) = Some(Arc::new(source));
+            ));
         }
+        *data.get_mut(split) = match (sources.len(), sources.pop()) {
+            (1, Some(only)) => Some(Arc::new(only)),
+            (_, last) => {
+                sources.extend(last);
+                Some(Arc::new(Mixture::new(sources, &config.weights, seed)))
+            }
+        };
     }
     let Some(train) = data.train else {
         return Err(Error::run("[data] there is no text to train on"));
@@ -245,6 +82,18 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
         tokens,
         ..Data::new(train, shape)
     })
+}
+
+/// Which windows of a split are read.
+fn layout(config: &TextConfig, split: Split, seed: u64) -> Layout {
+    match (split, config.windows) {
+        (Split::Valid | Split::Test, _) => match config.eval_stride {
+            Some(stride) => Layout::Sliding { stride },
+            None => Layout::Covering,
+        },
+        (Split::Train, Windows::Random) => Layout::Drawn { seed },
+        (Split::Train, Windows::Contiguous | Windows::Documents) => Layout::Whole,
+    }
 }
 
 /// Bytes of text behind the scored tokens, over their number: nothing precedes the first token of a split, or that of
@@ -291,11 +140,4 @@ fn long_enough(tokens: &Tokens, config: &TextConfig, split: Split) -> Result<()>
         )));
     }
     Ok(())
-}
-
-fn in_split(error: Error, split: Split) -> Error {
-    match error {
-        Error::Run(message) => Error::Run(format!("the {} text: {message}", split.name())),
-        other => other,
-    }
 }

@@ -20,52 +20,82 @@ pub(in crate::data) enum Entries {
     Sentences,
 }
 
-/// Writes the cache of some documents; `separated` puts what ends a document after each.
-///
-/// # Errors
-/// The disk's, and text that the tokenizer cannot encode.
-pub(super) fn write(
-    path: &Path,
-    documents: &[Vec<u8>],
-    tokenizer: &Tokenizer,
+/// Bytes of documents that are encoded at once, on all threads: text and ids in memory stay few.
+const GROUP: usize = 64 << 20;
+
+/// A cache that documents are written to as they come.
+pub(super) struct Encoding<'a> {
+    writer: Writer,
+    tokenizer: &'a Tokenizer,
     entries: Entries,
+    /// Whether documents are ended even when there is only one.
     separated: bool,
-) -> Result<()> {
-    let mut writer = Writer::new(path, tokenizer.vocab_size())?;
-    // A group at a time: the ids in memory stay few.
-    for group in groups(documents) {
-        let encoded = group
+    group: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl<'a> Encoding<'a> {
+    /// Begins the cache at `path`; `separated` puts what ends a document after a single one, too.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(super) fn new(
+        path: &Path,
+        tokenizer: &'a Tokenizer,
+        entries: Entries,
+        separated: bool,
+    ) -> Result<Self> {
+        Ok(Self {
+            writer: Writer::new(path, tokenizer.vocab_size())?,
+            tokenizer,
+            entries,
+            separated,
+            group: Vec::new(),
+            bytes: 0,
+        })
+    }
+
+    /// Adds a document.
+    ///
+    /// # Errors
+    /// The disk's, and text that the tokenizer cannot encode.
+    pub(super) fn add(&mut self, document: Vec<u8>) -> Result<()> {
+        let full = self.bytes + document.len() > GROUP;
+        // A second document ends the first.
+        self.separated |= !self.group.is_empty();
+        if full {
+            self.encode()?;
+        }
+        self.bytes += document.len();
+        self.group.push(document);
+        Ok(())
+    }
+
+    fn encode(&mut self) -> Result<()> {
+        let (tokenizer, separated) = (self.tokenizer, self.separated);
+        let encoded = std::mem::take(&mut self.group)
             .par_iter()
-            .map(|document| match entries {
+            .map(|document| match self.entries {
                 Entries::Documents(end) => Ok(vec![whole(document, tokenizer, end, separated)?]),
                 Entries::Joined => Ok(vec![whole(document, tokenizer, None, false)?]),
                 Entries::Sentences => by_sentence(document, tokenizer),
             })
             .collect::<Result<Vec<_>>>()?;
         for (ids, bytes) in encoded.into_iter().flatten() {
-            writer.document(&ids, bytes)?;
+            self.writer.document(&ids, bytes)?;
         }
+        self.bytes = 0;
+        Ok(())
     }
-    writer.finish()
-}
 
-/// Runs of documents of at most 64 MiB, or a single longer one.
-fn groups(documents: &[Vec<u8>]) -> impl Iterator<Item = &[Vec<u8>]> {
-    const GROUP: usize = 64 << 20;
-    let mut rest = documents;
-    std::iter::from_fn(move || {
-        let mut bytes = 0;
-        let count = rest
-            .iter()
-            .take_while(|d| {
-                bytes += d.len();
-                bytes <= GROUP
-            })
-            .count();
-        let (group, tail) = rest.split_at(count.max(1).min(rest.len()));
-        rest = tail;
-        (!group.is_empty()).then_some(group)
-    })
+    /// Encodes the rest and puts the cache into its place.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub(super) fn finish(mut self) -> Result<()> {
+        self.encode()?;
+        self.writer.finish()
+    }
 }
 
 /// A document's ids with what ends it, and its bytes.

@@ -4,7 +4,9 @@ pub mod cache;
 pub(super) mod corpus;
 pub(super) mod encoding;
 pub mod ids;
+mod mixture;
 pub mod sentences;
+pub(in crate::data) mod texts;
 pub mod windows;
 pub(in crate::data) mod words;
 
@@ -20,8 +22,13 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TextConfig {
-    /// A file or folder, or a list of them; plain or gzipped, text or JSONL.
+    /// A file, a folder or a pattern (`corpus/*.parquet`), or a list of them: text, JSONL, Parquet or Arrow; text and
+    /// JSONL plain or packed with gzip or Zstandard.
     pub path: Paths,
+    /// How often a window is drawn from each entry of `path`, in proportion to the others (`windows = "random"`). Default:
+    /// in proportion to their lengths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub weights: Vec<f64>,
     /// Validation text, instead of a fraction of `path`.
     pub valid_path: Option<Paths>,
     /// Test text.
@@ -40,7 +47,7 @@ pub struct TextConfig {
     pub eval_stride: Option<usize>,
     /// Whether attention may cross documents (`windows = "documents"` only). Default true.
     pub across_documents: Option<bool>,
-    /// The field of a JSON line that holds its text. Default `text`.
+    /// The field of a JSON line, or the column of a Parquet or Arrow table, that holds its text. Default `text`.
     pub field: Option<String>,
     /// The separator of the documents of a plain file.
     pub document_separator: Option<String>,
@@ -52,6 +59,7 @@ impl Default for TextConfig {
     fn default() -> Self {
         Self {
             path: Paths::default(),
+            weights: Vec::new(),
             valid_path: None,
             test_path: None,
             valid_fraction: None,
@@ -102,6 +110,31 @@ impl TextConfig {
             self.valid_fraction.unwrap_or(valid),
             self.test_fraction.unwrap_or(0.0),
         )
+    }
+
+    fn weight_faults(&self) -> Vec<String> {
+        let (weights, paths) = (self.weights.len(), self.path.0.len());
+        let mut faults = Vec::new();
+        if weights == 0 {
+            return faults;
+        }
+        if weights != paths {
+            faults.push(format!(
+                "[data] weights has {weights} number(s) and path {paths} entries; give one weight for each entry"
+            ));
+        }
+        if self.weights.iter().any(|w| !w.is_finite() || *w <= 0.0) {
+            faults.push(
+                "[data] weights must be positive numbers; leave a corpus out of path instead"
+                    .into(),
+            );
+        }
+        if self.windows != Windows::Random {
+            faults.push(
+                "[data] weights need windows = \"random\": other windows read every token once an epoch".into(),
+            );
+        }
+        faults
     }
 
     /// Whether attention stays inside documents.
@@ -205,6 +238,7 @@ impl DataSet for TextConfig {
             self.document_separator.as_deref() == Some(""),
             "document_separator is empty; \"\\n\\n\" separates at blank lines",
         );
+        faults.extend(self.weight_faults());
         faults
     }
 
@@ -270,6 +304,9 @@ impl DataSet for TextConfig {
         }
         if self.eval_stride.is_some() {
             without_effect("eval_stride");
+        }
+        if !self.weights.is_empty() {
+            without_effect("weights");
         }
         if self.windows == Windows::Documents || self.across_documents.is_some() {
             faults.push(

@@ -1,7 +1,7 @@
 //! Keys that may change when a run is resumed. Data, model, task and the drawing of batches may not: the result would
 //! be neither the old run nor the new one.
 
-use crate::data::files::archive;
+use crate::data::files::{archive, packed};
 use crate::error::{Error, Fault, Result};
 use crate::experiment::Experiment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,7 +100,7 @@ fn without_places(experiment: &Experiment) -> Experiment {
     let mut bare = experiment.clone();
     bare.data = bare.data.with_paths(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let plain = name.strip_suffix(".gz").unwrap_or(&name);
+        let plain = packed::stripped(&name);
         let ending = plain.rsplit_once('.').map_or("", |(_, ending)| ending);
         archive::inside(path).unwrap_or_else(|| ending.into())
     });

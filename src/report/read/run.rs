@@ -12,6 +12,7 @@ use super::find::{locate, not_a_run};
 use super::journal::{Journal, Point};
 use super::samples::samples;
 use super::sweep::{EndState, Ending};
+use crate::data::files::packed;
 use crate::error::{Error, Fault, Result};
 
 /// The summary of a run folder.
@@ -237,7 +238,7 @@ fn known_by_content(folder: &Path, settings: &mut [(String, String)]) -> Result<
         if let (Some(key), Some(path), Some(sum)) = (text("key"), text("path"), text("sha256")) {
             let name = Path::new(path).file_name().unwrap_or_default();
             let name = name.to_string_lossy();
-            let name = name.strip_suffix(".gz").unwrap_or(&name);
+            let name = packed::stripped(&name);
             let sum = sum.get(..8).unwrap_or(sum);
             let entry = known.entry(format!("data.{key}")).or_default();
             entry.push(format!("{name} ({sum})"));

@@ -9,7 +9,7 @@ use super::{Folder, gzip, shared};
 use formwork::data::Places;
 use formwork::data::catalog::manifest::Manifest;
 use formwork::data::catalog::pull::{FileStatus, pull};
-use formwork::data::files::documents;
+use formwork::data::files::packed;
 use sha2::{Digest, Sha256};
 
 fn sum(bytes: &[u8]) -> String {
@@ -53,7 +53,7 @@ fn listops_answers_are_digits() {
     let Some(path) = shared("listops/test_d20s.tsv") else {
         return;
     };
-    let text = String::from_utf8(documents::content(&path).unwrap()).unwrap();
+    let text = String::from_utf8(packed::content(&path).unwrap()).unwrap();
     let answers: Vec<&str> = text
         .lines()
         .filter_map(|l| l.split_once('\t'))

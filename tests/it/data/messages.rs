@@ -1,7 +1,7 @@
 //! What a person reads when data is wrong.
 
 use super::{Folder, gzip, prepared, tokenizer_config};
-use formwork::data::files::documents;
+use formwork::data::files::packed;
 use formwork::tokenizer::Tokenizer;
 
 const CHAR: &str = "kind = \"char\"";
@@ -204,12 +204,12 @@ fn files_that_are_missing_or_wrong() {
     assert_eq!(
         of("bomb.txt.gz", ""),
         format!(
-            "DIR/bomb.txt.gz has {} bytes and unpacks to more than 67108864, tighter than data packs; unpack it with \
-             gunzip to have it read all the same",
+            "DIR/bomb.txt.gz has {} bytes and unpacks to more than 67108864, tighter than data packs; unpack it by hand \
+             to have it read all the same",
             bomb.len()
         )
     );
-    let zeros = documents::content(&folder.dir.path().join("fine.txt.gz")).unwrap();
+    let zeros = packed::content(&folder.dir.path().join("fine.txt.gz")).unwrap();
     assert_eq!(zeros.len(), 3 << 20);
     assert!(of("bad.jsonl", "").starts_with("DIR/bad.jsonl:2: not JSON: "));
     assert_eq!(

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::ArticlesConfig;
 use crate::data::files::articles::Article;
 use crate::data::pairs::{Texts, frame_source, frame_target};
-use crate::data::text::corpus;
+use crate::data::text::texts;
 use crate::data::{
     Data, DataSet, Item, PairItem, PerSplit, Request, Shape, Source, Split, Tokenizers,
 };
@@ -108,7 +108,7 @@ impl ArticlesConfig {
 
 pub(super) fn prepare(config: &ArticlesConfig, request: &Request) -> Result<Data> {
     let files = config.files();
-    let mut articles = corpus::Texts::find(&files, request, true)?;
+    let mut articles = texts::Texts::find(&files, request, true)?;
     let tokenizer = articles.tokenizer(request, |c| c.with_marks(&config.marks))?;
     let tokenizer = match request.saved.text {
         Some(_) => tokenizer,
@@ -121,8 +121,8 @@ pub(super) fn prepare(config: &ArticlesConfig, request: &Request) -> Result<Data
     let mut bytes_per_token = PerSplit::default();
     let mut left_out = 0;
     for split in Split::ALL.into_iter().filter(|split| config.has(*split)) {
-        let documents = articles.parts()?.get(split);
-        let (texts, without) = config.texts(documents, split)?;
+        let documents = articles.documents(split)?;
+        let (texts, without) = config.texts(&documents, split)?;
         if texts.is_empty() {
             return Err(Error::usage(format!(
                 "[data] none of the {} article(s) of the {} split has both a lead and, behind a heading with {} marks or \

@@ -1,0 +1,85 @@
+//! Cells of a column as text.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, StringViewArray};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::DataType;
+
+/// A cell of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// Null.
+    Missing,
+    /// A text, or a number or truth value as it is written.
+    Text(String),
+    /// A list of texts.
+    Texts(Vec<String>),
+}
+
+impl Cell {
+    /// The text, that of a list with blanks between its parts; none where there is no cell.
+    pub fn joined(self) -> Option<String> {
+        match self {
+            Self::Missing => None,
+            Self::Text(text) => Some(text),
+            Self::Texts(parts) => Some(parts.join(" ")),
+        }
+    }
+}
+
+/// A field of a column of structs.
+pub(super) fn field<'a>(column: &'a ArrayRef, name: &str) -> Option<&'a ArrayRef> {
+    column.as_struct_opt()?.column_by_name(name)
+}
+
+/// The cells of a column; the error says what it holds instead.
+pub(super) fn of(column: &ArrayRef) -> Result<Vec<Cell>, String> {
+    let lists = |list: &dyn Fn(usize) -> ArrayRef| -> Result<Vec<Cell>, String> {
+        (0..column.len())
+            .map(|row| match column.is_null(row) {
+                true => Ok(Cell::Missing),
+                false => {
+                    texts(&list(row)).map(|all| Cell::Texts(all.into_iter().flatten().collect()))
+                }
+            })
+            .collect()
+    };
+    match column.data_type() {
+        DataType::List(_) => lists(&|row| column.as_list::<i32>().value(row)),
+        DataType::LargeList(_) => lists(&|row| column.as_list::<i64>().value(row)),
+        DataType::FixedSizeList(..) => lists(&|row| column.as_fixed_size_list().value(row)),
+        _ => {
+            let all = texts(column)?.into_iter();
+            Ok(all
+                .map(|text| text.map_or(Cell::Missing, Cell::Text))
+                .collect())
+        }
+    }
+}
+
+fn texts(column: &ArrayRef) -> Result<Vec<Option<String>>, String> {
+    let holds =
+        |column: &ArrayRef| format!("holds {}, neither texts nor numbers", column.data_type());
+    let plain = match column.data_type() {
+        DataType::Dictionary(_, values) => values.as_ref(),
+        other => other,
+    };
+    let readable = plain.is_numeric()
+        || plain.is_string()
+        || matches!(
+            plain,
+            DataType::Boolean | DataType::Binary | DataType::LargeBinary | DataType::BinaryView
+        );
+    if !readable {
+        return Err(holds(column));
+    }
+    // Bytes that are no UTF-8 are an error instead of a missing cell.
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    let cast = cast_with_options(column, &DataType::Utf8View, &options)
+        .map_err(|e| format!("cannot be read as text: {e}"))?;
+    let cast: &StringViewArray = cast.as_string_view();
+    Ok(cast.iter().map(|text| text.map(str::to_owned)).collect())
+}

@@ -1,0 +1,225 @@
+//! Tables of columns: Parquet and Arrow IPC, as Hugging Face ships data sets.
+//!
+//! A file is read in batches of rows, of which only the columns that are asked for are decoded, so that memory does not
+//! grow with the file. A column inside a struct is named with a point: `translation.de`.
+
+mod cells;
+mod guard;
+mod ipc;
+
+use std::fs::File;
+use std::path::Path;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Fields, Schema};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use crate::error::{Error, Result, suggestion};
+
+pub use cells::Cell;
+
+/// Rows that are decoded at once. A document of the web has some thousand characters, so a batch has some megabytes.
+const BATCH: usize = 1024;
+
+/// The formats of columnar files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Parquet,
+    Arrow,
+}
+
+impl Format {
+    fn of(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?.to_lowercase();
+        match ending.as_str() {
+            "parquet" => Some(Self::Parquet),
+            "arrow" | "feather" | "ipc" => Some(Self::Arrow),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Parquet => "Parquet",
+            Self::Arrow => "Arrow IPC",
+        }
+    }
+}
+
+/// Whether a file's name says that it is Parquet (`.parquet`) or Arrow IPC (`.arrow`, `.feather`, `.ipc`).
+pub fn is_columnar(path: &Path) -> bool {
+    Format::of(path).is_some()
+}
+
+/// A column by its name, and the key of `[data]` that sets it.
+pub type Wanted<'a> = (&'a str, &'static str);
+
+/// Calls `each` with the number of every row, counted from 1, and its cells in these columns.
+///
+/// # Errors
+/// A file that cannot be read, is damaged or has no such column; a column that holds neither texts nor numbers; those
+/// of `each`.
+pub fn rows(
+    path: &Path,
+    columns: &[Wanted<'_>],
+    mut each: impl FnMut(u64, Vec<Cell>) -> Result<()>,
+) -> Result<()> {
+    crate::files::require_ordinary(path)?;
+    let Some(format) = Format::of(path) else {
+        return Err(Error::run(format!(
+            "{} is neither Parquet nor Arrow",
+            path.display()
+        )));
+    };
+    let damaged = |why: String| {
+        Error::run(format!(
+            "{} cannot be read as {}: {why}",
+            path.display(),
+            format.name()
+        ))
+    };
+    let mut batches = guard::panics(|| open(path, format, columns))
+        .map_err(damaged)?
+        .map_err(|fault| fault.of(path, damaged))?;
+    let mut row = 0;
+    while let Some(batch) = guard::panics(|| batches.next()).map_err(damaged)? {
+        let batch = batch.map_err(damaged)?;
+        let cells = guard::panics(|| decode(&batch, columns))
+            .map_err(damaged)?
+            .map_err(|why| Error::run(format!("{}: {why}", path.display())))?;
+        let mut cells: Vec<_> = cells.into_iter().map(Vec::into_iter).collect();
+        for _ in 0..batch.num_rows() {
+            row += 1;
+            let taken = cells.iter_mut().map(|c| c.next().unwrap_or(Cell::Missing));
+            each(row, taken.collect())?;
+        }
+    }
+    Ok(())
+}
+
+/// Batches of rows, or the reason why there are no more.
+type Batches = Box<dyn Iterator<Item = std::result::Result<RecordBatch, String>>>;
+
+/// Why a file has no batches.
+enum Fault {
+    Io(std::io::Error),
+    Damaged(String),
+    Column(String),
+}
+
+impl Fault {
+    fn of(self, path: &Path, damaged: impl Fn(String) -> Error) -> Error {
+        match self {
+            Self::Io(e) => Error::io("read", path)(e),
+            Self::Damaged(why) => damaged(why),
+            Self::Column(why) => Error::run(format!("{}: {why}", path.display())),
+        }
+    }
+}
+
+fn open(
+    path: &Path,
+    format: Format,
+    columns: &[Wanted<'_>],
+) -> std::result::Result<Batches, Fault> {
+    let damaged = |e: &dyn std::fmt::Display| Fault::Damaged(e.to_string());
+    let mut file = File::open(path).map_err(Fault::Io)?;
+    match format {
+        Format::Parquet => {
+            let builder =
+                ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| damaged(&e))?;
+            let roots = require(builder.schema(), columns).map_err(Fault::Column)?;
+            let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
+            let reader = builder.with_projection(mask).with_batch_size(BATCH).build();
+            let reader = reader.map_err(|e| damaged(&e))?;
+            Ok(Box::new(
+                reader.map(|batch| batch.map_err(|e| e.to_string())),
+            ))
+        }
+        Format::Arrow => {
+            ipc::hold_lengths(&mut file).map_err(Fault::Damaged)?;
+            let reader = ipc::reader(file).map_err(Fault::Damaged)?;
+            require(&reader.schema(), columns).map_err(Fault::Column)?;
+            Ok(Box::new(
+                reader.map(|batch| batch.map_err(|e| e.to_string())),
+            ))
+        }
+    }
+}
+
+/// The root columns that hold the columns of these names; an error where one is not there.
+fn require(schema: &Schema, columns: &[Wanted<'_>]) -> std::result::Result<Vec<usize>, String> {
+    let mut roots = Vec::new();
+    for (name, key) in columns {
+        let parts = parts(schema.fields(), name).ok_or_else(|| {
+            let all = names(schema.fields());
+            let hint = suggestion(name, all.iter().map(String::as_str));
+            let there = listed(&all);
+            format!("no column `{name}`{hint}; there are {there}; set [data] {key}")
+        })?;
+        roots.extend(schema.index_of(parts[0]).ok());
+    }
+    Ok(roots)
+}
+
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|n| format!("`{n}`")).collect();
+    let more = match names.len() > SHOWN {
+        true => format!(" and {} more", names.len() - SHOWN),
+        false => String::new(),
+    };
+    format!("{}{more}", shown.join(", "))
+}
+
+/// A name as the names of a column and of the fields inside it: `translation.de` is `translation`, `de`, unless a
+/// column bears the whole name.
+fn parts<'a>(fields: &Fields, name: &'a str) -> Option<Vec<&'a str>> {
+    if fields.find(name).is_some() {
+        return Some(vec![name]);
+    }
+    name.match_indices('.').find_map(|(point, _)| {
+        let (first, rest) = (&name[..point], &name[point + 1..]);
+        match fields.find(first)?.1.data_type() {
+            DataType::Struct(inner) => {
+                let mut all = vec![first];
+                all.extend(parts(inner, rest)?);
+                Some(all)
+            }
+            _ => None,
+        }
+    })
+}
+
+/// All columns, those inside structs with a point.
+fn names(fields: &Fields) -> Vec<String> {
+    let each = fields.iter().flat_map(|field| match field.data_type() {
+        DataType::Struct(inner) => {
+            let inner = names(inner).into_iter();
+            inner
+                .map(|name| format!("{}.{name}", field.name()))
+                .collect()
+        }
+        _ => vec![field.name().clone()],
+    });
+    each.collect()
+}
+
+/// The cells of some columns of a batch.
+fn decode(
+    batch: &RecordBatch,
+    columns: &[Wanted<'_>],
+) -> std::result::Result<Vec<Vec<Cell>>, String> {
+    let schema = batch.schema();
+    let each = columns.iter().map(|(name, _)| {
+        let missing = || format!("no column `{name}`");
+        let parts = parts(schema.fields(), name).ok_or_else(missing)?;
+        let mut column = batch.column_by_name(parts[0]).ok_or_else(missing)?;
+        for part in &parts[1..] {
+            column = cells::field(column, part).ok_or_else(missing)?;
+        }
+        cells::of(column).map_err(|why| format!("column `{name}` {why}"))
+    });
+    each.collect()
+}

@@ -1,0 +1,151 @@
+//! The content of a plain file cut into documents while it is read: one document is in memory at a time.
+
+use std::io::{self, BufRead};
+
+use super::documents::Beginnings;
+
+/// A document and the byte of the content at which it begins.
+pub(super) struct Piece {
+    pub(super) bytes: Vec<u8>,
+    pub(super) at: u64,
+}
+
+/// How content is cut.
+pub(super) enum Cut<'a> {
+    /// At line feeds, which are left out.
+    Lines,
+    /// At marks, which are left out.
+    Separator(&'a [u8]),
+    /// Before lines that begin a document.
+    Beginnings(Beginnings),
+}
+
+/// Calls `each` for every piece; an empty one may be among them.
+pub(super) fn pieces<E: From<io::Error>>(
+    content: &mut dyn BufRead,
+    cut: &Cut<'_>,
+    mut each: impl FnMut(Piece) -> Result<(), E>,
+) -> Result<(), E> {
+    drop_mark(content)?;
+    let mut at = 0;
+    match cut {
+        Cut::Lines => loop {
+            let mut bytes = Vec::new();
+            let read = content.read_until(b'\n', &mut bytes)?;
+            if read == 0 {
+                return Ok(());
+            }
+            if bytes.last() == Some(&b'\n') {
+                bytes.pop();
+            }
+            each(Piece { bytes, at })?;
+            at += read as u64;
+        },
+        Cut::Separator(mark) => separated(content, mark, at, each),
+        Cut::Beginnings(Beginnings::BlankLines) => {
+            paragraphs(content, at, |_, before, _| before, each)
+        }
+        Cut::Beginnings(Beginnings::Wikitext) => {
+            let begins = |line: &[u8], before, after| before && after && is_title(line);
+            paragraphs(content, at, begins, each)
+        }
+        Cut::Beginnings(Beginnings::Files) => {
+            let mut bytes = Vec::new();
+            content.read_to_end(&mut bytes)?;
+            each(Piece { bytes, at })
+        }
+    }
+}
+
+/// Leaves a byte-order mark out.
+fn drop_mark(content: &mut dyn BufRead) -> io::Result<()> {
+    const MARK: &[u8] = b"\xEF\xBB\xBF";
+    // A reader of blocks has three bytes at hand wherever the content has them.
+    if content.fill_buf()?.starts_with(MARK) {
+        content.consume(MARK.len());
+    }
+    Ok(())
+}
+
+fn separated<E: From<io::Error>>(
+    content: &mut dyn BufRead,
+    mark: &[u8],
+    mut at: u64,
+    mut each: impl FnMut(Piece) -> Result<(), E>,
+) -> Result<(), E> {
+    let Some(last) = mark.last() else {
+        return Ok(());
+    };
+    let mut bytes = Vec::new();
+    loop {
+        // A mark ends where its last byte does.
+        let read = content.read_until(*last, &mut bytes)?;
+        if read == 0 {
+            return each(Piece { bytes, at });
+        }
+        if bytes.ends_with(mark) {
+            let length = bytes.len() as u64;
+            bytes.truncate(bytes.len() - mark.len());
+            each(Piece {
+                bytes: std::mem::take(&mut bytes),
+                at,
+            })?;
+            at += length;
+        }
+    }
+}
+
+/// Cuts before each line that begins a document; what it is asked also says whether the lines before and after are
+/// blank. A stretch of blank lines is no document.
+fn paragraphs<E: From<io::Error>>(
+    content: &mut dyn BufRead,
+    mut at: u64,
+    begins: impl Fn(&[u8], bool, bool) -> bool,
+    mut each: impl FnMut(Piece) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut next = || -> io::Result<Option<Vec<u8>>> {
+        let mut line = Vec::new();
+        let read = content.read_until(b'\n', &mut line)?;
+        Ok((read > 0).then_some(line))
+    };
+    let mut document = Vec::new();
+    let mut text = false;
+    let mut before = true;
+    let mut line = next()?;
+    while let Some(this) = line {
+        line = next()?;
+        let after = line.as_deref().is_none_or(is_blank);
+        if text && begins(&this, before, after) {
+            let length = document.len() as u64;
+            each(Piece {
+                bytes: std::mem::take(&mut document),
+                at,
+            })?;
+            at += length;
+            text = false;
+        }
+        before = is_blank(&this);
+        text |= !before;
+        document.extend_from_slice(&this);
+    }
+    match text {
+        true => each(Piece {
+            bytes: document,
+            at,
+        }),
+        false => Ok(()),
+    }
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    line.trim_ascii().is_empty()
+}
+
+/// ` = Title = `, with one `=` on each side.
+fn is_title(line: &[u8]) -> bool {
+    let inside = line
+        .trim_ascii()
+        .strip_prefix(b"= ")
+        .and_then(|l| l.strip_suffix(b" ="));
+    inside.is_some_and(|title| !title.starts_with(b"=") && !title.ends_with(b"="))
+}

@@ -1,0 +1,168 @@
+//! Files that may be packed, with gzip or Zstandard: what they are is told by their first bytes, not by their names.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// How the names of packed files end.
+pub const ENDINGS: [&str; 2] = [".gz", ".zst"];
+
+/// A packed file is unpacked to so many times its size at most. Text packs 3 to 5 times, tables and logs that repeat
+/// themselves a few tens of times; zeros 1000 times and more, so that ten megabytes of them fill a memory.
+const MOST_UNPACKED: u64 = 100;
+/// Unpacked bytes that any packed file may have.
+const ALWAYS_UNPACKED: u64 = 64 << 20;
+/// Bytes that are read at once.
+const BLOCK: usize = 1 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packing {
+    Plain,
+    Gzip,
+    Zstandard,
+}
+
+impl Packing {
+    fn of(first: &[u8]) -> Self {
+        match first {
+            [0x1F, 0x8B, ..] => Self::Gzip,
+            [0x28, 0xB5, 0x2F, 0xFD, ..] => Self::Zstandard,
+            _ => Self::Plain,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Gzip => "gzip",
+            Self::Zstandard => "Zstandard",
+        }
+    }
+}
+
+/// The content of a file, unpacked as it is read.
+pub struct Unpacked {
+    reader: Box<dyn Read>,
+    packing: Packing,
+    size: u64,
+    /// Bytes that may still come.
+    left: u64,
+}
+
+impl Unpacked {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn open(path: &Path) -> Result<Self> {
+        crate::files::require_ordinary(path)?;
+        let file = File::open(path).map_err(Error::io("read", path))?;
+        let size = file.metadata().map_err(Error::io("read", path))?.len();
+        let mut file = BufReader::with_capacity(BLOCK, file);
+        let first = file.fill_buf().map_err(Error::io("read", path))?;
+        let packing = Packing::of(first);
+        let reader: Box<dyn Read> = match packing {
+            Packing::Plain => Box::new(file),
+            Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
+            Packing::Zstandard => {
+                let decoder = zstd::stream::read::Decoder::with_buffer(file);
+                Box::new(decoder.map_err(Error::io("read", path))?)
+            }
+        };
+        Ok(Self {
+            reader,
+            packing,
+            size,
+            left: match packing {
+                Packing::Plain => u64::MAX,
+                _ => size.saturating_mul(MOST_UNPACKED).max(ALWAYS_UNPACKED),
+            },
+        })
+    }
+
+    /// The error of a run for what reading gave.
+    pub fn fault(path: &Path, e: io::Error) -> Error {
+        match e.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
+            Some(Fault(why)) => Error::run(format!("{} {why}", path.display())),
+            None => Error::io("read", path)(e),
+        }
+    }
+}
+
+/// Why the content of a packed file cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Fault(String);
+
+impl Read for Unpacked {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let count = match (self.reader.read(bytes), self.packing) {
+            (Ok(count), _) => count,
+            (Err(e), Packing::Plain) => return Err(e),
+            (Err(e), _) if e.kind() == io::ErrorKind::Interrupted => return Err(e),
+            (Err(e), packing) => {
+                let why = format!("is a damaged {} file: {e}", packing.name());
+                return Err(io::Error::other(Fault(why)));
+            }
+        };
+        self.left = match self.left.checked_sub(count as u64) {
+            Some(left) => left,
+            None => {
+                let most = self.size.saturating_mul(MOST_UNPACKED).max(ALWAYS_UNPACKED);
+                let why = format!(
+                    "has {} bytes and unpacks to more than {most}, tighter than data packs; unpack it by hand to have it \
+                     read all the same",
+                    self.size
+                );
+                return Err(io::Error::other(Fault(why)));
+            }
+        };
+        Ok(count)
+    }
+}
+
+/// The content of a file, unpacked when it is packed.
+///
+/// # Errors
+/// Unreadable, or cut short, damaged, or packed more tightly than data is.
+pub fn content(path: &Path) -> Result<Vec<u8>> {
+    let mut file = Unpacked::open(path)?;
+    let expected = match file.packing {
+        Packing::Plain => file.size,
+        _ => file.size.saturating_mul(4).min(ALWAYS_UNPACKED),
+    };
+    let mut plain = Vec::with_capacity(expected as usize);
+    file.read_to_end(&mut plain)
+        .map_err(|e| Unpacked::fault(path, e))?;
+    Ok(plain)
+}
+
+/// The name of a file in small letters, without the ending of its packing: `Train.JSONL.gz` is `train.jsonl`.
+pub fn plain_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    stripped(&name.to_lowercase()).to_owned()
+}
+
+/// A name without the ending of its packing.
+pub fn stripped(name: &str) -> &str {
+    let plain = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
+    plain.unwrap_or(name)
+}
+
+/// The path, or the same packed where it is given plain, or plain where it is given packed.
+pub fn either(path: &Path) -> Option<PathBuf> {
+    if path.exists() {
+        return Some(path.to_path_buf());
+    }
+    let packed = ENDINGS.iter().map(|ending| {
+        let mut packed = path.as_os_str().to_owned();
+        packed.push(ending);
+        PathBuf::from(packed)
+    });
+    let name = path.to_string_lossy();
+    let plain = ENDINGS.iter().filter(|ending| name.ends_with(*ending));
+    let plain = plain.map(|_| path.with_extension(""));
+    packed.chain(plain).find(|candidate| candidate.is_file())
+}

@@ -1,0 +1,324 @@
+//! The text of an experiment's files, document after document.
+//!
+//! Files are read each time that something must be made of them, so that a corpus may be larger than memory: once to count
+//! where fractions cut them, once for a tokenizer, once for the tokens of each split.
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::cache::Tokens;
+use super::encoding::{Encoding, Entries};
+use crate::data::files::documents::{self, Reading};
+use crate::data::files::found;
+use crate::data::split::{Cut, Unit};
+use crate::data::{Paths, PerSplit, Request, Split, TextConfig};
+use crate::digest::hex;
+use crate::error::{Error, Result};
+use crate::tokenizer::{Tokenizer, TokenizerConfig, utf8};
+
+/// Bytes of text that a tokenizer is trained on at most; of a larger corpus every second document, or every fourth, and
+/// so on.
+const MOST_TO_LEARN_FROM: usize = 1 << 30;
+
+/// The files of an experiment, read when something must be made of them.
+pub(in crate::data) struct Texts<'a> {
+    config: &'a TextConfig,
+    unit: Unit,
+    reading: Reading,
+    files: PerSplit<Vec<PathBuf>>,
+    /// Changes with every byte of every file and with how it is read and split.
+    key: String,
+    /// Where the files to train on are cut, once they were counted.
+    cut: Option<Cut>,
+}
+
+impl<'a> Texts<'a> {
+    /// Looks for the files. Fractions count whole documents when `whole` says so.
+    pub(in crate::data) fn find(
+        config: &'a TextConfig,
+        request: &Request,
+        whole: bool,
+    ) -> Result<Self> {
+        Self::of_paths(config, &config.path, request, whole)
+    }
+
+    /// The corpora that `weights` weigh, or all paths as one. Files to validate and test on are those of the first.
+    pub(super) fn each(
+        config: &'a TextConfig,
+        request: &Request,
+        whole: bool,
+    ) -> Result<Vec<Self>> {
+        if config.weights.is_empty() {
+            return Ok(vec![Self::find(config, request, whole)?]);
+        }
+        let paths = config.path.0.iter().enumerate();
+        paths
+            .map(|(number, path)| {
+                let path = Paths(vec![path.clone()]);
+                let mut texts = Self::of_paths(config, &path, request, whole)?;
+                if number > 0 {
+                    texts.files.valid.clear();
+                    texts.files.test.clear();
+                }
+                Ok(texts)
+            })
+            .collect()
+    }
+
+    fn of_paths(
+        config: &'a TextConfig,
+        train: &Paths,
+        request: &Request,
+        whole: bool,
+    ) -> Result<Self> {
+        let places = request.places;
+        let bytes = match (&request.saved.text, request.tokenizer) {
+            (Some(saved), _) => saved.is_bytes(),
+            (None, tokenizer) => tokenizer.is_some_and(TokenizerConfig::is_bytes),
+        };
+        let find = |paths: Option<&Paths>| -> Result<Vec<PathBuf>> {
+            let paths = paths.map(|p| p.0.as_slice()).unwrap_or_default();
+            let there = paths
+                .iter()
+                .map(|p| places.resolve(p))
+                .collect::<Result<Vec<_>>>()?;
+            found::files(&there)
+        };
+        let files = PerSplit {
+            train: find(Some(train))?,
+            valid: find(config.valid_path.as_ref())?,
+            test: find(config.test_path.as_ref())?,
+        };
+        let reading = config.reading(bytes);
+        let unit = match (whole, bytes) {
+            (true, _) => Unit::Documents,
+            (false, true) => Unit::Bytes,
+            (false, false) => Unit::Characters,
+        };
+        Ok(Self {
+            key: key(config, &files, &reading, unit)?,
+            config,
+            unit,
+            reading,
+            files,
+            cut: None,
+        })
+    }
+
+    /// Where the files to train on are cut into splits; they are read and counted at first use.
+    fn cut(&mut self) -> Result<Cut> {
+        if let Some(cut) = self.cut {
+            return Ok(cut);
+        }
+        let (valid, test) = self.config.fractions();
+        let mut total = 0;
+        documents::each(&self.files.train, &self.reading, |document| {
+            total += self.unit.count(&document);
+            Ok(())
+        })?;
+        let cut = Cut::new(total, self.unit, valid, test)?;
+        self.cut = Some(cut);
+        Ok(cut)
+    }
+
+    /// Calls `each` for the documents of a split.
+    fn visit(&mut self, split: Split, mut each: impl FnMut(Vec<u8>) -> Result<()>) -> Result<()> {
+        let fractions = self.config.fractions();
+        let share = match split {
+            Split::Train => 1.0,
+            Split::Valid => fractions.0,
+            Split::Test => fractions.1,
+        };
+        if share > 0.0 && fractions == (0.0, 0.0) {
+            documents::each(&self.files.train, &self.reading, &mut each)?;
+        } else if share > 0.0 {
+            let mut cut = self.cut()?;
+            documents::each(&self.files.train, &self.reading, |document| {
+                let mut parts = cut.next(document);
+                let part = std::mem::take(parts.get_mut(split));
+                match part.is_empty() {
+                    true => Ok(()),
+                    false => each(part),
+                }
+            })?;
+        }
+        match split {
+            Split::Train => Ok(()),
+            Split::Valid | Split::Test => {
+                documents::each(self.files.get(split), &self.reading, each)
+            }
+        }
+    }
+
+    /// The documents of a split, all in memory.
+    pub(in crate::data) fn documents(&mut self, split: Split) -> Result<Vec<Vec<u8>>> {
+        let mut all = Vec::new();
+        self.visit(split, |document| {
+            all.push(document);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    pub(in crate::data) fn has(&self, split: Split) -> bool {
+        let (valid, test) = self.config.fractions();
+        match split {
+            Split::Train => true,
+            Split::Valid => valid > 0.0 || !self.files.valid.is_empty(),
+            Split::Test => test > 0.0 || !self.files.test.is_empty(),
+        }
+    }
+
+    /// The tokenizer of the run, or one that is made as `config` turns `[tokenizer]`; one that is trained is kept
+    /// beside the token caches, for it may take longer than encoding.
+    pub(in crate::data) fn tokenizer(
+        &mut self,
+        request: &Request,
+        config: impl Fn(&TokenizerConfig) -> TokenizerConfig,
+    ) -> Result<Tokenizer> {
+        tokenizer(std::slice::from_mut(self), request, config)
+    }
+
+    /// The tokens of a split, from its cache or into it.
+    pub(in crate::data) fn encoded(
+        &mut self,
+        tokenizer: &Tokenizer,
+        split: Split,
+        entries: Entries,
+        cache: &Path,
+    ) -> Result<Tokens> {
+        encoded(std::slice::from_mut(self), tokenizer, split, entries, cache)
+    }
+}
+
+/// What files and the way they are read amount to.
+fn key(
+    config: &TextConfig,
+    files: &PerSplit<Vec<PathBuf>>,
+    reading: &Reading,
+    unit: Unit,
+) -> Result<String> {
+    let mut key = Sha256::new();
+    key.update(format!("{reading:?} {unit:?} {:?}", config.fractions()));
+    for split in Split::ALL {
+        key.update(split.name());
+        // Whether a file is read as JSON lines depends on its name.
+        let digests = documents::digests(files.get(split))?;
+        for (file, digest) in files.get(split).iter().zip(digests) {
+            key.update(file.extension().unwrap_or_default().as_encoded_bytes());
+            key.update(digest);
+        }
+    }
+    Ok(hex(&key.finalize()))
+}
+
+/// The keys of all corpora as one.
+fn keys(corpora: &[Texts]) -> String {
+    let keys: Vec<&str> = corpora.iter().map(|texts| texts.key.as_str()).collect();
+    keys.join(" ")
+}
+
+/// See [`Texts::tokenizer`].
+pub(super) fn tokenizer(
+    corpora: &mut [Texts],
+    request: &Request,
+    config: impl Fn(&TokenizerConfig) -> TokenizerConfig,
+) -> Result<Tokenizer> {
+    let config = match (&request.saved.text, request.tokenizer) {
+        (Some(saved), _) => return Ok(saved.clone()),
+        (None, Some(tokenizer)) => config(tokenizer),
+        (None, None) => {
+            return Err(Error::usage("[data] kind = \"text\" needs a [tokenizer]"));
+        }
+    };
+    let places = request.places;
+    if !config.is_trained() {
+        let found = config.with_path(|path| places.resolve(path))?;
+        return Tokenizer::build(&found, &[]);
+    }
+    let description = serde_json::to_string(&config).map_err(|e| Error::run(e.to_string()))?;
+    let key = Sha256::digest(format!("tokenizer 1 {} {description}", keys(corpora)));
+    let path = places
+        .cache()
+        .join(format!("tokenizer-{}.json", &hex(&key)[..32]));
+    if let Ok(tokenizer) = Tokenizer::load(&path) {
+        return Ok(tokenizer);
+    }
+    let train = learned_from(corpora, MOST_TO_LEARN_FROM)?;
+    let mut train = train.iter().map(|d| utf8(d)).collect::<Result<Vec<_>>>()?;
+    if train.len() > 1 && config.separates_by_line() {
+        // What will separate the documents.
+        train.push("\n");
+    }
+    let tokenizer = Tokenizer::build(&config, &train)?;
+    if !config.trains_at_once() {
+        std::fs::create_dir_all(places.cache()).map_err(Error::io("create", places.cache()))?;
+        tokenizer.save(&path)?;
+    }
+    Ok(tokenizer)
+}
+
+/// The documents to train a tokenizer on: all, or every 2ᵏ-th where all have more than `most` bytes.
+fn learned_from(corpora: &mut [Texts], most: usize) -> Result<Vec<Vec<u8>>> {
+    let mut kept: Vec<(usize, Vec<u8>)> = Vec::new();
+    let (mut every, mut number, mut bytes) = (1, 0, 0);
+    for texts in corpora {
+        texts.visit(Split::Train, |document| {
+            if number % every == 0 {
+                bytes += document.len();
+                kept.push((number, document));
+            }
+            while bytes > most && kept.len() > 1 {
+                every *= 2;
+                kept.retain(|(number, _)| number % every == 0);
+                bytes = kept.iter().map(|(_, document)| document.len()).sum();
+            }
+            number += 1;
+            Ok(())
+        })?;
+    }
+    Ok(kept.into_iter().map(|(_, document)| document).collect())
+}
+
+/// See [`Texts::encoded`].
+pub(super) fn encoded(
+    corpora: &mut [Texts],
+    tokenizer: &Tokenizer,
+    split: Split,
+    entries: Entries,
+    cache: &Path,
+) -> Result<Tokens> {
+    let how = match entries {
+        Entries::Documents(end) if end == tokenizer.end_of_text() => String::new(),
+        other => format!(" {other:?}"),
+    };
+    let description = format!(
+        "tokens 1 {} {} {}{how}",
+        keys(corpora),
+        split.name(),
+        tokenizer.fingerprint()
+    );
+    let path = cache.join(format!(
+        "{}-{}.tokens",
+        split.name(),
+        &hex(&Sha256::digest(description))[..32]
+    ));
+    Tokens::open_or_make(&path, tokenizer.vocab_size(), || {
+        let separated = corpora.iter().any(|texts| texts.unit == Unit::Documents);
+        let mut encoding = Encoding::new(&path, tokenizer, entries, separated)?;
+        for texts in corpora {
+            texts
+                .visit(split, |document| encoding.add(document))
+                .map_err(|e| in_split(e, split))?;
+        }
+        encoding.finish().map_err(|e| in_split(e, split))
+    })
+}
+
+fn in_split(error: Error, split: Split) -> Error {
+    match error {
+        Error::Run(message) => Error::Run(format!("the {} text: {message}", split.name())),
+        other => other,
+    }
+}

@@ -18,14 +18,17 @@ pub mod output;
 pub mod plan;
 mod ranks;
 pub mod report;
+pub mod runs;
+pub mod shell;
 pub mod submit;
 pub mod sweep;
+pub mod tokenize;
 pub mod train;
 pub mod translate;
 pub mod verify;
 
 use crate::error::{Error, Result};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -73,6 +76,8 @@ enum Command {
     Export(export::ExportArgs),
     /// Kinds and presets by family.
     List(list::ListArgs),
+    /// The runs below a folder: state, step, best score, age.
+    Runs(runs::RunsArgs),
     /// Set runs side by side: what differs, how they ended, their curves.
     Compare(compare::CompareArgs),
     /// Write the tables, figures and the page of a paper from a sweep or from runs.
@@ -81,12 +86,18 @@ enum Command {
     Sweep(sweep::SweepArgs),
     /// Public data sets: list, show, pull.
     Data(data::DataArgs),
+    /// The pieces of a text and their ids.
+    Tokenize(tokenize::TokenizeArgs),
     /// Parameters, FLOPs and memory of a model, before it is trained.
     Plan(plan::PlanArgs),
     /// Measure training speed.
     Bench(bench::BenchArgs),
     /// Train, then hold the result against the file's [expect].
     Verify(verify::VerifyArgs),
+    /// Print the completions of a shell.
+    Completions(shell::CompletionsArgs),
+    /// Write the manual pages.
+    Man(shell::ManArgs),
 }
 
 /// Whether words are a command line that is understood: nothing is run.
@@ -164,11 +175,15 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),
         Command::List(args) => list::run(args),
+        Command::Runs(args) => runs::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Sweep(args) => ranks::require_alone("sweep").and_then(|()| sweep::run(args)),
         Command::Data(args) => data::run(args),
+        Command::Tokenize(args) => tokenize::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Completions(args) => shell::completions(&args, Arguments::command()),
+        Command::Man(args) => shell::man(args, Arguments::command()),
         Command::Bench(args) => bench::run(args),
         Command::Verify(args) => ranks::require_alone("verify").and_then(|()| verify::run(args)),
     }

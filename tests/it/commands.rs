@@ -1,5 +1,6 @@
 //! Every command once, on a small run, as scripts use them.
 
+mod around_runs;
 mod bench;
 mod checked;
 mod context;

@@ -75,7 +75,7 @@ impl Before {
         self.plan.as_ref().filter(|plan| plan.budget == budget)?;
         let mut wanted = essence(arm).ok()?;
         let same = |there: &&Experiment| {
-            wanted.train.steps = there.train.steps;
+            (wanted.train.steps, wanted.train.epochs) = (there.train.steps, None);
             wanted == **there
         };
         self.arms.values().find(same).map(|there| there.train.steps)

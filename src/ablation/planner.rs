@@ -9,7 +9,7 @@ use crate::data::Data;
 use crate::error::{Error, Fault, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
 use crate::experiment::cost::{self, StepTime};
-use crate::experiment::{self, Loaded, Origin, assemble, rehearse};
+use crate::experiment::{self, Loaded, Origin, assemble, epochs, rehearse};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -121,7 +121,8 @@ fn settle(sweep: &mut Untimed, known: Vec<Option<u64>>) -> Result<()> {
             let fault = in_arm(loaded, &arm.name, &Fault::new(reason));
             Error::Invalid(vec![fault])
         })?;
-        arm.loaded.experiment.train.steps = arm.cost.steps;
+        let train = &mut arm.loaded.experiment.train;
+        (train.steps, train.epochs) = (arm.cost.steps, None);
     }
     faults_of(arms, loaded)
 }
@@ -245,10 +246,12 @@ impl Costs {
 
     fn of(&mut self, loaded: &Loaded) -> Result<Cost> {
         let experiment = &loaded.experiment;
-        let shape = &self.data(loaded)?.shape;
+        let data = self.data(loaded)?;
+        let steps = epochs::steps(experiment, data).unwrap_or(experiment.train.steps);
+        let shape = &data.shape;
         let plan = cost::plan(experiment, &loaded.places(), shape)?;
         Ok(Cost {
-            steps: experiment.train.steps,
+            steps,
             params: plan.params,
             flops_per_item: plan.flops_per_item,
             items_per_step: cost::items_per_step(experiment, shape),

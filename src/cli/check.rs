@@ -32,10 +32,10 @@ pub struct CheckArgs {
 pub fn run(args: CheckArgs) -> Result<()> {
     let loaded = load(&args.file, &args.sets)?;
     check(&loaded)?;
-    match loaded.experiment.ablation {
-        _ if args.keys_only => {}
-        Some(_) => planner::rehearse(&args.file, &args.sets)?,
+    let settled = match loaded.experiment.ablation {
+        _ if args.keys_only => None,
+        Some(_) => planner::rehearse(&args.file, &args.sets).map(|()| None)?,
         None => rehearse::rehearse(&loaded)?,
-    }
-    output::part(annotated_toml(&loaded))
+    };
+    output::part(annotated_toml(settled.as_ref().unwrap_or(&loaded)))
 }

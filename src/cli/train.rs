@@ -1,21 +1,24 @@
 //! `formwork train` and `formwork resume`.
 
+use super::lines::{Lines, Pace};
+use super::live::{self, Live};
 use super::output;
 use super::ranks::{self, Exchange};
 use crate::collective::Ranks;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
+use crate::experiment::run::{Follower, Unfollowed};
 use crate::experiment::{self, open, run};
 use crate::report::render::terminal::{duration, number};
 use crate::stop;
-use crate::train::job::{Outcome, Report, Stopped};
+use crate::train::config::TrainConfig;
+use crate::train::evaluation::Scores;
+use crate::train::job::{Outcome, Stopped};
 use crate::train::metrics::higher_is_better;
 use crate::train::run_dir::RESOLVED;
-use crate::train::view::View;
 use clap::Args;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// `formwork train`.
 #[derive(Debug, Args)]
@@ -34,6 +37,9 @@ pub struct TrainArgs {
     /// Delete the run folder first.
     #[arg(long)]
     fresh: bool,
+    /// Take two steps, evaluate, write what a run writes, and delete it again.
+    #[arg(long, conflicts_with_all = ["resume", "fresh"])]
+    smoke: bool,
     /// Save and end when standard input closes: the process that holds it is gone.
     #[arg(long, hide = true)]
     while_input_open: bool,
@@ -65,9 +71,12 @@ struct How {
     /// Moves gradients between the processes of one run.
     #[arg(long, value_enum, default_value_t)]
     exchange: Exchange,
-    /// One line a report, also in a terminal.
+    /// Lines instead of the live view.
     #[arg(long, conflicts_with = "quiet")]
     plain: bool,
+    /// Seconds between two lines about training, at least; 0 prints every line of the journal.
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds, conflicts_with = "quiet")]
+    every: f64,
     /// Nothing but errors and the summary.
     #[arg(long)]
     quiet: bool,
@@ -81,29 +90,21 @@ impl How {
         sets
     }
 
-    fn view(&self, ranks: &Ranks) -> View {
-        if ranks.are_many() || self.plain || self.quiet || !std::io::stdout().is_terminal() {
-            View::Plain
+    /// The live view in a terminal, lines elsewhere, nothing with `--quiet`.
+    fn follower(&self, ranks: &Ranks) -> Box<dyn Follower> {
+        let pace = Pace::new(Duration::from_secs_f64(self.every));
+        if self.quiet || !ranks.is_first() {
+            Box::new(Unfollowed)
+        } else if self.plain || ranks.are_many() || !live::is_there() {
+            Box::new(Lines::new(pace))
         } else {
-            View::Interactive
+            Box::new(Live::new(pace))
         }
     }
 
     fn options(&self, ranks: &Ranks) -> run::Options {
-        let view = self.view(ranks);
-        let prints = view == View::Plain && !self.quiet && ranks.is_first();
         run::Options {
-            view,
-            report: Box::new(move |report| {
-                if prints {
-                    output::note(report_line(report));
-                }
-            }),
-            sample: Box::new(move |step, text| {
-                if prints {
-                    output::note(format!("sample at step {step}: {text}"));
-                }
-            }),
+            follower: self.follower(ranks),
             notice: match ranks.is_first() {
                 true => |text| output::note(text),
                 false => |_| (),
@@ -111,6 +112,15 @@ impl How {
             other_data: false,
             ranks: ranks.clone(),
         }
+    }
+}
+
+/// Seconds as a person types them.
+fn seconds(text: &str) -> std::result::Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    match (0.0..=86_400.0).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err("0 to 86400".into()),
     }
 }
 
@@ -123,17 +133,26 @@ pub fn train(args: TrainArgs) -> Result<()> {
 }
 
 fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
-    let loaded = experiment::load(&args.file, &args.how.sets(args.sets.clone()))?;
+    let mut loaded = experiment::load(&args.file, &args.how.sets(args.sets.clone()))?;
     experiment::check(&loaded)?;
+    let name = match args.smoke {
+        true => format!("{}.smoke", loaded.experiment.name),
+        false => loaded.experiment.name.clone(),
+    };
     let folder = args
         .run
         .clone()
-        .unwrap_or_else(|| run::default_folder(&loaded.experiment.name));
+        .unwrap_or_else(|| run::default_folder(&name));
     let start = match (args.resume, args.fresh) {
         (true, _) => run::Start::ResumeOrNew,
         (_, true) => run::Start::Fresh,
+        // What an earlier attempt left under the name that no run has.
+        _ if args.smoke && args.run.is_none() => run::Start::Fresh,
         _ => run::Start::New,
     };
+    if args.smoke {
+        shorten(&mut loaded.experiment.train);
+    }
     if args.while_input_open {
         stop::with_input();
     }
@@ -143,7 +162,34 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
     }
     let began = Instant::now();
     let outcome = run::train(&loaded, &folder, start, args.how.options(ranks))?;
+    if args.smoke {
+        return smoked(&folder, &outcome, ranks);
+    }
     ended(&folder, &outcome, began, &args.how, ranks)
+}
+
+/// Steps of a smoke test: the second one is taken with the moments that the first one left.
+const SMOKE_STEPS: u64 = 2;
+
+/// The settings of a smoke test. What a step does, an evaluation and a checkpoint stay whole.
+fn shorten(train: &mut TrainConfig) {
+    (train.steps, train.epochs) = (SMOKE_STEPS, None);
+    train.log_every = 1;
+}
+
+/// The end of a smoke test: its folder goes.
+fn smoked(folder: &Path, outcome: &Outcome, ranks: &Ranks) -> Result<()> {
+    if !ranks.is_first() {
+        return Ok(());
+    }
+    std::fs::remove_dir_all(folder).map_err(Error::io("delete", folder))?;
+    let scores = outcome.last.as_ref().map(|scores| scores_line(scores));
+    output::line(format!(
+        "two steps, an evaluation and a checkpoint went well in {}; {} is deleted",
+        duration(outcome.elapsed_s),
+        folder.display()
+    ))?;
+    scores.map_or(Ok(()), output::line)
 }
 
 /// Runs `formwork resume`.
@@ -176,32 +222,12 @@ fn ended(folder: &Path, outcome: &Outcome, began: Instant, how: &How, ranks: &Ra
     summary(folder, outcome)
 }
 
-/// One report as a line: what a person follows in a pipe.
-fn report_line(report: &Report) -> String {
-    let mut parts = vec![
-        format!("step {:>6}/{}", report.step, report.steps),
-        format!("{:5}", report.split),
-        format!("loss {:.4}", report.loss),
-    ];
-    for (name, value) in &report.metrics {
-        parts.push(format!("{name} {}", number(*value)));
-    }
-    if let Some(lr) = report.lr {
-        parts.push(format!("lr {lr:.2e}"));
-    }
-    if let Some(norm) = report.grad_norm {
-        parts.push(format!("grad_norm {norm:.3}"));
-    }
-    if let Some(speed) = report.items_per_s {
-        parts.push(format!("{} {}/s", number(speed), report.unit));
-    }
-    if let Some(part) = &report.part {
-        parts.push(format!("({part})"));
-    }
-    if let Some(left) = report.left_s {
-        parts.push(format!("{} left", duration(left)));
-    }
-    parts.join("  ")
+/// The scores of the validation split.
+fn scores_line(scores: &Scores) -> String {
+    let metrics = scores.metrics.iter();
+    let metrics = metrics.map(|(name, value)| format!("{name} {}", number(*value)));
+    let metrics: Vec<String> = metrics.collect();
+    format!("valid loss {:.4}  {}", scores.loss, metrics.join("  "))
 }
 
 /// The end of a run: what came out and what to do next.
@@ -223,16 +249,7 @@ fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
         n => output::line(format!("{n} steps were skipped"))?,
     }
     if let Some(scores) = &outcome.last {
-        let metrics: Vec<String> = scores
-            .metrics
-            .iter()
-            .map(|(name, value)| format!("{name} {}", number(*value)))
-            .collect();
-        output::line(format!(
-            "valid loss {:.4}  {}",
-            scores.loss,
-            metrics.join("  ")
-        ))?;
+        output::line(scores_line(scores))?;
     }
     let again = experiment::load(&folder.join(RESOLVED), &[])?.experiment;
     if let Some((step, value)) = outcome.best {

@@ -54,7 +54,8 @@ pub fn step_share(
     let taken = order.step(source, step);
     let rows = micro_batch_size.max(1);
     let own = share(taken.len().div_ceil(rows));
-    Share::read(source, &taken, rows, step, own)
+    let epoch = order.epoch_after(source, step);
+    Ok(Share::read(source, &taken, rows, step, own)?.until(epoch))
 }
 
 /// Training steps without end, made ahead on a thread.

@@ -83,6 +83,38 @@ impl Order {
         }
     }
 
+    /// Passes over the source once step `step` is taken, the one that [`Self::step`] gave last: 1.5 in the middle of the
+    /// second one.
+    pub fn epoch_after(&self, source: &dyn Source, step: u64) -> f64 {
+        match (self.size, &self.epoch) {
+            (BatchSize::Items(count), _) => {
+                (step + 1) as f64 * count as f64 / source.len().max(1) as f64
+            }
+            (BatchSize::Tokens(_), Some((epoch, first, batches))) => {
+                *epoch as f64 + (step + 1).saturating_sub(*first) as f64 / batches.len() as f64
+            }
+            (BatchSize::Tokens(_), None) => 0.0,
+        }
+    }
+
+    /// Steps of so many passes over the source; a part of a step is a whole one.
+    pub fn steps_in(&self, source: &dyn Source, epochs: f64) -> u64 {
+        // Not one step more for a rounding.
+        let whole = |steps: f64| (steps - 1e-6).ceil().max(0.0) as u64;
+        match self.size {
+            BatchSize::Items(count) => whole(epochs * source.len() as f64 / count.max(1) as f64),
+            BatchSize::Tokens(budget) => {
+                let batches = |epoch| self.batches(source, budget, epoch).len();
+                let passes = (0..epochs as u64).map(|epoch| batches(epoch) as u64);
+                let steps: u64 = passes.sum();
+                match epochs.fract() {
+                    0.0 => steps,
+                    part => steps + whole(part * batches(epochs as u64) as f64),
+                }
+            }
+        }
+    }
+
     fn items(&self, source: &dyn Source, count: u64, step: u64) -> Vec<Taken> {
         let numbers = step * count..(step + 1) * count;
         let len = source.len() as u64;
@@ -251,11 +283,25 @@ mod tests {
         }
         // Of 20,500 tokens.
         assert!(padding < 1000, "{padding}");
+        assert_eq!(order.epoch_after(&source, step - 1), 1.0);
         seen.sort_unstable();
         assert_eq!(seen, (0..1000).collect::<Vec<u64>>());
         // The next epoch is another order, with draws of its own; going back gives the same again.
         let later = order.step(&source, step + 3);
         assert!(later.iter().all(|t| t.draw >= 1000));
+        let epoch = order.epoch_after(&source, step + 3);
+        assert!(epoch > 1.0 && epoch < 1.1, "{epoch}");
+        let of_items = Order::new(7, BatchSize::Items(250)).epoch_after(&source, 5);
+        assert_eq!(of_items, 1.5);
+        assert_eq!(order.steps_in(&source, 1.0), step);
+        let half = order.steps_in(&source, 1.5) - step;
+        assert!(half.abs_diff(step / 2) <= 2, "{half} of {step}");
+        let items =
+            |count, epochs| Order::new(7, BatchSize::Items(count)).steps_in(&source, epochs);
+        assert_eq!(
+            (items(250, 1.5), items(300, 1.0), items(10, 0.3)),
+            (6, 4, 30)
+        );
         let first = order.step(&source, 0);
         assert_eq!(
             first,

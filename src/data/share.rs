@@ -30,6 +30,7 @@ pub struct Share {
     items: Vec<Item>,
     samples: Vec<u64>,
     extent: Extent,
+    epoch: Option<f64>,
 }
 
 impl Extent {
@@ -127,6 +128,7 @@ impl Share {
                 _ => items,
             },
             samples: taken.iter().map(|t| t.sample).collect(),
+            epoch: None,
             batches,
         })
     }
@@ -134,6 +136,19 @@ impl Share {
     /// The examples of the whole step.
     pub fn samples(&self) -> &[u64] {
         &self.samples
+    }
+
+    /// The same share, with the passes over the source that are made once its step is taken.
+    pub(super) fn until(self, epoch: f64) -> Self {
+        Self {
+            epoch: Some(epoch),
+            ..self
+        }
+    }
+
+    /// Passes over the source at the end of the step: 1.5 in the middle of the second one.
+    pub fn epoch(&self) -> Option<f64> {
+        self.epoch
     }
 
     /// The extent of these rows.

@@ -8,6 +8,7 @@ pub mod assemble;
 pub mod check;
 pub mod cost;
 pub mod data_files;
+pub mod epochs;
 pub mod export;
 mod file;
 pub mod import;

@@ -1,19 +1,22 @@
 //! What `train` refuses before there is a folder, without training: the data is read, the tokenizer made, the model built
 //! with no parameter drawn, `[init]` and `[optimizer]` held against it. Each step is the function that a run takes.
 
-use super::{Loaded, assemble, run, teacher, training, transfer};
+use super::{Loaded, assemble, epochs, run, teacher, training, transfer};
 use crate::data::Data;
 use crate::error::Result;
 use burn::tensor::Device;
 
-/// Everything that a new run of a checked experiment can be refused for but its folder and its device.
+/// Everything that a new run of a checked experiment can be refused for but its folder and its device. The experiment with
+/// the steps that its epochs make, where it has epochs.
 ///
 /// # Errors
 /// What `train` would be refused with.
-pub fn rehearse(loaded: &Loaded) -> Result<()> {
+pub fn rehearse(loaded: &Loaded) -> Result<Option<Loaded>> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     transfer::folder(experiment, &places)?;
-    with_data(loaded, &assemble::data_to_train_on(experiment, &places)?)
+    let data = assemble::data_to_train_on(experiment, &places)?;
+    with_data(loaded, &data)?;
+    epochs::settled(loaded, &data)
 }
 
 /// [`rehearse`] with its data, which experiments may share.

@@ -182,7 +182,8 @@ pub fn measure<M: Trained>(
         };
         let mut batches = batches?;
         for batch in &mut batches {
-            batch.steps = config.steps;
+            // A length in epochs is not known here; what changes over a run is timed at its first steps.
+            batch.steps = config.steps.max(1);
             batch.recompute = config.recompute;
         }
         let began = Instant::now();

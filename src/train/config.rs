@@ -8,7 +8,11 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
     /// Optimizer steps.
+    #[serde(skip_serializing_if = "is_zero")]
     pub steps: u64,
+    /// Passes over the training data instead, 2.5 for two and a half. A run writes down the steps that they make.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<f64>,
     /// Items of an optimizer step; of an evaluation batch, when steps are measured in tokens.
     pub batch_size: usize,
     /// Tokens of an optimizer step instead, when examples differ in length: as many examples as hold so many
@@ -77,6 +81,7 @@ impl Default for TrainConfig {
     fn default() -> Self {
         Self {
             steps: 1000,
+            epochs: None,
             batch_size: 32,
             batch_tokens: None,
             micro_batch_size: None,
@@ -100,6 +105,12 @@ impl Default for TrainConfig {
             sample: None,
         }
     }
+}
+
+// The signature is serde's.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 // The signature is serde's.
@@ -162,6 +173,13 @@ impl TrainConfig {
             None => self.batch_size,
         };
         self.micro_batch_size.unwrap_or(whole)
+    }
+
+    /// Steps from one evaluation to the next; those of the run where none is on the way.
+    pub fn round(&self) -> u64 {
+        self.eval_every
+            .unwrap_or(self.steps)
+            .clamp(1, self.steps.max(1))
     }
 
     /// How large a step is.

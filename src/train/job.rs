@@ -6,6 +6,7 @@ use super::diagnostics::DiagnosticsConfig;
 use super::ema::Ema;
 use super::evaluation::{Scores, Split};
 use super::exporters::JournalConfig;
+use super::metrics::higher_is_better;
 use super::run_dir::RunDir;
 use super::schedule::ScheduleConfig;
 use crate::collective::Ranks;
@@ -16,6 +17,7 @@ use crate::stop::Stop;
 use crate::task::Trained;
 use burn::optim::ModuleOptimizer;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Everything a run needs beside its model.
@@ -61,6 +63,50 @@ pub struct Job<M: Trained> {
     pub ranks: Ranks,
 }
 
+impl<M: Trained> Job<M> {
+    /// The job in outline, under the experiment's name.
+    pub fn outline(&self, name: &str) -> Outline {
+        let best_by = self.config.best_by.clone();
+        // Where higher is better, evaluations are compared by the value turned round.
+        let turned = best_by.as_deref().is_some_and(higher_is_better);
+        let value = |value: f64| if turned { -value } else { value };
+        Outline {
+            name: name.into(),
+            folder: self.run.root().to_path_buf(),
+            device: self.config.device.clone(),
+            step: self.state.step,
+            steps: self.config.steps,
+            round: self.config.round(),
+            unit: self.unit,
+            best: self.state.best.map(|best| (best.step, value(best.value))),
+            best_by,
+        }
+    }
+}
+
+/// What a run is before its next step, for those who follow it.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    /// The experiment's name.
+    pub name: String,
+    /// The run folder.
+    pub folder: PathBuf,
+    /// Where tensors are: `flex`, `cuda:0` …
+    pub device: String,
+    /// Optimizer steps done.
+    pub step: u64,
+    /// Optimizer steps of the run.
+    pub steps: u64,
+    /// Steps between two evaluations.
+    pub round: u64,
+    /// The unit of speed: tokens, images.
+    pub unit: &'static str,
+    /// The metric that evaluations are compared by, where it is not the loss.
+    pub best_by: Option<String>,
+    /// Step and value of the best evaluation so far: the loss, or `best_by`.
+    pub best: Option<(u64, f64)>,
+}
+
 /// A line of the journal, as an observer receives it.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -70,6 +116,8 @@ pub struct Report {
     pub steps: u64,
     /// "train" or "valid".
     pub split: &'static str,
+    /// Passes over the training data so far; none in a line about an evaluation.
+    pub epoch: Option<f64>,
     /// Mean loss in nats since the last report, or over the split.
     pub loss: f64,
     /// Learning rate of the last step.
@@ -94,6 +142,12 @@ pub struct Report {
 pub trait Observer<M>: Send {
     /// A line of the journal was written.
     fn report(&mut self, report: &Report);
+
+    /// A checkpoint of a step was written.
+    fn saved(&mut self, _step: u64) {}
+
+    /// A step was left out, for this reason.
+    fn skipped(&mut self, _step: u64, _reason: &str) {}
 
     /// Further metrics of `model` (in evaluation mode) on the validation split, which take more than a pass over
     /// its batches: translations, say. `None` when a request to stop broke that off.

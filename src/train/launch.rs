@@ -2,13 +2,14 @@
 
 use super::job::{Job, Observer, Outcome};
 use super::strategy::StepStrategy;
-use super::view::{NoFiles, Silent, StepMetric, View};
+use super::view::{NoFiles, StepMetric, names};
 use crate::error::Result;
 use crate::task::{StepInput, Trained};
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
 use burn::optim::SgdConfig;
 use burn::tensor::Device;
+use burn::train::renderer::MetricsRenderer;
 use burn::train::{Learner, SupervisedTraining, TrainingStrategy};
 use std::sync::Arc;
 
@@ -21,49 +22,28 @@ pub fn run<M: Trained>(
     model: M,
     job: Job<M>,
     observer: Box<dyn Observer<M>>,
-    view: View,
-    label: &str,
+    renderer: Box<dyn MetricsRenderer>,
 ) -> Result<Outcome> {
     let folder = job.run.root().to_path_buf();
-    let rounds = match job.config.eval_every {
-        Some(every) => job.config.steps.div_ceil(every.max(1)),
-        None => 1,
-    };
-    let perplexity = job.perplexity;
+    let rounds = job.config.steps.div_ceil(job.config.round());
     let strategy = Arc::new(StepStrategy::new(job, observer));
     let training = SupervisedTraining::<M>::new(folder, Arc::new(NoLoader), Arc::new(NoLoader))
         .with_metric_logger(NoFiles)
         .with_application_logger(None)
         .num_epochs(rounds as usize)
-        .label(label)
-        .metric_train_numeric(StepMetric::new("Loss", |v| v.loss, false))
-        .metric_valid_numeric(StepMetric::new("Loss", |v| v.loss, false))
+        .metric_train_numeric(StepMetric::new(names::LOSS, |v| v.loss, false))
+        .metric_valid_numeric(StepMetric::new(names::LOSS, |v| v.loss, false))
         .metric_train_numeric(StepMetric::new(
-            "Gradient norm",
+            names::GRADIENT_NORM,
             |v| v.shown.grad_norm,
             false,
         ))
-        .metric_train_numeric(StepMetric::new("Learning rate", |v| v.shown.lr, false))
-        .metric_train_numeric(StepMetric::new(
-            "Items per second",
-            |v| v.shown.items_per_s,
-            true,
-        ))
+        .metric_train_numeric(StepMetric::new(names::LEARNING_RATE, |v| v.shown.lr, false))
+        .metric_train_numeric(StepMetric::new(names::SPEED, |v| v.shown.items_per_s, true))
         .with_training_strategy(TrainingStrategy::Custom(strategy.clone()));
-    let shown = StepMetric::new("Perplexity", |v| v.loss.exp(), false);
-    let training = match perplexity {
-        true => training
-            .metric_train_numeric(shown.clone())
-            .metric_valid_numeric(shown),
-        false => training,
-    };
-    let training = match view {
-        View::Interactive => training,
-        View::Plain => training.renderer(Box::new(Silent)),
-    };
     // A learner cannot be made without an optimizer and keeps it private; the strategy steps and saves the job's.
     let learner = Learner::new(model, SgdConfig::new().init(), 0.0);
-    let result = training.launch(learner);
+    let result = training.renderer(renderer).launch(learner);
     let outcome = strategy.outcome();
     drop(result);
     outcome

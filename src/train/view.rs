@@ -16,15 +16,6 @@ use burn::train::renderer::{
 };
 use std::sync::Arc;
 
-/// How a person follows a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
-    /// burn-train's terminal dashboard.
-    Interactive,
-    /// One line a report, printed by the caller.
-    Plain,
-}
-
 /// The numbers that a metric may show.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Values {
@@ -119,7 +110,7 @@ impl Numeric for StepMetric {
     }
 }
 
-/// Shows nothing: the caller prints its own lines.
+/// Shows nothing.
 pub struct Silent;
 
 impl MetricsRendererTraining for Silent {
@@ -168,6 +159,18 @@ impl MetricLogger for NoFiles {
     fn log_metric_definition(&mut self, _: MetricDefinition) {}
 
     fn log_epoch_summary(&mut self, _: EpochSummary) {}
+}
+
+/// The names of a step's numbers, as burn-train's renderer receives them.
+pub mod names {
+    /// Mean loss in nats.
+    pub const LOSS: &str = "Loss";
+    /// Norm of the gradient before clipping.
+    pub const GRADIENT_NORM: &str = "Gradient norm";
+    /// Learning rate.
+    pub const LEARNING_RATE: &str = "Learning rate";
+    /// Items per second: tokens, images.
+    pub const SPEED: &str = "Items per second";
 }
 
 /// Progress of a split in steps.

@@ -4,7 +4,7 @@ mod ranks;
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::{self, assemble, cost, saved};
+use crate::experiment::{self, assemble, cost, epochs, saved};
 use crate::plan::ranks::OnRanks;
 use crate::plan::{ModelCost, Question, plan};
 use crate::report::render::terminal::{duration, number};
@@ -112,7 +112,7 @@ fn of_file(file: &Path, args: &PlanArgs) -> Result<(ModelCost, Option<Probe>)> {
     let probe = Probe {
         step_ms: time.ms,
         cut: time.cut,
-        steps: experiment.train.steps,
+        steps: epochs::steps(experiment, &data).unwrap_or(experiment.train.steps),
     };
     Ok((plan, Some(probe)))
 }

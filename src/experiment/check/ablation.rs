@@ -99,11 +99,12 @@ fn overlaps(sense: &mut Sense, ablation: &AblationConfig) {
     }
     let steps_are_found =
         ablation.budget.is_some() || ablation.matched.is_some_and(|m| m != Matched::Parameters);
-    if steps_are_found && all.iter().any(|(_, key)| *key == "train.steps") {
-        faults.push(
-            "`train.steps` has no effect beside match or budget, which say how long arms train"
-                .into(),
-        );
+    let lengths = all.iter().map(|(_, key)| key);
+    let mut lengths = lengths.filter(|key| ["train.steps", "train.epochs"].contains(&key.as_str()));
+    if let (true, Some(key)) = (steps_are_found, lengths.next()) {
+        faults.push(format!(
+            "`{key}` has no effect beside match or budget, which say how long arms train"
+        ));
     }
     for fault in faults {
         sense.fault(&["ablation.axes", "ablation.arms"], fault);

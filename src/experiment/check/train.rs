@@ -9,6 +9,9 @@ use crate::train::TrainConfig;
 use crate::train::config::Dtype;
 
 const MOST_ITEMS: usize = 1 << 24;
+
+/// Passes over the data that a run may be long.
+const MOST_EPOCHS: f64 = 1e6;
 /// Longer names do not fit in paths.
 const LONGEST_NAME: usize = 100;
 
@@ -123,8 +126,17 @@ fn name(sense: &mut Sense, name: &str) {
 }
 
 fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
-    if c.steps == 0 {
-        sense.fault(&["train.steps"], "steps = 0 must be 1 or more");
+    match c.epochs {
+        None if c.steps == 0 => sense.fault(&["train.steps"], "steps = 0 must be 1 or more"),
+        Some(_) if c.steps != 0 => sense.fault(
+            &["train.epochs", "train.steps"],
+            "steps and epochs say the same thing; keep one",
+        ),
+        Some(epochs) if !(epochs > 0.0 && epochs <= MOST_EPOCHS) => sense.fault(
+            &["train.epochs"],
+            format!("epochs = {epochs:?} is not between 0 and {MOST_EPOCHS}"),
+        ),
+        None | Some(_) => {}
     }
     let batch = sense.count("train.batch_size", c.batch_size, MOST_ITEMS);
     let micro = c.micro_batch_size();
@@ -294,6 +306,7 @@ fn evaluations(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
 
 fn schedule(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
+    // Steps of a length in epochs are 0 until the data is read.
     let (steps, lr) = (experiment.train.steps, experiment.optimizer.lr());
     let warmup = experiment.schedule.warmup_steps();
     if steps == 0 || !(lr > 0.0 && lr.is_finite()) {

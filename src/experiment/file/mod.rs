@@ -8,7 +8,7 @@ mod show;
 mod tree;
 
 use super::prerequisite::{RUNS, canonical};
-use super::{Experiment, Loaded, Origin};
+use super::{Experiment, Loaded, Origin, epochs};
 use crate::error::{Error, Fault, Result, nearest, suggestion};
 use crate::model::preset;
 pub use show::{annotated_toml, inline, resolved_toml};
@@ -66,10 +66,11 @@ fn read_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
         value: Value::Table(stacked(path, layers).map_err(invalid)?),
         origin: Origin::Default,
     };
-    let experiment = read::read::<Experiment>(&mut root)
+    let mut experiment = read::read::<Experiment>(&mut root)
         .map_err(|(at, reason)| invalid(messages::fault(path, &root, &at, &reason)))?;
     let mut origins = BTreeMap::new();
     collect(&root, "", &mut origins);
+    epochs::keep_later(&mut experiment.train, path, &origins);
     Ok(Loaded {
         experiment,
         origins,

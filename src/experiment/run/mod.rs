@@ -10,7 +10,8 @@ use super::assemble::{self, Weights};
 use super::prerequisite::RUNS;
 use super::teacher::{self, Print};
 use super::{
-    Experiment, Loaded, check, cost, data_files, file, resolved_toml, saved, training, transfer,
+    Experiment, Loaded, check, cost, data_files, epochs, file, resolved_toml, saved, training,
+    transfer,
 };
 use crate::data::{Data, Places, Texts, Tokenizers, sample};
 use crate::error::{Error, Result};
@@ -24,7 +25,7 @@ use crate::train::machine::Machine;
 use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::run_files;
 use observer::RunObserver;
-pub use options::{OnReport, OnSample, Options};
+pub use options::{Follower, Options, Unfollowed};
 use standing::Standing;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,7 +64,15 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     ranks::require_alike(&ranks, &loaded.experiment, folder)?;
     let existing = match start {
         Start::ResumeOrNew if run_dir::is_run(folder) => {
-            return resume_in(&loaded.experiment, &places, folder, options);
+            let asked = match loaded.experiment.train.epochs {
+                None => None,
+                Some(_) => {
+                    let data = ranks::data_to_train_on(&ranks, &loaded.experiment, &places)?;
+                    epochs::settled(loaded, &data)?
+                }
+            };
+            let asked = asked.as_ref().unwrap_or(loaded);
+            return resume_in(&asked.experiment, &places, folder, options);
         }
         Start::New | Start::ResumeOrNew => Existing::Refuse,
         Start::Fresh => Existing::Replace,
@@ -82,6 +91,9 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
         }
     }
     let data = ranks::data_to_train_on(&ranks, experiment, &places)?;
+    let settled = epochs::settled(loaded, &data)?;
+    let loaded = settled.as_ref().unwrap_or(loaded);
+    let experiment = &loaded.experiment;
     require_prompt(experiment, &data.tokenizers)?;
     cost::require_memory(experiment, &places, &data.shape)?;
     let stop = Stop::on_signals()?;
@@ -304,10 +316,10 @@ fn launch(
     data: &Data,
     model: Objective,
     job: Job<Objective>,
-    options: Options,
+    mut options: Options,
 ) -> Result<Outcome> {
     let folder = job.run.root().to_path_buf();
-    let (view, notice) = (options.view, options.notice);
+    let notice = options.notice;
     // A file of samples from before they were switched off keeps its length in every checkpoint.
     let path = job.run.path(run_dir::SAMPLES);
     let kept = job.state.samples_bytes > 0 && path.exists();
@@ -315,6 +327,8 @@ fn launch(
     let samples = (ranks.is_first() && (experiment.train.sample.is_some() || kept))
         .then(|| Journal::open(path, job.state.samples_bytes))
         .transpose()?;
+    let outline = job.outline(&experiment.name);
+    let renderer = options.follower.renderer(&outline);
     let observer = RunObserver {
         stop: job.stop.clone(),
         sample: None,
@@ -325,7 +339,7 @@ fn launch(
         texts: texts(experiment, data, job.state.drawn_part),
         samples,
     };
-    let outcome = train::run(model, job, Box::new(observer), view, &experiment.name)?;
+    let outcome = train::run(model, job, Box::new(observer), renderer)?;
     if let (Some(scores), true) = (&outcome.last, ranks.is_first()) {
         // The run is done even when its scores cannot be kept.
         if let Err(error) = saved::write_scores(&folder, "valid", outcome.step, scores) {

@@ -30,7 +30,15 @@ pub(super) struct RunObserver {
 
 impl Observer<Objective> for RunObserver {
     fn report(&mut self, report: &Report) {
-        (self.options.report)(report);
+        self.options.follower.report(report);
+    }
+
+    fn saved(&mut self, step: u64) {
+        self.options.follower.saved(step);
+    }
+
+    fn skipped(&mut self, step: u64, reason: &str) {
+        self.options.follower.skipped(step, reason);
     }
 
     fn scores(&mut self, model: &Objective) -> Result<Option<BTreeMap<String, f64>>> {
@@ -84,7 +92,7 @@ impl Observer<Objective> for RunObserver {
         };
         let line = serde_json::json!({ "step": step, "prompt": config.prompt, "text": text });
         samples.append(&line)?;
-        (self.options.sample)(step, &text);
+        self.options.follower.sample(step, &text);
         Ok(())
     }
 

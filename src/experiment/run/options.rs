@@ -1,23 +1,40 @@
-//! How a run is watched, and what it may pass over.
+//! How a run is followed, and what it may pass over.
 
 use crate::collective::Ranks;
-use crate::train::job::Report;
-use crate::train::view::View;
+use crate::train::job::{Outline, Report};
+use crate::train::view::Silent;
+use burn::train::renderer::MetricsRenderer;
 
-/// Receives each line of the journal.
-pub type OnReport = Box<dyn FnMut(&Report) + Send>;
+/// Follows a run from outside: a terminal's view, printed lines. Only the first rank is followed.
+pub trait Follower: Send {
+    /// A line of the journal was written.
+    fn report(&mut self, _report: &Report) {}
 
-/// Receives a step and the text that was generated after it.
-pub type OnSample = Box<dyn FnMut(u64, &str) + Send>;
+    /// A text was generated after a step.
+    fn sample(&mut self, _step: u64, _text: &str) {}
 
-/// How a run is watched, and what it may pass over.
+    /// A checkpoint of a step was written.
+    fn saved(&mut self, _step: u64) {}
+
+    /// A step was left out, for this reason.
+    fn skipped(&mut self, _step: u64, _reason: &str) {}
+
+    /// The receiver of burn-train's events, one for each step and each batch of an evaluation. Called once, before the
+    /// first step.
+    fn renderer(&mut self, _outline: &Outline) -> Box<dyn MetricsRenderer> {
+        Box::new(Silent)
+    }
+}
+
+/// Follows nothing.
+pub struct Unfollowed;
+
+impl Follower for Unfollowed {}
+
+/// How a run is followed, and what it may pass over.
 pub struct Options {
-    /// Dashboard or lines.
-    pub view: View,
-    /// Receives every line of the journal.
-    pub report: OnReport,
-    /// Receives every sample.
-    pub sample: OnSample,
+    /// Receives what happens in the run.
+    pub follower: Box<dyn Follower>,
     /// Receives messages for the user beside the results.
     pub notice: fn(&str),
     /// Resumes a run although the files of its data have changed.
@@ -27,12 +44,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Plain lines, and no receivers.
+    /// No follower and no messages.
     pub fn quiet() -> Self {
         Self {
-            view: View::Plain,
-            report: Box::new(|_| {}),
-            sample: Box::new(|_, _| {}),
+            follower: Box::new(Unfollowed),
             notice: |_| {},
             other_data: false,
             ranks: Ranks::solo(),

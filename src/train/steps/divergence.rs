@@ -70,7 +70,11 @@ impl<M: Trained> Steps<M> {
             state.skipped_steps += 1;
             state.skipped_in_a_row += 1;
             self.job.carried = passed_on;
-            return journals.append(&record::skipped(step, gradient.output.loss.mean(), samples));
+            journals.append(&record::skipped(step, gradient.output.loss.mean(), samples))?;
+            if self.job.ranks.is_first() {
+                self.observer.skipped(step, reason);
+            }
+            return Ok(());
         }
         let kept = if is_finite(self.squares()) {
             self.save(journals)?;

@@ -68,6 +68,7 @@ impl<M: Trained> Steps<M> {
             step,
             steps: self.job.config.steps,
             split: "valid",
+            epoch: None,
             loss: scores.loss,
             lr: None,
             grad_norm: None,

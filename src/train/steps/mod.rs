@@ -28,6 +28,8 @@ pub struct Steps<M: Trained> {
     started: Instant,
     elapsed_before: f64,
     timed: Timed,
+    /// Passes over the data at the end of the last step.
+    epoch: Option<f64>,
     /// How moments are divided among ranks, where they are.
     shard: Option<Shard>,
 }
@@ -65,6 +67,7 @@ impl<M: Trained> Steps<M> {
             started: Instant::now(),
             elapsed_before: job.state.elapsed_s,
             timed: Timed::default(),
+            epoch: None,
             shard: None,
             job,
             observer,
@@ -131,6 +134,7 @@ impl<M: Trained> Steps<M> {
     fn step(&mut self, share: Share, journals: &mut Journals) -> Result<bool> {
         let began = Instant::now();
         let samples = share.samples().to_vec();
+        self.epoch = share.epoch();
         let mut batches = exchange::batches(share, &self.job.ranks)?;
         for batch in &mut batches {
             batch.steps = self.job.config.steps;
@@ -230,6 +234,7 @@ impl<M: Trained> Steps<M> {
             step: state.step,
             steps: self.job.config.steps,
             split: "train",
+            epoch: self.epoch,
             loss,
             lr: Some(lr),
             grad_norm: Some(window.grad_norm / window.steps as f64),
@@ -255,11 +260,7 @@ impl<M: Trained> Steps<M> {
     }
 
     fn round_length(&self) -> u64 {
-        let config = &self.job.config;
-        config
-            .eval_every
-            .unwrap_or(config.steps)
-            .clamp(1, config.steps.max(1))
+        self.job.config.round()
     }
 
     fn round(&self) -> usize {

@@ -39,6 +39,7 @@ impl<M: Trained> Steps<M> {
             state: &self.job.state,
         };
         checkpoint::save_all(&self.job.run, &parts, moments, self.job.config.keep_last)?;
+        self.observer.saved(self.job.state.step);
         Ok(())
     }
 

@@ -1,0 +1,119 @@
+//! A run followed as lines: in a pipe, a log file, a terminal without the live view.
+
+use super::output;
+use crate::experiment::run::Follower;
+use crate::report::render::terminal::{duration, number};
+use crate::train::job::Report;
+use std::time::{Duration, Instant};
+
+/// Prints lines; of those about training steps no more than one in a while.
+pub struct Lines {
+    pace: Pace,
+}
+
+/// The time between two lines about training steps.
+pub struct Pace {
+    every: Duration,
+    last: Option<Instant>,
+}
+
+impl Pace {
+    /// One line in so much time, or every line for no time.
+    pub fn new(every: Duration) -> Self {
+        Self { every, last: None }
+    }
+
+    /// Whether a report becomes a line now: an evaluation always does.
+    pub fn lets_pass(&mut self, report: &Report, now: Instant) -> bool {
+        if report.split != "train" {
+            return true;
+        }
+        let early = self.last.is_some_and(|last| now < last + self.every);
+        if !early {
+            self.last = Some(now);
+        }
+        !early
+    }
+}
+
+impl Lines {
+    /// Lines at this pace.
+    pub fn new(pace: Pace) -> Self {
+        Self { pace }
+    }
+}
+
+impl Follower for Lines {
+    fn report(&mut self, report: &Report) {
+        if self.pace.lets_pass(report, Instant::now()) {
+            output::note(of_report(report));
+        }
+    }
+
+    fn sample(&mut self, step: u64, text: &str) {
+        output::note(of_sample(step, text));
+    }
+
+    fn skipped(&mut self, step: u64, reason: &str) {
+        output::note(of_skipped(step, reason));
+    }
+}
+
+/// One report as a line.
+pub fn of_report(report: &Report) -> String {
+    let mut parts = vec![
+        format!("step {:>6}/{}", report.step, report.steps),
+        format!("{:5}", report.split),
+        format!("loss {:.4}", report.loss),
+    ];
+    for (name, value) in &report.metrics {
+        parts.push(format!("{name} {}", number(*value)));
+    }
+    if let Some(lr) = report.lr {
+        parts.push(format!("lr {lr:.2e}"));
+    }
+    if let Some(norm) = report.grad_norm {
+        parts.push(format!("grad_norm {norm:.3}"));
+    }
+    if let Some(speed) = report.items_per_s {
+        parts.push(format!("{} {}/s", number(speed), report.unit));
+    }
+    if let Some(part) = &report.part {
+        parts.push(format!("({part})"));
+    }
+    if let Some(left) = report.left_s {
+        parts.push(format!("{} left", duration(left)));
+    }
+    parts.join("  ")
+}
+
+/// A generated text as a line.
+pub fn of_sample(step: u64, text: &str) -> String {
+    format!("sample at step {step}: {text}")
+}
+
+/// A step that was left out as a line.
+pub fn of_skipped(step: u64, reason: &str) -> String {
+    format!("step {step} is skipped: {reason}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::live::tests::report;
+
+    #[test]
+    fn lines_of_training_keep_their_distance_and_evaluations_pass() {
+        let mut pace = Pace::new(Duration::from_secs(5));
+        let began = Instant::now();
+        let mut at =
+            |split, s| pace.lets_pass(&report(split, 1, 1.0), began + Duration::from_secs(s));
+        assert!(at("train", 0));
+        assert!(!at("train", 4));
+        assert!(at("valid", 4));
+        assert!(at("train", 5));
+        assert!(!at("train", 9));
+        let mut all = Pace::new(Duration::ZERO);
+        assert!((0..9).all(|_| all.lets_pass(&report("train", 1, 1.0), began)));
+    }
+}

@@ -1,0 +1,231 @@
+//! The live view of a run in a terminal: progress, curves, the last sample; keys to end it or to close the view.
+
+mod curve;
+mod draw;
+mod rate;
+mod renderer;
+mod screen;
+mod series;
+mod state;
+#[cfg(test)]
+pub mod tests;
+
+use super::lines::{Lines, Pace};
+use super::output;
+use crate::experiment::run::Follower;
+use crate::stop::Stop;
+use crate::train::job::{Outline, Report};
+use crate::train::machine::resident_mb;
+use burn::train::renderer::MetricsRenderer;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use screen::Screen;
+pub use screen::is_there;
+use state::State;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The time between two pictures.
+const FRAME: Duration = Duration::from_millis(200);
+
+/// The view's state between the run's threads and its own.
+pub struct Shared {
+    state: Mutex<State>,
+    began: Instant,
+    /// Whether the view is on the screen; lines are printed where it is not.
+    open: AtomicBool,
+    /// Whether the run has ended.
+    over: AtomicBool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, given the seconds since the view began.
+    fn change(&self, change: impl FnOnce(&mut State, f64)) {
+        change(&mut self.state(), self.began.elapsed().as_secs_f64());
+    }
+}
+
+/// Follows a run in the terminal: the view while it is open, lines where it is not.
+pub struct Live {
+    lines: Lines,
+    view: Option<(Arc<Shared>, JoinHandle<()>)>,
+}
+
+impl Live {
+    /// A view that opens before the first step; lines have this pace.
+    pub fn new(pace: Pace) -> Self {
+        Self {
+            lines: Lines::new(pace),
+            view: None,
+        }
+    }
+
+    /// Changes the view's state; whether a line is to be printed instead of being kept for later.
+    fn told(&self, change: impl FnOnce(&mut State, f64)) -> bool {
+        let Some((shared, _)) = &self.view else {
+            return true;
+        };
+        let now = shared.began.elapsed().as_secs_f64();
+        // The lock is held while the view closes, so a line is either kept before or printed after.
+        let mut state = shared.state();
+        change(&mut state, now);
+        let open = shared.open.load(Ordering::SeqCst);
+        if !open {
+            let _ = state.take_history();
+        }
+        !open
+    }
+}
+
+impl Follower for Live {
+    fn report(&mut self, report: &Report) {
+        if self.told(|state, _| state.report(report)) {
+            self.lines.report(report);
+        }
+    }
+
+    fn sample(&mut self, step: u64, text: &str) {
+        if self.told(|state, _| state.sampled(step, text)) {
+            self.lines.sample(step, text);
+        }
+    }
+
+    fn saved(&mut self, step: u64) {
+        self.told(|state, now| state.saved = Some((step, now)));
+    }
+
+    fn skipped(&mut self, step: u64, reason: &str) {
+        if self.told(|state, _| state.skipped(step, reason)) {
+            self.lines.skipped(step, reason);
+        }
+    }
+
+    fn renderer(&mut self, outline: &Outline) -> Box<dyn MetricsRenderer> {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State::new(outline.clone())),
+            began: Instant::now(),
+            open: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+        });
+        let own = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("live-view".into())
+            .spawn(move || show(&own));
+        // Without the view there are lines.
+        if let Ok(thread) = thread {
+            self.view = Some((Arc::clone(&shared), thread));
+        }
+        Box::new(renderer::Renderer::new(shared))
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        if let Some((shared, thread)) = self.view.take() {
+            shared.over.store(true, Ordering::SeqCst);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Why the screen is left.
+enum Left {
+    /// The run has ended or is to end, or lines are wanted instead.
+    ForGood,
+    /// The shell has the terminal.
+    Suspended,
+}
+
+/// Shows the view until the run is over, or the person closes it.
+fn show(shared: &Shared) {
+    let Ok(stop) = Stop::on_signals() else {
+        return;
+    };
+    loop {
+        let Ok(screen) = Screen::open() else {
+            return;
+        };
+        shared.open.store(true, Ordering::SeqCst);
+        let left = follow(shared, screen, &stop);
+        if !matches!(left, Ok(Left::Suspended)) {
+            return;
+        }
+        screen::suspend();
+        while !screen::in_foreground() {
+            if shared.over.load(Ordering::SeqCst) || stop.is_raised() {
+                return;
+            }
+            std::thread::sleep(FRAME);
+        }
+    }
+}
+
+/// Draws and reads keys while the screen is open; leaves it with all that happened as lines in the terminal.
+fn follow(shared: &Shared, mut screen: Screen, stop: &Stop) -> io::Result<Left> {
+    let left = loop {
+        if shared.over.load(Ordering::SeqCst) || stop.is_raised() {
+            break Ok(Left::ForGood);
+        }
+        let drawn = screen.draw(|frame| {
+            let now = shared.began.elapsed().as_secs_f64();
+            draw::draw(frame, &shared.state(), now, resident_mb());
+        });
+        match drawn.and_then(|()| key(shared, FRAME)) {
+            Ok(None) => {}
+            Ok(Some(left)) => break Ok(left),
+            Err(error) => break Err(error),
+        }
+    };
+    let mut state = shared.state();
+    drop(screen);
+    for line in state.take_history() {
+        output::note(line);
+    }
+    shared.open.store(false, Ordering::SeqCst);
+    if stop.is_raised() {
+        output::note("saving a checkpoint; Ctrl-C ends at once, without it");
+    }
+    left
+}
+
+/// Waits so long for a key and obeys it; why the screen is left, if it is.
+fn key(shared: &Shared, wait: Duration) -> io::Result<Option<Left>> {
+    if !event::poll(wait)? {
+        return Ok(None);
+    }
+    let Event::Key(key) = event::read()? else {
+        return Ok(None);
+    };
+    Ok(match key.kind {
+        KeyEventKind::Press => obey(&mut shared.state(), key),
+        KeyEventKind::Repeat | KeyEventKind::Release => None,
+    })
+}
+
+fn obey(state: &mut State, key: KeyEvent) -> Option<Left> {
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match (key.code, control, state.asks) {
+        (KeyCode::Char('c'), true, _) | (KeyCode::Char('s'), false, true) => {
+            // The signal that Ctrl-C is outside of the view: the next one ends the process at once.
+            let _ = signal_hook::low_level::raise(signal_hook::consts::SIGINT);
+            None
+        }
+        (KeyCode::Char('z'), true, _) => Some(Left::Suspended),
+        (KeyCode::Char('q'), false, false) => {
+            state.asks = true;
+            None
+        }
+        (KeyCode::Char('p'), false, _) => Some(Left::ForGood),
+        (KeyCode::Esc | KeyCode::Char('q' | 'n'), false, true) => {
+            state.asks = false;
+            None
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,48 @@
+//! Rates that follow the present: sums of which the past fades.
+
+/// Seconds after which an observation counts 1/e of a new one.
+const MEMORY: f64 = 30.0;
+
+/// Amount by time, over the last half minute or so; from the first observation on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rate {
+    amount: f64,
+    seconds: f64,
+}
+
+impl Rate {
+    /// So much was done in so many seconds.
+    pub fn add(&mut self, amount: f64, seconds: f64) {
+        let kept = (-seconds.max(0.0) / MEMORY).exp();
+        self.amount = self.amount * kept + amount;
+        self.seconds = self.seconds * kept + seconds.max(0.0);
+    }
+
+    /// Amount a second, once there is one.
+    pub fn per_second(&self) -> Option<f64> {
+        (self.seconds > 0.0 && self.amount > 0.0).then(|| self.amount / self.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_there_at_once_and_follows_a_change() {
+        let mut rate = Rate::default();
+        assert_eq!(rate.per_second(), None);
+        rate.add(1.0, 0.5);
+        assert_eq!(rate.per_second(), Some(2.0));
+        for _ in 0..100 {
+            rate.add(1.0, 0.5);
+        }
+        assert!((rate.per_second().unwrap() - 2.0).abs() < 1e-9);
+        // Two minutes at a tenth of the speed.
+        for _ in 0..24 {
+            rate.add(1.0, 5.0);
+        }
+        let now = rate.per_second().unwrap();
+        assert!((0.2..0.3).contains(&now), "{now}");
+    }
+}

@@ -1,0 +1,100 @@
+//! The terminal: its second screen while the view is open, as it was before whatever ends it.
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use std::io::{self, IsTerminal, Stdout, stdout};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the second screen is shown.
+static SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// The second screen; dropped, the first one is back.
+pub struct Screen(Terminal<CrosstermBackend<Stdout>>);
+
+impl Screen {
+    /// Shows the second screen.
+    ///
+    /// # Errors
+    /// A terminal that cannot show it.
+    pub fn open() -> io::Result<Self> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let previous = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                leave();
+                previous(panic);
+            }));
+        });
+        enable_raw_mode()?;
+        SHOWN.store(true, Ordering::SeqCst);
+        let opened = execute!(stdout(), EnterAlternateScreen)
+            .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())))
+            .and_then(|mut terminal| terminal.clear().map(|()| terminal));
+        match opened {
+            Ok(terminal) => Ok(Self(terminal)),
+            Err(error) => {
+                leave();
+                Err(error)
+            }
+        }
+    }
+
+    /// Draws a frame.
+    ///
+    /// # Errors
+    /// A terminal that is gone.
+    pub fn draw(&mut self, content: impl FnOnce(&mut ratatui::Frame)) -> io::Result<()> {
+        self.0.draw(content).map(|_| ())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        leave();
+    }
+}
+
+/// Shows the first screen again. A terminal that is gone needs nothing.
+fn leave() {
+    if SHOWN.swap(false, Ordering::SeqCst) {
+        let _ = disable_raw_mode();
+        let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    }
+}
+
+/// Whether a person sits before a terminal that can show the view, and this process may use it.
+pub fn is_there() -> bool {
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    stdout().is_terminal() && io::stdin().is_terminal() && !dumb && in_foreground()
+}
+
+/// Whether this process may read from its terminal: a shell's `&` and `bg` take that away.
+#[cfg(unix)]
+pub fn in_foreground() -> bool {
+    let group = rustix::termios::tcgetpgrp(stdout());
+    group.is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
+/// Whether this process may read from its terminal.
+#[cfg(not(unix))]
+pub fn in_foreground() -> bool {
+    true
+}
+
+/// Stops the process until the shell lets it go on, as Ctrl-Z does.
+#[cfg(unix)]
+pub fn suspend() {
+    use signal_hook::consts::SIGTSTP;
+    // A system that refuses leaves the run as it is.
+    let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
+}
+
+/// There is nothing like it here.
+#[cfg(not(unix))]
+pub fn suspend() {}

@@ -1,0 +1,78 @@
+//! Curves of any length in little memory: neighbours are joined when there are too many points.
+
+/// Points that a curve keeps at most; a terminal shows fewer.
+const MOST: usize = 1024;
+
+/// A curve: values by step.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    points: Vec<(f64, f64)>,
+    /// Values that a point is the mean of.
+    each: usize,
+    /// Sums of the point in the making, and its values.
+    making: (f64, f64, usize),
+}
+
+impl Series {
+    /// The next value; one that is no number leaves no point.
+    pub fn push(&mut self, step: u64, value: f64) {
+        if !value.is_finite() {
+            return;
+        }
+        let each = self.each.max(1);
+        let (steps, sum, count) = self.making;
+        self.making = (steps + step as f64, sum + value, count + 1);
+        if self.making.2 < each {
+            return;
+        }
+        let (steps, sum, count) = std::mem::take(&mut self.making);
+        self.points.push((steps / count as f64, sum / count as f64));
+        if self.points.len() > MOST {
+            self.each = each * 2;
+            let joined = self.points.chunks_exact(2);
+            self.points = joined
+                .map(|pair| ((pair[0].0 + pair[1].0) / 2.0, (pair[0].1 + pair[1].1) / 2.0))
+                .collect();
+        }
+    }
+
+    /// The points.
+    pub fn points(&self) -> &[(f64, f64)] {
+        &self.points
+    }
+
+    /// The points' running mean over a fiftieth of the curve, for values that differ much from step to step.
+    pub fn smooth(&self) -> Vec<(f64, f64)> {
+        let weight = 1.0 / (self.points.len() as f64 / 50.0).max(1.0);
+        let mut mean = None;
+        let points = self.points.iter().map(|&(step, value)| {
+            let next = mean.map_or(value, |mean: f64| mean + weight * (value - mean));
+            mean = Some(next);
+            (step, next)
+        });
+        points.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_curve_keeps_its_shape_in_few_points() {
+        let mut series = Series::default();
+        for step in 1..=100_000 {
+            series.push(step, step as f64 / 1e5);
+        }
+        series.push(100_001, f64::NAN);
+        let points = series.points();
+        assert!(points.len() > MOST / 2 - 1 && points.len() <= MOST);
+        assert!(
+            points
+                .iter()
+                .all(|(step, value)| (step / 1e5 - value).abs() < 1e-9)
+        );
+        let last = series.smooth().last().copied().unwrap();
+        assert!((0.97..1.0).contains(&last.1), "{last:?}");
+    }
+}

@@ -1,0 +1,244 @@
+//! What the live view shows, without a terminal: events in, times in seconds since the view began.
+
+use super::rate::Rate;
+use super::series::Series;
+use crate::cli::lines::{self, Pace};
+use crate::report::render::terminal::plain;
+use crate::train::job::{Outline, Report};
+use crate::train::metrics::higher_is_better;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Lines about training steps that stay in the terminal; evaluations all stay.
+const MOST_LINES: usize = 200;
+
+/// Warnings that are kept.
+const MOST_WARNINGS: usize = 50;
+
+/// What the run does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It takes steps.
+    Training,
+    /// It evaluates: batches done, of how many.
+    Evaluating(u64, u64),
+}
+
+/// The numbers of one step.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Step {
+    /// Mean loss in nats.
+    pub loss: f64,
+    /// Norm of the gradient before clipping.
+    pub gradient_norm: f64,
+    /// Learning rate.
+    pub learning_rate: f64,
+    /// Items per second.
+    pub items_per_s: f64,
+}
+
+/// What the live view shows.
+pub struct State {
+    /// The run.
+    pub outline: Outline,
+    /// Steps done.
+    pub step: u64,
+    /// Passes over the data.
+    pub epoch: Option<f64>,
+    /// What it does.
+    pub phase: Phase,
+    /// The last step.
+    pub last: Step,
+    /// Training loss by step.
+    pub loss: Series,
+    /// Gradient norm by step.
+    pub gradient_norm: Series,
+    /// Learning rate by step.
+    pub learning_rate: Series,
+    /// The journal's values by split and metric; the validation loss among them.
+    pub metrics: BTreeMap<(&'static str, String), Series>,
+    /// Items a second.
+    pub speed: Rate,
+    /// Step and value of the best evaluation.
+    pub best: Option<(u64, f64)>,
+    /// Step and time of the last checkpoint.
+    pub saved: Option<(u64, f64)>,
+    /// Step and text of the last sample.
+    pub sample: Option<(u64, String)>,
+    /// Warnings, the newest last.
+    pub warnings: Vec<String>,
+    /// Whether the person is asked to end the run.
+    pub asks: bool,
+    steps: Rate,
+    /// When the last step or evaluation ended.
+    mark: f64,
+    /// The first step of the round at hand, less one.
+    base: u64,
+    /// When the evaluation at hand began, and how long the last one took.
+    evaluation: (f64, Option<f64>),
+    history: Vec<(bool, String)>,
+    pace: Pace,
+}
+
+impl State {
+    /// The state before the first step.
+    pub fn new(outline: Outline) -> Self {
+        Self {
+            step: outline.step,
+            epoch: None,
+            phase: Phase::Training,
+            last: Step::default(),
+            loss: Series::default(),
+            gradient_norm: Series::default(),
+            learning_rate: Series::default(),
+            metrics: BTreeMap::new(),
+            speed: Rate::default(),
+            best: outline.best,
+            saved: None,
+            sample: None,
+            warnings: Vec::new(),
+            asks: false,
+            steps: Rate::default(),
+            mark: 0.0,
+            base: outline.step / outline.round * outline.round,
+            evaluation: (0.0, None),
+            history: Vec::new(),
+            pace: Pace::new(Duration::from_secs(5)),
+            outline,
+        }
+    }
+
+    /// The `done`-th step of the round was taken.
+    pub fn stepped(&mut self, done: u64, step: Step, now: f64) {
+        let number = self.base + done;
+        let (steps, seconds) = (number.saturating_sub(self.step), now - self.mark);
+        self.steps.add(steps as f64, seconds);
+        self.speed.add(step.items_per_s * seconds, seconds);
+        (self.step, self.mark, self.last) = (number, now, step);
+        self.loss.push(number, step.loss);
+        self.gradient_norm.push(number, step.gradient_norm);
+        self.learning_rate.push(number, step.learning_rate);
+    }
+
+    /// A round ended: so many have.
+    pub fn rounds(&mut self, ended: u64, now: f64) {
+        self.base = ended * self.outline.round;
+        self.mark = now;
+    }
+
+    /// An evaluation of so many batches begins.
+    pub fn evaluation_begins(&mut self, of: u64, now: f64) {
+        self.phase = Phase::Evaluating(0, of);
+        self.evaluation.0 = now;
+    }
+
+    /// So many batches of the evaluation are done.
+    pub fn evaluated(&mut self, done: u64) {
+        if let Phase::Evaluating(_, of) = self.phase {
+            self.phase = Phase::Evaluating(done, of);
+        }
+    }
+
+    /// Steps begin, after an evaluation or at the start.
+    pub fn steps_begin(&mut self, now: f64) {
+        if self.phase != Phase::Training {
+            self.evaluation.1 = Some(now - self.evaluation.0);
+        }
+        (self.phase, self.mark) = (Phase::Training, now);
+    }
+
+    /// A line of the journal.
+    pub fn report(&mut self, report: &Report) {
+        self.step = self.step.max(report.step);
+        self.epoch = report.epoch.or(self.epoch);
+        let loss = ("loss".to_string(), report.loss);
+        let metrics = report.metrics.clone().into_iter().chain([loss]);
+        for (name, value) in metrics {
+            let series = self.metrics.entry((report.split, name)).or_default();
+            series.push(report.step, value);
+        }
+        if report.split == "valid" {
+            self.compare(report);
+        }
+        if self.pace.lets_pass(report, Instant::now()) {
+            self.keep(report.split == "train", lines::of_report(report));
+        }
+    }
+
+    fn compare(&mut self, report: &Report) {
+        let (value, higher) = match &self.outline.best_by {
+            None => (Some(report.loss), false),
+            Some(name) => (report.metrics.get(name).copied(), higher_is_better(name)),
+        };
+        let better = |value: f64, best: f64| if higher { value > best } else { value < best };
+        if let Some(value) = value.filter(|v| v.is_finite())
+            && self.best.is_none_or(|(_, best)| better(value, best))
+        {
+            self.best = Some((report.step, value));
+        }
+    }
+
+    /// A text was generated.
+    pub fn sampled(&mut self, step: u64, text: &str) {
+        self.sample = Some((step, plain(text)));
+        self.keep(false, lines::of_sample(step, text));
+    }
+
+    /// A step was left out.
+    pub fn skipped(&mut self, step: u64, reason: &str) {
+        let line = lines::of_skipped(step, reason);
+        self.keep(false, line.clone());
+        self.warnings.push(line);
+        if self.warnings.len() > MOST_WARNINGS {
+            self.warnings.remove(0);
+        }
+    }
+
+    /// The metric beside the loss: the one that evaluations are compared by, else the task's first. A perplexity says
+    /// what the loss says.
+    pub fn metric(&self) -> Option<&str> {
+        if let Some(name) = self
+            .outline
+            .best_by
+            .as_deref()
+            .filter(|name| *name != "loss")
+        {
+            return Some(name);
+        }
+        let names = self.metrics.keys().filter(|(split, _)| *split == "valid");
+        names
+            .map(|(_, name)| name.as_str())
+            .find(|name| !matches!(*name, "loss" | "perplexity"))
+    }
+
+    /// Seconds to the end: steps at the present speed, evaluations as long as the last one.
+    pub fn left_s(&self) -> Option<f64> {
+        let Outline { steps, round, .. } = self.outline;
+        let left = steps.saturating_sub(self.step) as f64 / self.steps.per_second()?;
+        let evaluations = steps.div_ceil(round).saturating_sub(self.step / round);
+        Some(left + evaluations as f64 * self.evaluation.1.unwrap_or(0.0))
+    }
+
+    /// The lines that stay in the terminal and are not there yet.
+    pub fn take_history(&mut self) -> Vec<String> {
+        let taken = std::mem::take(&mut self.history);
+        taken.into_iter().map(|(_, line)| line).collect()
+    }
+
+    fn keep(&mut self, of_training: bool, line: String) {
+        self.history.push((of_training, line));
+        if self
+            .history
+            .iter()
+            .filter(|(training, _)| *training)
+            .count()
+            > MOST_LINES
+        {
+            let mut number = 0;
+            self.history.retain(|(training, _)| {
+                number += usize::from(*training);
+                !*training || number % 2 == 0
+            });
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! How long a run is: `train.epochs` beside `train.steps`, and two steps alone (`--smoke`).
+
+use std::fs;
+use std::path::Path;
+
+use crate::binary::{failure, output};
+
+const TINY: &str = "experiments/smoke/tiny.toml";
+
+/// A text of 4,000 bytes to learn from, 1,000 more to evaluate, in windows of 16.
+fn text_experiment(folder: &Path, train: &str) -> String {
+    let line = "the quick brown fox jumps over the lazy dog or stays where it is.\n";
+    let text: String = line.chars().cycle().take(5000).collect();
+    fs::write(folder.join("text.txt"), text).unwrap();
+    let tiny = fs::read_to_string(TINY).unwrap();
+    let (model, rest) = tiny.split_once("[data]").unwrap();
+    let (_, rest) = rest.split_once("[task]").unwrap();
+    let (rest, _) = rest.split_once("[train]").unwrap();
+    let file = folder.join("text.toml");
+    let data = "[tokenizer]\nkind = \"byte\"\n[data]\nkind = \"text\"\npath = \"text.txt\"\ncontext = 16\n\
+                windows = \"contiguous\"\nvalid_fraction = 0.2\n";
+    let train = format!("[train]\nlog_every = 1\n{train}\n");
+    fs::write(&file, format!("{model}{data}[task]{rest}{train}")).unwrap();
+    file.display().to_string()
+}
+
+/// The steps that a checked file says it takes.
+fn steps(arguments: &[&str]) -> u64 {
+    let checked = output(&[&["check"], arguments].concat());
+    assert!(!checked.contains("\nepochs"), "{checked}");
+    let line = checked.lines().find(|line| line.starts_with("steps = "));
+    let value = line.unwrap().trim_start_matches("steps = ");
+    let digits = value.split(|c: char| !c.is_ascii_digit()).next().unwrap();
+    digits.parse().unwrap()
+}
+
+#[test]
+fn epochs_become_steps_once_the_data_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = text_experiment(folder.path(), "epochs = 2\nbatch_size = 10");
+    // 249 windows of 16 with the token behind each: 25 steps a pass, and a pass less than twice as much.
+    assert_eq!(steps(&[&file]), 50);
+    assert_eq!(steps(&[&file, "--set", "train.epochs=0.1"]), 3);
+    // The later of two ways to say it counts.
+    assert_eq!(steps(&[&file, "--set", "train.steps=7"]), 7);
+    let run = folder.path().join("run").display().to_string();
+    output(&["train", &file, "--quiet", "--run", &run]);
+    let resolved = fs::read_to_string(format!("{run}/resolved.toml")).unwrap();
+    assert!(
+        resolved.contains("steps = 50") && !resolved.contains("epochs"),
+        "{resolved}"
+    );
+    let journal = fs::read_to_string(format!("{run}/metrics.jsonl")).unwrap();
+    assert!(journal.contains("\"step\":50"));
+    // The run is whole by its own file, and goes on by steps.
+    let again = output(&["train", &file, "--resume", "--run", &run]);
+    assert!(again.contains("done after 50 steps"), "{again}");
+    output(&["resume", &run, "--quiet", "--set", "train.steps=52"]);
+}
+
+#[test]
+fn faults_of_epochs() {
+    let folder = tempfile::tempdir().unwrap();
+    let both = text_experiment(folder.path(), "epochs = 2\nsteps = 5");
+    let (status, said) = failure(&["check", &both]);
+    assert_eq!(status, 2);
+    assert!(
+        said.contains("steps and epochs say the same thing"),
+        "{said}"
+    );
+    for wrong in ["0", "-1", "nan", "inf"] {
+        let file = text_experiment(folder.path(), &format!("epochs = {wrong}"));
+        let (status, said) = failure(&["check", &file]);
+        assert_eq!(status, 2);
+        assert!(
+            said.contains("text.toml:") && said.contains("epochs = "),
+            "{said}"
+        );
+    }
+    // A schedule that does not fit is told with the steps that the epochs make.
+    let file = text_experiment(folder.path(), "epochs = 0.1\nbatch_size = 10");
+    let (status, said) = failure(&["train", &file, "--run", &format!("{file}.run")]);
+    assert_eq!(status, 2);
+    assert!(
+        said.contains("warmup_steps = 5 is more than [train] steps = 3"),
+        "{said}"
+    );
+    assert!(!Path::new(&format!("{file}.run")).exists());
+}
+
+#[test]
+fn a_sweep_in_epochs_plans_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let train = "epochs = 1\nbatch_size = 10\n[ablation]\nseeds = 1\naxes = { \"train.batch_size\" = [10, 50] }";
+    let file = text_experiment(folder.path(), train);
+    let plan = output(&["sweep", &file, "--dry-run"]);
+    assert!(plan.contains("25") && plan.contains('5'), "{plan}");
+}
+
+#[test]
+fn a_smoke_test_takes_two_steps_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run").display().to_string();
+    let said = output(&["train", TINY, "--smoke", "--quiet", "--run", &run]);
+    assert!(
+        said.contains("two steps, an evaluation and a checkpoint"),
+        "{said}"
+    );
+    assert!(said.contains("valid loss"), "{said}");
+    assert!(!Path::new(&run).exists());
+    // A folder of someone else is left alone.
+    fs::create_dir(&run).unwrap();
+    fs::write(format!("{run}/notes.txt"), "mine").unwrap();
+    let (status, _) = failure(&["train", TINY, "--smoke", "--run", &run]);
+    assert_ne!(status, 0);
+    assert!(Path::new(&format!("{run}/notes.txt")).exists());
+}

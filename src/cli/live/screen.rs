@@ -5,7 +5,7 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use std::io::{self, IsTerminal, Stdout, stdout};
 use std::sync::Once;
@@ -33,9 +33,8 @@ impl Screen {
         });
         enable_raw_mode()?;
         SHOWN.store(true, Ordering::SeqCst);
-        let opened = execute!(stdout(), EnterAlternateScreen)
-            .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())))
-            .and_then(|mut terminal| terminal.clear().map(|()| terminal));
+        let opened = execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))
+            .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
         match opened {
             Ok(terminal) => Ok(Self(terminal)),
             Err(error) => {

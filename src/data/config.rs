@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::images::sequence;
@@ -16,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, TokenizerConfig};
 
 /// `[data]` of an experiment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DataConfig {
     /// Text from files.

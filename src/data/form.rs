@@ -1,9 +1,10 @@
 //! The form of the examples that a kind of data gives, and a task reads.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The form of the examples of a data set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Gives {
     /// Texts, for language models.

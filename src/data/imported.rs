@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::labelled::LabelledTextConfig;
@@ -14,7 +15,7 @@ use super::{
 use crate::error::{Error, Result};
 
 /// `kind = "none"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImportedConfig {
     /// The form of the inputs.

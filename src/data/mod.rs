@@ -33,6 +33,7 @@ pub mod text;
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -109,7 +110,7 @@ pub trait Source: Send + Sync {
 }
 
 /// A part of the data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Split {
     /// The examples of training.
@@ -166,7 +167,7 @@ impl<T> PerSplit<T> {
 }
 
 /// The facts of the data that a model is built for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Shape {
     /// Tokens of the longest input; of pairs, of the longer side.

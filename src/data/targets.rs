@@ -7,11 +7,12 @@
 use super::batch::{Item, TextItem};
 use super::{NOT_SCORED, Source, Split};
 use crate::error::Result;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The positions of a text that are scored in training, of those that have a target.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScoredPositions {
     /// All of them.

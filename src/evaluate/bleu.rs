@@ -15,6 +15,7 @@
 use super::ngrams::{Counts, clipped, ngrams, total};
 use super::whitespace::{trim_end, words};
 use super::{References, case, mteval, yes_no};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -22,7 +23,7 @@ use std::fmt;
 pub const MAX_ORDER: usize = 4;
 
 /// How text is cut into words before counting; the serde names are sacreBLEU's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BleuTokenizer {
     /// NIST's `mteval-v13a`, WMT's standard: ASCII punctuation stands apart.

@@ -9,13 +9,14 @@
 //! than two classes is Gorodkin's (2004) R_K.
 
 use super::PrecisionRecall;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// How often each class was taken for each: rows are true classes, columns predicted ones. `Display` writes
 /// an aligned table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Confusion {
     names: Vec<String>,
     counts: Vec<u64>,

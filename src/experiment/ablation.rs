@@ -3,12 +3,13 @@
 //! Arms are the product of three lists: the named `arms` (one without changes when there are none), the grid of the
 //! `axes`, and the `random` draws. Values are laid over the experiment as `--set` would lay them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 /// The settings that a sweep varies, its seeds, and what its arms have in common.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AblationConfig {
     /// Runs of each arm: with the experiment's seed and those that follow it. Arms with the same seed have the same
@@ -27,6 +28,7 @@ pub struct AblationConfig {
     pub budget: Option<BudgetConfig>,
     /// Lists of values by dotted key; every combination is an arm.
     #[serde(skip_serializing_if = "Table::is_empty")]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub axes: Table,
     /// Arms with names, each of which sets several keys together.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -52,7 +54,7 @@ impl Default for AblationConfig {
 }
 
 /// The quantity that is held equal to the baseline's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Matched {
     /// Tokens or images: arms with other batches take other numbers of steps.
@@ -66,7 +68,7 @@ pub enum Matched {
 }
 
 /// How much an arm may spend; one key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BudgetConfig {
     /// Optimizer steps.
@@ -97,18 +99,19 @@ impl BudgetConfig {
 }
 
 /// A named arm.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArmConfig {
     /// Its name.
     pub name: String,
     /// Values by dotted key; none for the experiment as it stands.
     #[serde(default, skip_serializing_if = "Table::is_empty")]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub set: Table,
 }
 
 /// Arms with values that are drawn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RandomConfig {
     /// Draws. More of them leave the first ones as they were.
@@ -121,7 +124,7 @@ pub struct RandomConfig {
 }
 
 /// The values that a key may get.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RangeConfig {
     /// A number between two, all equally likely.
@@ -150,7 +153,7 @@ impl RangeConfig {
 }
 
 /// Two numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
     /// The least.
@@ -160,7 +163,7 @@ pub struct Bounds {
 }
 
 /// Two whole numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IntegerBounds {
     /// The least.
@@ -170,9 +173,10 @@ pub struct IntegerBounds {
 }
 
 /// A list of values.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
     /// The values.
+    #[schemars(with = "Vec<serde_json::Value>")]
     pub values: Vec<Value>,
 }

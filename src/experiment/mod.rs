@@ -44,13 +44,14 @@ pub use check::{check, check_with_prerequisites};
 pub use file::{annotated_toml, inline, resolved_toml};
 pub use file::{load, load_text, load_with_runs};
 use prerequisite::Prerequisite;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Everything that a run is made from. A key that is not in the file has its type's default value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// The run folder's name.
@@ -144,7 +145,7 @@ impl Experiment {
 }
 
 /// Bounds of a metric; every bound that is given must hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Expect {
     /// The largest value that will do.

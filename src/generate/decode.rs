@@ -3,10 +3,11 @@
 use super::beam::BeamConfig;
 use super::defaults::SamplingConfig;
 use crate::error::{Error, Result};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The knobs of decoding.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DecodeConfig {
     /// How `translate` and `eval` search for a text.
@@ -39,7 +40,7 @@ impl Default for DecodeConfig {
 }
 
 /// A measure of decoded texts against references.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TextMetric {
     /// Corpus BLEU as sacreBLEU computes it (13a, cased), 0 to 100.

@@ -2,6 +2,7 @@
 
 use super::sampling::Sampling;
 use crate::error::{Error, Result};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Tokens of a continuation where nothing says how many.
@@ -10,7 +11,7 @@ pub const TOKENS: usize = 200;
 const MOST_TOKENS: usize = 1 << 20;
 
 /// How a text is continued.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SamplingConfig {
     /// Tokens of a continuation at most; 200 when absent.

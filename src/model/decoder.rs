@@ -19,6 +19,7 @@ use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, ModelState, Stack, StackConfig, StackContext, StackShape};
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -33,7 +34,7 @@ pub const KIND: Kind = Kind {
 pub(super) const USES: &[Use] = &[Use::NextTokens, Use::TextToText];
 
 /// The knobs of a decoder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct DecoderConfig {
     /// Number of blocks; as many as the groups of `layers` have when absent.
@@ -44,6 +45,7 @@ pub struct DecoderConfig {
     pub layers: Vec<LayerGroup>,
     /// What all transformers have.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub stack: StackConfig,
     /// How tokens are embedded and scored.
     pub vocabulary: VocabularyConfig,

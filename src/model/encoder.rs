@@ -23,6 +23,7 @@ use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -40,7 +41,7 @@ pub(super) const USES: &[Use] = &[Use::HiddenTokens, Use::TextClasses];
 const MOST_SEGMENTS: usize = 1024;
 
 /// The knobs of an encoder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct EncoderConfig {
     /// Number of blocks; as many as the groups of `layers` have when absent.
@@ -51,6 +52,7 @@ pub struct EncoderConfig {
     pub layers: Vec<LayerGroup>,
     /// What all transformers have.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub stack: StackConfig,
     /// Width E of token, position and segment vectors, which a matrix projects onto `d_model` after their norm: a table
     /// of vocabulary × E with E × d_model in place of vocabulary × d_model. A tied head has its transform make vectors of

@@ -21,6 +21,7 @@ use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -35,7 +36,7 @@ pub const KIND: Kind = Kind {
 pub(super) const USES: &[Use] = &[Use::TextToText];
 
 /// The knobs of an encoder-decoder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct EncoderDecoderConfig {
     /// Number of blocks of the encoder; as many as the groups of `encoder_layers` have when absent.
@@ -52,6 +53,7 @@ pub struct EncoderDecoderConfig {
     pub decoder_layers: Vec<LayerGroup>,
     /// What all transformers have, the same in both stacks.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub stack: StackConfig,
     /// Every cross-attention of decoder blocks that do not stand in groups; as `attention` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,10 +3,11 @@
 //! needs none.
 
 use crate::kernel::Globals;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The tokens that a task marks as global.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GlobalTokens {
     /// None.

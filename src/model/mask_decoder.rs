@@ -21,13 +21,14 @@ use crate::nn::pass::Pass;
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Steps at most.
 const MOST_STEPS: usize = 64;
 
 /// The knobs of the decoder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MaskDecoderConfig {
     /// How often the last block is run.

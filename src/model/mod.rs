@@ -41,6 +41,7 @@ pub use pair::PairModel;
 pub use recurrent::RecurrentModelConfig;
 use resnet::Cost;
 pub use resnet::{Resnet, ResnetConfig};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use text::TextModel;
 pub use vision::{Vision, VisionConfig};
@@ -76,7 +77,7 @@ pub const ROLES: &[Roles] = &[
 ];
 
 /// Which network an experiment trains.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(
     clippy::large_enum_variant,

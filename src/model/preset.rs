@@ -7,10 +7,11 @@
 use super::ModelConfig;
 use crate::data::Shape;
 use crate::error::{Error, Result, suggestion};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A named model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Preset {
     /// Where the numbers come from, and what was decided where the source is silent.

@@ -15,6 +15,7 @@ use crate::nn::role::{NORM, Roles, STATE};
 use burn::module::{Module, Param, RunningState};
 use burn::tensor::Tensor;
 use burn::tensor::module::batch_norm_train;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kinds of a residual network's `norm`.
@@ -34,7 +35,7 @@ pub const KINDS: &[Kind] = &[
 ];
 
 /// Which normalisation planes have.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ChannelNormConfig {
     /// Batch norm.
@@ -81,7 +82,7 @@ impl Default for ChannelNormConfig {
 }
 
 /// Batch norm's knobs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BatchNormConfig {
     /// Added to the variance.
@@ -100,7 +101,7 @@ impl Default for BatchNormConfig {
 }
 
 /// Group norm's knobs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GroupNormConfig {
     /// Groups of planes; a divisor of every number of planes.

@@ -12,13 +12,14 @@ use crate::nn::role::{Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::ops::PadMode;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Added to the variance of standardised weights.
 const EPS: f64 = 1e-8;
 
 /// Where zeros stand around an image. At stride 1 both are alike.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Padding {
     /// Half of the kernel on every side (PyTorch).

@@ -9,6 +9,7 @@ use crate::kernel;
 use crate::nn::role::{NORM, Roles};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kinds of `[model] norm`.
@@ -34,7 +35,7 @@ pub const KINDS: &[Kind] = &[
 ];
 
 /// Which normalisation a model uses.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum NormConfig {
     /// Layer norm.
@@ -52,7 +53,7 @@ impl Default for NormConfig {
 }
 
 /// Layer norm's knobs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LayerNormConfig {
     /// Added to the variance.
@@ -71,7 +72,7 @@ impl Default for LayerNormConfig {
 }
 
 /// RMS norm's knobs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RmsNormConfig {
     /// Added to the mean square.
@@ -85,7 +86,7 @@ impl Default for RmsNormConfig {
 }
 
 /// `none` has no knobs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NoNormConfig {}
 

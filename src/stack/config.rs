@@ -7,11 +7,12 @@ use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::init::InitConfig;
 use crate::nn::norm::NormConfig;
 use crate::nn::position::{PositionConfig, PositionShape};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ops::Range;
 
 /// The knobs of a stack of transformer blocks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct StackConfig {
     /// Width of the residual stream.

@@ -3,13 +3,14 @@
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::recurrent::RecurrentConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Blocks of a stack whose number no key gives.
 pub const LAYERS: usize = 4;
 
 /// Equal blocks in a row: `[[model.layers]]`, in place of the model's `attention` and `feed_forward`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LayerGroup {
     /// Number of blocks.

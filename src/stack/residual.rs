@@ -12,10 +12,11 @@ use crate::nn::norm::{Norm, NormConfig, scaled};
 use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where a block normalises.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NormPlacement {
     /// x + f(LN(x)), and a norm after the last block.

@@ -26,10 +26,11 @@ use crate::nn::layer::LayerContext;
 use back::{Back, OneBlock};
 use burn::module::Module;
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `[model] reversible`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReversibleConfig {
     /// How the two streams that leave the last block become one.
@@ -37,7 +38,7 @@ pub struct ReversibleConfig {
 }
 
 /// How two streams become one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
     /// (y₁ + y₂)/2.

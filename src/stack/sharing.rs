@@ -16,10 +16,11 @@ use crate::faults::TableFaults;
 use crate::nn::Kind;
 use crate::nn::role::Place;
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `[model] share_layers`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ShareConfig {
     /// Every layer has parameters of its own.
@@ -33,12 +34,12 @@ pub enum ShareConfig {
 }
 
 /// No keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NotShared {}
 
 /// The layers that share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SharedBy {
     /// Groups of consecutive layers; each has parameters of its own (`num_hidden_groups` of ALBERT).

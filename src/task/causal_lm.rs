@@ -21,6 +21,7 @@ use crate::nn::state::StateUse;
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::Device;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -32,7 +33,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of next-token prediction.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CausalLmConfig {
     /// Share of the probability that is spread over the whole vocabulary (Szegedy et al. 2016); reported

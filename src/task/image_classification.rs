@@ -23,6 +23,7 @@ use crate::nn::role::{Place, Roles, Says};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -39,7 +40,7 @@ const TOP5_ACCURACY: Metric = Metric::higher("top5_accuracy");
 pub const METRICS: &[Metric] = &[TOP5_ACCURACY];
 
 /// The knobs of image classification.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImageClassificationConfig {
     /// Share of the probability that is spread over all classes (Szegedy et al. 2016).

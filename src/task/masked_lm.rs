@@ -30,6 +30,7 @@ use crate::nn::role::{Place, Roles, Says};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -50,7 +51,7 @@ const SOP_ACCURACY: Metric = Metric::higher("sop_accuracy");
 pub const METRICS: &[Metric] = &[MLM_ACCURACY, NSP_LOSS, NSP_ACCURACY, SOP_LOSS, SOP_ACCURACY];
 
 /// The knobs of masked language modelling.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MaskedLmConfig {
     /// Which tokens are hidden.

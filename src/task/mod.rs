@@ -44,6 +44,7 @@ pub use objective::{Objective, StepInput, Trained};
 pub use output::{StepOutput, Sum};
 pub use prefix_lm::PrefixLm;
 pub use replaced_token::{ReplacedToken, ReplacedTokenConfig};
+use schemars::JsonSchema;
 pub use scored::{Over, Scored, Term};
 use serde::{Deserialize, Serialize};
 pub use span_corruption::SpanCorruptionConfig;
@@ -87,7 +88,7 @@ pub const METRICS: &[&[Metric]] = &[
 ];
 
 /// What an experiment trains for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TaskConfig {
     /// Next-token prediction.

@@ -24,6 +24,7 @@ use crate::model::{Demand, ModelConfig, ModelInputs};
 use crate::nn::Kind;
 use crate::nn::role::{Place, Roles, Says};
 use crate::one_table;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Its row of the family's table.
@@ -47,7 +48,7 @@ pub const METRICS: &[Metric] = &[MLM_LOSS, RTD_LOSS, RTD_ACCURACY, REPLACED];
 const WEIGHT: f64 = 50.0;
 
 /// The knobs of replaced-token detection.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReplacedTokenConfig {
     /// Which tokens the generator guesses: 15 %, all of which it sees as the mask token (section 2; the released code
@@ -65,7 +66,7 @@ pub struct ReplacedTokenConfig {
 }
 
 /// `[task] generator`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeneratorConfig {
     /// Its width, heads and inner widths as shares of the model's; heads keep their width. 0 for none: such a model is
@@ -113,7 +114,7 @@ impl Default for ReplacedTokenConfig {
 }
 
 /// The keys of masking that have other defaults here.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Shares {
     masked: f64,

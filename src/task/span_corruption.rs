@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::model::{Demand, ModelConfig, ModelInputs};
 use crate::nn::Kind;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -22,7 +23,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of span corruption.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpanCorruptionConfig {
     /// Share of the tokens of a text that are taken out.

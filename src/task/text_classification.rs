@@ -23,6 +23,7 @@ use crate::nn::role::{Place, Roles, Says};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -34,7 +35,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of text classification.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TextClassificationConfig {
     /// Share of the probability that is spread over all classes.
@@ -52,7 +53,7 @@ pub struct TextClassificationConfig {
 }
 
 /// What stands for a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
     /// An encoder's first position, through its pooler when it has one.

@@ -18,6 +18,7 @@ use crate::nn::probe::Sample;
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -29,7 +30,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of translation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TranslationConfig {
     /// Share of the probability that is spread over the whole vocabulary; reported validation losses are without

@@ -4,6 +4,7 @@
 //! by learned merges. Sennrich et al., arXiv:1508.07909; Radford et al., "Language models are
 //! unsupervised multitask learners", 2019. Ids: bytes, merges, special tokens last.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use super::{bytes, format, word_counts};
 use crate::error::Result;
 
 /// `kind = "bpe"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BpeConfig {
     /// Tokens in all: 256 bytes, merges and special tokens. A small text may give fewer.

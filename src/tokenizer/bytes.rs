@@ -3,13 +3,14 @@
 //! In the file it is a byte-level BPE without merges. Graves, arXiv:1308.0850; Al-Rfou et al.,
 //! arXiv:1808.04444.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::format::{self, Added, Segment, Specials};
 
 /// `kind = "byte"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ByteConfig {
     /// Token that ends a text and separates documents; the first id after the bytes.

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use super::format::{self, Added, Segment, Specials};
 use crate::error::{Error, Result};
 
 /// `kind = "char"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CharConfig {
     /// Token for characters that the training text lacks; without it such a character is an error.

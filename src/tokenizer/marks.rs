@@ -6,6 +6,7 @@
 //! into the file (`"mark": "begin"` at an entry of `added_tokens`, which other readers pass over), so that
 //! a program that loads it finds the same marks without the experiment.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -27,7 +28,7 @@ pub struct Marks {
 }
 
 /// Names of marks, where the well-known ones are not meant.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MarkNames {
     /// Begins a target.

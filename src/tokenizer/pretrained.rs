@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::files;
 
 /// `kind = "pretrained"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PretrainedConfig {
     /// `tokenizer.json`, or a folder with `tokenizer.json`, or `vocab.json` and `merges.txt` (also

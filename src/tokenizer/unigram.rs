@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use crate::error::{Error, Result};
 
 /// `kind = "unigram"`. The special tokens `<pad> </s> <unk>` have ids 0 to 2, as in T5; `</s>` ends
 /// a text.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct UnigramConfig {
     /// Tokens in all. A small text may give fewer.

@@ -4,6 +4,7 @@
 //! Merity et al., arXiv:1609.07843). Ids go by frequency, the most frequent word first, as adaptive softmax and adaptive
 //! inputs want them (Grave et al., arXiv:1609.04309). Blanks are not kept: decoding joins words with single spaces.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use super::{bytes, format, word_counts};
 use crate::error::{Error, Result};
 
 /// `kind = "word"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WordConfig {
     /// Tokens in all, the most frequent words; every word of the training text when absent.

@@ -5,6 +5,7 @@
 //! crate the pieces are learned by merging frequent pairs, not by likelihood. Blanks are not kept:
 //! decoding gives a readable text, not the original one.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 
 /// `kind = "wordpiece"`. The special tokens `[PAD] [UNK] [CLS] [SEP] [MASK]` have ids 0 to 4;
 /// `[SEP]` ends a text.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WordpieceConfig {
     /// Tokens in all. A small text may give fewer.

@@ -1,10 +1,11 @@
 //! `[train]`: how long, how much at a time, and what happens on the way.
 
 use crate::data::loader::{BatchSize, Order};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The knobs of a training run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
     /// Optimizer steps.
@@ -120,7 +121,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// The reaction to a loss that is not a number, or spikes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDivergence {
     /// The run ends with the step, the samples of its batch and a checkpoint of the state before it, when its
@@ -132,7 +133,7 @@ pub enum OnDivergence {
 
 /// Number format of weights and activations. Losses, gradients' norms and the moments of AdamW, Adam and Muon are in 32 bits
 /// whichever it is; there is no copy of the weights in 32 bits and no scaling of the loss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Dtype {
     /// 32-bit floats.
@@ -144,7 +145,7 @@ pub enum Dtype {
 }
 
 /// The text that is generated at evaluations.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SampleConfig {
     /// The text to continue.

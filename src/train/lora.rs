@@ -16,6 +16,7 @@ use crate::nn::role::ParameterKind;
 use crate::rng::{self, Purpose, Stream};
 use burn::module::{LoraAdapter, Module, Param, ParamId, Reparameterizer};
 use burn::tensor::{DType, Device, Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -23,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub const MOST: usize = 1 << 16;
 
 /// `[lora]`: adapters that learn while all other parameters stay as they are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoraConfig {
     /// r: rows of A and columns of B.

@@ -19,12 +19,13 @@ use crate::task::only_trained;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
 use layers::Layers;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// `[init]`: another run to begin from, frozen parameters, learning rates by depth.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransferConfig {
     /// The folder of the run to begin from, or the file of the experiment that makes it: `checkpoints/NAME` then. Of an arm

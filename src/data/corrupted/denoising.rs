@@ -7,6 +7,7 @@
 //! frame of the vocabulary; masks that spans of no length add may make a source longer than its text, and what then exceeds
 //! the context is cut off.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::noises::{self, Stand};
@@ -18,7 +19,7 @@ use crate::rng::Stream;
 use crate::tokenizer::{Frame, Marks, Tokenizer};
 
 /// `[task]` of denoising: its noises. All that it leaves out is as in BART: spans and sentences.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NoiseConfig {
     /// Share of the sentences that change places with each other.

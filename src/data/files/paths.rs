@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -22,6 +23,25 @@ impl Paths {
     /// The same with every path put where `place` says.
     pub(in crate::data) fn placed(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         Self(self.0.iter().map(|path| place(path)).collect())
+    }
+}
+
+/// A path, or a list of them.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code)]
+enum Form {
+    One(PathBuf),
+    Several(Vec<PathBuf>),
+}
+
+impl JsonSchema for Paths {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Paths".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Form::json_schema(generator)
     }
 }
 

@@ -12,6 +12,7 @@
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::mix::Mixing;
@@ -19,7 +20,7 @@ use super::operations;
 use crate::rng::Stream;
 
 /// `[data] augment`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AugmentConfig {
     /// Pixels around the image that it is cut from; 0 for none.
@@ -37,7 +38,7 @@ pub struct AugmentConfig {
 }
 
 /// `rand_augment`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RandAugmentConfig {
     /// Operations, one after the other.

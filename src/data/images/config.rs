@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::AugmentConfig;
@@ -9,7 +10,7 @@ use crate::data::Split;
 use crate::data::files::paths::Paths;
 
 /// `kind = "images"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImagesConfig {
     /// IDX images, files of CIFAR, or a folder of classes; `x.tar.gz/train` is a folder inside an archive.
@@ -51,7 +52,7 @@ pub struct ImagesConfig {
 }
 
 /// How images are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageFormat {
     /// MNIST's files.

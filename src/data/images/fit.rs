@@ -1,6 +1,7 @@
 //! How an image of any size becomes one of the size that a model reads, where another program decided it: Hugging
 //! Face's image processors resize as PIL does, and some cut out the middle of what they resized.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pictures::{coloured, shaped};
@@ -11,7 +12,7 @@ use crate::error::{Error, Result};
 const MOST_PIXELS: usize = 1 << 26;
 
 /// Without `stretched` and `shorter` an image is stretched to the size that the model reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fit {
     /// The weight of neighbours.

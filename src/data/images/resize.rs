@@ -5,10 +5,11 @@
 //! of floats and PIL's BILINEAR, up to rounding; [`resize_in_bytes`] rounds between rows and columns as PIL does,
 //! and as torchvision does on bytes.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The weight of a pixel by its distance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Filter {
     /// A triangle over one step.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::data::files::articles::{self, Article, DEEPEST};
@@ -24,7 +25,7 @@ use crate::rng::{Purpose, Stream};
 use crate::tokenizer::{Around, Frame, Tokenizer};
 
 /// `kind = "article_halves"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArticleHalvesConfig {
     /// Articles in WikiText's form: a file, a folder, a list of them; plain or gzipped.

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::data::Split;
 
 /// `true`, `false`, or a list such as `["train"]` for the tables of `path` alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
 pub enum Header {
     /// All tables, or none.
     All(bool),

@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::files::columnar;
@@ -32,7 +33,7 @@ use labels::Labels;
 use tables::{Column, Format, Layout, Quoting};
 
 /// `kind = "labelled_text"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LabelledTextConfig {
     /// A table, a folder or a pattern, or a list of them: TSV, CSV and JSONL, plain or packed with gzip or Zstandard;

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -15,7 +16,7 @@ use crate::data::files::{columnar, packed};
 use crate::error::{Error, Result, suggestion};
 
 /// How a table is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     /// Tabs between columns, no quoting.
@@ -27,7 +28,7 @@ pub enum Format {
 }
 
 /// Whether quotes around a column are marks or text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Quoting {
     /// They are text.
@@ -37,7 +38,8 @@ pub enum Quoting {
 }
 
 /// A column by its number, counted from 1, or its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
 pub enum Column {
     /// Counted from 1.
     Number(usize),

@@ -6,10 +6,11 @@
 //! section 3.1), or in n-grams of words, p(n) ∝ 1/n (Lan et al. 2019, ALBERT, section 4.1).
 //! `masks` draws them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `[task] masking`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MaskingConfig {
     /// Share of the tokens that are scored.
@@ -36,7 +37,7 @@ pub struct MaskingConfig {
 }
 
 /// The unit of masking.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Single tokens.
@@ -51,7 +52,7 @@ pub enum Unit {
 }
 
 /// The relation of the two segments of an input, `[task] pairs`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairs {
     /// One segment: text to the full length (Liu et al. 2019, FULL-SENTENCES).

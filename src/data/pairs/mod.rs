@@ -12,6 +12,7 @@ mod source;
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::files::paths::Paths;
@@ -24,7 +25,7 @@ pub use read::Texts;
 pub(super) use source::{frame_source, frame_target};
 
 /// `kind = "pairs"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PairsConfig {
     /// Sources, one a line: a file or a list of files, plain or gzipped.

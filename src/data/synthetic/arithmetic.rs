@@ -4,13 +4,14 @@
 //! arithmetic to small transformers", arXiv:2307.03381). A sum or product and its mirror image
 //! (12+34, 34+12) count as one problem: an answer that is held out is held out in both orders.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::problems::{HeldOut, Problem, Problems, key};
 use crate::rng::Stream;
 
 /// `kind = "arithmetic"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArithmeticConfig {
     /// Digits of each operand, zeros in front.

@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::story::{self, words};
@@ -27,7 +28,7 @@ use crate::rng::{Purpose, Stream};
 use crate::tokenizer::Tokenizer;
 
 /// `kind = "grammar"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GrammarConfig {
     /// Documents to train on.

@@ -13,6 +13,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::problems::{HeldOut, key};
@@ -25,7 +26,7 @@ use crate::rng::{Purpose, Stream};
 use crate::tokenizer::{Around, Frame, Tokenizer};
 
 /// `kind = "listops"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListopsConfig {
     /// Operations inside each other at most.

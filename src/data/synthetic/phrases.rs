@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::problems::{self, HeldOut};
@@ -32,7 +33,7 @@ pub trait Family: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static {
 }
 
 /// The keys of a kind of generated translations.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, bound = "")]
 pub struct PhrasesConfig<F: Family> {
     /// Share of all meanings that training never sees, for each held-out set.

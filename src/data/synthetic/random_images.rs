@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::data::batch::ImageItem;
@@ -10,7 +11,7 @@ use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
 /// `kind = "random_images"`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RandomImagesConfig {
     /// Planes of an image.

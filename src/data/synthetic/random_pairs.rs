@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::data::{Data, DataSet, Gives, Item, PairItem, Request, Shape, Source, Split};
@@ -9,7 +10,7 @@ use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
 /// `kind = "random_pairs"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RandomPairsConfig {
     /// Ids are below this.

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::data::masked::masking::Pairs;
@@ -15,7 +16,7 @@ use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
 /// `kind = "random_tokens"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RandomTokensConfig {
     /// Ids are below this.

@@ -8,6 +8,7 @@
 use std::f32::consts::{FRAC_1_SQRT_2, TAU};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::data::batch::ImageItem;
@@ -16,7 +17,7 @@ use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
 /// `kind = "shapes"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShapesConfig {
     /// Rows and columns of an image.

@@ -4,6 +4,7 @@
 
 use std::marker::PhantomData;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::problems::{HeldOut, Problem, Problems, key};
@@ -16,7 +17,7 @@ pub trait Rule: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static {
 }
 
 /// The keys of a kind that asks about strings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, bound = "")]
 pub struct StringsConfig<R: Rule> {
     /// Characters of a string at most.

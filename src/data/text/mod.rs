@@ -10,6 +10,7 @@ pub(in crate::data) mod texts;
 pub mod windows;
 pub(in crate::data) mod words;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::files::documents::{Beginnings, Reading};
@@ -19,7 +20,7 @@ use crate::error::Result;
 use std::path::{Path, PathBuf};
 
 /// `kind = "text"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TextConfig {
     /// A file, a folder or a pattern (`corpus/*.parquet`), or a list of them: text, JSONL, Parquet or Arrow; text and
@@ -90,7 +91,7 @@ impl TextConfig {
 }
 
 /// Windows to train on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Windows {
     /// Anywhere in the text, drawn for each example.

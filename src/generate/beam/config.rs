@@ -1,5 +1,6 @@
 //! The settings of a search: its width, the length of texts, tokens that are never written.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::LengthPenalty;
@@ -10,7 +11,7 @@ use crate::tokenizer::Tokenizer;
 const MOST_TOKENS: usize = 1 << 20;
 
 /// How texts are searched for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BeamConfig {
     /// Hypotheses of a source; 1 takes the likeliest token at each step.
@@ -37,7 +38,7 @@ pub struct BeamConfig {
 }
 
 /// The token that stands behind a text of as many tokens as are allowed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AtLimit {
     /// The end mark, scored as any other token (fairseq).
@@ -56,7 +57,7 @@ impl AtLimit {
 }
 
 /// When the search for the texts of a source is over. The first way changes no result; the others are faster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DoneWhen {
     /// No text that continues can get a better score (`early_stopping = "never"` of transformers).

@@ -4,10 +4,11 @@
 //! Every further token makes a sum smaller, so that plain sums prefer short texts. A length counts the mark that
 //! ends a text, as it is scored too.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The divisor of the log-probability of a text of `len` tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LengthPenalty {
     /// `((5 + len) / 6)^alpha`: Wu et al., arXiv:1609.08144, section 7, without their coverage term.
@@ -19,7 +20,7 @@ pub enum LengthPenalty {
 }
 
 /// `kind = "gnmt"`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GnmtConfig {
     /// 0 compares sums; the larger, the longer the texts. 0.6 in Vaswani et al., arXiv:1706.03762, section 6.1.
@@ -33,7 +34,7 @@ impl Default for GnmtConfig {
 }
 
 /// `kind = "average"`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AverageConfig {
     /// 0 compares sums, 1 means; the larger, the longer the texts.
@@ -47,7 +48,7 @@ impl Default for AverageConfig {
 }
 
 /// `kind = "none"`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NoPenaltyConfig {}
 

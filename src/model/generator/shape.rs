@@ -9,10 +9,11 @@ use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::position::Known;
 use crate::stack::StackConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The relation of the tables of a generator to those of the encoder that it generates for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TableSharing {
     /// Tokens, segments and positions have one vector for both (Clark et al. 2020, section 3.2).

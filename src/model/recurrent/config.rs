@@ -6,6 +6,7 @@ use crate::model::{Demand, Use, WholeText};
 use crate::nn::init::InitConfig;
 use crate::nn::recurrent::{RecurrentConfig, additive};
 use crate::nn::vocabulary::VocabularyConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Layers at most.
@@ -15,7 +16,7 @@ const MOST_LAYERS: usize = 1000;
 pub(in crate::model) const USES: &[Use] = &[Use::NextTokens, Use::TextToText, Use::TextClasses];
 
 /// The knobs of a recurrent network.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecurrentModelConfig {
     /// Every cell.

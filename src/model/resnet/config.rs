@@ -4,6 +4,7 @@ use crate::faults::TableFaults;
 use crate::model::Use;
 use crate::nn::channel_norm::ChannelNormConfig;
 use crate::nn::convolution::{ConvolutionShape, Padding};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Planes of a bottleneck block's result for each plane inside it.
@@ -20,7 +21,7 @@ const MOST_BLOCKS: usize = 1024;
 const MOST_PLANES: usize = 1 << 14;
 
 /// The knobs of a residual network.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResnetConfig {
     /// What a block computes.
@@ -61,7 +62,7 @@ impl Default for ResnetConfig {
 }
 
 /// What a block of a residual network computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Blocks {
     /// Two 3×3 convolutions.
@@ -71,7 +72,7 @@ pub enum Blocks {
 }
 
 /// What comes before the first stage of a residual network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StemSize {
     /// A 3×3 convolution, for images of some 32 pixels a side.

@@ -18,6 +18,7 @@ use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use stem::{Hybrid, Patches, PatchesConfig, STEMS, Stem, StemConfig};
 
@@ -33,7 +34,7 @@ pub const KIND: Kind = Kind {
 pub(super) const USES: &[Use] = &[Use::ImageClasses];
 
 /// The knobs of a vision transformer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct VisionConfig {
     /// Number of blocks; as many as the groups of `layers` have when absent.
@@ -44,6 +45,7 @@ pub struct VisionConfig {
     pub layers: Vec<LayerGroup>,
     /// What all transformers have.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub stack: StackConfig,
     /// How an image becomes a sequence.
     pub stem: StemConfig,
@@ -70,7 +72,7 @@ impl Default for VisionConfig {
 one_table!(VisionConfig, stack: StackConfig, |c| replaced(&[&c.layers]));
 
 /// What stands for the whole image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
     /// A token of its own, before the patches.

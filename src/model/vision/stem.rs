@@ -8,6 +8,7 @@ use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kinds of `[model] stem` of a vision transformer.
@@ -27,7 +28,7 @@ pub const STEMS: &[Kind] = &[
 ];
 
 /// How an image becomes a sequence.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum StemConfig {
     /// Squares of pixels.
@@ -43,7 +44,7 @@ impl Default for StemConfig {
 }
 
 /// The knobs of patches.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PatchesConfig {
     /// Side of a patch in pixels, a divisor of the image's height and width.

@@ -21,6 +21,7 @@ use crate::nn::state::{LayerState, StateUse};
 use crate::one_table::one_table;
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -33,11 +34,12 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of adaptive spans: those of multi-head attention, the range of spans and their loss.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct AdaptiveSpanConfig {
     /// The heads with their projections.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// The longest span that a head can learn, its own position included.
     pub max_span: usize,

@@ -20,6 +20,7 @@ use crate::nn::layer::LayerContext;
 use crate::nn::position::Means;
 use crate::one_table::one_table;
 use burn::tensor::{Int, Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -35,11 +36,12 @@ pub const KIND: Kind = Kind {
 const SUMMARY: usize = 8;
 
 /// The knobs of the fixed pattern: those of multi-head attention, blocks and summaries, and which head sees which.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct FixedConfig {
     /// The heads with their projections.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Positions l of a block; the root of the context when absent.
     #[serde(skip_serializing_if = "Option::is_none")]

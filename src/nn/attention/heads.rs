@@ -5,13 +5,14 @@ use super::segments::{self, SegmentMemory};
 use super::{AttentionFacts, Kind};
 use crate::faults::{TableFaults, WIDEST};
 use crate::nn::norm::NormConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Heads of any attention.
 const MOST_HEADS: usize = 4096;
 
 /// The knobs of multi-head attention.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MultiHeadConfig {
     /// Query heads.

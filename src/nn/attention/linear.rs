@@ -13,6 +13,7 @@ use crate::faults::TableFaults;
 use crate::kernel::prefix_sums::Features;
 use crate::nn::init::Init;
 use crate::one_table::one_table;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -24,11 +25,12 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of linear attention: those of multi-head attention that act before or after the weights.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct LinearConfig {
     /// The heads with their projections.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
 }
 

@@ -21,6 +21,7 @@ use crate::nn::role::{Roles, WEIGHT};
 use crate::one_table::one_table;
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -32,7 +33,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// Which heads and layers have a projection in common.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
     /// Each head has its own for keys and for values.
@@ -47,11 +48,12 @@ pub enum Sharing {
 }
 
 /// The knobs of Linformer: those of multi-head attention, the number of projected keys and who shares projections.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct LinformerConfig {
     /// The heads with their projections.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Keys and values that positions are projected to.
     pub k: usize,

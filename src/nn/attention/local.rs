@@ -14,6 +14,7 @@ use crate::nn::init::Init;
 use crate::nn::layer::LayerContext;
 use crate::one_table::one_table;
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -26,11 +27,12 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of local attention: those of multi-head attention, the size of a block and how many are seen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct LocalConfig {
     /// The heads with their projections.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Positions of a block.
     pub block: usize,

@@ -47,6 +47,7 @@ use lsh::{Lsh, LshConfig};
 use memory_compressed::{MemoryCompressed, MemoryCompressedConfig};
 use multi_head::{MultiHead, MultiHeadConfig};
 use performer::PerformerConfig;
+use schemars::JsonSchema;
 pub use segments::SegmentMemory;
 use serde::{Deserialize, Serialize};
 use sliding_window::SlidingWindowConfig;
@@ -69,7 +70,7 @@ pub const KINDS: &[Kind] = &[
 ];
 
 /// Which attention a model uses.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum AttentionConfig {
     /// Scaled dot products over all positions: multi-head, grouped-query, multi-query.

@@ -16,6 +16,7 @@ use crate::kernel::prefix_sums::Features;
 use crate::nn::init::Init;
 use crate::nn::position::Means;
 use crate::one_table::one_table;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -27,7 +28,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The function of a query and a key that products of features estimate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Estimates {
     /// exp(scale·q·k), whose normalised weights are the softmax's.
@@ -37,11 +38,12 @@ pub enum Estimates {
 }
 
 /// The knobs of Performer: those of multi-head attention that act before or after the weights, and its features.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct PerformerConfig {
     /// The heads with their projections.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Random features; d_head·ln d_head, rounded down, when absent.
     #[serde(skip_serializing_if = "Option::is_none")]

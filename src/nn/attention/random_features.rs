@@ -14,11 +14,12 @@ use crate::nn::init::Init;
 use crate::nn::pass::Pass;
 use crate::rng::{Purpose, Stream};
 use burn::tensor::{Device, Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Lengths of the random vectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RowNorms {
     /// Those of normal vectors, so that features estimate without bias.

@@ -16,6 +16,7 @@ use crate::kernel::Window;
 use crate::nn::init::Init;
 use crate::nn::position::Means;
 use crate::one_table::one_table;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -30,11 +31,12 @@ pub const KIND: Kind = Kind {
 const COUNTED: usize = 1;
 
 /// The knobs of sliding-window attention: those of multi-head attention, the window and its dilation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct SlidingWindowConfig {
     /// The heads with their projections.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Keys that a query sees on one side, its own position included.
     pub window: usize,

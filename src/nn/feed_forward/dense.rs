@@ -9,6 +9,7 @@ use crate::faults::{TableFaults, WIDEST};
 use crate::kernel;
 use burn::module::Module;
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -20,7 +21,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of a dense feed-forward layer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DenseConfig {
     /// Inner width; 4·d_model when absent.

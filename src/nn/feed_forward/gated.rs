@@ -9,6 +9,7 @@ use crate::faults::{TableFaults, WIDEST};
 use crate::kernel;
 use burn::module::Module;
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -20,7 +21,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of a gated feed-forward layer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatedConfig {
     /// Inner width; 8/3·d_model rounded up to a multiple of 8 when absent (equal parameters to a dense one).

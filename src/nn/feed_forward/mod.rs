@@ -14,13 +14,14 @@ use burn::module::Module;
 pub use dense::{Dense, DenseConfig};
 pub use gated::{Gated, GatedConfig};
 pub use moe::{Moe, MoeConfig};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kinds of `[model] feed_forward`.
 pub const KINDS: &[Kind] = &[dense::KIND, gated::KIND, moe::KIND];
 
 /// A pointwise nonlinearity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {
     /// max(0, x).
@@ -48,7 +49,7 @@ impl From<Activation> for kernel::Activation {
 }
 
 /// Which feed-forward layer a block has.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FeedForwardConfig {
     /// W₂·act(W₁x).

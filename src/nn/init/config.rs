@@ -3,6 +3,7 @@
 use super::t5::{self, T5InitConfig};
 use crate::faults::TableFaults;
 use crate::nn::Kind;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kinds of `[model] init`.
@@ -29,7 +30,7 @@ pub const KINDS: &[Kind] = &[
 ];
 
 /// How the matrices of a model are drawn. Gains start at 1 and biases at 0 under every scheme.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum InitConfig {
     /// Normal draws; projections back into the residual stream are scaled down with depth.
@@ -77,7 +78,7 @@ impl InitConfig {
 }
 
 /// GPT-2's initialisation (Radford et al. 2019, section 2.3).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gpt2InitConfig {
     /// Standard deviation of every matrix and embedding.
@@ -97,7 +98,7 @@ impl Default for Gpt2InitConfig {
 }
 
 /// Glorot and Bengio 2010; embeddings are normal with their own standard deviation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct XavierInitConfig {
     /// Multiplies the bound √(6/(fan in + fan out)).
@@ -116,7 +117,7 @@ impl Default for XavierInitConfig {
 }
 
 /// BERT's initialisation (Devlin et al. 2019, released code): normal, cut at two standard deviations.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TruncatedNormalInitConfig {
     /// Standard deviation before the cut.

@@ -8,6 +8,7 @@
 use super::Role;
 use crate::faults::TableFaults;
 use crate::nn::Kind;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -19,7 +20,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of T5's initial weights.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct T5InitConfig {
     /// Multiplies every standard deviation (`initializer_factor` of Hugging Face's class).

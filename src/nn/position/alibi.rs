@@ -8,6 +8,7 @@ use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::faults::TableFaults;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -19,7 +20,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of linear biases.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AlibiConfig {
     /// The last head's slope is 2^−max_exponent.

@@ -13,6 +13,7 @@ use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -24,7 +25,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of axial positions.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AxialConfig {
     /// Rows and columns, whose product is the longest input; the data's context, nearly square, when absent.

@@ -21,6 +21,7 @@ use crate::nn::pass::Pass;
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -32,7 +33,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of disentangled attention.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DisentangledConfig {
     /// k, from where on distances are one; with `buckets`, the distance at which the last bucket begins.
@@ -50,7 +51,7 @@ pub struct DisentangledConfig {
 }
 
 /// A product of content and position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Term {
     /// Content to position: queries times vectors of distances.

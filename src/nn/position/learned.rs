@@ -7,6 +7,7 @@ use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -18,7 +19,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of learned positions.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LearnedConfig {
     /// Rows of the table; the data's context when absent.

@@ -10,6 +10,7 @@ use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -21,7 +22,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of learned positions on a grid.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Learned2dConfig {
     /// How the vectors of row and column make one.
@@ -29,7 +30,7 @@ pub struct Learned2dConfig {
 }
 
 /// How the vectors of row and column make one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Joined {
     /// The column's is the first half, the row's the second.

@@ -9,6 +9,7 @@ use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -20,7 +21,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of per-layer positions.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LearnedPerLayerConfig {
     /// Rows of each table; the data's context when absent.

@@ -40,6 +40,7 @@ use relative_bias::{RelativeBias, RelativeBiasConfig};
 use relative_bias_2d::{RelativeBias2d, RelativeBias2dConfig};
 use rotary::{Rotary, RotaryConfig};
 use rotary_2d::{Rotary2d, Rotary2dConfig};
+use schemars::JsonSchema;
 pub use scheme::{Attending, Places, PositionScheme, Prepared, Projections, Rotation};
 pub(crate) use scheme::{by_heads, rows};
 use serde::{Deserialize, Serialize};
@@ -68,7 +69,7 @@ pub const KINDS: &[Kind] = &[
 ];
 
 /// Which position scheme a model uses.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PositionConfig {
     /// No positions.

@@ -3,6 +3,7 @@
 use super::facts::{Acts, PositionFacts};
 use super::{Kind, PositionScheme};
 use burn::module::Module;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -14,7 +15,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// `none` has no knobs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NoPositionConfig {}
 

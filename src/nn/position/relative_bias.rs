@@ -12,6 +12,7 @@ use crate::nn::init::{Init, Role};
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -23,7 +24,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of bucketed biases.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RelativeBiasConfig {
     /// Number of buckets.

@@ -9,6 +9,7 @@ use crate::nn::init::{Init, Role};
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -20,7 +21,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// `relative_bias_2d` has no knobs: the image's size says how many distances there are.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RelativeBias2dConfig {}
 

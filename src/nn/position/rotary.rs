@@ -9,6 +9,7 @@ use super::{Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
 use crate::faults::{LONGEST, TableFaults};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 
@@ -21,7 +22,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of rotary positions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RotaryConfig {
     /// Base of the wavelengths.
@@ -50,7 +51,7 @@ impl Default for RotaryConfig {
 }
 
 /// Which elements of a head make a pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairing {
     /// (i, i + r/2): GPT-NeoX, LLaMA as HF stores it.
@@ -60,7 +61,7 @@ pub enum Pairing {
 }
 
 /// How wavelengths are stretched.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ScalingConfig {
     /// Not at all.
@@ -114,12 +115,12 @@ impl ScalingConfig {
 }
 
 /// No stretching.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NoScalingConfig {}
 
 /// Position interpolation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinearScalingConfig {
     /// New length over trained length.
@@ -127,7 +128,7 @@ pub struct LinearScalingConfig {
 }
 
 /// NTK-aware base.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NtkScalingConfig {
     /// New length over trained length.
@@ -135,7 +136,7 @@ pub struct NtkScalingConfig {
 }
 
 /// YaRN (Peng et al. 2023, sections 3.2 to 3.4).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct YarnScalingConfig {
     /// New length over trained length.
@@ -159,7 +160,7 @@ fn beta_slow() -> f64 {
 }
 
 /// Llama 3.1's scaling (released code).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Llama3ScalingConfig {
     /// New length over trained length.

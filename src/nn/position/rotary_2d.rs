@@ -7,6 +7,7 @@ use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, Rotation, Span}
 use crate::faults::TableFaults;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -18,7 +19,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of rotary positions on a grid.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rotary2dConfig {
     /// Base of the wavelengths: an image has fewer rows than a text has tokens.

@@ -19,6 +19,7 @@ use crate::nn::init::Init;
 use crate::nn::role::{BIAS, Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -30,7 +31,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of relative positions with clipped distances.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShawConfig {
     /// k: a key further away than this is as if it were this far away.

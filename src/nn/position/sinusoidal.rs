@@ -9,6 +9,7 @@ use super::{Kind, Places, PositionScheme, PositionShape};
 use crate::faults::TableFaults;
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -20,7 +21,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of sinusoidal positions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SinusoidalConfig {
     /// Longest wavelength over 2π.
@@ -30,7 +31,7 @@ pub struct SinusoidalConfig {
 }
 
 /// Where sines and cosines stand in a position's vector.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
     /// In turn: sines at even elements, cosines at odd ones, as in the paper.

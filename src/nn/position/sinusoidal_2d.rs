@@ -10,6 +10,7 @@ use super::{Grid, Kind, Places, PositionScheme, PositionShape, rows};
 use crate::faults::TableFaults;
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -21,7 +22,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of sinusoidal positions on a grid.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sinusoidal2dConfig {
     /// Longest wavelength over 2π.

@@ -20,6 +20,7 @@ use crate::nn::pass::Pass;
 use crate::nn::role::{BIAS, Roles};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 
@@ -32,7 +33,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of Transformer-XL's positions.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransformerXlConfig {
     /// Whether each layer has its own u and v; all layers share them otherwise.

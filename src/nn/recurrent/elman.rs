@@ -3,6 +3,7 @@
 use super::{Cell, Gates, Kind, RecurrentLayer};
 use crate::nn::init::Init;
 use burn::module::Module;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -14,7 +15,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of an Elman layer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ElmanConfig {
     /// Whether both maps have biases.

@@ -4,6 +4,7 @@
 use super::{Cell, Gates, Kind, RecurrentLayer};
 use crate::nn::init::Init;
 use burn::module::Module;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -15,7 +16,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of a GRU layer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GruConfig {
     /// Whether both maps have biases.

@@ -5,6 +5,7 @@ use super::{Cell, Gates, Kind, RecurrentLayer};
 use crate::faults::TableFaults;
 use crate::nn::init::Init;
 use burn::module::Module;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -16,7 +17,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of an LSTM layer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LstmConfig {
     /// Whether both maps have biases.

@@ -17,6 +17,7 @@ use crate::kernel;
 use crate::nn::role::{BIAS, Place, Roles, Says, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use additive::AdditiveAttention;
@@ -29,7 +30,7 @@ pub use lstm::{Lstm, LstmConfig};
 pub const KINDS: &[Kind] = &[elman::KIND, gru::KIND, lstm::KIND];
 
 /// Which cell a recurrent layer has.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RecurrentConfig {
     /// h' = tanh(W x + U h + b).

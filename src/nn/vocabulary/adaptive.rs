@@ -12,6 +12,7 @@ use super::adaptive_head::AdaptiveHead;
 use crate::faults::{TableFaults, WIDEST};
 use crate::nn::Kind;
 use crate::nn::init::{Init, Role};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -23,7 +24,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The projections that the scores share with the way in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TieProjs {
     /// None of them.
@@ -36,7 +37,7 @@ pub enum TieProjs {
 }
 
 /// The knobs of an adaptive vocabulary.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdaptiveConfig {
     /// The first id of each cluster after the first one, ascending.

@@ -1,6 +1,7 @@
 //! One table with a vector of d_model elements for every token: the vocabulary of almost every transformer.
 
 use crate::nn::Kind;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -12,6 +13,6 @@ pub const KIND: Kind = Kind {
 };
 
 /// `full` has no knobs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FullVocabularyConfig {}

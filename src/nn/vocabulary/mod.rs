@@ -16,6 +16,7 @@ use super::norm::NormConfig;
 use crate::faults::TableFaults;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use adaptive::{AdaptiveConfig, TieProjs};
@@ -27,7 +28,7 @@ pub use full::FullVocabularyConfig;
 pub const KINDS: &[Kind] = &[full::KIND, adaptive::KIND];
 
 /// How the tokens of a vocabulary are embedded and scored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum VocabularyConfig {
     /// One table.

@@ -10,6 +10,7 @@ use crate::model::{Demand, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
 use crate::task::facts::{Marks, TaskFacts};
 use crate::task::{AnyTask, TaskConfig};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -22,7 +23,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of distillation. Weights and temperature are DistilBERT's when absent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DistillationConfig {
     /// The folder of the run that teaches, or the file of the experiment that makes it.

@@ -8,6 +8,7 @@ mod csv;
 pub mod events;
 
 use crate::error::{Error, Result};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fs::File;
@@ -15,7 +16,7 @@ use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
 /// `[journal]`: which copies a run keeps of what it writes down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JournalConfig {
     /// An event file in the run folder, for `tensorboard --logdir`.

@@ -11,10 +11,11 @@
 
 use super::groups::{Common, Decay, GroupConfig};
 use burn::optim::{Adafactor, AdafactorConfig as BurnAdafactor};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Adam's second moment in little memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdafactorConfig {
     /// η above, which the schedule multiplies.

@@ -15,10 +15,11 @@ use crate::kernel::full;
 use crate::kernel::{self, AdamwArgs};
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Adam with decoupled weight decay.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdamwConfig {
     /// The learning rate that the schedule multiplies.
@@ -69,7 +70,7 @@ impl AdamwConfig {
 }
 
 /// Adam; its weight decay is an L2 penalty that passes through the moments.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdamConfig {
     /// The learning rate that the schedule multiplies.

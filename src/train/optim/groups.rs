@@ -7,10 +7,11 @@ use crate::error::{Error, Result, nearest};
 use crate::nn::role::Role;
 use crate::train::parameters::{self, Parameter};
 use burn::module::{ParamGroup, ParamId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which parameters weight decay holds for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Decay {
     /// Those of two or more dimensions: matrices and embeddings, not gains and biases.
@@ -22,7 +23,7 @@ pub enum Decay {
 
 /// `[[optimizer.groups]]`: another learning rate or decay for some parameters. Where several groups
 /// match, the last one that has the key wins.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GroupConfig {
     /// A regular expression that is searched for in the dotted path of a parameter.

@@ -8,10 +8,11 @@
 
 use super::groups::{Common, Decay, GroupConfig};
 use burn::optim::{Lamb, LambConfig as BurnLamb};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Adam with a step in proportion to each parameter's norm.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LambConfig {
     /// The learning rate that the schedule multiplies.

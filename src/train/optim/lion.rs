@@ -8,10 +8,11 @@
 
 use super::groups::{Common, Decay, GroupConfig};
 use burn::optim::{Lion, LionConfig as BurnLion};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sign momentum.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LionConfig {
     /// The learning rate that the schedule multiplies.

@@ -28,11 +28,12 @@ pub use lamb::LambConfig;
 pub use lion::LionConfig;
 pub use moments::Moments;
 pub use muon::MuonConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use sgd::SgdConfig;
 
 /// `[optimizer]`: how parameters follow their gradients.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum OptimizerConfig {
     /// Adam with decoupled weight decay.

@@ -16,13 +16,14 @@ use super::state::{self, like};
 use crate::kernel::full;
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Five rounds are enough; more than this is a slip of the pen.
 const MOST_ROUNDS: usize = 100;
 
 /// Orthogonalised momentum for matrices, AdamW for the rest.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MuonConfig {
     /// The matrices' learning rate, which the schedule multiplies.
@@ -72,7 +73,7 @@ impl Default for MuonConfig {
 }
 
 /// How the step of a matrix grows with its shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AdjustLr {
     /// √max(1, d_out/d_in).

@@ -8,10 +8,11 @@ use super::groups::{Common, Decay, GroupConfig};
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{Sgd, SgdConfig as BurnSgd};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Gradient descent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SgdConfig {
     /// The learning rate that the schedule multiplies.

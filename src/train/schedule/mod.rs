@@ -6,11 +6,12 @@
 mod faults;
 
 use crate::nn::Kind;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
 
 /// `[schedule]`: how the learning rate changes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ScheduleConfig {
     /// The same all the time.
@@ -74,7 +75,7 @@ pub const KINDS: &[Kind] = &[
 ];
 
 /// The knob of `constant`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConstantConfig {
     /// Steps of rising learning rate at the start.
@@ -82,7 +83,7 @@ pub struct ConstantConfig {
 }
 
 /// The knobs of `linear` and `cosine`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DecayConfig {
     /// Steps of rising learning rate at the start.
@@ -99,7 +100,7 @@ pub struct DecayConfig {
 }
 
 /// The knobs of `inverse_sqrt`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InverseSqrtConfig {
     /// Steps of the warm-up; the fall begins there.
@@ -111,7 +112,7 @@ pub struct InverseSqrtConfig {
 }
 
 /// The learning rate before it falls with the root of the step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Warmup {
     /// A straight line up (fairseq's `inverse_sqrt`; the shape of Vaswani et al. 2017).
@@ -133,7 +134,7 @@ impl Default for InverseSqrtConfig {
 }
 
 /// The knobs of `noam`; the optimizer's `lr` is the formula's factor, 1 in the paper.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NoamConfig {
     /// Steps of rising learning rate at the start.
@@ -153,7 +154,7 @@ impl Default for NoamConfig {
 }
 
 /// The knobs of `wsd`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WsdConfig {
     /// Steps of rising learning rate at the start.
@@ -188,7 +189,7 @@ impl Default for WsdConfig {
 }
 
 /// How the learning rate falls at the end of `wsd`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WsdShape {
     /// A straight line.

@@ -13,6 +13,7 @@ pub mod rank;
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::data::files::articles::{self, DEEPEST};
@@ -23,7 +24,7 @@ use crate::tokenizer::{Around, MarkNames, TokenizerConfig};
 use rank::Ranking;
 
 /// `kind = "articles"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArticlesConfig {
     /// Articles in WikiText's form: a file, a folder, a list of them; plain or gzipped.

@@ -12,6 +12,7 @@
 
 use std::collections::HashMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::data::Split;
@@ -19,7 +20,7 @@ use crate::data::split::SPLIT_SEED;
 use crate::rng::{Purpose, Stream};
 
 /// The order in which paragraphs are read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ranking {
     /// By tf-idf with the title, the highest first.

@@ -13,6 +13,7 @@ pub mod drawing;
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::data::batch::ImageItem;
@@ -23,7 +24,7 @@ use crate::rng::{Purpose, Stream};
 use drawing::Drawing;
 
 /// `kind = "pathfinder"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PathfinderConfig {
     /// Rows and columns of an image.

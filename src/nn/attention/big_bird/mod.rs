@@ -19,6 +19,7 @@ use crate::nn::init::Init;
 use crate::one_table::one_table;
 pub use blocks::BlockSparse;
 use blocks::whole;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -30,11 +31,12 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of BigBird's attention: those of multi-head attention, the size of a block and the random blocks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct BigBirdConfig {
     /// The heads with their projections.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Positions of a block.
     pub block: usize,

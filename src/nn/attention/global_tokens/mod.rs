@@ -24,10 +24,11 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use gathered::Marked;
 pub(super) use pattern::seen;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The projections of global tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Global {
     /// Queries of global tokens, and the keys and values that they see, have matrices of their own (Longformer).

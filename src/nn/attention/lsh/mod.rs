@@ -25,6 +25,7 @@ use crate::nn::position::Means;
 use crate::one_table::one_table;
 pub use hashing::Rotations;
 pub use layer::Lsh;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -42,11 +43,12 @@ const MOST: usize = 64;
 const MOST_BUCKETS: usize = 1 << 24;
 
 /// The knobs of attention by hashing: those of multi-head attention that it has, and those of buckets and chunks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct LshConfig {
     /// The heads: their number and width, and which projections have biases.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Rounds of hashing.
     pub rounds: usize,

@@ -28,6 +28,7 @@ use blocks::Blocks;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 pub use kept::Compressed;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -39,11 +40,12 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of memory-compressed attention: those of multi-head attention and of the convolution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct MemoryCompressedConfig {
     /// The heads with their projections.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Positions that a compressed key stands for: width and stride of the convolution.
     pub factor: usize,

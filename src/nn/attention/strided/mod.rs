@@ -17,6 +17,7 @@ use crate::faults::{LONGEST, TableFaults};
 use crate::nn::init::Init;
 use crate::nn::position::Means;
 use crate::one_table::one_table;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weighing::Strides;
 
@@ -29,11 +30,12 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of the strided pattern: those of multi-head attention, the stride, and which head sees which keys.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct StridedConfig {
     /// The heads with their projections.
     #[serde(skip)]
+    #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// The stride l; the root of the context when absent.
     #[serde(skip_serializing_if = "Option::is_none")]

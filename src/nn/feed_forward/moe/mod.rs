@@ -30,6 +30,7 @@ use burn::module::Module;
 use burn::tensor::{Int, Tensor, TensorData};
 pub use experts::{ExpertLinear, Experts};
 use route::{Tokens, likelihoods};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its row of the family's table.
@@ -41,7 +42,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The knobs of a mixture of experts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MoeConfig {
     /// Number of experts.
@@ -79,7 +80,7 @@ impl Default for MoeConfig {
 }
 
 /// The form of each expert.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ExpertConfig {
     /// W₂·act(W₁x), as in Switch.

@@ -1,6 +1,6 @@
 //! `formwork list`: what an experiment file can say, from the families' own tables.
 
-use super::output;
+use super::{keys, output};
 use crate::error::{Error, Result, suggestion};
 use crate::kind::Kind;
 use crate::model::preset;
@@ -11,10 +11,19 @@ use std::fmt::Write as _;
 /// `formwork list`.
 #[derive(Args, Debug)]
 pub struct ListArgs {
-    /// One family, or all
+    /// One family, or all; `keys` for the keys of experiment files
     #[arg(value_name = "FAMILY")]
     pub family: Option<String>,
+    /// With `keys`: a table or a key, as model.attention or train.steps
+    #[arg(value_name = "PATH")]
+    pub path: Option<String>,
+    /// With `keys`: all of them, as a page of Markdown
+    #[arg(long, conflicts_with = "path")]
+    pub markdown: bool,
 }
+
+/// The list that is of keys and not of kinds.
+const KEYS: &str = "keys";
 
 /// A family: its name, the key that chooses, the rows.
 type Family = (&'static str, &'static str, Vec<Row>);
@@ -27,7 +36,17 @@ type Row = (String, String, String);
 /// # Errors
 /// A family that is not known.
 pub fn run(args: ListArgs) -> Result<()> {
-    output::part(text(args.family.as_deref())?)
+    let of_keys = args.family.as_deref() == Some(KEYS);
+    if !of_keys && (args.path.is_some() || args.markdown) {
+        return Err(Error::usage(
+            "a path and --markdown go with `keys`: formwork list keys model.attention",
+        ));
+    }
+    output::part(match (of_keys, args.markdown) {
+        (true, true) => keys::markdown(),
+        (true, false) => keys::text(args.path.as_deref())?,
+        (false, _) => text(args.family.as_deref())?,
+    })
 }
 
 /// The tables as text.
@@ -38,7 +57,7 @@ pub fn text(family: Option<&str>) -> Result<String> {
     let families = families()?;
     let names = || families.iter().map(|(name, ..)| *name);
     if let Some(name) = family.filter(|name| !names().any(|known| known == *name)) {
-        let near = suggestion(name, names());
+        let near = suggestion(name, names().chain([KEYS]));
         return Err(Error::usage(format!("there is no list `{name}`{near}")));
     }
     let mut text = String::new();

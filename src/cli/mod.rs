@@ -13,6 +13,7 @@ pub mod generate;
 pub mod import;
 pub mod infer;
 pub mod inspect;
+mod keys;
 mod lines;
 pub mod list;
 mod live;
@@ -76,8 +77,10 @@ enum Command {
     Import(import::ImportArgs),
     /// Make a Hugging Face folder of a run.
     Export(export::ExportArgs),
-    /// Kinds and presets by family.
+    /// Kinds and presets by family; the keys of experiment files.
     List(list::ListArgs),
+    /// Print the JSON Schema of experiment files, for editors.
+    Schema(keys::SchemaArgs),
     /// The runs below a folder: state, step, best score, age.
     Runs(runs::RunsArgs),
     /// Set runs side by side: what differs, how they ended, their curves.
@@ -177,6 +180,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),
         Command::List(args) => list::run(args),
+        Command::Schema(args) => keys::print_schema(&args),
         Command::Runs(args) => runs::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),

@@ -20,6 +20,7 @@ pub mod prerequisite;
 pub mod rehearse;
 pub mod run;
 pub mod saved;
+pub mod schema;
 pub mod slurm;
 pub mod teacher;
 pub mod training;

@@ -1,0 +1,177 @@
+//! `formwork list keys` and `formwork schema`: the keys of experiment files, from the types that read them.
+
+use super::output;
+use crate::error::{Error, Result, suggestion};
+use crate::experiment::schema::{Section, schema, sections};
+use clap::Args;
+use std::fmt::Write as _;
+
+/// `formwork schema`.
+#[derive(Args, Debug)]
+pub struct SchemaArgs {}
+
+/// Prints the JSON Schema of experiment files.
+///
+/// # Errors
+/// Standard output that cannot be written.
+pub fn print_schema(_: &SchemaArgs) -> Result<()> {
+    let text = serde_json::to_string_pretty(&schema());
+    output::line(text.map_err(|e| Error::run(format!("cannot write the schema: {e}")))?)
+}
+
+/// The keys of the table at `path`, or the key there; all tables without a path.
+///
+/// # Errors
+/// A path that is not there, with the nearest that is.
+pub fn text(path: Option<&str>) -> Result<String> {
+    let all = sections();
+    let Some(path) = path else {
+        return Ok(overview(&all));
+    };
+    let path = path.trim_matches(['[', ']']);
+    let stands =
+        |section: &&Section| section.path == path || section.also.iter().any(|p| p == path);
+    let found: Vec<Section> = all.iter().filter(stands).cloned().collect();
+    let found = match found.is_empty() {
+        false => found,
+        true => key(&all, path),
+    };
+    if found.is_empty() {
+        let names = all.iter().flat_map(names);
+        let near = suggestion(path, names.collect::<Vec<_>>().iter().map(String::as_str));
+        return Err(Error::usage(format!(
+            "no table or key is called `{path}`{near}"
+        )));
+    }
+    let mut text = String::new();
+    for section in &found {
+        table(&mut text, path, section);
+    }
+    Ok(text)
+}
+
+/// The dotted names of a table and its keys, everywhere that it may stand.
+fn names(section: &Section) -> Vec<String> {
+    let places = std::iter::once(&section.path).chain(&section.also);
+    let mut names = Vec::new();
+    for place in places {
+        names.push(place.clone());
+        names.extend(section.keys.iter().map(|key| dotted(place, &key.name)));
+    }
+    names
+}
+
+fn dotted(table: &str, key: &str) -> String {
+    match table {
+        "" => key.into(),
+        _ => format!("{table}.{key}"),
+    }
+}
+
+/// The one key at `path`, in each kind that has it.
+fn key(all: &[Section], path: &str) -> Vec<Section> {
+    let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let stands =
+        |section: &&Section| section.path == parent || section.also.iter().any(|p| p == parent);
+    let with = all.iter().filter(stands).map(|section| Section {
+        keys: section
+            .keys
+            .iter()
+            .filter(|key| key.name == name)
+            .cloned()
+            .collect(),
+        ..section.clone()
+    });
+    with.filter(|section| !section.keys.is_empty()).collect()
+}
+
+/// Each table once, with its meaning.
+fn overview(all: &[Section]) -> String {
+    let mut text = String::new();
+    let mut last = None;
+    for section in all.iter().filter(|section| !section.path.is_empty()) {
+        let meaning = match &section.kind {
+            None => section.meaning.clone(),
+            Some(_) if last == Some(&section.path) => continue,
+            Some(_) => {
+                let same = all.iter().filter(|other| other.path == section.path);
+                let kinds: Vec<&str> = same.filter_map(|s| s.kind.as_deref()).collect();
+                format!("kind: {}", kinds.join(", "))
+            }
+        };
+        last = Some(&section.path);
+        let _ = writeln!(text, "{:32}  {meaning}", section.path);
+    }
+    text
+}
+
+fn table(text: &mut String, path: &str, section: &Section) {
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    let title = match &section.kind {
+        Some(kind) => format!("{path}  kind = \"{kind}\""),
+        None => path.to_string(),
+    };
+    let _ = writeln!(text, "{title}\n  {}", section.meaning);
+    for key in &section.keys {
+        let default = match &key.default {
+            Some(value) => format!(", default {value}"),
+            None => String::new(),
+        };
+        let _ = writeln!(text, "\n  {}: {}{default}", key.name, key.wanted);
+        if !key.meaning.is_empty() {
+            let _ = writeln!(text, "      {}", key.meaning);
+        }
+    }
+}
+
+/// The reference of all keys as a page of the documents.
+pub fn markdown() -> String {
+    let mut text = String::from(
+        "# Every key\n\nMade by `formwork list keys --markdown` from the types that read experiment files. A table that has a \
+         kind may be the kind's name alone: `norm = \"rms\"`. `formwork list keys model.attention` shows a part of it in the \
+         terminal.\n",
+    );
+    let mut last = None;
+    for section in sections() {
+        if last.as_ref() != Some(&section.path) {
+            let title = if section.path.is_empty() {
+                "The file"
+            } else {
+                &section.path
+            };
+            let _ = write!(text, "\n## {title}\n");
+            if !section.also.is_empty() {
+                let places: Vec<String> = section.also.iter().map(|p| format!("`{p}`")).collect();
+                let _ = write!(text, "\nAlso {}.\n", places.join(", "));
+            }
+        }
+        if let Some(kind) = &section.kind {
+            let _ = write!(text, "\n### `kind = \"{kind}\"`\n");
+        }
+        if !section.meaning.is_empty() {
+            let _ = write!(text, "\n{}\n", cell(&section.meaning));
+        }
+        if !section.keys.is_empty() {
+            text.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
+        }
+        for key in &section.keys {
+            let default = key.default.as_ref().map(|d| format!("`{}`", cell(d)));
+            let _ = writeln!(
+                text,
+                "| `{}` | {} | {} | {} |",
+                key.name,
+                cell(&key.wanted),
+                default.unwrap_or_default(),
+                cell(&key.meaning)
+            );
+        }
+        last = Some(section.path);
+    }
+    text
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;")
+}

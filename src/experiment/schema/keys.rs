@@ -1,0 +1,224 @@
+//! The keys of experiment files as a person reads them, from the schema.
+
+use super::{is_tagged, plain_types, visit, words};
+use crate::experiment::Experiment;
+use schemars::schema_for;
+use serde_json::{Map, Value};
+
+/// A key of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its name.
+    pub name: String,
+    /// Its type in words.
+    pub wanted: String,
+    /// Its value when it is absent, as TOML writes it.
+    pub default: Option<String>,
+    /// Its meaning.
+    pub meaning: String,
+}
+
+/// The keys of a table, or of one kind of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// The table's dotted name, with `[]` behind a list of tables: `model.layers[].attention`.
+    pub path: String,
+    /// The other places where the same table may stand.
+    pub also: Vec<String>,
+    /// The kind that has these keys.
+    pub kind: Option<String>,
+    /// Its meaning.
+    pub meaning: String,
+    /// Its keys, without `kind`.
+    pub keys: Vec<Key>,
+}
+
+/// All tables of an experiment file, each once, in the order of the file.
+pub fn sections() -> Vec<Section> {
+    let mut root = schema_for!(Experiment).to_value();
+    visit(&mut root, &mut |table| {
+        plain_types(table);
+        words(table);
+    });
+    let mut walk = Walk {
+        definitions: root["$defs"].take(),
+        seen: Vec::new(),
+        sections: Vec::new(),
+    };
+    walk.table("", &root, &Value::Null);
+    walk.sections
+}
+
+struct Walk {
+    definitions: Value,
+    /// Definitions that have sections, by name and the path of the first one.
+    seen: Vec<(String, String)>,
+    sections: Vec<Section>,
+}
+
+impl Walk {
+    /// The sections of the table at `path`, those below it behind them.
+    fn table(&mut self, path: &str, schema: &Value, default: &Value) {
+        let (definition, schema) = self.resolved(schema);
+        if let Some(name) = definition {
+            if let Some((_, first)) = self.seen.iter().find(|(seen, _)| *seen == name) {
+                let first = first.clone();
+                let same = self.sections.iter_mut().filter(|s| s.path == first);
+                same.for_each(|section| section.also.push(path.into()));
+                return;
+            }
+            self.seen.push((name, path.into()));
+        }
+        let meaning = text(&schema, "description");
+        let tables = match is_tagged(&schema["oneOf"]) {
+            true => schema["oneOf"].as_array().cloned().unwrap_or_default(),
+            false => vec![schema.clone()],
+        };
+        let mut below = Vec::new();
+        for table in &tables {
+            let kind = table["properties"]["kind"]["const"].as_str();
+            let own = table["properties"].as_object().cloned().unwrap_or_default();
+            let defaults = if kind.is_none() || default["kind"].as_str() == kind {
+                default.clone()
+            } else {
+                Value::Null
+            };
+            self.sections.push(Section {
+                path: path.into(),
+                also: Vec::new(),
+                kind: kind.map(Into::into),
+                meaning: match kind {
+                    Some(_) => text(table, "description"),
+                    None => meaning.clone(),
+                },
+                keys: self.keys(&own, &defaults),
+            });
+            for (name, schema) in own {
+                let place = if path.is_empty() {
+                    name
+                } else {
+                    format!("{path}.{name}")
+                };
+                if !below.iter().any(|(known, _, _)| *known == place) {
+                    let value = schema["default"].clone();
+                    below.push((place, schema, value));
+                }
+            }
+        }
+        for (place, schema, default) in below {
+            self.below(&place, &schema, &default);
+        }
+    }
+
+    /// The tables in a value.
+    fn below(&mut self, path: &str, schema: &Value, default: &Value) {
+        let (_, whole) = self.resolved(schema);
+        if whole["properties"].is_object() || is_tagged(&whole["oneOf"]) {
+            self.table(path, schema, default);
+        } else if whole["items"].is_object() {
+            self.below(&format!("{path}[]"), &whole["items"], &Value::Null);
+        } else if whole["additionalProperties"].is_object() {
+            self.below(
+                &format!("{path}.NAME"),
+                &whole["additionalProperties"],
+                &Value::Null,
+            );
+        }
+    }
+
+    fn keys(&self, own: &Map<String, Value>, defaults: &Value) -> Vec<Key> {
+        let named = own.iter().filter(|(name, _)| *name != "kind");
+        named
+            .map(|(name, schema)| {
+                let default = defaults.get(name).unwrap_or(&schema["default"]);
+                let meaning = match text(schema, "description") {
+                    none if none.is_empty() => text(&self.resolved(schema).1, "description"),
+                    own => own,
+                };
+                Key {
+                    name: name.clone(),
+                    wanted: self.wanted(schema),
+                    default: toml(default),
+                    meaning,
+                }
+            })
+            .collect()
+    }
+
+    /// A type in words: `integer`, `"linear" or "constant"`, `list of tables`.
+    fn wanted(&self, schema: &Value) -> String {
+        let (_, whole) = self.resolved(schema);
+        if let Some(values) = whole["enum"].as_array() {
+            return or(values.iter().map(Value::to_string));
+        }
+        if whole["const"].is_string() {
+            return whole["const"].to_string();
+        }
+        let one = |list: &str| whole[list].as_array().cloned().unwrap_or_default();
+        let alternatives = [one("oneOf"), one("anyOf")].concat();
+        if is_tagged(&whole["oneOf"]) {
+            return "table with a kind, or the kind".into();
+        }
+        if !alternatives.is_empty() {
+            return or(alternatives.iter().map(|one| self.wanted(one)));
+        }
+        match whole["type"].as_str() {
+            Some("array") => format!("list of {}", self.wanted(&whole["items"])),
+            Some("object") => "table".into(),
+            Some("string") => "text".into(),
+            Some("boolean") => "true or false".into(),
+            Some("integer") => "whole number".into(),
+            Some("number") => "number".into(),
+            Some(_) | None => "value".into(),
+        }
+    }
+
+    /// The schema behind a reference with what stands beside it, and the definition's name.
+    fn resolved(&self, schema: &Value) -> (Option<String>, Value) {
+        let Some(name) = schema["$ref"]
+            .as_str()
+            .and_then(|path| path.rsplit('/').next())
+        else {
+            return (None, schema.clone());
+        };
+        (Some(name.into()), self.definitions[name].clone())
+    }
+}
+
+fn text(schema: &Value, key: &str) -> String {
+    schema[key].as_str().unwrap_or_default().to_string()
+}
+
+fn or(words: impl Iterator<Item = String>) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for word in words {
+        if !all.contains(&word) {
+            all.push(word);
+        }
+    }
+    match all.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => all.concat(),
+    }
+}
+
+/// A value as TOML writes it on one line; none for an absent one.
+fn toml(value: &Value) -> Option<String> {
+    Some(match value {
+        Value::Null => return None,
+        Value::Object(table) => {
+            let entries = table
+                .iter()
+                .filter_map(|(key, value)| Some(format!("{key} = {}", toml(value)?)));
+            match entries.collect::<Vec<_>>() {
+                none if none.is_empty() => "{}".into(),
+                entries => format!("{{ {} }}", entries.join(", ")),
+            }
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().filter_map(toml).collect();
+            format!("[{}]", items.join(", "))
+        }
+        other => other.to_string(),
+    })
+}

@@ -8,6 +8,7 @@ mod corrupted;
 mod data_faults;
 mod denoising;
 mod instruction_sets;
+mod keys;
 mod lengths;
 mod other_tasks;
 mod pipes;

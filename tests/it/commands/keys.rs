@@ -1,0 +1,202 @@
+//! `schema` and `list keys`: what editors and people learn of an experiment file, held against the files that are shipped.
+
+use std::fs;
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+use super::json;
+use crate::binary::{experiments, failure, output};
+
+fn validator() -> Validator {
+    jsonschema::validator_for(&json(&output(&["schema"]))).unwrap()
+}
+
+/// A TOML file as JSON.
+fn read(path: &std::path::Path) -> Value {
+    let table: toml::Table = toml::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    serde_json::to_value(table).unwrap()
+}
+
+#[test]
+fn every_shipped_experiment_is_valid_by_the_schema() {
+    let validator = validator();
+    let mut wrong = Vec::new();
+    for path in experiments() {
+        let file = read(&path);
+        for error in validator.iter_errors(&file) {
+            wrong.push(format!(
+                "{}: {}: {error}",
+                path.display(),
+                error.instance_path()
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Puts a value at a dotted path.
+fn put(file: &mut Value, path: &str, value: Value) {
+    let mut at = file;
+    for name in path.split('.') {
+        if !at.is_object() {
+            *at = json!({});
+        }
+        at = &mut at[name];
+    }
+    *at = value;
+}
+
+#[test]
+fn forty_wrong_files_are_refused_by_the_schema_and_by_the_program() {
+    let attention = json!({ "kind": "multi_head", "n_heads": 4 });
+    let wrong = [
+        ("nane", json!("x")),
+        ("name", json!(7)),
+        ("seed", json!("one")),
+        ("seed", json!(-1)),
+        ("modle", json!({})),
+        ("model.kind", json!("decodr")),
+        ("model.kind", json!(3)),
+        ("model.d_modle", json!(64)),
+        ("model.d_model", json!("64")),
+        ("model.d_model", json!(-64)),
+        ("model.d_model", json!(64.5)),
+        ("model.n_layers", json!([2])),
+        ("model.norm", json!({ "kind": "rsm" })),
+        ("model.norm", json!("layr")),
+        ("model.norm", json!({ "kind": "rms", "epsilon": 1e-5 })),
+        ("model.norm", json!({ "kind": "rms", "eps": "small" })),
+        ("model.norm_placement", json!("before")),
+        ("model.position", json!({ "kind": "rotari" })),
+        ("model.position", json!({ "kind": "rotary", "thetta": 1e4 })),
+        (
+            "model.position",
+            json!({ "kind": "rotary", "theta": "10000" }),
+        ),
+        ("model.attention", json!({ "kind": "multi_heads" })),
+        (
+            "model.attention",
+            json!({ "kind": "multi_head", "heads": 4 }),
+        ),
+        (
+            "model.attention",
+            json!({ "kind": "multi_head", "n_heads": true }),
+        ),
+        (
+            "model.attention",
+            json!({ "kind": "sliding_window", "n_heads": 4, "windows": 8 }),
+        ),
+        (
+            "model.feed_forward",
+            json!({ "kind": "gated", "activation": "swich" }),
+        ),
+        ("model.feed_forward", json!("gatd")),
+        ("model.dropout", json!("0.1")),
+        ("model.layers", json!({ "repeat": 2 })),
+        (
+            "model.layers",
+            json!([{ "repeats": 2, "attention": attention }]),
+        ),
+        ("model.preset", json!("gpt5")),
+        ("data.kind", json!("tex")),
+        ("data.length", json!("six")),
+        ("task.kind", json!("causal_language_model")),
+        ("task.smoothing", json!(0.1)),
+        ("optimizer.kind", json!("adamww")),
+        ("optimizer.learning_rate", json!(1e-3)),
+        ("optimizer.lr", json!("1e-3")),
+        ("schedule.kind", json!("cosin")),
+        ("schedule.warmup", json!(5)),
+        ("train.step", json!(40)),
+        ("train.steps", json!(4.5)),
+        ("train.batch_size", json!(-8)),
+        ("train.on_divergence", json!("ignore")),
+        ("train.dtype", json!("f8")),
+        ("train.sample", json!({ "prompts": "x" })),
+        ("diagnostics.every", json!("often")),
+        ("ablation.seeds", json!("three")),
+        ("expect.loss", json!({ "below": 1.0 })),
+    ];
+    assert!(wrong.len() >= 40);
+    let validator = validator();
+    let folder = tempfile::tempdir().unwrap();
+    let right = read(&crate::binary::shipped("experiments/smoke/tiny.toml"));
+    assert!(validator.is_valid(&right));
+    for (number, (path, value)) in wrong.into_iter().enumerate() {
+        let mut file = right.clone();
+        put(&mut file, path, value.clone());
+        assert!(!validator.is_valid(&file), "{path} = {value} is valid");
+        let written = folder.path().join(format!("{number}.toml"));
+        fs::write(&written, toml::to_string(&file).unwrap()).unwrap();
+        let (status, said) = failure(&["check", "--keys-only", &written.display().to_string()]);
+        assert_eq!(status, 2, "{path} = {value}: {said}");
+    }
+}
+
+#[test]
+fn short_forms_and_layered_files_are_valid() {
+    let validator = validator();
+    for file in [
+        json!({ "extends": "base.toml", "model": { "d_model": 64 } }),
+        json!({ "base": "base.toml", "train": { "epochs": 1.5 } }),
+        json!({ "name": "x", "model": { "preset": "gpt2", "n_layers": 2 } }),
+        json!({ "name": "x", "model": { "kind": "decoder", "norm": "rms", "position": "alibi" } }),
+    ] {
+        let faults: Vec<String> = validator
+            .iter_errors(&file)
+            .map(|e| e.to_string())
+            .collect();
+        assert!(faults.is_empty(), "{file}: {faults:?}");
+    }
+}
+
+#[test]
+fn keys_are_listed_by_table_and_alone() {
+    let all = output(&["list", "keys"]);
+    for table in [
+        "model",
+        "model.attention",
+        "data",
+        "train",
+        "ablation.arms[]",
+        "expect.NAME",
+    ] {
+        let is_there = |line: &str| line.split("  ").next() == Some(table);
+        assert!(all.lines().any(is_there), "{table} is missing in\n{all}");
+    }
+    let attention = output(&["list", "keys", "model.attention"]);
+    assert!(attention.contains("kind = \"multi_head\""), "{attention}");
+    assert!(attention.contains("n_heads: whole number"), "{attention}");
+    let one = output(&["list", "keys", "train.on_divergence"]);
+    assert!(
+        one.contains("\"stop\" or \"skip\", default \"stop\""),
+        "{one}"
+    );
+    assert!(!one.contains("batch_size:"), "{one}");
+    // A table that several places have in common is found at each of them.
+    output(&["list", "keys", "model.layers[].attention"]);
+    let (status, said) = failure(&["list", "keys", "model.atention"]);
+    assert_eq!(status, 2);
+    assert!(said.contains("did you mean `model.attention`"), "{said}");
+    let (status, _) = failure(&["list", "norms", "model.norm"]);
+    assert_eq!(status, 2);
+}
+
+#[test]
+fn the_page_of_keys_is_the_one_that_the_program_writes() {
+    let written = output(&["list", "keys", "--markdown"]);
+    let kept = fs::read_to_string(crate::binary::shipped("docs/keys.md")).unwrap();
+    assert!(
+        written == kept,
+        "docs/keys.md is old: formwork list keys --markdown > docs/keys.md"
+    );
+    for key in ["ema", "patience", "on_divergence", "spike_factor", "epochs"] {
+        assert!(kept.contains(&format!("| `{key}` |")), "{key}");
+    }
+    let without: Vec<&str> = kept
+        .lines()
+        .filter(|line| line.starts_with("| `") && line.ends_with("|  |"))
+        .collect();
+    assert!(without.is_empty(), "keys without a meaning: {without:#?}");
+}

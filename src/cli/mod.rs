@@ -17,6 +17,7 @@ mod keys;
 mod lines;
 pub mod list;
 mod live;
+mod lr_find;
 pub mod output;
 pub mod plan;
 mod ranks;
@@ -95,6 +96,8 @@ enum Command {
     Tokenize(tokenize::TokenizeArgs),
     /// Parameters, FLOPs and memory of a model, before it is trained.
     Plan(plan::PlanArgs),
+    /// The loss at rising learning rates, and the rates to try.
+    LrFind(lr_find::LrFindArgs),
     /// Measure training speed.
     Bench(bench::BenchArgs),
     /// Train, then hold the result against the file's [expect].
@@ -190,6 +193,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Plan(args) => plan::run(args),
         Command::Completions(args) => shell::completions(&args, Arguments::command()),
         Command::Man(args) => shell::man(args, Arguments::command()),
+        Command::LrFind(args) => lr_find::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Verify(args) => ranks::require_alone("verify").and_then(|()| verify::run(args)),
     }

@@ -13,6 +13,7 @@ pub mod export;
 mod file;
 pub mod import;
 pub mod infer;
+pub mod lr_range;
 pub mod measure;
 pub mod open;
 pub mod parity;

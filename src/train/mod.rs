@@ -17,6 +17,7 @@ mod launch;
 mod layer_rates;
 pub mod links;
 pub mod lora;
+pub mod lr_range;
 pub mod machine;
 pub mod manifest;
 pub mod metrics;

@@ -10,6 +10,7 @@ mod denoising;
 mod instruction_sets;
 mod keys;
 mod lengths;
+mod lr_find;
 mod other_tasks;
 mod pipes;
 mod plan_ranks;

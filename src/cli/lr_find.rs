@@ -1,0 +1,157 @@
+//! `formwork lr-find`: the loss at rising learning rates, and the rates to try.
+
+use super::output;
+use crate::device::DeviceName;
+use crate::error::{Error, Result};
+use crate::experiment::{self, lr_range};
+use crate::report::render::figure::lines::{Line, Plot, plot};
+use crate::report::render::figure::png;
+use crate::report::render::terminal::number;
+use crate::train::lr_range::{Advice, Range, Tried, advice};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// `formwork lr-find`.
+#[derive(Args, Debug)]
+pub struct LrFindArgs {
+    /// The experiment file
+    file: PathBuf,
+    /// Override a key: --set optimizer.kind=lion
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// Learning rate of the first step
+    #[arg(long, default_value_t = 1e-6, value_parser = rate)]
+    from: f64,
+    /// Learning rate of the last step, unless the loss diverges before
+    #[arg(long, default_value_t = 1.0, value_parser = rate)]
+    to: f64,
+    /// Steps
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=100_000))]
+    steps: u64,
+    /// Write lr_find.csv, lr_find.svg and lr_find.png there
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    device: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn rate(text: &str) -> std::result::Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    match rate > 0.0 && rate <= 1e6 {
+        true => Ok(rate),
+        false => Err("more than 0, 1e6 at most".into()),
+    }
+}
+
+/// Runs `formwork lr-find`.
+///
+/// # Errors
+/// Faults of the experiment, data that is missing, files that cannot be written.
+pub fn run(args: LrFindArgs) -> Result<()> {
+    if args.from >= args.to {
+        return Err(Error::usage(format!(
+            "--from {} is not below --to {}",
+            args.from, args.to
+        )));
+    }
+    let mut sets = args.sets.clone();
+    sets.extend(args.device.map(|device| format!("train.device={device}")));
+    let loaded = experiment::load(&args.file, &sets)?;
+    experiment::check(&loaded)?;
+    let out = args.out.map(output::folder).transpose()?;
+    let range = Range {
+        from: args.from,
+        to: args.to,
+        steps: args.steps,
+    };
+    let tried = lr_range::test(&loaded, range)?;
+    let advice = advice(&tried);
+    if let Some(folder) = &out {
+        write(folder, &loaded.experiment.name, &tried)?;
+    }
+    match args.json {
+        true => output::line(json(&tried, advice.as_ref()).to_string()),
+        false => show(&tried, advice.as_ref(), range),
+    }
+}
+
+fn json(tried: &[Tried], advice: Option<&Advice>) -> serde_json::Value {
+    let steps = tried.iter();
+    let steps: Vec<_> = steps
+        .map(|t| serde_json::json!({ "lr": t.lr, "loss": t.loss, "smooth": t.smooth }))
+        .collect();
+    serde_json::json!({
+        "steps": steps,
+        "steepest": advice.map(|a| a.steepest),
+        "least": advice.map(|a| a.least),
+    })
+}
+
+/// About twenty lines of the test, and the rates to try.
+fn show(tried: &[Tried], advice: Option<&Advice>, range: Range) -> Result<()> {
+    let every = tried.len().div_ceil(20).max(1);
+    output::line(format!("{:>10}  {:>8}  {:>8}", "lr", "loss", "smooth"))?;
+    for step in tried.iter().step_by(every) {
+        output::line(format!(
+            "{:>10.2e}  {:>8.4}  {:>8.4}",
+            step.lr, step.loss, step.smooth
+        ))?;
+    }
+    if (tried.len() as u64) < range.steps {
+        let at = tried.last().map_or(range.from, |step| step.lr);
+        output::line(format!("the loss diverged at {at:.2e}"))?;
+    }
+    match advice {
+        None => output::line("the loss fell at no rate: take a wider range, or more --steps"),
+        Some(advice) => output::line(format!(
+            "the loss falls fastest at {:.2e} and is least at {:.2e}; try: --set optimizer.lr={:.1e}",
+            advice.steepest, advice.least, advice.steepest
+        )),
+    }
+}
+
+fn write(folder: &Path, name: &str, tried: &[Tried]) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+    let mut csv = String::from("lr,loss,smooth\n");
+    for step in tried {
+        csv.push_str(&format!("{},{},{}\n", step.lr, step.loss, step.smooth));
+    }
+    let points = |value: fn(&Tried) -> f64| tried.iter().map(|t| (t.lr, value(t))).collect();
+    let figure = plot(&Plot {
+        name: "lr_find",
+        title: format!("Loss of {name} at rising learning rates"),
+        x: ("learning rate", true),
+        y: "loss",
+        lines: vec![
+            Line {
+                name: "each step".into(),
+                points: points(|t| t.loss),
+            },
+            Line {
+                name: "smoothed".into(),
+                points: points(|t| t.smooth),
+            },
+        ],
+    })?;
+    let picture = png(&figure.svg)?;
+    for (ending, bytes) in [
+        ("csv", csv.as_bytes()),
+        ("svg", figure.svg.as_bytes()),
+        ("png", picture.as_slice()),
+    ] {
+        let path = folder.join(format!("lr_find.{ending}"));
+        std::fs::write(&path, bytes).map_err(Error::io("write", &path))?;
+    }
+    let most = tried.iter().map(|t| t.smooth).fold(0.0, f64::max);
+    output::note(format!(
+        "{}: {} steps, smoothed loss up to {}",
+        folder.join("lr_find.svg").display(),
+        tried.len(),
+        number(most)
+    ));
+    Ok(())
+}

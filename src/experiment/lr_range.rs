@@ -1,0 +1,26 @@
+//! A learning-rate range test of an experiment: its model, data and optimizer, without a run folder.
+
+use super::assemble::{self, Weights};
+use super::{Loaded, cost, teacher, training};
+use crate::error::Result;
+use crate::train::lr_range::{self, Range, Tried};
+
+/// Trains the experiment's model at rising rates; nothing is written.
+///
+/// # Errors
+/// What `train` would be refused with; data that cannot be read.
+pub fn test(loaded: &Loaded, range: Range) -> Result<Vec<Tried>> {
+    let (experiment, places) = (&loaded.experiment, loaded.places());
+    let data = assemble::data_to_train_on(experiment, &places)?;
+    cost::require_memory(experiment, &places, &data.shape)?;
+    let device = assemble::device(experiment, true)?;
+    let weights = Weights::Initial {
+        places: &places,
+        tokenizers: &data.tokenizers,
+    };
+    let (model, _) = assemble::model(experiment, &data.shape, &device, &weights)?;
+    let optimizer = training::optimizer(experiment, &model)?;
+    let (model, _) = teacher::taught(experiment, &places, &data, None, model)?;
+    let source = (data.train.clone(), experiment.seed);
+    lr_range::test(model, optimizer, &experiment.train, source, range)
+}

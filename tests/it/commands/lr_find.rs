@@ -1,0 +1,65 @@
+//! `lr-find`: rates rise, the loss falls and diverges, the advice lies between.
+
+use std::fs;
+
+use super::json;
+use crate::binary::{failure, output};
+
+const TINY: &str = "experiments/smoke/tiny.toml";
+
+#[test]
+fn a_range_test_finds_rates_and_draws_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("figures").display().to_string();
+    let arguments = [
+        "lr-find", TINY, "--from", "1e-5", "--to", "30", "--steps", "80", "--out", &out, "--json",
+    ];
+    let found = json(&output(&arguments));
+    let steps = found["steps"].as_array().unwrap();
+    let lr = |step: usize| steps[step]["lr"].as_f64().unwrap();
+    assert!((lr(0) - 1e-5).abs() < 1e-12);
+    let factor = lr(1) / lr(0);
+    assert!((1..steps.len()).all(|i| (lr(i) / lr(i - 1) / factor - 1.0).abs() < 1e-9));
+    let (steepest, least) = (
+        found["steepest"].as_f64().unwrap(),
+        found["least"].as_f64().unwrap(),
+    );
+    // The file trains at 3e-3; a rate of 30 ruins it.
+    assert!(
+        1e-4 < steepest && steepest <= least && least < 1.0,
+        "{steepest} {least}"
+    );
+    let csv = fs::read_to_string(format!("{out}/lr_find.csv")).unwrap();
+    assert_eq!(csv.lines().count(), steps.len() + 1);
+    assert!(
+        fs::read_to_string(format!("{out}/lr_find.svg"))
+            .unwrap()
+            .contains("learning rate")
+    );
+    assert!(
+        fs::read(format!("{out}/lr_find.png"))
+            .unwrap()
+            .starts_with(b"\x89PNG")
+    );
+    // The same again: data and weights are functions of the seed.
+    assert_eq!(json(&output(&arguments)), found);
+    let told = output(&["lr-find", TINY, "--steps", "20"]);
+    assert!(
+        told.contains("--set optimizer.lr=") || told.contains("fell at no rate"),
+        "{told}"
+    );
+}
+
+#[test]
+fn wrong_ranges_are_refused() {
+    for wrong in [
+        &["--from", "1", "--to", "0.1"][..],
+        &["--from", "0"],
+        &["--to", "nan"],
+        &["--steps", "1"],
+    ] {
+        let (status, _) = failure(&[&["lr-find", TINY], wrong].concat());
+        assert_eq!(status, 2, "{wrong:?}");
+    }
+    assert_eq!(failure(&["lr-find", "none.toml"]).0, 2);
+}

@@ -4,6 +4,8 @@
     cargo build --release
     pip install pyte
     python3 benches/terminal.py [--binary target/release/formwork] [--show]
+
+Result of 2026-11-24, pyte 0.8.2, bash 5: all 49 checks hold.
 """
 
 import argparse

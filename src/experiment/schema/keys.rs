@@ -4,6 +4,7 @@ use super::{is_tagged, plain_types, visit, words};
 use crate::experiment::Experiment;
 use schemars::schema_for;
 use serde_json::{Map, Value};
+use std::collections::VecDeque;
 
 /// A key of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +45,19 @@ pub fn sections() -> Vec<Section> {
         definitions: root["$defs"].take(),
         seen: Vec::new(),
         sections: Vec::new(),
+        waiting: VecDeque::new(),
     };
     walk.table("", &root, &Value::Null);
+    // A table stands where it has the shortest path.
+    while let Some((path, schema, default)) = walk.waiting.pop_front() {
+        walk.below(&path, &schema, &default);
+    }
+    let order: Vec<Key> = walk.sections[0].keys.clone();
+    let place = |section: &Section| {
+        let first = section.path.split(['.', '[']).next().unwrap_or_default();
+        order.iter().position(|key| key.name == first)
+    };
+    walk.sections.sort_by_key(place);
     walk.sections
 }
 
@@ -54,10 +66,12 @@ struct Walk {
     /// Definitions that have sections, by name and the path of the first one.
     seen: Vec<(String, String)>,
     sections: Vec<Section>,
+    /// Values that may hold tables: their paths, schemas and defaults.
+    waiting: VecDeque<(String, Value, Value)>,
 }
 
 impl Walk {
-    /// The sections of the table at `path`, those below it behind them.
+    /// The sections of the table at `path`; the values in it wait.
     fn table(&mut self, path: &str, schema: &Value, default: &Value) {
         let (definition, schema) = self.resolved(schema);
         if let Some(name) = definition {
@@ -105,9 +119,7 @@ impl Walk {
                 }
             }
         }
-        for (place, schema, default) in below {
-            self.below(&place, &schema, &default);
-        }
+        self.waiting.extend(below);
     }
 
     /// The tables in a value.

@@ -46,13 +46,18 @@ pub fn schema() -> Value {
     schema
 }
 
-/// Every table of a schema, from within outwards. Defaults are values, not schemas.
+/// Every schema in a schema, from within outwards. Defaults are values, and the tables of properties and definitions have
+/// names for keys.
 fn visit(schema: &mut Value, change: &mut impl FnMut(&mut Map<String, Value>)) {
     match schema {
         Value::Object(table) => {
             for (key, value) in table.iter_mut() {
-                if !matches!(key.as_str(), "default" | "const" | "enum") {
-                    visit(value, change);
+                match (key.as_str(), value) {
+                    ("default" | "const" | "enum", _) => {}
+                    ("properties" | "$defs", Value::Object(named)) => {
+                        named.values_mut().for_each(|value| visit(value, change));
+                    }
+                    (_, value) => visit(value, change),
                 }
             }
             change(table);

@@ -183,7 +183,7 @@ fn smoked(folder: &Path, outcome: &Outcome, ranks: &Ranks) -> Result<()> {
         return Ok(());
     }
     std::fs::remove_dir_all(folder).map_err(Error::io("delete", folder))?;
-    let scores = outcome.last.as_ref().map(|scores| scores_line(scores));
+    let scores = outcome.last.as_ref().map(scores_line);
     output::line(format!(
         "two steps, an evaluation and a checkpoint went well in {}; {} is deleted",
         duration(outcome.elapsed_s),

@@ -58,7 +58,7 @@ pub struct StackConfig {
     pub dropout_output: Option<f64>,
     /// Probability that a row skips a layer, rising linearly to this at the last one.
     pub drop_path: f64,
-    /// How the initial weights are drawn; as the norm placement wants it when absent ([`StackConfig::init`]). Class tokens
+    /// How the initial weights are drawn; as the norm placement wants it when absent. Class tokens
     /// start at 0, convolutions as in He et al. 2015.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init: Option<InitConfig>,

@@ -11,11 +11,13 @@ use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType};
 
+/// A curve: its split, its colour, its points.
+type Drawn = (&'static str, Color, Vec<(f64, f64)>);
+
 /// One box with a curve for each split.
 pub struct Curve {
     name: String,
-    /// Name, colour, points.
-    lines: Vec<(&'static str, Color, Vec<(f64, f64)>)>,
+    lines: Vec<Drawn>,
 }
 
 /// Training and validation loss; the former, which jumps from step to step, is smoothed.

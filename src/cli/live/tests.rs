@@ -7,6 +7,7 @@ use crate::train::job::{Outline, Report};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::f64::consts::LN_2;
 use std::path::Path;
 
 /// A line of the journal with this loss.
@@ -23,7 +24,7 @@ pub fn report(split: &'static str, step: u64, loss: f64) -> Report {
         unit: "tokens",
         elapsed_s: 0.0,
         left_s: None,
-        metrics: [("bits_per_byte".to_string(), loss / 0.6931)].into(),
+        metrics: [("bits_per_byte".to_string(), loss / LN_2)].into(),
         part: None,
     }
 }

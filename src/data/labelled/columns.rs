@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::tables::{Column, Layout, Row};
+use super::column::Column;
+use super::tables::{Layout, Row};
 use crate::data::files::columnar::{self, Cell};
 use crate::error::{Error, Result};
 

@@ -4,9 +4,9 @@
 //! and 1, cut to the context; of two texts the longer one loses tokens first, at its end. A vocabulary without a
 //! frame gives the plain ids of single texts. Texts are encoded when data is prepared and held in memory.
 //!
-//! `sst2/train.tsv` holds lines like `apparently reassembled from the cutting room floor⇥0`: column 1 is the text,
-//! column 2 the label, and the classes are `0` and `1`.
+//! `sst2/train.tsv` holds lines like `apparently reassembled⇥0`: the text, the label; the classes are `0` and `1`.
 
+mod column;
 mod columns;
 pub(super) mod examples;
 pub mod halves;
@@ -15,22 +15,21 @@ mod joined;
 pub(super) mod labels;
 pub mod tables;
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::files::columnar;
 use super::{
     Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, View, split,
 };
 use crate::error::{Error, Result};
 use crate::tokenizer::Around;
+use column::Column;
 use header::Header;
 use labels::Labels;
-use tables::{Column, Format, Layout, Quoting};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tables::{Format, Layout, Quoting};
 
 /// `kind = "labelled_text"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

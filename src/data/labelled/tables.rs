@@ -3,14 +3,13 @@
 //! A row is read as text; columns are known by number or, with a header or in JSON, by name. A byte-order mark is
 //! dropped. Not here: what the labels mean (`labelled`).
 
-use std::fmt;
 use std::path::Path;
 
 use schemars::JsonSchema;
-use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::column::Column;
 use super::columns;
 use crate::data::files::{columnar, packed};
 use crate::error::{Error, Result, suggestion};
@@ -35,16 +34,6 @@ pub enum Quoting {
     None,
     /// They are marks, doubled inside; a quoted column may hold line breaks.
     Csv,
-}
-
-/// A column by its number, counted from 1, or its name.
-#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
-#[schemars(untagged)]
-pub enum Column {
-    /// Counted from 1.
-    Number(usize),
-    /// As in the header, or a field of a JSON object.
-    Name(String),
 }
 
 /// Where things are in a table.
@@ -76,25 +65,6 @@ impl Format {
             "csv" => Some(Self::Csv),
             "jsonl" | "ndjson" => Some(Self::Jsonl),
             _ => None,
-        }
-    }
-}
-
-impl Column {
-    /// As it stands behind a key.
-    pub(super) fn key_value(&self) -> String {
-        match self {
-            Self::Number(number) => number.to_string(),
-            Self::Name(name) => format!("{name:?}"),
-        }
-    }
-}
-
-impl fmt::Display for Column {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => write!(f, "{number}"),
-            Self::Name(name) => write!(f, "`{name}`"),
         }
     }
 }
@@ -290,40 +260,6 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
             })
         })
         .collect()
-}
-
-impl Serialize for Column {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        match self {
-            Self::Number(number) => number.serialize(serializer),
-            Self::Name(name) => name.serialize(serializer),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Column {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct NumberOrName;
-        impl Visitor<'_> for NumberOrName {
-            type Value = Column;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a column's number, counted from 1, or its name")
-            }
-            fn visit_u64<E: de::Error>(self, number: u64) -> std::result::Result<Column, E> {
-                Ok(Column::Number(number as usize))
-            }
-            fn visit_i64<E: de::Error>(self, number: i64) -> std::result::Result<Column, E> {
-                let unexpected = de::Unexpected::Signed(number);
-                usize::try_from(number)
-                    .map(Column::Number)
-                    .map_err(|_| E::invalid_value(unexpected, &self))
-            }
-            fn visit_str<E: de::Error>(self, name: &str) -> std::result::Result<Column, E> {
-                Ok(Column::Name(name.to_owned()))
-            }
-        }
-        deserializer.deserialize_any(NumberOrName)
-    }
 }
 
 #[cfg(test)]

@@ -134,3 +134,48 @@ fn every_page_stands_in_the_contents() {
         );
     }
 }
+
+/// The anchor of a heading, as mdBook and GitHub make it.
+fn anchor(heading: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    let text: String = heading.trim().to_lowercase().chars().filter(kept).collect();
+    text.replace(' ', "-")
+}
+
+fn anchors(text: &str) -> Vec<String> {
+    let (mut inside, mut found) = (false, Vec::new());
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            inside = !inside;
+        } else if !inside && line.starts_with('#') {
+            found.push(anchor(line.trim_start_matches('#')));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_link_leads_to_a_page_and_a_heading() {
+    let mut found = 0;
+    for (path, text) in pages() {
+        for link in text.split("](").skip(1) {
+            let link = link.split(')').next().unwrap();
+            if link.contains("://") {
+                continue;
+            }
+            let (page, heading) = link.split_once('#').unwrap_or((link, ""));
+            let place = match page {
+                "" => path.clone(),
+                page => path.parent().unwrap().join(page),
+            };
+            assert!(place.exists(), "{} links to {link}", path.display());
+            if !heading.is_empty() {
+                let known = anchors(&std::fs::read_to_string(&place).unwrap());
+                let is_there = known.iter().any(|one| one == heading);
+                assert!(is_there, "{} links to {link}: {known:?}", path.display());
+            }
+            found += 1;
+        }
+    }
+    assert!(found > 40, "{found} links");
+}

@@ -2,6 +2,9 @@
 """The wheel from nothing to a table: built, looked at, installed into an empty environment, the quickstart, the Python calls.
 
     python3 benches/wheel.py [--wheel FILE]        # needs Rust, as a build does, and the network for maturin and pandas
+
+Result of 2026-11-24: 20.2 MiB; the wheel of this machine (glibc 2.36) is manylinux_2_35, one for manylinux_2_28 needs that system or its
+container; it installs into an empty environment, trains the quickstart, and all calls and errors are as wanted (Python 3.11).
 """
 
 import argparse
@@ -21,7 +24,7 @@ runs = formwork.runs("checkpoints/*")
 assert list(runs["name"]) == ["quickstart"], runs
 assert runs["state"][0] == "done" and runs["model.kind"][0] == "decoder", runs
 assert runs["valid.loss"][0] < 1, runs
-assert formwork.runs(Path("checkpoints")).equals(runs)
+assert formwork.runs(Path("checkpoints")).drop(columns="age_s").equals(runs.drop(columns="age_s"))
 assert formwork.runs("nowhere/*").empty
 journal = formwork.journal("checkpoints/quickstart")
 assert set(journal["split"]) >= {"train", "valid"} and journal["step"].max() == runs["step"][0]

@@ -14,7 +14,6 @@ use crate::stop;
 use crate::train::config::TrainConfig;
 use crate::train::evaluation::Scores;
 use crate::train::job::{Outcome, Stopped};
-use crate::train::metrics::higher_is_better;
 use crate::train::run_dir::RESOLVED;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -136,7 +135,8 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
     let mut loaded = experiment::load(&args.file, &args.how.sets(args.sets.clone()))?;
     experiment::check(&loaded)?;
     let name = match args.smoke {
-        true => format!("{}.smoke", loaded.experiment.name),
+        // No experiment has a name that begins with a dot, so no run of anyone is replaced.
+        true => format!(".smoke-{}", loaded.experiment.name),
         false => loaded.experiment.name.clone(),
     };
     let folder = args
@@ -146,7 +146,7 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
     let start = match (args.resume, args.fresh) {
         (true, _) => run::Start::ResumeOrNew,
         (_, true) => run::Start::Fresh,
-        // What an earlier attempt left under the name that no run has.
+        // What a smoke test that was killed has left.
         _ if args.smoke && args.run.is_none() => run::Start::Fresh,
         _ => run::Start::New,
     };
@@ -262,12 +262,8 @@ fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
                 };
                 format!("best valid loss {value:.4} at step {step}{part}")
             }
-            // Where higher is better, evaluations are compared by the value turned round.
             Some(metric) => {
-                let value = match higher_is_better(metric) {
-                    true => -value,
-                    false => value,
-                };
+                let value = again.train.best_value(value);
                 format!("best valid {metric} {} at step {step}", number(value))
             }
         })?;

@@ -1,5 +1,6 @@
 //! `[train]`: how long, how much at a time, and what happens on the way.
 
+use super::metrics::higher_is_better;
 use crate::data::loader::{BatchSize, Order};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -181,6 +182,14 @@ impl TrainConfig {
         self.eval_every
             .unwrap_or(self.steps)
             .clamp(1, self.steps.max(1))
+    }
+
+    /// The metric of an evaluation from the value that evaluations are compared by: turned round where higher is better.
+    pub fn best_value(&self, compared: f64) -> f64 {
+        match self.best_by.as_deref().is_some_and(higher_is_better) {
+            true => -compared,
+            false => compared,
+        }
     }
 
     /// How large a step is.

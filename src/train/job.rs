@@ -6,7 +6,6 @@ use super::diagnostics::DiagnosticsConfig;
 use super::ema::Ema;
 use super::evaluation::{Scores, Split};
 use super::exporters::JournalConfig;
-use super::metrics::higher_is_better;
 use super::run_dir::RunDir;
 use super::schedule::ScheduleConfig;
 use crate::collective::Ranks;
@@ -66,10 +65,7 @@ pub struct Job<M: Trained> {
 impl<M: Trained> Job<M> {
     /// The job in outline, under the experiment's name.
     pub fn outline(&self, name: &str) -> Outline {
-        let best_by = self.config.best_by.clone();
-        // Where higher is better, evaluations are compared by the value turned round.
-        let turned = best_by.as_deref().is_some_and(higher_is_better);
-        let value = |value: f64| if turned { -value } else { value };
+        let best = self.state.best;
         Outline {
             name: name.into(),
             folder: self.run.root().to_path_buf(),
@@ -78,8 +74,8 @@ impl<M: Trained> Job<M> {
             steps: self.config.steps,
             round: self.config.round(),
             unit: self.unit,
-            best: self.state.best.map(|best| (best.step, value(best.value))),
-            best_by,
+            best: best.map(|best| (best.step, self.config.best_value(best.value))),
+            best_by: self.config.best_by.clone(),
         }
     }
 }

@@ -2,18 +2,17 @@
 
 use super::job::{Job, Observer, Outcome};
 use super::strategy::StepStrategy;
-use super::view::{NoFiles, StepMetric, names};
+use super::view::{NoFiles, Renderer, StepMetric, View, names};
 use crate::error::Result;
 use crate::task::{StepInput, Trained};
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
 use burn::optim::SgdConfig;
 use burn::tensor::Device;
-use burn::train::renderer::MetricsRenderer;
 use burn::train::{Learner, SupervisedTraining, TrainingStrategy};
 use std::sync::Arc;
 
-/// Trains `model` until the job is done or stopped.
+/// Trains `model` until the job is done or stopped, seen step by step by `view`.
 ///
 /// # Errors
 /// [`Error::Interrupted`](crate::error::Error::Interrupted) when it was asked to stop and is saved; divergence;
@@ -22,7 +21,7 @@ pub fn run<M: Trained>(
     model: M,
     job: Job<M>,
     observer: Box<dyn Observer<M>>,
-    renderer: Box<dyn MetricsRenderer>,
+    view: Box<dyn View>,
 ) -> Result<Outcome> {
     let folder = job.run.root().to_path_buf();
     let rounds = job.config.steps.div_ceil(job.config.round());
@@ -43,7 +42,9 @@ pub fn run<M: Trained>(
         .with_training_strategy(TrainingStrategy::Custom(strategy.clone()));
     // A learner cannot be made without an optimizer and keeps it private; the strategy steps and saves the job's.
     let learner = Learner::new(model, SgdConfig::new().init(), 0.0);
-    let result = training.renderer(renderer).launch(learner);
+    let result = training
+        .renderer(Box::new(Renderer::new(view)))
+        .launch(learner);
     let outcome = strategy.outcome();
     drop(result);
     outcome

@@ -3,7 +3,6 @@
 mod curve;
 mod draw;
 mod rate;
-mod renderer;
 mod screen;
 mod series;
 mod state;
@@ -16,7 +15,7 @@ use crate::experiment::run::Follower;
 use crate::stop::Stop;
 use crate::train::job::{Outline, Report};
 use crate::train::machine::resident_mb;
-use burn::train::renderer::MetricsRenderer;
+use crate::train::view::{Step, View};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use screen::Screen;
 pub use screen::is_there;
@@ -106,7 +105,7 @@ impl Follower for Live {
         }
     }
 
-    fn renderer(&mut self, outline: &Outline) -> Box<dyn MetricsRenderer> {
+    fn view(&mut self, outline: &Outline) -> Box<dyn View> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(outline.clone())),
             began: Instant::now(),
@@ -121,7 +120,29 @@ impl Follower for Live {
         if let Ok(thread) = thread {
             self.view = Some((Arc::clone(&shared), thread));
         }
-        Box::new(renderer::Renderer::new(shared))
+        Box::new(shared)
+    }
+}
+
+impl View for Arc<Shared> {
+    fn round(&mut self, round: u64) {
+        self.change(|state, now| state.rounds(round, now));
+    }
+
+    fn steps_begin(&mut self) {
+        self.change(|state, now| state.steps_begin(now));
+    }
+
+    fn stepped(&mut self, done: u64, step: Step) {
+        self.change(|state, now| state.stepped(done, step, now));
+    }
+
+    fn evaluation_begins(&mut self, batches: u64) {
+        self.change(|state, now| state.evaluation_begins(batches, now));
+    }
+
+    fn evaluated(&mut self, done: u64) {
+        self.change(|state, _| state.evaluated(done));
     }
 }
 

@@ -6,6 +6,7 @@ use crate::cli::lines::{self, Pace};
 use crate::report::render::terminal::plain;
 use crate::train::job::{Outline, Report};
 use crate::train::metrics::higher_is_better;
+use crate::train::view::Step;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -22,19 +23,6 @@ pub enum Phase {
     Training,
     /// It evaluates: batches done, of how many.
     Evaluating(u64, u64),
-}
-
-/// The numbers of one step.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Step {
-    /// Mean loss in nats.
-    pub loss: f64,
-    /// Norm of the gradient before clipping.
-    pub gradient_norm: f64,
-    /// Learning rate.
-    pub learning_rate: f64,
-    /// Items per second.
-    pub items_per_s: f64,
 }
 
 /// What the live view shows.

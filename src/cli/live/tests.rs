@@ -1,9 +1,10 @@
 //! Pictures of the live view, as text: `FORMWORK_SNAPSHOTS=write cargo test --release live` writes them anew.
 
 use super::draw::draw;
-use super::state::{State, Step};
+use super::state::State;
 use super::{Left, obey};
 use crate::train::job::{Outline, Report};
+use crate::train::view::Step;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};

@@ -328,7 +328,7 @@ fn launch(
         .then(|| Journal::open(path, job.state.samples_bytes))
         .transpose()?;
     let outline = job.outline(&experiment.name);
-    let renderer = options.follower.renderer(&outline);
+    let view = options.follower.view(&outline);
     let observer = RunObserver {
         stop: job.stop.clone(),
         sample: None,
@@ -339,7 +339,7 @@ fn launch(
         texts: texts(experiment, data, job.state.drawn_part),
         samples,
     };
-    let outcome = train::run(model, job, Box::new(observer), renderer)?;
+    let outcome = train::run(model, job, Box::new(observer), view)?;
     if let (Some(scores), true) = (&outcome.last, ranks.is_first()) {
         // The run is done even when its scores cannot be kept.
         if let Err(error) = saved::write_scores(&folder, "valid", outcome.step, scores) {

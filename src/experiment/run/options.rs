@@ -2,8 +2,7 @@
 
 use crate::collective::Ranks;
 use crate::train::job::{Outline, Report};
-use crate::train::view::Silent;
-use burn::train::renderer::MetricsRenderer;
+use crate::train::view::{Unseen, View};
 
 /// Follows a run from outside: a terminal's view, printed lines. Only the first rank is followed.
 pub trait Follower: Send {
@@ -19,10 +18,9 @@ pub trait Follower: Send {
     /// A step was left out, for this reason.
     fn skipped(&mut self, _step: u64, _reason: &str) {}
 
-    /// The receiver of burn-train's events, one for each step and each batch of an evaluation. Called once, before the
-    /// first step.
-    fn renderer(&mut self, _outline: &Outline) -> Box<dyn MetricsRenderer> {
-        Box::new(Silent)
+    /// The view of each step and each batch of an evaluation. Called once, before the first step.
+    fn view(&mut self, _outline: &Outline) -> Box<dyn View> {
+        Box::new(Unseen)
     }
 }
 

@@ -12,7 +12,7 @@ use formwork::train::config::TrainConfig;
 use formwork::train::gradients::accumulate;
 use formwork::train::job::{Job, Observer, Report};
 use formwork::train::run_dir::{Existing, RunDir};
-use formwork::train::view::Silent;
+use formwork::train::view::Unseen;
 use formwork::train::{self, optim};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -97,7 +97,7 @@ pub fn finished(folder: &Path, stop_after: u64, eval_every: u64) -> BTreeMap<Str
         job.state = found.state().clone();
     }
     let observer = StopAfter(stop_after, job.stop.clone());
-    match train::run(model, job, Box::new(observer), Box::new(Silent)) {
+    match train::run(model, job, Box::new(observer), Box::new(Unseen)) {
         Ok(outcome) => assert_eq!(outcome.step, 12),
         Err(Error::Interrupted { step, .. }) => assert_eq!(step, stop_after),
         Err(other) => panic!("{other}"),

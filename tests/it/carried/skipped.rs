@@ -11,7 +11,7 @@ use formwork::train::config::OnDivergence;
 use formwork::train::gradients::accumulate_from;
 use formwork::train::run_dir::{Existing, RunDir};
 use formwork::train::schedule::ScheduleConfig;
-use formwork::train::view::Silent;
+use formwork::train::view::Unseen;
 use formwork::train::{self};
 
 const STEPS: u64 = 34;
@@ -63,7 +63,7 @@ fn rows_go_on_behind_a_skipped_step() {
     job.config.spike_factor = Some(factor);
     job.config.on_divergence = OnDivergence::Skip;
     let observer = StopAfter(STEPS + 1, job.stop.clone());
-    let outcome = train::run(model, job, Box::new(observer), Box::new(Silent)).unwrap();
+    let outcome = train::run(model, job, Box::new(observer), Box::new(Unseen)).unwrap();
     assert_eq!(outcome.step, STEPS);
     let newest = checkpoint::newest_whole(&folder).found.unwrap();
     assert_eq!(newest.state().skipped_steps, skipped);

@@ -7,7 +7,7 @@ use formwork::error::Error;
 use formwork::stop::Stop;
 use formwork::train;
 use formwork::train::run_dir::{Existing, RunDir};
-use formwork::train::view::Silent;
+use formwork::train::view::Unseen;
 
 #[test]
 fn a_request_to_any_rank_saves_once_and_ends_all_at_one_step() {
@@ -30,7 +30,7 @@ fn a_request_to_any_rank_saves_once_and_ends_all_at_one_step() {
             job.ranks = ranks.clone();
             job.stop = stops[ranks.rank()].clone();
             let observer = StopAfter(5, stops[asked].clone());
-            train::run(model, job, Box::new(observer), Box::new(Silent))
+            train::run(model, job, Box::new(observer), Box::new(Unseen))
         });
         let steps: Vec<u64> = results
             .iter()

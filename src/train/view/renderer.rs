@@ -1,8 +1,6 @@
-//! burn-train's events, taken into the state of the live view.
+//! burn-train's renderer over a view: the one place that knows its events.
 
-use super::Shared;
-use super::state::Step;
-use crate::train::view::names;
+use super::names;
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
 use burn::train::metric::{MetricDefinition, MetricId};
 use burn::train::renderer::{
@@ -10,11 +8,46 @@ use burn::train::renderer::{
     MetricsRendererTraining,
 };
 use std::collections::HashMap;
-use std::sync::Arc;
 
-/// Receives burn-train's events.
+/// The numbers of one step.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Step {
+    /// Mean loss in nats.
+    pub loss: f64,
+    /// Norm of the gradient before clipping.
+    pub gradient_norm: f64,
+    /// Learning rate.
+    pub learning_rate: f64,
+    /// Items per second.
+    pub items_per_s: f64,
+}
+
+/// Sees a run step by step. A round is the stretch of steps between two evaluations.
+pub trait View: Send + Sync {
+    /// A round begins, the first of which is 1.
+    fn round(&mut self, _round: u64) {}
+
+    /// Steps begin, at the start or after an evaluation.
+    fn steps_begin(&mut self) {}
+
+    /// So many steps of the run are done; the numbers are the last one's.
+    fn stepped(&mut self, _done: u64, _step: Step) {}
+
+    /// An evaluation of so many batches begins.
+    fn evaluation_begins(&mut self, _batches: u64) {}
+
+    /// So many batches of the evaluation are done.
+    fn evaluated(&mut self, _done: u64) {}
+}
+
+/// The view that shows nothing.
+pub struct Unseen;
+
+impl View for Unseen {}
+
+/// Receives burn-train's events for a view.
 pub struct Renderer {
-    shared: Arc<Shared>,
+    view: Box<dyn View>,
     names: HashMap<MetricId, String>,
     /// The numbers of the step that is being told.
     step: Step,
@@ -23,9 +56,9 @@ pub struct Renderer {
 
 impl Renderer {
     /// A receiver for this view.
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(view: Box<dyn View>) -> Self {
         Self {
-            shared,
+            view,
             names: HashMap::new(),
             step: Step::default(),
             trains: true,
@@ -60,27 +93,21 @@ impl TrainingProgressLogger for Renderer {
     fn start(&mut self, _: usize, _: usize, _: Option<usize>, _: Option<&str>) {}
 
     fn update_epoch(&mut self, round: usize) {
-        self.shared
-            .change(|state, now| state.rounds(round as u64, now));
+        self.view.round(round as u64);
     }
 
     fn start_split(&mut self, split: &str, total: usize) {
         self.trains = split == "train";
         match self.trains {
-            true => self.shared.change(|state, now| state.steps_begin(now)),
-            false => self
-                .shared
-                .change(|state, now| state.evaluation_begins(total as u64, now)),
+            true => self.view.steps_begin(),
+            false => self.view.evaluation_begins(total as u64),
         }
     }
 
     fn update_split(&mut self, done: usize) {
-        let step = self.step;
         match self.trains {
-            true => self
-                .shared
-                .change(|state, now| state.stepped(done as u64, step, now)),
-            false => self.shared.change(|state, _| state.evaluated(done as u64)),
+            true => self.view.stepped(done as u64, self.step),
+            false => self.view.evaluated(done as u64),
         }
     }
 

@@ -1,19 +1,18 @@
-//! burn-train's view of a run: the numbers of a step as its metrics, and a renderer that shows nothing.
+//! burn-train's view of a run: the numbers of a step as its metrics, and its events for a view of ours.
+
+mod renderer;
 
 use crate::task::output::{Shown, StepOutput};
 use burn::data::dataloader::Progress;
 use burn::tensor::TensorReadError;
-use burn::train::logger::{EvaluationProgressLogger, MetricLogger, TrainingProgressLogger};
+use burn::train::logger::MetricLogger;
 use burn::train::metric::state::{FormatOptions, NumericMetricState};
 use burn::train::metric::store::{EpochSummary, MetricsUpdate, Split};
 use burn::train::metric::{
     Adaptor, Metric, MetricAttributes, MetricDefinition, MetricMetadata, MetricName, Numeric,
     NumericAttributes, NumericEntry, SerializedEntry,
 };
-use burn::train::renderer::{
-    EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation,
-    MetricsRendererTraining,
-};
+pub use renderer::{Renderer, Step, Unseen, View};
 use std::sync::Arc;
 
 /// The numbers that a metric may show.
@@ -110,42 +109,6 @@ impl Numeric for StepMetric {
     }
 }
 
-/// Shows nothing.
-pub struct Silent;
-
-impl MetricsRendererTraining for Silent {
-    fn update_train(&mut self, _: MetricState) {}
-    fn update_valid(&mut self, _: MetricState) {}
-}
-
-impl MetricsRendererEvaluation for Silent {
-    fn update_test(&mut self, _: EvaluationName, _: MetricState) {}
-}
-
-impl TrainingProgressLogger for Silent {
-    fn start(&mut self, _: usize, _: usize, _: Option<usize>, _: Option<&str>) {}
-    fn update_epoch(&mut self, _: usize) {}
-    fn start_split(&mut self, _: &str, _: usize) {}
-    fn update_split(&mut self, _: usize) {}
-    fn end_split(&mut self) {}
-    fn end(&mut self) {}
-    fn log_event_training(&mut self, _: String) {}
-}
-
-impl EvaluationProgressLogger for Silent {
-    fn start_global_progress(&mut self, _: usize) {}
-    fn start_test(&mut self, _: &str, _: usize) {}
-    fn update_test_progress(&mut self, _: usize) {}
-    fn end_test(&mut self) {}
-    fn end_global_progress(&mut self) {}
-    fn log_event_evaluation(&mut self, _: String) {}
-}
-
-impl MetricsRenderer for Silent {
-    fn manual_close(&mut self) {}
-    fn register_metric(&mut self, _: MetricDefinition) {}
-}
-
 /// Keeps burn-train from writing its own metric files: the journal is the one record.
 pub struct NoFiles;
 
@@ -161,6 +124,11 @@ impl MetricLogger for NoFiles {
     fn log_epoch_summary(&mut self, _: EpochSummary) {}
 }
 
+/// Progress of a split in steps.
+pub fn progress(done: u64, total: u64) -> Progress {
+    Progress::new(done as usize, total as usize, Some("steps".into()))
+}
+
 /// The names of a step's numbers, as burn-train's renderer receives them.
 pub mod names {
     /// Mean loss in nats.
@@ -171,9 +139,4 @@ pub mod names {
     pub const LEARNING_RATE: &str = "Learning rate";
     /// Items per second: tokens, images.
     pub const SPEED: &str = "Items per second";
-}
-
-/// Progress of a split in steps.
-pub fn progress(done: u64, total: u64) -> Progress {
-    Progress::new(done as usize, total as usize, Some("steps".into()))
 }

@@ -4,7 +4,7 @@
 //! trains it, resumes it bit for bit, and compares it with others. The floors, from the ground up:
 //! [`error`], [`rng`] and [`collective`], [`kernel`] and [`tokenizer`], [`nn`], [`stack`] and [`data`], [`model`],
 //! [`task`], [`train`], [`generate`] and [`interop`], [`plan`], [`evaluate`], [`report`] and [`inspect`], [`experiment`],
-//! [`ablation`], [`cli`].
+//! [`watch`], [`ablation`], [`cli`].
 //! A file uses only floors below its own.
 
 pub mod ablation;
@@ -34,3 +34,4 @@ pub mod stop;
 pub mod task;
 pub mod tokenizer;
 pub mod train;
+pub mod watch;

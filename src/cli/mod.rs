@@ -30,6 +30,7 @@ pub mod tokenize;
 pub mod train;
 pub mod translate;
 pub mod verify;
+pub mod watch;
 
 use crate::error::{Error, Result};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -84,6 +85,8 @@ enum Command {
     Schema(keys::SchemaArgs),
     /// The runs below a folder: state, step, best score, age.
     Runs(runs::RunsArgs),
+    /// Show all runs of a folder on a local page that follows them.
+    Watch(watch::WatchArgs),
     /// Set runs side by side: what differs, how they ended, their curves.
     Compare(compare::CompareArgs),
     /// Write the tables, figures and the page of a paper from a sweep or from runs.
@@ -185,6 +188,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::List(args) => list::run(args),
         Command::Schema(args) => keys::print_schema(&args),
         Command::Runs(args) => runs::run(args),
+        Command::Watch(args) => watch::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Sweep(args) => ranks::require_alone("sweep").and_then(|()| sweep::run(args)),

@@ -1,7 +1,8 @@
 //! Files with an end: what a person names, or a folder from elsewhere holds, may be a device or a pipe.
 
 use crate::error::{Error, Result};
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// An error unless a path leads to a file with an end: a device or a pipe may never come to one, or wait for ever.
@@ -68,4 +69,59 @@ pub fn require_ordinary_in(folder: &Path) -> Result<()> {
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     require_ordinary(path)?;
     fs::read(path).map_err(Error::io("read", path))
+}
+
+/// Opens for reading what is a file itself: no link, no pipe, no device. For a folder from elsewhere whose files are
+/// shown as they are: a link in it may lead to any file of the reader.
+///
+/// # Errors
+/// No such file, one that is not a file itself, or the system's.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // A pipe without a writer would be waited for.
+        options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    }
+    #[cfg(not(unix))]
+    if fs::symlink_metadata(path)?.is_symlink() {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    let file = options.open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// The first `most` bytes of what is a file itself, as text, and whether that is all of it.
+///
+/// # Errors
+/// As [`open_plain`].
+pub fn read_plain(path: &Path, most: u64) -> io::Result<(String, bool)> {
+    let mut bytes = Vec::new();
+    let file = open_plain(path)?;
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    let whole = bytes.len() as u64 <= most;
+    bytes.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), whole))
+}
+
+/// The last `most` bytes of what is a file itself, as text that begins with a line.
+///
+/// # Errors
+/// As [`open_plain`].
+pub fn read_end(path: &Path, most: u64) -> io::Result<String> {
+    let mut file = open_plain(path)?;
+    let from = file.metadata()?.len().saturating_sub(most);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(match (from, text.split_once('\n')) {
+        (0, _) | (_, None) => text.into_owned(),
+        (_, Some((_, lines))) => lines.to_string(),
+    })
 }

@@ -29,7 +29,7 @@ const FLOORS: &[(u32, &[&str])] = &[
     (6, &["train", "generate"]),
     (7, &["plan", "interop"]),
     (8, &["report", "inspect"]),
-    (9, &["experiment"]),
+    (9, &["experiment", "watch"]),
     (10, &["ablation"]),
     (11, &["cli"]),
 ];

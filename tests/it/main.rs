@@ -101,3 +101,4 @@ mod trajectory;
 mod trajectory_denoising;
 mod transfer;
 mod vision;
+mod watch;

@@ -2,7 +2,6 @@
 
 mod curve;
 mod draw;
-mod rate;
 mod screen;
 mod series;
 mod state;

@@ -1,8 +1,8 @@
 //! What the live view shows, without a terminal: events in, times in seconds since the view began.
 
-use super::rate::Rate;
 use super::series::Series;
 use crate::cli::lines::{self, Pace};
+use crate::report::read::rate::Rate;
 use crate::report::render::terminal::plain;
 use crate::train::job::{Outline, Report};
 use crate::train::metrics::higher_is_better;

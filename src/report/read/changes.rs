@@ -1,12 +1,15 @@
 //! Keys of a run that changed on its way: what its newest checkpoint says of them, and what `resolved.toml` says since.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use crate::files;
 use crate::train::checkpoint;
 use crate::train::run_dir::steps_of;
+
+/// Bytes of a checkpoint's state at most.
+const MOST: u64 = 64 << 20;
 
 /// A key that has had another value since a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,10 +70,10 @@ pub fn read(folder: &Path, resolved: &toml::Table) -> Vec<Change> {
         return Vec::new();
     };
     let path = steps_of(folder).join(checkpoint::name(newest));
-    let Ok(text) = fs::read(path.join("state.json")) else {
+    let Ok((text, _)) = files::read_plain(&path.join("state.json"), MOST) else {
         return Vec::new();
     };
-    let state: Map<String, Value> = serde_json::from_slice(&text).unwrap_or_default();
+    let state: Map<String, Value> = serde_json::from_str(&text).unwrap_or_default();
     let kept = state.get("changes").and_then(Value::as_array);
     let mut changes: Vec<Change> = kept.into_iter().flatten().filter_map(change).collect();
     let settings = state.get("settings").and_then(Value::as_object);

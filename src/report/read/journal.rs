@@ -8,11 +8,10 @@
 //! The last line may be torn (the writer was killed); any other line that cannot be read is counted and skipped. Where steps go back,
 //! a resumed run wrote them again, and the later line counts.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use super::line::{self, Line};
+use super::tail::Lines;
 
 /// A value at an optimizer step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,6 +43,8 @@ pub struct Journal {
     pub unreadable: usize,
     /// The largest step of any line.
     pub last_step: u64,
+    /// How often values were written again from an earlier step on.
+    pub rewinds: usize,
 }
 
 impl Journal {
@@ -56,8 +57,8 @@ impl Journal {
             if line.is_empty() {
                 continue;
             }
-            match parse_line(line) {
-                Some(line) => journal.push(line),
+            match line::parse(line) {
+                Some(line) => journal.push(&line),
                 None if whole => journal.unreadable += 1,
                 None => {}
             }
@@ -92,10 +93,16 @@ impl Journal {
         self.wholes.get(split).filter(|whole| whole.step == last)
     }
 
-    fn push(&mut self, line: Line<'_>) {
+    /// The splits that have values.
+    pub fn splits(&self) -> impl Iterator<Item = &str> {
+        self.splits.keys().map(String::as_str)
+    }
+
+    /// Takes in the next line.
+    pub fn push(&mut self, line: &Line<'_>) {
         self.last_step = self.last_step.max(line.step);
-        if let Some(part) = line.part {
-            self.parts.insert(line.split.to_string(), part.into_owned());
+        if let Some(part) = &line.part {
+            self.parts.insert(line.split.to_string(), part.to_string());
         }
         if !line.of_part.is_empty() {
             let values = line.numbers.iter().map(|(name, x)| (name.to_string(), *x));
@@ -106,12 +113,14 @@ impl Journal {
             self.wholes.insert(line.split.to_string(), whole);
         }
         let metrics = entry(&mut self.splits, &line.split);
-        for (name, value) in line.numbers {
-            let of_part = line.of_part.iter().find(|(part, _)| *part == name);
-            let value = of_part.map_or(value, |(_, value)| *value);
-            let series = entry(metrics, &name);
+        let mut again = false;
+        for (name, value) in &line.numbers {
+            let of_part = line.of_part.iter().find(|(part, _)| part == name);
+            let value = of_part.map_or(*value, |(_, value)| *value);
+            let series = entry(metrics, name);
             while series.last().is_some_and(|p| p.step >= line.step) {
                 series.pop();
+                again = true;
             }
             if !line.skipped {
                 series.push(Point {
@@ -120,165 +129,26 @@ impl Journal {
                 });
             }
         }
+        self.rewinds += usize::from(again);
+    }
+}
+
+impl Lines for Journal {
+    fn begin_anew(&mut self) {
+        *self = Self::default();
+    }
+
+    fn line(&mut self, text: &str) {
+        match line::parse(text) {
+            Some(line) => self.push(&line),
+            None => self.unreadable += 1,
+        }
     }
 }
 
 /// `map.entry(key).or_default()`; a journal has few names, and lines repeat them.
 fn entry<'m, V: Default>(map: &'m mut BTreeMap<String, V>, key: &str) -> &'m mut V {
     map.entry(key.to_string()).or_default()
-}
-
-struct Line<'a> {
-    step: u64,
-    split: Cow<'a, str>,
-    /// Whether it tells of a step that was left out.
-    skipped: bool,
-    part: Option<Cow<'a, str>>,
-    of_part: Vec<(Cow<'a, str>, f64)>,
-    numbers: Vec<(Cow<'a, str>, f64)>,
-}
-
-/// Strict JSON first; then with Python's names for what JSON cannot say.
-fn parse_line(line: &str) -> Option<Line<'_>> {
-    if let Ok(parsed) = serde_json::from_str(line) {
-        return Some(parsed);
-    }
-    let mut mended = line.to_string();
-    for name in ["-Infinity", "Infinity", "NaN", "-inf", "inf", "nan"] {
-        mended = mended
-            .replace(&format!(":{name}"), ":null")
-            .replace(&format!(": {name}"), ":null");
-    }
-    let parsed: Line<'_> = serde_json::from_str(&mended).ok()?;
-    let owned = |numbers: Vec<(Cow<'_, str>, f64)>| {
-        let numbers = numbers.into_iter();
-        numbers
-            .map(|(k, v)| (Cow::Owned(k.into_owned()), v))
-            .collect()
-    };
-    Some(Line {
-        step: parsed.step,
-        split: Cow::Owned(parsed.split.into_owned()),
-        skipped: parsed.skipped,
-        part: parsed.part.map(|part| Cow::Owned(part.into_owned())),
-        of_part: owned(parsed.of_part),
-        numbers: owned(parsed.numbers),
-    })
-}
-
-impl<'de> Deserialize<'de> for Line<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(LineVisitor)
-    }
-}
-
-struct LineVisitor;
-
-impl<'de> Visitor<'de> for LineVisitor {
-    type Value = Line<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with `step`")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let (mut step, mut split, mut numbers) = (None, Cow::Borrowed("train"), Vec::new());
-        let (mut skipped, mut part, mut of_part) = (false, None, Vec::new());
-        while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
-            match (key.as_ref(), map.next_value::<Scalar<'de>>()?) {
-                ("step", Scalar::Number(n)) if n >= 0.0 => step = Some(n as u64),
-                ("split", Scalar::Text(name)) => split = name,
-                ("part", Scalar::Text(words)) => part = Some(words),
-                ("of_part", Scalar::Numbers(values)) => of_part = values,
-                ("skipped", Scalar::Flag(yes)) => skipped = yes,
-                (_, Scalar::Number(n)) => numbers.push((key, n)),
-                (_, Scalar::Text(_) | Scalar::Flag(_) | Scalar::Numbers(_) | Scalar::Other) => {}
-            }
-        }
-        let step = step.ok_or_else(|| serde::de::Error::missing_field("step"))?;
-        Ok(Line {
-            step,
-            split,
-            skipped,
-            part,
-            of_part,
-            numbers,
-        })
-    }
-}
-
-/// A string, borrowed where it has no escapes.
-struct Text<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Text<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Scalar::deserialize(deserializer)? {
-            Scalar::Text(text) => Ok(Self(text)),
-            Scalar::Number(_) | Scalar::Flag(_) | Scalar::Numbers(_) | Scalar::Other => {
-                Err(serde::de::Error::custom("expected a string"))
-            }
-        }
-    }
-}
-
-/// A value of a journal's line.
-enum Scalar<'a> {
-    Number(f64),
-    Text(Cow<'a, str>),
-    Flag(bool),
-    /// The numbers of an object.
-    Numbers(Vec<(Cow<'a, str>, f64)>),
-    Other,
-}
-
-impl<'de> Deserialize<'de> for Scalar<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ScalarVisitor)
-    }
-}
-
-struct ScalarVisitor;
-
-impl<'de> Visitor<'de> for ScalarVisitor {
-    type Value = Scalar<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any value")
-    }
-    fn visit_f64<E>(self, x: f64) -> Result<Self::Value, E> {
-        Ok(Scalar::Number(x))
-    }
-    fn visit_i64<E>(self, x: i64) -> Result<Self::Value, E> {
-        Ok(Scalar::Number(x as f64))
-    }
-    fn visit_u64<E>(self, x: u64) -> Result<Self::Value, E> {
-        Ok(Scalar::Number(x as f64))
-    }
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Scalar::Number(f64::NAN))
-    }
-    fn visit_bool<E>(self, yes: bool) -> Result<Self::Value, E> {
-        Ok(Scalar::Flag(yes))
-    }
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Scalar::Text(Cow::Borrowed(text)))
-    }
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Scalar::Text(Cow::Owned(text.to_string())))
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Scalar::Other)
-    }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut numbers = Vec::new();
-        while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
-            if let Scalar::Number(n) = map.next_value::<Scalar<'de>>()? {
-                numbers.push((key, n));
-            }
-        }
-        Ok(Scalar::Numbers(numbers))
-    }
 }
 
 #[cfg(test)]

@@ -10,10 +10,11 @@ use rayon::prelude::*;
 use super::changes::{self, Change};
 use super::find::{locate, not_a_run};
 use super::journal::{Journal, Point};
+use super::resolved;
 use super::samples::samples;
 use super::sweep::{EndState, Ending};
 use crate::data::files::packed;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Result};
 
 /// The summary of a run folder.
 #[derive(Clone, Debug)]
@@ -174,33 +175,20 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Run>> {
 /// A folder that holds no run, with the nearest that does; files of a run that cannot be read.
 pub fn read(path: &Path) -> Result<Run> {
     let folder = locate(path);
-    let resolved = folder.join("resolved.toml");
-    if !resolved.is_file() {
+    if !resolved::is_in(&folder) {
         return Err(Error::Invalid(vec![not_a_run(path, &folder)]));
     }
     crate::files::require_ordinary_in(&folder)?;
-    let text = read_text(&resolved)?;
-    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
-        let before = e.span().and_then(|span| text.get(..span.start));
-        let line = before.map_or(1, |b| b.matches('\n').count() + 1);
-        Error::Invalid(vec![Fault::at(&resolved, line, e.message().trim())])
-    })?;
+    let table = resolved::read(&folder)?;
     let changes = changes::read(&folder, &table);
     let mut settings = Vec::new();
-    flatten("", &toml::Value::Table(table), &mut settings);
+    resolved::flatten("", &toml::Value::Table(table), &mut settings);
     known_by_content(&folder, &mut settings)?;
     let setting = |key: &str| {
         settings
             .iter()
             .find(|(k, _)| k == key)
             .map(|(_, v)| v.clone())
-    };
-    let folder_name = || {
-        folder
-            .file_name()
-            .unwrap_or(folder.as_os_str())
-            .to_string_lossy()
-            .into_owned()
     };
     let all_scores = optional_json(&folder.join(crate::train::run_dir::SCORES))?;
     let (name, seed, steps) = (setting("name"), setting("seed"), setting("train.steps"));
@@ -212,7 +200,7 @@ pub fn read(path: &Path) -> Result<Run> {
         }
     }
     Ok(Run {
-        name: name.unwrap_or_else(folder_name),
+        name: name.unwrap_or_else(|| resolved::name_of(&folder)),
         seed,
         steps: steps.and_then(|s| s.parse().ok()),
         journal: Journal::parse(&optional_text(&folder.join("metrics.jsonl"))?),
@@ -252,28 +240,6 @@ fn known_by_content(folder: &Path, settings: &mut [(String, String)]) -> Result<
     Ok(())
 }
 
-/// Every leaf of a TOML value by dotted key; lists of tables are numbered, other lists are one value.
-fn flatten(prefix: &str, value: &toml::Value, out: &mut Vec<(String, String)>) {
-    let key = |part: &str| {
-        if prefix.is_empty() {
-            part.to_string()
-        } else {
-            format!("{prefix}.{part}")
-        }
-    };
-    match value {
-        toml::Value::Table(table) => table.iter().for_each(|(k, v)| flatten(&key(k), v, out)),
-        toml::Value::Array(items) if items.iter().any(toml::Value::is_table) => {
-            items
-                .iter()
-                .enumerate()
-                .for_each(|(i, v)| flatten(&key(&i.to_string()), v, out));
-        }
-        toml::Value::String(text) => out.push((prefix.to_string(), text.clone())),
-        other => out.push((prefix.to_string(), other.to_string())),
-    }
-}
-
 fn read_text(path: &Path) -> Result<String> {
     let bytes = fs::read(path).map_err(Error::io("read", path))?;
     Ok(String::from_utf8(bytes)
@@ -294,7 +260,7 @@ fn optional_json(path: &Path) -> Result<serde_json::Value> {
     Ok(serde_json::from_str(&optional_text(path)?).unwrap_or_default())
 }
 
-fn scored_at(json: &serde_json::Value) -> BTreeMap<String, u64> {
+pub(super) fn scored_at(json: &serde_json::Value) -> BTreeMap<String, u64> {
     let splits = json.as_object().into_iter().flatten();
     splits
         .filter_map(|(split, scores)| Some((split.clone(), scores.get("step")?.as_u64()?)))

@@ -9,9 +9,12 @@ use crate::error::{Error, Result};
 /// Samples shown of a run: the newest ones.
 const SAMPLES: usize = 4;
 /// How much of the end of `samples.jsonl` is read, in bytes.
-const SAMPLES_TAIL: u64 = 64 * 1024;
+pub const SAMPLES_TAIL: u64 = 64 * 1024;
 
 /// The last samples of a journal of objects, each as its scalar keys in order.
+///
+/// # Errors
+/// A file that cannot be read.
 pub(super) fn samples(path: &Path) -> Result<Vec<Vec<(String, String)>>> {
     if !path.exists() {
         return Ok(Vec::new());
@@ -22,7 +25,11 @@ pub(super) fn samples(path: &Path) -> Result<Vec<Vec<(String, String)>>> {
     file.seek(SeekFrom::Start(length.saturating_sub(SAMPLES_TAIL)))
         .and_then(|_| file.read_to_end(&mut tail))
         .map_err(Error::io("read", path))?;
-    let tail = String::from_utf8_lossy(&tail);
+    Ok(newest(&String::from_utf8_lossy(&tail)))
+}
+
+/// The newest samples of the end of a journal of samples.
+pub fn newest(tail: &str) -> Vec<Vec<(String, String)>> {
     let objects = tail
         .lines()
         .rev()
@@ -32,7 +39,7 @@ pub(super) fn samples(path: &Path) -> Result<Vec<Vec<(String, String)>>> {
         .map(|object| object.into_iter().filter_map(shown).collect())
         .collect();
     newest.reverse();
-    Ok(newest)
+    newest
 }
 
 /// A sample's key and its value as text; lists and objects are not shown.

@@ -16,15 +16,22 @@ use crate::report::analyse::comparison::Comparison;
 mod data;
 mod layers;
 mod tables;
+pub mod watch;
 
 use data::data;
+pub use data::rounded;
 use tables::{results, runs, samples, settings};
 
 const STYLE: &str = include_str!("page.css");
-/// The script: helpers, tables and theme first, then what draws.
-const SCRIPTS: [&str; 3] = [
+/// The script: data, helpers, tables and theme first, then what draws.
+const SCRIPTS: [&str; 8] = [
+    include_str!("data.js"),
     include_str!("base.js"),
+    include_str!("tables.js"),
+    include_str!("theme.js"),
+    include_str!("plot.js"),
     include_str!("curves.js"),
+    include_str!("heat.js"),
     include_str!("layers.js"),
 ];
 

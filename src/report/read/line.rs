@@ -1,0 +1,178 @@
+//! A line of `metrics.jsonl`: its step, its split, its numbers, and what it says in words.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// A line, borrowed from its text.
+#[derive(Debug)]
+pub struct Line<'a> {
+    /// Optimizer steps done.
+    pub step: u64,
+    /// `train`, `valid`, `test`; `note` of a line in words.
+    pub split: Cow<'a, str>,
+    /// Whether it tells of a step that was left out.
+    pub skipped: bool,
+    /// Whether it is the last line of a run whose loss stopped being a number.
+    pub diverged: bool,
+    /// What it says in words.
+    pub note: Option<Cow<'a, str>>,
+    /// The part of the split that was read, in words.
+    pub part: Option<Cow<'a, str>>,
+    /// The values of the part that other evaluations read, of a line about all of a split.
+    pub of_part: Vec<(Cow<'a, str>, f64)>,
+    /// Every number by its name.
+    pub numbers: Vec<(Cow<'a, str>, f64)>,
+}
+
+/// Reads a line: strict JSON first, then with Python's names for what JSON cannot say. None of a text that is no object with
+/// a step.
+pub fn parse(line: &str) -> Option<Line<'_>> {
+    if let Ok(parsed) = serde_json::from_str(line) {
+        return Some(parsed);
+    }
+    let mut mended = line.to_string();
+    for name in ["-Infinity", "Infinity", "NaN", "-inf", "inf", "nan"] {
+        mended = mended
+            .replace(&format!(":{name}"), ":null")
+            .replace(&format!(": {name}"), ":null");
+    }
+    let parsed: Line<'_> = serde_json::from_str(&mended).ok()?;
+    let owned = |numbers: Vec<(Cow<'_, str>, f64)>| {
+        let numbers = numbers.into_iter();
+        numbers
+            .map(|(k, v)| (Cow::Owned(k.into_owned()), v))
+            .collect()
+    };
+    Some(Line {
+        step: parsed.step,
+        split: Cow::Owned(parsed.split.into_owned()),
+        skipped: parsed.skipped,
+        diverged: parsed.diverged,
+        note: parsed.note.map(|note| Cow::Owned(note.into_owned())),
+        part: parsed.part.map(|part| Cow::Owned(part.into_owned())),
+        of_part: owned(parsed.of_part),
+        numbers: owned(parsed.numbers),
+    })
+}
+
+impl<'de> Deserialize<'de> for Line<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(LineVisitor)
+    }
+}
+
+struct LineVisitor;
+
+impl<'de> Visitor<'de> for LineVisitor {
+    type Value = Line<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with `step`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut step, mut split, mut numbers) = (None, Cow::Borrowed("train"), Vec::new());
+        let (mut skipped, mut part, mut of_part) = (false, None, Vec::new());
+        let (mut diverged, mut note) = (false, None);
+        while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+            match (key.as_ref(), map.next_value::<Scalar<'de>>()?) {
+                ("step", Scalar::Number(n)) if n >= 0.0 => step = Some(n as u64),
+                ("split", Scalar::Text(name)) => split = name,
+                ("part", Scalar::Text(words)) => part = Some(words),
+                ("of_part", Scalar::Numbers(values)) => of_part = values,
+                ("skipped", Scalar::Flag(yes)) => skipped = yes,
+                ("diverged", Scalar::Flag(yes)) => diverged = yes,
+                ("note", Scalar::Text(words)) => note = Some(words),
+                (_, Scalar::Number(n)) => numbers.push((key, n)),
+                (_, Scalar::Text(_) | Scalar::Flag(_) | Scalar::Numbers(_) | Scalar::Other) => {}
+            }
+        }
+        let step = step.ok_or_else(|| serde::de::Error::missing_field("step"))?;
+        Ok(Line {
+            step,
+            split,
+            skipped,
+            diverged,
+            note,
+            part,
+            of_part,
+            numbers,
+        })
+    }
+}
+
+/// A string, borrowed where it has no escapes.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Scalar::deserialize(deserializer)? {
+            Scalar::Text(text) => Ok(Self(text)),
+            Scalar::Number(_) | Scalar::Flag(_) | Scalar::Numbers(_) | Scalar::Other => {
+                Err(serde::de::Error::custom("expected a string"))
+            }
+        }
+    }
+}
+
+/// A value of a journal's line.
+enum Scalar<'a> {
+    Number(f64),
+    Text(Cow<'a, str>),
+    Flag(bool),
+    /// The numbers of an object.
+    Numbers(Vec<(Cow<'a, str>, f64)>),
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Scalar<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+struct ScalarVisitor;
+
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = Scalar<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+    fn visit_f64<E>(self, x: f64) -> Result<Self::Value, E> {
+        Ok(Scalar::Number(x))
+    }
+    fn visit_i64<E>(self, x: i64) -> Result<Self::Value, E> {
+        Ok(Scalar::Number(x as f64))
+    }
+    fn visit_u64<E>(self, x: u64) -> Result<Self::Value, E> {
+        Ok(Scalar::Number(x as f64))
+    }
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Scalar::Number(f64::NAN))
+    }
+    fn visit_bool<E>(self, yes: bool) -> Result<Self::Value, E> {
+        Ok(Scalar::Flag(yes))
+    }
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Scalar::Text(Cow::Borrowed(text)))
+    }
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Scalar::Text(Cow::Owned(text.to_string())))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Other)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut numbers = Vec::new();
+        while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+            if let Scalar::Number(n) = map.next_value::<Scalar<'de>>()? {
+                numbers.push((key, n));
+            }
+        }
+        Ok(Scalar::Numbers(numbers))
+    }
+}

@@ -1,0 +1,210 @@
+//! The runs and sweeps below a folder, each run in short: what it is, where it stands. Looked at again, a run costs the
+//! lines that its journal has grown by.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::resolved;
+use super::standing::{Best, Standing};
+use super::sweep::{self, EndState, Ending, SweepFolder};
+use super::tail::Tail;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::train::run_dir;
+
+/// Folders below the one that is named; a sweep's runs lie three deep.
+const DEEPEST: usize = 5;
+/// Bytes of a `resolved.toml` or a `scores.json` at most.
+const MOST: u64 = 1 << 22;
+
+/// What lies below a folder.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Folders of runs.
+    pub runs: Vec<PathBuf>,
+    /// Folders of sweeps.
+    pub sweeps: Vec<PathBuf>,
+}
+
+/// Looks for runs and sweeps below a folder, links left out.
+pub fn find(folder: &Path) -> Found {
+    let mut found = Found::default();
+    look(folder, DEEPEST, &mut found);
+    found
+}
+
+fn look(folder: &Path, deep: usize, found: &mut Found) {
+    if run_dir::is_run(folder) {
+        found.runs.push(folder.to_path_buf());
+        return;
+    }
+    if SweepFolder::is_one(folder) {
+        found.sweeps.push(folder.to_path_buf());
+    }
+    let Some(deep) = deep.checked_sub(1) else {
+        return;
+    };
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        // The type of a link is that of the link: it may lead back here.
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            look(&entry.path(), deep, found);
+        }
+    }
+}
+
+/// What a run is, of its `resolved.toml`.
+#[derive(Clone, Debug)]
+pub struct Heading {
+    /// `name` of the experiment, else the folder's name.
+    pub name: String,
+    /// `seed` of the experiment.
+    pub seed: Option<String>,
+    /// The kind of its task.
+    pub task: Option<String>,
+    /// Steps that the experiment asks for.
+    pub steps: Option<u64>,
+    /// Steps between evaluations.
+    pub eval_every: Option<u64>,
+    /// The metric that decides which checkpoint is the best.
+    pub best_by: String,
+    /// Whether it may stop early.
+    pub patient: bool,
+}
+
+impl Heading {
+    fn read(folder: &Path) -> Result<Self> {
+        let path = folder.join(run_dir::RESOLVED);
+        let (text, _) = files::read_plain(&path, MOST).map_err(Error::io("read", &path))?;
+        let table = resolved::parse(&path, &text)?;
+        let train = |key: &str| table.get("train").and_then(|train| train.get(key));
+        let count = |key: &str| train(key)?.as_integer()?.try_into().ok();
+        let best_by = train("best_by").and_then(|value| value.as_str()).unwrap_or("loss");
+        let name = table.get("name").and_then(|name| name.as_str());
+        let task = table.get("task").and_then(|task| task.get("kind")?.as_str());
+        Ok(Self {
+            name: name.map_or_else(|| resolved::name_of(folder), str::to_string),
+            seed: table.get("seed").map(ToString::to_string),
+            task: task.map(str::to_string),
+            steps: count("steps"),
+            eval_every: count("eval_every"),
+            best_by: best_by.strip_prefix("valid_").unwrap_or(best_by).to_string(),
+            patient: train("patience").is_some(),
+        })
+    }
+}
+
+/// A run in short.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// The folder.
+    pub path: PathBuf,
+    /// What it is, or why that cannot be read.
+    pub heading: std::result::Result<Heading, String>,
+    /// What its journal says.
+    pub standing: Standing,
+    /// Whether a process trains in it.
+    pub training: bool,
+    /// When its journal was last written.
+    pub written: Option<SystemTime>,
+    /// How the sweep that it belongs to says it ended.
+    pub ending: Option<Ending>,
+    /// Whether it has scores of its validation split.
+    scored: bool,
+    tail: Tail,
+    /// Length and time of `resolved.toml` at the last look.
+    seen: Option<(u64, SystemTime)>,
+}
+
+impl Listed {
+    /// Looks at the run in a folder.
+    pub fn read(path: PathBuf) -> Self {
+        let mut run = Self {
+            path,
+            heading: Err("not read yet".into()),
+            standing: Standing::default(),
+            training: false,
+            written: None,
+            ending: None,
+            scored: false,
+            tail: Tail::default(),
+            seen: None,
+        };
+        run.refresh();
+        run
+    }
+
+    /// Looks again: what changed since is read.
+    pub fn refresh(&mut self) {
+        let about = self.path.join(run_dir::RESOLVED).symlink_metadata();
+        let seen = about.ok().and_then(|about| Some((about.len(), about.modified().ok()?)));
+        if seen.is_none() || seen != self.seen {
+            self.heading = Heading::read(&self.path).map_err(|e| e.to_string());
+            self.seen = seen;
+        }
+        let journal = self.path.join(run_dir::METRICS);
+        if let Err(error) = self.tail.read(&journal, &mut self.standing) {
+            self.heading = Err(Error::io("read", &journal)(error).to_string());
+            self.seen = None;
+        }
+        let about = journal.symlink_metadata().and_then(|about| about.modified());
+        self.written = about.ok();
+        self.training = run_dir::is_busy(&self.path);
+        self.ending = ending(&self.path);
+        let short = matches!(&self.heading, Ok(h) if h.patient && h.steps.is_some_and(|of| self.standing.last_step < of));
+        self.scored = short && !self.training && has_scores(&self.path);
+    }
+
+    /// Where it stands: in training, at its end, diverged, failed, or stopped on the way.
+    pub fn state(&self) -> &'static str {
+        let Ok(heading) = &self.heading else {
+            return "unreadable";
+        };
+        let ended = |state| self.ending.as_ref().is_some_and(|e| e.state == state);
+        match () {
+            () if self.training => "training",
+            () if ended(EndState::Failed) => "failed",
+            () if self.standing.lost().is_some() || ended(EndState::Diverged) => "diverged",
+            () if self.scored => "stopped early",
+            () if heading.steps.is_none_or(|of| self.standing.last_step >= of) => "done",
+            () => "stopped",
+        }
+    }
+
+    /// The best validation value of the metric that decides, and its name.
+    pub fn score(&self) -> Option<(&str, Best)> {
+        let metric = self.heading.as_ref().ok()?.best_by.as_str();
+        Some((metric, self.standing.best(metric)?))
+    }
+
+    /// The task's own metric: the one that evaluations are compared by, else the first that is not the loss's.
+    pub fn own_metric(&self) -> Option<&str> {
+        let decides = self.heading.as_ref().ok()?.best_by.as_str();
+        match decides {
+            "loss" => self.standing.own_metric(),
+            other => Some(other),
+        }
+    }
+
+    /// Seconds from its last line to its end, while it trains.
+    pub fn left_s(&self) -> Option<f64> {
+        let heading = self.heading.as_ref().ok().filter(|_| self.training)?;
+        self.standing.left_s(heading.steps?, heading.eval_every)
+    }
+}
+
+/// How the sweep around a cell's folder says that it ended.
+fn ending(run: &Path) -> Option<Ending> {
+    let (arm, seed) = (run.parent()?, run.file_name()?.to_str()?);
+    let cells = arm.parent().filter(|cells| cells.ends_with(sweep::CELLS))?;
+    let file = format!("{}.{seed}.end.json", arm.file_name()?.to_str()?);
+    let path = cells.parent()?.join(sweep::LEDGER).join(file);
+    let (text, _) = files::read_plain(&path, MOST).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+fn has_scores(run: &Path) -> bool {
+    let text = files::read_plain(&run.join(run_dir::SCORES), MOST);
+    let scores = text.ok().and_then(|(text, _)| serde_json::from_str::<serde_json::Value>(&text).ok());
+    scores.is_some_and(|scores| scores.get("valid").is_some_and(serde_json::Value::is_object))
+}

@@ -1,0 +1,205 @@
+//! Where a run stands, from the lines of its journal as they come: little memory however long the journal is.
+
+use std::collections::BTreeMap;
+
+use super::journal::Journal;
+use super::line::{self, Line};
+use super::rate::Rate;
+use super::tail::Lines;
+use crate::train::metrics::higher_is_better;
+
+/// Metrics that say what the loss says, and what is no metric of a model.
+const BESIDE: [&str; 6] = ["loss", "perplexity", "elapsed_s", "items_per_s", "items", "step"];
+
+/// What the lines so far say.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// The largest step of any line.
+    pub last_step: u64,
+    /// The numbers of the last line about training steps.
+    pub train: BTreeMap<String, f64>,
+    /// All evaluations.
+    pub evaluations: Journal,
+    /// Steps that were left out.
+    pub skipped: u64,
+    /// Lines that are not JSON objects with a step.
+    pub unreadable: usize,
+    /// The step since which the training loss is no number.
+    lost: Option<u64>,
+    steps: Rate,
+    /// Step and clock of the last line.
+    mark: Option<(u64, f64)>,
+    /// Seconds of the last evaluation.
+    evaluation_s: f64,
+}
+
+/// The best value of a metric on the validation split.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Best {
+    /// Optimizer steps done.
+    pub step: u64,
+    /// The value.
+    pub value: f64,
+}
+
+impl Standing {
+    /// The last value of a metric on the validation split, and its step.
+    pub fn last(&self, metric: &str) -> Option<Best> {
+        let point = self.evaluations.series("valid", metric).last()?;
+        Some(Best {
+            step: point.step,
+            value: point.value,
+        })
+    }
+
+    /// The best value of a metric on the validation split.
+    pub fn best(&self, metric: &str) -> Option<Best> {
+        let higher = higher_is_better(metric);
+        let points = self.evaluations.series("valid", metric).iter();
+        let points = points.filter(|point| point.value.is_finite());
+        let best = points.reduce(|a, b| match (b.value > a.value) == higher && b.value != a.value {
+            true => b,
+            false => a,
+        })?;
+        Some(Best {
+            step: best.step,
+            value: best.value,
+        })
+    }
+
+    /// The task's own metric beside the loss: the first of the last evaluation.
+    pub fn own_metric(&self) -> Option<&str> {
+        let mut names = self.evaluations.metrics("valid");
+        names.find(|name| !BESIDE.contains(name))
+    }
+
+    /// The step at which a loss stopped being a number and never was one again.
+    pub fn lost(&self) -> Option<u64> {
+        let losses = self.evaluations.series("valid", "loss");
+        let sound = losses.iter().rposition(|p| p.value.is_finite());
+        let valid = losses.get(sound.map_or(0, |i| i + 1)).map(|p| p.step);
+        [self.lost, valid].into_iter().flatten().min()
+    }
+
+    /// Seconds from the last line to the end of a run of so many steps: steps at the present speed, evaluations as long as
+    /// the last one. None before there is a speed.
+    pub fn left_s(&self, steps: u64, eval_every: Option<u64>) -> Option<f64> {
+        let left = steps.saturating_sub(self.last_step) as f64 / self.steps.per_second()?;
+        let evaluations = eval_every.filter(|every| *every > 0).map_or(0, |every| {
+            steps.div_ceil(every).saturating_sub(self.last_step / every)
+        });
+        Some(left + evaluations as f64 * self.evaluation_s)
+    }
+
+    fn trained(&mut self, line: &Line<'_>) {
+        let number = |name: &str| line.numbers.iter().find(|(n, _)| n == name).map(|(_, x)| *x);
+        if self.lost.is_some_and(|at| at >= line.step) {
+            self.lost = None;
+        }
+        if line.skipped {
+            self.skipped += 1;
+            return;
+        }
+        match number("loss") {
+            Some(loss) if loss.is_finite() => self.lost = None,
+            Some(_) => self.lost = self.lost.or(Some(line.step)),
+            None => {}
+        }
+        if let Some(now) = number("elapsed_s") {
+            if let Some((step, then)) = self.mark
+                && line.step > step
+                && now > then
+            {
+                self.steps.add((line.step - step) as f64, now - then);
+            }
+            self.mark = Some((line.step, now));
+        }
+        let numbers = line.numbers.iter().filter(|(name, _)| name != "step");
+        self.train = numbers.map(|(name, x)| (name.to_string(), *x)).collect();
+    }
+
+    fn evaluated(&mut self, line: &Line<'_>) {
+        let mut numbers = line.numbers.iter();
+        let now = numbers.find(|(name, _)| name == "elapsed_s").map(|(_, x)| *x);
+        if let (Some((step, then)), Some(now)) = (self.mark, now) {
+            // Steps since the last line about steps took a part of the time.
+            let steps = line.step.saturating_sub(step) as f64;
+            let stepping = self.steps.per_second().map_or(0.0, |rate| steps / rate);
+            if line.split == "valid" {
+                self.evaluation_s = (now - then - stepping).max(0.0);
+            }
+            self.mark = Some((line.step, now));
+        }
+        self.evaluations.push(line);
+    }
+}
+
+impl Lines for Standing {
+    fn begin_anew(&mut self) {
+        *self = Self::default();
+    }
+
+    fn line(&mut self, text: &str) {
+        let Some(line) = line::parse(text) else {
+            self.unreadable += 1;
+            return;
+        };
+        self.last_step = self.last_step.max(line.step);
+        match line.split.as_ref() {
+            "train" => self.trained(&line),
+            "valid" | "test" => self.evaluated(&line),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(lines: &[&str]) -> Standing {
+        let mut standing = Standing::default();
+        lines.iter().for_each(|line| standing.line(line));
+        standing
+    }
+
+    #[test]
+    fn what_is_left_counts_steps_and_evaluations() {
+        let all = standing(&[
+            r#"{"step":10,"split":"train","loss":3.0,"elapsed_s":10.0}"#,
+            r#"{"step":20,"split":"train","loss":2.5,"elapsed_s":20.0}"#,
+            r#"{"step":20,"split":"valid","loss":2.75,"accuracy":0.5,"elapsed_s":25.0}"#,
+            r#"{"step":30,"split":"train","loss":2.25,"elapsed_s":35.0}"#,
+            r#"{"step":40,"split":"valid","loss":2.5,"accuracy":0.75,"elapsed_s":50.0}"#,
+        ]);
+        // A step takes a second, an evaluation five: the last one lay ten steps after the last line about steps.
+        assert!((all.left_s(100, Some(20)).unwrap() - (60.0 + 3.0 * 5.0)).abs() < 1e-9);
+        assert_eq!(all.own_metric(), Some("accuracy"));
+        assert_eq!(all.best("accuracy"), Some(Best { step: 40, value: 0.75 }));
+        assert_eq!(all.best("loss"), Some(Best { step: 40, value: 2.5 }));
+        assert_eq!((all.last_step, all.lost()), (40, None));
+        assert_eq!(Standing::default().left_s(10, None), None);
+    }
+
+    #[test]
+    fn a_loss_is_lost_when_it_never_is_a_number_again() {
+        let text = |losses: &[&str]| -> Vec<String> {
+            let lines = losses.iter().zip(1..);
+            lines.map(|(loss, step)| format!("{{\"step\":{step},\"loss\":{loss}}}")).collect()
+        };
+        for (losses, lost) in [
+            (vec!["1", "null", "2"], None),
+            (vec!["1", "null", "NaN"], Some(2)),
+        ] {
+            let lines = text(&losses);
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            assert_eq!(standing(&lines).lost(), lost);
+        }
+        let skipped = standing(&[
+            r#"{"step":1,"loss":1}"#,
+            r#"{"step":2,"loss":null,"skipped":true}"#,
+            "torn {",
+        ]);
+        assert_eq!((skipped.lost(), skipped.skipped, skipped.unreadable), (None, 1, 1));
+    }
+}

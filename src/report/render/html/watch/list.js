@@ -1,0 +1,175 @@
+// ---- the list of runs: sorted, filtered, sweeps together; a row is changed where its run did ------------------------------
+const STATES = ["training", "done", "stopped early", "stopped", "diverged", "failed", "unreadable"];
+/** A state as a mark and a word: its shape tells it without its colour. */
+const MARKS = { training: "▶", done: "✓", "stopped early": "✓", stopped: "❚❚", diverged: "≈", failed: "✕", unreadable: "?", missing: "○" };
+const stateSign = (state) => el("span", { className: "state", "data-state": state }, el("span", { ariaHidden: "true" }, MARKS[state] ?? "?"), ` ${state}`);
+/** A metric's value and which of its values are better. */
+const direction = (higher) => (higher ? "↑" : "↓");
+const directed = (name, higher) => el("span", { className: "quiet", title: `${name}: ${higher ? "higher" : "lower"} is better` }, ` ${name}\u00a0${direction(higher)}`);
+const counted = (n) => n.toLocaleString("en-US");
+const shareOf = (run) => (run.steps ? Math.min(run.step / run.steps, 1) : null);
+const bar = (run) => {
+  const svg = node("svg", { class: "progress", viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" });
+  node("rect", { class: "rest", width: 100, height: 4 }, svg);
+  node("rect", { class: "part", width: 100 * (shareOf(run) ?? 0), height: 4 }, svg);
+  return svg;
+};
+
+/** Columns: title, the value that sorts, what is shown, and which order comes first. */
+const COLUMNS = [
+  { key: "run", title: "run", hint: "folder below the one that is watched", value: (r) => r.id, rising: true },
+  { key: "state", title: "state", value: (r) => STATES.indexOf(r.state), rising: true, cell: (r) => [stateSign(r.state)] },
+  { key: "step", title: "step", hint: "of the steps that the experiment asks for", value: (r) => shareOf(r) ?? r.step, cell: (r) => (r.step === undefined ? [el("span", { className: "wrong" }, r.error ?? "")] : [el("span", {}, counted(r.step), r.steps ? el("span", { className: "quiet" }, ` / ${counted(r.steps)}`) : ""), bar(r)]) },
+  { key: "left", title: "time left", value: leftOf, rising: true, number: true, ages: true, cell: (r) => [leftOf(r) === null ? "" : spanOf(leftOf(r))] },
+  { key: "train_loss", title: "train loss", value: (r) => r.train_loss, rising: true, number: true, cell: (r) => [show(r.train_loss)] },
+  { key: "valid_loss", title: "valid loss", hint: "at the last evaluation", value: (r) => r.valid_loss, rising: true, number: true, cell: (r) => [show(r.valid_loss)] },
+  { key: "metric", title: "metric", hint: "the task's own, at the last evaluation", value: (r) => r.metric?.last, number: true, cell: (r) => (r.metric ? [show(r.metric.last), directed(r.metric.name, r.metric.higher)] : []) },
+  { key: "best", title: "best", hint: "of the value that decides which checkpoint is the best, on the validation split", value: (r) => r.best_by?.value, rising: true, number: true, cell: (r) => (r.best_by ? [show(r.best_by.value), el("span", { className: "quiet", title: `valid ${r.best_by.name}: ${r.best_by.higher ? "higher" : "lower"} is better` }, ` at ${counted(r.best_by.step)}`)] : []) },
+  { key: "speed", title: "items/s", hint: "tokens, sequences or images a second", value: (r) => r.items_per_s, number: true, cell: (r) => [show(r.items_per_s)] },
+  { key: "written", title: "written", hint: "since the journal grew", value: (r) => -ageOf(r), number: true, ages: true, cell: (r) => [Number.isFinite(ageOf(r)) ? `${roughly(ageOf(r))} ago` : "–"] },
+];
+
+const list = (() => {
+  const table = $("runs");
+  const rows = new Map(); // run: its row
+  const unfolded = new Set(); // sweeps whose cells are rows; their table above has them all
+  const off = new Set(); // states that are not shown
+  let sort = { column: COLUMNS.at(-1), rising: false };
+  let order = []; // names of the rows that are seen, from the top
+
+  /** The sweep that a run is a cell of. */
+  const sweepOf = (id) => { const at = id.indexOf("/cells/"); const name = at < 0 ? (id.startsWith("cells/") ? "" : null) : id.slice(0, at); return name === null ? null : [...known.sweeps.keys()].find((sweep) => sweep === name || name === "") ?? null; };
+
+  const fill = (row, run) => {
+    const shownName = run.name && run.name !== run.id && run.name !== run.id.split("/").at(-1) ? run.name : "";
+    row.cells[0].querySelector("a").title = [shownName, run.task].filter(Boolean).join(", ");
+    COLUMNS.forEach((column, i) => { if (i > 0) row.cells[i].replaceChildren(...column.cell(run)); });
+    if (run.error) row.cells[1].firstChild.title = run.error;
+    row.dataset.state = run.state;
+  };
+  const makeRow = (run) => {
+    const box = el("input", { type: "checkbox", ariaLabel: `Show the curves of ${run.id}` });
+    box.addEventListener("change", () => overlay.choose(run.id, box.checked));
+    const link = el("a", { href: `#/run/${inAddress(run.id)}` }, run.id);
+    const row = el("tr", {}, el("th", { scope: "row" }, el("span", { className: "pick" }, box, link)));
+    for (const column of COLUMNS.slice(1)) row.append(el("td", { className: `${column.number ? "number " : ""}of-${column.key}`, "data-title": column.title }));
+    row.dataset.run = run.id;
+    fill(row, run);
+    return row;
+  };
+
+  const wanted = (run, words) => {
+    if (off.has(run.state)) return false;
+    if (words.length === 0) return true;
+    const text = [run.id, run.name, run.task, run.state, run.seed === null ? "" : `seed ${run.seed}`].join(" ").toLowerCase();
+    return words.every((word) => text.includes(word));
+  };
+  const compare = (a, b) => {
+    const [x, y] = [sort.column.value(a), sort.column.value(b)];
+    const [m, n] = [x === null || x === undefined || Number.isNaN(x), y === null || y === undefined || Number.isNaN(y)];
+    if (m || n) return m - n || a.id.localeCompare(b.id, "en", { numeric: true }); // what is missing stays last
+    const by = typeof x === "string" ? x.localeCompare(y, "en", { numeric: true }) : x - y;
+    return (sort.rising ? by : -by) || a.id.localeCompare(b.id, "en", { numeric: true });
+  };
+
+  /** Puts the rows that are wanted into their order; a row that is where it belongs is not touched. */
+  const arrange = () => {
+    const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const seen = [...known.runs.values()].filter((run) => wanted(run, words)).sort(compare);
+    const groups = new Map([[null, []]]);
+    for (const run of seen) {
+      const sweep = $("grouped").checked ? sweepOf(run.id) : null;
+      if (!groups.has(sweep)) groups.set(sweep, []);
+      groups.get(sweep).push(run);
+    }
+    order = [];
+    const bodies = [];
+    for (const [sweep, runs] of groups) {
+      const body = table.querySelector(`tbody[data-sweep="${CSS.escape(sweep ?? "")}"]`) ?? el("tbody", { "data-sweep": sweep ?? "" });
+      const folded = sweep !== null && !unfolded.has(sweep) && words.length === 0;
+      const shown = folded ? [] : runs.map((run) => rows.get(run.id));
+      // Below its sweep's line a cell needs no more than its arm and seed.
+      for (const run of folded ? [] : runs) say(rows.get(run.id).querySelector("a"), sweep ? run.id.slice(sweep.length + "/cells/".length) : run.id);
+      const all = sweep === null ? shown : [heading(body, sweep, runs.length, folded), ...shown];
+      if (all.length !== body.rows.length || all.some((row, i) => row !== body.rows[i])) body.replaceChildren(...all);
+      if (!folded) order.push(...runs.map((run) => run.id));
+      bodies.push(body);
+    }
+    const there = [...table.tBodies];
+    if (bodies.length !== there.length || bodies.some((body, i) => body !== there[i])) { there.forEach((body) => body.remove()); table.append(...bodies); }
+    say($("count"), seen.length === known.runs.size ? "" : `${counted(seen.length)} of ${counted(known.runs.size)}`);
+    $("empty").hidden = seen.length > 0;
+    say($("empty"), known.runs.size === 0 ? "No runs here yet: `formwork train` makes one, and this page shows it." : "No run has all of these words and one of these states.");
+  };
+  const heading = (body, id, shown, folded) => {
+    const kept = body.rows[0]?.classList.contains("sweep") ? body.rows[0] : null;
+    const row = kept ?? el("tr", { className: "sweep" }, el("th", { colSpan: COLUMNS.length, scope: "rowgroup" }, el("button", { type: "button" })));
+    const button = row.querySelector("button");
+    if (!kept) button.addEventListener("click", () => { unfolded.has(id) ? unfolded.delete(id) : unfolded.add(id); arrange(); });
+    button.setAttribute("aria-expanded", String(!folded));
+    say(button, `${folded ? "▸" : "▾"} ${counted(shown)} run${shown === 1 ? "" : "s"} of the sweep ${id}`);
+    return row;
+  };
+
+  // ---- titles, states, the phone's choice of an order --------------------------------------------------------------------
+  const sortBy = (column, rising) => {
+    sort = { column, rising };
+    for (const [i, header] of [...table.tHead.rows[0].cells].entries())
+      if (COLUMNS[i] === column) header.setAttribute("aria-sort", rising ? "ascending" : "descending"); else header.removeAttribute("aria-sort");
+    $("order").value = column.key;
+    arrange();
+  };
+  for (const column of COLUMNS) {
+    const button = el("button", { type: "button" }, column.title);
+    button.addEventListener("click", () => sortBy(column, sort.column === column ? !sort.rising : Boolean(column.rising)));
+    table.tHead.rows[0].append(el("th", { scope: "col", className: column.number ? "number" : "", title: column.hint }, button));
+    $("order").append(new Option(column.title, column.key));
+  }
+  $("order").addEventListener("change", () => { const column = COLUMNS.find((c) => c.key === $("order").value); sortBy(column, Boolean(column.rising)); });
+  $("filter").addEventListener("input", arrange);
+  $("grouped").addEventListener("change", arrange);
+  const chips = new Map();
+  const countStates = () => {
+    for (const state of STATES) {
+      const n = [...known.runs.values()].filter((run) => run.state === state).length;
+      let chip = chips.get(state);
+      if (!chip && n === 0) continue;
+      if (!chip) {
+        chip = el("button", { type: "button", className: "chip", ariaPressed: "true" }, stateSign(state), " ", el("b", {}));
+        chip.addEventListener("click", () => { off.has(state) ? off.delete(state) : off.add(state); chip.setAttribute("aria-pressed", String(!off.has(state))); arrange(); });
+        chips.set(state, chip);
+        $("states").replaceChildren(...STATES.filter((s) => chips.has(s)).map((s) => chips.get(s)));
+      }
+      say(chip.lastChild, counted(n));
+      chip.hidden = n === 0;
+    }
+  };
+
+  onChange(({ runs, sweeps: changed, all }) => {
+    if (all) for (const id of rows.keys()) if (!known.runs.has(id)) rows.delete(id);
+    for (const id of runs) {
+      const run = known.runs.get(id);
+      if (!run) rows.delete(id);
+      else if (rows.has(id)) fill(rows.get(id), run);
+      else rows.set(id, makeRow(run));
+    }
+    $("grouped-label").hidden = known.sweeps.size === 0;
+    if (all || runs.length > 0 || changed.length > 0) { countStates(); arrange(); }
+  });
+  // Ages and times left move without news.
+  const aging = COLUMNS.map((column, i) => [column, i]).filter(([column]) => column.ages);
+  setInterval(() => {
+    if (document.hidden || $("overview").hidden) return;
+    for (const [id, row] of rows) for (const [column, i] of aging) say(row.cells[i], column.cell(known.runs.get(id))[0]);
+  }, 1000);
+  sortBy(sort.column, sort.rising);
+  /** Marks the rows whose curves are shown, with the colour of each. */
+  const mark = (colors) => {
+    for (const [id, row] of rows) {
+      const box = row.querySelector("input");
+      box.checked = colors.has(id);
+      box.style.accentColor = colors.get(id) ?? "";
+    }
+  };
+  return { order: () => order, row: (id) => rows.get(id), mark, arrange };
+})();

@@ -1,0 +1,149 @@
+// ---- what the server said so far: rows of runs and sweeps, curves of those that are looked at -----------------------
+const known = { runs: new Map(), sweeps: new Map(), curves: new Map(), folder: "", read: 0, found: 0, version: null };
+const listeners = [];
+/** Calls `listener({runs, sweeps})` with the names that changed. */
+const onChange = (listener) => listeners.push(listener);
+/** The part of an address that names a run. */
+const inAddress = (id) => id.split("/").map(encodeURIComponent).join("/");
+const api = async (what, id, query = "") => {
+  const answer = await fetch(`/api/${what}/${inAddress(id)}${query}`);
+  if (!answer.ok) throw new Error(`${what}: ${answer.status}`);
+  return answer.json();
+};
+
+/** An element with properties and children; texts become text nodes alone. */
+const el = (name, properties = {}, ...children) => {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (value === null || value === undefined) continue;
+    if (key in made && key !== "list") made[key] = value;
+    else made.setAttribute(key, value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+};
+/** Sets a text only where it differs: what is selected stays selected. */
+const say = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+
+// ---- times ---------------------------------------------------------------------------------------------------------
+/** A span in its two largest units. */
+const spanOf = (s) => {
+  if (!Number.isFinite(s) || s < 0) return "–";
+  if (s < 60) return `${Math.round(s)} s`;
+  const two = (n) => String(Math.floor(n)).padStart(2, "0");
+  if (s < 3600) return `${Math.floor(s / 60)} min ${two(s % 60)} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${two((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86400)} d ${two((s % 86400) / 3600)} h`;
+};
+/** A span in its largest unit. */
+const roughly = (s) => (s < 60 ? `${Math.max(0, Math.round(s))} s` : s < 3600 ? `${Math.floor(s / 60)} min` : s < 86400 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} d`);
+const now = () => Date.now() / 1000;
+const ageOf = (run) => (run.written === null || run.written === undefined ? Infinity : Math.max(0, now() - run.written));
+/** Seconds left: as the last line has it, less the time since. */
+const leftOf = (run) => (run.left_s === null || run.left_s === undefined ? null : Math.max(0, run.left_s - Math.min(ageOf(run), 60)));
+const sizeOf = (bytes) => {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let i = 0;
+  while (bytes >= 1024 && i < units.length - 1) { bytes /= 1024; i++; }
+  return `${i === 0 ? bytes : Number(bytes.toPrecision(3))} ${units[i]}`;
+};
+const isNumber = (x) => typeof x === "number" && Number.isFinite(x);
+const show = (x) => (isNumber(x) ? number(x) : "–");
+
+// ---- the stream of changes: after a pause the browser, or the timer, goes on from the last version ----------------------
+const take = (body) => {
+  if (body.reset) {
+    const there = new Set(body.runs.map((run) => run.id));
+    const sweeps = new Set(body.sweeps.map((sweep) => sweep.id));
+    for (const id of known.runs.keys()) if (!there.has(id)) known.runs.delete(id);
+    for (const id of known.sweeps.keys()) if (!sweeps.has(id)) known.sweeps.delete(id);
+  }
+  const changed = { runs: [], sweeps: [], all: body.reset };
+  for (const name of body.gone) {
+    const [kind, id] = [name.slice(0, name.indexOf(":")), name.slice(name.indexOf(":") + 1)];
+    (kind === "run" ? known.runs : known.sweeps).delete(id);
+    (kind === "run" ? changed.runs : changed.sweeps).push(id);
+    if (kind === "run") known.curves.delete(id);
+  }
+  for (const run of body.runs) { known.runs.set(run.id, run); changed.runs.push(run.id); }
+  for (const sweep of body.sweeps) { known.sweeps.set(sweep.id, sweep); changed.sweeps.push(sweep.id); }
+  Object.assign(known, { folder: body.folder, read: body.read, found: body.found, version: body.version });
+  for (const listener of listeners) listener(changed);
+};
+
+const stream = (() => {
+  let source = null;
+  let timer = null;
+  const live = (state, text, why) => { const sign = $("live"); sign.dataset.state = state; say(sign, text); sign.title = why; };
+  const open = () => {
+    clearTimeout(timer);
+    if (source !== null) source.close();
+    source = new EventSource(`/api/events${known.version === null ? "" : `?since=${known.version}`}`);
+    source.addEventListener("open", () => live("live", "live", "The page follows the folder."));
+    source.addEventListener("rows", (event) => take(JSON.parse(event.data)));
+    source.addEventListener("error", () => {
+      live("lost", "not connected", "formwork watch does not answer; the page tries again and shows what it knows.");
+      if (source.readyState === EventSource.CLOSED) timer = setTimeout(open, 5000);
+    });
+  };
+  // A browser has few connections for one server: a page that is not seen gives its own back.
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(timer);
+    if (document.visibilityState === "visible") open();
+    else timer = setTimeout(() => { source.close(); live("lost", "asleep", "The page was hidden."); }, 20000);
+  });
+  return { open };
+})();
+
+// ---- curves: whole at first, then what they grew by ----------------------------------------------------------------------
+/** The curves of a run as far as they are known: `{key, last, splits: {split: {metric: points}}}`. */
+const curvesOf = (id) => known.curves.get(id) ?? { key: null, last: 0, splits: {} };
+const asked = new Map(); // run: a promise; a further wish during one is granted once, after it
+const refresh = (id) => {
+  const open = asked.get(id);
+  if (open) { open.again = true; return open.done; }
+  const wish = { again: false };
+  wish.done = (async () => {
+    do {
+      wish.again = false;
+      const has = curvesOf(id);
+      try {
+        const answer = await api("curves", id, has.key === null ? "" : `?key=${has.key}&after=${has.last}`);
+        const splits = answer.whole ? {} : has.splits;
+        for (const [split, metrics] of Object.entries(answer.splits)) {
+          splits[split] ??= {};
+          for (const [metric, { from, points }] of Object.entries(metrics)) {
+            const old = splits[split][metric] ?? [];
+            old.length = Math.min(old.length, from);
+            old.push(...points);
+            splits[split][metric] = old;
+          }
+        }
+        if (known.runs.has(id)) known.curves.set(id, { key: answer.key, last: answer.last_step, splits });
+      } catch { /* gone meanwhile, or the server is: the stream tells which */ }
+    } while (wish.again);
+    asked.delete(id);
+  })();
+  asked.set(id, wish);
+  return wish.done;
+};
+
+/** Points `{step, x, y, low, high}` of a curve over steps or seconds; what is no number is left out. */
+const pointsOf = (id, split, metric, overTime) => {
+  const { splits } = curvesOf(id);
+  const clock = overTime ? clockOf(splits) : null;
+  const points = (splits[split]?.[metric] ?? []).map(([step, y, low, high]) => ({ step, x: overTime ? clock(step) : step, y, low, high }));
+  return points.filter((p) => isNumber(p.y) && isNumber(p.x));
+};
+/** Seconds at a step, between the readings of the journal's clock. */
+const clockOf = (splits) => {
+  const read = [...(splits.train?.elapsed_s ?? []), ...(splits.valid?.elapsed_s ?? [])].filter(([, t]) => isNumber(t));
+  read.sort((a, b) => a[0] - b[0]);
+  return (step) => {
+    const after = read.findIndex(([s]) => s >= step);
+    if (after < 0) return read.length ? read.at(-1)[1] : null;
+    if (after === 0) return (read[0][1] * step) / Math.max(read[0][0], 1);
+    const [[s0, t0], [s1, t1]] = [read[after - 1], read[after]];
+    return s1 === s0 ? t1 : t0 + ((t1 - t0) * (step - s0)) / (s1 - s0);
+  };
+};

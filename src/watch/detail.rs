@@ -1,0 +1,163 @@
+//! What the page of one run shows beside its curves, read from its folder for each request, up to limits.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::row::{seconds, short};
+use crate::error::{Error, Result};
+use crate::files;
+use crate::report::read::{changes, diagnostics, resolved, samples};
+use crate::report::render::html::rounded;
+use crate::report::render::terminal::plain;
+use crate::train::checkpoint::{self, BEST, LATEST};
+use crate::train::run_dir::{DIAGNOSTICS, EXPERIMENT, MACHINE, RESOLVED, SAMPLES, SCORES, steps_of};
+
+/// Bytes of a text at most.
+const TEXT: u64 = 256 << 10;
+/// Bytes of the end of a log.
+const LOG: u64 = 16 << 10;
+/// Checkpoints at most, the newest.
+const CHECKPOINTS: usize = 200;
+/// Steps and parts of diagnostics at most.
+const DIAGNOSED: (usize, usize) = (160, 128);
+/// Bytes of diagnostics at most: the newest lines.
+const DIAGNOSTICS_END: u64 = 32 << 20;
+
+/// What a run is: its experiment as it was written and resolved, keys that changed, the machine.
+pub fn settings(run: &Path) -> Value {
+    let resolved = text(&run.join(RESOLVED));
+    let table = resolved.as_deref().and_then(|text| resolved::parse(&run.join(RESOLVED), text).ok());
+    let changes = match (&table, has_steps(run)) {
+        (Some(table), true) => changes::read(run, table),
+        _ => Vec::new(),
+    };
+    let changes = changes.iter().map(|change| {
+        json!({ "step": change.step, "key": change.key, "from": change.from, "to": change.to })
+    });
+    json!({
+        "path": plain(&run.display().to_string()),
+        "resolved": resolved.as_deref().map(lines),
+        "experiment": text(&run.join(EXPERIMENT)).as_deref().map(lines),
+        "changes": changes.collect::<Vec<Value>>(),
+        "machine": object(&run.join(MACHINE)),
+    })
+}
+
+/// What a run left so far: checkpoints, scores, samples, the end of its log.
+pub fn detail(run: &Path) -> Value {
+    let newest = files::read_end(&run.join(SAMPLES), samples::SAMPLES_TAIL).unwrap_or_default();
+    json!({
+        "checkpoints": if has_steps(run) { checkpoints(run) } else { Vec::new() },
+        "scores": object(&run.join(SCORES)),
+        "samples": samples::newest(&newest).into_iter().map(sample).collect::<Vec<Value>>(),
+        "log": log(run),
+        "has_diagnostics": run.join(DIAGNOSTICS).symlink_metadata().is_ok_and(|about| about.is_file()),
+    })
+}
+
+/// Whether its checkpoints lie in the folder itself.
+fn has_steps(run: &Path) -> bool {
+    steps_of(run).symlink_metadata().is_ok_and(|steps| steps.is_dir())
+}
+
+/// `{quantity:{"parts","steps","values"}}`, thinned; empty without diagnostics.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn diagnosed(run: &Path) -> Result<Value> {
+    let path = run.join(DIAGNOSTICS);
+    let text = match files::read_end(&path, DIAGNOSTICS_END) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(json!({})),
+        Err(error) => return Err(Error::io("read", &path)(error)),
+    };
+    let (steps, parts) = DIAGNOSED;
+    let found = diagnostics::parse(&text, steps);
+    let quantities = found.quantities.iter().map(|(name, quantity)| {
+        let row = |row: &Vec<f64>| row.iter().map(|v| rounded(*v)).collect::<Vec<f64>>();
+        let names: Vec<String> = quantity.parts.iter().take(parts).map(|part| short(part)).collect();
+        let values: Vec<Vec<f64>> = quantity.values.iter().take(parts).map(row).collect();
+        (short(name), json!({ "parts": names, "steps": quantity.steps, "values": values }))
+    });
+    Ok(Value::Object(quantities.collect()))
+}
+
+fn text(path: &Path) -> Option<String> {
+    files::read_plain(path, TEXT).ok().map(|(text, _)| text)
+}
+
+/// A text whose lines have no character that a screen obeys.
+fn lines(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| plain(&line.replace('\t', "    "))).collect();
+    lines.join("\n")
+}
+
+/// The JSON object of a file; empty without one.
+fn object(path: &Path) -> Value {
+    let found = text(path).and_then(|text| serde_json::from_str(&text).ok());
+    let found: Option<Map<String, Value>> = found;
+    Value::Object(found.unwrap_or_default())
+}
+
+fn sample(sample: Vec<(String, String)>) -> Value {
+    let values = sample.into_iter().map(|(key, value)| json!([short(&key), lines(&value)]));
+    values.collect()
+}
+
+fn checkpoints(run: &Path) -> Vec<Value> {
+    let marked = |name: &str| {
+        let target = fs::read_link(run.join(name)).ok()?;
+        Some(target.file_name()?.to_string_lossy().into_owned())
+    };
+    let (best, latest) = (marked(BEST), marked(LATEST));
+    let steps = checkpoint::steps(run);
+    let newest = steps.into_iter().rev().take(CHECKPOINTS);
+    let shown = newest.map(|step| {
+        let name = checkpoint::name(step);
+        let folder = steps_of(run).join(&name);
+        let files = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let sizes = files.filter_map(|file| Some(file.metadata().ok()?.len()));
+        let written = folder.symlink_metadata().and_then(|about| about.modified()).ok();
+        json!({
+            "step": step,
+            "bytes": sizes.sum::<u64>(),
+            "best": best.as_ref() == Some(&name),
+            "latest": latest.as_ref() == Some(&name),
+            "written": written.map(seconds),
+        })
+    });
+    shown.collect()
+}
+
+/// The end of what the run's process said: a cell's log beside its folder, or the newest of a Slurm job.
+fn log(run: &Path) -> Value {
+    let Some(path) = log_of(run) else {
+        return Value::Null;
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let text = files::read_end(&path, LOG).unwrap_or_default();
+    let mut shown = Map::new();
+    shown.insert("name".into(), short(&name).into());
+    shown.insert("text".into(), lines(&text).into());
+    Value::Object(shown)
+}
+
+fn log_of(run: &Path) -> Option<PathBuf> {
+    let name = run.file_name()?.to_string_lossy();
+    let plain = run.with_file_name(format!("{name}.log"));
+    if plain.symlink_metadata().is_ok_and(|about| about.is_file()) {
+        return Some(plain);
+    }
+    let start = format!("{name}.slurm-");
+    let beside = fs::read_dir(run.parent()?).ok()?.flatten();
+    let logs = beside.filter(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with(&start) && name.ends_with(".log")
+    });
+    let newest = logs.max_by_key(|entry| entry.metadata().and_then(|about| about.modified()).ok());
+    newest.map(|entry| entry.path())
+}

@@ -1,0 +1,177 @@
+//! Who is answered: reading methods alone, a host that is this machine (a page from elsewhere whose name was made to lead
+//! here is told apart by it), and the token where there is one.
+//!
+//! The token is drawn from the system's random bytes at the start. A browser shows it once in the address, gets it as a
+//! cookie that no script reads, and is sent to the address without it; scripts send `Authorization: Bearer TOKEN`.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use subtle::ConstantTimeEq;
+
+use super::Shared;
+use super::routes::told;
+use crate::digest;
+use crate::error::{Error, Result};
+
+/// The parameter of the address that has the token.
+pub const TOKEN: &str = "token";
+
+/// Sent with every answer: the page takes nothing from elsewhere, stands in no frame, and is kept nowhere.
+const HEADERS: [(HeaderName, &str); 7] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+];
+
+/// What is asked of a request.
+#[derive(Debug)]
+pub struct Guard {
+    token: Option<String>,
+    /// The cookie's name: a browser sends the cookies of all ports of a host.
+    cookie: String,
+}
+
+impl Guard {
+    /// With or without a token.
+    pub fn new(token: Option<String>, port: u16) -> Self {
+        Self {
+            token,
+            cookie: format!("formwork_watch_{port}"),
+        }
+    }
+
+    fn is_token(&self, given: &str) -> bool {
+        let token = self.token.as_deref().unwrap_or_default();
+        !token.is_empty() && bool::from(token.as_bytes().ct_eq(given.as_bytes()))
+    }
+
+    fn knows(&self, headers: &HeaderMap) -> bool {
+        let text = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        let bearer = text(header::AUTHORIZATION).filter_map(|value| value.strip_prefix("Bearer "));
+        let cookies = text(header::COOKIE).flat_map(|all| all.split(';'));
+        let cookies = cookies.filter_map(|cookie| {
+            let (name, value) = cookie.trim().split_once('=')?;
+            (name == self.cookie).then_some(value)
+        });
+        bearer.chain(cookies).any(|given| self.is_token(given))
+    }
+
+    /// The answer instead of the page's, if there is one.
+    fn refusal(&self, request: &Request) -> Option<Response> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut response = told(StatusCode::METHOD_NOT_ALLOWED, "the runs are read alone: GET");
+            let allowed = HeaderValue::from_static("GET, HEAD");
+            response.headers_mut().insert(header::ALLOW, allowed);
+            return Some(response);
+        }
+        if self.token.is_none() {
+            let host = request.headers().get(header::HOST);
+            let ours = host.and_then(|host| host.to_str().ok()).is_some_and(is_loopback);
+            let why = "this is not the host that is asked for; open http://127.0.0.1 with the port";
+            return (!ours).then(|| told(StatusCode::FORBIDDEN, why));
+        }
+        if self.knows(request.headers()) {
+            return None;
+        }
+        match parameter(request.uri().query(), TOKEN) {
+            Some(given) if self.is_token(given) => Some(self.welcome(given)),
+            _ => Some(told(
+                StatusCode::UNAUTHORIZED,
+                "a token is needed: open the address that `formwork watch` printed, or send `Authorization: Bearer TOKEN`",
+            )),
+        }
+    }
+
+    /// To the page without the token in its address, which a history or a picture of the screen would keep.
+    fn welcome(&self, token: &str) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::SEE_OTHER;
+        let cookie = format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie);
+        let headers = response.headers_mut();
+        headers.insert(header::LOCATION, HeaderValue::from_static("/"));
+        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+            headers.insert(header::SET_COOKIE, cookie);
+        }
+        response
+    }
+}
+
+/// Asks, answers or hands on, and adds the headers of every answer.
+pub async fn guarded(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let mut response = match shared.guard.refusal(&request) {
+        Some(refusal) => refusal,
+        None => next.run(request).await,
+    };
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// A token: 32 random bytes in hexadecimal digits.
+///
+/// # Errors
+/// A system without random bytes.
+pub fn new_token() -> Result<String> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|e| Error::run(format!("the system gives no random bytes for a token: {e}")))?;
+    Ok(digest::hex(&bytes))
+}
+
+/// Whether a `Host` is a loopback name or address. The port may be another one: tunnels have their own.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((name, port)) if port.is_empty() || port.starts_with(':') => name,
+            _ => return false,
+        },
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    };
+    let address = name.parse::<std::net::IpAddr>();
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// A parameter of an address; the values that are asked for have no characters that are written otherwise.
+pub fn parameter<'q>(query: Option<&'q str>, name: &str) -> Option<&'q str> {
+    let mut pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_are_this_machine() {
+        for host in ["localhost", "LocalHost:1", "127.0.0.1:8265", "127.9.9.9", "[::1]:80", "[::1]"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:1", "[::1", "[::1]x", "10.0.0.1", "0.0.0.0"] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn tokens_differ_and_are_known_whole() {
+        let (one, two) = (new_token().unwrap(), new_token().unwrap());
+        assert!(one.len() == 64 && one != two);
+        let guard = Guard::new(Some(one.clone()), 1);
+        assert!(guard.is_token(&one));
+        assert!(!guard.is_token(&one[..63]) && !guard.is_token("") && !guard.is_token(&two));
+        assert!(!Guard::new(None, 1).is_token(""));
+    }
+}

@@ -1,0 +1,237 @@
+//! What was found, as rows with the version that changed them: a reader asks for what is newer than what it has.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::guard;
+use crate::error::Result;
+use crate::report::render::terminal::plain;
+
+/// Rows that went away and are remembered; a reader that is further behind gets all rows.
+const REMEMBERED: usize = 4096;
+
+/// The rows of runs and sweeps.
+#[derive(Debug)]
+pub struct Index {
+    /// The folder as it was named.
+    folder: String,
+    /// Told with each version: rows of an earlier start of the program are not these.
+    instance: String,
+    kept: Mutex<Kept>,
+    version: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    runs: BTreeMap<String, Entry>,
+    sweeps: BTreeMap<String, Entry>,
+    gone: VecDeque<(u64, String)>,
+    /// The oldest version from which on all that went away is remembered.
+    remembers: u64,
+    /// Runs read, and runs found, at the first look.
+    progress: (usize, usize),
+    version: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    changed: u64,
+    path: PathBuf,
+    row: Value,
+}
+
+/// What a reader lacks.
+#[derive(Debug)]
+pub struct News {
+    /// The version that it has then: `INSTANCE-NUMBER`.
+    pub id: String,
+    /// `{"reset","runs","sweeps","gone","progress"}`.
+    pub body: Value,
+}
+
+impl Index {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// A system without random bytes.
+    pub fn new(folder: &Path) -> Result<Self> {
+        let mut instance = guard::new_token()?;
+        instance.truncate(12);
+        Ok(Self {
+            folder: plain(&folder.display().to_string()),
+            instance,
+            kept: Mutex::default(),
+            version: watch::Sender::new(0),
+        })
+    }
+
+    /// Changes the rows; readers are told when anything changed.
+    pub fn change(&self, change: impl FnOnce(&mut Change<'_>)) {
+        let mut kept = self.kept();
+        let version = kept.version + 1;
+        let mut made = Change {
+            kept: &mut kept,
+            version,
+            any: false,
+        };
+        change(&mut made);
+        if made.any {
+            kept.version = version;
+            self.version.send_replace(version);
+        }
+    }
+
+    /// Told of each new version.
+    pub fn versions(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    /// The folder of a run that was found, by its name.
+    pub fn path_of(&self, run: &str) -> Option<PathBuf> {
+        Some(self.kept().runs.get(run)?.path.clone())
+    }
+
+    /// The row of a run.
+    pub fn row_of(&self, run: &str) -> Option<Value> {
+        Some(self.kept().runs.get(run)?.row.clone())
+    }
+
+    /// What changed after a version, `INSTANCE-NUMBER`; everything without one, or with one of long ago.
+    pub fn since(&self, id: Option<&str>) -> News {
+        let kept = self.kept();
+        let known = id
+            .and_then(|id| id.strip_prefix(&self.instance)?.strip_prefix('-')?.parse().ok())
+            .filter(|known: &u64| (kept.remembers..=kept.version).contains(known));
+        let newer = |changed: u64| known.is_none_or(|known| changed > known);
+        let rows = |entries: &BTreeMap<String, Entry>| -> Vec<Value> {
+            let rows = entries.values().filter(|entry| newer(entry.changed));
+            rows.map(|entry| entry.row.clone()).collect()
+        };
+        let gone = kept.gone.iter().filter(|(at, _)| known.is_some() && newer(*at));
+        let gone: Vec<&String> = gone.map(|(_, name)| name).collect();
+        News {
+            id: format!("{}-{}", self.instance, kept.version),
+            body: json!({
+                "folder": self.folder,
+                "version": format!("{}-{}", self.instance, kept.version),
+                "reset": known.is_none(),
+                "read": kept.progress.0,
+                "found": kept.progress.1,
+                "runs": rows(&kept.runs),
+                "sweeps": rows(&kept.sweeps),
+                "gone": gone,
+            }),
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A change of rows.
+pub struct Change<'k> {
+    kept: &'k mut Kept,
+    version: u64,
+    any: bool,
+}
+
+impl Change<'_> {
+    /// A run's row as it is now.
+    pub fn run(&mut self, name: &str, path: &Path, row: Value) {
+        self.any |= put(&mut self.kept.runs, self.version, name, path, row);
+    }
+
+    /// A sweep's row as it is now.
+    pub fn sweep(&mut self, name: &str, path: &Path, row: Value) {
+        self.any |= put(&mut self.kept.sweeps, self.version, name, path, row);
+    }
+
+    /// A run is there no more.
+    pub fn gone(&mut self, name: &str) {
+        if self.kept.runs.remove(name).is_some() {
+            self.forget(format!("run:{name}"));
+        }
+    }
+
+    /// The sweeps that are there; all others are no more.
+    pub fn sweeps_are(&mut self, there: impl Fn(&str) -> bool) {
+        let names = self.kept.sweeps.keys().filter(|name| !there(name));
+        for name in names.cloned().collect::<Vec<_>>() {
+            self.kept.sweeps.remove(&name);
+            self.forget(format!("sweep:{name}"));
+        }
+    }
+
+    /// How many of the runs that were found were read.
+    pub fn progress(&mut self, read: usize, found: usize) {
+        self.any |= self.kept.progress != (read, found);
+        self.kept.progress = (read, found);
+    }
+
+    fn forget(&mut self, name: String) {
+        self.any = true;
+        self.kept.gone.push_back((self.version, name));
+        if self.kept.gone.len() > REMEMBERED
+            && let Some((at, _)) = self.kept.gone.pop_front()
+        {
+            self.kept.remembers = at;
+        }
+    }
+}
+
+fn put(entries: &mut BTreeMap<String, Entry>, changed: u64, name: &str, path: &Path, row: Value) -> bool {
+    if entries.get(name).is_some_and(|entry| entry.row == row && entry.path == path) {
+        return false;
+    }
+    let path = path.to_path_buf();
+    entries.insert(name.to_string(), Entry { changed, path, row });
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_gets_what_it_lacks() {
+        let index = Index::new(Path::new("runs")).unwrap();
+        let put = |name: &str, step: u64| index.change(|c| c.run(name, Path::new(name), json!({ "id": name, "step": step })));
+        put("a", 1);
+        put("b", 1);
+        let first = index.since(None);
+        assert_eq!(first.body["runs"].as_array().unwrap().len(), 2);
+        assert_eq!(first.body["reset"], true);
+        put("a", 1);
+        assert_eq!(index.since(None).id, first.id, "nothing changed");
+        put("b", 2);
+        index.change(|c| c.gone("a"));
+        let second = index.since(Some(&first.id)).body;
+        assert_eq!(second["runs"], json!([{ "id": "b", "step": 2 }]));
+        assert_eq!(second["gone"], json!(["run:a"]));
+        assert_eq!(second["reset"], false);
+        // A version of another start, of the future, of no form.
+        let future = format!("{}-99", index.instance);
+        for id in ["other-1", future.as_str(), "", "x"] {
+            assert_eq!(index.since(Some(id)).body["reset"], true, "{id}");
+        }
+        assert!(index.path_of("a").is_none() && index.path_of("b").is_some());
+    }
+
+    #[test]
+    fn a_reader_that_is_far_behind_gets_everything() {
+        let index = Index::new(Path::new("runs")).unwrap();
+        let start = index.since(None).id;
+        for i in 0..REMEMBERED + 10 {
+            let name = i.to_string();
+            index.change(|c| c.run(&name, Path::new(&name), json!(i)));
+            index.change(|c| c.gone(&name));
+        }
+        assert_eq!(index.since(Some(&start)).body["reset"], true);
+        assert_eq!(index.kept().gone.len(), REMEMBERED);
+    }
+}

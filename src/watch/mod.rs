@@ -1,0 +1,164 @@
+//! `formwork watch`: a page and a plain JSON API over the runs of a folder, as they are at the moment.
+//!
+//! A thread looks at the folder (`scanner`) and keeps what it found as rows with versions (`index`); a request is answered
+//! from there, or by reading files of one run (`viewed`, `detail`). Nothing is ever written, no path of a request reaches
+//! the file system: a run is found by its name among those that the thread found. `guard` refuses methods, hosts and
+//! requests without the token; `routes` are the addresses, and `events` the stream of what changed.
+//!
+//! Files of a run are opened without following links, and read up to limits: a folder may come from elsewhere.
+
+mod connections;
+mod detail;
+mod events;
+mod guard;
+mod index;
+mod routes;
+mod row;
+mod scanner;
+mod sweeps;
+mod viewed;
+
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::stop::Stop;
+use connections::Connections;
+use guard::Guard;
+use index::Index;
+use viewed::Views;
+
+/// Between two looks at the request to end.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// What is watched, and where it is shown.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder of runs and sweeps.
+    pub folder: PathBuf,
+    /// The name or address to listen at.
+    pub host: String,
+    /// The port; 0 for any that is free.
+    pub port: u16,
+    /// Whether a token is asked for at a loopback address, too.
+    pub token: bool,
+}
+
+/// A server that has its port.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    token: Option<String>,
+    options: Options,
+}
+
+/// What all requests share.
+#[derive(Debug)]
+struct Shared {
+    index: Index,
+    views: Views,
+    guard: Guard,
+}
+
+impl Server {
+    /// Takes the port.
+    ///
+    /// # Errors
+    /// No such folder or host; a port that is in use or not to be had.
+    pub fn bind(options: Options) -> Result<Self> {
+        if !options.folder.is_dir() {
+            return Err(Error::usage(format!(
+                "no folder {}; runs lie in `checkpoints` unless --run named another",
+                options.folder.display()
+            )));
+        }
+        let (host, port) = (options.host.as_str(), options.port);
+        let addresses = (host, port).to_socket_addrs();
+        let addresses: Vec<SocketAddr> = addresses
+            .map_err(|e| Error::usage(format!("--host: no address of `{host}`: {e}")))?
+            .collect();
+        let listener = TcpListener::bind(&addresses[..]).map_err(|e| refused(&options, &e))?;
+        let at = |e| Error::run(format!("cannot listen at {host}:{port}: {e}"));
+        listener.set_nonblocking(true).map_err(at)?;
+        let address = listener.local_addr().map_err(at)?;
+        let asks = options.token || !address.ip().is_loopback();
+        Ok(Self {
+            token: asks.then(guard::new_token).transpose()?,
+            listener,
+            address,
+            options,
+        })
+    }
+
+    /// The address of the page, with the token where one is asked for.
+    pub fn url(&self) -> String {
+        let host = match self.options.host.parse::<IpAddr>() {
+            Ok(IpAddr::V6(_)) => format!("[{}]", self.options.host),
+            Ok(IpAddr::V4(_)) | Err(_) => self.options.host.clone(),
+        };
+        let token = self.token.as_ref();
+        let token = token.map_or_else(String::new, |token| format!("?{}={token}", guard::TOKEN));
+        format!("http://{host}:{}/{token}", self.address.port())
+    }
+
+    /// Whether others than this machine can reach it.
+    pub fn is_open(&self) -> bool {
+        !self.address.ip().is_loopback()
+    }
+
+    /// Answers requests until the flag is raised.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn run(self, stop: &Stop) -> Result<()> {
+        let failed = |e| Error::run(format!("cannot serve the page: {e}"));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(failed)?;
+        let shared = Arc::new(Shared {
+            index: Index::new(&self.options.folder)?,
+            views: Views::default(),
+            guard: Guard::new(self.token, self.address.port()),
+        });
+        let (watched, until) = (Arc::clone(&shared), stop.clone());
+        let folder = self.options.folder;
+        let looks = thread::spawn(move || scanner::run(&folder, &watched.index, &until));
+        let listener = {
+            let _entered = runtime.enter();
+            tokio::net::TcpListener::from_std(self.listener).map_err(failed)?
+        };
+        let app = routes::routes(shared);
+        runtime.spawn(async move { axum::serve(Connections::new(listener), app).await });
+        runtime.block_on(async {
+            while !stop.is_raised() && !looks.is_finished() {
+                tokio::time::sleep(MOMENT).await;
+            }
+        });
+        // Streams of events have no end of their own.
+        runtime.shutdown_background();
+        match stop.is_raised() {
+            true => Ok(()),
+            false => Err(Error::run("the folder is no longer looked at: a failure of formwork")),
+        }
+    }
+}
+
+fn refused(options: &Options, error: &std::io::Error) -> Error {
+    let (host, port) = (&options.host, options.port);
+    let remedy = "name another with --port N, or take any that is free with --port 0";
+    Error::usage(match error.kind() {
+        std::io::ErrorKind::AddrInUse => format!("port {port} of {host} is in use; {remedy}"),
+        std::io::ErrorKind::PermissionDenied => {
+            format!("port {port} of {host} is not for this user; {remedy}")
+        }
+        std::io::ErrorKind::AddrNotAvailable => {
+            format!("--host: {host} is no address of this machine; 127.0.0.1 is, and 0.0.0.0 stands for all of them")
+        }
+        _ => format!("cannot listen at {host}:{port}: {error}; {remedy}"),
+    })
+}

@@ -1,0 +1,119 @@
+//! The addresses. `/api/…` is JSON that scripts may rely on (docs/watching.md), everything else the page.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::header::{self, HeaderValue};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware;
+use axum::response::Response;
+use axum::routing::get;
+use serde_json::{Value, json};
+
+use super::viewed::{Has, POINTS};
+use super::{Shared, detail, events, guard};
+use crate::error::Result;
+use crate::report::render::html::watch;
+
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// Every address of the server.
+pub fn routes(shared: Arc<Shared>) -> Router {
+    let page = |kind: &'static str, text: &'static str| get(move || async move { answer(StatusCode::OK, kind, text) });
+    Router::new()
+        .route("/", page(HTML, watch::PAGE))
+        .route("/page.css", page("text/css; charset=utf-8", watch::STYLE))
+        .route("/page.js", page("text/javascript; charset=utf-8", watch::SCRIPT))
+        .route("/icon.svg", page("image/svg+xml", watch::ICON))
+        .route("/api/runs", get(runs))
+        .route("/api/run/{*run}", get(run))
+        .route("/api/settings/{*run}", get(settings))
+        .route("/api/curves/{*run}", get(curves))
+        .route("/api/diagnostics/{*run}", get(diagnostics))
+        .route("/api/events", get(changes))
+        .fallback(|| async { told(StatusCode::NOT_FOUND, "there is no such page") })
+        .layer(middleware::from_fn_with_state(Arc::clone(&shared), guard::guarded))
+        .with_state(shared)
+}
+
+type Known = State<Arc<Shared>>;
+
+async fn runs(State(shared): Known, RawQuery(query): RawQuery) -> Response {
+    let since = guard::parameter(query.as_deref(), "since");
+    json(&shared.index.since(since).body)
+}
+
+async fn changes(State(shared): Known, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
+    // A browser that comes back says what it got last.
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let since = last.or(guard::parameter(query.as_deref(), "since")).map(str::to_string);
+    events::stream(shared, since)
+}
+
+async fn run(State(shared): Known, Path(run): Path<String>) -> Response {
+    let name = run.clone();
+    of_run(shared, run, move |shared, folder| {
+        let mut found = detail::detail(folder);
+        found["run"] = shared.index.row_of(&name).unwrap_or_default();
+        found["notes"] = shared.views.notes(folder).unwrap_or_else(|_| Value::Array(Vec::new()));
+        Ok(found)
+    })
+    .await
+}
+
+async fn curves(State(shared): Known, Path(run): Path<String>, RawQuery(query): RawQuery) -> Response {
+    of_run(shared, run, move |shared, folder| {
+        let of = |name| guard::parameter(query.as_deref(), name);
+        let has = Has {
+            key: of("key"),
+            after: of("after").and_then(|step| step.parse().ok()).unwrap_or(0),
+            points: of("points").and_then(|n| n.parse().ok()).unwrap_or(POINTS),
+        };
+        shared.views.curves(folder, has)
+    })
+    .await
+}
+
+async fn settings(State(shared): Known, Path(run): Path<String>) -> Response {
+    of_run(shared, run, |_, folder| Ok(detail::settings(folder))).await
+}
+
+async fn diagnostics(State(shared): Known, Path(run): Path<String>) -> Response {
+    of_run(shared, run, |_, folder| detail::diagnosed(folder)).await
+}
+
+/// Answers about a run that was found in the folder; its files are read on another thread.
+async fn of_run(
+    shared: Arc<Shared>,
+    run: String,
+    read: impl FnOnce(&Shared, &std::path::Path) -> Result<Value> + Send + 'static,
+) -> Response {
+    let Some(folder) = shared.index.path_of(&run) else {
+        return told(StatusCode::NOT_FOUND, "there is no such run; /api/runs has their names");
+    };
+    match tokio::task::spawn_blocking(move || read(&shared, &folder)).await {
+        Ok(Ok(value)) => json(&value),
+        Ok(Err(error)) => told(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        Err(_) => told(StatusCode::INTERNAL_SERVER_ERROR, "the run cannot be read"),
+    }
+}
+
+fn json(value: &Value) -> Response {
+    answer(StatusCode::OK, JSON, value.to_string())
+}
+
+/// `{"error":…}`.
+pub fn told(status: StatusCode, why: &str) -> Response {
+    answer(status, JSON, json!({ "error": why }).to_string())
+}
+
+fn answer(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

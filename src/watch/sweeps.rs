@@ -1,0 +1,63 @@
+//! A sweep as a row: its arms and cells, each cell with its run where it was begun.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::row::short;
+use crate::report::read::listed::Listed;
+use crate::report::read::sweep::{EndState, SweepFolder};
+use crate::train::metrics::higher_is_better;
+
+/// Cells of a sweep that are shown at most.
+const MOST: usize = 5000;
+
+/// The row of the sweep in a folder; `names` are the names of runs by their folders.
+pub fn row(id: &str, folder: &Path, names: &HashMap<PathBuf, String>, runs: &HashMap<PathBuf, Listed>) -> Value {
+    let sweep = match SweepFolder::read(folder) {
+        Ok(sweep) => sweep,
+        Err(error) => return json!({ "id": id, "name": id, "error": short(&error.to_string()), "arms": [] }),
+    };
+    let plan = &sweep.plan;
+    let mut left = MOST;
+    let mut arms = Vec::new();
+    for arm in &plan.arms {
+        if left < plan.seeds.len() {
+            break;
+        }
+        left -= plan.seeds.len();
+        let cells = plan.seeds.iter().map(|seed| {
+            let path = sweep.run(arm, *seed);
+            let ending = sweep.ending(arm, *seed).ok().flatten();
+            let state = match (runs.get(&path), &ending) {
+                (Some(run), _) => run.state(),
+                (None, Some(ending)) => match ending.state {
+                    EndState::Done => "done",
+                    EndState::Diverged => "diverged",
+                    EndState::Failed => "failed",
+                },
+                (None, None) => "missing",
+            };
+            json!({ "seed": seed, "run": names.get(&path), "state": state, "reason": ending.map(|e| short(&e.reason)) })
+        });
+        arms.push(json!({
+            "name": short(&arm.name),
+            "settings": arm.settings,
+            "steps": arm.steps,
+            "params": arm.params,
+            "cells": cells.collect::<Vec<Value>>(),
+        }));
+    }
+    json!({
+        "id": id,
+        "name": short(&plan.name),
+        "metric": plan.metric,
+        "higher": higher_is_better(&plan.metric),
+        "baseline": plan.baseline,
+        "axes": plan.axes,
+        "seeds": plan.seeds,
+        "left_out": plan.arms.len() - arms.len(),
+        "arms": arms,
+    })
+}

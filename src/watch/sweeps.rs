@@ -20,6 +20,7 @@ pub fn row(id: &str, folder: &Path, names: &HashMap<PathBuf, String>, runs: &Has
         Err(error) => return json!({ "id": id, "name": id, "error": short(&error.to_string()), "arms": [] }),
     };
     let plan = &sweep.plan;
+    let metric = plan.metric.strip_prefix("valid_").unwrap_or(&plan.metric);
     let mut left = MOST;
     let mut arms = Vec::new();
     for arm in &plan.arms {
@@ -39,7 +40,14 @@ pub fn row(id: &str, folder: &Path, names: &HashMap<PathBuf, String>, runs: &Has
                 },
                 (None, None) => "missing",
             };
-            json!({ "seed": seed, "run": names.get(&path), "state": state, "reason": ending.map(|e| short(&e.reason)) })
+            let best = runs.get(&path).and_then(|run| run.standing.best(metric));
+            json!({
+                "seed": seed,
+                "run": names.get(&path),
+                "state": state,
+                "reason": ending.map(|e| short(&e.reason)),
+                "best": best.map(|best| best.value),
+            })
         });
         arms.push(json!({
             "name": short(&arm.name),

@@ -1,13 +1,6 @@
 // ---- sweeps: arms by seeds, each cell with its state and its value; the best arm is bold ---------------------------------
 const sweeps = (() => {
   const cards = new Map();
-  /** The value of a cell: the best of the metric that the arms are compared by, as far as the list knows it. */
-  const valueOf = (sweep, run) => {
-    if (!run) return null;
-    if (sweep.metric === run.best_by?.name) return run.best_by.value;
-    if (sweep.metric === "loss") return run.valid_loss;
-    return sweep.metric === run.metric?.name ? run.metric.best : null;
-  };
   const cellsOf = (sweep) => sweep.arms.flatMap((arm) => arm.cells);
   const inWords = (sweep) => {
     if (!sweep) return "";
@@ -19,14 +12,13 @@ const sweeps = (() => {
   };
   const cellOf = (sweep, cell) => {
     const run = cell.run === null ? null : known.runs.get(cell.run);
-    const value = valueOf(sweep, run);
-    const told = isNumber(value) ? number(value) : cell.state === "training" && run?.steps ? `${Math.floor(100 * shareOf(run))} %` : cell.state;
+    const told = isNumber(cell.best) ? number(cell.best) : cell.state === "training" && run?.steps ? `${Math.floor(100 * shareOf(run))} %` : cell.state;
     const shown = [el("span", { className: "state", "data-state": cell.state, title: cell.reason || cell.state }, MARKS[cell.state] ?? "?"), ` ${told}`];
     const inside = run ? [el("a", { href: `#/run/${inAddress(cell.run)}`, ariaLabel: `seed ${cell.seed}: ${cell.state} ${told}` }, ...shown)] : shown;
     return el("td", {}, ...inside);
   };
   const meanOf = (sweep, arm) => {
-    const values = arm.cells.filter((cell) => ["done", "stopped early"].includes(cell.state)).map((cell) => valueOf(sweep, known.runs.get(cell.run))).filter(isNumber);
+    const values = arm.cells.filter((cell) => ["done", "stopped early"].includes(cell.state)).map((cell) => cell.best).filter(isNumber);
     const mean = values.reduce((a, b) => a + b, 0) / values.length;
     const sd = values.length > 1 ? Math.sqrt(values.reduce((a, b) => a + (b - mean) ** 2, 0) / (values.length - 1)) : null;
     return { n: values.length, mean: values.length ? mean : null, sd };

@@ -7,7 +7,9 @@
 mod ordinary;
 pub mod tensors;
 
-pub use ordinary::{open_plain, read, read_end, read_plain, require_ordinary, require_ordinary_in, special};
+pub use ordinary::{
+    open_plain, read, read_end, read_plain, require_ordinary, require_ordinary_in, special,
+};
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};

@@ -40,9 +40,13 @@ pub fn run(args: WatchArgs) -> Result<()> {
     })?;
     let stop = Stop::on_signals()?;
     output::line(server.url())?;
-    output::note(format!("watching {shown}; nothing is written there; Ctrl-C ends"));
+    output::note(format!(
+        "watching {shown}; nothing is written there; Ctrl-C ends"
+    ));
     if server.is_open() {
-        output::note("the connection is not encrypted: for a machine over a network you do not trust, use ssh -L instead");
+        output::note(
+            "the connection is not encrypted: for a machine over a network you do not trust, use ssh -L instead",
+        );
     }
     server.run(&stop)
 }

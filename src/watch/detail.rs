@@ -13,7 +13,9 @@ use crate::report::read::{changes, diagnostics, resolved, samples};
 use crate::report::render::html::rounded;
 use crate::report::render::terminal::plain;
 use crate::train::checkpoint::{self, BEST, LATEST};
-use crate::train::run_dir::{DIAGNOSTICS, EXPERIMENT, MACHINE, RESOLVED, SAMPLES, SCORES, steps_of};
+use crate::train::run_dir::{
+    DIAGNOSTICS, EXPERIMENT, MACHINE, RESOLVED, SAMPLES, SCORES, steps_of,
+};
 
 /// Bytes of a text at most.
 const TEXT: u64 = 256 << 10;
@@ -29,7 +31,9 @@ const DIAGNOSTICS_END: u64 = 32 << 20;
 /// What a run is: its experiment as it was written and resolved, keys that changed, the machine.
 pub fn settings(run: &Path) -> Value {
     let resolved = text(&run.join(RESOLVED));
-    let table = resolved.as_deref().and_then(|text| resolved::parse(&run.join(RESOLVED), text).ok());
+    let table = resolved
+        .as_deref()
+        .and_then(|text| resolved::parse(&run.join(RESOLVED), text).ok());
     let changes = match (&table, has_steps(run)) {
         (Some(table), true) => changes::read(run, table),
         _ => Vec::new(),
@@ -60,7 +64,9 @@ pub fn detail(run: &Path) -> Value {
 
 /// Whether its checkpoints lie in the folder itself.
 fn has_steps(run: &Path) -> bool {
-    steps_of(run).symlink_metadata().is_ok_and(|steps| steps.is_dir())
+    steps_of(run)
+        .symlink_metadata()
+        .is_ok_and(|steps| steps.is_dir())
 }
 
 /// `{quantity:{"parts","steps","values"}}`, thinned; empty without diagnostics.
@@ -78,9 +84,17 @@ pub fn diagnosed(run: &Path) -> Result<Value> {
     let found = diagnostics::parse(&text, steps);
     let quantities = found.quantities.iter().map(|(name, quantity)| {
         let row = |row: &Vec<f64>| row.iter().map(|v| rounded(*v)).collect::<Vec<f64>>();
-        let names: Vec<String> = quantity.parts.iter().take(parts).map(|part| short(part)).collect();
+        let names: Vec<String> = quantity
+            .parts
+            .iter()
+            .take(parts)
+            .map(|part| short(part))
+            .collect();
         let values: Vec<Vec<f64>> = quantity.values.iter().take(parts).map(row).collect();
-        (short(name), json!({ "parts": names, "steps": quantity.steps, "values": values }))
+        (
+            short(name),
+            json!({ "parts": names, "steps": quantity.steps, "values": values }),
+        )
     });
     Ok(Value::Object(quantities.collect()))
 }
@@ -91,7 +105,10 @@ fn text(path: &Path) -> Option<String> {
 
 /// A text whose lines have no character that a screen obeys.
 fn lines(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(|line| plain(&line.replace('\t', "    "))).collect();
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| plain(&line.replace('\t', "    ")))
+        .collect();
     lines.join("\n")
 }
 
@@ -103,7 +120,9 @@ fn object(path: &Path) -> Value {
 }
 
 fn sample(sample: Vec<(String, String)>) -> Value {
-    let values = sample.into_iter().map(|(key, value)| json!([short(&key), lines(&value)]));
+    let values = sample
+        .into_iter()
+        .map(|(key, value)| json!([short(&key), lines(&value)]));
     values.collect()
 }
 
@@ -120,7 +139,10 @@ fn checkpoints(run: &Path) -> Vec<Value> {
         let folder = steps_of(run).join(&name);
         let files = fs::read_dir(&folder).into_iter().flatten().flatten();
         let sizes = files.filter_map(|file| Some(file.metadata().ok()?.len()));
-        let written = folder.symlink_metadata().and_then(|about| about.modified()).ok();
+        let written = folder
+            .symlink_metadata()
+            .and_then(|about| about.modified())
+            .ok();
         json!({
             "step": step,
             "bytes": sizes.sum::<u64>(),

@@ -30,7 +30,11 @@ pub fn stream(shared: Arc<Shared>, has: Option<String>) -> Response {
     let mut versions = shared.index.versions();
     // What the reader lacks now is sent at once.
     versions.mark_changed();
-    let reader = Reader { shared, has, versions };
+    let reader = Reader {
+        shared,
+        has,
+        versions,
+    };
     let events = unfold(reader, |mut reader| async move {
         reader.versions.changed().await.ok()?;
         // Changes that come together are told together.
@@ -40,8 +44,13 @@ pub fn stream(shared: Arc<Shared>, has: Option<String>) -> Response {
         reader.versions.mark_unchanged();
         let news = reader.shared.index.since(reader.has.as_deref());
         reader.has = Some(news.id.clone());
-        let event = Event::default().event("rows").id(news.id).data(news.body.to_string());
+        let event = Event::default()
+            .event("rows")
+            .id(news.id)
+            .data(news.body.to_string());
         Some((Ok::<_, Infallible>(event), reader))
     });
-    Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE)).into_response()
+    Sse::new(events)
+        .keep_alive(KeepAlive::new().interval(ALIVE))
+        .into_response()
 }

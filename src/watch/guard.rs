@@ -33,8 +33,14 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (header::X_FRAME_OPTIONS, "DENY"),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::CACHE_CONTROL, "no-store"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
 ];
 
 /// What is asked of a request.
@@ -60,7 +66,12 @@ impl Guard {
     }
 
     fn knows(&self, headers: &HeaderMap) -> bool {
-        let text = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        let text = |name| {
+            headers
+                .get_all(name)
+                .iter()
+                .filter_map(|value| value.to_str().ok())
+        };
         let bearer = text(header::AUTHORIZATION).filter_map(|value| value.strip_prefix("Bearer "));
         let cookies = text(header::COOKIE).flat_map(|all| all.split(';'));
         let cookies = cookies.filter_map(|cookie| {
@@ -73,14 +84,19 @@ impl Guard {
     /// The answer instead of the page's, if there is one.
     fn refusal(&self, request: &Request) -> Option<Response> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut response = told(StatusCode::METHOD_NOT_ALLOWED, "the runs are read alone: GET");
+            let mut response = told(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "the runs are read alone: GET",
+            );
             let allowed = HeaderValue::from_static("GET, HEAD");
             response.headers_mut().insert(header::ALLOW, allowed);
             return Some(response);
         }
         if self.token.is_none() {
             let host = request.headers().get(header::HOST);
-            let ours = host.and_then(|host| host.to_str().ok()).is_some_and(is_loopback);
+            let ours = host
+                .and_then(|host| host.to_str().ok())
+                .is_some_and(is_loopback);
             let why = "this is not the host that is asked for; open http://127.0.0.1 with the port";
             return (!ours).then(|| told(StatusCode::FORBIDDEN, why));
         }
@@ -117,7 +133,9 @@ pub async fn guarded(State(shared): State<Arc<Shared>>, request: Request, next: 
         None => next.run(request).await,
     };
     for (name, value) in HEADERS {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
     }
     response
 }
@@ -128,7 +146,8 @@ pub async fn guarded(State(shared): State<Arc<Shared>>, request: Request, next: 
 /// A system without random bytes.
 pub fn new_token() -> Result<String> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|e| Error::run(format!("the system gives no random bytes for a token: {e}")))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|e| Error::run(format!("the system gives no random bytes for a token: {e}")))?;
     Ok(digest::hex(&bytes))
 }
 
@@ -157,10 +176,26 @@ mod tests {
 
     #[test]
     fn hosts_that_are_this_machine() {
-        for host in ["localhost", "LocalHost:1", "127.0.0.1:8265", "127.9.9.9", "[::1]:80", "[::1]"] {
+        for host in [
+            "localhost",
+            "LocalHost:1",
+            "127.0.0.1:8265",
+            "127.9.9.9",
+            "[::1]:80",
+            "[::1]",
+        ] {
             assert!(is_loopback(host), "{host}");
         }
-        for host in ["", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:1", "[::1", "[::1]x", "10.0.0.1", "0.0.0.0"] {
+        for host in [
+            "",
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:1",
+            "[::1",
+            "[::1]x",
+            "10.0.0.1",
+            "0.0.0.0",
+        ] {
             assert!(!is_loopback(host), "{host}");
         }
     }

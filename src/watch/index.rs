@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::guard;
+use super::row::seconds;
 use crate::error::Result;
 use crate::report::render::terminal::plain;
 
@@ -104,20 +106,29 @@ impl Index {
     pub fn since(&self, id: Option<&str>) -> News {
         let kept = self.kept();
         let known = id
-            .and_then(|id| id.strip_prefix(&self.instance)?.strip_prefix('-')?.parse().ok())
+            .and_then(|id| {
+                id.strip_prefix(&self.instance)?
+                    .strip_prefix('-')?
+                    .parse()
+                    .ok()
+            })
             .filter(|known: &u64| (kept.remembers..=kept.version).contains(known));
         let newer = |changed: u64| known.is_none_or(|known| changed > known);
         let rows = |entries: &BTreeMap<String, Entry>| -> Vec<Value> {
             let rows = entries.values().filter(|entry| newer(entry.changed));
             rows.map(|entry| entry.row.clone()).collect()
         };
-        let gone = kept.gone.iter().filter(|(at, _)| known.is_some() && newer(*at));
+        let gone = kept
+            .gone
+            .iter()
+            .filter(|(at, _)| known.is_some() && newer(*at));
         let gone: Vec<&String> = gone.map(|(_, name)| name).collect();
         News {
             id: format!("{}-{}", self.instance, kept.version),
             body: json!({
                 "folder": self.folder,
                 "version": format!("{}-{}", self.instance, kept.version),
+                "now": seconds(SystemTime::now()),
                 "reset": known.is_none(),
                 "read": kept.progress.0,
                 "found": kept.progress.1,
@@ -184,8 +195,17 @@ impl Change<'_> {
     }
 }
 
-fn put(entries: &mut BTreeMap<String, Entry>, changed: u64, name: &str, path: &Path, row: Value) -> bool {
-    if entries.get(name).is_some_and(|entry| entry.row == row && entry.path == path) {
+fn put(
+    entries: &mut BTreeMap<String, Entry>,
+    changed: u64,
+    name: &str,
+    path: &Path,
+    row: Value,
+) -> bool {
+    if entries
+        .get(name)
+        .is_some_and(|entry| entry.row == row && entry.path == path)
+    {
         return false;
     }
     let path = path.to_path_buf();
@@ -200,7 +220,9 @@ mod tests {
     #[test]
     fn a_reader_gets_what_it_lacks() {
         let index = Index::new(Path::new("runs")).unwrap();
-        let put = |name: &str, step: u64| index.change(|c| c.run(name, Path::new(name), json!({ "id": name, "step": step })));
+        let put = |name: &str, step: u64| {
+            index.change(|c| c.run(name, Path::new(name), json!({ "id": name, "step": step })))
+        };
         put("a", 1);
         put("b", 1);
         let first = index.since(None);

@@ -143,7 +143,9 @@ impl Server {
         runtime.shutdown_background();
         match stop.is_raised() {
             true => Ok(()),
-            false => Err(Error::run("the folder is no longer looked at: a failure of formwork")),
+            false => Err(Error::run(
+                "the folder is no longer looked at: a failure of formwork",
+            )),
         }
     }
 }
@@ -157,7 +159,9 @@ fn refused(options: &Options, error: &std::io::Error) -> Error {
             format!("port {port} of {host} is not for this user; {remedy}")
         }
         std::io::ErrorKind::AddrNotAvailable => {
-            format!("--host: {host} is no address of this machine; 127.0.0.1 is, and 0.0.0.0 stands for all of them")
+            format!(
+                "--host: {host} is no address of this machine; 127.0.0.1 is, and 0.0.0.0 stands for all of them"
+            )
         }
         _ => format!("cannot listen at {host}:{port}: {error}; {remedy}"),
     })

@@ -22,11 +22,16 @@ const JSON: &str = "application/json";
 
 /// Every address of the server.
 pub fn routes(shared: Arc<Shared>) -> Router {
-    let page = |kind: &'static str, text: &'static str| get(move || async move { answer(StatusCode::OK, kind, text) });
+    let page = |kind: &'static str, text: &'static str| {
+        get(move || async move { answer(StatusCode::OK, kind, text) })
+    };
     Router::new()
         .route("/", page(HTML, watch::PAGE))
         .route("/page.css", page("text/css; charset=utf-8", watch::STYLE))
-        .route("/page.js", page("text/javascript; charset=utf-8", watch::SCRIPT))
+        .route(
+            "/page.js",
+            page("text/javascript; charset=utf-8", watch::SCRIPT),
+        )
         .route("/icon.svg", page("image/svg+xml", watch::ICON))
         .route("/api/runs", get(runs))
         .route("/api/run/{*run}", get(run))
@@ -35,7 +40,10 @@ pub fn routes(shared: Arc<Shared>) -> Router {
         .route("/api/diagnostics/{*run}", get(diagnostics))
         .route("/api/events", get(changes))
         .fallback(|| async { told(StatusCode::NOT_FOUND, "there is no such page") })
-        .layer(middleware::from_fn_with_state(Arc::clone(&shared), guard::guarded))
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&shared),
+            guard::guarded,
+        ))
         .with_state(shared)
 }
 
@@ -49,7 +57,9 @@ async fn runs(State(shared): Known, RawQuery(query): RawQuery) -> Response {
 async fn changes(State(shared): Known, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
     // A browser that comes back says what it got last.
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let since = last.or(guard::parameter(query.as_deref(), "since")).map(str::to_string);
+    let since = last
+        .or(guard::parameter(query.as_deref(), "since"))
+        .map(str::to_string);
     events::stream(shared, since)
 }
 
@@ -58,13 +68,20 @@ async fn run(State(shared): Known, Path(run): Path<String>) -> Response {
     of_run(shared, run, move |shared, folder| {
         let mut found = detail::detail(folder);
         found["run"] = shared.index.row_of(&name).unwrap_or_default();
-        found["notes"] = shared.views.notes(folder).unwrap_or_else(|_| Value::Array(Vec::new()));
+        found["notes"] = shared
+            .views
+            .notes(folder)
+            .unwrap_or_else(|_| Value::Array(Vec::new()));
         Ok(found)
     })
     .await
 }
 
-async fn curves(State(shared): Known, Path(run): Path<String>, RawQuery(query): RawQuery) -> Response {
+async fn curves(
+    State(shared): Known,
+    Path(run): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Response {
     of_run(shared, run, move |shared, folder| {
         let of = |name| guard::parameter(query.as_deref(), name);
         let has = Has {
@@ -92,7 +109,10 @@ async fn of_run(
     read: impl FnOnce(&Shared, &std::path::Path) -> Result<Value> + Send + 'static,
 ) -> Response {
     let Some(folder) = shared.index.path_of(&run) else {
-        return told(StatusCode::NOT_FOUND, "there is no such run; /api/runs has their names");
+        return told(
+            StatusCode::NOT_FOUND,
+            "there is no such run; /api/runs has their names",
+        );
     };
     match tokio::task::spawn_blocking(move || read(&shared, &folder)).await {
         Ok(Ok(value)) => json(&value),

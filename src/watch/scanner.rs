@@ -61,7 +61,9 @@ pub fn run(folder: &Path, index: &Index, stop: &Stop) {
 }
 
 fn is_lively(run: &Listed) -> bool {
-    let since = run.written.map(|written| SystemTime::now().duration_since(written));
+    let since = run
+        .written
+        .map(|written| SystemTime::now().duration_since(written));
     run.training || since.is_some_and(|since| since.is_ok_and(|since| since < QUIET))
 }
 
@@ -69,7 +71,10 @@ fn is_lively(run: &Listed) -> bool {
 fn name_of(folder: &Path, path: &Path) -> String {
     let below = path.strip_prefix(folder).unwrap_or(path);
     let name = match below.as_os_str().is_empty() {
-        true => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy(),
+        true => path
+            .file_name()
+            .unwrap_or(path.as_os_str())
+            .to_string_lossy(),
         false => below.to_string_lossy(),
     };
     plain(&name)
@@ -80,10 +85,19 @@ impl Scanner {
     fn look_for_runs(&mut self, folder: &Path, index: &Index, stop: &Stop) {
         let Found { runs, sweeps } = listed::find(folder);
         // A plan behind a link may be any file of the reader.
-        let is_plain = |path: &PathBuf| path.join(PLAN).symlink_metadata().is_ok_and(|plan| plan.is_file());
+        let is_plain = |path: &PathBuf| {
+            path.join(PLAN)
+                .symlink_metadata()
+                .is_ok_and(|plan| plan.is_file())
+        };
         self.sweeps = sweeps.into_iter().filter(is_plain).collect();
         let there: HashSet<&PathBuf> = runs.iter().collect();
-        let gone: Vec<PathBuf> = self.runs.keys().filter(|path| !there.contains(path)).cloned().collect();
+        let gone: Vec<PathBuf> = self
+            .runs
+            .keys()
+            .filter(|path| !there.contains(path))
+            .cloned()
+            .collect();
         index.change(|change| {
             for path in gone {
                 self.runs.remove(&path);
@@ -104,7 +118,10 @@ impl Scanner {
             if stop.is_raised() {
                 return;
             }
-            let read: Vec<Listed> = part.par_iter().map(|(_, path)| Listed::read(path.clone())).collect();
+            let read: Vec<Listed> = part
+                .par_iter()
+                .map(|(_, path)| Listed::read(path.clone()))
+                .collect();
             index.change(|change| {
                 for run in read {
                     let name = self.new_name(folder, &run.path);
@@ -125,7 +142,13 @@ impl Scanner {
         match name.contains('\u{fffd}') {
             false => name,
             true => (1..)
-                .map(|n| if n == 1 { name.clone() } else { format!("{name} ({n})") })
+                .map(|n| {
+                    if n == 1 {
+                        name.clone()
+                    } else {
+                        format!("{name} ({n})")
+                    }
+                })
                 .find(|name| !taken(name))
                 .unwrap_or_default(),
         }

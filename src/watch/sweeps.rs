@@ -14,10 +14,17 @@ use crate::train::metrics::higher_is_better;
 const MOST: usize = 5000;
 
 /// The row of the sweep in a folder; `names` are the names of runs by their folders.
-pub fn row(id: &str, folder: &Path, names: &HashMap<PathBuf, String>, runs: &HashMap<PathBuf, Listed>) -> Value {
+pub fn row(
+    id: &str,
+    folder: &Path,
+    names: &HashMap<PathBuf, String>,
+    runs: &HashMap<PathBuf, Listed>,
+) -> Value {
     let sweep = match SweepFolder::read(folder) {
         Ok(sweep) => sweep,
-        Err(error) => return json!({ "id": id, "name": id, "error": short(&error.to_string()), "arms": [] }),
+        Err(error) => {
+            return json!({ "id": id, "name": id, "error": short(&error.to_string()), "arms": [] });
+        }
     };
     let plan = &sweep.plan;
     let metric = plan.metric.strip_prefix("valid_").unwrap_or(&plan.metric);

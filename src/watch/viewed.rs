@@ -102,13 +102,20 @@ impl Views {
             let points = has.points.clamp(16, 4 * POINTS);
             let shares = ["train", "valid", "test"].map(|split| share(journal, split, points));
             let [train, valid, test] = shares;
-            let key = format!("{}.{}.{train}.{valid}.{test}", read.generation, journal.rewinds);
+            let key = format!(
+                "{}.{}.{train}.{valid}.{test}",
+                read.generation, journal.rewinds
+            );
             let whole = has.key != Some(&key);
             let after = if whole { 0 } else { has.after };
             let mut splits = Map::new();
             for (split, share) in ["train", "valid", "test"].into_iter().zip(shares) {
                 let mut curves = Map::new();
-                for metric in journal.metrics(split).filter(|name| *name != "step").take(CURVES) {
+                for metric in journal
+                    .metrics(split)
+                    .filter(|name| *name != "step")
+                    .take(CURVES)
+                {
                     let curve = curve(journal.series(split, metric), share, after);
                     curves.insert(metric.to_string(), curve);
                 }
@@ -127,7 +134,9 @@ impl Views {
     pub fn notes(&self, run: &Path) -> Result<Value> {
         self.with(run, |read| {
             let notes = read.notes.iter();
-            notes.map(|(step, kind, text)| json!({ "step": step, "kind": kind, "text": text })).collect()
+            notes
+                .map(|(step, kind, text)| json!({ "step": step, "kind": kind, "text": text }))
+                .collect()
         })
     }
 
@@ -161,8 +170,15 @@ impl Views {
 
 /// Neighbours that make a point of a split's curves.
 fn share(journal: &Journal, split: &str, points: usize) -> usize {
-    let longest = journal.metrics(split).map(|name| journal.series(split, name).len()).max();
-    longest.unwrap_or(0).div_ceil(points).max(1).next_power_of_two()
+    let longest = journal
+        .metrics(split)
+        .map(|name| journal.series(split, name).len())
+        .max();
+    longest
+        .unwrap_or(0)
+        .div_ceil(points)
+        .max(1)
+        .next_power_of_two()
 }
 
 /// The points that end at or behind a step; a point is `[step, mean]`, or `[step, mean, least, greatest]` of several.
@@ -170,14 +186,23 @@ fn curve(series: &[Point], share: usize, after: u64) -> Value {
     let bins: Vec<&[Point]> = series.chunks(share).collect();
     let from = bins.partition_point(|bin| bin.last().is_some_and(|point| point.step < after));
     let point = |bin: &&[Point]| {
-        let sound = || bin.iter().map(|point| point.value).filter(|value| value.is_finite());
+        let sound = || {
+            bin.iter()
+                .map(|point| point.value)
+                .filter(|value| value.is_finite())
+        };
         let step = bin.last().map_or(0, |point| point.step);
         let mean = sound().sum::<f64>() / sound().count() as f64;
         match share {
             1 => json!([step, rounded(mean)]),
             _ => {
                 let (least, greatest) = (sound().reduce(f64::min), sound().reduce(f64::max));
-                json!([step, rounded(mean), least.map(rounded), greatest.map(rounded)])
+                json!([
+                    step,
+                    rounded(mean),
+                    least.map(rounded),
+                    greatest.map(rounded)
+                ])
             }
         }
     };
@@ -192,9 +217,17 @@ mod tests {
 
     fn grow(run: &Path, steps: std::ops::RangeInclusive<u64>) {
         let mut file = fs::OpenOptions::new();
-        let mut file = file.append(true).create(true).open(run.join(METRICS)).unwrap();
+        let mut file = file
+            .append(true)
+            .create(true)
+            .open(run.join(METRICS))
+            .unwrap();
         for step in steps {
-            writeln!(file, "{{\"step\":{step},\"split\":\"train\",\"loss\":{step}.5}}").unwrap();
+            writeln!(
+                file,
+                "{{\"step\":{step},\"split\":\"train\",\"loss\":{step}.5}}"
+            )
+            .unwrap();
         }
     }
 
@@ -212,16 +245,34 @@ mod tests {
         let views = Views::default();
         let (mut points, mut key, mut after) = (Vec::new(), String::new(), 0);
         let mut wholes = 0;
-        for (first, last) in [(1, 10), (11, 11), (12, 40), (41, 41), (42, 63), (64, 64), (65, 130)] {
+        for (first, last) in [
+            (1, 10),
+            (11, 11),
+            (12, 40),
+            (41, 41),
+            (42, 63),
+            (64, 64),
+            (65, 130),
+        ] {
             grow(folder.path(), first..=last);
-            let has = Has { key: Some(&key), after, points: 32 };
+            let has = Has {
+                key: Some(&key),
+                after,
+                points: 32,
+            };
             let answer = views.curves(folder.path(), has).unwrap();
             taken(&mut points, &answer);
             wholes += usize::from(answer["whole"] == true);
             after = answer["last_step"].as_u64().unwrap();
             key = answer["key"].as_str().unwrap().to_string();
             let mut all = Vec::new();
-            let fresh = Views::default().curves(folder.path(), Has { points: 32, ..Has::default() });
+            let fresh = Views::default().curves(
+                folder.path(),
+                Has {
+                    points: 32,
+                    ..Has::default()
+                },
+            );
             taken(&mut all, &fresh.unwrap());
             assert_eq!(points, all, "to step {last}");
         }
@@ -231,9 +282,24 @@ mod tests {
         // A journal that was replaced is another one.
         fs::remove_file(folder.path().join(METRICS)).unwrap();
         grow(folder.path(), 1..=3);
-        let answer = views.curves(folder.path(), Has { key: Some(&key), after, points: 32 }).unwrap();
+        let answer = views
+            .curves(
+                folder.path(),
+                Has {
+                    key: Some(&key),
+                    after,
+                    points: 32,
+                },
+            )
+            .unwrap();
         assert_eq!(answer["whole"], true);
-        assert_eq!(answer["splits"]["train"]["loss"]["points"].as_array().unwrap().len(), 3);
+        assert_eq!(
+            answer["splits"]["train"]["loss"]["points"]
+                .as_array()
+                .unwrap()
+                .len(),
+            3
+        );
     }
 
     #[test]
@@ -248,12 +314,25 @@ mod tests {
         text.push_str("{\"step\":1001,\"loss\":null,\"diverged\":true}\n");
         fs::write(folder.path().join(METRICS), text).unwrap();
         let views = Views::default();
-        let answer = views.curves(folder.path(), Has { points: 100, ..Has::default() }).unwrap();
-        let points = answer["splits"]["train"]["loss"]["points"].as_array().unwrap();
+        let answer = views
+            .curves(
+                folder.path(),
+                Has {
+                    points: 100,
+                    ..Has::default()
+                },
+            )
+            .unwrap();
+        let points = answer["splits"]["train"]["loss"]["points"]
+            .as_array()
+            .unwrap();
         assert!(points.len() <= 100, "{}", points.len());
         assert!(points.iter().any(|point| point[3] == 99.0));
         let notes = views.notes(folder.path()).unwrap();
         assert_eq!(notes[0]["text"], "optimizer.lr: 1 → 2");
-        assert_eq!((&notes[1]["step"], &notes[1]["kind"]), (&1001.into(), &"warning".into()));
+        assert_eq!(
+            (&notes[1]["step"], &notes[1]["kind"]),
+            (&1001.into(), &"warning".into())
+        );
     }
 }

@@ -39,13 +39,17 @@ fn grow(run: &Path, from: u64, to: u64) {
         }
     }
     let mut journal = fs::OpenOptions::new();
-    let mut journal = journal.append(true).open(run.join("metrics.jsonl")).unwrap();
+    let mut journal = journal
+        .append(true)
+        .open(run.join("metrics.jsonl"))
+        .unwrap();
     journal.write_all(text.as_bytes()).unwrap();
 }
 
 fn row<'a>(runs: &'a Value, id: &str) -> &'a Value {
     let mut all = runs["runs"].as_array().unwrap().iter();
-    all.find(|run| run["id"] == id).unwrap_or_else(|| panic!("no {id} in {runs}"))
+    all.find(|run| run["id"] == id)
+        .unwrap_or_else(|| panic!("no {id} in {runs}"))
 }
 
 #[test]
@@ -69,15 +73,30 @@ fn the_list_says_what_runs_says() {
     assert_eq!(row(&all, "half")["state"], "stopped");
     let broken = row(&all, "broken");
     assert_eq!(broken["state"], "unreadable");
-    assert!(broken["error"].as_str().unwrap().contains("resolved.toml:1"), "{broken}");
+    assert!(
+        broken["error"]
+            .as_str()
+            .unwrap()
+            .contains("resolved.toml:1"),
+        "{broken}"
+    );
 
     let shown = folder.path().display().to_string();
-    let runs: Value = serde_json::from_str(&crate::binary::output(&["runs", &shown, "--json"])).unwrap();
+    let runs: Value =
+        serde_json::from_str(&crate::binary::output(&["runs", &shown, "--json"])).unwrap();
     for run in runs.as_array().unwrap() {
-        let id = Path::new(run["run"].as_str().unwrap()).strip_prefix(folder.path()).unwrap();
+        let id = Path::new(run["run"].as_str().unwrap())
+            .strip_prefix(folder.path())
+            .unwrap();
         let listed = row(&all, id.to_str().unwrap());
-        assert_eq!((&run["state"], &run["step"]), (&listed["state"], listed.get("step").unwrap_or(&Value::Null)));
-        assert_eq!(run["score"], *listed["best_by"].get("value").unwrap_or(&Value::Null));
+        assert_eq!(
+            (&run["state"], &run["step"]),
+            (&listed["state"], listed.get("step").unwrap_or(&Value::Null))
+        );
+        assert_eq!(
+            run["score"],
+            *listed["best_by"].get("value").unwrap_or(&Value::Null)
+        );
     }
 }
 
@@ -89,34 +108,64 @@ fn a_run_with_its_curves_words_and_files() {
     journal.push_str("{\"step\":25,\"split\":\"note\",\"note\":\"optimizer.lr: 1 → 2\"}\n");
     journal.push_str("{\"step\":26,\"split\":\"train\",\"loss\":null,\"skipped\":true,\"samples\":[1]}\n{\"step\":27,\"spl");
     fs::write(run.join("metrics.jsonl"), journal).unwrap();
-    fs::write(run.join("samples.jsonl"), "{\"step\":20,\"text\":\"<b>one</b>\\ntwo\\u001b[2J\"}\n").unwrap();
-    fs::write(run.join("diagnostics.jsonl"), "{\"step\":10,\"gradient_norm\":{\"blocks.0\":1.5}}\n").unwrap();
+    fs::write(
+        run.join("samples.jsonl"),
+        "{\"step\":20,\"text\":\"<b>one</b>\\ntwo\\u001b[2J\"}\n",
+    )
+    .unwrap();
+    fs::write(
+        run.join("diagnostics.jsonl"),
+        "{\"step\":10,\"gradient_norm\":{\"blocks.0\":1.5}}\n",
+    )
+    .unwrap();
     fs::write(run.join("machine.json"), "{\"cores\":2}").unwrap();
     fs::write(run.with_file_name("run.log"), "step 1\nwarning: slow\n").unwrap();
     let watch = Watch::start(folder.path(), &[]);
     watch.runs(1);
 
     let curves = watch.json("/api/curves/a%20b/run");
-    let loss = curves["splits"]["train"]["loss"]["points"].as_array().unwrap();
+    let loss = curves["splits"]["train"]["loss"]["points"]
+        .as_array()
+        .unwrap();
     assert_eq!((loss.len(), &loss[24][0]), (25, &json!(25)));
-    assert_eq!(curves["splits"]["valid"]["accuracy"]["points"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        curves["splits"]["valid"]["accuracy"]["points"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
     let key = curves["key"].as_str().unwrap();
     grow(&run, 28, 30);
     let more = watch.json(&format!("/api/curves/a%20b/run?key={key}&after=26"));
     assert_eq!(more["whole"], false);
     // The torn line was finished by what was written after it, and is not a line of a journal.
     let grown = &more["splits"]["train"]["loss"];
-    assert_eq!((&grown["from"], grown["points"].as_array().unwrap().len()), (&json!(25), 2));
+    assert_eq!(
+        (&grown["from"], grown["points"].as_array().unwrap().len()),
+        (&json!(25), 2)
+    );
 
     let detail = watch.json("/api/run/a%20b/run");
     assert_eq!(detail["run"]["id"], "a b/run");
     let notes = detail["notes"].as_array().unwrap();
-    assert_eq!((notes.len(), &notes[0]["text"]), (2, &json!("optimizer.lr: 1 → 2")));
+    assert_eq!(
+        (notes.len(), &notes[0]["text"]),
+        (2, &json!("optimizer.lr: 1 → 2"))
+    );
     assert_eq!(notes[1]["kind"], "warning");
-    assert_eq!(detail["samples"][0][1], json!(["text", "<b>one</b>\ntwo\u{fffd}[2J"]));
+    assert_eq!(
+        detail["samples"][0][1],
+        json!(["text", "<b>one</b>\ntwo\u{fffd}[2J"])
+    );
     assert_eq!(detail["log"]["text"], "step 1\nwarning: slow");
     let settings = watch.json("/api/settings/a%20b/run");
-    assert!(settings["resolved"].as_str().unwrap().contains("steps = 40"));
+    assert!(
+        settings["resolved"]
+            .as_str()
+            .unwrap()
+            .contains("steps = 40")
+    );
     assert_eq!(settings["machine"]["cores"], 2);
     let inside = watch.json("/api/diagnostics/a%20b/run");
     assert_eq!(inside["gradient_norm"]["values"], json!([[1.5]]));
@@ -137,12 +186,28 @@ fn a_sweep_with_cells_that_are_missing() {
     let watch = Watch::start(folder.path(), &[]);
     let all = watch.runs(2);
     let study = &all["sweeps"][0];
-    assert_eq!((&study["id"], &study["higher"]), (&json!("study"), &json!(true)));
-    let states = |arm: usize| -> Vec<&Value> { study["arms"][arm]["cells"].as_array().unwrap().iter().map(|cell| &cell["state"]).collect() };
+    assert_eq!(
+        (&study["id"], &study["higher"]),
+        (&json!("study"), &json!(true))
+    );
+    let states = |arm: usize| -> Vec<&Value> {
+        study["arms"][arm]["cells"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|cell| &cell["state"])
+            .collect()
+    };
     assert_eq!(states(0), ["done", "failed"]);
     assert_eq!(states(1), ["missing", "missing"]);
-    assert_eq!(study["arms"][0]["cells"][0]["run"], "study/cells/pre/seed-1");
-    assert_eq!(row(&all, "study/cells/pre/seed-2")["error"], "out of memory");
+    assert_eq!(
+        study["arms"][0]["cells"][0]["run"],
+        "study/cells/pre/seed-1"
+    );
+    assert_eq!(
+        row(&all, "study/cells/pre/seed-2")["error"],
+        "out of memory"
+    );
 }
 
 #[test]
@@ -152,12 +217,22 @@ fn the_page_takes_everything_from_its_server() {
     let page = watch.get("/");
     assert_eq!(page.status, 200);
     let policy = page.header("content-security-policy").unwrap();
-    assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self'"), "{policy}");
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self'"),
+        "{policy}"
+    );
     assert!(!policy.contains("unsafe"), "{policy}");
     assert_eq!(page.header("cache-control"), Some("no-store"));
-    for (path, kind) in [("/page.js", "text/javascript"), ("/page.css", "text/css"), ("/icon.svg", "image/svg+xml")] {
+    for (path, kind) in [
+        ("/page.js", "text/javascript"),
+        ("/page.css", "text/css"),
+        ("/icon.svg", "image/svg+xml"),
+    ] {
         let answer = watch.get(path);
-        assert!(answer.header("content-type").unwrap().starts_with(kind), "{path}");
+        assert!(
+            answer.header("content-type").unwrap().starts_with(kind),
+            "{path}"
+        );
         for elsewhere in ["http://", "https://", "@import", "url(//"] {
             let text = answer.body.replace("http://www.w3.org/2000/svg", "");
             assert!(!text.contains(elsewhere), "{path} names {elsewhere}");
@@ -165,7 +240,13 @@ fn the_page_takes_everything_from_its_server() {
     }
     assert!(!page.body.contains("style=") && !page.body.contains("onclick"));
     let script = watch.get("/page.js").body;
-    for word in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
+    for word in [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+    ] {
         assert!(!script.contains(word), "{word}");
     }
 }
@@ -176,12 +257,18 @@ fn what_cannot_be_watched_is_said_in_one_line() {
     let shown = folder.path().display().to_string();
     let (status, said) = crate::binary::failure(&["watch", &format!("{shown}/none")]);
     assert_eq!(status, 2);
-    assert!(said.starts_with("error: no folder ") && said.lines().count() == 1, "{said}");
+    assert!(
+        said.starts_with("error: no folder ") && said.lines().count() == 1,
+        "{said}"
+    );
     let watch = Watch::start(folder.path(), &[]);
     let port = watch.port.to_string();
     let (status, said) = crate::binary::failure(&["watch", &shown, "--port", &port]);
     assert_eq!(status, 2);
-    assert!(said.contains("is in use; name another with --port N") && said.lines().count() == 1, "{said}");
+    assert!(
+        said.contains("is in use; name another with --port N") && said.lines().count() == 1,
+        "{said}"
+    );
     let (status, said) = crate::binary::failure(&["watch", &shown, "--host", "192.0.2.1"]);
     assert_eq!(status, 2);
     assert!(said.contains("no address of this machine"), "{said}");

@@ -79,16 +79,23 @@ impl Heading {
         let table = resolved::parse(&path, &text)?;
         let train = |key: &str| table.get("train").and_then(|train| train.get(key));
         let count = |key: &str| train(key)?.as_integer()?.try_into().ok();
-        let best_by = train("best_by").and_then(|value| value.as_str()).unwrap_or("loss");
+        let best_by = train("best_by")
+            .and_then(|value| value.as_str())
+            .unwrap_or("loss");
         let name = table.get("name").and_then(|name| name.as_str());
-        let task = table.get("task").and_then(|task| task.get("kind")?.as_str());
+        let task = table
+            .get("task")
+            .and_then(|task| task.get("kind")?.as_str());
         Ok(Self {
             name: name.map_or_else(|| resolved::name_of(folder), str::to_string),
             seed: table.get("seed").map(ToString::to_string),
             task: task.map(str::to_string),
             steps: count("steps"),
             eval_every: count("eval_every"),
-            best_by: best_by.strip_prefix("valid_").unwrap_or(best_by).to_string(),
+            best_by: best_by
+                .strip_prefix("valid_")
+                .unwrap_or(best_by)
+                .to_string(),
             patient: train("patience").is_some(),
         })
     }
@@ -137,7 +144,9 @@ impl Listed {
     /// Looks again: what changed since is read.
     pub fn refresh(&mut self) {
         let about = self.path.join(run_dir::RESOLVED).symlink_metadata();
-        let seen = about.ok().and_then(|about| Some((about.len(), about.modified().ok()?)));
+        let seen = about
+            .ok()
+            .and_then(|about| Some((about.len(), about.modified().ok()?)));
         if seen.is_none() || seen != self.seen {
             self.heading = Heading::read(&self.path).map_err(|e| e.to_string());
             self.seen = seen;
@@ -147,7 +156,9 @@ impl Listed {
             self.heading = Err(Error::io("read", &journal)(error).to_string());
             self.seen = None;
         }
-        let about = journal.symlink_metadata().and_then(|about| about.modified());
+        let about = journal
+            .symlink_metadata()
+            .and_then(|about| about.modified());
         self.written = about.ok();
         self.training = run_dir::is_busy(&self.path);
         self.ending = ending(&self.path);
@@ -205,6 +216,12 @@ fn ending(run: &Path) -> Option<Ending> {
 
 fn has_scores(run: &Path) -> bool {
     let text = files::read_plain(&run.join(run_dir::SCORES), MOST);
-    let scores = text.ok().and_then(|(text, _)| serde_json::from_str::<serde_json::Value>(&text).ok());
-    scores.is_some_and(|scores| scores.get("valid").is_some_and(serde_json::Value::is_object))
+    let scores = text
+        .ok()
+        .and_then(|(text, _)| serde_json::from_str::<serde_json::Value>(&text).ok());
+    scores.is_some_and(|scores| {
+        scores
+            .get("valid")
+            .is_some_and(serde_json::Value::is_object)
+    })
 }

@@ -9,7 +9,14 @@ use super::tail::Lines;
 use crate::train::metrics::higher_is_better;
 
 /// Metrics that say what the loss says, and what is no metric of a model.
-const BESIDE: [&str; 6] = ["loss", "perplexity", "elapsed_s", "items_per_s", "items", "step"];
+const BESIDE: [&str; 6] = [
+    "loss",
+    "perplexity",
+    "elapsed_s",
+    "items_per_s",
+    "items",
+    "step",
+];
 
 /// What the lines so far say.
 #[derive(Clone, Debug, Default)]
@@ -57,10 +64,13 @@ impl Standing {
         let higher = higher_is_better(metric);
         let points = self.evaluations.series("valid", metric).iter();
         let points = points.filter(|point| point.value.is_finite());
-        let best = points.reduce(|a, b| match (b.value > a.value) == higher && b.value != a.value {
-            true => b,
-            false => a,
-        })?;
+        let best =
+            points.reduce(
+                |a, b| match (b.value > a.value) == higher && b.value != a.value {
+                    true => b,
+                    false => a,
+                },
+            )?;
         Some(Best {
             step: best.step,
             value: best.value,
@@ -92,7 +102,12 @@ impl Standing {
     }
 
     fn trained(&mut self, line: &Line<'_>) {
-        let number = |name: &str| line.numbers.iter().find(|(n, _)| n == name).map(|(_, x)| *x);
+        let number = |name: &str| {
+            line.numbers
+                .iter()
+                .find(|(n, _)| n == name)
+                .map(|(_, x)| *x)
+        };
         if self.lost.is_some_and(|at| at >= line.step) {
             self.lost = None;
         }
@@ -114,13 +129,24 @@ impl Standing {
             }
             self.mark = Some((line.step, now));
         }
-        let numbers = line.numbers.iter().filter(|(name, _)| name != "step");
-        self.train = numbers.map(|(name, x)| (name.to_string(), *x)).collect();
+        // Lines repeat their names; a map for each would be most of the time.
+        let numbers = || line.numbers.iter().filter(|(name, _)| name != "step");
+        let known = numbers().all(|(name, _)| self.train.contains_key(name.as_ref()));
+        if !known || numbers().count() != self.train.len() {
+            self.train = numbers().map(|(name, x)| (name.to_string(), *x)).collect();
+        }
+        for (name, x) in numbers() {
+            if let Some(value) = self.train.get_mut(name.as_ref()) {
+                *value = *x;
+            }
+        }
     }
 
     fn evaluated(&mut self, line: &Line<'_>) {
         let mut numbers = line.numbers.iter();
-        let now = numbers.find(|(name, _)| name == "elapsed_s").map(|(_, x)| *x);
+        let now = numbers
+            .find(|(name, _)| name == "elapsed_s")
+            .map(|(_, x)| *x);
         if let (Some((step, then)), Some(now)) = (self.mark, now) {
             // Steps since the last line about steps took a part of the time.
             let steps = line.step.saturating_sub(step) as f64;
@@ -175,8 +201,20 @@ mod tests {
         // A step takes a second, an evaluation five: the last one lay ten steps after the last line about steps.
         assert!((all.left_s(100, Some(20)).unwrap() - (60.0 + 3.0 * 5.0)).abs() < 1e-9);
         assert_eq!(all.own_metric(), Some("accuracy"));
-        assert_eq!(all.best("accuracy"), Some(Best { step: 40, value: 0.75 }));
-        assert_eq!(all.best("loss"), Some(Best { step: 40, value: 2.5 }));
+        assert_eq!(
+            all.best("accuracy"),
+            Some(Best {
+                step: 40,
+                value: 0.75
+            })
+        );
+        assert_eq!(
+            all.best("loss"),
+            Some(Best {
+                step: 40,
+                value: 2.5
+            })
+        );
         assert_eq!((all.last_step, all.lost()), (40, None));
         assert_eq!(Standing::default().left_s(10, None), None);
     }
@@ -185,7 +223,9 @@ mod tests {
     fn a_loss_is_lost_when_it_never_is_a_number_again() {
         let text = |losses: &[&str]| -> Vec<String> {
             let lines = losses.iter().zip(1..);
-            lines.map(|(loss, step)| format!("{{\"step\":{step},\"loss\":{loss}}}")).collect()
+            lines
+                .map(|(loss, step)| format!("{{\"step\":{step},\"loss\":{loss}}}"))
+                .collect()
         };
         for (losses, lost) in [
             (vec!["1", "null", "2"], None),
@@ -200,6 +240,9 @@ mod tests {
             r#"{"step":2,"loss":null,"skipped":true}"#,
             "torn {",
         ]);
-        assert_eq!((skipped.lost(), skipped.skipped, skipped.unreadable), (None, 1, 1));
+        assert_eq!(
+            (skipped.lost(), skipped.skipped, skipped.unreadable),
+            (None, 1, 1)
+        );
     }
 }

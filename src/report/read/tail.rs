@@ -121,7 +121,8 @@ impl Tail {
     /// The place moves behind these bytes.
     fn take(&mut self, bytes: &[u8]) {
         self.offset += bytes.len() as u64;
-        self.mark.extend_from_slice(&bytes[bytes.len().saturating_sub(MARK)..]);
+        self.mark
+            .extend_from_slice(&bytes[bytes.len().saturating_sub(MARK)..]);
         let more = self.mark.len().saturating_sub(MARK);
         self.mark.drain(..more);
     }
@@ -186,7 +187,10 @@ mod tests {
         tail.read(&path, &mut kept).unwrap();
         fs::write(&path, "one\ndos\ntres\ncuatro\n").unwrap();
         tail.read(&path, &mut kept).unwrap();
-        assert_eq!((kept.0.join(" "), kept.1), ("one dos tres cuatro".into(), 1));
+        assert_eq!(
+            (kept.0.join(" "), kept.1),
+            ("one dos tres cuatro".into(), 1)
+        );
         fs::write(&path, "one\n").unwrap();
         tail.read(&path, &mut kept).unwrap();
         assert_eq!((kept.0.join(" "), kept.1), ("one".into(), 2));

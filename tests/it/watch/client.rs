@@ -30,9 +30,18 @@ impl Watch {
             .spawn()
             .unwrap();
         let mut url = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        BufReader::new(process.stdout.take().unwrap())
+            .read_line(&mut url)
+            .unwrap();
         let rest = url.trim().strip_prefix("http://").unwrap();
-        let port = rest.split_once('/').unwrap().0.rsplit_once(':').unwrap().1.parse();
+        let port = rest
+            .split_once('/')
+            .unwrap()
+            .0
+            .rsplit_once(':')
+            .unwrap()
+            .1
+            .parse();
         Self {
             process,
             port: port.unwrap(),
@@ -52,7 +61,9 @@ impl Watch {
 
     /// The list, once it has so many runs and was read to its end.
     pub fn runs(&self, number: usize) -> Value {
-        self.until(|all| all["runs"].as_array().unwrap().len() == number && all["read"] == all["found"])
+        self.until(|all| {
+            all["runs"].as_array().unwrap().len() == number && all["read"] == all["found"]
+        })
     }
 
     /// The list, once something holds of it.
@@ -86,7 +97,9 @@ pub struct Answer {
 impl Answer {
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        lines
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
     }
 }
 
@@ -102,7 +115,9 @@ pub fn ask(port: u16, method: &str, path: &str, headers: &[(&str, &str)]) -> Ans
     let text = String::from_utf8(text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+    let chunked = head
+        .to_ascii_lowercase()
+        .contains("transfer-encoding: chunked");
     assert!(!chunked, "answers have a length");
     Answer {
         status,
@@ -111,7 +126,13 @@ pub fn ask(port: u16, method: &str, path: &str, headers: &[(&str, &str)]) -> Ans
     }
 }
 
-fn begin(port: u16, method: &str, path: &str, headers: &[(&str, &str)], connection: &str) -> TcpStream {
+fn begin(
+    port: u16,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    connection: &str,
+) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut request = format!("{method} {path} HTTP/1.1\r\nConnection: {connection}\r\n");
@@ -121,7 +142,9 @@ fn begin(port: u16, method: &str, path: &str, headers: &[(&str, &str)], connecti
     for (name, value) in headers {
         request.push_str(&format!("{name}: {value}\r\n"));
     }
-    stream.write_all(format!("{request}\r\n").as_bytes()).unwrap();
+    stream
+        .write_all(format!("{request}\r\n").as_bytes())
+        .unwrap();
     stream
 }
 

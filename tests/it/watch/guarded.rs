@@ -9,7 +9,10 @@ use std::fs;
 fn runs_are_read_alone() {
     let folder = tempfile::tempdir().unwrap();
     let run = write_run(folder.path(), "run", 3, 10);
-    let before: Vec<_> = fs::read_dir(&run).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let before: Vec<_> = fs::read_dir(&run)
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
     let watch = Watch::start(folder.path(), &[]);
     watch.runs(1);
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"] {
@@ -20,10 +23,18 @@ fn runs_are_read_alone() {
         }
     }
     assert_eq!(ask(watch.port, "HEAD", "/api/runs", &[]).status, 200);
-    for path in ["/api/run/run", "/api/curves/run", "/api/settings/run", "/api/diagnostics/run"] {
+    for path in [
+        "/api/run/run",
+        "/api/curves/run",
+        "/api/settings/run",
+        "/api/diagnostics/run",
+    ] {
         watch.json(path);
     }
-    let after: Vec<_> = fs::read_dir(&run).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let after: Vec<_> = fs::read_dir(&run)
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
     assert_eq!(before, after);
 }
 
@@ -31,14 +42,28 @@ fn runs_are_read_alone() {
 fn a_page_from_elsewhere_whose_name_leads_here_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let watch = Watch::start(folder.path(), &[]);
-    for host in ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "10.0.0.1", ""] {
+    for host in [
+        "evil.example",
+        "evil.example:80",
+        "127.0.0.1.evil.example",
+        "10.0.0.1",
+        "",
+    ] {
         for path in ["/", "/api/runs", "/page.js"] {
-            assert_eq!(get(watch.port, path, &[("Host", host)]).status, 403, "{host}");
+            assert_eq!(
+                get(watch.port, path, &[("Host", host)]).status,
+                403,
+                "{host}"
+            );
         }
     }
     // A tunnel has a port of its own.
     for host in ["localhost:9000", "127.0.0.1", "[::1]:1"] {
-        assert_eq!(get(watch.port, "/api/runs", &[("Host", host)]).status, 200, "{host}");
+        assert_eq!(
+            get(watch.port, "/api/runs", &[("Host", host)]).status,
+            200,
+            "{host}"
+        );
     }
 }
 
@@ -56,13 +81,29 @@ fn beyond_loopback_a_token_is_asked_for() {
         let wrong = "0".repeat(64);
         for bad in ["", "x", wrong.as_str(), &token[1..]] {
             assert_eq!(asked(&format!("/?token={bad}"), &[]).status, 401);
-            assert_eq!(asked("/api/runs", &[("Authorization", &format!("Bearer {bad}"))]).status, 401);
+            assert_eq!(
+                asked("/api/runs", &[("Authorization", &format!("Bearer {bad}"))]).status,
+                401
+            );
         }
-        assert_eq!(asked("/api/runs", &[("Authorization", &format!("Bearer {token}"))]).status, 200);
+        assert_eq!(
+            asked(
+                "/api/runs",
+                &[("Authorization", &format!("Bearer {token}"))]
+            )
+            .status,
+            200
+        );
         let welcome = asked(&format!("/?token={token}"), &[]);
-        assert_eq!((welcome.status, welcome.header("location")), (303, Some("/")));
+        assert_eq!(
+            (welcome.status, welcome.header("location")),
+            (303, Some("/"))
+        );
         let cookie = welcome.header("set-cookie").unwrap();
-        assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
+        assert!(
+            cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"),
+            "{cookie}"
+        );
         let pair = cookie.split(';').next().unwrap();
         let cookies = format!("other=1; {pair}");
         assert_eq!(asked("/api/runs", &[("Cookie", &cookies)]).status, 200);
@@ -94,7 +135,11 @@ fn no_address_leads_out_of_the_folder() {
         absolute.as_str(),
     ] {
         let answer = get(watch.port, path, &[]);
-        assert!(matches!(answer.status, 400 | 404), "{path}: {}", answer.status);
+        assert!(
+            matches!(answer.status, 400 | 404),
+            "{path}: {}",
+            answer.status
+        );
         assert!(!answer.body.contains("steps"), "{path}: {}", answer.body);
     }
 }
@@ -108,7 +153,13 @@ fn links_and_pipes_of_a_run_folder_show_nothing_from_elsewhere() {
     fs::write(&secret, "secret = \"of mine\"\n").unwrap();
     let folder = parent.path().join("runs");
     let run = write_run(&folder, "run", 3, 10);
-    for name in ["experiment.toml", "samples.jsonl", "machine.json", "diagnostics.jsonl", "scores.json"] {
+    for name in [
+        "experiment.toml",
+        "samples.jsonl",
+        "machine.json",
+        "diagnostics.jsonl",
+        "scores.json",
+    ] {
         symlink(&secret, run.join(name)).unwrap();
     }
     symlink(&secret, folder.join("run.log")).unwrap();
@@ -119,14 +170,20 @@ fn links_and_pipes_of_a_run_folder_show_nothing_from_elsewhere() {
     symlink(parent.path(), folder.join("loop")).unwrap();
     let piped = write_run(&folder, "piped", 1, 10);
     fs::remove_file(piped.join("metrics.jsonl")).unwrap();
-    let made = std::process::Command::new("mkfifo").arg(piped.join("metrics.jsonl")).status();
+    let made = std::process::Command::new("mkfifo")
+        .arg(piped.join("metrics.jsonl"))
+        .status();
     assert!(made.unwrap().success());
     let watch = Watch::start(&folder, &[]);
     let all = watch.runs(3);
     for id in ["run", "linked", "piped"] {
         for what in ["run", "settings", "curves", "diagnostics"] {
             let answer = get(watch.port, &format!("/api/{what}/{id}"), &[]);
-            assert!(!answer.body.contains("of mine"), "{what} {id}: {}", answer.body);
+            assert!(
+                !answer.body.contains("of mine"),
+                "{what} {id}: {}",
+                answer.body
+            );
         }
     }
     assert!(!all.to_string().contains("of mine"));
@@ -139,7 +196,10 @@ fn hostile_names_stay_names() {
     let folder = tempfile::tempdir().unwrap();
     let evil = "<img src=x onerror=alert(1)>\"'&";
     let run = write_run(folder.path(), evil, 3, 10);
-    let text = format!("name = {}\n[train]\nsteps = 3\n", toml::Value::String("</script>\u{1b}[2J\u{202e}".into()));
+    let text = format!(
+        "name = {}\n[train]\nsteps = 3\n",
+        toml::Value::String("</script>\u{1b}[2J\u{202e}".into())
+    );
     fs::write(run.join("resolved.toml"), text).unwrap();
     write_run(folder.path(), "tab\there", 3, 10);
     write_run(folder.path(), "tab\u{1}here", 3, 10);
@@ -147,8 +207,17 @@ fn hostile_names_stay_names() {
     let all = watch.runs(3);
     let row = super::row(&all, evil);
     assert_eq!(row["name"], "</script>\u{fffd}[2J\u{fffd}");
-    assert!(watch.get("/api/runs").header("content-type").unwrap().starts_with("application/json"));
-    assert_eq!(watch.get("/").header("x-content-type-options"), Some("nosniff"));
+    assert!(
+        watch
+            .get("/api/runs")
+            .header("content-type")
+            .unwrap()
+            .starts_with("application/json")
+    );
+    assert_eq!(
+        watch.get("/").header("x-content-type-options"),
+        Some("nosniff")
+    );
     // Names that a screen cannot tell apart lead to their own runs.
     super::row(&all, "tab\u{fffd}here");
     let second = super::row(&all, "tab\u{fffd}here (2)");

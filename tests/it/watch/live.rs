@@ -20,17 +20,27 @@ fn a_journal_that_grows_is_followed() {
     watch.runs(2);
     let mut events = Events::open(watch.port, "/api/events", &[]);
     let (id, first) = events.next();
-    assert_eq!((&first["reset"], ids(&first)), (&json!(true), vec!["run", "still"]));
+    assert_eq!(
+        (&first["reset"], ids(&first)),
+        (&json!(true), vec!["run", "still"])
+    );
 
     grow(&run, 6, 12);
     let (_, changed) = events.until(|event| !ids(event).is_empty());
-    assert_eq!((&changed["reset"], ids(&changed)), (&json!(false), vec!["run"]));
+    assert_eq!(
+        (&changed["reset"], ids(&changed)),
+        (&json!(false), vec!["run"])
+    );
     assert_eq!(changed["runs"][0]["step"], 12);
     assert_eq!(changed["runs"][0]["best_by"]["step"], 10);
 
     // A run that appears, and one that is deleted, while half a line is written.
     write_run(folder.path(), "new", 3, 10);
-    fs::write(run.join("metrics.jsonl"), "{\"step\":1,\"loss\":2.5}\n{\"step\":2,\"lo").unwrap();
+    fs::write(
+        run.join("metrics.jsonl"),
+        "{\"step\":1,\"loss\":2.5}\n{\"step\":2,\"lo",
+    )
+    .unwrap();
     fs::remove_dir_all(&still).unwrap();
     let all = watch.until(|all| ids(all) == ["new", "run"] && all["runs"][1]["step"] == 1);
     assert_eq!(all["runs"][1]["train_loss"], 2.5);
@@ -42,9 +52,15 @@ fn a_journal_that_grows_is_followed() {
     // A browser that comes back gets what it missed, and a script that asks.
     let mut again = Events::open(watch.port, "/api/events", &[("Last-Event-ID", &id)]);
     let (_, missed) = again.next();
-    assert_eq!((&missed["reset"], ids(&missed)), (&json!(false), vec!["new", "run"]));
+    assert_eq!(
+        (&missed["reset"], ids(&missed)),
+        (&json!(false), vec!["new", "run"])
+    );
     assert_eq!(missed["gone"], json!(["run:still"]));
-    let news = watch.json(&format!("/api/runs?since={}", missed["version"].as_str().unwrap()));
+    let news = watch.json(&format!(
+        "/api/runs?since={}",
+        missed["version"].as_str().unwrap()
+    ));
     assert_eq!(ids(&news), Vec::<&str>::new());
 }
 
@@ -62,7 +78,10 @@ fn a_run_in_training_is_told_apart_with_its_time_left() {
     assert!((left - 2.0).abs() < 1e-6, "{left}");
     drop(lock);
     let all = watch.until(|all| all["runs"][0]["state"] != "training");
-    assert_eq!((&all["runs"][0]["state"], &all["runs"][0]["left_s"]), (&json!("stopped"), &Value::Null));
+    assert_eq!(
+        (&all["runs"][0]["state"], &all["runs"][0]["left_s"]),
+        (&json!("stopped"), &Value::Null)
+    );
 }
 
 #[cfg(unix)]
@@ -76,7 +95,9 @@ fn it_ends_with_the_signal_at_once_and_status_0() {
         events.next();
         let begun = Instant::now();
         let pid = watch.process.id().to_string();
-        let sent = std::process::Command::new("kill").args([format!("-{signal}"), pid]).status();
+        let sent = std::process::Command::new("kill")
+            .args([format!("-{signal}"), pid])
+            .status();
         assert!(sent.unwrap().success());
         let status = watch.process.wait().unwrap();
         assert_eq!(status.code(), Some(0), "{signal}");

@@ -13,7 +13,9 @@ const span = (values, log) => {
   let [low, high] = [Infinity, -Infinity];
   for (const v of values) [low, high] = [Math.min(low, v), Math.max(high, v)];
   if (!Number.isFinite(low)) return [log ? 1 : 0, 10];
-  if (low === high) return log ? [low / 2, high * 2] : [low - 0.5, high + 0.5];
+  if (low === high && log) return [low / 2, high * 2];
+  const around = Math.abs(low) / 10 || 0.5;
+  if (low === high) return [low - around, high + around];
   return [low, high];
 };
 

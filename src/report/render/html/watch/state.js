@@ -1,5 +1,5 @@
 // ---- what the server said so far: rows of runs and sweeps, curves of those that are looked at -----------------------
-const known = { runs: new Map(), sweeps: new Map(), curves: new Map(), folder: "", read: 0, found: 0, version: null };
+const known = { runs: new Map(), sweeps: new Map(), curves: new Map(), folder: "", read: 0, found: 0, version: null, skew: 0 };
 const listeners = [];
 /** Calls `listener({runs, sweeps})` with the names that changed. */
 const onChange = (listener) => listeners.push(listener);
@@ -37,7 +37,8 @@ const spanOf = (s) => {
 };
 /** A span in its largest unit. */
 const roughly = (s) => (s < 60 ? `${Math.max(0, Math.round(s))} s` : s < 3600 ? `${Math.floor(s / 60)} min` : s < 86400 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} d`);
-const now = () => Date.now() / 1000;
+/** Seconds since 1970 by the server's clock: the browser's may be another machine's. */
+const now = () => Date.now() / 1000 + known.skew;
 const ageOf = (run) => (run.written === null || run.written === undefined ? Infinity : Math.max(0, now() - run.written));
 /** Seconds left: as the last line has it, less the time since. */
 const leftOf = (run) => (run.left_s === null || run.left_s === undefined ? null : Math.max(0, run.left_s - Math.min(ageOf(run), 60)));
@@ -57,6 +58,7 @@ const take = (body) => {
     const sweeps = new Set(body.sweeps.map((sweep) => sweep.id));
     for (const id of known.runs.keys()) if (!there.has(id)) known.runs.delete(id);
     for (const id of known.sweeps.keys()) if (!sweeps.has(id)) known.sweeps.delete(id);
+    known.curves.clear();
   }
   const changed = { runs: [], sweeps: [], all: body.reset };
   for (const name of body.gone) {
@@ -67,7 +69,7 @@ const take = (body) => {
   }
   for (const run of body.runs) { known.runs.set(run.id, run); changed.runs.push(run.id); }
   for (const sweep of body.sweeps) { known.sweeps.set(sweep.id, sweep); changed.sweeps.push(sweep.id); }
-  Object.assign(known, { folder: body.folder, read: body.read, found: body.found, version: body.version });
+  Object.assign(known, { folder: body.folder, read: body.read, found: body.found, version: body.version, skew: body.now - Date.now() / 1000 });
   for (const listener of listeners) listener(changed);
 };
 

@@ -176,6 +176,7 @@ class Page:
 
     def picture(self, folder, name):
         if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
             size = self.js("[document.documentElement.clientWidth, Math.min(document.documentElement.scrollHeight, 2600)]")
             clip = {"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1}
             shot = self.do("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
@@ -207,9 +208,8 @@ def serve(binary, folder):
 def a_thousand(binary, browser, folder):
     for i in range(1000):
         written(folder, f"group-{i // 100}/run-{i:04}", i, 2000, 2000, 1.4)
-    begun = time.time()
+    begun, found = time.time(), {"runs": []}
     process, url = serve(binary, folder)
-    found = {"runs": []}
     while len(found["runs"]) < 1000:
         body = urllib.request.urlopen(f"{url}api/runs").read()
         found = json.loads(body)
@@ -271,8 +271,7 @@ def pages(binary, browser, url, live, pictures):
     check("Enter opens the run", page.until("!document.getElementById('run').hidden"))
     page.key("Escape")
     check("Escape goes back to its row", page.js("document.activeElement.closest('tr') !== null && document.getElementById('run').hidden"))
-    reached = []
-    page.js("document.getElementById('help-button').focus()")
+    reached = page.js("document.getElementById('help-button').focus()") or []
     for _ in range(12):
         page.key("Tab")
         reached.append(page.js("(() => { const e = document.activeElement; const o = getComputedStyle(e); return [e.id || e.tagName, parseFloat(o.outlineWidth) > 0 && o.outlineStyle !== 'none']; })()"))
@@ -286,15 +285,12 @@ def pages(binary, browser, url, live, pictures):
     check("the run's page moves", page.until(f"{tile} !== {json.dumps(first)}"), f"{first}, then {page.js(tile)}")
     page.js("window.kept = document.querySelector('#run .figure path.valid').getAttribute('d'); run.toggleLog()")
     check("log scale", page.until("document.querySelector('#run .figure path.valid').getAttribute('d') !== kept", 10))
-    page.js("run.toggleLog()")
-    page.picture(pictures, "run")
+    page.js("run.toggleLog()"), page.picture(pictures, "run")
     page.dark(True)
     time.sleep(0.5)
     check("dark by the system's choice", page.js("getComputedStyle(document.body).backgroundColor") == "rgb(20, 22, 26)")
     page.picture(pictures, "run_dark")
-    page.js("location.hash = '#/'")
-    time.sleep(0.5)
-    page.picture(pictures, "dark")
+    page.js("location.hash = '#/'"), time.sleep(0.5), page.picture(pictures, "dark")
     page.dark(False)
     for width in (320, 390):
         page.size(width, 844, True)
@@ -325,7 +321,6 @@ def main():
     asked.add_argument("--pictures")
     asked = asked.parse_args()
     binary = str(Path(asked.binary).resolve())
-    Path(asked.pictures or ".").mkdir(parents=True, exist_ok=True)
     browser = Browser(asked.chromium)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         try:

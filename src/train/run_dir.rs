@@ -291,11 +291,11 @@ pub fn in_use(root: &Path) -> String {
 
 /// Whether a process trains in a folder.
 pub fn is_busy(root: &Path) -> bool {
-    // For writing: over NFS the lock is one of the file's bytes, which a reader cannot ask for.
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(root.join(LOCK));
+    let path = root.join(LOCK);
+    // For writing: over NFS the lock is one of the file's bytes, which a reader cannot ask for. Another user's run may be
+    // read alone.
+    let file = OpenOptions::new().read(true).write(true).open(&path);
+    let file = file.or_else(|_| File::open(&path));
     file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 

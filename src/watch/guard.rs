@@ -23,25 +23,27 @@ use crate::error::{Error, Result};
 pub const TOKEN: &str = "token";
 
 /// Sent with every answer: the page takes nothing from elsewhere, stands in no frame, and is kept nowhere.
-const HEADERS: [(HeaderName, &str); 7] = [
-    (
-        header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
-         form-action 'none'; frame-ancestors 'none'",
-    ),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::X_FRAME_OPTIONS, "DENY"),
-    (header::REFERRER_POLICY, "no-referrer"),
-    (header::CACHE_CONTROL, "no-store"),
-    (
-        HeaderName::from_static("cross-origin-resource-policy"),
-        "same-origin",
-    ),
-    (
-        HeaderName::from_static("cross-origin-opener-policy"),
-        "same-origin",
-    ),
-];
+fn headers() -> [(HeaderName, &'static str); 7] {
+    [
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        ),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
+        (
+            HeaderName::from_static("cross-origin-opener-policy"),
+            "same-origin",
+        ),
+    ]
+}
 
 /// What is asked of a request.
 #[derive(Debug)]
@@ -132,7 +134,7 @@ pub async fn guarded(State(shared): State<Arc<Shared>>, request: Request, next: 
         Some(refusal) => refusal,
         None => next.run(request).await,
     };
-    for (name, value) in HEADERS {
+    for (name, value) in headers() {
         response
             .headers_mut()
             .insert(name, HeaderValue::from_static(value));

@@ -9,10 +9,9 @@ const directed = (name, higher) => el("span", { className: "quiet", title: `${na
 const counted = (n) => n.toLocaleString("en-US");
 const shareOf = (run) => (run.steps ? Math.min(run.step / run.steps, 1) : null);
 const bar = (run) => {
-  const svg = node("svg", { class: "progress", viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" });
-  node("rect", { class: "rest", width: 100, height: 4 }, svg);
-  node("rect", { class: "part", width: 100 * (shareOf(run) ?? 0), height: 4 }, svg);
-  return svg;
+  const part = el("span", {});
+  part.style.width = `${100 * (shareOf(run) ?? 0)}%`;
+  return el("span", { className: "progress", ariaHidden: "true" }, part);
 };
 
 /** Columns: title, the value that sorts, what is shown, and which order comes first. */
@@ -31,7 +30,9 @@ const COLUMNS = [
 
 const list = (() => {
   const table = $("runs");
-  const rows = new Map(); // run: its row
+  const rows = new Map(); // run: its row, once it was shown
+  const MORE = 200; // rows that are shown at first, and more at each wish: sorting and filtering know all
+  let most = MORE;
   const unfolded = new Set(); // sweeps whose cells are rows; their table above has them all
   const off = new Set(); // states that are not shown
   let sort = { column: COLUMNS.at(-1), rising: false };
@@ -58,6 +59,11 @@ const list = (() => {
     return row;
   };
 
+  const rowOf = (run) => {
+    if (!rows.has(run.id)) { rows.set(run.id, makeRow(run)); overlay.paint(run.id); }
+    return rows.get(run.id);
+  };
+
   const wanted = (run, words) => {
     if (off.has(run.state)) return false;
     if (words.length === 0) return true;
@@ -77,27 +83,34 @@ const list = (() => {
     const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
     const seen = [...known.runs.values()].filter((run) => wanted(run, words)).sort(compare);
     const groups = new Map([[null, []]]);
+    let left = most;
     for (const run of seen) {
       const sweep = $("grouped").checked ? sweepOf(run.id) : null;
       if (!groups.has(sweep)) groups.set(sweep, []);
       groups.get(sweep).push(run);
     }
     order = [];
+    let hidden = 0;
     const bodies = [];
     for (const [sweep, runs] of groups) {
       const body = table.querySelector(`tbody[data-sweep="${CSS.escape(sweep ?? "")}"]`) ?? el("tbody", { "data-sweep": sweep ?? "" });
       const folded = sweep !== null && !unfolded.has(sweep) && words.length === 0;
-      const shown = folded ? [] : runs.map((run) => rows.get(run.id));
+      const some = folded ? [] : runs.slice(0, left);
+      left -= some.length;
+      const shown = some.map((run) => rowOf(run));
       // Below its sweep's line a cell needs no more than its arm and seed.
-      for (const run of folded ? [] : runs) say(rows.get(run.id).querySelector("a"), sweep ? run.id.slice(sweep.length + "/cells/".length) : run.id);
+      for (const run of some) say(rows.get(run.id).querySelector("a"), sweep ? run.id.slice(sweep.length + "/cells/".length) : run.id);
       const all = sweep === null ? shown : [heading(body, sweep, runs.length, folded), ...shown];
       if (all.length !== body.rows.length || all.some((row, i) => row !== body.rows[i])) body.replaceChildren(...all);
-      if (!folded) order.push(...runs.map((run) => run.id));
+      order.push(...some.map((run) => run.id));
+      if (!folded) hidden += runs.length - some.length;
       bodies.push(body);
     }
     const there = [...table.tBodies];
     if (bodies.length !== there.length || bodies.some((body, i) => body !== there[i])) { there.forEach((body) => body.remove()); table.append(...bodies); }
     say($("count"), seen.length === known.runs.size ? "" : `${counted(seen.length)} of ${counted(known.runs.size)}`);
+    $("more").hidden = hidden === 0;
+    say($("more"), `show ${counted(Math.min(hidden, MORE))} more of ${counted(hidden)}`);
     $("empty").hidden = seen.length > 0;
     say($("empty"), known.runs.size === 0 ? "No runs here yet: `formwork train` makes one, and this page shows it." : "No run has all of these words and one of these states.");
   };
@@ -128,6 +141,7 @@ const list = (() => {
   $("order").addEventListener("change", () => { const column = COLUMNS.find((c) => c.key === $("order").value); sortBy(column, Boolean(column.rising)); });
   $("filter").addEventListener("input", arrange);
   $("grouped").addEventListener("change", arrange);
+  $("more").addEventListener("click", () => { most += MORE; arrange(); });
   const chips = new Map();
   const countStates = () => {
     for (const state of STATES) {
@@ -151,7 +165,6 @@ const list = (() => {
       const run = known.runs.get(id);
       if (!run) rows.delete(id);
       else if (rows.has(id)) fill(rows.get(id), run);
-      else rows.set(id, makeRow(run));
     }
     $("grouped-label").hidden = known.sweeps.size === 0;
     if (all || runs.length > 0 || changed.length > 0) { countStates(); arrange(); }
@@ -160,16 +173,15 @@ const list = (() => {
   const aging = COLUMNS.map((column, i) => [column, i]).filter(([column]) => column.ages);
   setInterval(() => {
     if (document.hidden || $("overview").hidden) return;
-    for (const [id, row] of rows) for (const [column, i] of aging) say(row.cells[i], column.cell(known.runs.get(id))[0]);
+    for (const id of order) for (const [column, i] of aging) say(rows.get(id).cells[i], column.cell(known.runs.get(id))[0]);
   }, 1000);
   sortBy(sort.column, sort.rising);
   /** Marks the rows whose curves are shown, with the colour of each. */
-  const mark = (colors) => {
-    for (const [id, row] of rows) {
-      const box = row.querySelector("input");
-      box.checked = colors.has(id);
-      box.style.accentColor = colors.get(id) ?? "";
-    }
+  const mark = (colors) => { for (const id of rows.keys()) paint(id, colors.get(id)); };
+  const paint = (id, color) => {
+    const box = rows.get(id).querySelector("input");
+    box.checked = color !== undefined;
+    box.style.accentColor = color ?? "";
   };
-  return { order: () => order, row: (id) => rows.get(id), mark, arrange };
+  return { order: () => order, row: (id) => rows.get(id), mark, paint, arrange };
 })();

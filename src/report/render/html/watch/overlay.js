@@ -70,9 +70,9 @@ const overlay = (() => {
     if (!begun && known.found > 0 && known.read === known.found) { begin(); return; }
     let gone = false;
     for (const id of [...places.keys()]) if (!known.runs.has(id)) { places.delete(id); gone = true; }
-    if (gone || all) chosen(); else if (runs.length) list.mark(colors());
+    if (gone || all) chosen();
     for (const id of all ? places.keys() : runs) if (places.has(id)) refresh(id).then(draw);
   });
   for (const id of ["metric", "axis", "valid", "train", "weight", "logy", "settled"]) $(id).addEventListener("input", draw);
-  return { choose, chosen: (id) => places.has(id), draw, toggleLog: () => { $("logy").checked = !$("logy").checked; draw(); } };
+  return { choose, chosen: (id) => places.has(id), paint: (id) => { if (places.has(id)) list.paint(id, colorOf(places.get(id))); }, draw, toggleLog: () => { $("logy").checked = !$("logy").checked; draw(); } };
 })();

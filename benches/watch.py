@@ -266,8 +266,7 @@ def pages(binary, browser, url, live, pictures):
     check("? opens the keys", page.js("document.getElementById('help').open"))
     page.key("Escape"), page.key("/")
     check("/ goes to the filter", page.js("document.activeElement.id") == "filter")
-    for letter in "live":
-        page.key(letter)
+    [page.key(letter) for letter in "live"]
     check("words filter", page.js("list.order().length") == 1)
     page.key("Escape"), page.key("Escape")
     page.key("j"), page.key("Enter")
@@ -305,8 +304,7 @@ def pages(binary, browser, url, live, pictures):
     page.size(1280, 900)
     page.js("location.hash = '#/'")
 
-    live.terminate()
-    live.wait(120)
+    live.terminate(), live.wait(120)
     check("the run that ends is seen", page.until("document.querySelector('tr[data-run=\"live\"]').dataset.state === 'stopped'"))
     asked = [p["request"]["url"] for p in page.told("Network.requestWillBeSent")]
     check("no request to anywhere else", all(u.startswith(url) for u in asked), f"{len(asked)} requests")

@@ -260,7 +260,7 @@ fn optional_json(path: &Path) -> Result<serde_json::Value> {
     Ok(serde_json::from_str(&optional_text(path)?).unwrap_or_default())
 }
 
-pub(super) fn scored_at(json: &serde_json::Value) -> BTreeMap<String, u64> {
+fn scored_at(json: &serde_json::Value) -> BTreeMap<String, u64> {
     let splits = json.as_object().into_iter().flatten();
     splits
         .filter_map(|(split, scores)| Some((split.clone(), scores.get("step")?.as_u64()?)))

@@ -12,6 +12,8 @@ use formwork::model::{
     DecoderConfig, EncoderConfig, EncoderDecoderConfig, GlobalTokens, ModelConfig, ModelInputs,
     RecurrentModelConfig,
 };
+use formwork::nn::attention::AttentionConfig;
+use formwork::nn::attention::global_tokens::Global;
 use formwork::nn::position::PositionConfig;
 use formwork::nn::recurrent;
 use formwork::nn::vocabulary::VocabularyConfig;
@@ -50,12 +52,17 @@ impl Case {
         blocks.any(|block| block.feed_forward.is_some_and(|layer| layer.couples_rows()))
     }
 
-    /// Whether a mask decoder runs the last block more than once.
-    pub fn runs_a_block_again(&self) -> bool {
+    /// Whether one block reads a parameter of all blocks more than once: the last one under a mask decoder of several steps, and
+    /// every one whose global tokens have projections of their own beside a learned bias.
+    pub fn reads_a_table_again(&self) -> bool {
         let ModelConfig::Encoder(model) = &self.model else {
             return false;
         };
-        self.name.contains("layerwise") || model.mask_decoder.as_ref().is_some_and(|c| c.steps > 1)
+        let own = |c: &AttentionConfig| matches!(c, AttentionConfig::SlidingWindow(c) if c.global == Some(Global::Own));
+        let biased = matches!(model.stack.position, PositionConfig::RelativeBias(_));
+        self.name.contains("layerwise")
+            || model.mask_decoder.as_ref().is_some_and(|c| c.steps > 1)
+            || biased && own(&model.stack.attention)
     }
 
     pub fn with_seed(&self, seed: u64) -> Objective {

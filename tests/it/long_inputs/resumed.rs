@@ -20,10 +20,8 @@ fn outcome(run: &Path) -> BTreeMap<&'static str, Vec<u8>> {
     };
     let mut all: BTreeMap<_, _> = files.map(read).into();
     let lines = formwork::train::journal::read(run.join("metrics.jsonl")).unwrap();
-    let lines: Vec<String> = lines
-        .iter()
-        .map(|l| format!("{:?}", l.timeless()))
-        .collect();
+    let lines = lines.into_iter();
+    let lines: Vec<String> = lines.map(|l| format!("{:?}", l.timeless())).collect();
     all.insert("metrics.jsonl", lines.join("\n").into_bytes());
     all
 }

@@ -12,8 +12,6 @@ use formwork::model::{
     DecoderConfig, EncoderConfig, EncoderDecoderConfig, GlobalTokens, ModelConfig, ModelInputs,
     RecurrentModelConfig,
 };
-use formwork::nn::attention::AttentionConfig;
-use formwork::nn::attention::global_tokens::Global;
 use formwork::nn::position::PositionConfig;
 use formwork::nn::recurrent;
 use formwork::nn::vocabulary::VocabularyConfig;
@@ -52,17 +50,11 @@ impl Case {
         blocks.any(|block| block.feed_forward.is_some_and(|layer| layer.couples_rows()))
     }
 
-    /// Whether one block reads a parameter of all blocks more than once: the last one under a mask decoder of several steps, and
-    /// every one whose global tokens have projections of their own beside a learned bias.
+    /// Whether one block reads a parameter of others more than once: a mask decoder's, or a bias beside own global projections.
     pub fn reads_a_table_again(&self) -> bool {
-        let ModelConfig::Encoder(model) = &self.model else {
-            return false;
-        };
-        let own = |c: &AttentionConfig| matches!(c, AttentionConfig::SlidingWindow(c) if c.global == Some(Global::Own));
-        let biased = matches!(model.stack.position, PositionConfig::RelativeBias(_));
-        self.name.contains("layerwise")
-            || model.mask_decoder.as_ref().is_some_and(|c| c.steps > 1)
-            || biased && own(&model.stack.attention)
+        let has = |part: &str| self.name.contains(part);
+        let again = has("mask decoder of") && !has("mask decoder of 1 ");
+        again || has("layerwise") || has("\"global\":\"own\"") && has("relative_bias")
     }
 
     pub fn with_seed(&self, seed: u64) -> Objective {

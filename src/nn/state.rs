@@ -4,6 +4,7 @@
 //! recurrent cells their state. All three are selected by row, cut off from their gradients and emptied alike.
 
 use super::attention::LayerCache;
+use super::attention::lsh::HashedKeys;
 use super::attention::memory_compressed::Compressed;
 use super::earlier::Earlier;
 use burn::tensor::{Int, Tensor, TensorData};
@@ -23,6 +24,8 @@ pub enum LayerState {
     KeyValue(LayerCache),
     /// Compressed keys and values of the tokens already read.
     Compressed(Compressed),
+    /// Keys and values of the tokens already read, with their buckets.
+    Hashed(HashedKeys),
     /// Hidden states of earlier segments.
     Segment(Earlier),
     /// The vectors of a recurrent cell, each `[batch, d]`; none before the first position.
@@ -43,7 +46,11 @@ impl LayerState {
     pub fn cache(&mut self) -> Option<&mut LayerCache> {
         match self {
             Self::KeyValue(cache) => Some(cache),
-            Self::None | Self::Compressed(_) | Self::Segment(_) | Self::Recurrent(_) => None,
+            Self::None
+            | Self::Compressed(_)
+            | Self::Hashed(_)
+            | Self::Segment(_)
+            | Self::Recurrent(_) => None,
         }
     }
 
@@ -53,6 +60,7 @@ impl LayerState {
             Self::None => {}
             Self::KeyValue(cache) => cache.select(rows),
             Self::Compressed(state) => state.select(rows),
+            Self::Hashed(kept) => kept.select(rows),
             Self::Segment(earlier) => earlier.select(rows),
             Self::Recurrent(vectors) => {
                 for x in vectors {
@@ -66,7 +74,7 @@ impl LayerState {
     #[must_use]
     pub fn rows(&self, rows: Range<usize>) -> Self {
         match self {
-            Self::None | Self::KeyValue(_) | Self::Compressed(_) => self.clone(),
+            Self::None | Self::KeyValue(_) | Self::Compressed(_) | Self::Hashed(_) => self.clone(),
             Self::Segment(earlier) => Self::Segment(earlier.rows(rows)),
             Self::Recurrent(vectors) => {
                 let part = |x: &Tensor<2>| x.clone().slice(rows.clone());
@@ -81,7 +89,11 @@ impl LayerState {
         let vectors = |number: usize| -> Vec<Tensor<2>> {
             let of = |part: &&Self| match part {
                 Self::Recurrent(vectors) => vectors.get(number).cloned(),
-                Self::None | Self::Segment(_) | Self::KeyValue(_) | Self::Compressed(_) => None,
+                Self::None
+                | Self::Segment(_)
+                | Self::KeyValue(_)
+                | Self::Compressed(_)
+                | Self::Hashed(_) => None,
             };
             parts.iter().filter_map(of).collect()
         };
@@ -94,9 +106,11 @@ impl LayerState {
             Some(Self::Segment(_)) => {
                 let of = |part: &&'a Self| match part {
                     Self::Segment(earlier) => Some(earlier),
-                    Self::None | Self::Recurrent(_) | Self::KeyValue(_) | Self::Compressed(_) => {
-                        None
-                    }
+                    Self::None
+                    | Self::Recurrent(_)
+                    | Self::KeyValue(_)
+                    | Self::Compressed(_)
+                    | Self::Hashed(_) => None,
                 };
                 Self::Segment(Earlier::joined(parts.iter().filter_map(of)))
             }
@@ -110,7 +124,7 @@ impl LayerState {
             x.to_data().iter::<f32>().all(f32::is_finite)
         }
         match self {
-            Self::None | Self::KeyValue(_) | Self::Compressed(_) => true,
+            Self::None | Self::KeyValue(_) | Self::Compressed(_) | Self::Hashed(_) => true,
             Self::Segment(earlier) => earlier.states.iter().all(finite),
             Self::Recurrent(vectors) => vectors.iter().all(finite),
         }
@@ -120,7 +134,11 @@ impl LayerState {
     pub fn detach(&mut self) {
         match self {
             // Earlier segments are kept without gradients.
-            Self::None | Self::KeyValue(_) | Self::Compressed(_) | Self::Segment(_) => {}
+            Self::None
+            | Self::KeyValue(_)
+            | Self::Compressed(_)
+            | Self::Hashed(_)
+            | Self::Segment(_) => {}
             Self::Recurrent(vectors) => {
                 for x in vectors {
                     *x = x.clone().detach();
@@ -137,7 +155,7 @@ impl LayerState {
             Tensor::<1>::from_data(TensorData::new(values, [kept.len()]), device)
         };
         match self {
-            Self::None | Self::KeyValue(_) | Self::Compressed(_) => {}
+            Self::None | Self::KeyValue(_) | Self::Compressed(_) | Self::Hashed(_) => {}
             Self::Segment(earlier) => earlier.reset(kept),
             Self::Recurrent(vectors) => {
                 for x in vectors {

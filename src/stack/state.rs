@@ -57,6 +57,7 @@ impl ModelState {
             match &mut block.own {
                 LayerState::KeyValue(cache) => cache.reserve(positions),
                 LayerState::Compressed(state) => state.reserve(positions),
+                LayerState::Hashed(kept) => kept.reserve(positions),
                 LayerState::None | LayerState::Segment(_) | LayerState::Recurrent(_) => {}
             }
         }

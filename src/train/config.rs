@@ -29,8 +29,8 @@ pub struct TrainConfig {
     #[serde(skip_serializing_if = "is_false")]
     pub carry_state: bool,
     /// Whether the blocks of a transformer keep their input alone and compute all else anew on the way back: the same
-    /// weights (with a mask decoder of several steps, but for their last digits) in less memory, for another forward pass of
-    /// the blocks.
+    /// weights (with a mask decoder of several steps, or T5's bias beside own projections of global tokens, but for their last
+    /// digits) in less memory, for another forward pass of the blocks.
     #[serde(skip_serializing_if = "is_false")]
     pub recompute: bool,
     /// Whether the processes of a run divide the optimizer's moments among them; the same weights. One process keeps all.

@@ -480,5 +480,5 @@ CASES = cases()
 # Folders with the gradients of the loss of labels.
 WITH_GRADIENTS = [
     "roformer_4", "distilbert_1", "distilbert_2", "electra_1", "electra_2", "electra_3", "t5_1", "t5_2", "mt5_1", "mt5_2", "bart_1",
-    "gpt_neo_1", "longformer_1", "led_1",
+    "gpt_neo_1", "longformer_1", "led_1", "big_bird_2",
 ]  # fmt: skip

@@ -50,12 +50,11 @@ impl Case {
         blocks.any(|block| block.feed_forward.is_some_and(|layer| layer.couples_rows()))
     }
 
-    /// Whether a mask decoder runs the last block more than once.
-    pub fn runs_a_block_again(&self) -> bool {
-        let ModelConfig::Encoder(model) = &self.model else {
-            return false;
-        };
-        self.name.contains("layerwise") || model.mask_decoder.as_ref().is_some_and(|c| c.steps > 1)
+    /// Whether one block reads a parameter of others more than once: a mask decoder's, or a bias beside own global projections.
+    pub fn reads_a_table_again(&self) -> bool {
+        let has = |part: &str| self.name.contains(part);
+        let again = has("mask decoder of") && !has("mask decoder of 1 ");
+        again || has("layerwise") || has("\"global\":\"own\"") && has("relative_bias")
     }
 
     pub fn with_seed(&self, seed: u64) -> Objective {

@@ -3,7 +3,7 @@
 mod attentions;
 mod networks;
 
-pub use attentions::regrouping;
+pub use attentions::{kinds, regrouping, regrouping_kinds};
 use burn::tensor::{Device, Int, Tensor};
 use formwork::data::Shape;
 use formwork::model::DecoderConfig;

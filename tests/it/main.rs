@@ -56,6 +56,7 @@ mod kernels;
 mod kinds;
 mod lanes;
 mod limits;
+mod long_inputs;
 mod lora;
 mod lsh;
 mod memory;

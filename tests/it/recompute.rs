@@ -1,5 +1,5 @@
-//! `[train] recompute`: the same weights to the last bit, but for mask decoders of several steps, in less memory; what has
-//! no effect is refused.
+//! `[train] recompute`: the same weights to the last bit, but where one block reads a table several times, in less memory; what
+//! has no effect is refused.
 
 use crate::batches::{cut, in_one_step};
 use crate::binary::{failure, formwork, output};
@@ -47,8 +47,8 @@ fn gradients_are_the_same_to_the_last_bit() {
         for (path, ours) in gradients_of(&task, &stored.gradients) {
             let theirs = &theirs[&path];
             let off = difference(&theirs.values, &ours.values);
-            // Where the last block runs several times over one source, shares are added in another order.
-            let same = match case.runs_a_block_again() {
+            // Where a block's shares of a gradient are several, they are added in another order.
+            let same = match case.reads_a_table_again() {
                 true => off < 1e-6,
                 false => ours.values == theirs.values,
             };

@@ -1,14 +1,14 @@
 //! Rows sorted by group: copied there, multiplied by each group's matrix, added up again.
 //!
-//! Groups are multiplied one after another, each on all threads; a product is cut by its size alone, and a token's
-//! rows are added in the order of its choices, so that all bits are the same for any number of threads.
+//! Groups are multiplied on all threads, small ones together (`product::grouped`); a product is cut by its size alone, and a
+//! token's rows are added in the order of its choices, so that all bits are the same for any number of threads.
 
 use burn_flex::{Flex, FlexTensor};
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{PIECE, contiguous, dims, made, made_with, slice, tensor, zeros};
+use super::buffer::{PIECE, contiguous, dims, made, made_with, slice, tensor};
 use super::linear::sum_of_rows;
-use super::product::{Matrix, Put, product, product_on};
+use super::product::{Grouped, Matrix, products_made};
 use super::simd::{Elementwise, Vector, map, map_in_place, row_sum, run};
 use crate::kernel::extension::Maybe;
 use crate::kernel::grouped::Groups;
@@ -74,20 +74,11 @@ fn rows_of<'a>(x: &'a FlexTensor, groups: &Groups, group: usize) -> Matrix<'a> {
     Matrix::rows(numbers, [rows.len(), width])
 }
 
-/// Calls `work(group, rows of the output)` for every group that has rows of `width` numbers; the output.
-fn each_group(
-    groups: &Groups,
-    width: usize,
-    mut work: impl FnMut(usize, &mut [f32]),
-) -> FlexTensor {
-    let mut out = zeros(groups.rows() * width);
-    for group in 0..groups.len() {
-        let rows = groups.of(group);
-        if !rows.is_empty() {
-            work(group, &mut out[rows.start * width..rows.end * width]);
-        }
-    }
-    tensor(out, [groups.rows(), width])
+/// The matrix of a group among those of all, `[groups, rows, columns]`.
+fn matrix_of(all: &FlexTensor, group: usize) -> Matrix<'_> {
+    let [_, rows, columns] = dims(all);
+    let numbers = &slice(all)[group * rows * columns..][..rows * columns];
+    Matrix::rows(numbers, [rows, columns])
 }
 
 /// `x·weightᵀ + bias`, group by group.
@@ -98,40 +89,42 @@ fn forward(
     groups: &Groups,
 ) -> FlexTensor {
     let (x, weight, bias) = (contiguous(x), contiguous(weight), bias.map(contiguous));
-    let [_, d_out, d_in] = dims(&weight);
-    each_group(groups, d_out, |group, out| {
-        let left = rows_of(&x, groups, group);
-        let numbers = &slice(&weight)[group * d_out * d_in..][..d_out * d_in];
-        let right = Matrix::rows(numbers, [d_out, d_in]).transposed();
-        match &bias {
-            None => product(out, left, right, Put::REPLACE),
-            Some(bias) => product_on(out, left, right, &slice(bias)[group * d_out..][..d_out]),
-        }
-    })
+    let [_, d_out, _] = dims(&weight);
+    let of_group = |group: usize| Grouped {
+        left: rows_of(&x, groups, group),
+        right: matrix_of(&weight, group).transposed(),
+        row: bias
+            .as_ref()
+            .map(|bias| &slice(bias)[group * d_out..][..d_out]),
+    };
+    let products: Vec<Grouped> = (0..groups.len()).map(of_group).collect();
+    tensor(products_made(&products), [groups.rows(), d_out])
 }
 
 /// `grad·weight`, group by group.
 fn input_gradient(grad: FlexTensor, weight: FlexTensor, groups: &Groups) -> FlexTensor {
     let (grad, weight) = (contiguous(grad), contiguous(weight));
-    let [_, d_out, d_in] = dims(&weight);
-    each_group(groups, d_in, |group, out| {
-        let numbers = &slice(&weight)[group * d_out * d_in..][..d_out * d_in];
-        let right = Matrix::rows(numbers, [d_out, d_in]);
-        product(out, rows_of(&grad, groups, group), right, Put::REPLACE);
-    })
+    let [_, _, d_in] = dims(&weight);
+    let of_group = |group: usize| Grouped {
+        left: rows_of(&grad, groups, group),
+        right: matrix_of(&weight, group),
+        row: None,
+    };
+    let products: Vec<Grouped> = (0..groups.len()).map(of_group).collect();
+    tensor(products_made(&products), [groups.rows(), d_in])
 }
 
 /// `gradᵀ·x`, group by group; zeros where a group has no rows.
 fn weight_gradient(x: FlexTensor, grad: FlexTensor, groups: &Groups) -> FlexTensor {
     let (x, grad) = (contiguous(x), contiguous(grad));
     let ([_, d_in], [_, d_out]) = (dims(&x), dims(&grad));
-    let mut out = zeros(groups.len() * d_out * d_in);
-    let size = (d_out * d_in).max(1);
-    for (group, out) in out.chunks_exact_mut(size).enumerate() {
-        let left = rows_of(&grad, groups, group).transposed();
-        product(out, left, rows_of(&x, groups, group), Put::REPLACE);
-    }
-    tensor(out, [groups.len(), d_out, d_in])
+    let of_group = |group: usize| Grouped {
+        left: rows_of(&grad, groups, group).transposed(),
+        right: rows_of(&x, groups, group),
+        row: None,
+    };
+    let products: Vec<Grouped> = (0..groups.len()).map(of_group).collect();
+    tensor(products_made(&products), [groups.len(), d_out, d_in])
 }
 
 /// The sum of each group's rows.

@@ -23,8 +23,15 @@ pub fn sorted_chunks(
         ..
     } = sizes;
     let (padded, chunks, window) = (sizes.padded(), sizes.chunks(), sizes.window());
-    let ([.., d_head], device) = (q.dims(), q.device());
+    let ([.., queries, d_head], device) = (q.dims(), q.device());
     let order = Order::new(settings, &device);
+    let q = match tokens - queries {
+        0 => q,
+        before => {
+            let zeros = Tensor::zeros([rows, heads, before, d_head], (&device, q.dtype()));
+            Tensor::cat(vec![zeros, q], 2)
+        }
+    };
     let sorted = |x: Tensor<4>| {
         let x = match padded - tokens {
             0 => x,

@@ -84,13 +84,11 @@ impl SortedSettings {
             ..
         } = self.plan.sizes();
         let [.., d_head] = q.dims();
-        let dims = [rows, heads, tokens, d_head];
-        for x in [q, k, v] {
-            assert_eq!(
-                x.dims(),
-                dims,
-                "queries, keys and values as they are planned"
-            );
+        let of = |positions| [rows, heads, positions, d_head];
+        let queries = [of(tokens), of(self.wanted().len())];
+        assert!(queries.contains(&q.dims()), "queries as they are planned");
+        for x in [k, v] {
+            assert_eq!(x.dims(), of(tokens), "keys and values as they are planned");
         }
         assert!(self.first < tokens, "a query of sorted chunks");
         assert!(
@@ -105,7 +103,7 @@ impl SortedSettings {
 }
 
 /// Attention of q over k and v, all `[B, H, T, D]`, in sorted chunks; each may be differentiated. The result is
-/// `[B, H, T − first, D]`.
+/// `[B, H, T − first, D]`. Where no gradient is asked for, q may be the wanted queries alone.
 pub fn sorted_chunks(
     q: Tensor<4>,
     k: Tensor<4>,

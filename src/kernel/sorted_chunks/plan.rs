@@ -56,6 +56,18 @@ impl SortedChunks {
     /// Sorts positions by their buckets `[rows, heads, rounds, tokens]`, those of one bucket in their order; positions behind
     /// the length of their row come last.
     pub fn new(sizes: ChunkSizes, buckets: &[u32], lengths: Option<&[usize]>) -> Self {
+        let ChunkSizes { tokens, .. } = sizes;
+        let parts = sizes.rows * sizes.heads * sizes.rounds;
+        assert_eq!(buckets.len(), parts * tokens, "a bucket a position");
+        Self::of_parts(sizes, |part| &buckets[part * tokens..][..tokens], lengths)
+    }
+
+    /// The same of buckets that lie apart: those of the positions for each row, head and round.
+    pub fn of_parts<'a>(
+        sizes: ChunkSizes,
+        buckets: impl Fn(usize) -> &'a [u32] + Sync,
+        lengths: Option<&[usize]>,
+    ) -> Self {
         let ChunkSizes {
             rows,
             heads,
@@ -63,17 +75,12 @@ impl SortedChunks {
             rounds,
             ..
         } = sizes;
-        assert_eq!(
-            buckets.len(),
-            rows * heads * rounds * tokens,
-            "a bucket a position"
-        );
         let padded = sizes.padded();
         let mut order = vec![0; rows * heads * rounds * padded];
         let parts = order.par_chunks_mut(padded.max(1)).enumerate();
         parts.for_each(|(part, order)| {
             let length = lengths.map_or(tokens, |l| l[part / (heads * rounds)].min(tokens));
-            sort(&buckets[part * tokens..][..length], order);
+            sort(&buckets(part)[..length], order);
         });
         Self(Arc::new(Sorted { sizes, order }))
     }

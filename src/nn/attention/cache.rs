@@ -30,6 +30,12 @@ impl LayerCache {
         self.len == 0
     }
 
+    /// Rows whose tokens are stored.
+    pub fn rows(&self) -> usize {
+        let stored = self.stored.as_ref();
+        stored.map_or(0, |(keys, _)| keys.dims()[0])
+    }
+
     /// Tokens that there is room for.
     pub fn room(&self) -> usize {
         let stored = self.stored.as_ref();

@@ -93,4 +93,5 @@ gradients! {
     gpt_neo_1
     longformer_1
     led_1
+    big_bird_2
 }

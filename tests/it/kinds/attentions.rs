@@ -8,7 +8,7 @@ use formwork::stack::StackConfig;
 use serde_json::{Value, json};
 
 /// The keys of each kind in a model of width 16 with 4 heads and inputs of up to 16 tokens.
-fn kinds() -> Vec<Value> {
+pub fn kinds() -> Vec<Value> {
     let mut all = vec![
         json!({ "kind": "sliding_window", "n_heads": 4, "window": 5 }),
         json!({ "kind": "local", "n_heads": 4, "n_kv_heads": 2, "block": 3, "look_back": 1 }),
@@ -42,7 +42,7 @@ fn kinds() -> Vec<Value> {
 }
 
 /// Those in which a later token may change the keys that an earlier query meets (`AttentionFacts::regroups`).
-fn regrouping_kinds() -> Vec<Value> {
+pub fn regrouping_kinds() -> Vec<Value> {
     vec![
         json!({ "kind": "lsh", "n_heads": 4, "rounds": 2, "chunk": 4 }),
         json!({ "kind": "lsh", "n_heads": 2, "rounds": 1, "chunk": 2, "buckets": [2, 2], "bias": false, "redraw": false }),
@@ -58,7 +58,16 @@ fn stacks(kinds: Vec<Value>) -> Vec<(String, StackConfig)> {
             Acts::Heads(means) => attention.carries(means),
             Acts::Embeddings | Acts::Layers => true,
         };
-        let schemes = ["learned", "rotary", "alibi", "shaw", "transformer_xl"].map(position);
+        let schemes = [
+            "learned",
+            "rotary",
+            "alibi",
+            "relative_bias",
+            "shaw",
+            "transformer_xl",
+            "disentangled",
+        ];
+        let schemes = schemes.map(position);
         for position in schemes.into_iter().filter(carried) {
             let name = format!("{keys} with {}", position.facts().kind().kind);
             let stack = StackConfig {

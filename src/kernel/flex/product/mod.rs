@@ -7,6 +7,7 @@
 mod block;
 mod dots;
 mod few;
+mod grouped;
 mod matrix;
 mod pack;
 mod packed;
@@ -19,8 +20,9 @@ use std::ops::Range;
 use crate::kernel::flex::threads;
 use block::Sweep;
 use registers::{Broadcast, Panel, Target};
-use tasks::COLUMNS;
+use tasks::{COLUMNS, Part};
 
+pub use grouped::{Grouped, products_made};
 pub use matrix::Matrix;
 pub use packed::{Packed, PackedRows};
 pub use registers::{step1, step4};
@@ -163,13 +165,6 @@ struct Product<'a> {
 unsafe impl Send for Product<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Product<'_> {}
-
-/// A part of the output.
-#[derive(Clone)]
-struct Part {
-    rows: Range<usize>,
-    columns: Range<usize>,
-}
 
 impl<'a> Product<'a> {
     fn new(

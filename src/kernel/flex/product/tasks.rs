@@ -5,13 +5,13 @@ use std::ops::Range;
 
 use super::pack::{self, Aligned};
 use super::registers::{Broadcast, Panel};
-use super::{DEPTH, HEIGHT, Matrix, Part, Product, block, pieces};
+use super::{DEPTH, HEIGHT, Matrix, Product, block, pieces};
 
 /// Columns of the output that a task makes at most: `DEPTH` steps of them are 384 KiB.
 pub(super) const COLUMNS: usize = 256;
 
 /// Rows of the output that a task makes at least and at most, when tasks share the copied columns.
-const ROWS: [usize; 2] = [24, 96];
+pub(super) const ROWS: [usize; 2] = [24, 96];
 
 /// The same at most when the copied columns are [`FAR`]: each task reads all of them.
 const MANY_ROWS: usize = 288;
@@ -100,21 +100,31 @@ impl Product<'_> {
         let most = if panels.len() > FAR { MANY_ROWS } else { most };
         let rows = m.div_ceil(TASKS).clamp(least, most);
         let rows = pieces(0..m, rows.next_multiple_of(HEIGHT));
-        self.each(rows, |rows| {
-            pack::with_buffer(|copy| {
-                for steps in pieces(inner.clone(), DEPTH) {
-                    let left = self.own_rows(&rows, &steps, copy);
-                    for part in pieces(columns.clone(), COLUMNS) {
-                        let first = whole * (steps.start - inner.start)
-                            + (part.start - columns.start) * steps.len();
-                        let part = Part {
-                            rows: rows.clone(),
-                            columns: part,
-                        };
-                        self.part(&part, steps.clone(), &left, &panels[first..]);
-                    }
+        self.each(rows, |rows| self.some_rows(&rows, inner, &columns, panels));
+    }
+
+    /// Some rows of these columns, of which `panels` are the right operand's.
+    pub(super) fn some_rows(
+        &self,
+        rows: &Range<usize>,
+        inner: &Range<usize>,
+        columns: &Range<usize>,
+        panels: &[f32],
+    ) {
+        let whole = columns.len().next_multiple_of(block::panel());
+        pack::with_buffer(|copy| {
+            for steps in pieces(inner.clone(), DEPTH) {
+                let left = self.own_rows(rows, &steps, copy);
+                for part in pieces(columns.clone(), COLUMNS) {
+                    let first = whole * (steps.start - inner.start)
+                        + (part.start - columns.start) * steps.len();
+                    let part = Part {
+                        rows: rows.clone(),
+                        columns: part,
+                    };
+                    self.part(&part, steps.clone(), &left, &panels[first..]);
                 }
-            });
+            }
         });
     }
 
@@ -125,20 +135,41 @@ impl Product<'_> {
         columns: Range<usize>,
         panels: &'b mut [f32],
     ) -> &'b [f32] {
+        let copies = Self::copies(inner, &columns, panels);
+        self.each(copies.into_iter(), |copy| self.copy(copy));
+        panels
+    }
+
+    /// The copies that panels of some columns are made of, with room for each.
+    pub(super) fn copies<'b>(
+        inner: &Range<usize>,
+        columns: &Range<usize>,
+        panels: &'b mut [f32],
+    ) -> Vec<Copied<'b>> {
         let width = block::panel();
-        let mut rest = &mut *panels;
-        let mut copies = Vec::new();
+        let (mut rest, mut copies) = (panels, Vec::new());
         for steps in pieces(inner.clone(), DEPTH) {
             for columns in pieces(columns.clone(), width) {
                 let (panel, next) = rest.split_at_mut(width * steps.len());
-                copies.push((panel, steps.clone(), columns));
+                copies.push(Copied {
+                    panel,
+                    steps: steps.clone(),
+                    columns,
+                });
                 rest = next;
             }
         }
-        self.each(copies.into_iter(), |(panel, steps, columns)| {
-            pack::panels(panel, self.right, steps, columns, width);
-        });
-        panels
+        copies
+    }
+
+    /// Makes one of them.
+    pub(super) fn copy(&self, copy: Copied) {
+        let Copied {
+            panel,
+            steps,
+            columns,
+        } = copy;
+        pack::panels(panel, self.right, steps, columns, block::panel());
     }
 
     /// Some rows and steps of the left operand as blocks of registers read them.
@@ -182,6 +213,20 @@ impl Product<'_> {
             unsafe { sweep.run() };
         }
     }
+}
+
+/// A part of the output.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) rows: Range<usize>,
+    pub(super) columns: Range<usize>,
+}
+
+/// A panel to copy: some steps of as many columns as a panel has.
+pub(super) struct Copied<'a> {
+    panel: &'a mut [f32],
+    steps: Range<usize>,
+    columns: Range<usize>,
 }
 
 /// The rows of a left operand.

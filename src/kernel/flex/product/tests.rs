@@ -1,6 +1,9 @@
 //! Products against sums of products, in every way that operands lie in memory.
 
-use super::{Matrix, Packed, PackedRows, Put, product, product_made, product_on, stored_made};
+use super::{
+    Grouped, Matrix, Packed, PackedRows, Put, product, product_made, product_on, products_made,
+    stored_made,
+};
 
 /// Every way to lie in memory, added and replaced, over sizes around those of panels, tasks and pieces.
 #[test]
@@ -259,5 +262,52 @@ fn exact(out: &mut [f32], left: Matrix, right: Matrix, into: Put) {
         let terms = (0..left.shape[1]).map(|k| at(&left, row, k) * at(&right, k, column));
         let begun = if into.add { f64::from(*number) } else { 0.0 };
         *number = (begun + f64::from(into.factor) * terms.sum::<f64>()) as f32;
+    }
+}
+
+/// Groups of any sizes, empty ones among them, that are made together or one by one: the bits of the products alone.
+#[test]
+fn grouped_products_are_those_alone() {
+    let number = |i: usize| ((i * 7919) % 1009) as f32 / 1009.0 - 0.5;
+    for [k, n, most] in [
+        [40, 33, 70],
+        [128, 344, 300],
+        [500, 70, 9],
+        [700, 1030, 40],
+        [0, 3, 5],
+    ] {
+        let rows: Vec<usize> = [0, most, 1, most / 2, 0, 7, most - 1].into();
+        let all: usize = rows.iter().sum();
+        let [a, b, bias] =
+            [all * k, rows.len() * k * n, n].map(|len| (0..len).map(number).collect::<Vec<f32>>());
+        // The rows of each group times its matrix as it lies and turned, and the gradients of matrices.
+        for way in 0..3 {
+            let mut at = 0;
+            let each = rows.iter().enumerate().map(|(group, rows)| {
+                let first = std::mem::replace(&mut at, at + rows);
+                let left = Matrix::rows(&a[first * k..][..rows * k], [*rows, k]);
+                let matrix = &b[group * k * n..][..k * n];
+                match way {
+                    0 => (left, Matrix::rows(matrix, [k, n])),
+                    1 => (left, Matrix::rows(matrix, [n, k]).transposed()),
+                    _ => (left.transposed(), left),
+                }
+            });
+            let grouped: Vec<Grouped> = each
+                .map(|(left, right)| Grouped {
+                    left,
+                    right,
+                    row: (way == 1).then_some(&bias[..]),
+                })
+                .collect();
+            let alone = grouped
+                .iter()
+                .flat_map(|one| product_made(one.left, one.right, one.row));
+            assert_eq!(
+                products_made(&grouped),
+                alone.collect::<Vec<f32>>(),
+                "{k} {n} {way}"
+            );
+        }
     }
 }

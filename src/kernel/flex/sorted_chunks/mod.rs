@@ -46,7 +46,9 @@ impl SortedBackwardOps for Flex {
         settings: &SortedSettings,
     ) -> SortedSaved<Self> {
         timed("sorted chunks", || {
-            let [out, statistics] = forward(&Problem::new(inputs.clone(), settings));
+            let problem = Problem::new(inputs.clone(), settings);
+            assert_eq!(problem.q.dims, problem.k.dims, "gradients of all queries");
+            let [out, statistics] = forward(&problem);
             SortedSaved {
                 inputs,
                 out,
@@ -90,6 +92,12 @@ impl<'a> Problem<'a> {
         }
     }
 
+    /// Where the query of a position stands among those at hand: all of them, or the wanted ones alone.
+    fn place(&self, position: usize) -> usize {
+        let [_, _, queries, _] = self.q.dims;
+        position - (self.sizes.tokens - queries)
+    }
+
     /// Rows and heads.
     fn pieces(&self) -> usize {
         self.sizes.rows * self.sizes.heads
@@ -115,7 +123,11 @@ impl<'a> Problem<'a> {
         let order = self.settings.plan.order(row, head);
         let mut block = Block::new(self);
         let mut queries = Queries::with_capacity(TILE);
-        let together = Block::chunks(&sizes);
+        // The keys of a few queries lie in a few chunks, which are gathered alone.
+        let together = match wanted.len() < sizes.chunk {
+            true => 1,
+            false => Block::chunks(&sizes),
+        };
         for first in (0..sizes.chunks()).step_by(together) {
             let chunks = first..(first + together).min(sizes.chunks());
             let places = chunks.start * sizes.chunk..chunks.end * sizes.chunk;
@@ -231,7 +243,7 @@ struct Forward {
 
 /// The result, and each query's maximum and sum.
 fn forward(problem: &Problem) -> [FlexTensor; 2] {
-    let ([rows, heads, tokens, d_head], wanted) = (problem.q.dims, problem.settings.wanted());
+    let ([rows, heads, tokens, d_head], wanted) = (problem.k.dims, problem.settings.wanted());
     let out = Unwritten::new(rows * wanted.len() * heads * d_head);
     let statistics = Unwritten::new(rows * heads * tokens * 2);
     let work = |piece: usize| {
@@ -266,7 +278,7 @@ fn forward(problem: &Problem) -> [FlexTensor; 2] {
 
 /// The sums of one row and head, not yet divided.
 fn forward_piece(problem: &Problem, place: [usize; 2]) -> Forward {
-    let ([_, _, tokens, d_head], wanted) = (problem.q.dims, problem.settings.wanted());
+    let ([_, _, tokens, d_head], wanted) = (problem.k.dims, problem.settings.wanted());
     let window = problem.sizes.window();
     let mut state = Forward {
         scores: problem.tile(),
@@ -278,8 +290,8 @@ fn forward_piece(problem: &Problem, place: [usize; 2]) -> Forward {
     };
     let tile = |state: &mut Forward, queries: &Queries, block: &Block, from: usize| {
         let len = queries.len();
-        let positions = queries.iter().map(|[_, position]| *position);
-        gather(&problem.q, place, positions, &mut state.q);
+        let places = queries.iter().map(|[_, position]| problem.place(*position));
+        gather(&problem.q, place, places, &mut state.q);
         let scores = &mut state.scores[..len * window];
         problem.scores(place[0], queries, &state.q, block, from, scores);
         for ([_, query], row) in queries.iter().zip(scores.chunks_exact_mut(window)) {

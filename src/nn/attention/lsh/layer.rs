@@ -1,11 +1,11 @@
 //! The layer: projections, hashing, the plan of chunks, attention.
 
 use super::hashing::Rotations;
+use super::kept::HashedKeys;
 use super::weights::Weights;
 use super::{AttentionShape, LshConfig};
 use crate::kernel;
 use crate::kernel::sorted_chunks::{ChunkSizes, SortedChunks, SortedSettings, sorted_chunks};
-use crate::nn::attention::LayerCache;
 use crate::nn::init::{Init, Role};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
@@ -14,6 +14,7 @@ use crate::nn::state::{LayerState, StateUse};
 use crate::rng::Purpose;
 use burn::module::Module;
 use burn::tensor::Tensor;
+use std::borrow::Cow;
 
 /// Under the root of a key's mean square.
 const EPS: f64 = 1e-6;
@@ -82,14 +83,31 @@ impl Lsh {
         if tokens <= config.chunk {
             return SortedChunks::whole([rows, heads, tokens]);
         }
-        let drawn = || {
-            let factors = config.factors(tokens, self.context);
-            let mut stream = pass.shared_stream(Purpose::Hashing, config.redraw);
-            Rotations::drawn(&mut stream, [heads, config.rounds, d_head], &factors)
-        };
-        let rotations = self.rotations.clone().unwrap_or_else(drawn);
+        let factors = config.factors(tokens, self.context);
+        let rotations = self.rotations(&factors, [heads, d_head], pass);
         let buckets = rotations.buckets(q.clone());
-        let sizes = ChunkSizes {
+        SortedChunks::new(self.sizes([rows, heads, tokens]), &buckets, lengths)
+    }
+
+    /// The rotations of a pass, for buckets of these factors.
+    fn rotations(
+        &self,
+        factors: &[usize],
+        [heads, d_head]: [usize; 2],
+        pass: &Pass,
+    ) -> Cow<'_, Rotations> {
+        if let Some(given) = &self.rotations {
+            return Cow::Borrowed(given);
+        }
+        let config = &self.config;
+        let mut stream = pass.shared_stream(Purpose::Hashing, config.redraw);
+        let sizes = [heads, config.rounds, d_head];
+        Cow::Owned(Rotations::drawn(&mut stream, sizes, factors))
+    }
+
+    fn sizes(&self, [rows, heads, tokens]: [usize; 3]) -> ChunkSizes {
+        let config = &self.config;
+        ChunkSizes {
             rows,
             heads,
             tokens,
@@ -97,8 +115,31 @@ impl Lsh {
             chunk: config.chunk,
             back: config.look_back,
             ahead: config.look_ahead,
+        }
+    }
+
+    /// The order in which the newest queries meet all keys that decoding keeps: new positions are hashed once, and all are
+    /// sorted anew.
+    fn continued(
+        &self,
+        q: &Tensor<4>,
+        k: &Tensor<4>,
+        kept: &mut HashedKeys,
+        cx: &LayerContext,
+    ) -> SortedChunks {
+        let [rows, heads, tokens, d_head] = k.dims();
+        if tokens <= self.config.chunk {
+            return SortedChunks::whole([rows, heads, tokens]);
+        }
+        let factors = self.config.factors(tokens, self.context);
+        let drawn = || {
+            self.rotations(&factors, [heads, d_head], cx.pass)
+                .into_owned()
         };
-        SortedChunks::new(sizes, &buckets, lengths)
+        kept.hash(&factors, drawn, [q, k]);
+        let (lengths, buckets) = (cx.visible.lengths.as_deref(), kept.buckets());
+        let sizes = self.sizes([rows, heads, tokens]);
+        SortedChunks::of_parts(sizes, |part| &buckets[part], lengths)
     }
 }
 
@@ -118,15 +159,22 @@ impl Layer for Lsh {
                 v = rotation.turn(v);
             }
         }
-        // Decoding keeps queries and values, and sorts all of them anew.
-        let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
-        if let Some(cache) = cache {
-            (q, v) = cache.append(q, v, None);
-        }
-        let tokens = q.dims()[2];
-        let lengths = cx.visible.lengths.as_deref();
+        let mut k = self.normalised(q.clone());
+        let mut state = cx.state.take();
+        let plan = match state.as_deref_mut() {
+            Some(LayerState::Hashed(kept)) => {
+                (k, v) = kept.append(k, v);
+                self.continued(&q, &k, kept, cx)
+            }
+            _ => {
+                let lengths = cx.visible.lengths.as_deref();
+                cx.pass.order(|| self.plan(&q, lengths, cx.pass))
+            }
+        };
+        cx.state = state;
+        let tokens = k.dims()[2];
         let settings = SortedSettings {
-            plan: cx.pass.order(|| self.plan(&q, lengths, cx.pass)),
+            plan,
             visible: cx.visible.clone(),
             scale: 1.0 / (self.d_head as f64).sqrt(),
             dropout: cx
@@ -135,7 +183,6 @@ impl Layer for Lsh {
                 .filter(|key| key.p > 0.0),
             first: tokens - queries,
         };
-        let k = self.normalised(q.clone());
         Weights {
             q: &q,
             k: &k,
@@ -150,7 +197,7 @@ impl Layer for Lsh {
 
     fn empty_state(&self, of: StateUse) -> LayerState {
         match of {
-            StateUse::Decoding => LayerState::KeyValue(LayerCache::default()),
+            StateUse::Decoding => LayerState::Hashed(HashedKeys::default()),
             StateUse::Segments => LayerState::None,
         }
     }

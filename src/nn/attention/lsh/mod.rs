@@ -14,6 +14,7 @@
 //! token meets, for each token, the keys that sorting gives it at that time.
 
 mod hashing;
+mod kept;
 mod layer;
 mod weights;
 
@@ -24,6 +25,7 @@ use crate::nn::init::Init;
 use crate::nn::position::Means;
 use crate::one_table::one_table;
 pub use hashing::Rotations;
+pub use kept::HashedKeys;
 pub use layer::Lsh;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

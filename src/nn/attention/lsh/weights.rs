@@ -9,9 +9,9 @@ use burn::tensor::{Tensor, TensorData};
 
 /// The arguments of the kernel.
 pub(super) struct Weights<'a> {
-    /// `[batch, heads, tokens, d_head]`.
+    /// The newest queries, `[batch, heads, queries, d_head]`.
     pub q: &'a Tensor<4>,
-    /// The same of keys.
+    /// All keys, `[batch, heads, tokens, d_head]`.
     pub k: &'a Tensor<4>,
     /// The plan, and which keys are seen.
     pub settings: &'a SortedSettings,
@@ -19,6 +19,8 @@ pub(super) struct Weights<'a> {
 
 /// One head of one row.
 struct Head {
+    /// The position of the first query at hand.
+    first: usize,
     q: Vec<f32>,
     k: Vec<f32>,
     d_head: usize,
@@ -63,7 +65,7 @@ impl Weights<'_> {
 
     /// All weights, `[batch, heads, queries, keys]`.
     fn all(&self) -> Tensor<4> {
-        let ([batch, heads, tokens, _], wanted) = (self.q.dims(), self.settings.wanted());
+        let ([batch, heads, tokens, _], wanted) = (self.k.dims(), self.settings.wanted());
         let mut all = Vec::with_capacity(batch * heads * wanted.len() * tokens);
         for (row, head) in (0..batch).flat_map(|row| (0..heads).map(move |head| (row, head))) {
             let head = self.head(row, head);
@@ -77,7 +79,7 @@ impl Weights<'_> {
     }
 
     fn head(&self, row: usize, head: usize) -> Head {
-        let [_, _, tokens, d_head] = self.q.dims();
+        let [_, _, tokens, d_head] = self.k.dims();
         let numbers = |x: &Tensor<4>| -> Vec<f32> {
             let x = x.clone().narrow(0, row, 1).narrow(1, head, 1);
             kernel::untracked(x).into_data().iter::<f32>().collect()
@@ -91,7 +93,9 @@ impl Weights<'_> {
                 places[place / padded * tokens + position] = place;
             }
         }
+        let [_, _, queries, _] = self.q.dims();
         Head {
+            first: tokens - queries,
             q: numbers(self.q),
             k: numbers(self.k),
             d_head,
@@ -109,7 +113,7 @@ impl Head {
         let sizes = plan.sizes();
         let order = plan.order(self.row, self.head);
         let of = |x: &[f32], position: usize| x[position * d..][..d].to_vec();
-        let own = of(&self.q, query);
+        let own = of(&self.q, query - self.first);
         let mut met: Vec<(usize, f64)> = Vec::new();
         for round in 0..sizes.rounds {
             let chunk = self.places[round * sizes.tokens + query] / sizes.chunk;

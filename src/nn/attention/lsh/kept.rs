@@ -1,0 +1,98 @@
+//! The state of attention by hashing in decoding: keys, values, and the buckets of positions, each hashed once.
+
+use super::hashing::Rotations;
+use crate::nn::attention::LayerCache;
+use burn::tensor::{Int, Tensor};
+
+/// What decoding keeps. A newer position sorts all of them anew, but hashes itself alone.
+#[derive(Clone, Debug, Default)]
+pub struct HashedKeys {
+    cache: LayerCache,
+    hashed: Option<Hashed>,
+}
+
+/// Positions that are in their buckets.
+#[derive(Clone, Debug)]
+struct Hashed {
+    factors: Vec<usize>,
+    rotations: Rotations,
+    /// By row, head and round: the bucket of each position.
+    buckets: Vec<Vec<u32>>,
+}
+
+impl HashedKeys {
+    /// Appends keys and values of new positions; returns those of all.
+    pub(super) fn append(&mut self, k: Tensor<4>, v: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
+        self.cache.append(k, v, None)
+    }
+
+    /// Puts the newest queries into buckets of these factors. Where positions before them are in others, or in none, they are
+    /// hashed by their keys, which point where their queries do.
+    pub(super) fn hash(
+        &mut self,
+        factors: &[usize],
+        drawn: impl FnOnce() -> Rotations,
+        [q, k]: [&Tensor<4>; 2],
+    ) {
+        let ([_, _, new, _], [_, _, tokens, _]) = (q.dims(), k.dims());
+        let same = |hashed: &&mut Hashed| hashed.factors == factors;
+        if let Some(hashed) = self.hashed.as_mut().filter(same) {
+            return hashed.push(q.clone());
+        }
+        let mut hashed = Hashed {
+            factors: factors.to_vec(),
+            rotations: drawn(),
+            buckets: Vec::new(),
+        };
+        if new < tokens {
+            hashed.push(k.clone().narrow(2, 0, tokens - new));
+        }
+        hashed.push(q.clone());
+        self.hashed = Some(hashed);
+    }
+
+    /// The buckets of all positions, by row, head and round.
+    pub(super) fn buckets(&self) -> &[Vec<u32>] {
+        self.hashed.as_ref().map_or(&[], |hashed| &hashed.buckets)
+    }
+
+    /// Positions that it has.
+    pub fn len(&self) -> usize {
+        self.cache.len()
+    }
+
+    /// Whether nothing was read yet.
+    pub fn is_empty(&self) -> bool {
+        self.cache.is_empty()
+    }
+
+    /// The next growth makes room for so many positions in all at least.
+    pub fn reserve(&mut self, positions: usize) {
+        self.cache.reserve(positions);
+    }
+
+    /// The same for other rows.
+    pub fn select(&mut self, rows: &Tensor<1, Int>) {
+        let before = self.cache.rows();
+        self.cache.select(rows);
+        if let Some(hashed) = &mut self.hashed {
+            let parts = hashed.buckets.len() / before.max(1);
+            let rows = rows.to_data();
+            let of_row = |row: i64| hashed.buckets[row as usize * parts..][..parts].to_vec();
+            hashed.buckets = rows.iter::<i64>().flat_map(of_row).collect();
+        }
+    }
+}
+
+impl Hashed {
+    /// The buckets of more positions.
+    fn push(&mut self, x: Tensor<4>) {
+        let [_, _, tokens, _] = x.dims();
+        let found = self.rotations.buckets(x);
+        let parts = found.chunks_exact(tokens);
+        self.buckets.resize(parts.len(), Vec::new());
+        for (buckets, found) in self.buckets.iter_mut().zip(parts) {
+            buckets.extend_from_slice(found);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What a layer keeps while a text is read token by token: numbers of its state by the length of the text.
+
+use super::every_kind;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use formwork::data::Shape;
+use formwork::model::decoder::DecoderInput;
+use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
+use formwork::nn::attention::{AttentionConfig, Reads};
+use formwork::nn::pass::Pass;
+use formwork::nn::state::{LayerState, StateUse};
+use serde_json::{Value, json};
+
+const VOCAB: usize = 17;
+
+fn decoder(keys: &Value) -> Decoder {
+    let config: DecoderConfig = serde_json::from_value(json!({
+        "n_layers": 1, "d_model": 16, "position": { "kind": "none" }, "attention": keys,
+    }))
+    .unwrap();
+    config.init(&ModelInputs {
+        shape: &Shape::of_text(400, VOCAB),
+        seed: 5,
+        device: &Device::flex(),
+    })
+}
+
+/// Positions for which there is room, or numbers of a state that has none.
+fn kept(state: &LayerState) -> usize {
+    match state {
+        LayerState::KeyValue(cache) => cache.room(),
+        LayerState::Compressed(compressed) => compressed.keys(),
+        LayerState::Hashed(hashed) => hashed.len(),
+        LayerState::Recurrent(vectors) => vectors.iter().map(|x| x.dims()[1]).sum(),
+        LayerState::None | LayerState::Segment(_) => panic!("decoding keeps something"),
+    }
+}
+
+/// What is kept of a text after so many tokens.
+fn after(model: &Decoder, lengths: [usize; 2]) -> [usize; 2] {
+    let mut state = model.empty_state(StateUse::Decoding);
+    let mut read = 0;
+    lengths.map(|length| {
+        for at in read..length {
+            let token = TensorData::new(vec![(at * 7 % VOCAB) as i32], [1, 1]);
+            let token = Tensor::<2, Int>::from_data(token, &Device::flex());
+            let input = DecoderInput::new(token);
+            model.forward(input, Some(&mut state), &Pass::evaluation());
+        }
+        read = length;
+        kept(&state.layers[0].own)
+    })
+}
+
+/// Windows, blocks, spans and sums take the same room however long the text is; the others what a later query may see: a
+/// key for each position, or for each block of them.
+#[test]
+fn a_state_is_as_large_as_what_later_queries_see() {
+    for keys in every_kind() {
+        let config: AttentionConfig = serde_json::from_value(keys.clone()).unwrap();
+        if config.facts().abilities().reads == Reads::BothWays {
+            continue;
+        }
+        let [short, long] = after(&decoder(&keys), [100, 300]);
+        let bounded = |most: usize| {
+            assert!(short == long && long <= most, "{keys}: {short} and {long}");
+        };
+        let number = |key: &str| keys[key].as_u64().map(|n| n as usize);
+        match keys["kind"].as_str().unwrap() {
+            "sliding_window" => bounded(2 * (number("window").unwrap() - 1) + 16),
+            "adaptive_span" => bounded(2 * number("max_span").unwrap() + 16),
+            "local" => {
+                let blocks = number("look_back").unwrap() + 1;
+                bounded(2 * (blocks * number("block").unwrap() - 1) + 16);
+            }
+            // A sum of values for each feature, and one of the features.
+            "linear" => bounded(4 * (4 * 4 + 4)),
+            "performer" => bounded(4 * (9 * 4 + 9 + 2)),
+            "memory_compressed" => {
+                let null = usize::from(keys["null_key"] == true);
+                let whole = |tokens: usize| tokens / number("factor").unwrap() + null;
+                assert_eq!([short, long], [100, 300].map(whole), "{keys}");
+            }
+            // A later query sees every stride-th key, counted from itself: each key comes into view again.
+            "strided" | "fixed" | "lsh" => assert!(short >= 100 && long >= 300, "{keys}"),
+            other => panic!("{other} is in no case"),
+        }
+    }
+}

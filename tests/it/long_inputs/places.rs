@@ -1,0 +1,172 @@
+//! Where a kind can stand: each position scheme of texts, each order of reading, documents, prefixes and segments are had, or
+//! refused with one error that names the kind.
+
+use super::inline;
+use crate::binary::{failure, formwork, output};
+use formwork::nn::attention::KINDS;
+use serde_json::{Value, json};
+
+/// The ways in which positions act on heads that a kind carries, from the definitions of the kinds: rotations where vectors
+/// of queries and keys are compared, scalars by distance where single keys are, vectors by distance where the fused kernel
+/// makes scores in the order of the text.
+const CARRIED: &[(&str, &[&str])] = &[
+    ("multi_head", &["rotation", "bias", "vectors"]),
+    ("sliding_window", &["rotation", "bias", "vectors"]),
+    ("local", &["rotation", "bias", "vectors"]),
+    ("big_bird", &["rotation", "bias", "vectors"]),
+    ("strided", &["rotation", "bias"]),
+    ("fixed", &["rotation"]),
+    ("linformer", &[]),
+    ("memory_compressed", &[]),
+    ("adaptive_span", &["rotation", "bias", "vectors"]),
+    ("linear", &[]),
+    ("performer", &["rotation"]),
+    ("lsh", &["rotation"]),
+];
+
+/// Position schemes of texts, and how they act on heads; those of embeddings stand anywhere.
+const SCHEMES: &[(&str, Option<&str>)] = &[
+    ("none", None),
+    ("sinusoidal", None),
+    ("learned", None),
+    ("learned_per_layer", None),
+    ("axial", None),
+    ("rotary", Some("rotation")),
+    ("alibi", Some("bias")),
+    ("relative_bias", Some("bias")),
+    ("shaw", Some("vectors")),
+    ("transformer_xl", Some("vectors")),
+    ("disentangled", Some("vectors")),
+];
+
+/// Sizes that fit inputs of fourteen tokens.
+fn small(kind: &str) -> Value {
+    match kind {
+        "sliding_window" => json!({ "kind": kind, "n_heads": 4, "window": 5 }),
+        "local" => json!({ "kind": kind, "n_heads": 4, "block": 4 }),
+        "big_bird" => json!({ "kind": kind, "n_heads": 4, "block": 2, "random": 1 }),
+        "linformer" => json!({ "kind": kind, "n_heads": 4, "k": 4 }),
+        "adaptive_span" => json!({ "kind": kind, "n_heads": 4, "max_span": 8, "ramp": 4 }),
+        "lsh" => json!({ "kind": kind, "n_heads": 4, "chunk": 4 }),
+        _ => json!({ "kind": kind, "n_heads": 4 }),
+    }
+}
+
+fn checked(file: &str, sets: &[String]) -> Result<(), String> {
+    let mut arguments = vec!["check".to_string(), format!("experiments/{file}.toml")];
+    for set in sets {
+        arguments.extend(["--set".to_string(), set.clone()]);
+    }
+    let output = formwork(&arguments).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    match output.status.code() {
+        Some(0) => Ok(()),
+        Some(2) => Err(said),
+        other => panic!("status {other:?}: {said}"),
+    }
+}
+
+#[test]
+fn a_scheme_is_carried_or_refused_by_name() {
+    let known: Vec<&str> = KINDS.iter().map(|kind| kind.kind).collect();
+    let listed: Vec<&str> = CARRIED.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(listed, known);
+    for (kind, carried) in CARRIED {
+        // An encoder for kinds that read both ways, a decoder for the others.
+        let file = match *kind {
+            "big_bird" | "linformer" => "text_classification/listops",
+            _ => "smoke/tiny",
+        };
+        for (scheme, means) in SCHEMES {
+            let sets = [
+                format!("model.attention={}", inline(&small(kind))),
+                format!("model.position={{ kind = \"{scheme}\" }}"),
+            ];
+            let found = checked(file, &sets);
+            if means.is_none_or(|means| carried.contains(&means)) {
+                assert!(found.is_ok(), "{kind} with {scheme}: {found:?}");
+                continue;
+            }
+            let said = found.unwrap_err();
+            let wanted = format!(
+                "kind = \"{scheme}\" cannot be carried by attention of kind = \"{kind}\"; use learned"
+            );
+            assert!(said.contains(&wanted), "{kind} with {scheme}: {said}");
+            assert_eq!(said.matches("error").count(), 1, "{said}");
+        }
+    }
+}
+
+/// A network of one stack or two, with what a kind cannot be: the error says so and names another way.
+#[test]
+fn a_kind_stands_where_its_definition_allows() {
+    let attention = |kind: &str| format!("model.attention={}", inline(&small(kind)));
+    let learned = "model.position={ kind = \"learned\" }".to_string();
+    for (file, more, words) in [
+        // A decoder.
+        ("smoke/tiny", [attention("big_bird"), learned.clone()], "reads both ways"),
+        ("smoke/tiny", [attention("linformer"), learned.clone()], "reads both ways"),
+        (
+            "smoke/tiny",
+            [
+                "model.attention={ kind = \"sliding_window\", window = 4, global = \"own\" }".into(),
+                learned.clone(),
+            ],
+            "global reads both ways",
+        ),
+        // An encoder.
+        (
+            "text_classification/listops",
+            [attention("strided"), learned.clone()],
+            "reads from left to right",
+        ),
+        (
+            "text_classification/listops",
+            [attention("fixed"), learned.clone()],
+            "reads from left to right",
+        ),
+        // A source that sees all of itself.
+        (
+            "translation/dates",
+            [
+                "model={ kind = \"decoder\", n_layers = 1, d_model = 16, attention = { kind = \"linear\", n_heads = 4 } }".into(),
+                "task.bidirectional_source=true".into(),
+            ],
+            "cannot show a source all of itself",
+        ),
+        // Earlier segments.
+        (
+            "smoke/segments",
+            [
+                "model.attention={ kind = \"lsh\", n_heads = 4, memory = 8 }".into(),
+                "model.position={ kind = \"rotary\" }".into(),
+            ],
+            "cannot look at earlier segments",
+        ),
+        // Weights that are never formed.
+        (
+            "smoke/tiny",
+            [
+                "model.dropout_attention=0.1".into(),
+                "model.attention={ kind = \"performer\", n_heads = 4 }".into(),
+            ],
+            "makes no weight for a query and a key",
+        ),
+    ] {
+        let said = checked(file, &more).unwrap_err();
+        assert!(said.contains(words), "{more:?}: {said}");
+    }
+}
+
+/// Nothing is written by a run whose attention cannot stand where it is.
+#[test]
+fn a_refused_kind_leaves_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run").display().to_string();
+    let set = format!("model.attention={}", inline(&small("big_bird")));
+    let file = "experiments/smoke/tiny.toml";
+    let (status, said) = failure(&["train", file, "--set", &set, "--run", &run]);
+    assert!(status == 2 && said.contains("big_bird"), "{said}");
+    assert!(!std::path::Path::new(&run).exists());
+    assert!(output(&["list", "attention"]).contains("big_bird"));
+}

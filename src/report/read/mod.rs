@@ -5,5 +5,6 @@ pub mod diagnostics;
 pub mod find;
 pub mod journal;
 pub mod run;
+pub mod rungs;
 mod samples;
 pub mod sweep;

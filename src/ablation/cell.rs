@@ -3,6 +3,7 @@
 //! The process's standard input is a pipe that the sweep holds open. When it closes, because the sweep stops or was
 //! killed, the process saves and exits: a child never outlives its sweep. Its output goes to a file beside its run.
 
+use crate::ablation::halving::Goal;
 use crate::ablation::ledger::Claim;
 use crate::error::{Error, Result};
 use crate::report::read::run;
@@ -21,6 +22,8 @@ pub struct Cell {
     pub seed: u64,
     /// This process's claim on it.
     pub claim: Claim,
+    /// The rung at which it is to pause.
+    pub goal: Option<Goal>,
     /// Its run folder.
     pub run: PathBuf,
     log: PathBuf,
@@ -34,6 +37,8 @@ pub struct Cell {
 pub enum CellExit {
     /// It has ended the cell, one way or another.
     Ended(Ending),
+    /// It is at the rung that it trained to.
+    Paused(Goal),
     /// It was killed from outside: the cell is resumed from its checkpoint.
     Killed(String),
     /// It was asked to stop and has saved.
@@ -42,12 +47,18 @@ pub enum CellExit {
 
 impl Cell {
     /// A cell whose process is not started yet.
-    pub fn new(sweep: &SweepFolder, arm: usize, seed: u64, claim: Claim) -> Self {
+    pub fn new(
+        sweep: &SweepFolder,
+        (arm, seed): (usize, u64),
+        goal: Option<Goal>,
+        claim: Claim,
+    ) -> Self {
         let planned = &sweep.plan.arms[arm];
         Self {
             arm,
             seed,
             claim,
+            goal,
             run: sweep.run(planned, seed),
             log: log_of(sweep, planned, seed),
             log_from: 0,
@@ -85,6 +96,9 @@ impl Cell {
             .stdin(Stdio::piped())
             .stdout(log()?)
             .stderr(log()?);
+        if let Some(goal) = self.goal {
+            command.args(["--pause-at", &goal.step.to_string()]);
+        }
         // Ctrl-C in a terminal is for the sweep, which then closes the pipe: a second signal would cut the saving short.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -127,6 +141,11 @@ impl Cell {
         Ok(status.map(|status| self.outcome(status)))
     }
 
+    /// Whether its run has taken its last step, or ended before it by itself.
+    fn is_done(&self) -> bool {
+        run::read(&self.run).is_ok_and(|run| run.done())
+    }
+
     fn outcome(&self, status: ExitStatus) -> CellExit {
         let ending = |state, reason: String| {
             CellExit::Ended(Ending {
@@ -136,7 +155,10 @@ impl Cell {
             })
         };
         match status.code() {
-            Some(0) => ending(EndState::Done, String::new()),
+            Some(0) => match self.goal.filter(|_| !self.is_done()) {
+                Some(goal) => CellExit::Paused(goal),
+                None => ending(EndState::Done, String::new()),
+            },
             Some(130) => CellExit::Stopped,
             Some(code) => {
                 let diverged = run::read(&self.run).is_ok_and(|run| run.diverged().is_some());
@@ -195,6 +217,7 @@ mod tests {
             arm: 0,
             seed: 1,
             claim: ledger.claim("arm.seed-1").unwrap().unwrap(),
+            goal: None,
             run: run.to_path_buf(),
             log,
             log_from: 0,

@@ -1,7 +1,7 @@
 //! The arms of a sweep in their folders, and a sweep's folder that grows: arms that did not change keep the folder
 //! that they have, whatever they are called since another axis was added.
 
-use crate::ablation::ledger::put_whole;
+use crate::ablation::placing::put_whole;
 use crate::ablation::prepared::{Prepared, Sweep};
 use crate::ablation::slurm::SCRIPT;
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use crate::experiment::{self, Experiment, Loaded, resolved_toml};
 use crate::report::read::sweep::{ARM, CELLS, LEDGER, PLAN, PlannedArm, SweepFolder, SweepPlan};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Held while a plan is settled.
 const LOCK: &str = "planning.lock";
@@ -36,6 +36,8 @@ pub fn planning(folder: &Path) -> Result<fs::File> {
 pub struct Before {
     /// The plan.
     pub plan: Option<SweepPlan>,
+    /// The file of the first rung's decision, where it is decided.
+    decided: Option<PathBuf>,
     /// The arms by their folders, those that have left the plan included.
     arms: BTreeMap<String, Experiment>,
 }
@@ -64,10 +66,40 @@ impl Before {
                 );
             }
         }
+        let there = SweepFolder::read(folder)?;
+        let decided = Some(there.decision_file(1)).filter(|file| file.exists());
         Ok(Self {
-            plan: Some(SweepFolder::read(folder)?.plan),
+            plan: Some(there.plan),
+            decided,
             arms,
         })
+    }
+
+    /// An error when a rung was decided among other arms than the plan's, or by another rule.
+    fn require_undecided(&self, now: &SweepPlan) -> Result<()> {
+        let (Some(file), Some(was)) = (&self.decided, &self.plan) else {
+            return Ok(());
+        };
+        let folders = |plan: &SweepPlan| -> Vec<String> {
+            plan.arms.iter().map(|arm| arm.folder.clone()).collect()
+        };
+        let differs = [
+            (folders(was) != folders(now), "the arms"),
+            (was.seeds != now.seeds, "the seeds"),
+            (was.halving != now.halving, "the rungs"),
+            (
+                was.metric != now.metric,
+                "the values that arms are ranked by",
+            ),
+        ];
+        match differs.iter().find(|(differs, _)| *differs) {
+            None => Ok(()),
+            Some((_, what)) => Err(Error::usage(format!(
+                "{what} were changed, but arms were stopped already ({}); give the sweep another name, or start it \
+                 over with --fresh",
+                file.display()
+            ))),
+        }
     }
 
     /// The steps of an arm that is there, when they were found by the same budget.
@@ -148,7 +180,9 @@ pub fn planned(sweep: &Sweep, before: &Before) -> Result<(SweepPlan, Vec<(String
         axes,
         seeds: (0..config.seeds).map(|i| sweep.first_seed + i).collect(),
         arms,
+        halving: sweep.halving.clone(),
     };
+    before.require_undecided(&plan)?;
     Ok((plan, files))
 }
 

@@ -4,6 +4,7 @@
 //! ledger/CELL.claim.N   the N-th attempt and who made it: linked into place whole, so that one process wins
 //! ledger/CELL.beat.N    rewritten by its holder while it lives
 //! ledger/CELL.free.N    the holder gave the cell back
+//! ledger/CELL.rung.K    the cell has come to rung K of the halving, and pauses there
 //! ledger/CELL.end.json  how the cell ended
 //! ```
 //!
@@ -11,12 +12,12 @@
 //! unlocked by deleting: a takeover is claim N + 1, which can be made once. Linking is what NFS, too, does as one step.
 
 use crate::ablation::liveness::{Holder, Watch};
+use crate::ablation::placing::{put_once, put_whole};
 use crate::error::{Error, Result};
-use crate::files::{self, Partial};
+use crate::files;
 use crate::report::read::sweep::{Ending, LEDGER, SweepFolder};
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,11 +32,32 @@ pub struct Ledger {
 
 /// The number of claims on a cell that its files show, how many were given back, and whether it has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Marks {
+pub struct Marks {
     claimed: u32,
     freed: u32,
+    rung: u32,
     ended: bool,
 }
+
+impl Marks {
+    /// Whether the cell has come to a rung of the halving, or will come no further.
+    pub fn at_rung(self, rung: usize) -> bool {
+        self.ended || self.rung as usize >= rung
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(self) -> bool {
+        self.ended
+    }
+
+    /// How often it was begun or gone on with.
+    pub fn attempts(self) -> u32 {
+        self.claimed
+    }
+}
+
+/// The marks of all cells by name.
+pub type AllMarks = BTreeMap<String, Marks>;
 
 /// A cell that this process holds.
 #[derive(Debug)]
@@ -82,6 +104,14 @@ impl Ledger {
     /// A ledger that cannot be read.
     pub fn standings(&mut self, cells: &[String]) -> Result<Vec<Standing>> {
         let marks = self.marks()?;
+        self.standings_by(&marks, cells)
+    }
+
+    /// The same by marks that were read.
+    ///
+    /// # Errors
+    /// A claim that cannot be read.
+    pub fn standings_by(&mut self, marks: &AllMarks, cells: &[String]) -> Result<Vec<Standing>> {
         let standing = |cell: &String| {
             let marks = marks.get(cell).copied().unwrap_or_default();
             self.standing(cell, marks)
@@ -90,8 +120,11 @@ impl Ledger {
     }
 
     /// All marks, from one listing.
-    fn marks(&self) -> Result<BTreeMap<String, Marks>> {
-        let mut all: BTreeMap<String, Marks> = BTreeMap::new();
+    ///
+    /// # Errors
+    /// A ledger that cannot be read.
+    pub fn marks(&self) -> Result<AllMarks> {
+        let mut all = AllMarks::new();
         let entries = fs::read_dir(&self.folder).map_err(Error::io("read", &self.folder))?;
         for entry in entries {
             let entry = entry.map_err(Error::io("read", &self.folder))?;
@@ -113,6 +146,7 @@ impl Ledger {
             match what {
                 "claim" => marks.claimed = marks.claimed.max(number),
                 "free" => marks.freed = marks.freed.max(number),
+                "rung" => marks.rung = marks.rung.max(number),
                 _ => {}
             }
         }
@@ -203,16 +237,33 @@ impl Ledger {
         self.mark(&claim.cell, "free", claim.attempt, "")
     }
 
+    /// Writes that a cell has come to a rung, and gives it back: its run is paused.
+    ///
+    /// # Errors
+    /// A ledger that cannot be written.
+    pub fn pause(&self, claim: Claim, rung: usize) -> Result<()> {
+        put_whole(&self.folder.join(format!("{}.rung.{rung}", claim.cell)), "")?;
+        self.free(claim)
+    }
+
     /// Writes how a cell ended.
     ///
     /// # Errors
     /// A ledger that cannot be written.
     pub fn end(&self, claim: Claim, ending: &Ending) -> Result<()> {
-        let text = serde_json::to_string(ending)
-            .map_err(|e| Error::run(format!("cannot write how a cell ended: {e}")))?;
-        put_whole(&self.file_of_end(&claim.cell), &format!("{text}\n"))?;
+        self.write_end(&claim.cell, ending)?;
         // Should the end be taken back, the cell is open though this process lives.
         self.free(claim)
+    }
+
+    /// Writes how a cell ended that this process need not hold: it stays as it is.
+    ///
+    /// # Errors
+    /// A ledger that cannot be written.
+    pub fn write_end(&self, cell: &str, ending: &Ending) -> Result<()> {
+        let text = serde_json::to_string(ending)
+            .map_err(|e| Error::run(format!("cannot write how a cell ended: {e}")))?;
+        put_whole(&self.file_of_end(cell), &format!("{text}\n"))
     }
 
     /// Opens a cell that had ended.
@@ -249,56 +300,6 @@ pub fn cells(sweep: &SweepFolder) -> Vec<(usize, u64, String)> {
     seeds
         .flat_map(|&seed| arms().map(move |(i, arm)| (i, seed, cell_name(&arm.folder, seed))))
         .collect()
-}
-
-/// Replaces a file in one step.
-///
-/// # Errors
-/// A file that cannot be written.
-pub fn put_whole(path: &Path, text: &str) -> Result<()> {
-    files::write(path, text.as_bytes())
-}
-
-/// Writes who holds a cell, unless a file is there. None when one is; else the lock of the claim, where there are locks.
-fn put_once(path: &Path, mut holder: Holder) -> Result<Option<Option<File>>> {
-    let text = |holder: &Holder| {
-        serde_json::to_string(holder).map_err(|e| Error::run(format!("cannot write a claim: {e}")))
-    };
-    // Its own name goes with it in the end, and need not for the claim to hold. It is locked before it has another.
-    let mut own = Partial::beside(path).map_err(Error::io("write", path))?;
-    let lock = own.file().ok().filter(|file| file.try_lock().is_ok());
-    holder.locks = lock.is_some();
-    let found = text(&holder)?;
-    own.write_all(found.as_bytes())
-        .and_then(|()| own.sync())
-        .map_err(Error::io("write", path))?;
-    match fs::hard_link(own.path(), path) {
-        Ok(()) => Ok(Some(lock)),
-        // Over NFS a link that was made can be reported as there already: the answer was lost and asked again.
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-            let ours = fs::read_to_string(path).is_ok_and(|there| there == found);
-            Ok(ours.then_some(lock))
-        }
-        // A file system without links.
-        Err(e)
-            if matches!(
-                e.kind(),
-                ErrorKind::Unsupported | ErrorKind::PermissionDenied
-            ) =>
-        {
-            let made = OpenOptions::new().write(true).create_new(true).open(path);
-            let mut file = match made {
-                Ok(file) => file,
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(None),
-                Err(e) => return Err(Error::io("create", path)(e)),
-            };
-            holder.locks = file.try_lock().is_ok();
-            file.write_all(text(&holder)?.as_bytes())
-                .map_err(Error::io("write", path))?;
-            Ok(Some(holder.locks.then_some(file)))
-        }
-        Err(e) => Err(Error::io("link", path)(e)),
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! [ablation] ── arms ──► planner ──► sweep.json, cells/ARM/arm.toml      what there is to train
 //!                                        │
 //!                        runner ◄──► ledger/                             who trains what, how it ended
-//!                          └─ formwork train cells/ARM/arm.toml --run cells/ARM/seed-S --resume
+//!                          ├─ formwork train cells/ARM/arm.toml --run cells/ARM/seed-S --resume
+//!                          └─ halving        which arms train, and to which rung
 //! ```
 //!
 //! A cell's run is an ordinary run folder: it resumes from its own checkpoints, so that a sweep that was killed
@@ -15,9 +16,11 @@ pub mod arms;
 pub mod cell;
 pub mod clearing;
 pub mod folders;
+pub mod halving;
 pub mod ledger;
 pub mod liveness;
 pub mod matching;
+pub mod placing;
 pub mod planner;
 pub mod prepared;
 pub mod runner;

@@ -3,6 +3,7 @@
 
 use crate::ablation::arms::{Arm, arms};
 use crate::ablation::folders::Before;
+use crate::ablation::halving;
 use crate::ablation::matching::{self, Cost, WIDTH};
 use crate::ablation::prepared::{Prepared, Sweep};
 use crate::data::Data;
@@ -10,6 +11,7 @@ use crate::error::{Error, Fault, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
 use crate::experiment::cost::{self, StepTime};
 use crate::experiment::{self, Loaded, Origin, assemble, epochs, rehearse};
+use crate::report::read::rungs::Rungs;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -40,7 +42,9 @@ pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
         time(&mut sweep.arms, sweep.at, &known, &mut sweep.costs)?;
     }
     settle(&mut sweep, known)?;
+    let halving = rungs(&sweep)?;
     Ok(Sweep {
+        halving,
         name: sweep.loaded.experiment.name.clone(),
         first_seed: sweep.loaded.experiment.seed,
         config: sweep.config,
@@ -66,7 +70,21 @@ pub fn rehearse(path: &Path, sets: &[String]) -> Result<()> {
         return Ok(());
     }
     let known = vec![None; sweep.arms.len()];
-    settle(&mut sweep, known)
+    settle(&mut sweep, known)?;
+    rungs(&sweep).map(|_| ())
+}
+
+/// The rungs of the halving, held against every arm.
+fn rungs(sweep: &Untimed) -> Result<Option<Rungs>> {
+    let Some(config) = &sweep.config.halving else {
+        return Ok(None);
+    };
+    let planned = halving::planned(config, &sweep.arms).map_err(|(arm, rule)| {
+        let of_arm = arm.map_or(String::new(), |arm| format!("arm `{arm}` "));
+        let message = format!("[ablation.halving] {of_arm}{rule}");
+        Error::Invalid(vec![at(&sweep.loaded, "ablation.halving.first", message)])
+    })?;
+    Ok(Some(planned))
 }
 
 fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
@@ -184,7 +202,12 @@ fn arm_experiment(path: &Path, sets: &[String], more: &[String]) -> Result<Loade
 /// A fault of an arm, at the line of `[ablation]`.
 fn in_arm(base: &Loaded, arm: &str, fault: &Fault) -> Fault {
     let message = format!("[ablation] arm `{arm}`: {}", fault.message);
-    match base.origin("ablation") {
+    at(base, "ablation", message)
+}
+
+/// A fault at the line of a key.
+fn at(base: &Loaded, key: &str, message: String) -> Fault {
+    match base.origin(key) {
         Origin::File { path, line } => Fault::at(path, *line, message),
         Origin::Set(_) | Origin::Preset(_) | Origin::Default => Fault::new(message),
     }
@@ -216,12 +239,7 @@ fn baseline(base: &Loaded, config: &AblationConfig, arms: &[Prepared]) -> Result
         Some(name) => {
             let near = suggestion(name, names().collect::<Vec<_>>());
             let message = format!("[ablation] baseline = \"{name}\" is no arm{near}");
-            Err(Error::Invalid(vec![
-                match base.origin("ablation.baseline") {
-                    Origin::File { path, line } => Fault::at(path, *line, message),
-                    Origin::Set(_) | Origin::Preset(_) | Origin::Default => Fault::new(message),
-                },
-            ]))
+            Err(Error::Invalid(vec![at(base, "ablation.baseline", message)]))
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::ablation::matching::Cost;
 use crate::experiment::Loaded;
 use crate::experiment::ablation::AblationConfig;
+use crate::report::read::rungs::Rungs;
 use std::collections::BTreeMap;
 
 /// An arm, ready to be put into a sweep's folder.
@@ -33,4 +34,6 @@ pub struct Sweep {
     pub budget: String,
     /// The arms, in the order of the file.
     pub arms: Vec<Prepared>,
+    /// The rungs at which arms that are behind are stopped.
+    pub halving: Option<Rungs>,
 }

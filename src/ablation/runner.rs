@@ -1,11 +1,14 @@
 //! The loop of a sweep: takes open cells, keeps so many processes at work, writes down how each cell ended.
 //!
 //! Any number of these loops may work on one folder; what they share is the ledger. A cell that fails does not stop
-//! the others; a cell whose process was killed is resumed from its checkpoint, unless it made no step.
+//! the others; a cell whose process was killed is resumed from its checkpoint, unless it made no step. Where arms are
+//! stopped at rungs, the cells that are open are those of the present rung ([`crate::ablation::halving`]).
 
 use crate::ablation::cell::{Cell, CellExit};
+use crate::ablation::halving::{self, Goal};
 use crate::ablation::ledger::{Ledger, Standing, cells};
 use crate::error::{Error, Result};
+use crate::report::read::rungs::Decision;
 use crate::report::read::sweep::{EndState, Ending, SweepFolder};
 use crate::stop::Stop;
 use crate::train::checkpoint;
@@ -35,6 +38,10 @@ pub enum Event<'a> {
     Began(&'a str, u32),
     /// A cell has ended.
     Ended(&'a str, &'a Ending),
+    /// A cell is at a rung of the halving.
+    Paused(&'a str, Goal),
+    /// A rung was decided.
+    Decided(&'a Decision),
     /// A cell's process was killed from outside; why.
     Killed(&'a str, &'a str),
     /// A cell was taken over by another process.
@@ -110,9 +117,18 @@ impl Runner<'_> {
         if self.looked.is_some_and(|at| at.elapsed() < LOOK) {
             return Ok(true);
         }
-        let all = cells(self.sweep);
+        let marks = self.ledger.marks()?;
+        let mut decided = |decision: &Decision| (self.observe)(Event::Decided(decision));
+        let stage = halving::stage(self.sweep, &self.ledger, &marks, &mut decided)?;
+        // What a decision ended is marked since.
+        let marks = self.ledger.marks()?;
+        let mut all = cells(self.sweep);
+        all.retain(|(arm, _, name)| {
+            let here = |goal: Goal| marks.get(name).is_some_and(|m| m.at_rung(goal.number));
+            stage.arms.contains(arm) && !stage.rung.is_some_and(here)
+        });
         let names: Vec<String> = all.iter().map(|(_, _, name)| name.clone()).collect();
-        let standings = self.ledger.standings(&names)?;
+        let standings = self.ledger.standings_by(&marks, &names)?;
         // Those that another process was quicker to take are held by others, too.
         let (before, mut taken) = (self.working.len(), 0);
         for ((arm, seed, name), standing) in all.into_iter().zip(&standings) {
@@ -129,7 +145,8 @@ impl Runner<'_> {
             }
             match self.ledger.claim(&name)? {
                 Some(claim) => {
-                    self.working.push(Cell::new(self.sweep, arm, seed, claim));
+                    let cell = Cell::new(self.sweep, (arm, seed), stage.rung, claim);
+                    self.working.push(cell);
                     self.start()?;
                 }
                 None => taken += 1,
@@ -213,6 +230,10 @@ impl Runner<'_> {
         let name = cell.claim.cell.clone();
         match outcome {
             CellExit::Ended(ending) => self.end(cell, ending)?,
+            CellExit::Paused(goal) => {
+                self.ledger.pause(cell.claim, goal.number)?;
+                (self.observe)(Event::Paused(&name, goal));
+            }
             CellExit::Stopped => self.ledger.free(cell.claim)?,
             CellExit::Killed(why) => {
                 (self.observe)(Event::Killed(&name, &why));

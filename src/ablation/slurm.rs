@@ -2,9 +2,9 @@
 //! same ledger as any other process.
 //!
 //! Tasks need the folder at the same path on every node (NFS will do). A task that is requeued or added later takes
-//! what is left; a task whose time is up has its cells saved, since it is sent SIGTERM before.
+//! what is left, and ends when no cell is open; a task whose time is up has its cells saved, since it is sent SIGTERM before.
 
-use crate::ablation::ledger::put_whole;
+use crate::ablation::placing::put_whole;
 use crate::error::{Error, Result};
 pub use crate::experiment::slurm::submit;
 use crate::experiment::slurm::{WARNING, plain, quoted, require_option};
@@ -23,6 +23,8 @@ pub struct Array {
     pub cpus: usize,
     /// Seconds without a heartbeat after which a process of another node counts as dead.
     pub lease: f64,
+    /// Whether a task stays for cells that others train: at a rung of a halving, which opens cells for all of them.
+    pub waits: bool,
     /// More options of `sbatch`, as on its command line: `--partition=gpu`.
     pub options: Vec<String>,
 }
@@ -56,9 +58,10 @@ pub fn script(folder: &Path, array: &Array) -> Result<String> {
     array.options.iter().for_each(|o| option(o.clone()));
     let (program, folder) = (quoted(&program), quoted(&folder));
     let (cpus, lease) = (array.cpus, array.lease);
+    let wait = if array.waits { "" } else { " --no-wait" };
     writeln!(
         text,
-        "exec {program} sweep {folder} --jobs 1 --threads {cpus} --lease {lease} --no-wait"
+        "exec {program} sweep {folder} --jobs 1 --threads {cpus} --lease {lease}{wait}"
     )
     .expect("writing to a string cannot fail");
     Ok(text)

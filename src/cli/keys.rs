@@ -123,6 +123,9 @@ fn table(text: &mut String, path: &str, section: &Section) {
         if !key.meaning.is_empty() {
             let _ = writeln!(text, "      {}", key.meaning);
         }
+        if let Some(source) = &key.source {
+            let _ = writeln!(text, "      source: {source}");
+        }
     }
 }
 
@@ -154,17 +157,20 @@ pub fn markdown() -> String {
             let _ = write!(text, "\n{}\n", cell(&section.meaning));
         }
         if !section.keys.is_empty() {
-            text.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
+            text.push_str(
+                "\n| key | value | default | meaning | source |\n|---|---|---|---|---|\n",
+            );
         }
         for key in &section.keys {
             let default = key.default.as_ref().map(|d| format!("`{}`", cell(d)));
             let _ = writeln!(
                 text,
-                "| `{}` | {} | {} | {} |",
+                "| `{}` | {} | {} | {} | {} |",
                 key.name,
                 cell(&key.wanted),
                 default.unwrap_or_default(),
-                cell(&key.meaning)
+                cell(&key.meaning),
+                key.source.as_deref().map(cell).unwrap_or_default()
             );
         }
         last = Some(section.path);

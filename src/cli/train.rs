@@ -37,7 +37,7 @@ pub struct TrainArgs {
     #[arg(long)]
     fresh: bool,
     /// Take two steps, evaluate, write what a run writes, and delete it again.
-    #[arg(long, conflicts_with_all = ["resume", "fresh"])]
+    #[arg(long, conflicts_with_all = ["resume", "fresh", "pause_at"])]
     smoke: bool,
     /// Save and end when standard input closes: the process that holds it is gone.
     #[arg(long, hide = true)]
@@ -70,6 +70,9 @@ struct How {
     /// Moves gradients between the processes of one run.
     #[arg(long, value_enum, default_value_t)]
     exchange: Exchange,
+    /// Save and end after this step; `resume` goes on as if it had not ended.
+    #[arg(long, value_name = "STEP", value_parser = clap::value_parser!(u64).range(1..))]
+    pause_at: Option<u64>,
     /// Lines instead of the live view.
     #[arg(long, conflicts_with = "quiet")]
     plain: bool,
@@ -108,6 +111,7 @@ impl How {
                 true => |text| output::note(text),
                 false => |_| (),
             },
+            pause_at: self.pause_at,
             other_data: false,
             ranks: ranks.clone(),
         }
@@ -236,6 +240,13 @@ fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
     let ended = match outcome.stopped {
         Stopped::Done => "done",
         Stopped::Early => "stopped early: evaluations no longer improve",
+        Stopped::Paused => {
+            return output::line(format!(
+                "paused after step {} in {}; go on with: formwork resume {run}",
+                outcome.step,
+                duration(outcome.elapsed_s)
+            ));
+        }
         Stopped::Interrupted => return Err(Error::run("the run was interrupted")),
     };
     output::line(format!(

@@ -75,8 +75,8 @@ impl Cut {
         })
     }
 
-    /// The parts of the next document; most are empty.
-    pub fn next(&mut self, document: Vec<u8>) -> PerSplit<Vec<u8>> {
+    /// The parts of the next document, or of a part of it that `ends` it or not; most are empty.
+    pub fn next(&mut self, document: Vec<u8>, ends: bool) -> PerSplit<Vec<u8>> {
         let mut parts = PerSplit::default();
         let end = self.at + self.unit.count(&document);
         let mut rest = document;
@@ -91,7 +91,9 @@ impl Cut {
             }
         }
         parts.train = rest;
-        self.at = end;
+        if ends || self.unit != Unit::Documents {
+            self.at = end;
+        }
         parts
     }
 }
@@ -156,7 +158,7 @@ mod tests {
         let mut cut = Cut::new(total, unit, valid, test)?;
         let mut all = PerSplit::<Vec<Vec<u8>>>::default();
         for text in texts {
-            let parts = cut.next(text);
+            let parts = cut.next(text, true);
             for split in Split::ALL {
                 let part = parts.get(split);
                 let part = (!part.is_empty()).then(|| part.clone());

@@ -1,7 +1,7 @@
 //! `[ablation]`: what a sweep varies. Plain data; `crate::ablation` makes arms and cells of it.
 //!
 //! Arms are the product of three lists: the named `arms` (one without changes when there are none), the grid of the
-//! `axes`, and the `random` draws. Values are laid over the experiment as `--set` would lay them.
+//! `axes`, and the `random` draws; `halving` stops those that are behind on the way. Values are laid over the experiment as `--set` would lay them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ use toml::{Table, Value};
 pub struct AblationConfig {
     /// Runs of each arm: with the experiment's seed and those that follow it. Arms with the same seed have the same
     /// batches, masks and, where names and shapes agree, initial weights.
+    #[schemars(range(min = 1, max = 10_000))]
     pub seeds: u64,
     /// The metric of the validation split that arms are compared by.
     pub metric: String,
@@ -33,9 +34,13 @@ pub struct AblationConfig {
     /// Arms with names, each of which sets several keys together.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arms: Vec<ArmConfig>,
-    /// Arms with values that are drawn.
+    /// Arms with values that are drawn. Source: Bergstra and Bengio 2012.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random: Option<RandomConfig>,
+    /// Stops the arms that are behind at rungs on the way, and trains the others on.
+    /// Source: Jamieson and Talwalkar 2016, algorithm 1; Li et al. 2018, section 2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub halving: Option<HalvingConfig>,
 }
 
 impl Default for AblationConfig {
@@ -49,6 +54,7 @@ impl Default for AblationConfig {
             axes: Table::new(),
             arms: Vec::new(),
             random: None,
+            halving: None,
         }
     }
 }
@@ -72,15 +78,19 @@ pub enum Matched {
 #[serde(deny_unknown_fields, default)]
 pub struct BudgetConfig {
     /// Optimizer steps.
+    #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<u64>,
     /// Tokens or images.
+    #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<u64>,
     /// FLOPs of training.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flops: Option<f64>,
     /// Minutes of training, by a short measurement before the first cell; evaluations apart.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minutes: Option<f64>,
 }
@@ -110,11 +120,32 @@ pub struct ArmConfig {
     pub set: Table,
 }
 
+/// Successive halving (Jamieson and Talwalkar 2016): all arms train to the step of the first rung and pause; the best of
+/// them train on to the next rung, `eta` times as far, and so on to the last step. A rung is decided when all of its
+/// arms have arrived, so that no result depends on which was faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HalvingConfig {
+    /// The step of the first rung, a multiple of `train.eval_every`: arms are compared by `metric` at that evaluation.
+    #[schemars(range(min = 1))]
+    pub first: u64,
+    /// Of so many arms one goes on, and each rung is so many times as far as the one before.
+    /// Source: Li et al. 2018, section 2.
+    #[schemars(range(min = 2, max = 10_000))]
+    #[serde(default = "eta")]
+    pub eta: u64,
+}
+
+fn eta() -> u64 {
+    3
+}
+
 /// Arms with values that are drawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RandomConfig {
     /// Draws. More of them leave the first ones as they were.
+    #[schemars(range(min = 1, max = 10_000))]
     pub samples: u64,
     /// Seed of the draws; not that of the runs.
     #[serde(default)]

@@ -176,6 +176,7 @@ impl Training {
             state: self.state,
             last: None,
             note: self.note,
+            pause_at: None,
             stop,
             ranks,
         };

@@ -13,11 +13,13 @@ pub struct DecodeConfig {
     /// How `translate` and `eval` search for a text.
     pub search: BeamConfig,
     /// Beam of the evaluations on the way; otherwise they search alike.
+    #[schemars(range(min = 1, max = MOST))]
     pub valid_beam: usize,
     /// Sources that evaluations on the way decode, the first ones of the split; 0 for none, all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_items: Option<usize>,
     /// Sources that are decoded together.
+    #[schemars(range(min = 1, max = MOST))]
     pub batch_size: usize,
     /// The metrics of decoded texts.
     pub metrics: Vec<TextMetric>,

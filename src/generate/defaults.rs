@@ -15,20 +15,27 @@ const MOST_TOKENS: usize = 1 << 20;
 #[serde(deny_unknown_fields, default)]
 pub struct SamplingConfig {
     /// Tokens of a continuation at most; 200 when absent.
+    #[schemars(range(min = 1, max = MOST_TOKENS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<usize>,
     /// Tokens of a prompt and its continuation together at most, in place of `tokens`.
+    #[schemars(range(min = 1, max = MOST_TOKENS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<usize>,
     /// Divides the scores; 0 takes the likeliest token.
+    #[schemars(range(min = 0))]
     pub temperature: f64,
-    /// Draws among the k likeliest tokens; among all when absent.
+    /// Draws among the k likeliest tokens; among all when absent. Source: Fan et al. 2018.
+    #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<usize>,
     /// Draws among the likeliest tokens that together reach this probability; among all when absent.
+    /// Source: Holtzman et al. 2020, section 3.1.
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// Above 1, tokens that are already there become less likely.
+    /// Above 1, tokens that are already there become less likely. Source: Keskar et al. 2019, section 4.1.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub repetition_penalty: f64,
     /// Ids of the tokens that end a text; the tokenizer's end of a text when there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -49,11 +49,12 @@ pub struct DecoderConfig {
     pub stack: StackConfig,
     /// How tokens are embedded and scored.
     pub vocabulary: VocabularyConfig,
-    /// Whether the embeddings are normalised (BLOOM).
+    /// Whether the embeddings are normalised (BLOOM). Source: Le Scao et al. 2022, section 3.2.2.
     pub embedding_norm: bool,
-    /// Whether the embeddings are multiplied by √d_model.
+    /// Whether the embeddings are multiplied by √d_model. Source: Vaswani et al. 2017, section 3.4.
     pub embedding_scale: bool,
     /// Whether the product onto the vocabulary uses the embeddings' table.
+    /// Source: Press and Wolf 2017; Vaswani et al. 2017, section 3.4.
     pub tie_embeddings: bool,
     /// Whether an untied product onto the vocabulary has a bias (GPT-J).
     pub head_bias: bool,

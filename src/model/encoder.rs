@@ -2,7 +2,7 @@
 //!
 //! Token, segment and position vectors are added, normalised when asked for, and go through a stack without a
 //! causal mask. Vectors narrower than the stack are projected onto its width first: the factorised embeddings of
-//! ALBERT (Lan et al. 2020, section 3.1), also ELECTRA's and RoFormer's. Heads that score tokens or whole texts stand in [`super::heads`].
+//! ALBERT, also ELECTRA's and RoFormer's. Heads that score tokens or whole texts stand in [`super::heads`].
 
 use super::encoder_pass::WHOLE_TEXTS;
 use super::heads::MlmHead;
@@ -56,14 +56,15 @@ pub struct EncoderConfig {
     pub stack: StackConfig,
     /// Width E of token, position and segment vectors, which a matrix projects onto `d_model` after their norm: a table
     /// of vocabulary × E with E × d_model in place of vocabulary × d_model. A tied head has its transform make vectors of
-    /// this width. `d_model` without a projection when absent.
+    /// this width. `d_model` without a projection when absent. Source: Lan et al. 2020, section 3.1.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_embedding: Option<usize>,
     /// Whether the sum of token, position and segment vectors is normalised (BERT).
     pub embedding_norm: bool,
     /// Whether the token vectors are multiplied by the root of their width.
     pub embedding_scale: bool,
-    /// Vectors for segments: 2 tell the two texts of a pair apart, 1 is added to every token (RoBERTa), 0 for none.
+    /// Vectors for segments: 2 tell two texts apart, 1 is added to all (RoBERTa). Source: Devlin et al. 2019, section 3.
     pub segments: usize,
     /// Whether tanh(W·first position + b) stands for the whole text (BERT); its first position itself otherwise. A task
     /// that reads no vector of a whole text from there builds none, so that one model serves both.
@@ -71,7 +72,7 @@ pub struct EncoderConfig {
     /// Nonlinearity of the pooler in place of tanh: GELU of ELECTRA's and DeBERTa's classifiers, ReLU of DistilBERT's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooler_activation: Option<Activation>,
-    /// Whether the product onto the vocabulary uses the embeddings' table.
+    /// Whether the product onto the vocabulary uses the embeddings' table. Source: Press and Wolf 2017.
     pub tie_embeddings: bool,
     /// Whether a dense layer, a nonlinearity and a norm come before the product onto the vocabulary (BERT).
     pub head_transform: bool,
@@ -79,7 +80,7 @@ pub struct EncoderConfig {
     pub head_activation: Activation,
     /// Whether the product onto the vocabulary has a bias.
     pub head_bias: bool,
-    /// Absolute positions for the guesses of hidden tokens alone (DeBERTa); of a task without them it is left out.
+    /// Absolute positions for guesses of hidden tokens alone, if there are any. Source: He et al. 2021, section 3.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mask_decoder: Option<MaskDecoderConfig>,
 }

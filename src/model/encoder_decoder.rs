@@ -60,17 +60,19 @@ pub struct EncoderDecoderConfig {
     pub cross: Option<AttentionConfig>,
     /// Positions of the longest target, where it is shorter than the longest source (LED): rows of the decoder's table of
     /// learned positions, those of none included.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_max_len: Option<usize>,
     /// How tokens are embedded and scored.
     pub vocabulary: VocabularyConfig,
     /// Whether the sum of token and position vectors is normalised (BART).
     pub embedding_norm: bool,
-    /// Whether the token vectors are multiplied by √d_model.
+    /// Whether the token vectors are multiplied by √d_model. Source: Vaswani et al. 2017, section 3.4.
     pub embedding_scale: bool,
-    /// Whether source and target have one table of embeddings.
+    /// Whether source and target have one table of embeddings. Source: Vaswani et al. 2017, section 3.4.
     pub share_embeddings: bool,
     /// Whether the product onto the vocabulary uses the target's table.
+    /// Source: Press and Wolf 2017; Vaswani et al. 2017, section 3.4.
     pub tie_embeddings: bool,
     /// Whether the product onto the vocabulary has a bias (BART, Marian).
     pub head_bias: bool,

@@ -31,9 +31,11 @@ const MOST_STEPS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MaskDecoderConfig {
-    /// How often the last block is run.
+    /// How often the last block is run. Source: He et al. 2021, section 3.2.
+    #[schemars(range(min = 1, max = MOST_STEPS))]
     pub steps: usize,
     /// Rows of the table of places; the data's context when absent.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_len: Option<usize>,
 }

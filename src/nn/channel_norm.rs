@@ -86,8 +86,10 @@ impl Default for ChannelNormConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct BatchNormConfig {
     /// Added to the variance.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub eps: f64,
     /// Share of the newest batch in the running averages.
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = 1))]
     pub momentum: f64,
 }
 
@@ -105,8 +107,10 @@ impl Default for BatchNormConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct GroupNormConfig {
     /// Groups of planes; a divisor of every number of planes.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub groups: usize,
     /// Added to the variance.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub eps: f64,
 }
 

@@ -57,6 +57,7 @@ impl Default for NormConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct LayerNormConfig {
     /// Added to the variance.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub eps: f64,
     /// Whether there is a shift β.
     pub bias: bool,
@@ -76,6 +77,7 @@ impl Default for LayerNormConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct RmsNormConfig {
     /// Added to the mean square.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub eps: f64,
 }
 

@@ -16,21 +16,24 @@ use std::ops::Range;
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct StackConfig {
     /// Width of the residual stream.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub d_model: usize,
     /// Every norm.
     pub norm: NormConfig,
-    /// Where norms stand.
+    /// Where norms stand. Source: Xiong et al. 2020, section 3 (pre, post); Wang et al. 2022, section 4 (deepnorm).
     pub norm_placement: NormPlacement,
     /// Whether a norm follows the last block; as the placement wants it when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_norm: Option<bool>,
     /// Whether parallel layers share one norm (Falcon-7B, GPT-J) or have one each (GPT-NeoX).
+    /// Source: Black et al. 2022, section 2.1.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_parallel_norm: Option<bool>,
-    /// The layers that compute with the same parameters.
+    /// The layers that compute with the same parameters. Source: Lan et al. 2020, section 3.1.
     #[serde(skip_serializing_if = "ShareConfig::is_none")]
     pub share_layers: ShareConfig,
     /// Two streams in place of one, from whose last values training computes all earlier ones anew.
+    /// Source: Gomez et al. 2017, section 3; Kitaev et al. 2020, section 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reversible: Option<ReversibleConfig>,
     /// How the model knows where a token stands.
@@ -39,24 +42,32 @@ pub struct StackConfig {
     pub attention: AttentionConfig,
     /// Every feed-forward layer, where layers do not stand in groups.
     pub feed_forward: FeedForwardConfig,
-    /// Every dropout that has no key of its own.
+    /// Every dropout that has no key of its own. Source: Srivastava et al. 2014; Vaswani et al. 2017, section 5.4.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
-    /// Dropout on the embeddings; `dropout` when absent.
+    /// Dropout on the embeddings; `dropout` when absent. Source: Vaswani et al. 2017, section 5.4.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout_embedding: Option<f64>,
     /// Dropout on attention weights; `dropout` when absent.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout_attention: Option<f64>,
-    /// Dropout on each layer's result; `dropout` when absent.
+    /// Dropout on each layer's result; `dropout` when absent. Source: Vaswani et al. 2017, section 5.4.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout_residual: Option<f64>,
     /// Dropout inside feed-forward layers, after the nonlinearity (T5, BART, ViT); 0 when absent.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout_feed_forward: Option<f64>,
     /// Dropout on the result of the stack, after its last norm (T5); 0 when absent.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout_output: Option<f64>,
     /// Probability that a row skips a layer, rising linearly to this at the last one.
+    /// Source: Huang et al. 2016, section 3.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub drop_path: f64,
     /// How the initial weights are drawn; as the norm placement wants it when absent. Class tokens
     /// start at 0, convolutions as in He et al. 2015.

@@ -14,6 +14,7 @@ pub const LAYERS: usize = 4;
 #[serde(deny_unknown_fields, default)]
 pub struct LayerGroup {
     /// Number of blocks.
+    #[schemars(range(min = 1, max = 1000))]
     pub repeat: usize,
     /// Positions look at each other.
     #[serde(skip_serializing_if = "Option::is_none")]

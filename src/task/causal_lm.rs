@@ -36,14 +36,16 @@ pub const KIND: Kind = Kind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CausalLmConfig {
-    /// Share of the probability that is spread over the whole vocabulary (Szegedy et al. 2016); reported
-    /// validation losses are without it.
+    /// Share of the probability that is spread over the whole vocabulary; reported
+    /// validation losses are without it. Source: Szegedy et al. 2016, section 7.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub label_smoothing: f64,
     /// The positions that are scored in training; an evaluation scores all.
     pub positions: ScoredPositions,
     /// Whether the layers before the last predict the next token too, layer l of n in the first l/2n of training.
     pub intermediate_layers: bool,
     /// The weight of the loss of the token after the next; it is not predicted when absent.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second_target: Option<f64>,
 }

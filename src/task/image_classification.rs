@@ -43,7 +43,9 @@ pub const METRICS: &[Metric] = &[TOP5_ACCURACY];
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImageClassificationConfig {
-    /// Share of the probability that is spread over all classes (Szegedy et al. 2016).
+    /// Share of the probability that is spread over all classes.
+    /// Source: Szegedy et al. 2016, section 7.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub label_smoothing: f64,
 }
 

@@ -58,10 +58,13 @@ pub struct ReplacedTokenConfig {
     /// The network that guesses them.
     pub generator: GeneratorConfig,
     /// Its tables and those of the network that is trained.
+    /// Source: Clark et al. 2020, section 3.2; He et al. 2023, section 3.
     pub embeddings: TableSharing,
     /// Scores are divided by it before a sample is drawn.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub temperature: f64,
-    /// λ: the discriminator's loss is so many times in the loss.
+    /// λ: the discriminator's loss is so many times in the loss. Source: Clark et al. 2020, section 2.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub weight: f64,
 }
 
@@ -70,9 +73,10 @@ pub struct ReplacedTokenConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct GeneratorConfig {
     /// Its width, heads and inner widths as shares of the model's; heads keep their width. 0 for none: such a model is
-    /// used, and not trained.
+    /// used, and not trained. Source: Clark et al. 2020, section 3.2.
     pub size: f64,
     /// Its blocks; as many as the model's when absent (DeBERTaV3: half of them).
+    #[schemars(range(min = 1, max = 1000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_layers: Option<usize>,
 }

@@ -38,9 +38,11 @@ pub const KIND: Kind = Kind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TextClassificationConfig {
-    /// Share of the probability that is spread over all classes.
+    /// Share of the probability that is spread over all classes. Source: Szegedy et al. 2016, section 7.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub label_smoothing: f64,
     /// Dropout on the vector of a text before its classes.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
     /// Whether the two texts of an example are read alone, by the same network, and compared.
     pub towers: bool,

@@ -34,7 +34,8 @@ pub const KIND: Kind = Kind {
 #[serde(deny_unknown_fields, default)]
 pub struct TranslationConfig {
     /// Share of the probability that is spread over the whole vocabulary; reported validation losses are without
-    /// it.
+    /// it. Source: Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub label_smoothing: f64,
     /// Whether a decoder sees all of the source from every position of it; a causal mask everywhere otherwise.
     /// For decoders only: an encoder always does.

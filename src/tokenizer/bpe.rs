@@ -17,6 +17,7 @@ use crate::error::Result;
 #[serde(deny_unknown_fields, default)]
 pub struct BpeConfig {
     /// Tokens in all: 256 bytes, merges and special tokens. A small text may give fewer.
+    /// Source: Sennrich et al. 2016, section 3.2.
     pub vocab_size: usize,
     /// Pairs that occur less often are not joined.
     pub min_frequency: u64,

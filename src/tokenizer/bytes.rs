@@ -110,6 +110,17 @@ impl Bytes {
         ids
     }
 
+    /// The ids of whole lines of a text of which more may follow, and their bytes; none where a special token may lie in
+    /// two lines.
+    pub(super) fn encode_begun(&self, text: &[u8]) -> (Vec<u32>, usize) {
+        let lines = self.names.iter().all(|name| !name.contains('\n'));
+        let end = text.iter().rposition(|byte| *byte == b'\n');
+        match end.filter(|_| lines) {
+            Some(at) => (self.encode(&text[..=at]), at + 1),
+            None => (Vec::new(), 0),
+        }
+    }
+
     pub(super) fn decode(&self, ids: &[u32]) -> String {
         let mut bytes = Vec::with_capacity(ids.len());
         for id in ids {

@@ -14,6 +14,7 @@ mod format;
 mod frame;
 pub mod hf;
 mod likelihood;
+mod long;
 mod marks;
 mod merges;
 mod pieces;
@@ -33,7 +34,6 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use crate::digest::hex;
@@ -206,24 +206,6 @@ impl Tokenizer {
                 library_encode(&library, text, true)
             }
         }
-    }
-
-    /// The ids of a long text on all cores, in pieces of 1 to 2 MiB that end where a line ends, or, in a longer line,
-    /// a word (`pieces`); byte-level, character, byte and BERT-like tokenizers give the ids of [`Self::encode`]. Bytes
-    /// that are not UTF-8 are an error for every kind but `byte`.
-    ///
-    /// # Errors
-    /// As [`Self::encode`].
-    pub fn encode_long(&self, text: &[u8]) -> Result<Vec<u32>> {
-        if let Engine::Bytes(b) = &self.0.engine {
-            return Ok(b.encode(text));
-        }
-        let text = utf8(text)?;
-        let parts = pieces::cut(text, pieces::PIECE)
-            .into_par_iter()
-            .map(|piece| self.encode(piece))
-            .collect::<Result<Vec<_>>>()?;
-        Ok(parts.concat())
     }
 
     /// The text of some ids. Ids outside the vocabulary and broken UTF-8 become U+FFFD.

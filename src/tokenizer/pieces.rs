@@ -30,6 +30,19 @@ pub fn cut(text: &str, piece: usize) -> Vec<&str> {
     pieces
 }
 
+/// The first of the pieces that [`cut`] makes of `text`, whatever follows it.
+pub fn begun(text: &str, piece: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    // A cut depends on so many bytes and the character behind them.
+    while rest.len() > 2 * piece.max(1) + 8 {
+        let (head, tail) = rest.split_at(boundary(rest, piece.max(1)));
+        pieces.push(head);
+        rest = tail;
+    }
+    pieces
+}
+
 /// The best place from `from` on and before twice that many bytes; the end of a text that is shorter and has none.
 fn boundary(text: &str, from: usize) -> usize {
     let end = text.len().min(from.saturating_mul(2));
@@ -83,6 +96,19 @@ mod tests {
         assert_eq!(pieces, ["ab\ncd\n\nef\n gh\r\nij \nkl\n", "mé\nno"]);
         assert_eq!(cut(text, 1000), [text]);
         assert!(cut("", 4).is_empty());
+    }
+
+    #[test]
+    fn what_has_begun_is_cut_as_the_whole_is() {
+        let text = "one two\nthree, four ".repeat(40) + &"日本\nx y".repeat(40);
+        for piece in [1, 2, 7, 64] {
+            let whole = cut(&text, piece);
+            for at in (0..text.len()).filter(|at| text.is_char_boundary(*at)) {
+                let begun = begun(&text[..at], piece);
+                assert_eq!(begun, whole[..begun.len()], "{piece} {at}");
+            }
+            assert!(begun(&text, piece).len() > 1);
+        }
     }
 
     #[test]

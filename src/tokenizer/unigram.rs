@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct UnigramConfig {
-    /// Tokens in all. A small text may give fewer.
+    /// Tokens in all. A small text may give fewer. Source: Kudo 2018, section 3.2.
     pub vocab_size: usize,
     /// Further tokens that are never split.
     pub special_tokens: Vec<String>,

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WordpieceConfig {
-    /// Tokens in all. A small text may give fewer.
+    /// Tokens in all. A small text may give fewer. Source: Schuster and Nakajima 2012.
     pub vocab_size: usize,
     /// Pairs that occur less often are not joined.
     pub min_frequency: u64,

@@ -13,66 +13,83 @@ pub struct TrainConfig {
     #[serde(skip_serializing_if = "is_zero")]
     pub steps: u64,
     /// Passes over the training data instead, 2.5 for two and a half. A run writes down the steps that they make.
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = 1_000_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epochs: Option<f64>,
     /// Items of an optimizer step; of an evaluation batch, when steps are measured in tokens.
+    #[schemars(range(min = 1, max = 1 << 24))]
     pub batch_size: usize,
     /// Tokens of an optimizer step instead, when examples differ in length: as many examples as hold so many
-    /// when all are filled up to the longest; of pairs, on the longer side.
+    /// when all are filled up to the longest; of pairs, on the longer side. Source: Vaswani et al. 2017, section 5.1.
+    #[schemars(range(min = 1, max = 1 << 24))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_tokens: Option<usize>,
     /// Items that are in memory at once; gradients are accumulated. `batch_size` when absent.
+    #[schemars(range(min = 1, max = 1 << 24))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_batch_size: Option<usize>,
     /// Whether row b of a step continues where row b of the step before ended, with the state that the model kept of it:
     /// the rows of a batch read as many contiguous shares of the text. For models that keep a state.
+    /// Source: Dai et al. 2019, section 3.2.
     #[serde(skip_serializing_if = "is_false")]
     pub carry_state: bool,
     /// Whether the blocks of a transformer keep their input alone and compute all else anew on the way back: the same
     /// weights (with a mask decoder of several steps, or T5's bias beside own projections of global tokens, but for their last
-    /// digits) in less memory, for another forward pass of the blocks.
+    /// digits) in less memory, for another forward pass of the blocks. Source: Chen et al. 2016, section 4.
     #[serde(skip_serializing_if = "is_false")]
     pub recompute: bool,
     /// Whether the processes of a run divide the optimizer's moments among them; the same weights. One process keeps all.
+    /// Source: Rajbhandari et al. 2020, section 5.1.
     #[serde(skip_serializing_if = "is_false")]
     pub shard_optimizer: bool,
-    /// Largest global norm of the gradient; 0 switches clipping off.
+    /// Largest global norm of the gradient; 0 switches clipping off. Source: Pascanu et al. 2013, section 3.2.
+    #[schemars(range(min = 0))]
     pub clip_norm: f64,
     /// Steps between evaluations on the validation split; at the end only when absent.
+    #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_every: Option<u64>,
     /// Items of an evaluation batch; `batch_size` when absent.
+    #[schemars(range(min = 1, max = 1 << 24))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_batch_size: Option<usize>,
     /// Batches of an evaluation on the way, drawn from the split at random and the same for every run and seed (where
     /// state is carried: the first ones); the whole split when absent. The last evaluation is always whole; the best is
     /// chosen by the loss of this part throughout.
+    #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_batches: Option<usize>,
     /// The metric that the best evaluation is chosen by, and that `patience` waits for; the loss when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_by: Option<String>,
     /// Steps between checkpoints; at evaluations when absent.
+    #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<u64>,
     /// Checkpoints kept beside the best one.
+    #[schemars(range(min = 1, max = 1 << 24))]
     pub keep_last: usize,
     /// Steps between lines of the journal.
+    #[schemars(range(min = 1))]
     pub log_every: u64,
     /// Decay of the moving average of the weights, which evaluations then use; none when absent.
+    /// Source: Polyak and Juditsky 1992.
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ema: Option<f64>,
-    /// Evaluations without improvement after which the run ends; never when absent.
+    /// Evaluations without improvement after which the run ends; never when absent. Source: Prechelt 1998.
+    #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<u64>,
     /// The reaction to a loss that is not a number, or spikes.
     pub on_divergence: OnDivergence,
     /// A loss above this many times its running mean is a spike; none when absent.
+    #[schemars(extend("exclusiveMinimum" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spike_factor: Option<f64>,
     /// Where to compute: flex, ndarray, wgpu[:i], vulkan[:i], cuda[:i].
     pub device: String,
-    /// Number format of weights and activations.
+    /// Number format of weights and activations. Source: Micikevicius et al. 2018.
     pub dtype: Dtype,
     /// Text to continue at every evaluation, written to samples.jsonl.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,8 +169,10 @@ pub struct SampleConfig {
     /// The text to continue.
     pub prompt: String,
     /// Tokens to generate.
+    #[schemars(range(min = 1, max = 1 << 24))]
     pub tokens: usize,
     /// Divides the logits; 0 takes the likeliest token.
+    #[schemars(range(min = 0))]
     pub temperature: f64,
 }
 

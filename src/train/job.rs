@@ -58,6 +58,8 @@ pub struct Job<M: Trained> {
     pub note: Option<&'static str>,
     /// Raised when the run is to save and end.
     pub stop: Stop,
+    /// The step after which it saves and ends, as if it had been asked to.
+    pub pause_at: Option<u64>,
     /// The processes that train it.
     pub ranks: Ranks,
 }
@@ -183,6 +185,8 @@ pub enum Stopped {
     Done,
     /// The validation loss did not improve for long enough.
     Early,
+    /// The step at which it was to pause is taken.
+    Paused,
     /// The user or the system asked.
     Interrupted,
 }

@@ -27,12 +27,14 @@ pub const MOST: usize = 1 << 16;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoraConfig {
-    /// r: rows of A and columns of B.
+    /// r: rows of A and columns of B. Source: Hu et al. 2022, section 4.1.
+    #[schemars(range(min = 1, max = MOST))]
     pub rank: usize,
-    /// α: the adapter's product is multiplied by α/r.
+    /// α: the adapter's product is multiplied by α/r. Source: Hu et al. 2022, section 4.1.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub alpha: f64,
     /// Regular expressions: the weights of linear maps that get an adapter. When absent, those of queries and values, as
-    /// in the paper.
+    /// in the paper. Source: Hu et al. 2022, section 4.2.
     pub targets: Vec<String>,
     /// Regular expressions: parameters that learn in full beside the adapters, such as a head that begins anew.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -49,15 +49,17 @@ pub struct TransferConfig {
     /// Regular expressions: tables of positions that are resampled when their lengths differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resample: Vec<String>,
-    /// Regular expressions: tables of positions that are copied one behind the other when they are to be longer (Beltagy et al.
-    /// 2020, section 5).
+    /// Regular expressions: tables of positions that are copied one behind the other when they are to be longer.
+    /// Source: Beltagy et al. 2020, section 5.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repeat: Vec<String>,
     /// Regular expressions: parameters that do not learn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub freeze: Vec<String>,
-    /// The learning rate of a layer is this times that of the next one; heads have the full one (Howard and
-    /// Ruder 2018; Clark et al. 2020). Of an encoder and a decoder each is counted from its own last layer.
+    /// The learning rate of a layer is this times that of the next one; heads have the full one. Of an encoder and a
+    /// decoder each is counted from its own last layer.
+    /// Source: Howard and Ruder 2018, section 3.2; Clark et al. 2020, appendix B.
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer_lr_decay: Option<f64>,
 }

@@ -2,6 +2,7 @@
 
 mod around_runs;
 mod bench;
+mod bounds;
 mod checked;
 mod context;
 mod corrupted;

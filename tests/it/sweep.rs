@@ -5,6 +5,7 @@ mod begun_from;
 mod cluster;
 mod costs;
 mod faults;
+mod halving;
 mod ledger;
 mod pairing;
 mod processes;

@@ -77,7 +77,7 @@ pub fn run(args: SweepArgs) -> Result<()> {
     let (folder, asked) = asked(&args)?;
     if args.slurm.is_some() {
         // Before anything is written or deleted.
-        slurm::script(&folder, &array(&args))?;
+        slurm::script(&folder, &array(&args, false))?;
     }
     let (plan, files) = match &asked {
         Some((sweep, before)) => folders::planned(sweep, before)?,
@@ -108,7 +108,7 @@ pub fn run(args: SweepArgs) -> Result<()> {
         retry(&sweep_folder, &ledger)?;
     }
     if args.slurm.is_some() {
-        let script = slurm::write(&folder, &array(&args))?;
+        let script = slurm::write(&folder, &array(&args, sweep_folder.plan.halving.is_some()))?;
         return output::line(slurm::submit(&script)?);
     }
     let options = Options {
@@ -205,20 +205,26 @@ fn threads(args: &SweepArgs) -> usize {
     }
 }
 
-fn array(args: &SweepArgs) -> Array {
+fn array(args: &SweepArgs, waits: bool) -> Array {
     Array {
         tasks: args.slurm.unwrap_or(1).into(),
         cpus: args.threads.unwrap_or(1).into(),
         lease: args.lease,
+        waits,
         options: args.slurm_option.clone(),
     }
 }
 
-/// Opens the cells that failed.
+/// Opens the cells that failed, of arms that a rung has not left behind.
 fn retry(sweep: &SweepFolder, ledger: &Ledger) -> Result<()> {
+    let decisions = sweep.decisions()?;
     for (arm, seed, name) in cells(sweep) {
         let ending = sweep.ending(&sweep.plan.arms[arm], seed)?;
-        if ending.is_some_and(|e| e.state == EndState::Failed) {
+        let lost = decisions.iter().any(|rung| {
+            let folder = &sweep.plan.arms[arm].folder;
+            rung.place(folder).is_some() && !rung.keeps(folder)
+        });
+        if ending.is_some_and(|e| e.state == EndState::Failed) && !lost {
             ledger.reopen(&name)?;
         }
     }

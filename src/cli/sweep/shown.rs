@@ -5,7 +5,7 @@ use crate::ablation::ledger::cells;
 use crate::ablation::planner;
 use crate::ablation::prepared::Sweep;
 use crate::ablation::runner::Event;
-use crate::ablation::{cell, slurm};
+use crate::ablation::{cell, halving, slurm};
 use crate::cli::compare::{unicode, view};
 use crate::cli::output;
 use crate::error::{Error, Result};
@@ -13,6 +13,7 @@ use crate::experiment::cost;
 use crate::report::analyse::comparison::compare;
 use crate::report::analyse::selection::Selection;
 use crate::report::read::run::read;
+use crate::report::read::rungs::Decision;
 use crate::report::read::sweep::{EndState, Ending, PlannedArm, SweepFolder, SweepPlan};
 use crate::report::render::terminal::{count, duration, number, table};
 
@@ -51,6 +52,10 @@ pub(super) fn follow(sweep: &SweepFolder, event: &Event) {
             let (over, all) = (sweep.cells().filter(is_over).count(), sweep.cells().count());
             format!("{cell}: {} ({over} of {all})", ended(sweep, cell, ending))
         }
+        Event::Paused(cell, goal) => {
+            format!("{cell}: at step {} (rung {})", goal.step, goal.number)
+        }
+        Event::Decided(decision) => rung(&sweep.plan, decision),
         Event::Killed(cell, why) => format!("{cell}: its process was killed ({why})"),
         Event::Lost(cell) => format!("{cell}: taken over by another process"),
         Event::Blocked(cell, lock) => format!(
@@ -60,6 +65,27 @@ pub(super) fn follow(sweep: &SweepFolder, event: &Event) {
         ),
         Event::Waiting(n) => format!("waiting for {} of other processes", so_many(*n)),
     });
+}
+
+/// `rung 1 at step 100: 9 of 27 arms go on, loss 2.31 to 2.44`.
+fn rung(plan: &SweepPlan, decision: &Decision) -> String {
+    let kept = decision.arms.iter().filter(|arm| arm.stays);
+    let values: Vec<f64> = kept.filter_map(|arm| arm.value).collect();
+    let values = match values.as_slice() {
+        [] => String::new(),
+        [one] => format!(", {} {}", plan.metric, number(*one)),
+        [first, .., last] => {
+            let (first, last) = (number(*first), number(*last));
+            format!(", {} {first} to {last}", plan.metric)
+        }
+    };
+    format!(
+        "rung {} at step {}: {} of {} arms go on{values}",
+        decision.rung,
+        decision.step,
+        decision.kept(),
+        decision.arms.len()
+    )
 }
 
 fn ended(sweep: &SweepFolder, cell: &str, ending: &Ending) -> String {
@@ -78,6 +104,7 @@ fn ended(sweep: &SweepFolder, cell: &str, ending: &Ending) -> String {
         EndState::Done => score().map_or("done".into(), |score| format!("done, {score}")),
         EndState::Diverged => format!("diverged: {}", ending.reason),
         EndState::Failed => format!("failed: {}", ending.reason),
+        EndState::Stopped => format!("stopped at {}", ending.reason),
     }
 }
 
@@ -97,6 +124,7 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
         .to_vec(),
     ];
     let (mut cells_left, mut seconds, mut cut) = (0, Some(0.0), 0);
+    let share = halving_cost(plan).map_or(1.0, |(steps, all)| steps as f64 / all as f64);
     for (i, arm) in plan.arms.iter().enumerate() {
         let ended = |seed: &&u64| folder.ending_file(arm, **seed).exists();
         let left = plan.seeds.len() - plan.seeds.iter().filter(ended).count();
@@ -130,7 +158,11 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
     }
     output::line(format!("{}: {}", folder.path.display(), summary(plan)))?;
     output::part(table(&rows, None))?;
-    let time = seconds.map_or(String::new(), |s| {
+    if let Some(text) = rungs(plan) {
+        output::line(text)?;
+    }
+    // Which arms go on is not known: the mean of all.
+    let time = seconds.map(|s| s * share).map_or(String::new(), |s| {
         format!(
             ": {} of training one after the other, evaluations apart",
             duration(s)
@@ -144,9 +176,46 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
         ))?;
     }
     if args.slurm.is_some() {
-        output::part(slurm::script(&folder.path, &array(args))?)?;
+        output::part(slurm::script(
+            &folder.path,
+            &array(args, plan.halving.is_some()),
+        )?)?;
     }
     Ok(())
+}
+
+/// The steps of a sweep whose arms are stopped at rungs, and those of its arms trained to their end.
+fn halving_cost(plan: &SweepPlan) -> Option<(u64, u64)> {
+    let last = plan.arms.first()?.steps;
+    let halving = plan.halving.as_ref()?;
+    Some(halving::steps(
+        halving,
+        plan.arms.len(),
+        plan.seeds.len(),
+        last,
+    ))
+}
+
+/// `halving: 27 arms to step 100, 9 to 300, 3 to 900: 6,300 steps in all, 26 % of the 24,300 of all arms to their end`.
+fn rungs(plan: &SweepPlan) -> Option<String> {
+    let (steps, all) = halving_cost(plan)?;
+    let halving = plan.halving.as_ref()?;
+    let last = plan.arms.first()?.steps;
+    let goals = halving.rungs.iter().map(|rung| rung.step).chain([last]);
+    let kept = halving.rungs.iter().map(|rung| rung.keep);
+    let parts = std::iter::once(plan.arms.len()).chain(kept).zip(goals);
+    let parts = parts.enumerate().map(|(i, (arms, step))| match i {
+        0 => format!("{arms} arms to step {}", count(step)),
+        _ => format!("{arms} to {}", count(step)),
+    });
+    let parts: Vec<String> = parts.collect();
+    let percent = (100.0 * steps as f64 / all as f64).round();
+    Some(format!(
+        "halving: {}: {} steps in all, {percent} % of the {} of all arms to their end",
+        parts.join(", "),
+        count(steps),
+        count(all)
+    ))
 }
 
 /// So many cells, in words.
@@ -156,7 +225,7 @@ fn so_many(count: usize) -> String {
 
 /// How it all ended; `plain` draws with ASCII alone.
 pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
-    let mut ends = [0usize; 3];
+    let mut ends = [0usize; 4];
     let mut first_failed = None;
     let mut open = 0;
     for (arm, seed) in sweep.cells() {
@@ -170,11 +239,15 @@ pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
             }
         }
     }
-    let [done, diverged, failed] = ends;
+    let [done, diverged, failed, stopped] = ends;
     let path = sweep.path.display();
     output::line(format!(
-        "{} done, {diverged} diverged, {failed} failed, {open} with other processes",
-        so_many(done)
+        "{} done, {diverged} diverged, {failed} failed, {open} with other processes{}",
+        so_many(done),
+        match &sweep.plan.halving {
+            Some(_) => format!(", {stopped} stopped at rungs"),
+            None => String::new(),
+        }
     ))?;
     let compared = Selection::read(std::slice::from_ref(&sweep.path))
         .and_then(|selection| compare(selection, &Default::default()));

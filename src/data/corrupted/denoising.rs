@@ -22,21 +22,23 @@ use crate::tokenizer::{Frame, Marks, Tokenizer};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NoiseConfig {
-    /// Share of the sentences that change places with each other.
+    /// Share of the sentences that change places with each other. Source: Lewis et al. 2020, section 2.2.
     pub permute_sentences: f64,
     /// Share of the words that lie in spans, each of which becomes one mask token.
+    /// Source: Lewis et al. 2020, section 2.2.
     pub infill: f64,
-    /// Mean words of a span (Poisson). Default 3.
+    /// Mean words of a span (Poisson). Default 3. Source: Lewis et al. 2020, section 2.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_span: Option<f64>,
-    /// Share of the tokens that become a mask token, each for itself.
+    /// Share of the tokens that become a mask token, each for itself. Source: Lewis et al. 2020, section 2.2.
     pub mask: f64,
     /// Share of the masks, of tokens and of spans, in whose place a random token stands. Default 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random: Option<f64>,
-    /// Share of the tokens that are left out.
+    /// Share of the tokens that are left out. Source: Lewis et al. 2020, section 2.2.
     pub delete: f64,
     /// Probability that a text begins at a random token, and ends with what stood before it.
+    /// Source: Lewis et al. 2020, section 2.2.
     pub rotate: f64,
 }
 

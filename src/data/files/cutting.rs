@@ -1,14 +1,27 @@
-//! The content of a plain file cut into documents while it is read: one document is in memory at a time.
+//! The content of a plain file cut into documents while it is read: one document is in memory at a time, and of a file
+//! without documents inside a part.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 
 use super::documents::Beginnings;
 
-/// A document and the byte of the content at which it begins.
+/// A document, or a part of one, and the byte of the content at which it begins.
 pub(super) struct Piece {
     pub(super) bytes: Vec<u8>,
     pub(super) at: u64,
+    /// Whether the document ends with it.
+    pub(super) ends: bool,
 }
+
+impl Piece {
+    fn whole(bytes: Vec<u8>, at: u64) -> Self {
+        let ends = true;
+        Self { bytes, at, ends }
+    }
+}
+
+/// Bytes of a part of a file that is one document.
+const PART: u64 = 16 << 20;
 
 /// How content is cut.
 pub(super) enum Cut<'a> {
@@ -38,7 +51,7 @@ pub(super) fn pieces<E: From<io::Error>>(
             if bytes.last() == Some(&b'\n') {
                 bytes.pop();
             }
-            each(Piece { bytes, at })?;
+            each(Piece::whole(bytes, at))?;
             at += read as u64;
         },
         Cut::Separator(mark) => separated(content, mark, at, each),
@@ -49,12 +62,46 @@ pub(super) fn pieces<E: From<io::Error>>(
             let begins = |line: &[u8], before, after| before && after && is_title(line);
             paragraphs(content, at, begins, each)
         }
-        Cut::Beginnings(Beginnings::Files) => {
-            let mut bytes = Vec::new();
-            content.read_to_end(&mut bytes)?;
-            each(Piece { bytes, at })
-        }
+        Cut::Beginnings(Beginnings::Files) => in_parts(content, PART, each),
     }
+}
+
+/// One document in parts that end between characters.
+fn in_parts<E: From<io::Error>>(
+    content: &mut dyn BufRead,
+    part: u64,
+    mut each: impl FnMut(Piece) -> Result<(), E>,
+) -> Result<(), E> {
+    let (mut at, mut bytes) = (0, Vec::new());
+    loop {
+        let carried = bytes.len() as u64;
+        let read = (&mut *content).take(part).read_to_end(&mut bytes)? as u64;
+        if read < part {
+            return each(Piece::whole(bytes, at));
+        }
+        let rest = bytes.split_off(bytes.len() - unfinished(&bytes));
+        let length = bytes.len() as u64;
+        debug_assert_eq!(length + rest.len() as u64, carried + read);
+        let ends = false;
+        each(Piece { bytes, at, ends })?;
+        at += length;
+        bytes = rest;
+    }
+}
+
+/// Bytes at the end that begin a character of UTF-8 and do not end it.
+fn unfinished(bytes: &[u8]) -> usize {
+    let mut last = bytes.iter().rev().take(4);
+    let Some(back) = last.position(|b| b & 0xC0 != 0x80) else {
+        return 0;
+    };
+    let length = match bytes[bytes.len() - 1 - back] {
+        0xC0..=0xDF => 2,
+        0xE0..=0xEF => 3,
+        0xF0..=0xF7 => 4,
+        _ => 1,
+    };
+    if back + 1 < length { back + 1 } else { 0 }
 }
 
 /// Leaves a byte-order mark out.
@@ -81,15 +128,12 @@ fn separated<E: From<io::Error>>(
         // A mark ends where its last byte does.
         let read = content.read_until(*last, &mut bytes)?;
         if read == 0 {
-            return each(Piece { bytes, at });
+            return each(Piece::whole(bytes, at));
         }
         if bytes.ends_with(mark) {
             let length = bytes.len() as u64;
             bytes.truncate(bytes.len() - mark.len());
-            each(Piece {
-                bytes: std::mem::take(&mut bytes),
-                at,
-            })?;
+            each(Piece::whole(std::mem::take(&mut bytes), at))?;
             at += length;
         }
     }
@@ -117,10 +161,7 @@ fn paragraphs<E: From<io::Error>>(
         let after = line.as_deref().is_none_or(is_blank);
         if text && begins(&this, before, after) {
             let length = document.len() as u64;
-            each(Piece {
-                bytes: std::mem::take(&mut document),
-                at,
-            })?;
+            each(Piece::whole(std::mem::take(&mut document), at))?;
             at += length;
             text = false;
         }
@@ -129,10 +170,7 @@ fn paragraphs<E: From<io::Error>>(
         document.extend_from_slice(&this);
     }
     match text {
-        true => each(Piece {
-            bytes: document,
-            at,
-        }),
+        true => each(Piece::whole(document, at)),
         false => Ok(()),
     }
 }
@@ -148,4 +186,29 @@ fn is_title(line: &[u8]) -> bool {
         .strip_prefix(b"= ")
         .and_then(|l| l.strip_suffix(b" ="));
     inside.is_some_and(|title| !title.starts_with(b"=") && !title.ends_with(b"="))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_end_between_characters_and_are_the_whole() {
+        let text = "aé狐🦊b".repeat(50);
+        for part in [1, 2, 3, 5, 7, 64, 10_000] {
+            let (mut joined, mut ended) = (Vec::new(), 0);
+            let mut content = text.as_bytes();
+            in_parts(&mut content, part, |piece| -> Result<(), io::Error> {
+                assert!(std::str::from_utf8(&piece.bytes).is_ok(), "{part}");
+                assert_eq!(piece.at as usize, joined.len());
+                joined.extend(piece.bytes);
+                ended += usize::from(piece.ends);
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!((joined, ended), (text.clone().into_bytes(), 1), "{part}");
+        }
+        assert_eq!(unfinished(b"\x80\x80\x80\x80\x80"), 0);
+        assert_eq!(unfinished(b""), 0);
+    }
 }

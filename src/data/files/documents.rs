@@ -2,7 +2,7 @@
 //!
 //! A document is a file, a line of a JSONL file, a row of a table of columns, or a block between separators. A
 //! byte-order mark at the start of a file is dropped; everything else is kept as it is. Files may be packed (`packed`). A
-//! plain file without documents inside is one document and is in memory as a whole; of all other files one document is.
+//! plain file without documents inside is one document, which comes in parts; of all other files one document is in memory.
 
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -73,16 +73,49 @@ pub fn each(
     reading: &Reading,
     mut each: impl FnMut(Vec<u8>) -> Result<()>,
 ) -> Result<()> {
-    let mut take = |document: Vec<u8>| match document.is_empty() {
-        true => Ok(()),
-        false => each(document),
+    let mut whole = Vec::new();
+    parts(files, reading, |part, ends| {
+        join(&mut whole, part);
+        match ends {
+            true => each(std::mem::take(&mut whole)),
+            false => Ok(()),
+        }
+    })
+}
+
+/// Puts a part of a document behind those before it.
+pub fn join(document: &mut Vec<u8>, mut part: Vec<u8>) {
+    match document.is_empty() {
+        true => *document = part,
+        false => document.append(&mut part),
+    }
+}
+
+/// Calls `each` for the parts of the documents of files, in order, with whether the document ends there; most documents
+/// are one part. Empty documents are left out.
+///
+/// # Errors
+/// As [`each`].
+pub fn parts(
+    files: &[PathBuf],
+    reading: &Reading,
+    mut each: impl FnMut(Vec<u8>, bool) -> Result<()>,
+) -> Result<()> {
+    let mut open = false;
+    let mut take = |part: Vec<u8>, ends: bool| {
+        let nothing = part.is_empty() && !open;
+        open = !ends && (open || !part.is_empty());
+        match nothing {
+            true => Ok(()),
+            false => each(part, ends),
+        }
     };
     files
         .iter()
         .try_for_each(|path| of_file(path, reading, &mut take))
 }
 
-type Each<'a> = &'a mut dyn FnMut(Vec<u8>) -> Result<()>;
+type Each<'a> = &'a mut dyn FnMut(Vec<u8>, bool) -> Result<()>;
 
 fn of_file(path: &Path, reading: &Reading, each: Each<'_>) -> Result<()> {
     if columnar::is_columnar(path) {
@@ -108,8 +141,8 @@ fn of_file(path: &Path, reading: &Reading, each: Each<'_>) -> Result<()> {
             line += 1;
             match json {
                 true if piece.bytes.trim_ascii().is_empty() => Ok(()),
-                true => Ok(each(json_line(&piece.bytes, field, path, line)?)?),
-                false => Ok(each(piece.bytes)?),
+                true => Ok(each(json_line(&piece.bytes, field, path, line)?, true)?),
+                false => Ok(each(piece.bytes, piece.ends)?),
             }
         },
     )
@@ -152,7 +185,7 @@ fn require_text(piece: &Piece, path: &Path) -> Result<()> {
 fn of_table(path: &Path, column: &str, each: Each<'_>) -> Result<()> {
     columnar::rows(path, &[(column, "field")], |_, mut cells| {
         let text = cells.pop().and_then(columnar::Cell::joined);
-        text.map_or(Ok(()), |text| each(text.into_bytes()))
+        text.map_or(Ok(()), |text| each(text.into_bytes(), true))
     })
 }
 
@@ -164,6 +197,8 @@ fn json_line(line: &[u8], field: &str, path: &Path, number: usize) -> Result<Vec
     };
     match object.get(field) {
         Some(Value::String(text)) => Ok(text.clone().into_bytes()),
+        // As a row of a table without a text: the same data set in either form gives the same documents.
+        Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(parts)) if parts.iter().all(Value::is_string) => {
             let parts: Vec<&str> = parts.iter().filter_map(Value::as_str).collect();
             Ok(parts.join(" ").into_bytes())

@@ -24,16 +24,20 @@ use crate::rng::Stream;
 #[serde(deny_unknown_fields, default)]
 pub struct AugmentConfig {
     /// Pixels around the image that it is cut from; 0 for none.
+    #[schemars(range(max = 4096))]
     pub crop: usize,
     /// Whether half of the images are mirrored.
     pub flip: bool,
-    /// Operations drawn at random.
+    /// Operations drawn at random. Source: Cubuk et al. 2020, section 3.
     pub rand_augment: Option<RandAugmentConfig>,
-    /// The probability that a rectangle is erased.
+    /// The probability that a rectangle is erased. Source: Zhong et al. 2020, section 3.2.
+    #[schemars(range(min = 0, max = 1))]
     pub erase: f64,
-    /// α of mixup; 0 for none.
+    /// α of mixup; 0 for none. Source: Zhang et al. 2018, section 2.
+    #[schemars(range(min = 0, max = 1000))]
     pub mixup: f64,
-    /// α of cutmix; 0 for none.
+    /// α of cutmix; 0 for none. Source: Yun et al. 2019, section 3.1.
+    #[schemars(range(min = 0, max = 1000))]
     pub cutmix: f64,
 }
 
@@ -41,9 +45,10 @@ pub struct AugmentConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RandAugmentConfig {
-    /// Operations, one after the other.
+    /// Operations, one after the other. Source: Cubuk et al. 2020, section 3.
     pub n: usize,
-    /// How strong they are, 0 to 30.
+    /// How strong they are, 0 to 30. Source: Cubuk et al. 2020, section 3.
+    #[schemars(range(max = 30))]
     pub magnitude: usize,
 }
 

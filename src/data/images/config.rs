@@ -13,7 +13,8 @@ use crate::data::files::paths::Paths;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImagesConfig {
-    /// IDX images, files of CIFAR, or a folder of classes; `x.tar.gz/train` is a folder inside an archive.
+    /// IDX images, files of CIFAR, or a folder of classes; `x.tar.gz/train` is a folder inside an archive. Or tables with
+    /// a column of images, as Hugging Face has them: Parquet or Arrow, a file, a folder, a pattern or a list.
     pub path: Paths,
     /// The labels of IDX images.
     pub labels: Option<PathBuf>,
@@ -27,15 +28,21 @@ pub struct ImagesConfig {
     pub test_labels: Option<PathBuf>,
     /// Share of the images of `path` to validate on, drawn at random and the same for every seed. Default 0.1
     /// without `valid_path`.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub valid_fraction: Option<f64>,
     /// Share to test on, drawn likewise.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub test_fraction: Option<f64>,
     /// Training images that are used, drawn at random and the same for every seed. Default: all.
     pub train_items: Option<usize>,
     /// How the images are written; by default the files say.
     pub format: Option<ImageFormat>,
+    /// The column of images of a table. Default: the one that its metadata names, else `image` or `img`.
+    pub image: Option<String>,
+    /// The column of labels of a table. Default: `label`, else the one that its metadata names.
+    pub label: Option<String>,
     /// Names of the classes in the order of their labels. Default: the names of the folders, of CIFAR-10's
-    /// classes, or the numbers.
+    /// classes, those in the metadata of a Hugging Face table, or the labels.
     pub classes: Vec<String>,
     /// 1 for grey, 3 for colour; by default as the files have it.
     pub channels: Option<usize>,
@@ -63,6 +70,8 @@ pub enum ImageFormat {
     Cifar100,
     /// A folder for each class, with PNG and JPEG files.
     Folder,
+    /// Parquet or Arrow, with PNG and JPEG files in a column.
+    Table,
 }
 
 /// The files of a split, and their labels.
@@ -155,8 +164,13 @@ impl ImagesConfig {
             fault(
                 several && files.paths.0.len() > 1,
                 &format!(
-                    "`{path}` names several files; only files of CIFAR are read one after the other"
+                    "`{path}` names several files; only files of CIFAR and tables are read one after the other"
                 ),
+            );
+            let named = self.image.is_some() || self.label.is_some();
+            fault(
+                named && self.format.is_some_and(|f| f != ImageFormat::Table),
+                "image and label are columns of tables; leave them out",
             );
             let labelled = self.format.is_none_or(|f| f == ImageFormat::Idx);
             fault(

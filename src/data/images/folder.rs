@@ -32,14 +32,14 @@ pub struct Wanted<'a> {
 }
 
 /// An image that was found.
-struct Found {
-    class: String,
+pub(super) struct Found {
+    pub(super) class: String,
     /// For messages.
-    name: String,
-    content: Content,
+    pub(super) name: String,
+    pub(super) content: Content,
 }
 
-enum Content {
+pub(super) enum Content {
     File(PathBuf),
     Packed(Vec<u8>),
 }
@@ -69,19 +69,23 @@ pub fn read(root: &Path, wanted: Wanted) -> Result<(Pictures, Vec<String>)> {
         )));
     }
     let classes = classes(root, &found, wanted.classes)?;
-    let shape = shape(&found, wanted)?;
     let label = |image: &Found| classes.iter().position(|c| *c == image.class);
     let labels = found.iter().filter_map(label).map(|l| l as i32).collect();
+    Ok((decoded(&found, labels, wanted)?, classes))
+}
+
+/// Images with these labels, in one shape.
+pub(super) fn decoded(found: &[Found], labels: Vec<i32>, wanted: Wanted) -> Result<Pictures> {
+    let shape = shape(found, wanted)?;
     let images = found
         .par_iter()
         .map(|image| decode::decode(&image.bytes()?, &image.name, shape, wanted.fit))
         .collect::<Result<Vec<_>>>()?;
-    let pictures = Pictures {
+    Ok(Pictures {
         shape,
         pixels: images.concat(),
         labels,
-    };
-    Ok((pictures, classes))
+    })
 }
 
 /// The names of the classes; every image belongs to one.

@@ -2,7 +2,7 @@
 //!
 //! Files are decoded once into bytes ([`Pictures`]); an example is a picture that is cropped, flipped, changed,
 //! normalised, erased and mixed as `[data] augment` says, each draw a function of (seed, draw). One file per way
-//! in which images lie on disk: [`idx`], [`cifar`], [`folder`]. Images that need no file are in [`super::synthetic`].
+//! in which images lie on disk: [`idx`], [`cifar`], [`folder`], `table`. Images that need no file are in [`super::synthetic`].
 
 pub mod augment;
 pub mod cifar;
@@ -19,6 +19,7 @@ mod prepare;
 pub mod resize;
 pub mod sequence;
 mod source;
+mod table;
 
 pub use augment::{AugmentConfig, RandAugmentConfig};
 pub use config::{ImageFormat, ImagesConfig};

@@ -8,7 +8,7 @@ use super::config::{Files, ImageFormat, ImagesConfig};
 use super::folder::{self, Wanted};
 use super::sequence::{self, Sequences};
 use super::source::{Augmented, Plain};
-use super::{AugmentConfig, Pictures, idx, normalise};
+use super::{AugmentConfig, Pictures, idx, normalise, table};
 use crate::data::files::{archive, packed};
 use crate::data::split::{SPLIT_SEED, bounds, limit};
 use crate::data::{Data, DataSet, Gives, PerSplit, Places, Request, Shape, Source, Split};
@@ -158,8 +158,14 @@ fn read(
     let [key, labels_key] = files.keys;
     if matches!(format, ImageFormat::Idx | ImageFormat::Folder) && paths.len() > 1 {
         return Err(Error::usage(format!(
-            "[data] `{key}` names several files; only files of CIFAR are read one after the other"
+            "[data] `{key}` names several files; only files of CIFAR and tables are read one after the other"
         )));
+    }
+    let named = config.image.is_some() || config.label.is_some();
+    if named && format != ImageFormat::Table {
+        return Err(Error::usage(
+            "[data] image and label are columns of Parquet or Arrow tables; leave them out",
+        ));
     }
     if let (Some(_), false) = (files.labels, format == ImageFormat::Idx) {
         return Err(Error::usage(format!(
@@ -168,9 +174,8 @@ fn read(
     }
     let numbered = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
     let (pictures, names) = match format {
-        ImageFormat::Folder => {
-            return folder::read(first, wanted);
-        }
+        ImageFormat::Folder => return folder::read(first, wanted),
+        ImageFormat::Table => return table::read(config, &paths, wanted),
         ImageFormat::Idx => {
             let labels = files.labels.ok_or_else(|| {
                 Error::usage(format!(
@@ -212,8 +217,11 @@ fn read(
     Ok((pictures.shaped(shape, wanted.fit)?, names))
 }
 
-/// How files are written: a folder or an archive of one, IDX by its first bytes, CIFAR by its length.
+/// How files are written: tables, a folder or an archive of one, IDX by its first bytes, CIFAR by its length.
 fn guessed(path: &Path) -> Result<ImageFormat> {
+    if table::is_table(path) {
+        return Ok(ImageFormat::Table);
+    }
     let binary = packed::plain_name(path).ends_with(".bin");
     if path.is_dir() || (archive::split(path).is_some() && !binary) {
         return Ok(ImageFormat::Folder);
@@ -226,8 +234,8 @@ fn guessed(path: &Path) -> Result<ImageFormat> {
         Some(Version::Ten) => Ok(ImageFormat::Cifar),
         Some(Version::Hundred) => Ok(ImageFormat::Cifar100),
         None => Err(Error::usage(format!(
-            "[data] {} is neither IDX images nor whole records of CIFAR, nor a folder or archive of images; is it \
-             damaged? `format` names a format: `idx`, `cifar`, `cifar100`, `folder`",
+            "[data] {} is neither IDX images nor whole records of CIFAR, nor a folder, archive or table of \
+             images; is it damaged? `format` names a format: `idx`, `cifar`, `cifar100`, `folder`, `table`",
             path.display()
         ))),
     }

@@ -4,8 +4,35 @@ use std::path::Path;
 
 use super::column::Column;
 use super::tables::{Layout, Row};
-use crate::data::files::columnar::{self, Cell};
+use crate::data::files::columnar::{self, Cell, Features};
 use crate::error::{Error, Result};
+
+/// The names of the classes that the numbers in the column of labels stand for, where the file says them.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(super) fn classes(path: &Path, layout: &Layout) -> Result<Option<Vec<String>>> {
+    match &layout.label {
+        Column::Name(name) if columnar::is_columnar(path) => {
+            Ok(columnar::features(path)?.classes(name))
+        }
+        Column::Name(_) | Column::Number(_) => Ok(None),
+    }
+}
+
+/// Puts names of classes in the place of the numbers that stand for them.
+///
+/// # Errors
+/// A number that stands for none.
+pub(super) fn name(rows: &mut [Row], names: &[String], path: &Path) -> Result<()> {
+    for row in rows {
+        let name = Features::class(names, &row.label);
+        let name =
+            name.map_err(|why| Error::run(format!("{}: row {} {why}", path.display(), row.line)))?;
+        row.label = name.to_owned();
+    }
+    Ok(())
+}
 
 /// The rows of a table of columns.
 ///

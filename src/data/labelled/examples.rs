@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::columns;
 use super::joined::Joining;
 use super::labels::Labels;
 use super::tables::{self, Row};
@@ -20,9 +21,14 @@ use crate::tokenizer::{Frame, Tokenizer};
 const FIXED: (u64, u64) = (0, u64::MAX);
 
 impl LabelledTextConfig {
-    /// The rows of each split, with the file of each row.
-    pub(super) fn rows(&self, request: &Request) -> Result<PerSplit<Vec<(PathBuf, Row)>>> {
-        let read = |split: Split, paths: Option<&Paths>| -> Result<Vec<(PathBuf, Row)>> {
+    /// The rows of each split, with the file of each row, and the names of the classes that are
+    /// given or that a table says.
+    pub(super) fn rows(
+        &self,
+        request: &Request,
+    ) -> Result<(PerSplit<Vec<(PathBuf, Row)>>, Vec<String>)> {
+        let mut classes = self.classes.clone();
+        let mut read = |split: Split, paths: Option<&Paths>| -> Result<Vec<(PathBuf, Row)>> {
             let layout = self.layout(split);
             let paths = paths.map(|p| p.0.as_slice()).unwrap_or_default();
             let found = paths
@@ -31,17 +37,24 @@ impl LabelledTextConfig {
                 .collect::<Result<Vec<_>>>()?;
             let mut all = Vec::new();
             for path in found::files(&found)? {
-                let rows = tables::read(&path, &layout)?;
+                let mut rows = tables::read(&path, &layout)?;
+                let names = columns::classes(&path, &layout)?;
+                if let Some(names) = names.filter(|names| self.are_named(names, request)) {
+                    columns::name(&mut rows, &names, &path)?;
+                    if classes.is_empty() {
+                        classes = names;
+                    }
+                }
                 all.extend(rows.into_iter().map(|row| (path.clone(), row)));
             }
             Ok(all)
         };
+        let all = read(Split::Train, Some(&self.path))?;
         let mut rows = PerSplit {
             train: Vec::new(),
             valid: read(Split::Valid, self.valid_path.as_ref())?,
             test: read(Split::Test, self.test_path.as_ref())?,
         };
-        let all = read(Split::Train, Some(&self.path))?;
         let total = all.len();
         let (valid, test) = self.fractions();
         let count = |share: f64| (total as f64 * share).round() as usize;
@@ -64,7 +77,17 @@ impl LabelledTextConfig {
                 )));
             }
         }
-        Ok(rows)
+        Ok((rows, classes))
+    }
+
+    /// Whether labels go by the names that a table has for them, and not by their numbers: where no other names were given,
+    /// and a run that has begun knows them by these.
+    fn are_named(&self, names: &[String], request: &Request) -> bool {
+        let known = |classes: &[String]| names.iter().any(|name| classes.contains(name));
+        match request.run {
+            Some(run) => known(&run.classes),
+            None => self.classes.is_empty() || known(&self.classes),
+        }
     }
 
     /// The tokenizer of the run, or one that is made for the training rows.

@@ -35,17 +35,17 @@ use tables::{Format, Layout, Quoting};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LabelledTextConfig {
-    /// A table, a folder or a pattern, or a list of them: TSV, CSV and JSONL, plain or packed with gzip or Zstandard;
-    /// Parquet and Arrow.
+    /// A table, a folder or a pattern, or a list of them: TSV, CSV and JSONL, plain or packed; Parquet and Arrow.
     pub path: Paths,
     /// Validation table.
     pub valid_path: Option<Paths>,
     /// Test table.
     pub test_path: Option<Paths>,
-    /// Share of the rows of `path`, taken at random but always the same, to validate on. Default 0.1 without
-    /// `valid_path`.
+    /// Share of the rows of `path` to validate on, drawn at random but always alike. Default 0.1 without `valid_path`.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub valid_fraction: Option<f64>,
     /// Share of the rows of `path` to test on.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub test_fraction: Option<f64>,
     /// Rows to train on, drawn at random and the same for every seed; the vocabulary and the classes are those of all
     /// of them. Default: all.
@@ -62,7 +62,7 @@ pub struct LabelledTextConfig {
     pub pair: Option<Column>,
     /// The label's column. Default 2, where columns have names `label`.
     pub label: Option<Column>,
-    /// Names of the classes in order. Default: the labels of the training rows, sorted.
+    /// Names of the classes in order. Default: those of a Hugging Face table, else the labels of training rows, sorted.
     pub classes: Vec<String>,
     /// Whether rows of one class are put one after the other until the context is full.
     pub join: bool,
@@ -264,15 +264,15 @@ impl DataSet for LabelledTextConfig {
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
-        let mut rows = self.rows(request)?;
-        if self.classes.is_empty() && request.run.is_none() {
+        let (mut rows, given) = self.rows(request)?;
+        if given.is_empty() && request.run.is_none() {
             labels::check_column(&rows.train, &self.layout(Split::Train))?;
         }
         let tokenizer = self.tokenizer(request, &rows.train)?;
         let labels = rows.train.iter().map(|(_, row)| row.label.as_str());
         let labels = match request.run {
-            Some(run) => Labels::of_run(run, labels, &self.classes)?,
-            None => Labels::new(labels, &self.classes)?,
+            Some(run) => Labels::of_run(run, labels, &given)?,
+            None => Labels::new(labels, &given)?,
         };
         if let Some(wanted) = self.train_items {
             split::limit(&mut rows.train, wanted, "rows")?;

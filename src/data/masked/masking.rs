@@ -13,25 +13,32 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MaskingConfig {
-    /// Share of the tokens that are scored.
+    /// Share of the tokens that are scored. Source: Devlin et al. 2019, section 3.1.
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     pub share: f64,
-    /// Of those, the share that becomes the mask token.
+    /// Of those, the share that becomes the mask token. Source: Devlin et al. 2019, section 3.1.
+    #[schemars(range(min = 0, max = 1))]
     pub masked: f64,
-    /// Of those, the share that becomes a random token.
+    /// Of those, the share that becomes a random token. Source: Devlin et al. 2019, section 3.1.
+    #[schemars(range(min = 0, max = 1))]
     pub random: f64,
     /// The unit of masking.
     pub unit: Unit,
     /// Mean length of a span in words, where spans are chosen. Default 3.8, the mean of SpanBERT's lengths.
+    /// Source: Joshi et al. 2020, section 3.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_span: Option<f64>,
-    /// Longest span in words, where spans are chosen. Default 10.
+    /// Longest span in words, where spans are chosen. Default 10. Source: Joshi et al. 2020, section 3.1.
+    #[schemars(range(min = 1, max = MOST_WORDS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_span: Option<usize>,
     /// Longest n-gram in words, where n-grams are chosen. Default 3, as ALBERT's.
+    /// Source: Lan et al. 2020, section 4.1.
+    #[schemars(range(min = 1, max = MOST_WORDS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_ngram: Option<usize>,
     /// Masks that a text has, used in turn, one an epoch (static masking, BERT: 10), pairs with them; new ones each
-    /// time (dynamic masking, Liu et al. 2019, RoBERTa) when absent.
+    /// time (dynamic masking, Liu et al. 2019, RoBERTa) when absent. Source: Liu et al. 2019, section 4.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copies: Option<u64>,
 }

@@ -52,8 +52,10 @@ pub struct PairsConfig {
     /// Where it has its targets. Default `target`, or column 2.
     pub target_field: Option<Field>,
     /// Share of the training pairs to validate on. Default 0 with files to validate on, else 0.05.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub valid_fraction: Option<f64>,
     /// Share of the training pairs to test on.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub test_fraction: Option<f64>,
     /// Tokens of a source or a target with its marks. Longer training pairs are left out; longer texts are cut
     /// short in evaluation.
@@ -64,6 +66,7 @@ pub struct PairsConfig {
     /// Cut longer training texts short instead.
     pub truncate: bool,
     /// Leave out training pairs of which one side has more than so many times the tokens of the other.
+    #[schemars(range(min = 1))]
     pub max_ratio: Option<f64>,
     /// Train on every target of a source that has several, not on the first alone.
     pub all_references: bool,

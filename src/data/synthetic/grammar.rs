@@ -34,6 +34,7 @@ pub struct GrammarConfig {
     /// Documents to train on.
     pub documents: usize,
     /// Sentences in a document.
+    #[schemars(range(min = 2))]
     pub sentences: usize,
     /// Tokens of an example at most.
     pub context: usize,

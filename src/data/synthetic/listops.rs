@@ -29,7 +29,7 @@ use crate::tokenizer::{Around, Frame, Tokenizer};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListopsConfig {
-    /// Operations inside each other at most.
+    /// Operations inside each other at most. Source: Nangia and Bowman 2018; Tay et al. 2021, section 2.2.1.
     pub max_depth: usize,
     /// Arguments of an operation at most.
     pub max_args: usize,

@@ -27,6 +27,7 @@ pub struct ShapesConfig {
     /// How many of the shapes: circle, square, triangle, cross, star, ring, crescent, bar.
     pub classes: usize,
     /// Standard deviation of the noise, of values from 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub noise: f64,
     /// Images in the validation split; 0 for none.
     pub valid_items: usize,

@@ -21,8 +21,10 @@ pub trait Rule: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static {
 #[serde(deny_unknown_fields, default, bound = "")]
 pub struct StringsConfig<R: Rule> {
     /// Characters of a string at most.
+    #[schemars(range(min = 1))]
     pub length: usize,
     /// Characters at least; default: every string has `length`.
+    #[schemars(range(min = 1))]
     pub min_length: Option<usize>,
     /// Different characters.
     pub symbols: usize,

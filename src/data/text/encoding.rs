@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::cache::Writer;
 use super::sentences;
+use crate::data::files::documents;
 use crate::error::Result;
 use crate::tokenizer::{Tokenizer, utf8};
 
@@ -32,6 +33,18 @@ pub(super) struct Encoding<'a> {
     separated: bool,
     group: Vec<Vec<u8>>,
     bytes: usize,
+    /// A document that comes in parts.
+    long: Option<Long>,
+}
+
+/// What of a document in parts is not written yet.
+#[derive(Default)]
+struct Long {
+    text: Vec<u8>,
+    /// Whether its beginning is written.
+    begun: bool,
+    /// Whether nothing of it is to come.
+    ended: bool,
 }
 
 impl<'a> Encoding<'a> {
@@ -52,14 +65,75 @@ impl<'a> Encoding<'a> {
             separated,
             group: Vec::new(),
             bytes: 0,
+            long: None,
         })
     }
 
-    /// Adds a document.
+    /// Adds a document, or a part of one that `ends` it or not. A long one is encoded as it comes, in the pieces that it
+    /// would be encoded in as a whole.
     ///
     /// # Errors
     /// The disk's, and text that the tokenizer cannot encode.
-    pub(super) fn add(&mut self, document: Vec<u8>) -> Result<()> {
+    pub(super) fn add(&mut self, part: Vec<u8>, ends: bool) -> Result<()> {
+        if self.long.as_ref().is_some_and(|long| long.ended) {
+            // A second document ends the first.
+            self.separated = true;
+            self.end_long()?;
+        }
+        let mut long = match self.long.take() {
+            None if ends => return self.add_whole(part),
+            None => {
+                self.separated |= !self.group.is_empty();
+                self.encode()?;
+                Long::default()
+            }
+            Some(long) => long,
+        };
+        documents::join(&mut long.text, part);
+        long.ended = ends;
+        match self.entries {
+            Entries::Sentences if ends => return self.add_whole(long.text),
+            // A sentence may lie in two parts.
+            Entries::Sentences => {}
+            Entries::Documents(_) | Entries::Joined => self.write_begun(&mut long)?,
+        }
+        self.long = Some(long);
+        Ok(())
+    }
+
+    /// Writes what of a long document can be encoded whatever follows.
+    fn write_begun(&mut self, long: &mut Long) -> Result<()> {
+        let (ids, bytes) = self.tokenizer.encode_begun(&long.text)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.write_part(long, &ids, bytes)?;
+        long.text.drain(..bytes);
+        Ok(())
+    }
+
+    fn write_part(&mut self, long: &mut Long, ids: &[u32], bytes: usize) -> Result<()> {
+        match std::mem::replace(&mut long.begun, true) {
+            false => self.writer.document(ids, bytes),
+            true => self.writer.go_on(ids, bytes),
+        }
+    }
+
+    /// Writes the end of a long document, with what separates it from another one.
+    fn end_long(&mut self) -> Result<()> {
+        let Some(mut long) = self.long.take() else {
+            return Ok(());
+        };
+        let (ids, bytes) = match self.entries {
+            Entries::Documents(end) => whole(&long.text, self.tokenizer, end, self.separated)?,
+            Entries::Joined => whole(&long.text, self.tokenizer, None, false)?,
+            // Of these no document is left open.
+            Entries::Sentences => return Ok(()),
+        };
+        self.write_part(&mut long, &ids, bytes)
+    }
+
+    fn add_whole(&mut self, document: Vec<u8>) -> Result<()> {
         let full = self.bytes + document.len() > GROUP;
         // A second document ends the first.
         self.separated |= !self.group.is_empty();
@@ -94,6 +168,7 @@ impl<'a> Encoding<'a> {
     /// As [`Self::add`].
     pub(super) fn finish(mut self) -> Result<()> {
         self.encode()?;
+        self.end_long()?;
         self.writer.finish()
     }
 }

@@ -36,8 +36,10 @@ pub struct TextConfig {
     pub test_path: Option<Paths>,
     /// Share of the text, at its end, to validate on: of its characters, of its bytes for the byte
     /// tokenizer, of its documents for `windows = "documents"`. Default 0.1 without `valid_path`.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub valid_fraction: Option<f64>,
     /// Share of the text, after the validation part, to test on.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub test_fraction: Option<f64>,
     /// Tokens in a window.
     pub context: usize,

@@ -1,7 +1,8 @@
 //! The text of an experiment's files, document after document.
 //!
 //! Files are read each time that something must be made of them, so that a corpus may be larger than memory: once to count
-//! where fractions cut them, once for a tokenizer, once for the tokens of each split.
+//! where fractions cut them, once for a tokenizer, once for the tokens of each split. A file that is one document comes in
+//! parts; a tokenizer that is trained has whole documents, up to `MOST_TO_LEARN_FROM` bytes of them, in memory.
 
 use std::path::{Path, PathBuf};
 
@@ -113,8 +114,10 @@ impl<'a> Texts<'a> {
         }
         let (valid, test) = self.config.fractions();
         let mut total = 0;
-        documents::each(&self.files.train, &self.reading, |document| {
-            total += self.unit.count(&document);
+        documents::parts(&self.files.train, &self.reading, |part, ends| {
+            if ends || self.unit != Unit::Documents {
+                total += self.unit.count(&part);
+            }
             Ok(())
         })?;
         let cut = Cut::new(total, self.unit, valid, test)?;
@@ -124,6 +127,22 @@ impl<'a> Texts<'a> {
 
     /// Calls `each` for the documents of a split.
     fn visit(&mut self, split: Split, mut each: impl FnMut(Vec<u8>) -> Result<()>) -> Result<()> {
+        let mut whole = Vec::new();
+        self.parts(split, |part, ends| {
+            documents::join(&mut whole, part);
+            match ends {
+                true => each(std::mem::take(&mut whole)),
+                false => Ok(()),
+            }
+        })
+    }
+
+    /// Calls `each` for the parts of the documents of a split, with whether the document ends there.
+    fn parts(
+        &mut self,
+        split: Split,
+        mut each: impl FnMut(Vec<u8>, bool) -> Result<()>,
+    ) -> Result<()> {
         let fractions = self.config.fractions();
         let share = match split {
             Split::Train => 1.0,
@@ -131,22 +150,25 @@ impl<'a> Texts<'a> {
             Split::Test => fractions.1,
         };
         if share > 0.0 && fractions == (0.0, 0.0) {
-            documents::each(&self.files.train, &self.reading, &mut each)?;
+            documents::parts(&self.files.train, &self.reading, &mut each)?;
         } else if share > 0.0 {
             let mut cut = self.cut()?;
-            documents::each(&self.files.train, &self.reading, |document| {
-                let mut parts = cut.next(document);
+            let mut open = false;
+            documents::parts(&self.files.train, &self.reading, |part, ends| {
+                let mut parts = cut.next(part, ends);
                 let part = std::mem::take(parts.get_mut(split));
-                match part.is_empty() {
+                let nothing = part.is_empty() && !(open && ends);
+                open = !ends && (open || !part.is_empty());
+                match nothing {
                     true => Ok(()),
-                    false => each(part),
+                    false => each(part, ends),
                 }
             })?;
         }
         match split {
             Split::Train => Ok(()),
             Split::Valid | Split::Test => {
-                documents::each(self.files.get(split), &self.reading, each)
+                documents::parts(self.files.get(split), &self.reading, each)
             }
         }
     }
@@ -309,7 +331,7 @@ pub(super) fn encoded(
         let mut encoding = Encoding::new(&path, tokenizer, entries, separated)?;
         for texts in corpora {
             texts
-                .visit(split, |document| encoding.add(document))
+                .parts(split, |part, ends| encoding.add(part, ends))
                 .map_err(|e| in_split(e, split))?;
         }
         encoding.finish().map_err(|e| in_split(e, split))

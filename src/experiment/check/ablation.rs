@@ -31,6 +31,7 @@ pub(super) fn check(sense: &mut Sense) {
     overlaps(sense, ablation);
     size(sense, ablation);
     budget(sense, ablation);
+    halving(sense, ablation);
     if let Some(random) = &ablation.random {
         sense.count(
             "ablation.random.samples",
@@ -55,6 +56,33 @@ pub(super) fn check(sense: &mut Sense) {
         sense.fault(
             &["ablation"],
             "[ablation] varies nothing; give axes, arms or random",
+        );
+    }
+}
+
+/// What shows of the rungs without the arms; `crate::ablation::halving` holds them against each.
+fn halving(sense: &mut Sense, ablation: &AblationConfig) {
+    let Some(halving) = &ablation.halving else {
+        return;
+    };
+    let train = &sense.loaded.experiment.train;
+    let (every, axes) = (train.eval_every, &ablation.axes);
+    if !(2..=MOST).contains(&halving.eta) {
+        let rule = format!("eta = {} must be 2 to {MOST}", halving.eta);
+        sense.fault(&["ablation.halving.eta"], rule);
+    }
+    if halving.first == 0 {
+        sense.fault(&["ablation.halving.first"], "first = 0 must be 1 or more");
+    } else if every.is_none() && !axes.contains_key("train.eval_every") {
+        sense.fault(
+            &["ablation.halving.first", "ablation.halving"],
+            "halving compares arms by evaluations on the way; give train.eval_every",
+        );
+    }
+    if ablation.baseline.is_some() {
+        sense.fault(
+            &["ablation.baseline"],
+            "baseline has no effect beside halving, which ranks arms and tests none against another",
         );
     }
 }

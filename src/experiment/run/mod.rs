@@ -290,8 +290,8 @@ fn left_alone(
     Ok(outcome)
 }
 
-/// The pairs that evaluations write texts for: those of the validation split, or a part of them that is drawn at random
-/// (`decode.valid_items`). A run of an earlier version continues with the first ones.
+/// The pairs that evaluations write texts for: those of the validation split, or `decode.valid_items` of them drawn at
+/// random; a run of an earlier version has the first ones.
 fn texts(experiment: &Experiment, data: &Data, drawn: bool) -> Option<Arc<Texts>> {
     let all = data.pairs.valid.clone()?;
     let count = experiment.decode.valid_items.unwrap_or(usize::MAX);
@@ -315,12 +315,12 @@ fn launch(
     experiment: &Experiment,
     data: &Data,
     model: Objective,
-    job: Job<Objective>,
+    mut job: Job<Objective>,
     mut options: Options,
 ) -> Result<Outcome> {
-    let folder = job.run.root().to_path_buf();
-    let notice = options.notice;
-    // A file of samples from before they were switched off keeps its length in every checkpoint.
+    job.pause_at = options.pause_at;
+    let (folder, notice) = (job.run.root().to_path_buf(), options.notice);
+    // Samples from before they were switched off keep their length in every checkpoint.
     let path = job.run.path(run_dir::SAMPLES);
     let kept = job.state.samples_bytes > 0 && path.exists();
     let ranks = job.ranks.clone();

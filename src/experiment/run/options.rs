@@ -35,6 +35,8 @@ pub struct Options {
     pub follower: Box<dyn Follower>,
     /// Receives messages for the user beside the results.
     pub notice: fn(&str),
+    /// The step after which the run saves and ends.
+    pub pause_at: Option<u64>,
     /// Resumes a run although the files of its data have changed.
     pub other_data: bool,
     /// The processes that train it together.
@@ -47,6 +49,7 @@ impl Options {
         Self {
             follower: Box::new(Unfollowed),
             notice: |_| {},
+            pause_at: None,
             other_data: false,
             ranks: Ranks::solo(),
         }

@@ -139,7 +139,7 @@ fn over(state: &State, stopped: Stopped) -> String {
         Stopped::Early => format!(
             "the run stopped early at step {step}, and a larger train.patience lets it go on"
         ),
-        Stopped::Done | Stopped::Interrupted => {
+        Stopped::Done | Stopped::Paused | Stopped::Interrupted => {
             format!("all {step} steps are taken, and a larger train.steps adds some")
         }
     }

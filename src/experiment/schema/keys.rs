@@ -17,6 +17,8 @@ pub struct Key {
     pub default: Option<String>,
     /// Its meaning.
     pub meaning: String,
+    /// The paper that it is of, where it has one.
+    pub source: Option<String>,
 }
 
 /// The keys of a table, or of one kind of it.
@@ -143,15 +145,20 @@ impl Walk {
         named
             .map(|(name, schema)| {
                 let default = defaults.get(name).unwrap_or(&schema["default"]);
-                let meaning = match text(schema, "description") {
+                let described = match text(schema, "description") {
                     none if none.is_empty() => text(&self.resolved(schema).1, "description"),
                     own => own,
                 };
+                let (meaning, source) = match described.split_once(SOURCE) {
+                    Some((meaning, source)) => (meaning, Some(source.trim_end_matches('.').into())),
+                    None => (described.as_str(), None),
+                };
                 Key {
                     name: name.clone(),
-                    wanted: self.wanted(schema),
+                    wanted: format!("{}{}", self.wanted(schema), bounds(schema)),
                     default: toml(default),
-                    meaning,
+                    meaning: meaning.into(),
+                    source,
                 }
             })
             .collect()
@@ -194,6 +201,40 @@ impl Walk {
             return (None, schema.clone());
         };
         (Some(name.into()), self.definitions[name].clone())
+    }
+}
+
+/// Stands before the source in a key's documentation.
+const SOURCE: &str = " Source: ";
+
+/// The bounds of a number: `, 1 or more`, `, 1 to 4096`, `, above 0 and below 1`. That a number of things is not negative
+/// goes without saying.
+fn bounds(schema: &Value) -> String {
+    let bound = |key: &str| match &schema[key] {
+        Value::Number(n) => n.as_f64().map(|x| x.to_string()),
+        _ => None,
+    };
+    let whole = schema["type"] == "integer";
+    let least = bound("minimum").filter(|least| !(whole && least == "0"));
+    let (most, above, below) = (
+        bound("maximum"),
+        bound("exclusiveMinimum"),
+        bound("exclusiveMaximum"),
+    );
+    let low = match (&least, &above, &most) {
+        (Some(least), _, Some(most)) => return format!(", {least} to {most}"),
+        (None, None, Some(most)) => return format!(", at most {most}"),
+        (Some(least), _, None) => Some(format!("{least} or more")),
+        (None, Some(above), _) => Some(format!("above {above}")),
+        (None, None, None) => None,
+    };
+    let high = most
+        .map(|most| format!("at most {most}"))
+        .or(below.map(|below| format!("below {below}")));
+    let parts: Vec<String> = low.into_iter().chain(high).collect();
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!(", {}", parts.join(" and ")),
     }
 }
 

@@ -15,14 +15,18 @@ const MOST_TOKENS: usize = 1 << 20;
 #[serde(deny_unknown_fields, default)]
 pub struct BeamConfig {
     /// Hypotheses of a source; 1 takes the likeliest token at each step.
+    #[schemars(range(min = 1, max = 4096))]
     pub beam: usize,
     /// How ended hypotheses are compared.
     pub length_penalty: LengthPenalty,
     /// Texts of each source that are given, `beam` at most.
+    #[schemars(range(min = 1, max = 4096))]
     pub n_best: usize,
-    /// A text has at most `max_len_a` · tokens of its source + `max_len_b` tokens.
+    /// A text has at most `max_len_a` · tokens of its source + `max_len_b` tokens. Source: Ott et al. 2019 (fairseq).
+    #[schemars(range(min = 0, max = 1_000_000))]
     pub max_len_a: f64,
     /// See `max_len_a`.
+    #[schemars(range(max = MOST_TOKENS))]
     pub max_len_b: usize,
     /// Tokens of a text at least, where its source allows so many.
     pub min_len: usize,

@@ -24,6 +24,7 @@ pub enum LengthPenalty {
 #[serde(deny_unknown_fields, default)]
 pub struct GnmtConfig {
     /// 0 compares sums; the larger, the longer the texts. 0.6 in Vaswani et al., arXiv:1706.03762, section 6.1.
+    /// Source: Wu et al. 2016, section 7.
     pub alpha: f64,
 }
 
@@ -37,7 +38,7 @@ impl Default for GnmtConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AverageConfig {
-    /// 0 compares sums, 1 means; the larger, the longer the texts.
+    /// 0 compares sums, 1 means; the larger, the longer the texts. Source: Ott et al. 2019 (fairseq).
     pub alpha: f64,
 }
 

@@ -22,8 +22,10 @@ pub struct RecurrentModelConfig {
     /// Every cell.
     pub cell: RecurrentConfig,
     /// Layers of cells; of an encoder-decoder, of either side.
+    #[schemars(range(min = 1, max = MOST_LAYERS))]
     pub n_layers: usize,
     /// Width of token vectors and of states.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub d_model: usize,
     /// Whether source and target have one table of embeddings, in an encoder-decoder; true when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,6 +36,7 @@ pub struct RecurrentModelConfig {
     /// Whether an untied product onto the vocabulary has a bias.
     pub head_bias: bool,
     /// Dropout on the embeddings and on what leaves each layer, but not from position to position.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
     /// How tokens are embedded and scored.
     pub vocabulary: VocabularyConfig,

@@ -24,9 +24,9 @@ const MOST_PLANES: usize = 1 << 14;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResnetConfig {
-    /// What a block computes.
+    /// What a block computes. Source: He et al. 2016, section 4.1.
     pub blocks: Blocks,
-    /// Blocks of each stage.
+    /// Blocks of each stage. Source: He et al. 2016, table 1.
     pub stages: Vec<usize>,
     /// Planes of the first stage, before a bottleneck's expansion.
     pub width: usize,
@@ -41,7 +41,8 @@ pub struct ResnetConfig {
     pub padding: Padding,
     /// Every norm.
     pub norm: ChannelNormConfig,
-    /// Whether the weights of convolutions are standardised (Qiao et al. 2019), as in the hybrids.
+    /// Whether the weights of convolutions are standardised, as in the hybrids.
+    /// Source: Qiao et al. 2019.
     pub standardized: bool,
 }
 

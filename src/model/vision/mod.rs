@@ -49,10 +49,11 @@ pub struct VisionConfig {
     pub stack: StackConfig,
     /// How an image becomes a sequence.
     pub stem: StemConfig,
-    /// What stands for the whole image.
+    /// What stands for the whole image. Source: Dosovitskiy et al. 2021, section 3.1 and appendix D.3.
     pub pooling: Pooling,
     /// Whether a second token stands behind the class token, with a head of its own, which a teacher teaches; the scores
-    /// of a trained model are the mean of both heads' (Touvron et al. 2021, section 4).
+    /// of a trained model are the mean of both heads'.
+    /// Source: Touvron et al. 2021, section 4.
     pub distillation_token: bool,
 }
 

@@ -48,6 +48,8 @@ impl Default for StemConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct PatchesConfig {
     /// Side of a patch in pixels, a divisor of the image's height and width.
+    /// Source: Dosovitskiy et al. 2021, section 3.1.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub size: usize,
 }
 

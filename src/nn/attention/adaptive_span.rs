@@ -42,12 +42,16 @@ pub struct AdaptiveSpanConfig {
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// The longest span that a head can learn, its own position included.
+    /// Source: Sukhbaatar et al. 2019, section 2.2.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub max_span: usize,
-    /// R: positions behind a span over which weights fall to zero.
+    /// R: positions behind a span over which weights fall to zero. Source: Sukhbaatar et al. 2019, section 2.2.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub ramp: usize,
     /// Share of `max_span` that each head begins with.
     pub init_span: f64,
-    /// Coefficient of the mean span in the loss, per position.
+    /// Coefficient of the mean span in the loss, per position. Source: Sukhbaatar et al. 2019, section 2.2.
+    #[schemars(range(min = 0))]
     pub span_loss: f64,
 }
 

@@ -43,17 +43,21 @@ pub struct FixedConfig {
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
-    /// Positions l of a block; the root of the context when absent.
+    /// Positions l of a block; the root of the context when absent. Source: Child et al. 2019, section 4.3.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stride: Option<usize>,
     /// Positions c at the end of each block that all later ones see; 8 when absent (the paper has 8, 16 and 32), of a shorter
-    /// block all.
+    /// block all. Source: Child et al. 2019, section 4.3.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<usize>,
     /// The first heads that see their own block, so many; half of them when absent.
+    /// Source: Child et al. 2019, section 5.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_heads: Option<usize>,
     /// Whether every head sees its own block and the summaries of those before it.
+    /// Source: Child et al. 2019, section 5.1.
     pub merged: bool,
 }
 

@@ -15,12 +15,16 @@ const MOST_HEADS: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MultiHeadConfig {
-    /// Query heads.
+    /// Query heads. Source: Vaswani et al. 2017, section 3.2.2.
+    #[schemars(range(min = 1, max = MOST_HEADS))]
     pub n_heads: usize,
     /// Key and value heads, a divisor of `n_heads`; `n_heads` when absent.
+    /// Source: Shazeer 2019; Ainslie et al. 2023, section 2.2.
+    #[schemars(range(min = 1, max = MOST_HEADS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_kv_heads: Option<usize>,
     /// Width of a head; d_model / n_heads when absent.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_head: Option<usize>,
     /// Whether queries, keys and values have biases.
@@ -32,25 +36,32 @@ pub struct MultiHeadConfig {
     /// Whether the output has a bias; as `bias` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out_bias: Option<bool>,
-    /// Norm on each head's queries and keys.
+    /// Norm on each head's queries and keys. Source: Henry et al. 2020; Dehghani et al. 2023, section 2.
     pub qk_norm: NormConfig,
-    /// Scores become c·tanh(score/c).
+    /// Scores become c·tanh(score/c). Source: Gemma Team 2024, section 2.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub softcap: Option<f64>,
-    /// Factor on the scores; 1/√d_head when absent.
+    /// Factor on the scores; 1/√d_head when absent. Source: Vaswani et al. 2017, section 3.2.1.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
-    /// Coefficient of a loss that drives the heads' outputs apart (Li et al. 2018): their mean cosine, named
-    /// `head_similarity`; 0 leaves it out.
+    /// Coefficient of a loss that drives the heads' outputs apart: their mean cosine, named
+    /// `head_similarity`; 0 leaves it out. Source: Li et al. 2018, section 3.
+    #[schemars(range(min = 0))]
     pub head_diversity: f64,
     /// Hidden states of earlier segments that are looked at, the newest ones; 0 for none.
+    /// Source: Dai et al. 2019, section 3.2.
+    #[schemars(range(max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "is_zero")]
     pub memory: usize,
     /// The same in evaluation and decoding; `memory` when absent. With 0 decoding sees its text as one segment, up to the
-    /// context.
+    /// context. Source: Dai et al. 2019, section 3.2.
+    #[schemars(range(max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_at_evaluation: Option<usize>,
     /// Whether each query sees as many keys as `memory` has, its own among them.
+    /// Source: Dai et al. 2019, released code.
     #[serde(skip_serializing_if = "is_false")]
     pub same_length: bool,
 }

@@ -55,9 +55,10 @@ pub struct LinformerConfig {
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
-    /// Keys and values that positions are projected to.
+    /// Keys and values that positions are projected to. Source: Wang et al. 2020, section 4.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub k: usize,
-    /// Which heads and layers have a projection in common.
+    /// Which heads and layers have a projection in common. Source: Wang et al. 2020, section 4.
     pub sharing: Sharing,
 }
 

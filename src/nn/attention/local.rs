@@ -34,11 +34,14 @@ pub struct LocalConfig {
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
-    /// Positions of a block.
+    /// Positions of a block. Source: Liu et al. 2018, section 4.2.3.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub block: usize,
     /// Blocks before its own that a query sees.
+    #[schemars(range(max = crate::faults::LONGEST))]
     pub look_back: usize,
     /// Blocks after its own that a query sees where its stack reads both ways; `look_back` when absent.
+    #[schemars(range(max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub look_ahead: Option<usize>,
 }

@@ -45,17 +45,19 @@ pub struct PerformerConfig {
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
-    /// Random features; d_head·ln d_head, rounded down, when absent.
+    /// Random features; d_head·ln d_head, rounded down, when absent. Source: Choromanski et al. 2021, section 2.2.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<usize>,
-    /// What they estimate.
+    /// What they estimate. Source: Choromanski et al. 2021, section 2.2.
     pub kernel: Estimates,
-    /// Lengths of the random vectors.
+    /// Lengths of the random vectors. Source: Choromanski et al. 2021, section 2.4.
     pub row_norms: RowNorms,
     /// Steps after which training draws other random vectors; with 0 those of the first step stay. Evaluation has those of
     /// the first step.
     pub redraw: usize,
     /// Added to each feature; 0.0001 of a softmax and 0.001 of relu when absent.
+    #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eps: Option<f64>,
 }

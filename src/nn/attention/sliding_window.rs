@@ -38,9 +38,11 @@ pub struct SlidingWindowConfig {
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
-    /// Keys that a query sees on one side, its own position included.
+    /// Keys that a query sees on one side, its own position included. Source: Beltagy et al. 2020, section 3.1.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub window: usize,
     /// Distance between neighbouring keys of the window, for each head; 1 everywhere when absent.
+    /// Source: Beltagy et al. 2020, section 3.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dilation: Option<Vec<usize>>,
     /// Whether the tokens that the task marks are seen by all and see all, with projections of their own or the same ones;

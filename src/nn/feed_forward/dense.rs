@@ -24,7 +24,8 @@ pub const KIND: Kind = Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DenseConfig {
-    /// Inner width; 4·d_model when absent.
+    /// Inner width; 4·d_model when absent. Source: Vaswani et al. 2017, section 3.3.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_ff: Option<usize>,
     /// The nonlinearity.
@@ -32,6 +33,8 @@ pub struct DenseConfig {
     /// Whether both maps have biases.
     pub bias: bool,
     /// Positions that are computed at once; all of them when absent. The inner vectors of one chunk alone are in memory.
+    /// Source: Kitaev et al. 2020, section 3.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<usize>,
 }

@@ -25,13 +25,17 @@ pub const KIND: Kind = Kind {
 #[serde(deny_unknown_fields, default)]
 pub struct GatedConfig {
     /// Inner width; 8/3·d_model rounded up to a multiple of 8 when absent (equal parameters to a dense one).
+    /// Source: Shazeer 2020, section 2.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_ff: Option<usize>,
-    /// The gate's nonlinearity.
+    /// The gate's nonlinearity. Source: Shazeer 2020, section 2.
     pub activation: Activation,
     /// Whether the three maps have biases.
     pub bias: bool,
     /// Positions that are computed at once; all of them when absent. The inner vectors of one chunk alone are in memory.
+    /// Source: Kitaev et al. 2020, section 3.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<usize>,
 }

@@ -81,10 +81,11 @@ impl InitConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gpt2InitConfig {
-    /// Standard deviation of every matrix and embedding.
+    /// Standard deviation of every matrix and embedding. Source: Radford et al. 2018, section 4.1.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub std: f64,
     /// Divide the standard deviation of projections into the residual stream by √(2·layers); DeepNorm's β takes its
-    /// place.
+    /// place. Source: Radford et al. 2019, section 2.3.
     pub depth_scaled: bool,
 }
 
@@ -101,9 +102,11 @@ impl Default for Gpt2InitConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct XavierInitConfig {
-    /// Multiplies the bound √(6/(fan in + fan out)).
+    /// Multiplies the bound √(6/(fan in + fan out)). Source: Glorot and Bengio 2010, section 4.2.1.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub gain: f64,
     /// Standard deviation of embeddings.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub embedding_std: f64,
 }
 
@@ -120,7 +123,8 @@ impl Default for XavierInitConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TruncatedNormalInitConfig {
-    /// Standard deviation before the cut.
+    /// Standard deviation before the cut. Source: Devlin et al. 2019, released code.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub std: f64,
 }
 

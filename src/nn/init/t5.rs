@@ -24,11 +24,15 @@ pub const KIND: Kind = Kind {
 #[serde(deny_unknown_fields, default)]
 pub struct T5InitConfig {
     /// Multiplies every standard deviation (`initializer_factor` of Hugging Face's class).
+    /// Source: Raffel et al. 2020, released code.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub factor: f64,
     /// Standard deviation of token vectors.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub embedding_std: f64,
     /// Standard deviation of a product onto the vocabulary of its own (T5 1.1, mT5); d^−½ when absent, as the released code
     /// draws it, so that a fresh model's scores are of size 1. Hugging Face's class draws it with 1.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_std: Option<f64>,
 }

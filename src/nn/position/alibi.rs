@@ -23,7 +23,8 @@ pub const KIND: Kind = Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AlibiConfig {
-    /// The last head's slope is 2^−max_exponent.
+    /// The last head's slope is 2^−max_exponent. Source: Press et al. 2022, section 3.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub max_exponent: f64,
     /// Multiply the bias by 1/√d_head together with the scores, as Falcon does.
     pub scaled: bool,

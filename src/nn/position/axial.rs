@@ -29,6 +29,7 @@ pub const KIND: Kind = Kind {
 #[serde(deny_unknown_fields, default)]
 pub struct AxialConfig {
     /// Rows and columns, whose product is the longest input; the data's context, nearly square, when absent.
+    /// Source: Kitaev et al. 2020, released code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub axial_shape: Option<[usize; 2]>,
     /// Widths of the vectors of rows and of columns, whose sum is d_model; a half each when absent.

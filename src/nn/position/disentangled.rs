@@ -37,12 +37,13 @@ pub const KIND: Kind = Kind {
 #[serde(deny_unknown_fields, default)]
 pub struct DisentangledConfig {
     /// k, from where on distances are one; with `buckets`, the distance at which the last bucket begins.
+    /// Source: He et al. 2021, section 3.1.
     pub max_distance: usize,
     /// Buckets of each direction: half of them hold one distance each, the others grow logarithmically. A vector for each
-    /// distance when absent.
+    /// distance when absent. Source: He et al. 2021 (DeBERTa v2), released code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buckets: Option<usize>,
-    /// Which products are added to that of query and key.
+    /// Which products are added to that of query and key. Source: He et al. 2021, section 3.1.
     pub terms: Vec<Term>,
     /// Whether vectors of distances are projected by attention's own maps onto queries and keys.
     pub shared_projections: bool,

@@ -27,9 +27,9 @@ pub const KIND: Kind = Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RelativeBiasConfig {
-    /// Number of buckets.
+    /// Number of buckets. Source: Raffel et al. 2020, section 2.1.
     pub buckets: usize,
-    /// Distances from here on share the last bucket.
+    /// Distances from here on share the last bucket. Source: Raffel et al. 2020, section 2.1.
     pub max_distance: usize,
 }
 

@@ -25,11 +25,13 @@ pub const KIND: Kind = Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RotaryConfig {
-    /// Base of the wavelengths.
+    /// Base of the wavelengths. Source: Su et al. 2021, section 3.2.2.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub theta: f64,
     /// Which elements of a head make a pair.
     pub pairing: Pairing,
-    /// Part of each head that is rotated, in (0, 1].
+    /// Part of each head that is rotated, in (0, 1]. Source: Black et al. 2022, section 2.1.1.
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = 1))]
     pub fraction: f64,
     /// Whether values are rotated as keys are, so that a mean of values tells where they stood (RoFormer's released
     /// code).
@@ -131,7 +133,7 @@ pub struct LinearScalingConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NtkScalingConfig {
-    /// New length over trained length.
+    /// New length over trained length. Source: Peng et al. 2024, section 3.1.
     pub factor: f64,
 }
 
@@ -139,14 +141,15 @@ pub struct NtkScalingConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct YarnScalingConfig {
-    /// New length over trained length.
+    /// New length over trained length. Source: Peng et al. 2024, section 3.4.
     pub factor: f64,
     /// Length of pre-training.
     pub original_context: usize,
     /// Wavelengths that turn more often than this in the original context are kept.
+    /// Source: Peng et al. 2024, section 3.2.
     #[serde(default = "beta_fast")]
     pub beta_fast: f64,
-    /// Wavelengths that turn less often than this are divided.
+    /// Wavelengths that turn less often than this are divided. Source: Peng et al. 2024, section 3.2.
     #[serde(default = "beta_slow")]
     pub beta_slow: f64,
 }

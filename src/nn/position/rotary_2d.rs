@@ -23,6 +23,7 @@ pub const KIND: Kind = Kind {
 #[serde(deny_unknown_fields, default)]
 pub struct Rotary2dConfig {
     /// Base of the wavelengths: an image has fewer rows than a text has tokens.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub theta: f64,
 }
 

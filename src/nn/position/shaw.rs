@@ -34,9 +34,9 @@ pub const KIND: Kind = Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShawConfig {
-    /// k: a key further away than this is as if it were this far away.
+    /// k: a key further away than this is as if it were this far away. Source: Shaw et al. 2018, section 3.2.
     pub clip: usize,
-    /// Whether all heads of a layer share their tables.
+    /// Whether all heads of a layer share their tables. Source: Shaw et al. 2018, section 3.3.
     pub shared_heads: bool,
     /// Whether values get vectors of distances too.
     pub values: bool,

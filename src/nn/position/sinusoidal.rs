@@ -24,7 +24,8 @@ pub const KIND: Kind = Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SinusoidalConfig {
-    /// Longest wavelength over 2π.
+    /// Longest wavelength over 2π. Source: Vaswani et al. 2017, section 3.5.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub base: f64,
     /// Where sines and cosines stand.
     pub layout: Layout,

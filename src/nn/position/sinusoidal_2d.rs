@@ -26,6 +26,7 @@ pub const KIND: Kind = Kind {
 #[serde(deny_unknown_fields, default)]
 pub struct Sinusoidal2dConfig {
     /// Longest wavelength over 2π.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub base: f64,
 }
 

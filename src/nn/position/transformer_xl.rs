@@ -37,8 +37,10 @@ pub const KIND: Kind = Kind {
 #[serde(deny_unknown_fields, default)]
 pub struct TransformerXlConfig {
     /// Whether each layer has its own u and v; all layers share them otherwise.
+    /// Source: Dai et al. 2019, released code.
     pub untie_r: bool,
     /// A key further away than this is as if it were this far away; no limit when absent.
+    /// Source: Dai et al. 2019, released code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clamp_len: Option<usize>,
     /// The same in evaluation and decoding, whose memory may be longer than that of training; `clamp_len` when absent.

@@ -22,7 +22,8 @@ pub const KIND: Kind = Kind {
 pub struct LstmConfig {
     /// Whether both maps have biases.
     pub bias: bool,
-    /// The first value of the forget gate's bias (Jozefowicz et al. 2015, section 5: 1 keeps memories from the start).
+    /// The first value of the forget gate's bias: 1 keeps memories from the start.
+    /// Source: Jozefowicz et al. 2015, section 5.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forget_bias: Option<f64>,
 }

@@ -41,13 +41,17 @@ pub enum TieProjs {
 #[serde(deny_unknown_fields, default)]
 pub struct AdaptiveConfig {
     /// The first id of each cluster after the first one, ascending.
+    /// Source: Grave et al. 2017, section 4; Baevski and Auli 2019, section 3.
     pub cutoffs: Vec<usize>,
     /// Width of the vectors of the first cluster; d_model when absent.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_embed: Option<usize>,
     /// The vectors of each cluster are so many times narrower than those of the one before it.
+    /// Source: Baevski and Auli 2019, section 3.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub div_val: usize,
-    /// The projections that the scores share with the way in.
+    /// The projections that the scores share with the way in. Source: Dai et al. 2019, released code.
     pub tie_projs: TieProjs,
     /// Whether the scores of tokens and clusters have biases.
     pub bias: bool,

@@ -24,6 +24,21 @@ pub struct Arm {
     pub absent: Vec<Absent>,
     /// Its cost, where a sweep's plan holds it.
     pub cost: Option<Cost>,
+    /// How it fared at the rungs of a halving.
+    pub rung: Option<AtRung>,
+}
+
+/// The last decided rung that an arm came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AtRung {
+    /// Its number, from 1.
+    pub number: usize,
+    /// Its step.
+    pub step: u64,
+    /// The arm's value there; none when a run had diverged or failed.
+    pub value: Option<f64>,
+    /// Whether the arm went on from it.
+    pub passed: bool,
 }
 
 /// A cell of a sweep without a run folder.
@@ -139,6 +154,7 @@ pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
             counted,
             absent: Vec::new(),
             cost: None,
+            rung: None,
         }
     };
     members.into_iter().enumerate().map(arm).collect()

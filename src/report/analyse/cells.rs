@@ -1,4 +1,4 @@
-//! How the runs of an arm stand: done, diverged, failed, on their way, not begun.
+//! How the runs of an arm stand: done, diverged, failed, stopped at a rung, on their way, not begun.
 
 use std::fmt;
 
@@ -18,6 +18,8 @@ pub struct Cells {
     pub diverged: usize,
     /// Ended with an error.
     pub failed: usize,
+    /// Stopped at a rung of a halving.
+    pub stopped: usize,
     /// Begun, and neither of these.
     pub unfinished: usize,
     /// Planned and not begun.
@@ -49,6 +51,8 @@ impl Cells {
             &mut self.diverged
         } else if run.done() {
             &mut self.done
+        } else if run.left_behind() {
+            &mut self.stopped
         } else {
             &mut self.unfinished
         };
@@ -63,6 +67,7 @@ impl fmt::Display for Cells {
             (self.done, "done"),
             (self.diverged, "diverged"),
             (self.failed, "failed"),
+            (self.stopped, "stopped at a rung"),
             (self.unfinished, "unfinished"),
             (self.not_begun, "not begun"),
         ];

@@ -125,8 +125,15 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
         .map(|arm| results(arm, &runs, &outcomes, &others, &yardstick))
         .collect();
     let against = |pick| contrasts(&metric, &arms, &runs, &outcomes, pick);
-    let best = against(|o| o.best.map(|b| b.1));
-    let last = against(|o| o.last.map(|l| l.1));
+    // Arms that a halving left were chosen by their values: no difference between them is tested.
+    let searched = sweep.as_ref().is_some_and(|plan| plan.halving.is_some());
+    let (best, last) = match searched {
+        true => (Vec::new(), Vec::new()),
+        false => (
+            against(|o| o.best.map(|b| b.1)),
+            against(|o| o.last.map(|l| l.1)),
+        ),
+    };
     for (result, (best, last)) in results.iter_mut().skip(1).zip(best.into_iter().zip(last)) {
         (result.best_gap, result.last_gap) = (Some(best), Some(last));
     }

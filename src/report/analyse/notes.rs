@@ -24,6 +24,7 @@ pub fn notes(runs: &[Run], arms: &[Arm], results: &[ArmResults], split: &str) ->
         notes.truncate(NAMED);
         notes.push(format!("{more} more runs are not done"));
     }
+    notes.extend(searched(runs, arms));
     notes.extend(changed(runs, arms));
     for run in runs.iter().filter(|run| run.journal.unreadable > 0) {
         let (n, at) = (run.journal.unreadable, &run.title);
@@ -57,7 +58,8 @@ fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
                 counted if counted.contains(&i) => "",
                 _ => "; left out of means and curves",
             };
-            if state != "done" && (run.steps.is_some() || !run.done()) {
+            // Those that a halving stopped are told together.
+            if state != "done" && !run.left_behind() && (run.steps.is_some() || !run.done()) {
                 notes.push(format!("{} ({}): {state}{out}", arm.id, run.title));
             }
         }
@@ -67,6 +69,41 @@ fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
         }
     }
     notes
+}
+
+/// What a halving did: where arms were stopped, and how far the values of those it left can be trusted.
+fn searched(runs: &[Run], arms: &[Arm]) -> Vec<String> {
+    let stopped = arms
+        .iter()
+        .filter_map(|arm| arm.rung.filter(|at| !at.passed));
+    let stopped: Vec<u64> = stopped.map(|at| at.step).collect();
+    if arms.iter().all(|arm| arm.rung.is_none()) {
+        return Vec::new();
+    }
+    let steps: BTreeSet<u64> = stopped.iter().copied().collect();
+    let each = steps.iter().map(|step| {
+        let n = stopped.iter().filter(|s| *s == step).count();
+        format!("{n} at step {step}")
+    });
+    let each: Vec<String> = each.collect();
+    let seeds = arms.iter().flat_map(|arm| &arm.members);
+    let seeds: BTreeSet<Option<&str>> = seeds.map(|&m| runs[m].seed.as_deref()).collect();
+    let of = match seeds.len() {
+        1 => "one seed".to_string(),
+        n => format!("{n} seeds"),
+    };
+    vec![
+        format!(
+            "{} of {} arms were stopped at rungs ({}); they are in no mean",
+            stopped.len(),
+            arms.len(),
+            each.join(", ")
+        ),
+        format!(
+            "the arms that were left were chosen by values of {of}, which flatters them: no difference is tested; train \
+             them again with other seeds to compare them"
+        ),
+    ]
 }
 
 /// The parts of the split that values are of, where they are not of all of it.

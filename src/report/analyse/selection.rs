@@ -1,14 +1,17 @@
-//! The runs of a comparison: run folders as they are named, or the cells of one sweep in the order of its plan.
+//! The runs of a comparison: run folders as they are named, or the cells of one sweep in the order of its plan,
+//! or, where arms were stopped at rungs, by how far they came.
 
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use super::arms::{Absent, Arm, Cost};
+use super::arms::{Absent, Arm, AtRung, Cost};
+use super::metrics::more_is_better;
 use super::names;
 use crate::error::{Error, Result};
 use crate::report::read::find::locate_sweep;
 use crate::report::read::run::{self, Run};
+use crate::report::read::rungs::Decision;
 use crate::report::read::sweep::{EndState, PlannedArm, SweepFolder};
 
 /// Runs, and the sweep that they belong to.
@@ -55,10 +58,8 @@ impl Selection {
             let shown = path.display();
             return Err(Error::usage(format!("{shown}: its plan has no cell")));
         }
-        let baseline = |arm: &&PlannedArm| arm.name == folder.plan.baseline;
-        let arms = &folder.plan.arms;
-        let others = arms.iter().filter(|arm| !baseline(arm));
-        let ordered: Vec<&PlannedArm> = arms.iter().filter(baseline).chain(others).collect();
+        let rungs = Placed::read(&folder)?;
+        let ordered = ordered(&folder, &rungs)?;
         let cells: Vec<(usize, u64)> = (0..ordered.len())
             .flat_map(|arm| folder.plan.seeds.iter().map(move |seed| (arm, *seed)))
             .collect();
@@ -92,6 +93,7 @@ impl Selection {
                 params: ordered[n].params,
                 flops_per_item: ordered[n].flops_per_item,
             }),
+            rung: rungs.of(&ordered[n].folder),
         };
         let arms = members.into_iter().enumerate().map(arm).collect();
         Ok(Self {
@@ -99,6 +101,82 @@ impl Selection {
             sweep: Some((folder, arms)),
         })
     }
+}
+
+/// The decisions at the rungs of a halving, the last one first.
+struct Placed(Vec<Decision>);
+
+impl Placed {
+    fn read(folder: &SweepFolder) -> Result<Self> {
+        let mut decisions = folder.decisions()?;
+        decisions.reverse();
+        Ok(Self(decisions))
+    }
+
+    /// The last decided rung that an arm came to.
+    fn of(&self, arm: &str) -> Option<AtRung> {
+        let (decision, place) = self.0.iter().find_map(|d| Some((d, d.place(arm)?)))?;
+        let ranked = &decision.arms[place];
+        Some(AtRung {
+            number: decision.rung,
+            step: decision.step,
+            value: ranked.value,
+            passed: ranked.stays,
+        })
+    }
+}
+
+/// The arms as a table shows them: the baseline first; of a halving, those that came furthest, the best of them first.
+fn ordered<'a>(folder: &'a SweepFolder, rungs: &Placed) -> Result<Vec<&'a PlannedArm>> {
+    let plan = &folder.plan;
+    let mut ordered: Vec<&PlannedArm> = plan.arms.iter().collect();
+    if plan.halving.is_none() {
+        ordered.sort_by_key(|arm| arm.name != plan.baseline);
+        return Ok(ordered);
+    }
+    let sign = if more_is_better(&plan.metric) {
+        -1.0
+    } else {
+        1.0
+    };
+    let mut keyed = Vec::new();
+    for arm in ordered {
+        let at = rungs.of(&arm.folder);
+        let came = at.map_or(0, |at| at.number + usize::from(at.passed));
+        let passed = at.is_none_or(|at| at.passed);
+        let last = if passed {
+            last_value(folder, arm)?
+        } else {
+            None
+        };
+        let value = last.or(at.and_then(|at| at.value));
+        keyed.push((
+            std::cmp::Reverse(came),
+            value.map_or(f64::INFINITY, |v| sign * v),
+            arm,
+        ));
+    }
+    keyed.sort_by(|(a, x, _), (b, y, _)| a.cmp(b).then(x.total_cmp(y)));
+    Ok(keyed.into_iter().map(|(_, _, arm)| arm).collect())
+}
+
+/// The last value of an arm that trains to its end, the mean over the seeds that are done.
+fn last_value(folder: &SweepFolder, arm: &PlannedArm) -> Result<Option<f64>> {
+    let mut values = Vec::new();
+    for &seed in &folder.plan.seeds {
+        let path = folder.run(arm, seed);
+        if !path.join("resolved.toml").is_file() {
+            continue;
+        }
+        let run = run::read(&path)?;
+        let last = run
+            .series("valid", &folder.plan.metric)
+            .last()
+            .map(|p| p.value);
+        values.extend(last.filter(|v| run.done() && v.is_finite()));
+    }
+    let n = values.len() as f64;
+    Ok((n > 0.0).then(|| values.iter().sum::<f64>() / n))
 }
 
 /// A cell of a sweep.
@@ -113,7 +191,9 @@ fn cell(folder: &SweepFolder, arm: &PlannedArm, seed: u64) -> Result<Cell> {
     if !path.join("resolved.toml").is_file() {
         let failure = ending.map(|end| match end.state {
             EndState::Failed => end.reason,
-            EndState::Done | EndState::Diverged => "its run folder is gone".into(),
+            EndState::Done | EndState::Diverged | EndState::Stopped => {
+                "its run folder is gone".into()
+            }
         });
         return Ok(Cell::Absent(Absent { seed, failure }));
     }

@@ -9,6 +9,7 @@ pub mod listed;
 pub mod rate;
 pub mod resolved;
 pub mod run;
+pub mod rungs;
 pub mod samples;
 pub mod standing;
 pub mod sweep;

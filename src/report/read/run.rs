@@ -71,6 +71,11 @@ impl Run {
         self.ended(EndState::Failed)
     }
 
+    /// Whether it was stopped at a rung of a halving.
+    pub fn left_behind(&self) -> bool {
+        self.ended(EndState::Stopped)
+    }
+
     fn lost(&self) -> Option<u64> {
         ["train", "valid"]
             .iter()
@@ -102,6 +107,7 @@ impl Run {
         let mut state = match (self.diverged(), self.steps) {
             (Some(at), _) => format!("diverged at step {at}"),
             (None, Some(_)) if self.stopped_early() => format!("stopped early at step {step}"),
+            (None, Some(of)) if self.left_behind() => format!("stopped at step {step} of {of}"),
             (None, Some(of)) if step < of => format!("step {step} of {of}"),
             (None, Some(_)) => "done".into(),
             (None, None) => format!("step {step}"),
@@ -115,7 +121,8 @@ impl Run {
     /// Whether the run came to its end, and with a loss that is a number.
     pub fn done(&self) -> bool {
         let whole = self.steps.is_none_or(|of| self.journal.last_step >= of);
-        self.diverged().is_none() && !self.failed() && (whole || self.stopped_early())
+        let ended_ill = self.diverged().is_some() || self.failed() || self.left_behind();
+        !ended_ill && (whole || self.stopped_early())
     }
 
     /// Items (tokens or images) per second: the median over the journal, which a pause does not move.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::rungs::Rungs;
 use crate::error::{Error, Fault, Result};
 
 /// The plan's file in the sweep's folder.
@@ -45,6 +46,9 @@ pub struct SweepPlan {
     pub seeds: Vec<u64>,
     /// The arms, in the order of the file, the baseline among them.
     pub arms: Vec<PlannedArm>,
+    /// The rungs at which arms that are behind are stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halving: Option<Rungs>,
 }
 
 impl SweepPlan {
@@ -112,6 +116,8 @@ pub enum EndState {
     Diverged,
     /// It ended with an error.
     Failed,
+    /// Its arm was behind at a rung of the halving.
+    Stopped,
 }
 
 /// A sweep's folder, read.

@@ -1,7 +1,7 @@
 //! A comparison as one JSON object, for scripts.
 //!
 //! `{"sweep","metric","split","baseline","cells","curve_steps","target","arms":[{"id","label","settings","seeds","cells",
-//! "runs","absent","best","final","metrics","mean_height","steps_to_reach","reached","diverged","items_per_s","elapsed_s",
+//! "runs","rung","absent","best","final","metrics","mean_height","steps_to_reach","reached","diverged","items_per_s","elapsed_s",
 //! "difference"}],"differing":[…],"notes":[…]}`; means come as `{"n","mean","sd","median","min","max","standard_error",
 //! "interval"}`, differences from the first arm as `{"mean","pairs","interval","bootstrap","p","p_holm","effect","test",
 //! "verdict"}`, rates as `{"events","n","interval"}`. What is unknown or not a number is null.
@@ -55,6 +55,9 @@ fn arm(c: &Comparison, i: usize) -> Value {
         "params": arm.cost.map(|cost| cost.params),
         "flops_per_item": arm.cost.map(|cost| cost.flops_per_item),
         "cells": Cells::of([arm], &c.runs),
+        "rung": arm.rung.map(|at| {
+            json!({"number": at.number, "step": at.step, "value": at.value, "passed": at.passed})
+        }),
         "absent": absent.collect::<Vec<Value>>(),
         "runs": arm.members.iter().map(|&m| run(c, m)).collect::<Vec<Value>>(),
         "best": results.best,

@@ -1,6 +1,7 @@
 //! The table of a comparison, once, for the terminal, Markdown and HTML.
 
-use super::terminal::shortened;
+use super::terminal::{count, number, shortened};
+use crate::report::analyse::arms::Arm;
 use crate::report::analyse::causes::causes;
 use crate::report::analyse::comparison::{Comparison, earlier};
 use crate::report::analyse::metrics::SHOWN;
@@ -199,12 +200,38 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
     if detail != Detail::Paper {
         speed(&mut sheet, c);
     }
+    rungs(&mut sheet, c);
     let states = c.arms.iter().map(|a| state(a, &c.runs));
     let whole = c.arms.iter().all(|a| a.absent.is_empty());
     if !whole || c.runs.iter().any(|run| run.state() != "done") {
         sheet.add("state", "how far the runs came", states.collect());
     }
     sheet
+}
+
+/// Where arms were stopped by a halving, and their values there.
+fn rungs(sheet: &mut Sheet, c: &Comparison) {
+    let stopped = |arm: &Arm| arm.rung.filter(|at| !at.passed);
+    let at = c.arms.iter().map(|arm| {
+        stopped(arm).map_or_else(Cell::default, |at| Cell {
+            text: format!("{} (step {})", at.number, count(at.step)),
+            value: Some(at.number as f64),
+        })
+    });
+    let hint = "the rung at which the arm was behind and stopped";
+    sheet.add("stopped at rung", hint, at.collect());
+    let there = c.arms.iter().map(|arm| {
+        let value = stopped(arm).and_then(|at| at.value);
+        value.map_or_else(Cell::default, |value| Cell {
+            text: number(value),
+            value: Some(value),
+        })
+    });
+    let title = format!(
+        "{} there",
+        c.sweep.as_ref().map_or(&c.metric, |plan| &plan.metric)
+    );
+    sheet.add(title, "the value that it was ranked by", there.collect());
 }
 
 /// A cell of each arm.

@@ -31,19 +31,25 @@ pub struct DistillationConfig {
     /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teacher_checkpoint: Option<String>,
-    /// The divisor of scores before the soft targets; 2 when absent.
+    /// The divisor of scores before the soft targets; 2 when absent. Source: Hinton et al. 2015, section 2.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// The weight of the teacher's targets.
+    /// The weight of the teacher's targets. Source: Hinton et al. 2015, section 2.
+    #[schemars(range(min = 0))]
     #[serde(default = "soft")]
     pub soft: f64,
-    /// The weight of the task's own loss.
+    /// The weight of the task's own loss. Source: Hinton et al. 2015, section 2.
+    #[schemars(range(min = 0))]
     #[serde(default = "hard")]
     pub hard: f64,
     /// The weight of the distance of the last hidden states from the teacher's, which must be as wide.
+    /// Source: Sanh et al. 2019, section 2.
+    #[schemars(range(min = 0))]
     #[serde(default = "cosine")]
     pub cosine: f64,
     /// Whether the teacher's likeliest class is the target in place of its distribution (DeiT). Of classes only.
+    /// Source: Touvron et al. 2021, section 4.
     #[serde(default)]
     pub hard_labels: bool,
     /// The task that is learned.

@@ -19,18 +19,20 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct AdafactorConfig {
     /// η above, which the schedule multiplies.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub lr: f64,
-    /// Exponent of the moments' decay; negative.
+    /// Exponent of the moments' decay; negative. Source: Shazeer and Stern 2018, algorithm 4.
     pub decay_rate: f64,
-    /// ε₁ above.
+    /// ε₁ above. Source: Shazeer and Stern 2018, algorithm 4.
     pub eps: f64,
-    /// ε₂ above: the least scale of a parameter.
+    /// ε₂ above: the least scale of a parameter. Source: Shazeer and Stern 2018, algorithm 4.
     pub min_scale: f64,
-    /// d above: the largest root mean square of an update.
+    /// d above: the largest root mean square of an update. Source: Shazeer and Stern 2018, algorithm 4.
     pub clip_threshold: f64,
-    /// Whether ρ is capped at 1/√t.
+    /// Whether ρ is capped at 1/√t. Source: Shazeer and Stern 2018, algorithm 4.
     pub relative_step: bool,
     /// Whether a step is in proportion to the parameter's root mean square.
+    /// Source: Shazeer and Stern 2018, algorithm 4.
     pub scale_parameter: bool,
     /// λ above.
     pub weight_decay: f64,

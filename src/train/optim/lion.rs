@@ -16,10 +16,11 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct LionConfig {
     /// The learning rate that the schedule multiplies.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub lr: f64,
-    /// Weight of the momentum in the step, and its decay.
+    /// Weight of the momentum in the step, and its decay. Source: Chen et al. 2023, algorithm 2.
     pub betas: [f64; 2],
-    /// λ above.
+    /// λ above. Source: Chen et al. 2023, algorithm 2.
     pub weight_decay: f64,
     /// Which parameters are decayed.
     pub decay: Decay,

@@ -27,14 +27,17 @@ const MOST_ROUNDS: usize = 100;
 #[serde(deny_unknown_fields, default)]
 pub struct MuonConfig {
     /// The matrices' learning rate, which the schedule multiplies.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub lr: f64,
-    /// Decay of the momentum.
+    /// Decay of the momentum. Source: Jordan et al. 2024.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub momentum: f64,
     /// Whether the step looks ahead.
     pub nesterov: bool,
-    /// Rounds of the orthogonalisation.
+    /// Rounds of the orthogonalisation. Source: Jordan et al. 2024.
+    #[schemars(range(min = 1, max = MOST_ROUNDS))]
     pub ns_steps: usize,
-    /// How the step grows with a matrix.
+    /// How the step grows with a matrix. Source: Jordan et al. 2024; Liu et al. 2025.
     pub adjust_lr: AdjustLr,
     /// λ above, for matrices and the rest.
     pub weight_decay: f64,
@@ -46,6 +49,7 @@ pub struct MuonConfig {
     /// AdamW's decays of the moments.
     pub adamw_betas: [f64; 2],
     /// Added to the root of AdamW's second moment.
+    #[schemars(range(min = 0))]
     pub adamw_eps: f64,
     /// Which parameters are decayed.
     pub decay: Decay,

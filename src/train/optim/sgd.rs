@@ -16,12 +16,14 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct SgdConfig {
     /// The learning rate that the schedule multiplies.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub lr: f64,
-    /// μ above; 0 for plain descent.
+    /// μ above; 0 for plain descent. Source: Sutskever et al. 2013, section 2.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub momentum: f64,
     /// τ above.
     pub dampening: f64,
-    /// Whether the step looks ahead.
+    /// Whether the step looks ahead. Source: Sutskever et al. 2013, section 2.
     pub nesterov: bool,
     /// λ above: an L2 penalty.
     pub weight_decay: f64,

@@ -95,6 +95,7 @@ pub struct DecayConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_lr: Option<f64>,
     /// The learning rate at the end as a fraction of the full one.
+    #[schemars(range(min = 0, max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_fraction: Option<f64>,
 }
@@ -137,9 +138,9 @@ impl Default for InverseSqrtConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NoamConfig {
-    /// Steps of rising learning rate at the start.
+    /// Steps of rising learning rate at the start. Source: Vaswani et al. 2017, section 5.3.
     pub warmup_steps: u64,
-    /// The formula's width; the model's when absent.
+    /// The formula's width; the model's when absent. Source: Vaswani et al. 2017, section 5.3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_model: Option<u64>,
 }
@@ -162,13 +163,15 @@ pub struct WsdConfig {
     /// Steps of the decay at the end; `decay_fraction` of `train.steps` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decay_steps: Option<u64>,
-    /// The share of `train.steps` that the decay takes; 0.1 when both are absent.
+    /// The share of `train.steps` that the decay takes; 0.1 when both are absent. Source: Hu et al. 2024, section 4.
+    #[schemars(range(min = 0, max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decay_fraction: Option<f64>,
     /// The learning rate at the end; 0 when both are absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_lr: Option<f64>,
     /// The learning rate at the end as a fraction of the full one.
+    #[schemars(range(min = 0, max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_fraction: Option<f64>,
     /// How it falls.

@@ -280,7 +280,11 @@ impl<M: Trained> Steps<M> {
             return Some(Stopped::Done);
         }
         let waited = state.evaluations_without_improvement;
-        (state.step > 0 && config.patience.is_some_and(|p| waited >= p)).then_some(Stopped::Early)
+        if state.step > 0 && config.patience.is_some_and(|p| waited >= p) {
+            return Some(Stopped::Early);
+        }
+        let pause = self.job.pause_at.is_some_and(|at| state.step >= at);
+        pause.then_some(Stopped::Paused)
     }
 
     /// Whether a signal or the dashboard asks this process to save and end.

@@ -43,10 +43,11 @@ impl<M: Trained> Steps<M> {
         Ok(())
     }
 
-    /// The run's end: its scores, when it was not interrupted.
+    /// The run's end: its scores, when it was neither interrupted nor paused.
     pub(super) fn finish(&mut self, stopped: Stopped, journals: &mut Journals) -> Result<Outcome> {
+        let paused = stopped == Stopped::Paused;
         // A run that is resumed at its end has its weights, but not the scores that its last process held.
-        if stopped == Stopped::Interrupted || !self.has_last_scores()? {
+        if stopped == Stopped::Interrupted || !paused && !self.has_last_scores()? {
             return Err(Error::Interrupted {
                 step: self.job.state.step,
                 run: self.job.run.root().to_path_buf(),
@@ -58,7 +59,7 @@ impl<M: Trained> Steps<M> {
             step: state.step,
             stopped,
             best: state.best.map(|b| (b.step, b.value)),
-            last: self.job.last.clone(),
+            last: self.job.last.clone().filter(|_| !paused),
             elapsed_s: self.elapsed(),
             drawn_part: state.drawn_part && self.job.carried.is_none(),
             skipped: state.skipped_steps,

@@ -65,6 +65,7 @@ pub fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Object
         state: State::default(),
         last: None,
         note: None,
+        pause_at: None,
         stop: Stop::default(),
         ranks: Default::default(),
     }

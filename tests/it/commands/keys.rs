@@ -9,20 +9,20 @@ use super::json;
 use crate::binary::{experiments, failure, output};
 
 /// The schema that the program prints.
-struct Validator {
+pub(super) struct Validator {
     schemas: Schemas,
     own: SchemaIndex,
 }
 
 impl Validator {
     /// What is wrong with a file, if anything.
-    fn fault(&self, file: &Value) -> Option<String> {
+    pub(super) fn fault(&self, file: &Value) -> Option<String> {
         let judged = self.schemas.validate(file, self.own);
         judged.err().map(|fault| format!("{fault:#}"))
     }
 }
 
-fn validator() -> Validator {
+pub(super) fn validator() -> Validator {
     let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
     compiler
         .add_resource("schema.json", json(&output(&["schema"])))
@@ -32,7 +32,7 @@ fn validator() -> Validator {
 }
 
 /// A TOML file as JSON.
-fn read(path: &std::path::Path) -> Value {
+pub(super) fn read(path: &std::path::Path) -> Value {
     let table: toml::Table = toml::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     serde_json::to_value(table).unwrap()
 }
@@ -50,7 +50,7 @@ fn every_shipped_experiment_is_valid_by_the_schema() {
 }
 
 /// Puts a value at a dotted path.
-fn put(file: &mut Value, path: &str, value: Value) {
+pub(super) fn put(file: &mut Value, path: &str, value: Value) {
     let mut at = file;
     for name in path.split('.') {
         if !at.is_object() {
@@ -207,9 +207,34 @@ fn the_page_of_keys_is_the_one_that_the_program_writes() {
     for key in ["ema", "patience", "on_divergence", "spike_factor", "epochs"] {
         assert!(kept.contains(&format!("| `{key}` |")), "{key}");
     }
-    let without: Vec<&str> = kept
+    // | `key` | value | default | meaning | source |
+    let cells = |line: &&str| {
+        line.replace("\\|", "")
+            .split('|')
+            .map(|c| c.trim().to_string())
+            .collect::<Vec<_>>()
+    };
+    let rows: Vec<Vec<String>> = kept
         .lines()
-        .filter(|line| line.starts_with("| `") && line.ends_with("|  |"))
+        .filter(|l| l.starts_with("| `"))
+        .map(|l| cells(&l))
         .collect();
+    let without: Vec<&Vec<String>> = rows.iter().filter(|row| row[4].is_empty()).collect();
     assert!(without.is_empty(), "keys without a meaning: {without:#?}");
+    for (key, source) in [
+        ("`label_smoothing`", "Szegedy et al. 2016, section 7"),
+        (
+            "`n_kv_heads`",
+            "Shazeer 2019; Ainslie et al. 2023, section 2.2",
+        ),
+        ("`drop_path`", "Huang et al. 2016, section 3"),
+        (
+            "`halving`",
+            "Jamieson and Talwalkar 2016, algorithm 1; Li et al. 2018, section 2",
+        ),
+    ] {
+        let is_there = |row: &&Vec<String>| row[1] == key && row[5] == source;
+        assert!(rows.iter().any(|row| is_there(&row)), "{key}: {source}");
+    }
+    assert!(rows.iter().filter(|row| !row[5].is_empty()).count() > 150);
 }

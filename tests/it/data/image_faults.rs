@@ -32,7 +32,7 @@ fn faults_of_sense() {
         ),
         (
             "path = [\"x\", \"y\"]\nformat = \"folder\"",
-            "[data] `path` names several files; only files of CIFAR are read one after the other",
+            "[data] `path` names several files; only files of CIFAR and tables are read one after the other",
         ),
         (
             "path = \"x\"\ntest_labels = \"y\"",
@@ -167,8 +167,8 @@ fn damaged_files() {
     );
     assert_eq!(
         path("text"),
-        "[data] DIR/text is neither IDX images nor whole records of CIFAR, nor a folder or archive of images; is it \
-         damaged? `format` names a format: `idx`, `cifar`, `cifar100`, `folder`"
+        "[data] DIR/text is neither IDX images nor whole records of CIFAR, nor a folder, archive or table of images; is it \
+         damaged? `format` names a format: `idx`, `cifar`, `cifar100`, `folder`, `table`"
     );
     assert_eq!(
         message(&folder, "path = \"a.bin\"\nformat = \"cifar\""),

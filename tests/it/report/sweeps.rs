@@ -162,6 +162,7 @@ fn cells_that_did_not_end_well_are_counted_and_named() {
             done: 9,
             diverged: 1,
             failed: 1,
+            stopped: 0,
             unfinished: 0,
             not_begun: 1
         }

@@ -10,7 +10,7 @@ const NORMS: &str =
     "seeds = 5\n[ablation.axes]\n\"model.norm_placement\" = [\"pre\", \"post\", \"sandwich\"]\n";
 
 /// Ends every process whose command line names `folder`, as the system does when memory is out.
-fn kill_all(folder: &Path) {
+pub(super) fn kill_all(folder: &Path) {
     let needle = folder.display().to_string();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Cells of a column as text.
+//! Cells of a column as text, or as the bytes of files.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StringViewArray};
@@ -54,6 +54,25 @@ pub(super) fn of(column: &ArrayRef) -> Result<Vec<Cell>, String> {
                 .map(|text| text.map_or(Cell::Missing, Cell::Text))
                 .collect())
         }
+    }
+}
+
+/// The files in a column: bytes, or structs with a field `bytes` of them; the error says what it holds instead.
+pub(super) fn bytes(column: &ArrayRef) -> Result<Vec<Option<Vec<u8>>>, String> {
+    let inner = field(column, "bytes").unwrap_or(column);
+    macro_rules! owned {
+        ($array:expr) => {
+            Ok($array.iter().map(|b| b.map(<[u8]>::to_vec)).collect())
+        };
+    }
+    match inner.data_type() {
+        DataType::Binary => owned!(inner.as_binary::<i32>()),
+        DataType::LargeBinary => owned!(inner.as_binary::<i64>()),
+        DataType::BinaryView => owned!(inner.as_binary_view()),
+        _ => Err(format!(
+            "holds {}, neither bytes of files nor structs with a field `bytes` of them",
+            column.data_type()
+        )),
     }
 }
 

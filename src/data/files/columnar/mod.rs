@@ -4,20 +4,22 @@
 //! grow with the file. A column inside a struct is named with a point: `translation.de`.
 
 mod cells;
+mod features;
 mod guard;
 mod ipc;
 
 use std::fs::File;
 use std::path::Path;
 
-use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Fields, Schema};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Fields, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::error::{Error, Result, suggestion};
 
 pub use cells::Cell;
+pub use features::Features;
 
 /// Rows that are decoded at once. A document of the web has some thousand characters, so a batch has some megabytes.
 const BATCH: usize = 1024;
@@ -65,35 +67,96 @@ pub fn rows(
     columns: &[Wanted<'_>],
     mut each: impl FnMut(u64, Vec<Cell>) -> Result<()>,
 ) -> Result<()> {
-    crate::files::require_ordinary(path)?;
-    let Some(format) = Format::of(path) else {
-        return Err(Error::run(format!(
-            "{} is neither Parquet nor Arrow",
-            path.display()
-        )));
+    let mut row = 0;
+    batches(
+        path,
+        columns,
+        |batch| decode(batch, columns),
+        |cells| {
+            let rows = cells.first().map_or(0, Vec::len);
+            let mut cells: Vec<_> = cells.into_iter().map(Vec::into_iter).collect();
+            for _ in 0..rows {
+                row += 1;
+                let taken = cells.iter_mut().map(|c| c.next().unwrap_or(Cell::Missing));
+                each(row, taken.collect())?;
+            }
+            Ok(())
+        },
+    )
+}
+
+/// Calls `each` with the number of every row, counted from 1, the bytes in column `files` (a binary column, or a struct
+/// with a binary field `bytes`, as Hugging Face stores images) and the cell in column `other`.
+///
+/// # Errors
+/// As [`rows`]; a column of files that holds none.
+pub fn files(
+    path: &Path,
+    [files, other]: [Wanted<'_>; 2],
+    mut each: impl FnMut(u64, Option<Vec<u8>>, Cell) -> Result<()>,
+) -> Result<()> {
+    let mut row = 0;
+    let both = |batch: &RecordBatch| {
+        let found = column(batch, files.0)?;
+        let bytes = cells::bytes(found).map_err(|why| format!("column `{}` {why}", files.0))?;
+        Ok((bytes, decode(batch, &[other])?.concat()))
     };
-    let damaged = |why: String| {
+    batches(path, &[files, other], both, |(bytes, cells)| {
+        bytes.into_iter().zip(cells).try_for_each(|(bytes, cell)| {
+            row += 1;
+            each(row, bytes, cell)
+        })
+    })
+}
+
+/// What the file says of its columns beside their rows.
+///
+/// # Errors
+/// A file that cannot be read or is damaged.
+pub fn features(path: &Path) -> Result<Features> {
+    let (format, damaged) = known(path)?;
+    guard::panics(|| {
+        let file = File::open(path).map_err(Fault::Io)?;
+        schema_of(file, format)
+    })
+    .map_err(&damaged)?
+    .map(|schema| Features::of(&schema))
+    .map_err(|fault| fault.of(path, &damaged))
+}
+
+/// The format of a file, and the error for one that is damaged.
+fn known(path: &Path) -> Result<(Format, impl Fn(String) -> Error)> {
+    crate::files::require_ordinary(path)?;
+    let shown = path.display().to_string();
+    let Some(format) = Format::of(path) else {
+        return Err(Error::run(format!("{shown} is neither Parquet nor Arrow")));
+    };
+    let damaged = move |why: String| {
         Error::run(format!(
-            "{} cannot be read as {}: {why}",
-            path.display(),
+            "{shown} cannot be read as {}: {why}",
             format.name()
         ))
     };
+    Ok((format, damaged))
+}
+
+/// Calls `take` with what `read` makes of every batch of rows. A panic in `read` is an error.
+fn batches<T>(
+    path: &Path,
+    columns: &[Wanted<'_>],
+    read: impl Fn(&RecordBatch) -> std::result::Result<T, String>,
+    mut take: impl FnMut(T) -> Result<()>,
+) -> Result<()> {
+    let (format, damaged) = known(path)?;
     let mut batches = guard::panics(|| open(path, format, columns))
-        .map_err(damaged)?
-        .map_err(|fault| fault.of(path, damaged))?;
-    let mut row = 0;
-    while let Some(batch) = guard::panics(|| batches.next()).map_err(damaged)? {
-        let batch = batch.map_err(damaged)?;
-        let cells = guard::panics(|| decode(&batch, columns))
-            .map_err(damaged)?
+        .map_err(&damaged)?
+        .map_err(|fault| fault.of(path, &damaged))?;
+    while let Some(batch) = guard::panics(|| batches.next()).map_err(&damaged)? {
+        let batch = batch.map_err(&damaged)?;
+        let made = guard::panics(|| read(&batch))
+            .map_err(&damaged)?
             .map_err(|why| Error::run(format!("{}: {why}", path.display())))?;
-        let mut cells: Vec<_> = cells.into_iter().map(Vec::into_iter).collect();
-        for _ in 0..batch.num_rows() {
-            row += 1;
-            let taken = cells.iter_mut().map(|c| c.next().unwrap_or(Cell::Missing));
-            each(row, taken.collect())?;
-        }
+        take(made)?;
     }
     Ok(())
 }
@@ -144,6 +207,23 @@ fn open(
             Ok(Box::new(
                 reader.map(|batch| batch.map_err(|e| e.to_string())),
             ))
+        }
+    }
+}
+
+/// The columns of a file.
+fn schema_of(mut file: File, format: Format) -> std::result::Result<SchemaRef, Fault> {
+    let damaged = |e: &dyn std::fmt::Display| Fault::Damaged(e.to_string());
+    match format {
+        Format::Parquet => {
+            let builder =
+                ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| damaged(&e))?;
+            Ok(builder.schema().clone())
+        }
+        Format::Arrow => {
+            ipc::hold_lengths(&mut file).map_err(Fault::Damaged)?;
+            let reader = ipc::reader(file).map_err(Fault::Damaged)?;
+            Ok(reader.schema())
         }
     }
 }
@@ -211,15 +291,21 @@ fn decode(
     batch: &RecordBatch,
     columns: &[Wanted<'_>],
 ) -> std::result::Result<Vec<Vec<Cell>>, String> {
-    let schema = batch.schema();
     let each = columns.iter().map(|(name, _)| {
-        let missing = || format!("no column `{name}`");
-        let parts = parts(schema.fields(), name).ok_or_else(missing)?;
-        let mut column = batch.column_by_name(parts[0]).ok_or_else(missing)?;
-        for part in &parts[1..] {
-            column = cells::field(column, part).ok_or_else(missing)?;
-        }
-        cells::of(column).map_err(|why| format!("column `{name}` {why}"))
+        let found = column(batch, name)?;
+        cells::of(found).map_err(|why| format!("column `{name}` {why}"))
     });
     each.collect()
+}
+
+/// A column by its name.
+fn column<'a>(batch: &'a RecordBatch, name: &str) -> std::result::Result<&'a ArrayRef, String> {
+    let missing = || format!("no column `{name}`");
+    let schema = batch.schema();
+    let parts = parts(schema.fields(), name).ok_or_else(missing)?;
+    let mut column = batch.column_by_name(parts[0]).ok_or_else(missing)?;
+    for part in &parts[1..] {
+        column = cells::field(column, part).ok_or_else(missing)?;
+    }
+    Ok(column)
 }

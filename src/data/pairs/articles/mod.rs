@@ -37,7 +37,7 @@ pub struct ArticlesConfig {
     pub valid_fraction: Option<f64>,
     /// Share of the articles of `path` to test on.
     pub test_fraction: Option<f64>,
-    /// The order of the paragraphs of a source.
+    /// The order of the paragraphs of a source. Source: Liu et al. 2018, section 4.1.
     pub ranking: Ranking,
     /// Whether the title stands before them.
     pub title: bool,

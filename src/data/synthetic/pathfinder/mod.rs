@@ -30,8 +30,10 @@ pub struct PathfinderConfig {
     /// Rows and columns of an image.
     pub size: usize,
     /// Dashes of each of the two long paths: 6, 9 and 14 in the paper.
+    /// Source: Linsley et al. 2018; Tay et al. 2021, section 2.2.5.
     pub length: usize,
     /// Short paths.
+    #[schemars(range(max = MOST_DISTRACTORS))]
     pub distractors: usize,
     /// Dashes of a short path.
     pub distractor_length: usize,

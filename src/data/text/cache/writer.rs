@@ -49,6 +49,14 @@ impl Writer {
     /// The disk's.
     pub fn document(&mut self, ids: &[u32], text_bytes: usize) -> Result<()> {
         self.starts.push(self.len);
+        self.go_on(ids, text_bytes)
+    }
+
+    /// Adds to the last document.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn go_on(&mut self, ids: &[u32], text_bytes: usize) -> Result<()> {
         self.len += ids.len() as u64;
         self.text_bytes += text_bytes as u64;
         let bytes: Vec<u8> = if self.wide {

@@ -38,9 +38,11 @@ pub struct BigBirdConfig {
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
-    /// Positions of a block.
+    /// Positions of a block. Source: Zaheer et al. 2020, section 2.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub block: usize,
-    /// Random blocks that a query sees.
+    /// Random blocks that a query sees. Source: Zaheer et al. 2020, section 2.
+    #[schemars(range(max = crate::faults::LONGEST))]
     pub random: usize,
     /// Which random blocks: it is part of the model, apart from the seed of a run.
     pub seed: u64,

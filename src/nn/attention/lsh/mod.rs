@@ -52,17 +52,22 @@ pub struct LshConfig {
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
-    /// Rounds of hashing.
+    /// Rounds of hashing. Source: Kitaev et al. 2020, section 2.
+    #[schemars(range(min = 1, max = MOST))]
     pub rounds: usize,
     /// Buckets: one even number, or even factors of it, whose hashes are drawn separately. When absent, by the length: a power
     /// of two, at least one bucket for each chunk and at most two, in two factors where that is many.
+    /// Source: Kitaev et al. 2020, section 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buckets: Option<Vec<usize>>,
-    /// Positions of a chunk.
+    /// Positions of a chunk. Source: Kitaev et al. 2020, section 2.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub chunk: usize,
     /// Chunks before its own that a position looks at.
+    #[schemars(range(max = MOST))]
     pub look_back: usize,
     /// Chunks after its own that it looks at.
+    #[schemars(range(max = MOST))]
     pub look_ahead: usize,
     /// Whether each training step draws rotations of its own; otherwise all have those of evaluation.
     pub redraw: bool,

@@ -48,6 +48,8 @@ pub struct MemoryCompressedConfig {
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Positions that a compressed key stands for: width and stride of the convolution.
+    /// Source: Liu et al. 2018, section 4.2.3.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub factor: usize,
     /// Whether all queries see a key and a value that are learned, zeros at first.
     #[serde(skip_serializing_if = "is_false")]

@@ -37,10 +37,12 @@ pub struct StridedConfig {
     #[serde(skip)]
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
-    /// The stride l; the root of the context when absent.
+    /// The stride l; the root of the context when absent. Source: Child et al. 2019, section 4.3.
+    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stride: Option<usize>,
     /// The first heads that see the last positions, so many; half of them when absent.
+    /// Source: Child et al. 2019, section 5.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_heads: Option<usize>,
 }

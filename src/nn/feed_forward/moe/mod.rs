@@ -45,9 +45,11 @@ pub const KIND: Kind = Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MoeConfig {
-    /// Number of experts.
+    /// Number of experts. Source: Shazeer et al. 2017, section 2.
+    #[schemars(range(min = 1, max = MOST_EXPERTS))]
     pub n_experts: usize,
-    /// Experts that a token uses.
+    /// Experts that a token uses. Source: Shazeer et al. 2017, section 2.1.
+    #[schemars(range(min = 1, max = MOST_EXPERTS))]
     pub top_k: usize,
     /// Each expert.
     pub expert: ExpertConfig,
@@ -57,11 +59,15 @@ pub struct MoeConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub normalize_weights: Option<bool>,
     /// An expert takes so many times its even share of a row's tokens, in training; any number when absent.
+    /// Source: Fedus et al. 2022, section 2.2.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_factor: Option<f64>,
-    /// Coefficient of the balance loss; 0 measures it only.
+    /// Coefficient of the balance loss; 0 measures it only. Source: Fedus et al. 2022, section 2.2.
+    #[schemars(range(min = 0))]
     pub balance_loss: f64,
-    /// Coefficient of the router's z-loss; 0 leaves it out.
+    /// Coefficient of the router's z-loss; 0 leaves it out. Source: Zoph et al. 2022, section 3.3.
+    #[schemars(range(min = 0))]
     pub z_loss: f64,
 }
 

@@ -35,7 +35,10 @@ pub fn results(c: &Comparison) -> String {
     } else {
         None
     };
-    let explained = if c.arms.len() > 1 {
+    let searched = c.arms.iter().any(|arm| arm.rung.is_some());
+    let explained = if searched {
+        " Arms that were stopped at a rung have no final value; the best arm is bold."
+    } else if c.arms.len() > 1 {
         " Differences are from the first arm; the best arm is bold."
     } else {
         ""

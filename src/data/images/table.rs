@@ -1,0 +1,183 @@
+//! Images in a column of Parquet or Arrow tables, as Hugging Face ships them: PNG or JPEG files as bytes, alone or in a
+//! struct `{bytes, path}`, beside a column of labels.
+//!
+//! The classes are the names that the file's metadata has for its labels (`ClassLabel`), in that order; without them the
+//! labels themselves, numbers by value.
+
+use std::path::{Path, PathBuf};
+
+use super::folder::{Content, Found, Wanted, decoded};
+use super::{ImagesConfig, Pictures};
+use crate::data::files::columnar::{self, Features};
+use crate::data::files::found;
+use crate::error::{Error, Result, suggestion};
+
+/// The usual names of a column of images.
+const IMAGE: [&str; 2] = ["image", "img"];
+/// The usual name of a column of labels.
+const LABEL: &str = "label";
+
+/// Whether a path names tables: one, a pattern of them, or a folder with some in it.
+pub(super) fn is_table(path: &Path) -> bool {
+    let inside = |folder: &Path| {
+        let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.any(|entry| columnar::is_columnar(&entry.path()))
+    };
+    columnar::is_columnar(path) || path.is_dir() && inside(path)
+}
+
+/// Reads the images of tables, and the names of their classes.
+///
+/// # Errors
+/// No table, no such column, a row without an image or a label, a label of no class, a file that cannot be decoded.
+pub(super) fn read(
+    config: &ImagesConfig,
+    paths: &[PathBuf],
+    wanted: Wanted,
+) -> Result<(Pictures, Vec<String>)> {
+    let mut files = found::files(paths)?;
+    files.retain(|file| columnar::is_columnar(file));
+    let mut images = Vec::new();
+    let mut named: Option<Vec<String>> = None;
+    for path in &files {
+        let features = columnar::features(path)?;
+        let label = label(config, &features, path)?;
+        let names = features.classes(&label);
+        if let (Some(before), Some(now)) = (&named, &names)
+            && before != now
+        {
+            return Err(Error::usage(format!(
+                "[data] {} has other classes in its metadata than {}",
+                path.display(),
+                files[0].display()
+            )));
+        }
+        let columns = [image(config, &features, path)?, label];
+        rows(path, &columns, names.as_deref(), &mut images)?;
+        named = named.or(names);
+    }
+    if images.is_empty() {
+        let shown = paths
+            .first()
+            .map_or_else(String::new, |p| p.display().to_string());
+        return Err(Error::usage(format!("[data] {shown} holds no image")));
+    }
+    let classes = match wanted.classes {
+        Some(classes) => classes.to_vec(),
+        None => named.clone().unwrap_or_else(|| sorted(&images)),
+    };
+    let numbers = images
+        .iter()
+        .map(|image| number(image, &classes, named.as_deref()))
+        .collect::<Result<Vec<i32>>>()?;
+    Ok((decoded(&images, numbers, wanted)?, classes))
+}
+
+/// The rows of a table.
+fn rows(
+    path: &Path,
+    [image, label]: &[String; 2],
+    names: Option<&[String]>,
+    images: &mut Vec<Found>,
+) -> Result<()> {
+    let wanted = [(image.as_str(), "image"), (label.as_str(), "label")];
+    columnar::files(path, wanted, |row, bytes, cell| {
+        let fault = |why: String| Error::run(format!("{}: row {row} {why}", path.display()));
+        let bytes = bytes.ok_or_else(|| {
+            fault(format!(
+                "has no bytes in column `{image}`; a table must hold its images, not their paths"
+            ))
+        })?;
+        let written = cell.joined().map(|label| label.trim().to_owned());
+        let written = written.ok_or_else(|| fault(format!("has nothing in column `{label}`")))?;
+        let class = match names {
+            Some(names) => Features::class(names, &written).map_err(fault)?.to_owned(),
+            None => written,
+        };
+        images.push(Found {
+            class,
+            name: format!("the image in row {row} of {}", path.display()),
+            content: Content::Packed(bytes),
+        });
+        Ok(())
+    })
+}
+
+/// The classes of labels that have no names.
+fn sorted(images: &[Found]) -> Vec<String> {
+    let mut classes: Vec<String> = images.iter().map(|image| image.class.clone()).collect();
+    classes.sort_unstable_by_key(|label| (label.parse::<i64>().unwrap_or(i64::MAX), label.clone()));
+    classes.dedup();
+    classes
+}
+
+/// The number of an image's class: by its name; where other names were given, those of the classes in the metadata or of
+/// the numbers from 0 on.
+fn number(image: &Found, classes: &[String], named: Option<&[String]>) -> Result<i32> {
+    let by_name = |all: &[String]| all.iter().position(|class| *class == image.class);
+    let renamed = || match named {
+        Some(named) => by_name(named).filter(|_| named.len() == classes.len()),
+        None if classes.iter().all(|class| class.parse::<i64>().is_err()) => {
+            image.class.parse::<usize>().ok()
+        }
+        None => None,
+    };
+    let found = by_name(classes)
+        .or_else(renamed)
+        .filter(|n| *n < classes.len());
+    found.map(|n| n as i32).ok_or_else(|| {
+        let near = suggestion(&image.class, classes.iter().map(String::as_str));
+        Error::run(format!(
+            "{} has the label `{}`, which is none of the classes{near}",
+            image.name, image.class
+        ))
+    })
+}
+
+/// The column of images.
+fn image(config: &ImagesConfig, features: &Features, path: &Path) -> Result<String> {
+    if let Some(column) = &config.image {
+        return Ok(column.clone());
+    }
+    let usual = IMAGE.map(str::to_owned).to_vec();
+    let is_there = |name: &&String| has(features, name);
+    let named = features.of_type("Image");
+    let found = match named.as_slice() {
+        [one] => Some(one),
+        _ => usual.iter().find(is_there),
+    };
+    found
+        .cloned()
+        .ok_or_else(|| unknown("image", "images", features, path))
+}
+
+/// The column of labels.
+fn label(config: &ImagesConfig, features: &Features, path: &Path) -> Result<String> {
+    if let Some(column) = &config.label {
+        return Ok(column.clone());
+    }
+    if has(features, LABEL) {
+        return Ok(LABEL.into());
+    }
+    let named = features.of_type("ClassLabel");
+    match named.as_slice() {
+        [one] => Ok(one.clone()),
+        _ => Err(unknown("label", "labels", features, path)),
+    }
+}
+
+/// Whether a table has a column, or a struct, of this name.
+fn has(features: &Features, name: &str) -> bool {
+    let inside = format!("{name}.");
+    let mut columns = features.columns.iter();
+    columns.any(|column| column == name || column.starts_with(&inside))
+}
+
+fn unknown(key: &str, what: &str, features: &Features, path: &Path) -> Error {
+    let columns: Vec<String> = features.columns.iter().map(|c| format!("`{c}`")).collect();
+    Error::usage(format!(
+        "[data] {} does not say which of its columns {} has the {what}; set `{key}`",
+        path.display(),
+        columns.join(", ")
+    ))
+}

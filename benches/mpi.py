@@ -330,9 +330,15 @@ def asked_to_stop(folder, whole):
         (signal.SIGTERM, "job script", 130),
         (signal.SIGINT, "job script", 130),
     ]
+    # mpirun waits for odls_base_sigkill_timeout before it hands SIGTERM on: the run must be there yet.
+    (folder / "long.toml").write_text(XL.replace("steps = 50", "steps = 400"))
+    status, said = run(2, ["train", folder / "long.toml", "--quiet", "--run", folder / "long"])
+    require(status == 0, f"the long run: {status}", said)
+    whole = {"xl": whole["xl"], "long": content(folder / "long")}
     for number, whom, wanted in asked:
         out = folder / "stopped"
-        arguments = ["train", folder / "xl.toml", "--run", out]
+        name = "long" if wanted == 1 else "xl"
+        arguments = ["train", folder / f"{name}.toml", "--run", out]
         process = launch(2, arguments, ["sh", "-c", HANDING_ON, "job"] if whom == "job script" else [])
         while not (out / "steps" / "00000006").exists() and process.poll() is None:
             time.sleep(0.01)
@@ -348,7 +354,7 @@ def asked_to_stop(folder, whole):
         require(said.count("interrupted at step") == 1, f"{what}: the interruption is told once", said)
         status, said = run(4, ["resume", out, "--quiet"])
         require(status == 0, f"{what}, resumed by 4 ranks: {status}", said)
-        require(content(out) == whole["xl"], f"{what}, resumed by 4 ranks")
+        require(content(out) == whole[name], f"{what}, resumed by 4 ranks")
         shutil.rmtree(out)
         print(f"{what}: saved and told once, status {wanted}; 4 ranks go on to the same bits", flush=True)
 

@@ -152,7 +152,8 @@ log_every = 5
 """
 
 SHARDED = LM.replace("[train]", "[train]\nshard_optimizer = true")
-CASES = {"lm": LM, "sharded": SHARDED, "translation": TRANSLATION, "vit": VIT, "xl": XL}
+LANES = XL.replace("[train]", "[train]\neval_batch_size = 8")
+CASES = {"lm": LM, "sharded": SHARDED, "translation": TRANSLATION, "vit": VIT, "xl": XL, "lanes": LANES}
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "5"]
 WEIGHTS = ["model.safetensors", "optimizer.bpk", "ema.safetensors", "state.safetensors"]
 TIMING = ["items_per_s", "elapsed_s", "memory_mb"]
@@ -171,11 +172,11 @@ def data(folder):
         (folder / f"{name}.toml").write_text(toml)
 
 
-def launch(ranks, arguments):
+def launch(ranks, arguments, before=()):
     """A process group of its own, with what it says."""
     command = [BINARY, *map(str, arguments)]
     if ranks > 1:
-        command = [*MPIRUN, "-np", str(ranks), *command, "--exchange", EXCHANGE]
+        command = [*before, *MPIRUN, "-np", str(ranks), *command, "--exchange", EXCHANGE]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
 
 
@@ -217,6 +218,8 @@ def equal_bits(folder):
             require(found == whole[name], f"{name} on {ranks} ranks: {found} and not {whole[name]}")
         print(f"{name}: 1, 2 and 4 ranks give {whole[name]}", flush=True)
     require(whole["sharded"] == whole["lm"], "sharded moments change bits")
+    changed = [name for name in whole["xl"] if whole["xl"][name] != whole["lanes"][name]]
+    require(changed == ["metrics.jsonl"], f"more lanes of an evaluation change {changed}")
     return whole
 
 
@@ -254,11 +257,13 @@ def kills(folder, whole, count):
                 process.wait(timeout=wait)
                 whom = None
             except subprocess.TimeoutExpired:
-                which = draw.choice(["launcher", "rank", "rank", "killed", "killed rank"])
+                which = draw.choice(["launcher", "handed on", "rank", "rank", "killed", "killed rank"])
                 number = draw.choice([signal.SIGTERM, signal.SIGINT])
                 each = pids(process, ranks)
                 if which == "launcher" or not each:
                     whom, which = process.pid, f"{number.name} to mpirun"
+                elif which == "handed on":
+                    whom, number, which = process.pid, signal.SIGUSR1, "SIGUSR1 to mpirun"
                 elif which == "rank":
                     rank = draw.randrange(ranks)
                     whom, which = each[rank], f"{number.name} to a rank"
@@ -278,6 +283,10 @@ def kills(folder, whole, count):
                 break
             statuses.setdefault(which, {}).setdefault(process.returncode, 0)
             statuses[which][process.returncode] += 1
+            if "interrupted at step" in said:
+                wanted = 1 if "mpirun" in which and number != signal.SIGUSR1 else 130
+                require(process.returncode == wanted, f"{which}: {process.returncode}", said)
+                require(said.count("interrupted at step") == 1, f"{which}: told once", said)
             if which == "SIGKILL to a rank" and process.returncode != 0:
                 require(f"rank {rank} with PID" in said, "the killed rank is not named", said)
             if which == "SIGKILL to mpirun":
@@ -297,25 +306,57 @@ def wait_for_ranks(each):
         time.sleep(0.1)
 
 
+# A job script that hands requests to stop on as the signal that mpirun neither ends by nor ends its ranks by.
+HANDING_ON = """setsid "$@" & run=$!
+trap 'kill -USR1 $run; again=1' INT TERM
+again=1
+while [ $again ]; do again=; wait $run; status=$?; done
+exit $status
+"""
+
+
 def asked_to_stop(folder, whole):
-    """One signal to one rank ends all with 130, saved once; another number of ranks goes on."""
-    for number in [signal.SIGTERM, signal.SIGINT]:
-        for rank in [0, 1]:
-            out = folder / f"stopped-{rank}"
-            process = launch(2, ["train", folder / "xl.toml", "--run", out])
-            while not (out / "steps" / "00000006").exists() and process.poll() is None:
-                time.sleep(0.01)
+    """One signal saves once and ends all ranks with 130, whoever gets it; another number of ranks goes on. mpirun itself ends
+    with 130, unless it is sent SIGTERM or SIGINT: Open MPI settles on status 1 before any rank hears of it."""
+    asked = [
+        (signal.SIGTERM, "rank 0", 130),
+        (signal.SIGTERM, "rank 1", 130),
+        (signal.SIGINT, "rank 0", 130),
+        (signal.SIGINT, "rank 1", 130),
+        (signal.SIGUSR1, "rank 1", 130),
+        (signal.SIGUSR1, "mpirun", 130),
+        (signal.SIGTERM, "mpirun", 1),
+        (signal.SIGINT, "mpirun", 1),
+        (signal.SIGTERM, "job script", 130),
+        (signal.SIGINT, "job script", 130),
+    ]
+    # mpirun waits for odls_base_sigkill_timeout before it hands SIGTERM on: the run must be there yet.
+    (folder / "long.toml").write_text(XL.replace("steps = 50", "steps = 400"))
+    status, said = run(2, ["train", folder / "long.toml", "--quiet", "--run", folder / "long"])
+    require(status == 0, f"the long run: {status}", said)
+    whole = {"xl": whole["xl"], "long": content(folder / "long")}
+    for number, whom, wanted in asked:
+        out = folder / "stopped"
+        name = "long" if wanted == 1 else "xl"
+        arguments = ["train", folder / f"{name}.toml", "--run", out]
+        process = launch(2, arguments, ["sh", "-c", HANDING_ON, "job"] if whom == "job script" else [])
+        while not (out / "steps" / "00000006").exists() and process.poll() is None:
+            time.sleep(0.01)
+        what = f"{number.name} to {whom}"
+        if whom.startswith("rank"):
             each = pids(process, 2)
             require(each, "the ranks are not found")
-            os.kill(each[rank], number)
-            said, _ = process.communicate(timeout=120)
-            require(process.returncode == 130, f"{number.name} to rank {rank}: {process.returncode}", said)
-            require(said.count("interrupted at step") == 1, "the interruption is told once", said)
-            status, said = run(4, ["resume", out, "--quiet"])
-            require(status == 0, f"resumed by 4 ranks: {status}", said)
-            require(content(out) == whole["xl"], f"{number.name} to rank {rank}, resumed by 4 ranks")
-            shutil.rmtree(out)
-    print("SIGTERM and SIGINT to either of 2 ranks: status 130, told once; 4 ranks go on to the same bits", flush=True)
+            os.kill(each[int(whom[-1])], number)
+        else:
+            os.kill(process.pid, number)
+        said, _ = process.communicate(timeout=120)
+        require(process.returncode == wanted, f"{what}: status {process.returncode}", said)
+        require(said.count("interrupted at step") == 1, f"{what}: the interruption is told once", said)
+        status, said = run(4, ["resume", out, "--quiet"])
+        require(status == 0, f"{what}, resumed by 4 ranks: {status}", said)
+        require(content(out) == whole[name], f"{what}, resumed by 4 ranks")
+        shutil.rmtree(out)
+        print(f"{what}: saved and told once, status {wanted}; 4 ranks go on to the same bits", flush=True)
 
 
 def refused(folder):

@@ -10,8 +10,8 @@
 #   hosts     the two ranks of a job have the names and addresses of two machines, and do not see each other's processes
 #   one run   a rank on each machine trains the smoke experiment; the weights are those of one process here. Bytes on the cable
 #             are held against `formwork plan --ranks 2`
-#   signal    SIGTERM to mpirun in the middle: saved once (mpirun itself ends with 1); the run is resumed on both machines, to the
-#             same weights
+#   signal    SIGTERM and SIGUSR1 to mpirun in the middle: saved once (mpirun itself ends with 1 and 130); the run is resumed on both
+#             machines, to the same weights
 #   cable     the cable is cut in the middle: no step is taken without the other machine, and after a resume the weights
 #             are the same
 # A finding ends it with status 1. Namespaces, the cable and all processes end with the script.
@@ -106,17 +106,21 @@ echo "  the first machine sent $bytes bytes, $((bytes / 400)) a step with all he
 sets=(--set train.steps=12000 --set train.eval_every=4000 --set train.checkpoint_every=1000 --set train.log_every=50)
 "$binary" train "$file" --run "$at/calm" --quiet "${sets[@]}" > "$at/calm.log" || fail "train: $(cat "$at/calm.log")"
 wanted=$(weights "$at/calm")
-both "$binary" train "$file" --run "$at/signal" --plain "${sets[@]}" > "$at/signal.log" 2>&1 & job=$!
-begun signal 10
-kill -TERM "$(mpirun_pid)"
-wait $job; status=$?
-# Open MPI 4.1 hands SIGTERM to the ranks after odls_base_sigkill_timeout seconds, and ends with a status of its own.
-[ $status = 1 ] || [ $status = 130 ] || fail "mpirun ended with $status after SIGTERM: $(tail -n 5 "$at/signal.log")"
-saved=$(basename "$(readlink -f "$at/signal/latest")")
-[ $((10#$saved % 4000)) != 0 ] || fail "no checkpoint of the interruption: $saved; $(tail -n 5 "$at/signal.log")"
-both "$binary" resume "$at/signal" --plain >> "$at/signal.log" 2>&1 || fail "resume: $(tail -n 5 "$at/signal.log")"
-[ "$(weights "$at/signal")" = "$wanted" ] || fail "other weights after a signal"
-echo "signal: saved at step $((10#$saved)), resumed on both machines, the same weights"
+# Open MPI 4.1 hands SIGTERM to the ranks after odls_base_sigkill_timeout seconds, and ends with a status of its own; SIGUSR1 it
+# hands on at once, and ends with the status of the ranks.
+for asked in TERM:1 USR1:130; do
+    name=signal-${asked%:*}
+    both "$binary" train "$file" --run "$at/$name" --plain "${sets[@]}" > "$at/$name.log" 2>&1 & job=$!
+    begun "$name" 10
+    kill "-${asked%:*}" "$(mpirun_pid)"
+    wait $job; status=$?
+    [ $status = "${asked#*:}" ] || fail "mpirun ended with $status after $name: $(tail -n 5 "$at/$name.log")"
+    saved=$(basename "$(readlink -f "$at/$name/latest")")
+    [ $((10#$saved % 4000)) != 0 ] || fail "no checkpoint of the interruption: $saved; $(tail -n 5 "$at/$name.log")"
+    both "$binary" resume "$at/$name" --plain >> "$at/$name.log" 2>&1 || fail "resume: $(tail -n 5 "$at/$name.log")"
+    [ "$(weights "$at/$name")" = "$wanted" ] || fail "other weights after $name"
+    echo "$name: saved at step $((10#$saved)), mpirun ended with $status, resumed on both machines, the same weights"
+done
 
 both "$binary" train "$file" --run "$at/cable" --plain "${sets[@]}" > "$at/cable.log" 2>&1 & job=$!
 begun cable 30

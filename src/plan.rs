@@ -19,6 +19,7 @@ use crate::train::optim::Moments;
 use crate::train::parameters::name_parameters;
 use burn::module::Module;
 use burn::tensor::Device;
+pub use count::Largest;
 use count::{AUXILIARY, Count, GENERATOR};
 use std::collections::BTreeMap;
 
@@ -64,6 +65,8 @@ pub struct ModelCost {
     pub item: &'static str,
     /// Bytes by part; activations are an estimate.
     pub memory_bytes: BTreeMap<&'static str, u64>,
+    /// The largest parameters that learn.
+    pub largest: Largest,
 }
 
 impl ModelCost {
@@ -127,6 +130,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
             .saturating_sub(question.model.unused())
             .saturating_sub(beside.map_or(0, |beside| beside.unused())),
         flops_per_item: flops(question),
+        largest: count.largest,
         parts: count.parts,
         item: match question.model.item() {
             ItemOf::Token | ItemOf::Pair => "token",

@@ -1,7 +1,7 @@
-//! Requests to save and end: SIGINT, SIGTERM, and the end of the input that a sweep holds open.
+//! Requests to save and end: SIGINT, SIGTERM, SIGUSR1, and the end of the input that a sweep holds open.
 //!
-//! The first signal asks, the second ends the process at once. The end of the input asks too, but no signal counts as the
-//! second after it: who stops a sweep with SIGTERM to all of its processes, as SLURM does, closes a run's input and
+//! The first signal asks, the second ends the process at once. SIGUSR1, which `mpirun` hands on to all processes of a run
+//! without ending them or itself, and the end of the input ask too, but no signal counts as the second after them: who stops a sweep with SIGTERM to all of its processes, as SLURM does, closes a run's input and
 //! signals it, in any order, and the run saves.
 
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ pub struct Stop(Arc<AtomicBool>);
 static LISTENING: Mutex<Option<Stop>> = Mutex::new(None);
 
 impl Stop {
-    /// The flag that both signals raise, one for the process. A signal after another one ends the process with status
+    /// The flag that the signals raise, one for the process. A signal after another one ends the process with status
     /// 130, without waiting for anything.
     ///
     /// # Errors
@@ -41,6 +41,9 @@ impl Stop {
                 .and_then(|_| flag::register(signal, Arc::clone(&stop.0)))
                 .map_err(|e| Error::run(format!("cannot listen for signal {signal}: {e}")))?;
         }
+        #[cfg(unix)]
+        flag::register(signal_hook::consts::SIGUSR1, Arc::clone(&stop.0))
+            .map_err(|e| Error::run(format!("cannot listen for SIGUSR1: {e}")))?;
         *listening = Some(stop.clone());
         Ok(stop)
     }

@@ -100,6 +100,7 @@ pub fn run(args: EvalArgs) -> Result<()> {
         source: prepared.source(which)?.clone(),
         bytes_per_token: *prepared.bytes_per_token.get(which),
         carried: opened.experiment.train.carry_state,
+        groups: opened.experiment.train.eval_groups(),
     };
     let batch_size = opened.experiment.train.eval_batch_size();
     let mut scores = evaluate(&opened.model, &split, batch_size)?;

@@ -66,6 +66,9 @@ fn launched() -> Option<usize> {
 fn joined(count: usize, exchange: Exchange) -> Result<Ranks> {
     use crate::collective::mpi::Mpi;
     use crate::collective::{Engine, share_cores};
+    use crate::stop::Stop;
+    // A signal that comes while the ranks look for each other, or for their data, is a request to stop too.
+    Stop::on_signals()?;
     let engine = Mpi::join()?;
     if engine.count() != count {
         return Err(Error::usage(format!(

@@ -28,6 +28,7 @@ pub(super) enum Exchange {
     Gather = 1,
     Trade,
     End,
+    ToFirst,
 }
 
 const STOP: u64 = 1;

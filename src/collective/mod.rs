@@ -24,6 +24,9 @@ use std::sync::Arc;
 use std::time::Duration;
 pub use threads::share_cores;
 
+/// Bytes of a rank that are handed to the first one at once.
+const AT_ONCE: usize = 1 << 26;
+
 /// What each rank says before an exchange.
 pub type Words = [u64; 4];
 
@@ -164,6 +167,37 @@ impl Ranks {
             false => Vec::new(),
         };
         Ok(self.gather(&own)?.swap_remove(0))
+    }
+
+    /// The bytes of every rank, by rank, for the first one; nothing for the others.
+    ///
+    /// # Errors
+    /// Another rank has failed or is gone.
+    pub fn to_first(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let Some(group) = &self.0 else {
+            return Ok(vec![own.to_vec()]);
+        };
+        let lengths = group.begin(Exchange::ToFirst, own.len())?;
+        let mut all: Vec<Vec<u8>> = match self.is_first() {
+            true => lengths.iter().map(|n| Vec::with_capacity(*n)).collect(),
+            false => Vec::new(),
+        };
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        for from in (0..longest).step_by(AT_ONCE) {
+            let now = |length: usize| length.saturating_sub(from).min(AT_ONCE);
+            let (mut sent, mut received) = (vec![0; self.count()], vec![0; self.count()]);
+            sent[0] = now(own.len());
+            if self.is_first() {
+                received = lengths.iter().map(|length| now(*length)).collect();
+            }
+            let own = &own[from.min(own.len())..][..sent[0]];
+            let away = sent[0] * usize::from(!self.is_first());
+            let bytes = group.timed(away, || group.engine.trade(own, &sent, &received))?;
+            for (all, part) in all.iter_mut().zip(cut(&bytes, &received)) {
+                all.extend_from_slice(part);
+            }
+        }
+        Ok(all)
     }
 
     /// Waits until every rank has come here.

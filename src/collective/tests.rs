@@ -1,7 +1,7 @@
 //! Exchanges between ranks that are threads: order, failures, requests to stop.
 
-use super::Ranks;
 use super::local::{Local, on_all};
+use super::{AT_ONCE, Ranks};
 use crate::error::{Error, Result};
 use crate::stop::Stop;
 
@@ -36,6 +36,18 @@ fn each_rank_gets_its_chunk_of_every_rank() {
     assert_eq!(found[0], [[0, 1], [10, 11], [20, 21]]);
     assert_eq!(found[1], [[2], [12], [22]]);
     assert_eq!(found[2], [[3, 4, 5], [13, 14, 15], [23, 24, 25]]);
+}
+
+#[test]
+fn the_first_rank_gets_what_all_have() {
+    for count in [1, 2, 4] {
+        let own = |rank: usize| vec![rank as u8; AT_ONCE * (rank % 2) + rank];
+        let found = on_all(count, |ranks| ranks.to_first(&own(ranks.rank())));
+        let mut found = found.into_iter().map(Result::unwrap);
+        let wanted: Vec<Vec<u8>> = (0..count).map(own).collect();
+        assert!(found.next() == Some(wanted), "{count}");
+        assert!(found.all(|others| others.is_empty()));
+    }
 }
 
 #[test]

@@ -176,17 +176,23 @@ pub fn eval_share(
     })
 }
 
-/// A whole split in so many lanes: row b continues where row b of the batch before ended; the last batch may have fewer
-/// rows.
+/// A whole split in so many lanes: row b continues where row b of the batch before ended. The lanes are divided into
+/// `groups` of consecutive ones, each a batch; of every step the batches of the groups `own`. The last step may have fewer
+/// rows, and groups without any have no batch.
 pub fn eval_lanes(
     source: Arc<dyn Source>,
     count: usize,
-) -> impl Iterator<Item = Result<Batch>> + Send {
-    let len = source.len() as u64;
-    let count = count.max(1) as u64;
-    (0..len.div_ceil(count)).map(move |number| {
-        let taken = lanes::once(len, count, number);
-        one(source.as_ref(), &taken, number)
+    groups: usize,
+    own: Range<usize>,
+) -> impl Iterator<Item = Result<Vec<Batch>>> + Send {
+    let (len, count) = (source.len() as u64, count.max(1));
+    let each = count.div_ceil(groups.max(1));
+    (0..len.div_ceil(count as u64)).map(move |number| {
+        let taken = lanes::once(len, count as u64, number);
+        let groups = taken.chunks(each).enumerate();
+        let own = groups.filter(|(group, _)| own.contains(group));
+        own.map(|(_, lanes)| one(source.as_ref(), lanes, number))
+            .collect()
     })
 }
 

@@ -14,14 +14,15 @@ use crate::train::checkpoint::{Checkpoint, State};
 use crate::train::ema::Ema;
 use crate::train::evaluation::Split;
 use crate::train::job::Job;
-use crate::train::optim;
-use crate::train::parameters;
+use crate::train::optim::{self, Kept};
+use crate::train::parameters::{self, Parameter};
 use crate::train::run_dir::RunDir;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::transfer::Transferred;
+use burn::module::ParamId;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// A model and what its training keeps beside it.
 pub struct Training {
@@ -30,6 +31,8 @@ pub struct Training {
     /// The parameters taken from another run, when `[init]` names one.
     pub transferred: Option<Transferred>,
     optimizer: ModuleOptimizer,
+    /// What the optimizer keeps of each parameter.
+    kept: HashMap<ParamId, Kept>,
     average: Option<Ema<Objective>>,
     carried: Option<ModelState>,
     state: State,
@@ -51,6 +54,7 @@ pub fn training(
 ) -> Result<Training> {
     let (model, transferred) = assemble::model(experiment, shape, device, weights)?;
     let optimizer = optimizer(experiment, &model)?;
+    let kept = experiment.optimizer.kept(&trained(experiment, &model)?)?;
     let decay = experiment.train.ema;
     let carries = experiment.train.carry_state;
     let mut carried = carries.then(|| model.empty_state()).flatten();
@@ -82,6 +86,7 @@ pub fn training(
         model,
         transferred,
         optimizer,
+        kept,
         average,
         carried,
         state,
@@ -157,6 +162,7 @@ impl Training {
             journal: experiment.journal,
             seed: experiment.seed,
             optimizer: self.optimizer,
+            kept: self.kept,
             base_lr: experiment.optimizer.lr(),
             schedule: schedule(experiment),
             unit: match experiment.model.item() {
@@ -171,6 +177,7 @@ impl Training {
                 source,
                 bytes_per_token: data.bytes_per_token.valid,
                 carried: experiment.train.carry_state,
+                groups: experiment.train.eval_groups(),
             }),
             run,
             state: self.state,
@@ -191,12 +198,17 @@ impl Training {
 pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
     let depths = experiment.model.stack_depths();
     let scale = depths.and_then(|depths| experiment.init.lr_scale(depths));
-    let all = parameters::list(model);
-    let trained = match &experiment.lora {
-        Some(lora) => lora.trained(all)?,
-        None => all,
-    };
+    let trained = trained(experiment, model)?;
     optim::build_scaled(&experiment.optimizer, &trained, scale)
+}
+
+/// The parameters that an optimizer is asked for: those of adapters, where there are any.
+fn trained(experiment: &Experiment, model: &Objective) -> Result<Vec<Parameter>> {
+    let all = parameters::list(model);
+    match &experiment.lora {
+        Some(lora) => lora.trained(all),
+        None => Ok(all),
+    }
 }
 
 /// The schedule, as the model's width makes it.

@@ -4,6 +4,7 @@ use crate::nn::path::Path;
 use crate::nn::role::{ParameterKind, Place, Role, Side};
 use crate::task::ROLES;
 use crate::train::lora::{self, LoraConfig};
+use crate::train::optim::{Moments, Together};
 use burn::module::{ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use std::collections::BTreeMap;
@@ -20,6 +21,33 @@ pub(super) struct Count<'a> {
     pub parts: BTreeMap<&'static str, usize>,
     /// Those that learn in the matrices of blocks.
     pub blocks: usize,
+    /// The largest parameters that learn.
+    pub largest: Largest,
+}
+
+/// Values of the largest parameter of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Largest {
+    /// Of the matrices of blocks.
+    pub matrices: usize,
+    /// Of every other one.
+    pub others: usize,
+}
+
+impl Largest {
+    /// Bytes of the moments of the largest parameter that an optimizer moves as a whole; 0 where it moves each value by
+    /// itself.
+    pub fn kept_together(&self, moments: Moments, together: Together) -> u64 {
+        let of = |together: bool, largest: usize, moments: usize| match together {
+            true => super::bytes(4 * largest as u128 * moments as u128),
+            false => 0,
+        };
+        of(together.matrices, self.matrices, moments.matrices).max(of(
+            together.others,
+            self.others,
+            moments.others,
+        ))
+    }
 }
 
 /// The parts of a plan that are left behind when the model is used.
@@ -77,9 +105,14 @@ impl ModuleVisitor for Count<'_> {
         }
         self.trained = self.trained.saturating_add(values);
         let outside = ["embedding", "position", "head", "stem", AUXILIARY].contains(&part);
-        if matches!(D, 2 | 3) && !outside {
-            self.blocks = self.blocks.saturating_add(values);
-        }
+        let largest = match matches!(D, 2 | 3) && !outside {
+            true => {
+                self.blocks = self.blocks.saturating_add(values);
+                &mut self.largest.matrices
+            }
+            false => &mut self.largest.others,
+        };
+        *largest = values.max(*largest);
     }
 
     fn enter_module(&mut self, name: &str, container: &str) {

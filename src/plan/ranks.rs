@@ -4,8 +4,8 @@
 //! adds (all-to-all), then its own sum (all-gather), so `2 (N - 1) / N · G` bytes leave each rank and as many arrive
 //! (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms": no all-reduce sends less). They go bucket by bucket,
 //! with `2 (N - 1)` messages of a rank in each. With sharded moments (Rajbhandari et al. 2020, ZeRO, section 5.1) each rank
-//! sends the weights that it has moved, too: half as many bytes again. Parameters are not cut, so a rank with a parameter
-//! larger than `1 / N` of all keeps more moments than is said here.
+//! sends the weights that it has moved, too: half as many bytes again. It keeps `1 / N` of the moments, and at least those of
+//! the largest parameter that moves as a whole, where the optimizer has such ones.
 //!
 //! A step of `N` ranks is its share of the work, `T / N`, and the exchange after it, `X = bytes / bandwidth + messages ·
 //! latency`; efficiency is `T / (N · (T / N + X))`. Sums, evaluations and the wait for the slowest rank are not in it.
@@ -53,8 +53,11 @@ pub struct OnRanks {
 }
 
 /// The cost of a run of this model on `ranks` ranks, where a step takes one rank `step_ms` milliseconds.
+///
+/// `together` are the bytes of moments that one rank keeps all of ([`super::Largest::kept_together`]).
 pub fn on_ranks(
     cost: &ModelCost,
+    together: u64,
     ranks: usize,
     link: Option<Link>,
     step_ms: Option<f64>,
@@ -83,7 +86,8 @@ pub fn on_ranks(
         sent_bytes,
         sharded_sent_bytes: sent_bytes.saturating_add(sent_bytes / 2),
         memory_bytes,
-        sharded_memory_bytes: memory_bytes.saturating_sub(moments) + moments.div_ceil(ranks as u64),
+        sharded_memory_bytes: memory_bytes.saturating_sub(moments)
+            + moments.div_ceil(ranks as u64).max(together),
         exchange_ms,
         step_ms: times.map(|(step, _)| step),
         efficiency: times.map(|(_, efficiency)| efficiency),
@@ -93,6 +97,8 @@ pub fn on_ranks(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Largest;
+    use crate::train::optim::{Moments, Together};
     use std::collections::BTreeMap;
 
     /// A model of a million float32 parameters under AdamW.
@@ -112,6 +118,10 @@ mod tests {
             flops_per_item: 6e6,
             item: "token",
             memory_bytes: BTreeMap::from(memory),
+            largest: Largest {
+                matrices: 100_000,
+                others: 400_000,
+            },
         }
     }
 
@@ -121,7 +131,7 @@ mod tests {
             bytes_per_s: 1e9,
             latency_s: 1e-3,
         };
-        let one = on_ranks(&cost(), 1, Some(link), Some(100.0));
+        let one = on_ranks(&cost(), 0, 1, Some(link), Some(100.0));
         assert_eq!((one.sent_bytes, one.exchange_ms), (0, Some(0.0)));
         assert_eq!((one.step_ms, one.efficiency), (Some(100.0), Some(1.0)));
         assert_eq!(one.memory_bytes, 17_000_000);
@@ -135,7 +145,7 @@ mod tests {
             bytes_per_s: 1e9,
             latency_s: 5e-4,
         };
-        let four = on_ranks(&cost(), 4, Some(link), Some(100.0));
+        let four = on_ranks(&cost(), 0, 4, Some(link), Some(100.0));
         assert_eq!(four.sent_bytes, 6_000_000);
         assert_eq!(four.sharded_sent_bytes, 9_000_000);
         let exchange = four.exchange_ms.unwrap();
@@ -149,6 +159,27 @@ mod tests {
         assert_eq!(four.sharded_memory_bytes, 23_000_000);
     }
 
+    /// Of 8 MB of moments one rank keeps 3.2 MB, those of the largest parameter.
+    #[test]
+    fn a_parameter_that_moves_as_a_whole_bounds_the_share() {
+        let moments = Moments {
+            matrices: 2,
+            others: 2,
+        };
+        let of = |matrices, others| {
+            let cost = cost();
+            cost.largest
+                .kept_together(moments, Together { matrices, others })
+        };
+        assert_eq!(
+            [of(false, false), of(true, false), of(true, true)],
+            [0, 800_000, 3_200_000]
+        );
+        let sharded =
+            |ranks| on_ranks(&cost(), of(true, true), ranks, None, None).sharded_memory_bytes;
+        assert_eq!([sharded(2), sharded(4)], [25_000_000, 24_200_000]);
+    }
+
     /// 70 MB of gradients go in three buckets of up to 33,554,432 bytes.
     #[test]
     fn buckets_bound_memory_and_count_messages() {
@@ -158,7 +189,7 @@ mod tests {
             bytes_per_s: 1e9,
             latency_s: 1e-3,
         };
-        let two = on_ranks(&large, 2, Some(link), None);
+        let two = on_ranks(&large, 0, 2, Some(link), None);
         assert_eq!(two.sent_bytes, 70_000_000);
         let exchange = two.exchange_ms.unwrap();
         assert!((exchange - (70.0 + 3.0 * 2.0)).abs() < 1e-9, "{exchange}");
@@ -167,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_is_not_given_is_not_computed() {
-        let two = on_ranks(&cost(), 2, None, Some(100.0));
+        let two = on_ranks(&cost(), 0, 2, None, Some(100.0));
         assert_eq!(
             (two.exchange_ms, two.step_ms, two.efficiency),
             (None, None, None)
@@ -175,7 +206,7 @@ mod tests {
         assert_eq!(two.sent_bytes, 4_000_000);
         let mut vast = cost();
         vast.memory_bytes.insert("gradients", u64::MAX);
-        let row = on_ranks(&vast, 1024, None, None);
+        let row = on_ranks(&vast, 0, 1024, None, None);
         assert_eq!((row.memory_bytes, row.sent_bytes), (u64::MAX, u64::MAX));
     }
 }

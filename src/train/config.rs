@@ -1,6 +1,7 @@
 //! `[train]`: how long, how much at a time, and what happens on the way.
 
 use super::metrics::higher_is_better;
+use super::ranks;
 use crate::data::loader::{BatchSize, Order};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,7 +50,8 @@ pub struct TrainConfig {
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_every: Option<u64>,
-    /// Items of an evaluation batch; `batch_size` when absent.
+    /// Items of an evaluation batch; those of a micro-batch when absent. Where state is carried, the shares of the split that
+    /// are read at once.
     #[schemars(range(min = 1, max = 1 << 24))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_batch_size: Option<usize>,
@@ -231,5 +233,12 @@ impl TrainConfig {
     pub fn eval_batch_size(&self) -> usize {
         let micro = self.micro_batch_size.unwrap_or(self.batch_size);
         self.eval_batch_size.unwrap_or(micro)
+    }
+
+    /// The groups of equal size into which an evaluation that carries its state divides its lanes: the most that ranks
+    /// could share, as they share a step.
+    pub fn eval_groups(&self) -> usize {
+        let step = ranks::micro_batches(self).unwrap_or(1);
+        ranks::most(step, self.eval_batch_size())
     }
 }

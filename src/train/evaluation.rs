@@ -1,9 +1,11 @@
 //! Metrics of a model on a whole split.
 //!
 //! Several ranks take turns at the batches, and each adds the sums of all batches in their order: the bits are those of
-//! one process. Where a state is carried from batch to batch, the first rank reads them all.
+//! one process. Where a state is carried from batch to batch, the lanes of a split are divided into groups, however many
+//! ranks there are: each rank carries the states of some groups, and adds the sums of all groups in their order.
 
 use super::exchange;
+use super::gradients;
 use super::metrics::higher_is_better;
 use crate::collective::Ranks;
 use crate::data::Source;
@@ -26,6 +28,8 @@ pub struct Split {
     /// Whether the model carries its state through it (`[train] carry_state`): a batch of b rows then reads the split in
     /// b lanes, each of which begins empty. With one lane it is one long pass.
     pub carried: bool,
+    /// The groups of lanes that are batches of their own where state is carried, a power of two that divides the lanes.
+    pub groups: usize,
 }
 
 /// Means over a split.
@@ -65,13 +69,14 @@ impl Scores {
 
 /// A pass over a split, batch after batch; it can be left at any of them.
 pub struct Evaluation {
-    batches: Box<dyn Iterator<Item = Result<Batch>> + Send>,
+    /// The batches of this rank, by turns.
+    turns: Box<dyn Iterator<Item = Result<Vec<Batch>>> + Send>,
     count: usize,
     total: StepOutput,
     bytes_per_token: Option<f64>,
     carried: bool,
-    /// The state that the rows of the last batch pass on.
-    state: Option<ModelState>,
+    /// The states that the rows of the last turn's batches pass on.
+    states: Vec<ModelState>,
     ranks: Ranks,
     /// Sums of batches that other ranks have read, or that come after theirs.
     ready: VecDeque<StepOutput>,
@@ -88,16 +93,21 @@ impl Evaluation {
         let source = split.source.clone();
         let (rank, count) = (ranks.rank(), ranks.count());
         Self {
-            batches: match split.carried {
-                true if rank == 0 => Box::new(loader::eval_lanes(source, batch_size)),
-                true => Box::new(std::iter::empty()),
-                false => Box::new(loader::eval_share(source, batch_size, rank, count)),
+            turns: match split.carried {
+                true => {
+                    let own = gradients::shares(split.groups, count).swap_remove(rank);
+                    Box::new(loader::eval_lanes(source, batch_size, split.groups, own))
+                }
+                false => {
+                    let batches = loader::eval_share(source, batch_size, rank, count);
+                    Box::new(batches.map(|batch| Ok(vec![batch?])))
+                }
             },
             count: split.source.len().div_ceil(batch_size.max(1)),
             total: StepOutput::default(),
             bytes_per_token: split.bytes_per_token,
             carried: split.carried,
-            state: None,
+            states: Vec::new(),
             ranks,
             ready: VecDeque::new(),
         }
@@ -114,16 +124,17 @@ impl Evaluation {
     /// Items that cannot be read; a rank that has failed.
     pub fn step<M: Trained>(&mut self, model: &M) -> Result<Option<StepOutput>> {
         if self.ready.is_empty() {
-            let own = self.own(model)?;
-            match self.ranks.are_many() {
-                false => self.ready.extend(own),
-                true => {
-                    let own = exchange::to_bytes(own.as_ref())?;
-                    for output in self.ranks.gather(&own)? {
-                        self.ready.extend(exchange::from_bytes(&output)?);
-                    }
-                }
+            let mut turn = self.own(model)?;
+            if self.ranks.are_many() {
+                let all = self.ranks.gather(&exchange::to_bytes(&turn)?)?;
+                let all = all.iter().map(|bytes| exchange::from_bytes(bytes));
+                turn = all.collect::<Result<Vec<_>>>()?.concat();
             }
+            if self.carried {
+                // Together the groups of lanes are one batch.
+                turn = turn.into_iter().reduce(added).into_iter().collect();
+            }
+            self.ready.extend(turn);
         }
         let output = self.ready.pop_front();
         if let Some(output) = &output {
@@ -132,21 +143,25 @@ impl Evaluation {
         Ok(output)
     }
 
-    /// The sums of this rank's next batch.
-    fn own<M: Trained>(&mut self, model: &M) -> Result<Option<StepOutput>> {
-        let Some(batch) = self.batches.next() else {
-            return Ok(None);
+    /// The sums of each batch of this rank's next turn.
+    fn own<M: Trained>(&mut self, model: &M) -> Result<Vec<StepOutput>> {
+        let Some(batches) = self.turns.next() else {
+            return Ok(Vec::new());
         };
-        let batch = batch?;
-        let state = match self.state.take() {
-            // The lanes that have ended are the last ones.
-            Some(state) => Some(state.rows(0..batch.rows)),
-            None if self.carried => model.empty_state(),
-            None => None,
-        };
-        let mut output = InferenceStep::step(model, StepInput { batch, state });
-        self.state = output.state.take();
-        Ok(Some(output))
+        let mut before = std::mem::take(&mut self.states).into_iter();
+        let mut outputs = Vec::new();
+        for batch in batches? {
+            let state = match before.next() {
+                // The lanes that have ended are the last ones.
+                Some(state) => Some(state.rows(0..batch.rows)),
+                None if self.carried => model.empty_state(),
+                None => None,
+            };
+            let mut output = InferenceStep::step(model, StepInput { batch, state });
+            self.states.extend(output.state.take());
+            outputs.push(output);
+        }
+        Ok(outputs)
     }
 
     /// Mean loss so far; NaN when nothing was scored.
@@ -176,6 +191,11 @@ pub fn evaluate<M: Trained>(model: &M, split: &Split, batch_size: usize) -> Resu
     let mut pass = Evaluation::new(split, batch_size);
     while pass.step(model)?.is_some() {}
     pass.scores()
+}
+
+fn added(mut sum: StepOutput, more: StepOutput) -> StepOutput {
+    sum.add(&more);
+    sum
 }
 
 fn scores(total: &StepOutput, bytes_per_token: Option<f64>) -> Scores {

@@ -6,6 +6,7 @@ use super::diagnostics::DiagnosticsConfig;
 use super::ema::Ema;
 use super::evaluation::{Scores, Split};
 use super::exporters::JournalConfig;
+use super::optim::Kept;
 use super::run_dir::RunDir;
 use super::schedule::ScheduleConfig;
 use crate::collective::Ranks;
@@ -14,8 +15,9 @@ use crate::error::Result;
 use crate::stack::state::ModelState;
 use crate::stop::Stop;
 use crate::task::Trained;
+use burn::module::ParamId;
 use burn::optim::ModuleOptimizer;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,6 +33,8 @@ pub struct Job<M: Trained> {
     pub seed: u64,
     /// The optimizer, with its state when the run is resumed.
     pub optimizer: ModuleOptimizer,
+    /// What the optimizer keeps of each parameter, for ranks that divide it.
+    pub kept: HashMap<ParamId, Kept>,
     /// Learning rate that the schedule multiplies.
     pub base_lr: f64,
     /// Learning rate by step.

@@ -25,6 +25,12 @@ pub fn allowed(micro_batches: usize) -> Vec<usize> {
         .collect()
 }
 
+/// The largest number of ranks that is allowed for both of these numbers.
+pub fn most(one: usize, other: usize) -> usize {
+    let halvings = (one | other).max(1).trailing_zeros();
+    1 << halvings
+}
+
 /// The allowed number of ranks that is nearest to `ranks`, the smaller one of two.
 pub fn nearest(ranks: usize, micro_batches: usize) -> usize {
     let allowed = allowed(micro_batches).into_iter();
@@ -99,6 +105,8 @@ mod tests {
         assert_eq!(allowed(0), [0; 0]);
         let near: Vec<usize> = [1, 3, 5, 6, 7, 100].map(|ranks| nearest(ranks, 8)).into();
         assert_eq!(near, [1, 2, 4, 4, 8, 8]);
+        let most = [(4, 8), (8, 4), (4, 2), (6, 4), (3, 8), (0, 0)].map(|(a, b)| most(a, b));
+        assert_eq!(most, [4, 4, 2, 2, 1, 1]);
     }
 
     #[test]

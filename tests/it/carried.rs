@@ -3,6 +3,7 @@
 
 mod documents;
 pub mod resumed;
+mod shared;
 mod skipped;
 
 use crate::lanes::steps;
@@ -149,6 +150,7 @@ fn split(source: Arc<Windows>, carried: bool) -> Split {
         source,
         bytes_per_token: None,
         carried,
+        groups: 1,
     }
 }
 

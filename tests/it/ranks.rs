@@ -129,6 +129,15 @@ fn a_transformer_xl_that_carries_its_memory() {
     every_count_gives_the_same_bits(&Files::segments(), &[1, 2, 4], &[]);
 }
 
+/// Its evaluation reads as many lanes as a step, in groups that ranks share; without accumulation one rank reads all.
+#[test]
+fn a_carried_evaluation_in_more_lanes() {
+    for lanes in [3, 4, 8] {
+        let lanes = format!("train.eval_batch_size={lanes}");
+        every_count_gives_the_same_bits(&Files::segments(), &[1, 2, 4], &[&lanes]);
+    }
+}
+
 /// Their balance is of a micro-batch, whichever rank has it.
 #[test]
 fn experts_with_a_balanced_load() {

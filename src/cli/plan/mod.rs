@@ -4,7 +4,7 @@ mod ranks;
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::{self, assemble, cost, epochs, saved};
+use crate::experiment::{self, Experiment, assemble, cost, epochs, saved};
 use crate::plan::ranks::OnRanks;
 use crate::plan::{ModelCost, Question, plan};
 use crate::report::render::terminal::{duration, number};
@@ -49,16 +49,18 @@ struct Probe {
 /// # Errors
 /// A preset that is not known, faults of the experiment, data that is missing.
 pub fn run(args: PlanArgs) -> Result<()> {
-    let (plan, probe) = match (&args.preset, &args.file) {
+    let (plan, together, probe) = match (&args.preset, &args.file) {
         (Some(name), _) => {
             args.ranks.require_power()?;
-            (of_preset(name)?, None)
+            (of_preset(name)?, 0, None)
         }
-        (None, Some(folder)) if run_dir::is_run(folder) => (of_run(folder, &args)?, None),
+        (None, Some(folder)) if run_dir::is_run(folder) => of_run(folder, &args)?,
         (None, Some(file)) => of_file(file, &args)?,
         (None, None) => return Err(Error::usage("give an experiment file or --preset NAME")),
     };
-    let rows = args.ranks.rows(&plan, probe.as_ref().map(|p| p.step_ms));
+    let rows = args
+        .ranks
+        .rows(&plan, together, probe.as_ref().map(|p| p.step_ms));
     if args.json {
         output::line(json(&plan, probe.as_ref(), &rows).to_string())
     } else {
@@ -87,15 +89,26 @@ fn of_preset(name: &str) -> Result<ModelCost> {
     plan(&question, &Device::default())
 }
 
+/// The cost of a model, the bytes of moments that one rank keeps all of, and a probe.
+type Planned = (ModelCost, u64, Option<Probe>);
+
 /// The cost of training a run's model further, from the shape of the data that it was built for.
-fn of_run(folder: &Path, args: &PlanArgs) -> Result<ModelCost> {
+fn of_run(folder: &Path, args: &PlanArgs) -> Result<Planned> {
     let loaded = experiment::load(&folder.join(run_dir::RESOLVED), &args.sets)?;
     experiment::check::check_without_files(&loaded)?;
     args.ranks.require(&loaded.experiment)?;
-    cost::plan(&loaded.experiment, &loaded.places(), &saved::shape(folder)?)
+    let plan = cost::plan(&loaded.experiment, &loaded.places(), &saved::shape(folder)?)?;
+    let together = kept_together(&plan, &loaded.experiment);
+    Ok((plan, together, None))
 }
 
-fn of_file(file: &Path, args: &PlanArgs) -> Result<(ModelCost, Option<Probe>)> {
+fn kept_together(plan: &ModelCost, experiment: &Experiment) -> u64 {
+    let optimizer = &experiment.optimizer;
+    plan.largest
+        .kept_together(optimizer.moments(), optimizer.together())
+}
+
+fn of_file(file: &Path, args: &PlanArgs) -> Result<Planned> {
     let loaded = experiment::load(file, &args.sets)?;
     experiment::check(&loaded)?;
     let experiment = &loaded.experiment;
@@ -103,10 +116,11 @@ fn of_file(file: &Path, args: &PlanArgs) -> Result<(ModelCost, Option<Probe>)> {
     let places = loaded.places();
     let data = assemble::data_to_train_on(experiment, &places)?;
     let plan = cost::plan(experiment, &places, &data.shape)?;
+    let together = kept_together(&plan, experiment);
     // Bytes that the system can still give; unlimited where it does not tell.
     let available = machine::bytes("/proc/meminfo", "MemAvailable").unwrap_or(u64::MAX);
     if args.no_probe || args.ranks.has_step_time() || plan.memory() > available {
-        return Ok((plan, None));
+        return Ok((plan, together, None));
     }
     let time = cost::step_ms(experiment, &places, &data)?;
     let probe = Probe {
@@ -114,7 +128,7 @@ fn of_file(file: &Path, args: &PlanArgs) -> Result<(ModelCost, Option<Probe>)> {
         cut: time.cut,
         steps: epochs::steps(experiment, &data).unwrap_or(experiment.train.steps),
     };
-    Ok((plan, Some(probe)))
+    Ok((plan, together, Some(probe)))
 }
 
 fn json(plan: &ModelCost, probe: Option<&Probe>, rows: &[OnRanks]) -> serde_json::Value {

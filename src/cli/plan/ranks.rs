@@ -56,7 +56,8 @@ impl RanksArgs {
     }
 
     /// A row for every power of two up to the ranks that are asked for; none when none are.
-    pub fn rows(&self, cost: &ModelCost, measured_ms: Option<f64>) -> Vec<OnRanks> {
+    /// `together` are the bytes of moments that one rank keeps all of.
+    pub fn rows(&self, cost: &ModelCost, together: u64, measured_ms: Option<f64>) -> Vec<OnRanks> {
         let link = self.bandwidth.map(|bytes_per_s| Link {
             bytes_per_s,
             latency_s: self.latency.unwrap_or(0.0),
@@ -65,7 +66,7 @@ impl RanksArgs {
         let powers = (0..usize::BITS).map(|power| 1 << power);
         powers
             .take_while(|ranks| *ranks <= last)
-            .map(|ranks| on_ranks(cost, ranks, link, self.step_ms.or(measured_ms)))
+            .map(|ranks| on_ranks(cost, together, ranks, link, self.step_ms.or(measured_ms)))
             .collect()
     }
 }

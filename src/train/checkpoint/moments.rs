@@ -10,15 +10,17 @@ use crate::nn::linear;
 use crate::train::parameters::{self, Parameter};
 use burn::module::Module;
 use burn::optim::{ModuleOptimizer, OptimizerRecord};
-use burn::tensor::Bytes;
-use burn_pack::{Reader, Writer};
+use burn::tensor::{Bytes, Shape};
+use burn_pack::{Reader, Tensor, Writer};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::Path;
 
 /// Burn's name of the record that says the rank of a parameter.
 const RANK: &str = "__rank";
 
-/// Writes the state of the optimizer of a model; `others` are the states of other ranks for parameters of theirs.
+/// Writes the state of the optimizer of a model; `others` are the states of other ranks for values of theirs, by
+/// rank, which follow on those of the optimizer's.
 ///
 /// # Errors
 /// When the disk refuses.
@@ -43,11 +45,25 @@ pub fn bytes(optimizer: &ModuleOptimizer) -> Result<Vec<u8>> {
     Ok(bytes.to_vec())
 }
 
-/// The optimizer without the states of the parameters that are not kept, by their ids.
+/// The values of a parameter whose moments a rank keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stretch {
+    /// None of them.
+    Nothing,
+    /// All.
+    Whole,
+    /// Some consecutive ones.
+    Part(Range<usize>),
+}
+
+/// The optimizer with the states of what is kept alone, by the ids of parameters. Those of a part are one row.
 ///
 /// # Errors
 /// A state that cannot be read.
-pub fn of_some(optimizer: ModuleOptimizer, keeps: &dyn Fn(u64) -> bool) -> Result<ModuleOptimizer> {
+pub fn of_some(
+    optimizer: ModuleOptimizer,
+    keeps: &dyn Fn(u64) -> Stretch,
+) -> Result<ModuleOptimizer> {
     some(&optimizer, keeps)
         .map(|record| optimizer.load_record(record))
         .map_err(|e| Error::run(format!("cannot divide the moments: {e}")))
@@ -55,17 +71,24 @@ pub fn of_some(optimizer: ModuleOptimizer, keeps: &dyn Fn(u64) -> bool) -> Resul
 
 fn some(
     optimizer: &ModuleOptimizer,
-    keeps: &dyn Fn(u64) -> bool,
+    keeps: &dyn Fn(u64) -> Stretch,
 ) -> Result<OptimizerRecord, String> {
     let bytes = optimizer.into_bytes().map_err(|e| e.to_string())?;
     let reader = Reader::from_bytes(bytes).map_err(|e| e.to_string())?;
     let (scalars, metadata) = (reader.scalars().clone(), reader.metadata().clone());
-    let is_kept = |name: &str| {
+    let kept = |name: &str| {
         let id = name.split('.').next().unwrap_or(name).parse();
-        id.is_ok_and(keeps)
+        id.map_or(Stretch::Nothing, keeps)
     };
-    let mut tensors = reader.into_tensors().map_err(|e| e.to_string())?;
-    tensors.retain(|tensor| is_kept(&tensor.name));
+    let is_kept = |name: &str| kept(name) != Stretch::Nothing;
+    let mut tensors = Vec::new();
+    for tensor in reader.into_tensors().map_err(|e| e.to_string())? {
+        match kept(&tensor.name) {
+            Stretch::Nothing => {}
+            Stretch::Whole => tensors.push(tensor),
+            Stretch::Part(values) => tensors.push(part(tensor, values)?),
+        }
+    }
     let mut writer = Writer::new(tensors);
     for (name, value) in metadata.iter().filter(|(name, _)| is_kept(name)) {
         writer = writer.with_metadata(name, value);
@@ -75,6 +98,40 @@ fn some(
     }
     let bytes = writer.into_bytes().map_err(|e| e.to_string())?;
     OptimizerRecord::from_bytes(bytes).map_err(|e| e.to_string())
+}
+
+/// Consecutive values of a tensor, as one row of as many dimensions.
+fn part(tensor: Tensor, values: Range<usize>) -> Result<Tensor, String> {
+    let (name, dtype, shape, id, bytes) = tensor.into_parts().map_err(|e| e.to_string())?;
+    let mut row = vec![1; shape.num_dims()];
+    if let Some(last) = row.last_mut() {
+        *last = values.len();
+    }
+    let own = bytes.get(values.start * dtype.size()..values.end * dtype.size());
+    let own = own.ok_or_else(|| format!("`{name}` has no values {values:?}"))?;
+    let own = Bytes::from_bytes_vec(own.to_vec());
+    Ok(Tensor::new(name, dtype, Shape::from(row), id, own))
+}
+
+/// Tensors of rising name, those of one name joined to one of the parameter's shape.
+fn joined<M: Module>(tensors: Vec<Tensor>, model: &M) -> Result<Vec<Tensor>, String> {
+    let all = parameters::list(model).into_iter();
+    let shapes: BTreeMap<u64, Vec<usize>> = all.map(|p| (p.id.val(), p.shape)).collect();
+    let mut found: Vec<Tensor> = Vec::new();
+    for tensor in tensors {
+        let Some(first) = found.pop_if(|last| last.name == tensor.name) else {
+            found.push(tensor);
+            continue;
+        };
+        let (name, dtype, _, id, bytes) = first.into_parts().map_err(|e| e.to_string())?;
+        let shape = id.and_then(|id| shapes.get(&id)).cloned();
+        let shape = shape.ok_or_else(|| format!("`{name}` is no parameter's"))?;
+        let mut bytes = bytes.to_vec();
+        bytes.extend_from_slice(&tensor.into_bytes().map_err(|e| e.to_string())?);
+        let bytes = Bytes::from_bytes_vec(bytes);
+        found.push(Tensor::new(name, dtype, Shape::from(shape), id, bytes));
+    }
+    Ok(found)
 }
 
 fn sorted<M: Module>(
@@ -96,7 +153,9 @@ fn sorted<M: Module>(
         tensors.extend(reader.into_tensors().map_err(|e| e.to_string())?);
     }
     if !alone {
+        // A stable sort: parts of one name stay in the order of ranks.
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
+        tensors = joined(tensors, model)?;
     }
     // Burn's paths name the variants of enums, ours do not.
     for Parameter { id, path, .. } in parameters::list(model) {

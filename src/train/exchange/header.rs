@@ -58,21 +58,21 @@ impl Header {
     }
 }
 
-/// The numbers of an output, if there is one, for the other ranks.
+/// The numbers of some outputs, for the other ranks.
 ///
 /// # Errors
 /// Numbers that cannot be written down.
-pub fn to_bytes(output: Option<&StepOutput>) -> Result<Vec<u8>> {
-    bytes(&output.map(Sums::of))
+pub fn to_bytes(outputs: &[StepOutput]) -> Result<Vec<u8>> {
+    bytes(&outputs.iter().map(Sums::of).collect::<Vec<_>>())
 }
 
 /// The numbers that a rank sent.
 ///
 /// # Errors
 /// Other bytes than those of [`to_bytes`].
-pub fn from_bytes(bytes: &[u8]) -> Result<Option<StepOutput>> {
-    let sums: Option<Sums> = read(bytes)?;
-    Ok(sums.map(Sums::output))
+pub fn from_bytes(bytes: &[u8]) -> Result<Vec<StepOutput>> {
+    let sums: Vec<Sums> = read(bytes)?;
+    Ok(sums.into_iter().map(Sums::output).collect())
 }
 
 fn bytes<T: Serialize>(value: &T) -> Result<Vec<u8>> {

@@ -26,7 +26,7 @@ use groups::{Cluster, Common};
 pub use groups::{Decay, GroupConfig};
 pub use lamb::LambConfig;
 pub use lion::LionConfig;
-pub use moments::Moments;
+pub use moments::{Kept, Moments, Together};
 pub use muon::MuonConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -45,7 +45,7 @@ impl<M: Trained> Steps<M> {
     /// Leaves this rank with its share of the moments, where they are divided.
     pub(super) fn divide_moments(&mut self) -> Result<()> {
         if self.job.config.shard_optimizer && self.job.ranks.are_many() {
-            let shard = Shard::new(self.model(), &self.job.ranks);
+            let shard = Shard::new(self.model(), &self.job.kept, &self.job.ranks);
             self.job.optimizer = shard.own(self.job.optimizer.clone())?;
             self.shard = Some(shard);
         }
@@ -59,6 +59,7 @@ impl<M: Trained> Steps<M> {
             return Ok(model.optimize(optimizer, lr.into(), gradients));
         };
         let own = shard.own_gradients(&model, gradients);
+        let model = shard.own_values(model, &own.moved);
         let model = model.optimize(optimizer, lr.into(), own.gradients);
         let (model, exchanged) = shard.exchanged(model, &own.moved);
         match exchanged {

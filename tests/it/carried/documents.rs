@@ -117,6 +117,7 @@ fn documents_in_windows_are_documents_alone() {
             source: Arc::new(source(ids(), STARTS.to_vec(), CONTEXT, true)),
             bytes_per_token: None,
             carried: true,
+            groups: 1,
         };
         let scored = WINDOWS * CONTEXT + 1 - STARTS.len();
         let mean = evaluate(&task.valid(), &split, 1).unwrap().loss;

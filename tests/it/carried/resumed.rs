@@ -53,6 +53,7 @@ pub fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Object
         journal: Default::default(),
         seed: 1,
         optimizer: optim::build(&optimizer, model).unwrap(),
+        kept: Default::default(),
         base_lr: 1e-2,
         schedule: Default::default(),
         unit: "tokens",

@@ -193,8 +193,8 @@ fn rows_of_lanes_go_on_where_they_ended() {
     let begun = train_stream(Arc::clone(&data.train), order(), 2, 5).next();
     assert_eq!(begun.unwrap().unwrap(), steps[5]);
     let valid = data.valid.unwrap();
-    let batches: Vec<Batch> = eval_lanes(Arc::clone(&valid), 3)
-        .map(Result::unwrap)
+    let batches: Vec<Batch> = eval_lanes(Arc::clone(&valid), 3, 1, 0..1)
+        .flat_map(Result::unwrap)
         .collect();
     let scored: usize = batches.iter().map(|batch| batch.scored).sum();
     let all: usize = eval_batches(Arc::clone(&valid), 3)

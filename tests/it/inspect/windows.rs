@@ -29,6 +29,7 @@ fn a_stride_gives_the_loss_of_one_pass_for_each_token() {
             source: source(length, &[0], Layout::Sliding { stride }, false),
             bytes_per_token: Some(1.0),
             carried: false,
+            groups: 1,
         };
         let found = evaluate(&task, &split, 4).unwrap();
         let text = tokens(3, length);

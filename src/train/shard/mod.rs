@@ -1,0 +1,254 @@
+//! Moments divided among the ranks of a run (`shard_optimizer`; ZeRO's first stage, Rajbhandari et al. 2020, section 5.1).
+//!
+//! Each rank keeps the moments of some values of the model, as many moments as every other rank ([`division`]), moves these
+//! values alone, and takes the others from their ranks. Where an optimizer moves each value by itself, parameters are cut at
+//! any value: a stretch of one is moved as a parameter of one row, by the same operations on the same numbers. Where values
+//! move together (LAMB's ratio, Adafactor's rows and columns, Muon's matrices), one rank keeps the whole parameter. So the
+//! bits are the same for any optimizer. Checkpoints hold the moments of all ranks, joined, as those of one process do.
+
+mod division;
+mod values;
+
+use super::checkpoint::moments::{self, Stretch};
+use super::optim::Kept;
+use super::parameters;
+use crate::collective::Ranks;
+use crate::error::{Error, Result};
+use crate::nn::role::ParameterKind;
+use burn::module::{Module, ModuleVisitor, Param, ParamId};
+use burn::optim::{GradientsParams, ModuleOptimizer};
+use burn::tensor::Tensor;
+use division::{Divided, divided, of_one};
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use values::{Cutting, Taking, Values, stretch};
+
+/// Bytes of weights that are exchanged at once.
+const ROOM: usize = 1 << 25;
+
+/// Which values each rank moves, and keeps the moments of.
+pub struct Shard {
+    parts: HashMap<ParamId, Part>,
+    ranks: Ranks,
+}
+
+/// How a parameter is divided.
+struct Part {
+    shape: Vec<usize>,
+    /// The values of each rank, by rank, in their order.
+    stretches: Vec<Range<usize>>,
+}
+
+impl Part {
+    fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+impl Shard {
+    /// The shares of a model's parameters, of which `kept` says what an optimizer keeps. One that it does not know stays whole.
+    pub fn new<M: Module>(model: &M, kept: &HashMap<ParamId, Kept>, ranks: &Ranks) -> Self {
+        let mut learning = Learning::default();
+        model.visit(&mut learning);
+        let mut all = parameters::with_state(model);
+        all.retain(|p| p.role.kind != Some(ParameterKind::State));
+        let learning = all.iter().filter(|p| learning.0.contains(&p.id));
+        let learning = learning.map(|p| {
+            let elements = p.shape.iter().product();
+            let whole = Kept {
+                values: elements,
+                elementwise: false,
+            };
+            Divided {
+                id: p.id,
+                elements,
+                kept: kept.get(&p.id).copied().unwrap_or(whole),
+            }
+        });
+        let mut stretches = divided(&learning.collect::<Vec<_>>(), ranks.count());
+        let parts = all.into_iter().map(|p| {
+            let elements = p.shape.iter().product();
+            let stretches = stretches.remove(&p.id);
+            let part = Part {
+                shape: p.shape,
+                stretches: stretches.unwrap_or_else(|| of_one(elements, 0, ranks.count())),
+            };
+            (p.id, part)
+        });
+        Self {
+            parts: parts.collect(),
+            ranks: ranks.clone(),
+        }
+    }
+
+    /// The values of a parameter that this rank moves.
+    fn own_part(&self, id: ParamId) -> Stretch {
+        let Some(part) = self.parts.get(&id) else {
+            return Stretch::Nothing;
+        };
+        let own = part.stretches[self.ranks.rank()].clone();
+        match own.len() {
+            0 => Stretch::Nothing,
+            n if n == part.elements() => Stretch::Whole,
+            _ => Stretch::Part(own),
+        }
+    }
+
+    /// The optimizer without the moments of other ranks.
+    ///
+    /// # Errors
+    /// A state that cannot be read.
+    pub fn own(&self, optimizer: ModuleOptimizer) -> Result<ModuleOptimizer> {
+        moments::of_some(optimizer, &|id| self.own_part(ParamId::from(id)))
+    }
+
+    /// The gradients of the values that this rank moves; the others are dropped.
+    pub fn own_gradients<M: Module>(&self, model: &M, gradients: GradientsParams) -> OwnGradients {
+        let mut own = Own {
+            shard: self,
+            gradients,
+            own: GradientsParams::new(),
+            moved: Vec::new(),
+        };
+        model.visit(&mut own);
+        OwnGradients {
+            gradients: own.own,
+            moved: own.moved,
+        }
+    }
+
+    /// The model with this rank's stretch in place of each parameter that is cut and has a gradient, until
+    /// [`Self::exchanged`].
+    pub fn own_values<M: Module>(&self, model: M, moved: &[Moved]) -> M {
+        model.map(&mut Cutting {
+            shard: self,
+            moved: moved.iter().map(|(id, _)| *id).collect(),
+        })
+    }
+
+    /// The model with what every rank has made of its values, in rooms of [`ROOM`] bytes; `moved` are the parameters that had
+    /// a gradient. With an error, a rank that has failed, some of them are not exchanged.
+    pub fn exchanged<M: Module>(&self, mut model: M, moved: &[Moved]) -> (M, Result<()>) {
+        for room in rooms(moved) {
+            let mut values = Values {
+                shard: self,
+                room: &room,
+                bytes: Vec::new(),
+            };
+            model.visit(&mut values);
+            let all = match self.ranks.gather(&values.bytes) {
+                Ok(all) => all,
+                Err(error) => return (model, Err(error)),
+            };
+            let mut taking = Taking {
+                shard: self,
+                room: &room,
+                at: vec![0; all.len()],
+                all,
+                lacks: false,
+            };
+            model = model.map(&mut taking);
+            if taking.lacks {
+                let lacks = Error::run("a rank has sent fewer weights than it moves");
+                return (model, Err(lacks));
+            }
+        }
+        (model, Ok(()))
+    }
+
+    /// The moments of all other ranks for the checkpoint that the first one writes, each as the optimizer writes them down;
+    /// nothing for the others.
+    ///
+    /// # Errors
+    /// A rank that has failed, a state that cannot be written down.
+    pub fn gathered(&self, optimizer: &ModuleOptimizer) -> Result<Vec<Vec<u8>>> {
+        let own = match self.ranks.is_first() {
+            true => Vec::new(),
+            false => moments::bytes(optimizer)?,
+        };
+        let all = self.ranks.to_first(&own)?;
+        Ok(all.into_iter().skip(1).collect())
+    }
+}
+
+/// What a rank steps with.
+pub struct OwnGradients {
+    /// By parameter, of its own.
+    pub gradients: GradientsParams,
+    /// The parameters of all ranks that had a gradient.
+    pub moved: Vec<Moved>,
+}
+
+/// A parameter that had a gradient, and the bytes of its values.
+pub type Moved = (ParamId, usize);
+
+/// Parameters in their order, so many at a time as have [`ROOM`] bytes, and at least one.
+fn rooms(moved: &[Moved]) -> Vec<HashSet<ParamId>> {
+    let (mut rooms, mut left) = (Vec::<HashSet<ParamId>>::new(), 0);
+    for (id, bytes) in moved {
+        match rooms.last_mut() {
+            Some(room) if *bytes <= left => {
+                room.insert(*id);
+                left -= bytes;
+            }
+            _ => {
+                rooms.push(HashSet::from([*id]));
+                left = ROOM.saturating_sub(*bytes);
+            }
+        }
+    }
+    rooms
+}
+
+/// The parameters that learn.
+#[derive(Default)]
+struct Learning(HashSet<ParamId>);
+
+impl ModuleVisitor for Learning {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if param.val().is_require_grad() {
+            self.0.insert(param.id);
+        }
+    }
+}
+
+struct Own<'a> {
+    shard: &'a Shard,
+    gradients: GradientsParams,
+    own: GradientsParams,
+    moved: Vec<Moved>,
+}
+
+impl ModuleVisitor for Own<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let Some(gradient) = self.gradients.remove::<D>(param.id) else {
+            return;
+        };
+        let bytes = gradient.shape().num_elements() * gradient.dtype().size();
+        self.moved.push((param.id, bytes));
+        match self.shard.own_part(param.id) {
+            Stretch::Nothing => {}
+            Stretch::Whole => self.own.register::<D>(param.id, gradient),
+            Stretch::Part(own) => {
+                let gradient = stretch(gradient, own);
+                self.own.register::<D>(param.id, gradient);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rooms_hold_whole_parameters_in_their_order() {
+        let ids: Vec<ParamId> = (0..5).map(|_| ParamId::new()).collect();
+        let sizes = [ROOM / 2, ROOM / 2, 1, 3 * ROOM, 1];
+        let moved: Vec<Moved> = ids.iter().copied().zip(sizes).collect();
+        let made: Vec<usize> = rooms(&moved).iter().map(HashSet::len).collect();
+        assert_eq!(made, [2, 1, 1, 1]);
+        assert!(rooms(&moved)[2].contains(&ids[3]));
+        assert!(rooms(&[]).is_empty());
+    }
+}

@@ -1,0 +1,118 @@
+//! Values of a model on their way between the ranks that move them: stretches of parameters, as bytes and as parameters.
+
+use super::{Part, Shard};
+use crate::kernel;
+use crate::train::checkpoint::moments::Stretch;
+use burn::module::{ModuleMapper, ModuleVisitor, Param, ParamId};
+use burn::tensor::{Tensor, TensorData};
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// Leaves this rank's stretches of the parameters that are cut.
+pub(super) struct Cutting<'a> {
+    pub shard: &'a Shard,
+    pub moved: HashSet<ParamId>,
+}
+
+impl ModuleMapper for Cutting<'_> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        match self.shard.own_part(param.id) {
+            Stretch::Part(own) if self.moved.contains(&param.id) => {
+                with_value(param, |value| stretch(value, own))
+            }
+            Stretch::Part(_) | Stretch::Nothing | Stretch::Whole => param,
+        }
+    }
+}
+
+/// Some of a tensor's values, in their order, as a tensor of one row.
+pub(super) fn stretch<const D: usize>(x: Tensor<D>, values: Range<usize>) -> Tensor<D> {
+    let mut shape = [1; D];
+    shape[D - 1] = values.len();
+    let count = x.shape().num_elements();
+    x.reshape([count]).slice([values]).reshape(shape)
+}
+
+/// A parameter with another value, which learns as it did.
+fn with_value<const D: usize>(
+    param: Param<Tensor<D>>,
+    made: impl FnOnce(Tensor<D>) -> Tensor<D>,
+) -> Param<Tensor<D>> {
+    let (id, old, mapper) = param.consume();
+    let (tracked, learns) = (old.device().is_autodiff(), old.is_require_grad());
+    let value = made(kernel::untracked(old));
+    let value = match tracked {
+        true => Tensor::from_inner(value),
+        false => value,
+    };
+    let value = match learns {
+        true => value.require_grad(),
+        false => value,
+    };
+    Param::from_mapped_value(id, value, mapper)
+}
+
+/// The values that this rank has moved, in the order of the model.
+pub(super) struct Values<'a> {
+    pub shard: &'a Shard,
+    pub room: &'a HashSet<ParamId>,
+    pub bytes: Vec<u8>,
+}
+
+impl ModuleVisitor for Values<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let own = self
+            .room
+            .contains(&param.id)
+            .then(|| self.shard.own_part(param.id));
+        if let Some(Stretch::Whole | Stretch::Part(_)) = own {
+            let data = kernel::untracked(param.val()).into_data();
+            self.bytes.extend_from_slice(data.as_bytes());
+        }
+    }
+}
+
+/// Puts the values of all ranks in their places.
+pub(super) struct Taking<'a> {
+    pub shard: &'a Shard,
+    pub room: &'a HashSet<ParamId>,
+    pub all: Vec<Vec<u8>>,
+    /// How much of each rank's bytes is taken.
+    pub at: Vec<usize>,
+    pub lacks: bool,
+}
+
+impl Taking<'_> {
+    /// The bytes of a parameter from the ranks that have moved it; `None` where one has sent fewer.
+    fn next(&mut self, part: &Part, size: usize) -> Option<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(part.elements() * size);
+        for (rank, stretch) in part.stretches.iter().enumerate() {
+            let from = self.at[rank];
+            self.at[rank] += stretch.len() * size;
+            bytes.extend_from_slice(self.all[rank].get(from..self.at[rank])?);
+        }
+        Some(bytes)
+    }
+}
+
+impl ModuleMapper for Taking<'_> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let shard = self.shard;
+        let part = shard
+            .parts
+            .get(&param.id)
+            .filter(|_| self.room.contains(&param.id));
+        let Some(part) = part else { return param };
+        let dtype = param.val().dtype();
+        if let Stretch::Whole = shard.own_part(param.id) {
+            self.at[shard.ranks.rank()] += part.elements() * dtype.size();
+            return param;
+        }
+        let Some(bytes) = self.next(part, dtype.size()) else {
+            self.lacks = true;
+            return param;
+        };
+        let data = TensorData::from_bytes_vec(bytes, part.shape.clone(), dtype);
+        with_value(param, |old| Tensor::from_data(data, (&old.device(), dtype)))
+    }
+}

@@ -7,6 +7,7 @@ use super::attention::LayerCache;
 use super::attention::lsh::HashedKeys;
 use super::attention::memory_compressed::Compressed;
 use super::earlier::Earlier;
+use crate::kernel;
 use burn::tensor::{Int, Tensor, TensorData};
 use std::ops::Range;
 
@@ -121,7 +122,7 @@ impl LayerState {
     /// Whether every value is a finite number; a cache of decoding is not looked at.
     pub fn is_finite(&self) -> bool {
         fn finite<const D: usize>(x: &Tensor<D>) -> bool {
-            x.to_data().iter::<f32>().all(f32::is_finite)
+            kernel::read(x.clone()).iter::<f32>().all(f32::is_finite)
         }
         match self {
             Self::None | Self::KeyValue(_) | Self::Compressed(_) | Self::Hashed(_) => true,

@@ -69,6 +69,7 @@ pub fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Object
         pause_at: None,
         stop: Stop::default(),
         ranks: Default::default(),
+        route: Default::default(),
     }
 }
 

@@ -1,11 +1,11 @@
 //! Linear maps as one matrix product over all positions, and the residual addition.
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 use super::composed;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use super::{
     extension::{KernelOps, maybe},
     has_kernels,
@@ -14,7 +14,7 @@ use super::{
 /// `x·weightᵀ + bias`: x `[B, S, d_in]`, weight `[d_out, d_in]` or as [`stored`] gives it, bias `[d_out]`, result
 /// `[B, S, d_out]`.
 pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&x) {
         let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
         return Tensor::from_dispatch(Dispatch::affine(x, weight, maybe(bias)));
@@ -37,7 +37,7 @@ pub const STORED: u32 = 0x7fe5_704e;
 /// Where `d_out` is no multiple of sixteen, it is the same matrix with its rows contiguous.
 pub fn stored<const D: usize>(weight: Tensor<D>) -> Tensor<D> {
     #[cfg(feature = "flex")]
-    if D == 2 && has_kernels(&weight) {
+    if D == 2 && super::has_flex_kernels(&weight) {
         use burn::tensor::TensorData;
         let device = weight.device();
         let [d_out, d_in] = [weight.dims()[0], weight.dims()[1]];
@@ -62,7 +62,7 @@ pub fn stored<const D: usize>(weight: Tensor<D>) -> Tensor<D> {
 /// `x + y` for two tensors `[B, S, D]`: the residual addition.
 pub fn add(x: Tensor<3>, y: Tensor<3>) -> Tensor<3> {
     assert_eq!(x.dims(), y.dims(), "both sides of a residual addition");
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&x) {
         let sum = Dispatch::residual_add(x.into_dispatch(), y.into_dispatch());
         return Tensor::from_dispatch(sum);

@@ -12,12 +12,14 @@ pub mod by_hand;
 pub mod composed;
 mod convolution;
 mod cross_entropy;
-#[cfg(feature = "flex")]
+#[cfg(all(feature = "gpu", not(feature = "fusion")))]
+pub mod cube;
+#[cfg(feature = "kernels")]
 mod derivative;
 mod dropout;
 mod earlier;
 mod embedding;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 pub mod extension;
 #[cfg(feature = "flex")]
 pub mod flex;
@@ -32,7 +34,7 @@ pub mod relative;
 mod rotary;
 mod score_bias;
 pub mod sorted_chunks;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 mod tracked;
 mod visibility;
 
@@ -65,13 +67,44 @@ pub fn untracked<const D: usize>(x: burn::tensor::Tensor<D>) -> burn::tensor::Te
     }
 }
 
-/// Whether a tensor lives where the kernels work: float32 on flex.
-#[cfg(feature = "flex")]
+/// Whether a tensor is in the CPU's memory, where flex computes.
+#[cfg(feature = "kernels")]
+fn is_on_flex<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
+    #[cfg(feature = "flex")]
+    return matches!(
+        x.device().without_autodiff().as_dispatch(),
+        burn::backend::DispatchDevice::Flex(_)
+    );
+    #[cfg(not(feature = "flex"))]
+    {
+        let _ = x;
+        false
+    }
+}
+
+/// Whether a tensor is on a device of CubeCL, whose operations Burn does not fuse.
+#[cfg(feature = "kernels")]
+fn is_on_cube<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
+    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    return matches!(
+        x.device().without_autodiff().as_dispatch(),
+        burn::backend::DispatchDevice::Cube(_)
+    );
+    #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
+    {
+        let _ = x;
+        false
+    }
+}
+
+/// Whether a tensor lives where every kernel works: float32 on flex.
+#[cfg(feature = "kernels")]
+fn has_flex_kernels<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
+    x.dtype() == burn::tensor::DType::F32 && is_on_flex(x)
+}
+
+/// Whether a tensor lives where the kernels of [`extension`] work: float32 on flex or on a GPU.
+#[cfg(feature = "kernels")]
 fn has_kernels<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
-    use burn::{backend::DispatchDevice, tensor::DType};
-    x.dtype() == DType::F32
-        && matches!(
-            x.device().without_autodiff().as_dispatch(),
-            DispatchDevice::Flex(_)
-        )
+    x.dtype() == burn::tensor::DType::F32 && (is_on_flex(x) || is_on_cube(x))
 }

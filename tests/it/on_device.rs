@@ -7,6 +7,7 @@
 mod attention;
 mod elements;
 mod losses;
+mod steps;
 mod training;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};

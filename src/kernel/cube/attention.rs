@@ -12,7 +12,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::columns;
-use super::launch::{empty, in_rows, units};
+use super::launch::{empty, in_rows, product, units};
 use super::softmax::{Added, Softmax};
 use super::structure::Structure;
 use crate::kernel::extension::{AttentionGradients, AttentionSaved, AttentionSettings, Maybe};
@@ -67,10 +67,6 @@ fn reshaped(x: CubeTensor, dims: [usize; 4]) -> CubeTensor {
 
 fn transposed(x: CubeTensor) -> CubeTensor {
     CubeBackend::float_swap_dims(x, 2, 3)
-}
-
-fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
-    CubeBackend::float_matmul(x, y)
 }
 
 fn softmax(

@@ -10,7 +10,7 @@ use burn_cubecl::tensor::CubeTensor;
 use super::columns;
 use super::cross_entropy::{Rows, add_up};
 use super::embedding::integers;
-use super::launch::empty;
+use super::launch::{empty, product};
 use crate::kernel::extension::{HeadLossSaved, Maybe};
 
 /// Most scores in memory: 256 MiB of them.
@@ -62,7 +62,7 @@ impl Problem {
         let weight = CubeBackend::float_swap_dims(self.weight.clone(), 0, 1);
         for first in (0..positions).step_by(chunk) {
             let hidden = self.rows(first..(first + chunk).min(positions));
-            let scores = CubeBackend::float_matmul(hidden.clone(), weight.clone());
+            let scores = product(hidden.clone(), weight.clone());
             let scores = rows.score(scores, first, gradient);
             each(hidden, scores);
         }
@@ -99,8 +99,8 @@ impl Problem {
                 add(&mut bias, columns::sum(slopes.clone()));
             }
             let transposed = CubeBackend::float_swap_dims(slopes.clone(), 0, 1);
-            add(&mut weight, CubeBackend::float_matmul(transposed, rows));
-            hidden.push(CubeBackend::float_matmul(slopes, self.weight.clone()));
+            add(&mut weight, product(transposed, rows));
+            hidden.push(product(slopes, self.weight.clone()));
         });
         let nothing = |of: &CubeTensor| CubeBackend::float_mul_scalar(of.clone(), 0.0f32.into());
         HeadLossSaved {

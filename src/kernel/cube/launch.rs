@@ -1,6 +1,7 @@
 //! What every kernel's launch needs: contiguous buffers, numbers of cubes, sums over a cube.
 
 use burn::backend::TensorMetadata;
+use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{DType, Shape};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
@@ -28,6 +29,11 @@ pub fn empty_like(x: &CubeTensor) -> CubeTensor {
 pub fn owned(x: CubeTensor) -> CubeTensor {
     let x = into_contiguous(x);
     if x.can_mut() { x } else { x.copy() }
+}
+
+/// The product of two matrices, or of two batches of them: Burn's, which measures which of its kernels is the fastest.
+pub fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
+    CubeBackend::float_matmul(x, y)
 }
 
 /// Cubes and their size for so many units of work; kernels leave out units beyond the work.

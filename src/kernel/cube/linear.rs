@@ -6,7 +6,7 @@ use burn::tensor::Shape;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
-use super::launch::rows_of;
+use super::launch::{product, rows_of};
 use crate::kernel::extension::Maybe;
 
 /// A tensor as rows of its last dimension.
@@ -29,7 +29,7 @@ pub fn forward(x: CubeTensor, weight: CubeTensor, bias: Maybe<CubeBackend>) -> C
     let d_out = weight.shape()[0];
     let shape = with_last(x.shape(), d_out);
     let weight = CubeBackend::float_swap_dims(weight, 0, 1);
-    let y = CubeBackend::float_matmul(flat(x), weight);
+    let y = product(flat(x), weight);
     let y = match bias {
         Maybe::Some(bias) => {
             let bias = CubeBackend::float_reshape(bias, Shape::from([1, d_out]));
@@ -43,12 +43,12 @@ pub fn forward(x: CubeTensor, weight: CubeTensor, bias: Maybe<CubeBackend>) -> C
 /// `grad·weight`.
 pub fn input_gradient(grad: CubeTensor, weight: CubeTensor) -> CubeTensor {
     let shape = with_last(grad.shape(), weight.shape()[1]);
-    let d_x = CubeBackend::float_matmul(flat(grad), weight);
+    let d_x = product(flat(grad), weight);
     CubeBackend::float_reshape(d_x, shape)
 }
 
 /// `gradᵀ·x`.
 pub fn weight_gradient(x: CubeTensor, grad: CubeTensor) -> CubeTensor {
     let grad = CubeBackend::float_swap_dims(flat(grad), 0, 1);
-    CubeBackend::float_matmul(grad, flat(x))
+    product(grad, flat(x))
 }

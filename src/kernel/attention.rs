@@ -64,7 +64,7 @@ pub fn attention(
     assert_eq!(v.dims(), k.dims(), "values of attention");
     require_shapes(&q, &k, &relations);
     #[cfg(feature = "kernels")]
-    if has_flex_kernels(&q) || has_kernels(&q) && is_structured(&relations) {
+    if has_flex_kernels(&q) || has_kernels(&q) && is_structured(&relations, [&q, &k]) {
         return fused([q, k, v], relations, options);
     }
     composed::attention(q, k, v, relations, options)
@@ -128,10 +128,13 @@ fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, relations: &Relations) {
     assert!(fits, "visibility of attention");
 }
 
-/// Whether the GPU kernel knows these relations: vectors of distances and patterns are composed there.
+/// Whether the GPU kernel knows these relations and counts so many scores: vectors of distances and patterns are
+/// composed there.
 #[cfg(feature = "kernels")]
-fn is_structured(relations: &Relations) -> bool {
-    relations.relative.is_none() && relations.visible.pattern.is_none()
+fn is_structured(relations: &Relations, [q, k]: [&Tensor<4>; 2]) -> bool {
+    let [rows, heads, queries, _] = q.dims();
+    let scores = rows * heads * queries * k.dims()[2];
+    relations.relative.is_none() && relations.visible.pattern.is_none() && scores <= super::COUNTED
 }
 
 #[cfg(feature = "kernels")]

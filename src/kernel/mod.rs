@@ -13,7 +13,7 @@ pub mod composed;
 mod convolution;
 mod cross_entropy;
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-pub mod cube;
+mod cube;
 #[cfg(feature = "kernels")]
 mod derivative;
 mod dropout;
@@ -82,14 +82,19 @@ fn is_on_flex<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
     }
 }
 
-/// Whether a tensor is on a device of CubeCL, whose operations Burn does not fuse.
+/// Elements that the GPU kernels count in 32 bits.
+#[cfg(feature = "kernels")]
+const COUNTED: usize = u32::MAX as usize;
+
+/// Whether a tensor is on a device of CubeCL, whose operations Burn does not fuse, and its elements are counted in 32 bits.
 #[cfg(feature = "kernels")]
 fn is_on_cube<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    return matches!(
-        x.device().without_autodiff().as_dispatch(),
-        burn::backend::DispatchDevice::Cube(_)
-    );
+    return x.shape().num_elements() <= COUNTED
+        && matches!(
+            x.device().without_autodiff().as_dispatch(),
+            burn::backend::DispatchDevice::Cube(_)
+        );
     #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
     {
         let _ = x;

@@ -21,7 +21,7 @@ fn value(x: f32, #[comptime] activation: Activation) -> f32 {
             let y = select(x < 0.0f32, 0.0f32, x);
             y * y
         }
-        Activation::Gelu => x * 0.5f32 * (1.0f32 + (x * 0.707_106_77f32).erf()),
+        Activation::Gelu => x * 0.5f32 * (1.0f32 + Erf::erf(x * 0.707_106_77f32)),
         Activation::GeluTanh => {
             let inner = 0.797_884_6f32 * (x + 0.044_715f32 * x * x * x);
             x * 0.5f32 * (1.0f32 + bounded_tanh(inner))
@@ -36,7 +36,7 @@ fn slope(x: f32, #[comptime] activation: Activation) -> f32 {
         Activation::Relu => select(x > 0.0f32, 1.0f32, 0.0f32),
         Activation::ReluSquared => select(x < 0.0f32, 0.0f32, x + x),
         Activation::Gelu => {
-            let below = 0.5f32 * (1.0f32 + (x * 0.707_106_77f32).erf());
+            let below = 0.5f32 * (1.0f32 + Erf::erf(x * 0.707_106_77f32));
             below + x * 0.398_942_3f32 * (x * x * -0.5f32).exp()
         }
         Activation::GeluTanh => {

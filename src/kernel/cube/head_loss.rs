@@ -123,3 +123,52 @@ fn add(sum: &mut Option<CubeTensor>, x: CubeTensor) {
         None => x,
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use burn::backend::ops::IntTensorOps;
+    use burn::tensor::TensorData;
+    use burn_cubecl::CubeDevice;
+    use burn_cubecl::ops::into_data_sync;
+
+    use super::*;
+    use crate::rng::{Purpose, Stream};
+
+    fn random(dims: [usize; 2], seed: u64) -> CubeTensor {
+        let mut stream = Stream::new(seed, Purpose::Split, (0, 0, 0));
+        let values: Vec<f32> = (0..dims[0] * dims[1]).map(|_| stream.normal()).collect();
+        CubeBackend::float_from_data(TensorData::new(values, dims), &CubeDevice::default())
+    }
+
+    /// In one chunk and in three: the flags are equal, sums and gradients differ by the order of additions at most.
+    #[test]
+    fn chunks_change_nothing() {
+        let [positions, width, vocab] = [300, 8, 13];
+        let targets: Vec<i32> = (0..positions as i32).map(|i| i * i % 13).collect();
+        let targets = TensorData::new(targets, [positions]);
+        let problem = Problem {
+            hidden: random([positions, width], 1),
+            weight: random([vocab, width], 2),
+            bias: Maybe::Some(CubeBackend::float_reshape(
+                random([1, vocab], 3),
+                [vocab].into(),
+            )),
+            targets: CubeBackend::int_from_data(targets, &CubeDevice::default()),
+            smoothing: 0.1,
+        };
+        let [one, three] = [problem.saving_in(384), problem.saving_in(128)].map(|saved| {
+            let bias = saved.bias.expect("there is a bias");
+            [saved.out, saved.hidden, saved.weight, bias].map(|x| {
+                let data = into_data_sync(x);
+                data.try_to_vec::<f32>().expect("numbers of 32 bits")
+            })
+        });
+        assert_eq!(one[0][1..], three[0][1..], "flags");
+        for (one, three) in one.iter().zip(&three) {
+            let size = one.iter().fold(0.5f32, |m, x| m.max(x.abs()));
+            let far = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-5 * size;
+            assert_eq!(one.len(), three.len());
+            assert!(!one.iter().zip(three).any(far));
+        }
+    }
+}

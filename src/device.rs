@@ -1,9 +1,11 @@
 //! Devices by name: `flex`, `ndarray`, `wgpu[:i]`, `vulkan[:i]`, `cuda[:i]`.
 //!
-//! Which of them exist is decided when the binary is built; asking for another one names the feature.
+//! Which of them exist is decided when the binary is built; asking for another one names the feature. What a GPU's kernels
+//! were tuned to is kept in the user's cache folder, for the next process.
 
 use crate::error::{Error, Result, suggestion};
 use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -24,6 +26,33 @@ pub enum Backend {
 
 /// Names of all families, compiled in or not.
 pub const NAMES: [&str; 5] = ["flex", "ndarray", "wgpu", "vulkan", "cuda"];
+
+/// All families, in the order of their names.
+pub const ALL: [Backend; 5] = [
+    Backend::Flex,
+    Backend::Ndarray,
+    Backend::Wgpu,
+    Backend::Vulkan,
+    Backend::Cuda,
+];
+
+/// A GPU, and how this binary uses it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Gpu {
+    /// The family of devices.
+    pub backend: String,
+    /// The device's name of itself.
+    pub adapter: String,
+    /// Its kernels are compiled for this.
+    pub compiled_for: String,
+    /// Whether element-wise operations are fused.
+    pub fusion: bool,
+    /// The file that keeps which kernels were the fastest.
+    pub tuning: String,
+    /// Whether it was there before this process.
+    pub tuned_before: bool,
+}
 
 impl Backend {
     /// The name in experiment files.
@@ -133,12 +162,15 @@ impl DeviceName {
         matches!(self.backend, Backend::Flex | Backend::Ndarray)
     }
 
-    /// Opens the device. Library code of Burn asks for a default device behind our back, so the choice is
-    /// also made the default; call this before other threads start.
+    /// Opens the device.
     ///
     /// # Errors
     /// The build has no such backend.
     pub fn open(self) -> Result<Device> {
+        #[cfg(feature = "gpu")]
+        if !self.is_cpu() {
+            gpu::keep_tuning();
+        }
         match self.backend {
             #[cfg(feature = "flex")]
             Backend::Flex => Ok(Device::flex()),
@@ -146,9 +178,9 @@ impl DeviceName {
             #[allow(deprecated)]
             Backend::Ndarray => Ok(Device::ndarray()),
             #[cfg(feature = "wgpu")]
-            Backend::Wgpu => Ok(Device::wgpu(gpu(self.index))),
+            Backend::Wgpu => Ok(Device::wgpu(gpu::kind(self.index))),
             #[cfg(feature = "vulkan")]
-            Backend::Vulkan => Ok(Device::vulkan(gpu(self.index))),
+            Backend::Vulkan => Ok(Device::vulkan(gpu::kind(self.index))),
             #[cfg(feature = "cuda")]
             Backend::Cuda => Ok(Device::cuda(self.index.unwrap_or(0))),
             #[allow(unreachable_patterns)]
@@ -158,12 +190,117 @@ impl DeviceName {
             ))),
         }
     }
+
+    /// What is written down about a GPU; none of a CPU. Opens it.
+    pub fn gpu(self) -> Option<Gpu> {
+        #[cfg(feature = "gpu")]
+        if !self.is_cpu() {
+            let tuned_before = gpu::keep_tuning();
+            return gpu::described(self, &self.open().ok()?, tuned_before);
+        }
+        None
+    }
 }
 
-#[cfg(any(feature = "wgpu", feature = "vulkan"))]
-fn gpu(index: Option<usize>) -> burn::tensor::DeviceKind {
-    match index {
-        Some(i) => burn::tensor::DeviceKind::DiscreteGpu(i),
-        None => burn::tensor::DeviceKind::DefaultDevice,
+impl Backend {
+    /// The devices of this family on this machine: the name to ask for each, and the name that it has of itself. Empty
+    /// where the binary has not the family.
+    pub fn found(self) -> Vec<(String, String)> {
+        match self {
+            Self::Flex | Self::Ndarray if self.compiled_in() => {
+                vec![(self.name().into(), "the processor".into())]
+            }
+            Self::Flex | Self::Ndarray => Vec::new(),
+            #[cfg(feature = "gpu")]
+            Self::Wgpu | Self::Vulkan | Self::Cuda => gpu::found(self),
+            #[cfg(not(feature = "gpu"))]
+            Self::Wgpu | Self::Vulkan | Self::Cuda => Vec::new(),
+        }
+    }
+}
+
+/// The device of work that belongs to no run's device: plans, tables that are put together, states that are read from files.
+/// Burn's default is the first GPU that it was compiled for, whether the machine has one or not; this is the CPU.
+pub fn host() -> Device {
+    #[cfg(feature = "flex")]
+    {
+        Device::flex()
+    }
+    #[cfg(not(feature = "flex"))]
+    {
+        Device::default()
+    }
+}
+
+#[cfg(feature = "gpu")]
+mod gpu {
+    //! What is asked of CubeCL.
+
+    use super::{Backend, DeviceName, Gpu};
+    use burn::tensor::{Device, DeviceType};
+    use cubecl::environment;
+    use std::path::PathBuf;
+    use std::sync::OnceLock;
+
+    #[cfg(any(feature = "wgpu", feature = "vulkan"))]
+    pub fn kind(index: Option<usize>) -> burn::tensor::DeviceKind {
+        match index {
+            Some(i) => burn::tensor::DeviceKind::DiscreteGpu(i),
+            None => burn::tensor::DeviceKind::DefaultDevice,
+        }
+    }
+
+    /// Has CubeCL keep what it tunes in the user's cache folder; its own choice is below the folder that the program is
+    /// called in. Whether something was kept there before this process.
+    pub fn keep_tuning() -> bool {
+        static BEFORE: OnceLock<bool> = OnceLock::new();
+        *BEFORE.get_or_init(|| {
+            let set = |name: &str| {
+                let folder = std::env::var_os(name).map(PathBuf::from);
+                folder.filter(|folder| folder.is_absolute())
+            };
+            let caches = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+            let caches = caches.unwrap_or_else(std::env::temp_dir);
+            environment::set_root(caches.join("formwork").join("gpu"));
+            environment::path().exists()
+        })
+    }
+
+    pub fn described(name: DeviceName, device: &Device, tuned_before: bool) -> Option<Gpu> {
+        let identity = device.identity()?;
+        Some(Gpu {
+            backend: name.backend.name().into(),
+            adapter: identity.name,
+            compiled_for: identity.fingerprint,
+            fusion: cfg!(feature = "fusion"),
+            tuning: environment::path().display().to_string(),
+            tuned_before,
+        })
+    }
+
+    pub fn found(backend: Backend) -> Vec<(String, String)> {
+        let family = match backend {
+            #[cfg(feature = "wgpu")]
+            Backend::Wgpu => DeviceType::Wgpu,
+            #[cfg(feature = "vulkan")]
+            Backend::Vulkan => DeviceType::Vulkan,
+            #[cfg(feature = "cuda")]
+            Backend::Cuda => DeviceType::Cuda,
+            #[allow(unreachable_patterns)]
+            _ => return Vec::new(),
+        };
+        keep_tuning();
+        let devices = Device::enumerate(family);
+        let each = devices.iter().enumerate();
+        each.filter_map(|(number, device)| {
+            let identity = device.identity()?;
+            // Numbers count cards; what is no card of its own is the family's choice where there is none.
+            let name = match identity.physical {
+                Some(_) => format!("{}:{number}", backend.name()),
+                None => backend.name().into(),
+            };
+            Some((name, identity.name))
+        })
+        .collect()
     }
 }

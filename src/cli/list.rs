@@ -1,6 +1,7 @@
 //! `formwork list`: what an experiment file can say, from the families' own tables.
 
 use super::{keys, output};
+use crate::device;
 use crate::error::{Error, Result, suggestion};
 use crate::kind::Kind;
 use crate::model::preset;
@@ -11,7 +12,7 @@ use std::fmt::Write as _;
 /// `formwork list`.
 #[derive(Args, Debug)]
 pub struct ListArgs {
-    /// One family, or all; `keys` for the keys of experiment files
+    /// One family, or all; `keys` for the keys of experiment files, `devices` for those of this machine
     #[arg(value_name = "FAMILY")]
     pub family: Option<String>,
     /// With `keys`: a table or a key, as model.attention or train.steps
@@ -24,6 +25,9 @@ pub struct ListArgs {
 
 /// The list that is of keys and not of kinds.
 const KEYS: &str = "keys";
+
+/// The list that is of this machine and not of kinds.
+const DEVICES: &str = "devices";
 
 /// A family: its name, the key that chooses, the rows.
 type Family = (&'static str, &'static str, Vec<Row>);
@@ -54,10 +58,13 @@ pub fn run(args: ListArgs) -> Result<()> {
 /// # Errors
 /// A family that is not known, or a preset that cannot be read.
 pub fn text(family: Option<&str>) -> Result<String> {
+    if family == Some(DEVICES) {
+        return Ok(devices());
+    }
     let families = families()?;
     let names = || families.iter().map(|(name, ..)| *name);
     if let Some(name) = family.filter(|name| !names().any(|known| known == *name)) {
-        let near = suggestion(name, names().chain([KEYS]));
+        let near = suggestion(name, names().chain([KEYS, DEVICES]));
         return Err(Error::usage(format!("there is no list `{name}`{near}")));
     }
     let mut text = String::new();
@@ -70,6 +77,31 @@ pub fn text(family: Option<&str>) -> Result<String> {
         }
     }
     Ok(text)
+}
+
+/// What `[train] device` and `--device` can say here: each device of this machine that the binary has been built for, and
+/// how to build for the other families.
+fn devices() -> String {
+    let mut rows = Vec::new();
+    for backend in device::ALL {
+        let (name, found) = (backend.name(), backend.found());
+        match (backend.compiled_in(), found.is_empty()) {
+            (true, false) => rows.extend(
+                found
+                    .iter()
+                    .map(|(device, adapter)| row(device, adapter, "")),
+            ),
+            (true, true) => rows.push(row(name, "none on this machine", "")),
+            (false, _) => rows.push(row(
+                name,
+                "not in this binary",
+                &format!("cargo build --release --features {name}"),
+            )),
+        }
+    }
+    let mut text = String::new();
+    table(&mut text, DEVICES, "[train] device, --device", &rows);
+    text
 }
 
 fn table(text: &mut String, name: &str, key: &str, rows: &[Row]) {

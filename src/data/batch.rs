@@ -162,6 +162,8 @@ pub struct Batch {
     pub watch: Option<Wanted>,
     /// Whether the blocks of a network keep their input alone and compute all else anew on the way back.
     pub recompute: bool,
+    /// Whether the sums of its losses stay on the device, unread.
+    pub unread: bool,
 }
 
 impl Content {

@@ -111,6 +111,7 @@ impl Share {
                 split: source.split(),
                 watch: None,
                 recompute: false,
+                unread: false,
                 content,
             }
         });

@@ -8,6 +8,7 @@ use super::{Experiment, transfer};
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
+use crate::kernel;
 use crate::model::{ModelInputs, Use};
 use crate::task::{Objective, Trained};
 use crate::train::checkpoint::mean::mean;
@@ -15,7 +16,7 @@ use crate::train::checkpoint::{Checkpoint, weights};
 use crate::train::config::Dtype;
 use crate::train::parameters;
 use crate::train::transfer::Transferred;
-use burn::tensor::{Device, FloatDType, IntDType};
+use burn::tensor::{DType, Device, FloatDType, IntDType};
 use std::path::PathBuf;
 
 /// Opens the device of `[train]`, for training or (without gradients) for use. Weights and activations take
@@ -34,8 +35,16 @@ pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
 pub fn device_at(experiment: &Experiment, training: bool, gpu: Option<usize>) -> Result<Device> {
     let name: DeviceName = experiment.train.device.parse()?;
     let mut device = name.at(gpu).open()?;
+    let rounds = experiment.train.dtype == Dtype::MixedBf16;
+    if rounds && !device.supports_dtype(DType::BF16) {
+        return Err(Error::usage(format!(
+            "train.dtype = \"mixed_bf16\": device `{}` does not multiply in bfloat16; leave it at \"f32\" there",
+            experiment.train.device
+        )));
+    }
+    kernel::round_operands(rounds);
     let dtype = match experiment.train.dtype {
-        Dtype::F32 => None,
+        Dtype::F32 | Dtype::MixedBf16 => None,
         Dtype::Bf16 => Some(FloatDType::BF16),
         Dtype::F16 => Some(FloatDType::F16),
     };

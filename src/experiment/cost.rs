@@ -2,6 +2,7 @@
 
 use super::{Experiment, assemble, teacher, training};
 use crate::data::{Data, Places, Shape};
+use crate::device;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::model::ItemOf;
@@ -9,7 +10,6 @@ use crate::plan::{self, ModelCost, Question};
 use crate::train::bench::{Bench, Measure, measure};
 use crate::train::config::Dtype;
 use crate::train::machine;
-use burn::tensor::Device;
 use std::time::Duration;
 
 /// Steps that warm up, and steps that are timed, of a short measurement.
@@ -21,7 +21,7 @@ const PROBE: (usize, usize) = (2, 3);
 /// A model that cannot learn the task; a teacher that is not there.
 pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<ModelCost> {
     let question = question(experiment, shape);
-    let mut cost = plan::plan(&question, &Device::default())?;
+    let mut cost = plan::plan(&question, &device::host())?;
     let Some(teacher) = teacher::stored(experiment, places)? else {
         return Ok(cost);
     };
@@ -34,7 +34,7 @@ pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<M
             micro_batch_size: question.micro_batch_size,
             ..self::question(&teacher, shape)
         },
-        &Device::default(),
+        &device::host(),
     )?;
     cost.flops_per_item += theirs.flops_per_item / plan::FORWARDS;
     let weights = theirs.memory_bytes.get("parameters").copied();
@@ -53,7 +53,7 @@ fn question<'a>(experiment: &'a Experiment, shape: &'a Shape) -> Question<'a> {
         moments: experiment.optimizer.moments(),
         ema: experiment.train.ema.is_some(),
         value_bytes: match experiment.train.dtype {
-            Dtype::F32 => 4,
+            Dtype::F32 | Dtype::MixedBf16 => 4,
             Dtype::Bf16 | Dtype::F16 => 2,
         },
         lora: experiment.lora.as_ref(),
@@ -193,6 +193,7 @@ fn measure_within(
         train: data.train.clone(),
         profile,
         limit,
+        route: training::route(experiment),
     };
     measure(model, &bench, warmup, steps)
 }

@@ -3,8 +3,8 @@
 
 use super::{Loaded, assemble, epochs, run, teacher, training, transfer};
 use crate::data::Data;
+use crate::device;
 use crate::error::Result;
-use burn::tensor::Device;
 
 /// Everything that a new run of a checked experiment can be refused for but its folder and its device. The experiment with
 /// the steps that its epochs make, where it has epochs.
@@ -26,7 +26,7 @@ pub fn rehearse(loaded: &Loaded) -> Result<Option<Loaded>> {
 pub fn with_data(loaded: &Loaded, data: &Data) -> Result<()> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     run::require_prompt(experiment, &data.tokenizers)?;
-    let model = assemble::objective(experiment, &data.shape, &Device::default())?;
+    let model = assemble::objective(experiment, &data.shape, &device::host())?;
     let (shape, tokenizers) = (&data.shape, &data.tokenizers);
     let (model, _) = transfer::weights(experiment, &places, shape, tokenizers, model)?;
     training::optimizer(experiment, &model)?;

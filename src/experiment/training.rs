@@ -5,6 +5,7 @@ use super::assemble::{self, Weights};
 use super::teacher::{self, Print};
 use crate::collective::Ranks;
 use crate::data::{Data, Places, Shape};
+use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::model::ItemOf;
 use crate::stack::state::ModelState;
@@ -13,7 +14,7 @@ use crate::task::{Objective, Trained};
 use crate::train::checkpoint::{Checkpoint, State};
 use crate::train::ema::Ema;
 use crate::train::evaluation::Split;
-use crate::train::job::Job;
+use crate::train::job::{Job, Route};
 use crate::train::optim;
 use crate::train::parameters;
 use crate::train::run_dir::RunDir;
@@ -178,8 +179,18 @@ impl Training {
             note: self.note,
             stop,
             ranks,
+            route: route(experiment),
         };
         (self.model, job)
+    }
+}
+
+/// Where the steps of `[train] device` are decided.
+pub fn route(experiment: &Experiment) -> Route {
+    let name: Result<DeviceName> = experiment.train.device.parse();
+    match name.is_ok_and(|name| !name.is_cpu()) {
+        true => Route::Device,
+        false => Route::Host,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::saved::{self, Which};
 use super::{Experiment, assemble, file, teacher};
 use crate::data::{Places, Shape, Tokenizers};
+use crate::device;
 use crate::error::{Error, Result};
 use crate::nn::position::Grid;
 use crate::nn::position::resample::{repeat, resample_grid, stretch};
@@ -260,7 +261,7 @@ fn resampled(
                 return None;
             }
             let data = TensorData::new(table, [from, d]);
-            let table = Tensor::<2>::from_data(data, &Device::default());
+            let table = Tensor::<2>::from_data(data, &device::host());
             let sides = |grid: Grid| [grid.rows, grid.cols];
             let table = resample_grid(table, sides(theirs), sides(ours), ours.class_token);
             table.into_data().iter::<f32>().collect()

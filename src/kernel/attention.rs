@@ -15,6 +15,7 @@ use super::{DropKey, Relative, ScoreBias, Span, Visibility, composed};
 use super::{
     extension::{AttentionSettings, KernelOps, Maybe},
     has_flex_kernels, has_kernels,
+    precision::operand,
 };
 
 /// How queries and keys stand to each other, apart from what they hold.
@@ -152,7 +153,7 @@ fn fused(inputs: [Tensor<4>; 3], relations: Relations, options: AttentionOptions
         ScoreBias::ByDistance(bias) => Maybe::Some(bias.into_dispatch()),
         ScoreBias::Dense(bias) => Maybe::Some(bias.into_dispatch()),
     };
-    let [q, k, v] = inputs.map(Tensor::into_dispatch);
+    let [q, k, v] = inputs.map(|x| operand(x).into_dispatch());
     let out = match relations.relative {
         None => Dispatch::fused_attention(q, k, v, bias, settings),
         #[cfg(not(feature = "flex"))]

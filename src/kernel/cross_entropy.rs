@@ -10,6 +10,7 @@ use super::composed;
 use super::{
     extension::{KernelOps, maybe},
     has_kernels,
+    precision::operand,
 };
 
 /// The target of a position that is not scored.
@@ -67,8 +68,8 @@ pub fn head_loss(
     if has_kernels(&hidden) {
         let positions = hidden.dims()[0];
         let out = Dispatch::head_loss(
-            hidden.into_dispatch(),
-            head.weight.into_dispatch(),
+            operand(hidden).into_dispatch(),
+            operand(head.weight).into_dispatch(),
             maybe(head.bias),
             targets.into_dispatch(),
             label_smoothing,

@@ -9,6 +9,7 @@ use super::composed;
 use super::{
     extension::{KernelOps, maybe},
     has_kernels,
+    precision::operand,
 };
 
 /// `x·weightᵀ + bias`: x `[B, S, d_in]`, weight `[d_out, d_in]` or as [`stored`] gives it, bias `[d_out]`, result
@@ -16,6 +17,7 @@ use super::{
 pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
     #[cfg(feature = "kernels")]
     if has_kernels(&x) {
+        let (x, weight) = (operand(x), operand(weight));
         let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
         return Tensor::from_dispatch(Dispatch::affine(x, weight, maybe(bias)));
     }
@@ -34,10 +36,10 @@ pub const STORED: u32 = 0x7fe5_704e;
 ///
 /// The result is `[d_out / 16 + 1, d_in · 16]`: sixteen outputs after sixteen outputs, in each of them input after input,
 /// then a row of [`STORED`].
-/// Where `d_out` is no multiple of sixteen, it is the same matrix with its rows contiguous.
+/// Where `d_out` is no multiple of sixteen, or products round their operands, it is the same matrix with its rows contiguous.
 pub fn stored<const D: usize>(weight: Tensor<D>) -> Tensor<D> {
     #[cfg(feature = "flex")]
-    if D == 2 && super::has_flex_kernels(&weight) {
+    if D == 2 && super::has_flex_kernels(&weight) && !super::rounds_operands() {
         use burn::tensor::TensorData;
         let device = weight.device();
         let [d_out, d_in] = [weight.dims()[0], weight.dims()[1]];

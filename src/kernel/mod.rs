@@ -27,8 +27,10 @@ pub mod grouped;
 mod linear;
 mod norm;
 mod optim;
+mod precision;
 pub mod prefix_sums;
 pub mod profile;
+mod read;
 mod recurrent;
 pub mod relative;
 mod rotary;
@@ -51,7 +53,9 @@ pub use dropout::{DropKey, drop_path, dropout};
 pub use embedding::embedding;
 pub use linear::{PANEL, STORED, add, linear, stored};
 pub use norm::{layer_norm, layer_norm_of_sum, rms_norm, rms_norm_of_sum};
-pub use optim::{AdamwArgs, adamw_step, scale, squared_distance, sum_of_squares};
+pub use optim::{AdamwArgs, adamw_step, scale, squared_distance, squares, sum_of_squares};
+pub use precision::{round_operands, rounds_operands};
+pub use read::{numbers, read, reads};
 pub use recurrent::{Cell, Recurrence, RecurrenceSettings, Sequences, recurrent, zero_state};
 pub use relative::{DistanceRows, DistanceTable, Relative};
 pub use rotary::rotary;
@@ -67,14 +71,14 @@ pub fn untracked<const D: usize>(x: burn::tensor::Tensor<D>) -> burn::tensor::Te
     }
 }
 
-/// Whether a tensor is in the CPU's memory, where flex computes.
-#[cfg(feature = "kernels")]
-fn is_on_flex<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
+/// Whether a tensor is in the memory of the host, so that reading it waits for nothing.
+pub fn is_here<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
     #[cfg(feature = "flex")]
-    return matches!(
-        x.device().without_autodiff().as_dispatch(),
-        burn::backend::DispatchDevice::Flex(_)
-    );
+    {
+        use burn::backend::DispatchDevice;
+        let device = x.device().without_autodiff();
+        matches!(device.as_dispatch(), DispatchDevice::Flex(_))
+    }
     #[cfg(not(feature = "flex"))]
     {
         let _ = x;
@@ -105,11 +109,11 @@ fn is_on_cube<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
 /// Whether a tensor lives where every kernel works: float32 on flex.
 #[cfg(feature = "kernels")]
 fn has_flex_kernels<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
-    x.dtype() == burn::tensor::DType::F32 && is_on_flex(x)
+    x.dtype() == burn::tensor::DType::F32 && is_here(x)
 }
 
 /// Whether a tensor lives where the kernels of [`extension`] work: float32 on flex or on a GPU.
 #[cfg(feature = "kernels")]
 fn has_kernels<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
-    x.dtype() == burn::tensor::DType::F32 && (is_on_flex(x) || is_on_cube(x))
+    x.dtype() == burn::tensor::DType::F32 && (is_here(x) || is_on_cube(x))
 }

@@ -89,6 +89,11 @@ pub fn sum_of_squares<const D: usize>(x: &Tensor<D>) -> f64 {
     composed::sum_of_squares(x.clone())
 }
 
+/// [`sum_of_squares`] that stays on the device, `[1]`.
+pub fn squares<const D: usize>(x: Tensor<D>) -> Tensor<1> {
+    composed::squares(x)
+}
+
 /// Sum of the squares of `x − y`, for the length of a step.
 pub fn squared_distance<const D: usize>(x: &Tensor<D>, y: &Tensor<D>) -> f64 {
     #[cfg(feature = "flex")]

@@ -3,6 +3,7 @@
 //! A row that begins its text remembers nothing: states of another text stay where they are and are hidden, since states
 //! of zero would be looked at. The same holds behind the end of a document.
 
+use crate::kernel;
 use crate::kernel::Visibility;
 use burn::tensor::{Int, Tensor, TensorData};
 use std::ops::Range;
@@ -68,7 +69,7 @@ impl Earlier {
     /// The memory of other rows: row i becomes that of `rows[i]`.
     pub(super) fn select(&mut self, rows: &Tensor<1, Int>) {
         if let Some(states) = self.states.take() {
-            let numbers = rows.to_data();
+            let numbers = kernel::read(rows.clone());
             let open = numbers.iter::<i64>().map(|row| self.open[row as usize]);
             self.open = open.collect();
             self.states = Some(states.select(0, rows.clone()));

@@ -123,7 +123,7 @@ impl Record {
 }
 
 fn floats<const D: usize>(x: Tensor<D>) -> TensorData {
-    kernel::untracked(x).into_data().convert::<f32>()
+    kernel::read(kernel::untracked(x)).convert::<f32>()
 }
 
 fn all_joined<K: Ord>(

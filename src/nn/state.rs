@@ -6,6 +6,7 @@
 use super::attention::LayerCache;
 use super::attention::memory_compressed::Compressed;
 use super::earlier::Earlier;
+use crate::kernel;
 use burn::tensor::{Int, Tensor, TensorData};
 use std::ops::Range;
 
@@ -107,7 +108,7 @@ impl LayerState {
     /// Whether every value is a finite number; a cache of decoding is not looked at.
     pub fn is_finite(&self) -> bool {
         fn finite<const D: usize>(x: &Tensor<D>) -> bool {
-            x.to_data().iter::<f32>().all(f32::is_finite)
+            kernel::read(x.clone()).iter::<f32>().all(f32::is_finite)
         }
         match self {
             Self::None | Self::KeyValue(_) | Self::Compressed(_) => true,

@@ -11,6 +11,7 @@ use crate::data::{DataSet, Gives, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, BITS_PER_BYTE, EXACT_MATCH, Metric, PERPLEXITY};
 use crate::faults::TableFaults;
+use crate::kernel;
 use crate::kernel::Documents;
 use crate::model::decoder::DecoderInput;
 use crate::model::{AnyLanguageModel, Demand, ModelConfig, ModelInputs, Use};
@@ -231,7 +232,7 @@ impl Task for CausalLm {
         if !self.counts_rows(pass) {
             return scored;
         }
-        let hits: Vec<f32> = loss.right.into_data().iter::<f32>().collect();
+        let hits: Vec<f32> = kernel::read(loss.right).iter::<f32>().collect();
         let (tokens, rows) = right(&hits, texts);
         scored
             .with_metric(ACCURACY, tokens)

@@ -1,6 +1,7 @@
 //! From batches of the host to tensors, and from tensors to numbers: what every task does alike.
 
-use super::{Scored, Sum};
+use super::Scored;
+use super::scored::Count;
 use crate::data::NOT_SCORED;
 use crate::data::batch::{Batch, Content, ImageBatch, PairBatch, TextBatch};
 use crate::evaluate::classification::Confusion;
@@ -8,7 +9,7 @@ use crate::evaluate::metric::ACCURACY;
 use crate::kernel::{self, HeadLoss};
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
 use std::cmp::Reverse;
 
 /// Ids `[rows, cols]`.
@@ -52,10 +53,11 @@ pub(super) fn smoothing(training: f64, pass: &Pass) -> f64 {
 }
 
 /// How many of the scored positions a head was right about; those with a target below 0 are not scored.
-pub(super) fn right(loss: &HeadLoss, targets: &[i32]) -> Sum {
-    let scored = targets.iter().filter(|t| **t >= 0).count();
-    let right = loss.right.clone().sum().into_scalar::<f32>();
-    Sum::new(f64::from(right), scored as f64)
+pub(super) fn right(loss: &HeadLoss, targets: &[i32]) -> Count {
+    Count {
+        sum: loss.right.clone().sum(),
+        of: targets.iter().filter(|t| **t >= 0).count() as f64,
+    }
 }
 
 /// The loss of texts that are written after a source, with the share of right tokens in an evaluation.
@@ -63,28 +65,29 @@ pub(super) fn written(loss: HeadLoss, targets: &[i32], batch: &Batch, pass: &Pas
     let accuracy = (!pass.trains()).then(|| right(&loss, targets));
     let scored = Scored::new(loss.sum, batch.tokens as u64);
     match accuracy {
-        Some(accuracy) => scored.with_metric(ACCURACY, accuracy),
+        Some(accuracy) => scored.with_count(ACCURACY, accuracy),
         None => scored,
     }
 }
 
 /// How many of the scored rows `[n, classes]` have their highest score at the target; rows with a target below 0
 /// are not scored.
-pub(super) fn hits(scores: &Tensor<2>, targets: &[i32]) -> Sum {
-    let best = scores.clone().detach().argmax(1).into_data();
-    let scored = best.iter::<i64>().zip(targets).filter(|(_, t)| **t >= 0);
-    scored.fold(Sum::default(), |mut sum, (best, target)| {
-        let hit = best == i64::from(*target);
-        sum += Sum::new(f64::from(u8::from(hit)), 1.0);
-        sum
-    })
+pub(super) fn hits(scores: &Tensor<2>, targets: &[i32]) -> Count {
+    let best = kernel::untracked(scores.clone()).argmax(1);
+    // No class has a number below 0.
+    let targets_there = matrix(targets, 1, &best.device());
+    let hits = best.equal(targets_there).int().sum();
+    Count {
+        sum: hits.cast(FloatDType::F32),
+        of: targets.iter().filter(|t| **t >= 0).count() as f64,
+    }
 }
 
 /// Which class each row `[rows, classes]` was taken for.
 pub(super) fn confusion(scores: &Tensor<2>, labels: &[i32]) -> Confusion {
     let [_, classes] = scores.dims();
     let mut confusion = Confusion::new((0..classes).map(|n| n.to_string()).collect());
-    let best = scores.clone().detach().argmax(1).into_data();
+    let best = kernel::read(kernel::untracked(scores.clone()).argmax(1));
     for (best, label) in best.iter::<i64>().zip(labels) {
         confusion.add(*label as usize, best as usize);
     }

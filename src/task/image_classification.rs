@@ -228,7 +228,9 @@ impl Task for ImageClassification {
             return Scored::new(self.loss(logits, images), batch.rows as u64);
         }
         let [_, classes] = logits.dims();
-        let values: Vec<f32> = logits.clone().into_data().iter::<f32>().collect();
+        let values: Vec<f32> = kernel::read(kernel::untracked(logits.clone()))
+            .iter::<f32>()
+            .collect();
         let ranks: Vec<usize> = values
             .chunks(classes)
             .zip(&images.labels)

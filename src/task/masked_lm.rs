@@ -7,7 +7,8 @@
 use super::distillation::Distils;
 use super::facts::{Marks, TaskFacts};
 use super::host::{at, scored};
-use super::{AnyTask, Networks, Over, Scored, Sum, Task, Term, host};
+use super::scored::Count;
+use super::{AnyTask, Networks, Over, Scored, Task, Term, host};
 use crate::data::DataSet;
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::masked::masking::{MaskedView, MaskingConfig, Pairs};
@@ -243,11 +244,11 @@ impl MaskedLm {
     pub(super) fn with_pairs(
         &self,
         scored: Scored,
-        accuracy: Sum,
+        accuracy: Count,
         pairs: Option<Tensor<2>>,
         texts: &TextBatch,
     ) -> Scored {
-        let scored = scored.with_metric(MLM_ACCURACY, accuracy);
+        let scored = scored.with_count(MLM_ACCURACY, accuracy);
         let (Some(scores), Some(labels)) = (pairs, texts.labels.as_ref()) else {
             return scored;
         };
@@ -262,7 +263,7 @@ impl MaskedLm {
             over: Over::Rows,
             coefficient: 1.0,
         };
-        scored.with_metric(accuracy, hits).with_term(loss, term)
+        scored.with_count(accuracy, hits).with_term(loss, term)
     }
 
     fn scores(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Scores {

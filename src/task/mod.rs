@@ -21,6 +21,7 @@ pub mod span_corruption;
 pub mod text_classification;
 mod towers;
 pub mod translation;
+mod unread;
 
 use crate::data::corrupted::denoising::NoiseConfig;
 use crate::data::loader::Batch;

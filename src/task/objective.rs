@@ -1,4 +1,4 @@
-//! A task as burn-train trains it: the one place that divides losses, runs the backward pass and reads scalars.
+//! A task as burn-train trains it: the one place that divides losses and runs the backward pass.
 //!
 //! It adds no segment to the paths of parameters: they are those of the task itself.
 
@@ -99,7 +99,7 @@ impl<T: Task + Module> TrainStep for Objective<T> {
         let pass = self.training_pass(&batch);
         let scored = self.0.score(&batch, &pass, state.as_mut());
         let loss = scored.differentiated(&batch, &pass.losses());
-        let mut output = scored.read(&batch, pass.losses());
+        let mut output = scored.output(&batch, pass.losses());
         output.readings = pass.readings();
         output.state = state.map(passed_on);
         let gradients = profile::timed(profile::BACKWARD, || loss.backward());
@@ -132,7 +132,7 @@ impl<T: Task> InferenceStep for Objective<T> {
         let scored = self.0.score(&batch, &pass, state.as_mut());
         StepOutput {
             state: state.map(passed_on),
-            ..scored.read(&batch, pass.losses())
+            ..scored.output(&batch, pass.losses())
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What one step of any task gives back: sums that add up over micro-batches and batches.
 
+use super::unread::Unread;
 use crate::evaluate::classification::Confusion;
 use crate::nn::probe::Readings;
 use crate::stack::state::ModelState;
@@ -52,6 +53,8 @@ pub struct StepOutput {
     pub shown: Shown,
     /// What was read of the pass, in a step that is watched: of its first micro-batch.
     pub readings: Option<Readings>,
+    /// Sums that are still on the device; those of this output lack them.
+    pub unread: Unread,
     /// What the networks pass on to the next batch of the same rows; sums over batches have none.
     pub state: Option<ModelState>,
 }
@@ -92,6 +95,7 @@ impl StepOutput {
             (None, Some(more)) => self.confusion = Some(more.clone()),
             (_, None) => {}
         }
+        self.unread.add(&other.unread);
         self.shown = other.shown;
         if self.readings.is_none() {
             self.readings.clone_from(&other.readings);

@@ -6,6 +6,7 @@
 //! gradients added over micro-batches equal those of one big batch however its values are spread.
 
 use super::output::{StepOutput, Sum};
+use super::unread::{LOSS, Unread};
 use crate::data::batch::Batch;
 use crate::evaluate::classification::Confusion;
 use crate::evaluate::metric::Metric;
@@ -59,6 +60,15 @@ pub struct Term {
     pub coefficient: f64,
 }
 
+/// A number that was counted on the device.
+#[derive(Clone, Debug)]
+pub struct Count {
+    /// How many of them, `[1]`.
+    pub sum: Tensor<1>,
+    /// Of so many.
+    pub of: f64,
+}
+
 /// What a batch scores.
 #[derive(Clone, Debug)]
 pub struct Scored {
@@ -72,6 +82,8 @@ pub struct Scored {
     pub items: u64,
     /// Further metrics by their usual names.
     pub metrics: BTreeMap<&'static str, Sum>,
+    /// Further metrics whose sums are on the device, each with its weight.
+    pub counts: Vec<(&'static str, Count)>,
     /// How often each class was taken for each, in an evaluation of classes.
     pub confusion: Option<Confusion>,
 }
@@ -89,6 +101,7 @@ impl Scored {
             added: BTreeSet::new(),
             items,
             metrics: BTreeMap::new(),
+            counts: Vec::new(),
             confusion: None,
         }
     }
@@ -114,6 +127,13 @@ impl Scored {
         self
     }
 
+    /// The same with a metric that was counted on the device.
+    #[must_use]
+    pub fn with_count(mut self, metric: Metric, count: Count) -> Self {
+        self.counts.push((metric.name, count));
+        self
+    }
+
     /// What the backward pass of this micro-batch starts from, `[1]`: every term over its weight in the whole step.
     ///
     /// A loss that a layer added has its mean multiplied by the micro-batch's share of the step's tokens.
@@ -135,30 +155,41 @@ impl Scored {
         })
     }
 
-    /// The numbers that are written down; layers that added a loss of one name have their mean there.
-    pub(super) fn read(self, batch: &Batch, added: Vec<AddedLoss>) -> StepOutput {
+    /// The numbers that are written down, on the device where the batch says so; layers that added a loss of one name have
+    /// their mean there.
+    pub(super) fn output(self, batch: &Batch, added: Vec<AddedLoss>) -> StepOutput {
         let tokens = batch.tokens as f64;
-        let read = |term: Term| {
-            let sum = f64::from(term.sum.detach().into_scalar::<f32>());
-            Sum::new(sum, term.over.of_batch(batch) as f64)
-        };
+        let weight = |term: &Term| Sum::new(0.0, term.over.of_batch(batch) as f64);
+        let mut unread = Unread::default();
         let mut metrics = self.metrics;
         for (metric, term) in self.more {
-            *metrics.entry(metric.name).or_default() += read(term);
+            *metrics.entry(metric.name).or_default() += weight(&term);
+            unread.push(metric.name, term.sum, 1.0);
+        }
+        for (name, count) in self.counts {
+            *metrics.entry(name).or_default() += Sum::new(0.0, count.of);
+            unread.push(name, count.sum, 1.0);
         }
         let mut names = self.added;
         names.extend(added.iter().map(|added| added.name));
         for added in added {
-            let mean = f64::from(added.mean.detach().into_scalar::<f32>());
-            *metrics.entry(added.name).or_default() += Sum::new(mean * tokens, tokens);
+            *metrics.entry(added.name).or_default() += Sum::new(0.0, tokens);
+            unread.push(added.name, added.mean, tokens);
         }
-        StepOutput {
-            loss: read(self.loss),
+        let loss = weight(&self.loss);
+        unread.push(LOSS, self.loss.sum, 1.0);
+        let output = StepOutput {
+            loss,
             items: self.items,
             metrics,
             added: names,
             confusion: self.confusion,
+            unread,
             ..StepOutput::default()
+        };
+        match batch.unread {
+            true => output,
+            false => output.read(),
         }
     }
 }

@@ -245,7 +245,7 @@ impl TextClassification {
         let sum = kernel::cross_entropy_sum(scores, labels, smoothing);
         Scored {
             confusion,
-            ..Scored::new(sum, batch.tokens as u64).with_metric(ACCURACY, hits)
+            ..Scored::new(sum, batch.tokens as u64).with_count(ACCURACY, hits)
         }
     }
 

@@ -2,13 +2,17 @@
 
 use super::config::TrainConfig;
 use super::gradients::{self, Left};
+use super::job::Route;
 use super::machine::bytes;
 use super::schedule::ScheduleConfig;
+use super::verdict::Verdict;
 use super::{optim, parameters};
 use crate::data::{Source, loader};
 use crate::error::{Error, Result};
+use crate::kernel;
 use crate::kernel::profile::{self, Spent};
-use crate::task::Trained;
+use crate::task::{StepOutput, Trained};
+use burn::optim::GradientsParams;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +34,8 @@ pub struct Bench<'a> {
     pub profile: bool,
     /// After how long no further micro-batch is begun.
     pub limit: Option<Duration>,
+    /// Where steps are decided.
+    pub route: Route,
 }
 
 /// Figures of a measurement.
@@ -37,8 +43,10 @@ pub struct Bench<'a> {
 pub struct Measure {
     /// Parameters of the model.
     pub params: usize,
-    /// Median of the steps' times in milliseconds.
+    /// Median of the steps' times in milliseconds; their mean where the host is ahead of the device.
     pub step_ms_median: f64,
+    /// Reads of the device a timed step, each of which waits for it; none where tensors are in the host's memory.
+    pub host_reads: Option<f64>,
     /// Items of a step over its median time.
     pub items_per_s: f64,
     /// Largest resident size of the process in MB (2²⁰ bytes); 0 where the system does not tell.
@@ -169,9 +177,11 @@ pub fn measure<M: Trained>(
     // Micro-batches of steps before the first that is timed, and what they took.
     let (mut untimed, mut cut) = (Untimed::default(), false);
     let mut parts = Parts::default();
+    let mut window = Window::begin(&model, bench.route);
     let mut carried = config.carry_state.then(|| model.empty_state()).flatten();
     for step in 0..all {
         if step == warmup {
+            window = Window::begin(&model, bench.route);
             parts = Parts::default();
             if bench.profile {
                 profile::start();
@@ -185,6 +195,7 @@ pub fn measure<M: Trained>(
             // A length in epochs is not known here; what changes over a run is timed at its first steps.
             batch.steps = config.steps.max(1);
             batch.recompute = config.recompute;
+            batch.unread = bench.route == Route::Device;
         }
         let began = Instant::now();
         let count = batches.len();
@@ -203,22 +214,37 @@ pub fn measure<M: Trained>(
             }
         };
         carried = gradient.output.state.take();
-        counted(&mut parts.clipping, || {
-            gradient.clip(&model, config.clip_norm)
-        });
         let lr = bench
             .schedule
             .lr(bench.optimizer.lr(), step as u64, config.steps);
-        losses.push(gradient.output.loss.mean());
         items = gradient.output.items;
-        model = counted(&mut parts.update, || {
-            model.optimize(&mut optimizer, lr.into(), gradient.gradients)
-        });
+        // The first step makes the optimizer's state.
+        let waits = step > 0 && carried.is_none();
+        let verdict = waits.then(|| Verdict::new(&gradient, config.clip_norm, None));
+        if let Some(verdict) = verdict.flatten() {
+            losses.push(gradient.output.clone());
+            let own = std::mem::replace(&mut gradient.gradients, GradientsParams::new());
+            let update = || verdict.over(|| model.optimize(&mut optimizer, lr.into(), own));
+            model = counted(&mut parts.update, update);
+        } else {
+            gradient = gradient.read();
+            counted(&mut parts.clipping, || {
+                gradient.clip(&model, config.clip_norm)
+            });
+            losses.push(gradient.output);
+            model = counted(&mut parts.update, || {
+                model.optimize(&mut optimizer, lr.into(), gradient.gradients)
+            });
+        }
         if step >= warmup {
             times.push(began.elapsed().as_secs_f64());
         } else {
             untimed.add(began, count, count);
         }
+    }
+    let (mean, host_reads) = window.end(&model, times.len());
+    if bench.route == Route::Device && !times.is_empty() {
+        times = vec![mean];
     }
     if times.is_empty() {
         times.push(untimed.step());
@@ -229,13 +255,58 @@ pub fn measure<M: Trained>(
     Ok(Measure {
         params: parameters::count(&model),
         step_ms_median: median * 1e3,
+        host_reads: (bench.route == Route::Device).then_some(host_reads),
         items_per_s: items as f64 / median,
         peak_rss_mb: peak_rss_mb(),
-        loss_first: losses.first().copied().unwrap_or(f64::NAN),
-        loss_last: losses.last().copied().unwrap_or(f64::NAN),
+        loss_first: mean_of(losses.first()),
+        loss_last: mean_of(losses.last()),
         cut,
         profile,
     })
+}
+
+/// The loss of a step; not a number of none.
+fn mean_of(output: Option<&StepOutput>) -> f64 {
+    output.map_or(f64::NAN, |output| output.clone().read().loss.mean())
+}
+
+/// The timed steps as a whole: the device has nothing else to do at their beginning, and has done them at their end.
+struct Window {
+    began: Instant,
+    reads: u64,
+    route: Route,
+}
+
+impl Window {
+    fn begin<M: Trained>(model: &M, route: Route) -> Self {
+        synchronized(model, route);
+        Self {
+            began: Instant::now(),
+            reads: kernel::reads(),
+            route,
+        }
+    }
+
+    /// Seconds and reads a step of so many.
+    fn end<M: Trained>(self, model: &M, steps: usize) -> (f64, f64) {
+        let reads = kernel::reads() - self.reads;
+        synchronized(model, self.route);
+        let steps = steps.max(1) as f64;
+        (
+            self.began.elapsed().as_secs_f64() / steps,
+            reads as f64 / steps,
+        )
+    }
+}
+
+/// Waits until the device has done what it was given.
+fn synchronized<M: Trained>(model: &M, route: Route) {
+    if route == Route::Device {
+        for device in model.devices() {
+            // What failed there is told by the read of the losses.
+            drop(device.sync());
+        }
+    }
 }
 
 /// Largest resident size of this process so far, from the kernel's accounting.

@@ -72,7 +72,7 @@ pub struct TrainConfig {
     pub spike_factor: Option<f64>,
     /// Where to compute: flex, ndarray, wgpu[:i], vulkan[:i], cuda[:i].
     pub device: String,
-    /// Number format of weights and activations.
+    /// Number format of weights, activations and products.
     pub dtype: Dtype,
     /// Text to continue at every evaluation, written to samples.jsonl.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,13 +132,15 @@ pub enum OnDivergence {
     Skip,
 }
 
-/// Number format of weights and activations. Losses, gradients' norms and the moments of AdamW, Adam and Muon are in 32 bits
-/// whichever it is; there is no copy of the weights in 32 bits and no scaling of the loss.
+/// Number format of weights, activations and products. Losses, gradients' norms and the moments of AdamW, Adam and Muon are in
+/// 32 bits whichever it is; no loss is scaled. `bf16` and `f16` keep no copy of the weights in 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Dtype {
-    /// 32-bit floats.
+    /// 32-bit floats. GPUs of NVIDIA multiply them as TF32 where that is the fastest kernel: 11 significant bits of an operand.
     F32,
+    /// 32-bit floats whose products are of bfloat16: the operands of linear maps, of attention and of the vocabulary's scores.
+    MixedBf16,
     /// bfloat16: the range of 32-bit floats with 8 significant bits.
     Bf16,
     /// 16-bit floats: 11 significant bits, nothing above 65,504; gradients below 6e-8 are lost.

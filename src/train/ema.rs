@@ -5,6 +5,7 @@
 //! values a rounded mean may be another value. There is no correction for the start, which is the initial weights.
 
 use super::parameters;
+use super::verdict::Verdict;
 use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
@@ -39,6 +40,16 @@ impl<M: Module> Ema<M> {
         Self {
             decay: self.decay,
             average: self.average.map(&mut blend),
+        }
+    }
+
+    /// [`Self::update`] by a step whose numbers are on its device: the average stays what it was where that is not taken.
+    pub fn update_if(self, model: &M, verdict: &Verdict) -> Self {
+        let before = parameters::values(&self.average);
+        let Self { decay, average } = self.update(model);
+        Self {
+            decay,
+            average: verdict.kept(average, before),
         }
     }
 

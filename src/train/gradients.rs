@@ -6,6 +6,7 @@
 //! memory at once, and rounding errors grow with log₂ n instead of n (Higham 1993, section 4). What several processes
 //! exchange of it is in `exchange`.
 
+use super::squares::{global_norm, squares};
 use crate::data::loader::Batch;
 use crate::kernel;
 use crate::stack::state::ModelState;
@@ -22,8 +23,10 @@ pub struct Gradient {
     pub gradients: GradientsParams,
     /// Sums over the step.
     pub output: StepOutput,
-    /// Global norm before clipping.
+    /// Global norm before clipping; not a number where it was not read.
     pub norm: f64,
+    /// Its square while that is on the device, `[1]`.
+    pub squares: Option<Tensor<1>>,
 }
 
 /// Runs all micro-batches of a step and adds their gradients. Each loss is divided by the scored positions
@@ -61,10 +64,19 @@ pub fn accumulate_until<M: Trained>(
 ) -> Result<Gradient, Left> {
     let (gradients, output) = subtree(model, batches, state, leaves)?;
     let gradients = gradients.unwrap_or_else(GradientsParams::new);
-    Ok(Gradient {
-        norm: global_norm(model, &gradients),
-        gradients,
-        output,
+    Ok(match output.unread.is_empty() {
+        true => Gradient {
+            norm: global_norm(model, &gradients),
+            squares: None,
+            gradients,
+            output,
+        },
+        false => Gradient {
+            norm: f64::NAN,
+            squares: squares(model, &gradients),
+            gradients,
+            output,
+        },
     })
 }
 
@@ -143,6 +155,26 @@ fn add<M: Module>(model: &M, gradients: &mut GradientsParams, more: GradientsPar
 }
 
 impl Gradient {
+    /// The same with all of its numbers, in one read where they are on the device.
+    #[must_use]
+    pub fn read(mut self) -> Self {
+        if let Some(squares) = self.squares.take() {
+            let mut tensors = self.output.unread.tensors();
+            tensors.push(squares);
+            let numbers = kernel::numbers(tensors);
+            self.output.take(&numbers);
+            self.norm = numbers
+                .last()
+                .map_or(0.0, |squares| f64::from(*squares).sqrt());
+            return self;
+        }
+        if !self.output.unread.is_empty() {
+            self.output = self.output.read();
+            self.norm = 0.0;
+        }
+        self
+    }
+
     /// Scales the gradient down to a global norm of `limit`; 0 switches clipping off.
     pub fn clip<M: Module>(&mut self, model: &M, limit: f64) {
         if limit > 0.0 && self.norm > limit {
@@ -150,16 +182,6 @@ impl Gradient {
             scale(model, &mut self.gradients, limit / (self.norm + 1e-6));
         }
     }
-}
-
-/// The Euclidean norm over all gradients, summed in the order of the parameters.
-pub fn global_norm<M: Module>(model: &M, gradients: &GradientsParams) -> f64 {
-    let mut visitor = Norm {
-        gradients,
-        squares: 0.0,
-    };
-    model.visit(&mut visitor);
-    visitor.squares.sqrt()
 }
 
 /// Multiplies every gradient by `factor`.
@@ -182,19 +204,6 @@ impl ModuleVisitor for Add<'_> {
             None => more,
         };
         self.gradients.register::<D>(param.id, sum);
-    }
-}
-
-struct Norm<'a> {
-    gradients: &'a GradientsParams,
-    squares: f64,
-}
-
-impl ModuleVisitor for Norm<'_> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if let Some(gradient) = self.gradients.get::<D>(param.id) {
-            self.squares += kernel::sum_of_squares(&gradient);
-        }
     }
 }
 

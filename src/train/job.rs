@@ -19,6 +19,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// Where the numbers of a step are looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Route {
+    /// On the host, at once: the tensors are in its memory.
+    #[default]
+    Host,
+    /// On the device, which decides by them; the host reads them later.
+    Device,
+}
+
 /// Everything a run needs beside its model.
 pub struct Job<M: Trained> {
     /// `[train]`.
@@ -60,6 +70,8 @@ pub struct Job<M: Trained> {
     pub stop: Stop,
     /// The processes that train it.
     pub ranks: Ranks,
+    /// Where steps are decided.
+    pub route: Route,
 }
 
 impl<M: Trained> Job<M> {

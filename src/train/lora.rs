@@ -9,8 +9,10 @@
 
 use super::parameters::{self, Parameter, id_of, name_parameters};
 use super::patterns::Patterns;
+use crate::device;
 use crate::error::{Error, Result};
 use crate::faults::TableFaults;
+use crate::kernel;
 use crate::nn::linear;
 use crate::nn::role::ParameterKind;
 use crate::rng::{self, Purpose, Stream};
@@ -217,13 +219,13 @@ fn merged(w: &TensorData, b: TensorData, a: TensorData, scale: f64) -> Option<Te
     if rows != d_out || columns != d_in || inner != rank {
         return None;
     }
-    let device = Device::default();
+    let device = device::host();
     let tensor = |data: TensorData| {
         let data = data.convert_dtype(DType::F32);
         Tensor::<2>::from_data(data, (&device, DType::F32))
     };
     let delta = tensor(b).matmul(tensor(a)).mul_scalar(scale);
-    let sum = (tensor(w.clone()) + delta).into_data();
+    let sum = kernel::read(tensor(w.clone()) + delta);
     Some(sum.convert_dtype(w.dtype()))
 }
 

@@ -1,5 +1,6 @@
 //! `machine.json`: the machine and the program of a run, for comparing times.
 
+use crate::device::{DeviceName, Gpu};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -17,6 +18,9 @@ pub struct Machine {
     pub os: String,
     /// Where tensors are: `flex`, `cuda:0` …
     pub device: String,
+    /// The GPU that it names, and how the program uses it; none on a CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<Gpu>,
     /// The program's version.
     pub version: String,
     /// The program's commit, where the build was told (`FORMWORK_COMMIT`).
@@ -36,6 +40,7 @@ impl Machine {
             os: field(&read("/etc/os-release"), "PRETTY_NAME", '=')
                 .map_or_else(|| std::env::consts::OS.into(), |name| name.replace('"', "")),
             device: device.into(),
+            gpu: device.parse().ok().and_then(DeviceName::gpu),
             version: env!("CARGO_PKG_VERSION").into(),
             commit: option_env!("FORMWORK_COMMIT").map(Into::into),
         }

@@ -31,9 +31,11 @@ pub mod run_dir;
 pub mod run_files;
 pub mod schedule;
 pub mod shard;
+pub mod squares;
 mod steps;
 mod strategy;
 pub mod transfer;
+mod verdict;
 pub mod view;
 
 pub use config::TrainConfig;

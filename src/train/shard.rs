@@ -198,7 +198,7 @@ struct Values<'a> {
 impl ModuleVisitor for Values<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         if self.room.contains(&param.id) && self.shard.is_own(param.id) {
-            let data = kernel::untracked(param.val()).into_data();
+            let data = kernel::read(kernel::untracked(param.val()));
             self.bytes.extend_from_slice(data.as_bytes());
         }
     }

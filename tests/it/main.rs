@@ -55,6 +55,7 @@ mod journals;
 mod kernels;
 mod kinds;
 mod lanes;
+mod late_steps;
 mod limits;
 mod lora;
 mod lsh;

@@ -2,7 +2,7 @@
 //! short runs of training.
 //!
 //! The device is that of `FORMWORK_TEST_DEVICE`, or else the first GPU backend of the build; without one the tests say that
-//! they were skipped. Mesa's lavapipe is enough: `cargo test --release --features wgpu --test it on_device`.
+//! they were skipped. Mesa's lavapipe is enough: `cargo test --features wgpu --test it on_device`.
 
 mod attention;
 mod elements;

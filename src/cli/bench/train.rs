@@ -68,6 +68,9 @@ fn show(case: &str, engine: &str, m: &Measure, json: bool) -> Result<()> {
             "loss_first": m.loss_first,
             "loss_last": m.loss_last,
         });
+        if let Some(reads) = m.host_reads {
+            object["host_reads"] = reads.into();
+        }
         if let Some(profile) = &m.profile {
             let parts = profile.parts.iter().map(|(name, ms)| (*name, *ms));
             object["parts_ms"] = parts.collect::<BTreeMap<_, _>>().into_iter().collect();

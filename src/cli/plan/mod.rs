@@ -3,6 +3,7 @@
 mod ranks;
 
 use super::output;
+use crate::device;
 use crate::error::{Error, Result};
 use crate::experiment::{self, assemble, cost, epochs, saved};
 use crate::plan::ranks::OnRanks;
@@ -11,7 +12,6 @@ use crate::report::render::terminal::{duration, number};
 use crate::train::machine;
 use crate::train::optim::Moments;
 use crate::train::run_dir;
-use burn::tensor::Device;
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -84,7 +84,7 @@ fn of_preset(name: &str) -> Result<ModelCost> {
         lora: None,
         recompute: false,
     };
-    plan(&question, &Device::default())
+    plan(&question, &device::host())
 }
 
 /// The cost of training a run's model further, from the shape of the data that it was built for.

@@ -204,10 +204,14 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
 /// A fault of training alone: such a run can still be used.
 pub(super) fn average_of_halves(sense: &mut Sense) {
     let c = &sense.loaded.experiment.train;
-    if c.ema.is_some() && c.dtype != Dtype::F32 {
+    let halves = match c.dtype {
+        Dtype::Bf16 | Dtype::F16 => true,
+        Dtype::F32 | Dtype::MixedBf16 => false,
+    };
+    if c.ema.is_some() && halves {
         sense.fault(
             &["train.ema", "train.dtype"],
-            "ema needs dtype = \"f32\": an average of 16-bit weights stands still, since its steps are below their \
+            "ema needs dtype = \"f32\" or \"mixed_bf16\": an average of 16-bit weights stands still, since its steps are below their \
              last digit; leave one of them out",
         );
     }

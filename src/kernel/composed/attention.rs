@@ -3,6 +3,7 @@
 use burn::tensor::{Bool, Device, FloatDType, Int, Tensor, TensorData, activation};
 
 use super::drop_elements;
+use crate::kernel::precision::product;
 use crate::kernel::{AttentionOptions, Chosen, Relations, Relative, ScoreBias, Span};
 
 /// Softmax attention.
@@ -25,8 +26,8 @@ pub fn attention(
         .relative
         .and_then(|relative| relative.weighted_values(&weights, span));
     match of_distances {
-        Some(x) => x + weights.matmul(v),
-        None => weights.matmul(v),
+        Some(x) => x + product(weights, v),
+        None => product(weights, v),
     }
 }
 
@@ -93,7 +94,7 @@ fn weights(
     options: &AttentionOptions,
 ) -> Tensor<4> {
     let ([batch, heads, n_q, _], n_k) = (q.dims(), k.dims()[2]);
-    let mut scores = q.matmul(k.transpose());
+    let mut scores = product(q, k.transpose());
     if let Some(added) = added {
         scores = scores + added;
     }

@@ -8,7 +8,9 @@ use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{DType, FloatDType, Int, Tensor, TensorData, activation as burn_activation};
 
-use super::{Activation, AdamwArgs, ConvolutionSettings, DropKey, Head, HeadLoss};
+use super::{
+    Activation, AdamwArgs, ConvolutionSettings, DropKey, Head, HeadLoss, precision::product, read,
+};
 use crate::rng::Purpose;
 
 mod attention;
@@ -20,7 +22,7 @@ pub use recurrent::recurrent;
 pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
     let [batch, seq, d_in] = x.dims();
     let d_out = weight.dims()[0];
-    let y = x.reshape([batch * seq, d_in]).matmul(weight.transpose());
+    let y = product(x.reshape([batch * seq, d_in]), weight.transpose());
     let y = match bias {
         Some(bias) => y + bias.unsqueeze(),
         None => y,
@@ -157,7 +159,7 @@ pub fn head_loss(
     targets: Tensor<1, Int>,
     label_smoothing: f64,
 ) -> HeadLoss {
-    let logits = hidden.matmul(head.weight.transpose());
+    let logits = product(hidden, head.weight.transpose());
     let logits = match head.bias {
         Some(bias) => logits + bias.unsqueeze(),
         None => logits,
@@ -215,7 +217,12 @@ pub fn embedding(weight: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
 
 /// Sum of squares, read back to the host.
 pub fn sum_of_squares<const D: usize>(x: Tensor<D>) -> f64 {
-    full(x).square().sum().into_scalar::<f32>().into()
+    read(squares(x)).iter::<f32>().map(f64::from).sum()
+}
+
+/// Sum of squares, `[1]`.
+pub fn squares<const D: usize>(x: Tensor<D>) -> Tensor<1> {
+    full(x).square().sum()
 }
 
 /// Sum of squared differences, read back to the host.

@@ -2,7 +2,7 @@
 
 use burn::backend::TensorMetadata;
 use burn::backend::ops::FloatTensorOps;
-use burn::tensor::{DType, Shape};
+use burn::tensor::{DType, FloatDType, Shape};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
@@ -10,6 +10,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use crate::kernel::extension::Maybe;
+use crate::kernel::rounds_operands;
 
 /// Units of a cube that works on single elements.
 const UNITS: u32 = 256;
@@ -31,9 +32,14 @@ pub fn owned(x: CubeTensor) -> CubeTensor {
     if x.can_mut() { x } else { x.copy() }
 }
 
-/// The product of two matrices, or of two batches of them: Burn's, which measures which of its kernels is the fastest.
+/// The product of two matrices, or of two batches of them: Burn's, which measures which of its kernels is the fastest. In
+/// bfloat16 where a run asks for it.
 pub fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
-    CubeBackend::float_matmul(x, y)
+    if !rounds_operands() {
+        return CubeBackend::float_matmul(x, y);
+    }
+    let [x, y] = [x, y].map(|x| CubeBackend::float_cast(x, FloatDType::BF16));
+    CubeBackend::float_cast(CubeBackend::float_matmul(x, y), FloatDType::F32)
 }
 
 /// Cubes and their size for so many units of work; kernels leave out units beyond the work.

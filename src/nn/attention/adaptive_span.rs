@@ -185,7 +185,7 @@ impl AdaptiveSpan {
 
     /// Keys on one side of a query that each head sees: the distances x with m_z(x) > 0.
     fn seen(&self) -> Vec<usize> {
-        let spans = kernel::untracked(self.spans()).into_data();
+        let spans = kernel::read(kernel::untracked(self.spans()));
         let each = spans.iter::<f32>();
         each.map(|z| {
             let seen = (z + self.ramp as f32).ceil() as usize;

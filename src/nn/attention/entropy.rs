@@ -83,7 +83,7 @@ impl Weighing<'_> {
         let (q, k) = (kernel::untracked(q), kernel::untracked(k));
         let chosen = Chosen { row, queries };
         let entropy = kernel::attention_entropy(q, k, &relations, self.options, chosen);
-        let entropy = entropy.into_data();
+        let entropy = kernel::read(entropy);
         let counted = self.counted(row, queries);
         let of_heads = entropy.iter::<f32>().zip(counted.iter().cycle());
         let of_counted = of_heads.filter(|(_, counts)| **counts);

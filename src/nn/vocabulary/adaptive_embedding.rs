@@ -59,7 +59,7 @@ impl AdaptiveEmbedding {
     /// together; a cluster without any looks up its first one, which no position reads, so that every table has a gradient.
     pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<3> {
         let ([batch, seq], device) = (ids.dims(), ids.device());
-        let ids: Vec<i64> = ids.into_data().iter::<i64>().collect();
+        let ids: Vec<i64> = kernel::read(ids).iter::<i64>().collect();
         let mut places = vec![0i32; ids.len()];
         let (mut parts, mut rows) = (Vec::new(), 0);
         for (i, table) in self.tables.iter().enumerate() {

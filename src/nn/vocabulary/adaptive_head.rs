@@ -76,7 +76,7 @@ impl AdaptiveSoftmax<'_> {
     /// zero everywhere otherwise.
     pub fn loss(&self, hidden: Tensor<2>, targets: Tensor<1, Int>, tells_hits: bool) -> HeadLoss {
         let ([n, d], device) = (hidden.dims(), hidden.device());
-        let ids: Vec<i64> = targets.clone().into_data().iter::<i64>().collect();
+        let ids: Vec<i64> = kernel::read(targets.clone()).iter::<i64>().collect();
         let first = self.embedding.size(0);
         let in_head = |id: &i64| match self.embedding.cluster_of(*id) {
             _ if *id < 0 => NOT_SCORED as i32,

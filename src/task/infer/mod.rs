@@ -242,5 +242,5 @@ impl Inferred {
 
 /// A tensor on the host as 32-bit floats, without what gradients need.
 fn floats<const D: usize>(x: Tensor<D>) -> TensorData {
-    kernel::untracked(x).into_data().convert::<f32>()
+    kernel::read(kernel::untracked(x)).convert::<f32>()
 }

@@ -15,9 +15,10 @@ use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::stack::state::ModelState;
 use crate::task::masked_lm::{self, MLM_ACCURACY};
+use crate::task::scored::Count;
 use crate::task::{Networks, Over, Scored, Sum, Task, host};
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, FloatDType, Tensor};
 
 /// A score for each token: dense, nonlinearity, product with one vector (Clark et al. 2020, released code).
 #[derive(Module, Debug)]
@@ -68,7 +69,7 @@ struct Guessed {
     /// Sum of the cross-entropies of the scored positions, `[1]`.
     loss: Tensor<1>,
     /// How many of them have their token scored highest.
-    right: Sum,
+    right: Count,
     replaced: Replaced,
 }
 
@@ -180,7 +181,7 @@ fn answers(texts: &TextBatch, replaced: &[i32]) -> Vec<i32> {
 /// How often tokens are taken for the text's own and for replaced ones.
 fn confusion(scores: &Tensor<1>, answers: &[i32]) -> Confusion {
     let mut confusion = Confusion::new(["original", "replaced"].map(String::from).to_vec());
-    let scores: TensorData = kernel::untracked(scores.clone()).into_data();
+    let scores = kernel::read(kernel::untracked(scores.clone()));
     for (score, answer) in scores.iter::<f32>().zip(answers) {
         if let Ok(answer) = usize::try_from(*answer) {
             confusion.add(answer, usize::from(score > 0.0));
@@ -189,8 +190,15 @@ fn confusion(scores: &Tensor<1>, answers: &[i32]) -> Confusion {
     confusion
 }
 
-fn value(sum: &Tensor<1>) -> f64 {
-    f64::from(sum.clone().detach().into_scalar::<f32>())
+/// How many of the answered tokens are taken for what they are.
+fn told_right(scores: &Tensor<1>, answers: &[i32], batch: &Batch) -> Count {
+    let told = kernel::untracked(scores.clone()).greater_elem(0.0).int();
+    let answers = host::vector(answers, &told.device());
+    let right = told.equal(answers).int().sum();
+    Count {
+        sum: right.cast(FloatDType::F32),
+        of: batch.tokens as f64,
+    }
 }
 
 impl Task for ReplacedToken {
@@ -209,12 +217,11 @@ impl Task for ReplacedToken {
         let scores = self.scores(masked_lm::input(&texts, GlobalTokens::None, &device), pass);
         let [rows, cols] = scores.dims();
         let scores = scores.reshape([rows * cols]);
-        let confusion = confusion(&scores, &answers);
+        let confusion = (!pass.trains()).then(|| confusion(&scores, &answers));
+        let told_right = told_right(&scores, &answers, batch);
         let told = binary(scores, &answers);
         let tokens = batch.tokens as f64;
         let count = |answer: i32| answers.iter().filter(|a| **a == answer).count() as f64;
-        let right = [0, 1].map(|class| confusion.count(class, class) as f64);
-        let told_right = Sum::new(right.iter().sum(), tokens);
         // Both means in one sum over tokens: the masked ones count as many times as they are fewer in the whole step.
         let joint = told.clone() * self.weight;
         let fewer = batch.step_tokens as f64 / batch.step_scored.max(1) as f64;
@@ -223,19 +230,25 @@ impl Task for ReplacedToken {
             None => joint,
         };
         let mut scored = Scored::new(joint, batch.tokens as u64)
-            .with_metric(RTD_LOSS, Sum::new(value(&told), tokens))
-            .with_metric(RTD_ACCURACY, told_right)
+            .with_count(
+                RTD_LOSS,
+                Count {
+                    sum: told,
+                    of: tokens,
+                },
+            )
+            .with_count(RTD_ACCURACY, told_right)
             .with_metric(REPLACED, Sum::new(count(1), tokens));
         scored.loss.over = Over::Tokens;
         scored.added.insert(RTD_LOSS.name);
         if let Some((loss, right)) = guessed {
-            let mean = Sum::new(value(&loss), batch.scored as f64);
+            let of = batch.scored as f64;
             scored = scored
-                .with_metric(MLM_LOSS, mean)
-                .with_metric(MLM_ACCURACY, right);
+                .with_count(MLM_LOSS, Count { sum: loss, of })
+                .with_count(MLM_ACCURACY, right);
             scored.added.insert(MLM_LOSS.name);
         }
-        scored.confusion = (!pass.trains()).then_some(confusion);
+        scored.confusion = confusion;
         scored
     }
 

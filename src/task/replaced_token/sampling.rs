@@ -35,7 +35,7 @@ pub fn sampled(scores: Tensor<2>, temperature: f64, draws: &[f32]) -> Vec<i32> {
     let draws = TensorData::new(draws.to_vec(), [n, 1]);
     let draws = Tensor::<2>::from_data(draws, (&below.device(), below.dtype())) * all;
     let passed = below.lower_equal(draws.expand([n, vocab])).int();
-    let tokens = passed.sum_dim(1).into_data();
+    let tokens = kernel::read(passed.sum_dim(1));
     let last = vocab.saturating_sub(1) as i32;
     tokens.iter::<i32>().map(|token| token.min(last)).collect()
 }

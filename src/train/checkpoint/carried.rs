@@ -3,7 +3,9 @@
 
 use super::{Checkpoint, damaged};
 use crate::collective::Ranks;
+use crate::device;
 use crate::error::{Error, Result};
+use crate::kernel;
 use crate::nn::earlier::Earlier;
 use crate::nn::state::LayerState;
 use crate::stack::state::{BlockState, ModelState};
@@ -35,7 +37,7 @@ pub fn gathered(own: &ModelState, ranks: &Ranks) -> Result<ModelState> {
     let all = ranks.gather(&bytes(own)?)?;
     let all = all
         .iter()
-        .map(|bytes| read(own, bytes, name, &Device::default()));
+        .map(|bytes| read(own, bytes, name, &device::host()));
     let all = ModelState::joined(all.collect::<Result<_>>()?);
     all.ok_or_else(|| Error::run("there is no rank"))
 }
@@ -86,7 +88,7 @@ fn entries(state: &ModelState) -> Vec<Entry> {
 }
 
 fn entry<const D: usize>(name: String, x: &Tensor<D>) -> Entry {
-    let values = x.clone().into_data().iter::<f32>().collect();
+    let values = kernel::read(x.clone()).iter::<f32>().collect();
     numbers(name, x.dims().to_vec(), values)
 }
 

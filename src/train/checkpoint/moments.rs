@@ -11,7 +11,7 @@ use crate::train::parameters::{self, Parameter};
 use burn::module::Module;
 use burn::optim::{ModuleOptimizer, OptimizerRecord};
 use burn::tensor::Bytes;
-use burn_pack::{Reader, Writer};
+use burn_pack::{Reader, Scalar, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -48,14 +48,36 @@ pub fn bytes(optimizer: &ModuleOptimizer) -> Result<Vec<u8>> {
 /// # Errors
 /// A state that cannot be read.
 pub fn of_some(optimizer: ModuleOptimizer, keeps: &dyn Fn(u64) -> bool) -> Result<ModuleOptimizer> {
-    some(&optimizer, keeps)
+    some(&optimizer, keeps, &|_, value| value)
         .map(|record| optimizer.load_record(record))
         .map_err(|e| Error::run(format!("cannot divide the moments: {e}")))
+}
+
+/// Burn's name of the record that counts the steps of a parameter, and ours.
+const TIME: &str = "time";
+
+/// The optimizer with the counters of parameters set back by so many steps, by their ids.
+///
+/// # Errors
+/// A state that cannot be read.
+pub fn set_back(optimizer: ModuleOptimizer, by: &BTreeMap<u64, u64>) -> Result<ModuleOptimizer> {
+    let earlier = |name: &str, value: Scalar| {
+        let id = name.strip_suffix(TIME)?.strip_suffix('.')?.parse().ok()?;
+        let time = u64::try_from(value).ok()?;
+        Some(Scalar::from(time.saturating_sub(*by.get(&id)?)))
+    };
+    let changed = some(&optimizer, &|_| true, &|name, value| {
+        earlier(name, value).unwrap_or(value)
+    });
+    changed
+        .map(|record| optimizer.load_record(record))
+        .map_err(|e| Error::run(format!("cannot set the moments back: {e}")))
 }
 
 fn some(
     optimizer: &ModuleOptimizer,
     keeps: &dyn Fn(u64) -> bool,
+    becomes: &dyn Fn(&str, Scalar) -> Scalar,
 ) -> Result<OptimizerRecord, String> {
     let bytes = optimizer.into_bytes().map_err(|e| e.to_string())?;
     let reader = Reader::from_bytes(bytes).map_err(|e| e.to_string())?;
@@ -71,6 +93,7 @@ fn some(
         writer = writer.with_metadata(name, value);
     }
     for (name, value) in scalars.into_iter().filter(|(name, _)| is_kept(name)) {
+        let value = becomes(&name, value);
         writer = writer.with_scalar(&name, value);
     }
     let bytes = writer.into_bytes().map_err(|e| e.to_string())?;

@@ -6,6 +6,7 @@
 use super::format::{self, Weights};
 use crate::digest::hex;
 use crate::error::{Error, Result};
+use crate::kernel;
 use crate::nn::linear;
 use crate::nn::path::Path as Dotted;
 use crate::task::only_trained;
@@ -132,12 +133,12 @@ impl ModuleVisitor for Collector {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let data = param.transform_for_save().val().into_data();
+        let data = kernel::read(param.transform_for_save().val());
         self.found.push((self.path.joined(), data));
     }
 
     fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
-        let data = param.transform_for_save().val().into_data();
+        let data = kernel::read(param.transform_for_save().val());
         self.found.push((self.path.joined(), data));
     }
 }

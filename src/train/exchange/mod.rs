@@ -12,8 +12,10 @@
 mod header;
 
 use super::gradients::{self, Gradient, Left, tree_sum};
+use super::squares;
 use crate::collective::Ranks;
 use crate::data::loader::{Batch, Extent, Share};
+use crate::device;
 use crate::error::{Error, Result};
 use crate::kernel;
 use crate::stack::state::ModelState;
@@ -58,7 +60,7 @@ pub fn accumulate<M: Trained>(
     }
     let made = gradients::subtree(model, mine, state, leaves);
     let (own, output) = match made {
-        Ok(made) => made,
+        Ok((own, output)) => (own, output.read()),
         Err(left) => {
             ranks.gather(&Header::left().to_bytes()?)?;
             return Ok(Err(left));
@@ -90,7 +92,8 @@ pub fn accumulate<M: Trained>(
         ..sum.flatten().unwrap_or_default()
     };
     Ok(Ok(Gradient {
-        norm: gradients::global_norm(model, &gradients),
+        norm: squares::global_norm(model, &gradients),
+        squares: None,
         gradients,
         output,
     }))
@@ -142,7 +145,7 @@ impl Pieces {
         if let Some(other) = taken.other {
             return Err(Error::run(other));
         }
-        let device = taken.device.unwrap_or_default();
+        let device = taken.device.unwrap_or_else(device::host);
         Ok(Self {
             all: taken.found,
             device,
@@ -251,7 +254,7 @@ fn sum(bucket: &[u8], dtype: DType, device: &Device, ranks: &Ranks) -> Result<Ve
         0 => None,
         _ => tree_sum(&mut tensors, count, &|a, b| a + b),
     };
-    let sum = sum.map(Tensor::into_data);
+    let sum = sum.map(kernel::read);
     let bytes = sum.as_ref().map_or(&[][..], TensorData::as_bytes);
     ranks.collected(bytes, &lengths)
 }
@@ -267,7 +270,7 @@ impl ModuleVisitor for Taken {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let value = kernel::untracked(param.val());
         self.device.get_or_insert_with(|| value.device());
-        let gradient = self.gradients.remove::<D>(param.id).map(Tensor::into_data);
+        let gradient = self.gradients.remove::<D>(param.id).map(kernel::read);
         let dtype = value.dtype();
         if gradient.as_ref().is_some_and(|data| data.dtype() != dtype) {
             self.other = Some(format!(

@@ -190,8 +190,8 @@ impl Optimizer for Adam {
 impl<const D: usize> RecordState for AdamState<D> {
     fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
         out.push_scalar(prefix, "time", self.time.into());
-        out.push_tensor(prefix, "first", self.first.to_data());
-        out.push_tensor(prefix, "second", self.second.to_data());
+        out.push_tensor(prefix, "first", kernel::read(self.first.clone()));
+        out.push_tensor(prefix, "second", kernel::read(self.second.clone()));
     }
 
     fn state_unflatten(prefix: &str, src: &mut StateSource, device: &Device) -> Option<Self> {

@@ -6,6 +6,7 @@
 pub mod adafactor;
 pub mod adam;
 pub mod groups;
+mod held;
 pub mod lamb;
 pub mod lion;
 mod moments;
@@ -17,20 +18,28 @@ use super::parameters::{self, Parameter};
 use crate::error::{Error, Result};
 use crate::nn::Kind;
 use crate::nn::role::Role;
+use crate::train::verdict::Verdict;
 pub use adafactor::AdafactorConfig;
+use adam::{Adam, AdamState};
 pub use adam::{AdamConfig, AdamwConfig};
 use burn::module::{Module, ParamGroup};
-use burn::optim::{LearningRate, ModuleOptimizer, Optimizer};
+use burn::optim::{
+    Adafactor, AdafactorState, Lamb, LambState, LearningRate, Lion, LionState, ModuleOptimizer,
+    Optimizer,
+};
 use burn::tensor::{Device, Tensor};
 use groups::{Cluster, Common};
 pub use groups::{Decay, GroupConfig};
+use held::{Chosen, Held};
 pub use lamb::LambConfig;
 pub use lion::LionConfig;
 pub use moments::Moments;
 pub use muon::MuonConfig;
+use muon::{Muon, MuonState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use sgd::SgdConfig;
+use sgd::{Sgd, SgdState};
 
 /// `[optimizer]`: how parameters follow their gradients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -239,11 +248,10 @@ fn positive(x: f64) -> bool {
     x > 0.0 && x.is_finite()
 }
 
-fn with<O: Optimizer>(
-    to: Option<ModuleOptimizer>,
-    cluster: Cluster,
-    optimizer: O,
-) -> ModuleOptimizer {
+fn with<O>(to: Option<ModuleOptimizer>, cluster: Cluster, optimizer: O) -> ModuleOptimizer
+where
+    Scaled<O>: Optimizer,
+{
     let scaled = Scaled {
         optimizer,
         lr_scale: cluster.settings.lr_scale,
@@ -254,27 +262,52 @@ fn with<O: Optimizer>(
     }
 }
 
-/// An optimizer at a multiple of the learning rate.
+/// An optimizer at a multiple of the learning rate, whose steps may be decided on the device.
 #[derive(Clone)]
 struct Scaled<O> {
     optimizer: O,
     lr_scale: f64,
 }
 
-impl<O: Optimizer> Optimizer for Scaled<O> {
-    type State<const D: usize> = O::State<D>;
+/// The form that every optimizer has for Burn. It is written once for each, because Rust has no bound on a state of any rank.
+macro_rules! held {
+    ($($optimizer:ty, $state:ident;)*) => {$(
+        impl Optimizer for Scaled<$optimizer> {
+            type State<const D: usize> = Held<$state<D>>;
 
-    fn step<const D: usize>(
-        &self,
-        lr: LearningRate,
-        tensor: Tensor<D>,
-        grad: Tensor<D>,
-        state: Option<Self::State<D>>,
-    ) -> (Tensor<D>, Option<Self::State<D>>) {
-        self.optimizer.step(lr * self.lr_scale, tensor, grad, state)
-    }
+            fn step<const D: usize>(
+                &self,
+                lr: LearningRate,
+                tensor: Tensor<D>,
+                grad: Tensor<D>,
+                state: Option<Held<$state<D>>>,
+            ) -> (Tensor<D>, Option<Held<$state<D>>>) {
+                let (lr, state) = (lr * self.lr_scale, state.map(|held| held.0));
+                let Some(verdict) = Verdict::present() else {
+                    let (tensor, state) = self.optimizer.step(lr, tensor, grad, state);
+                    return (tensor, state.map(Held));
+                };
+                let (old, before) = (tensor.clone(), state.clone());
+                let (tensor, state) = self.optimizer.step(lr, tensor, verdict.scaled(grad), state);
+                let tensor = verdict.chosen(tensor, old);
+                (tensor, state.map(|state| Held(state.chosen(before, &verdict))))
+            }
 
-    fn to_device<const D: usize>(state: Self::State<D>, device: &Device) -> Self::State<D> {
-        O::to_device(state, device)
-    }
+            fn to_device<const D: usize>(
+                state: Held<$state<D>>,
+                device: &Device,
+            ) -> Held<$state<D>> {
+                Held(<$optimizer as Optimizer>::to_device(state.0, device))
+            }
+        }
+    )*};
+}
+
+held! {
+    Adam, AdamState;
+    Sgd, SgdState;
+    Lion, LionState;
+    Adafactor, AdafactorState;
+    Lamb, LambState;
+    Muon, MuonState;
 }

@@ -13,6 +13,7 @@
 use super::adam::Adam;
 use super::groups::{Common, Decay, GroupConfig};
 use super::state::{self, like};
+use crate::kernel;
 use crate::kernel::full;
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
@@ -212,7 +213,7 @@ fn orthogonalised<const D: usize>(u: Tensor<D>, rounds: usize) -> Tensor<D> {
 
 impl<const D: usize> RecordState for MuonState<D> {
     fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
-        out.push_tensor(prefix, "buffer", self.buffer.to_data());
+        out.push_tensor(prefix, "buffer", kernel::read(self.buffer.clone()));
     }
 
     fn state_unflatten(prefix: &str, src: &mut StateSource, device: &Device) -> Option<Self> {

@@ -5,9 +5,10 @@
 //! ```
 
 use super::groups::{Common, Decay, GroupConfig};
-use burn::optim::decay::WeightDecayConfig;
-use burn::optim::momentum::MomentumConfig;
-use burn::optim::{Sgd, SgdConfig as BurnSgd};
+use super::state;
+use crate::kernel;
+use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
+use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -56,18 +57,12 @@ impl SgdConfig {
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Sgd {
-        let mut sgd = BurnSgd::new();
-        if self.momentum > 0.0 {
-            sgd = sgd.with_momentum(Some(MomentumConfig {
-                momentum: self.momentum,
-                dampening: self.dampening,
-                nesterov: self.nesterov,
-            }));
+        Sgd {
+            momentum: self.momentum as f32,
+            dampening: self.dampening,
+            nesterov: self.nesterov,
+            weight_decay: weight_decay as f32,
         }
-        if weight_decay > 0.0 {
-            sgd = sgd.with_weight_decay(Some(WeightDecayConfig::new(weight_decay as f32)));
-        }
-        sgd.build()
     }
 
     pub(super) fn faults(&self, faults: &mut Vec<String>) {
@@ -76,6 +71,86 @@ impl SgdConfig {
         }
         if self.nesterov && self.dampening != 0.0 {
             faults.push("nesterov wants dampening = 0".into());
+        }
+    }
+}
+
+/// One parameter's update: Burn's, whose state says nothing of itself.
+#[derive(Clone, Debug)]
+pub struct Sgd {
+    momentum: f32,
+    dampening: f64,
+    nesterov: bool,
+    weight_decay: f32,
+}
+
+/// The momentum of one parameter, where there is one.
+#[derive(Clone, Debug)]
+pub struct SgdState<const D: usize>(Option<Tensor<D>>);
+
+impl<const D: usize> SgdState<D> {
+    /// b above.
+    pub fn new(velocity: Option<Tensor<D>>) -> Self {
+        Self(velocity)
+    }
+
+    /// b above.
+    pub fn into_velocity(self) -> Option<Tensor<D>> {
+        self.0
+    }
+}
+
+impl Optimizer for Sgd {
+    type State<const D: usize> = SgdState<D>;
+
+    fn step<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        mut grad: Tensor<D>,
+        state: Option<SgdState<D>>,
+    ) -> (Tensor<D>, Option<SgdState<D>>) {
+        if self.weight_decay > 0.0 {
+            grad = tensor.clone() * self.weight_decay + grad;
+        }
+        if self.momentum == 0.0 {
+            return (tensor - grad * lr, Some(SgdState(None)));
+        }
+        let velocity = match state.and_then(|state| state.0) {
+            Some(velocity) => grad.clone() * (1.0 - self.dampening) + velocity * self.momentum,
+            None => grad.clone(),
+        };
+        let step = match self.nesterov {
+            true => velocity.clone() * self.momentum + grad,
+            false => velocity.clone(),
+        };
+        (tensor - step * lr, Some(SgdState(Some(velocity))))
+    }
+
+    fn to_device<const D: usize>(state: SgdState<D>, device: &Device) -> SgdState<D> {
+        SgdState(state.0.map(|velocity| velocity.to_device(device)))
+    }
+}
+
+/// The names are those of Burn's own state, which checkpoints have.
+const MOMENTUM: &str = "momentum";
+
+impl<const D: usize> RecordState for SgdState<D> {
+    fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
+        if let Some(velocity) = &self.0 {
+            out.push_tensor(
+                &format!("{prefix}.{MOMENTUM}"),
+                "velocity",
+                kernel::read(velocity.clone()),
+            );
+        }
+    }
+
+    fn state_unflatten(prefix: &str, src: &mut StateSource, device: &Device) -> Option<Self> {
+        let prefix = format!("{prefix}.{MOMENTUM}");
+        match src.has_under(&prefix) {
+            true => Some(Self(Some(state::tensor(&prefix, "velocity", src, device)?))),
+            false => Some(Self(None)),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use super::Steps;
 use crate::error::{Error, Result};
-use crate::kernel;
 use crate::stack::state::ModelState;
 use crate::task::Trained;
 use crate::train::checkpoint;
@@ -11,11 +10,13 @@ use crate::train::exchange;
 use crate::train::gradients::Gradient;
 use crate::train::journals::Journals;
 use crate::train::record;
-use burn::module::{ModuleVisitor, Param};
-use burn::tensor::Tensor;
+use crate::train::squares;
 
 /// Steps left out one after another before a run that skips them gives up.
 const MAX_SKIPPED: u64 = 20;
+
+/// The advice where no step is skipped.
+const STOPS: &str = "lower the learning rate, or set on_divergence = \"skip\" in [train]";
 
 impl<M: Trained> Steps<M> {
     /// Why this step must not be taken, if it must not.
@@ -54,10 +55,7 @@ impl<M: Trained> Steps<M> {
         let state = &self.job.state;
         let step = state.step + 1;
         let (last_straw, advice) = match self.job.config.on_divergence {
-            OnDivergence::Stop => (
-                true,
-                "lower the learning rate, or set on_divergence = \"skip\" in [train]".to_string(),
-            ),
+            OnDivergence::Stop => (true, STOPS.to_string()),
             OnDivergence::Skip => (
                 state.skipped_in_a_row + 1 >= MAX_SKIPPED,
                 format!("{MAX_SKIPPED} steps in a row were skipped: lower the learning rate"),
@@ -76,6 +74,28 @@ impl<M: Trained> Steps<M> {
             }
             return Ok(());
         }
+        self.ended_at(reason, samples, &advice, journals)
+    }
+
+    /// Ends a run whose next step is bad, and which does not skip such steps.
+    pub(super) fn stopped(
+        &mut self,
+        reason: &str,
+        samples: &[u64],
+        journals: &mut Journals,
+    ) -> Result<()> {
+        self.ended_at(reason, samples, STOPS, journals)
+    }
+
+    /// Saves the state before the next step, when its weights are numbers, and says why the run ends there.
+    fn ended_at(
+        &mut self,
+        reason: &str,
+        samples: &[u64],
+        advice: &str,
+        journals: &mut Journals,
+    ) -> Result<()> {
+        let step = self.job.state.step + 1;
         let kept = if is_finite(self.squares()) {
             self.save(journals)?;
             let folder = self.job.run.steps().join(checkpoint::name(step - 1));
@@ -112,9 +132,7 @@ impl<M: Trained> Steps<M> {
 
     /// Σ of the squares of all weights.
     fn squares(&self) -> f64 {
-        let mut squares = Squares(0.0);
-        self.model().visit(&mut squares);
-        squares.0
+        squares::squares_of(self.model())
     }
 
     fn newest_kept(&self) -> String {
@@ -129,12 +147,4 @@ impl<M: Trained> Steps<M> {
 /// squares overflow a single.
 fn is_finite(squares: f64) -> bool {
     squares <= f64::from(f32::MAX)
-}
-
-struct Squares(f64);
-
-impl ModuleVisitor for Squares {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.0 += kernel::sum_of_squares(&kernel::untracked(param.val()));
-    }
 }

@@ -2,6 +2,8 @@
 
 mod divergence;
 mod evaluations;
+mod late;
+mod lines;
 mod ranks;
 mod saving;
 
@@ -9,14 +11,15 @@ use super::diagnostics::Before;
 use super::events::{Events, Part};
 use super::exchange;
 use super::gradients::Gradient;
-use super::job::{Job, Observer, Outcome, Report, Stopped};
+use super::job::{Job, Observer, Outcome, Route, Stopped};
 use super::journals::Journals;
 use super::shard::Shard;
 use super::{parameters, record};
 use crate::data::loader::Share;
 use crate::error::{Error, Result};
-use crate::task::{Trained, output::Shown};
+use crate::task::{StepOutput, Trained, output::Shown};
 use burn::optim::GradientsParams;
+use late::Late;
 use std::time::Instant;
 
 /// A run in progress.
@@ -32,6 +35,8 @@ pub struct Steps<M: Trained> {
     epoch: Option<f64>,
     /// How moments are divided among ranks, where they are.
     shard: Option<Shard>,
+    /// Steps that are not read yet.
+    late: Late,
 }
 
 /// The work of this process since the last line of the journal; after a resume, the line's sums hold more.
@@ -69,6 +74,7 @@ impl<M: Trained> Steps<M> {
             timed: Timed::default(),
             epoch: None,
             shard: None,
+            late: Late::default(),
             job,
             observer,
             events,
@@ -136,13 +142,18 @@ impl<M: Trained> Steps<M> {
         let samples = share.samples().to_vec();
         self.epoch = share.epoch();
         let mut batches = exchange::batches(share, &self.job.ranks)?;
-        for batch in &mut batches {
-            batch.steps = self.job.config.steps;
-            batch.recompute = self.job.config.recompute;
-        }
         let next = self.job.state.step + 1;
         let first = self.job.ranks.is_first();
         let diagnostics = self.job.diagnostics.filter(|d| first && d.measures(next));
+        let late = self.can_wait(&batches, diagnostics.is_some());
+        if !late {
+            self.settle(journals)?;
+        }
+        for batch in &mut batches {
+            batch.steps = self.job.config.steps;
+            batch.recompute = self.job.config.recompute;
+            batch.unread = self.job.route == Route::Device;
+        }
         if let Some(diagnostics) = &diagnostics {
             diagnostics.ask(&mut batches);
         }
@@ -150,17 +161,22 @@ impl<M: Trained> Steps<M> {
         let (ranks, carried) = (&self.job.ranks, self.job.carried.as_ref());
         let leaves = || self.asked_here();
         let made = exchange::accumulate(self.model(), batches, carried, &leaves, ranks)?;
-        let Ok(mut gradient) = made else {
+        let Ok(gradient) = made else {
             let model = self.model.take();
             self.model = model.map(|model| parameters::with_states(model, states));
             return Ok(false);
         };
         let config = &self.job.config;
-        let (steps, every) = (config.steps, config.log_every.max(1));
+        let steps = config.steps;
         let lr = self
             .job
             .schedule
             .lr(self.job.base_lr, self.job.state.step, steps);
+        if late {
+            self.step_late(gradient, states, lr, samples)?;
+            return self.log_when_due(lr, journals).map(|()| true);
+        }
+        let mut gradient = gradient.read();
         match self.divergence(gradient.output.loss.mean(), gradient.norm) {
             Some(reason) => {
                 let model = self.model.take();
@@ -176,11 +192,15 @@ impl<M: Trained> Steps<M> {
                 self.timed.seconds += began.elapsed().as_secs_f64();
             }
         }
-        let state = &self.job.state;
-        if (state.step.is_multiple_of(every) || state.step == steps) && state.window.steps > 0 {
-            self.log(lr, journals)?;
-        }
-        Ok(true)
+        self.log_when_due(lr, journals).map(|()| true)
+    }
+
+    /// Adds the numbers of a step that was taken to the sums of the next line.
+    fn took(&mut self, output: &StepOutput, norm: f64) {
+        let state = &mut self.job.state;
+        let loss = output.loss.mean();
+        record::add(&mut state.window, output, norm);
+        state.mean_loss = Some(state.mean_loss.map_or(loss, |m| 0.98 * m + 0.02 * loss));
     }
 
     /// Clips, moves the weights and their average, and counts the step.
@@ -195,13 +215,11 @@ impl<M: Trained> Steps<M> {
         self.job.carried = gradient.output.state.take();
         self.model = Some(model);
         let state = &mut self.job.state;
-        let loss = gradient.output.loss.mean();
         state.step += 1;
         state.skipped_in_a_row = 0;
         state.items_seen += gradient.output.items;
-        record::add(&mut state.window, &gradient.output, gradient.norm);
-        state.mean_loss = Some(state.mean_loss.map_or(loss, |m| 0.98 * m + 0.02 * loss));
         let step = state.step;
+        self.took(&gradient.output, gradient.norm);
         gradient.output.shown = Shown {
             grad_norm: gradient.norm,
             lr,
@@ -212,46 +230,6 @@ impl<M: Trained> Steps<M> {
         let of = self.round_length();
         let done = (step - 1) % of + 1;
         self.events.stepped(gradient.output, Part { done, of });
-        Ok(())
-    }
-
-    /// A line of the journal, and a report to the observer, from the sums since the last one.
-    fn log(&mut self, lr: f64, journals: &mut Journals) -> Result<()> {
-        let elapsed_s = self.elapsed();
-        let timed = std::mem::take(&mut self.timed);
-        let seconds = timed.seconds.max(1e-9);
-        // Nothing was timed when every step since a resume was left out.
-        let per_second = |count: u64| (timed.steps > 0).then(|| count as f64 / seconds);
-        let state = &mut self.job.state;
-        let window = std::mem::take(&mut state.window);
-        let left = self.job.config.steps - state.step;
-        let loss = window.loss / window.weight;
-        let perplexity = self
-            .job
-            .perplexity
-            .then(|| ("perplexity".into(), loss.exp()));
-        let report = Report {
-            step: state.step,
-            steps: self.job.config.steps,
-            split: "train",
-            epoch: self.epoch,
-            loss,
-            lr: Some(lr),
-            grad_norm: Some(window.grad_norm / window.steps as f64),
-            items_per_s: per_second(timed.items),
-            unit: self.job.unit,
-            elapsed_s,
-            left_s: per_second(timed.steps).map(|speed| left as f64 / speed),
-            metrics: window
-                .added
-                .into_iter()
-                .map(|(name, added)| (name, added.sum / added.weight))
-                .chain(perplexity)
-                .collect(),
-            part: None,
-        };
-        journals.append(&record::train(&report, state.items_seen))?;
-        self.report(&report);
         Ok(())
     }
 
@@ -302,6 +280,7 @@ impl<M: Trained> Steps<M> {
         let evaluates = self.job.state.evaluation_due;
         let mut improved = false;
         if evaluates {
+            self.settle(journals)?;
             let round = self.round();
             self.events.steps_end(round);
             let Some(better) = self.evaluate(round, journals)? else {

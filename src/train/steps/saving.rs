@@ -19,6 +19,7 @@ impl<M: Trained> Steps<M> {
 
     /// Writes a checkpoint of the step that was taken last; the first rank does.
     pub(super) fn save(&mut self, journals: &mut Journals) -> Result<()> {
+        self.settle(journals)?;
         self.require_finite()?;
         let all_rows = self.state_of_all()?;
         let moments = match &self.shard {

@@ -67,6 +67,7 @@ pub fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Object
         note: None,
         stop: Stop::default(),
         ranks: Default::default(),
+        route: Default::default(),
     }
 }
 

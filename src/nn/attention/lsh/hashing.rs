@@ -60,7 +60,7 @@ impl Rotations {
                 .narrow(1, head, 1)
                 .reshape([batch, tokens, d_head]);
             let rotated = kernel::linear(vectors, rotation, None).cast(FloatDType::F32);
-            let rotated = rotated.into_data();
+            let rotated = kernel::read(rotated);
             let Ok(rotated) = rotated.as_slice::<f32>() else {
                 unreachable!("float32 as it was cast")
             };

@@ -80,7 +80,7 @@ impl Weights<'_> {
         let [_, _, tokens, d_head] = self.q.dims();
         let numbers = |x: &Tensor<4>| -> Vec<f32> {
             let x = x.clone().narrow(0, row, 1).narrow(1, head, 1);
-            kernel::untracked(x).into_data().iter::<f32>().collect()
+            kernel::read(kernel::untracked(x)).iter::<f32>().collect()
         };
         let plan = &self.settings.plan;
         let padded = plan.sizes().padded();

@@ -259,7 +259,7 @@ impl Moe {
         let scores = kernel::full(self.router.forward(x.clone()));
         let scores = scores.reshape([batch * seq, self.n_experts]);
         let probabilities = likelihoods(scores.clone());
-        let known = kernel::untracked(probabilities.clone()).into_data();
+        let known = kernel::read(kernel::untracked(probabilities.clone()));
         let known: Vec<f32> = known.iter::<f32>().collect();
         let chosen = route::choose(&known, self.n_experts, self.top_k);
         self.add_losses(&tokens, &chosen, &scores, &probabilities, pass);

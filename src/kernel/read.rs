@@ -1,0 +1,39 @@
+//! Numbers that the host reads from a device.
+//!
+//! A read waits until the device has done all that it was given before, so that the host has nothing ready for it next: a
+//! step of training reads as seldom as it can, and how often it does is counted.
+
+use super::untracked;
+use burn::tensor::kind::Basic;
+use burn::tensor::{DType, FloatDType, Tensor, TensorData};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static READS: AtomicU64 = AtomicU64::new(0);
+
+/// Reads of this process so far, on all of its devices.
+pub fn reads() -> u64 {
+    READS.load(Ordering::Relaxed)
+}
+
+/// The values of a tensor.
+pub fn read<const D: usize, K: Basic>(x: Tensor<D, K>) -> TensorData {
+    READS.fetch_add(1, Ordering::Relaxed);
+    x.into_data()
+}
+
+/// Some numbers `[1]`, which need not be of one format, in one read; nothing of it is tracked.
+pub fn numbers(all: Vec<Tensor<1>>) -> Vec<f32> {
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let plain = |x: Tensor<1>| match untracked(x) {
+        x if x.dtype() == DType::F32 => x,
+        x => x.cast(FloatDType::F32),
+    };
+    let mut all: Vec<Tensor<1>> = all.into_iter().map(plain).collect();
+    let all = match all.len() {
+        1 => all.swap_remove(0),
+        _ => Tensor::cat(all, 0),
+    };
+    read(all).iter::<f32>().collect()
+}

@@ -1,0 +1,78 @@
+//! Sums of a step that are still on its device.
+
+use super::output::StepOutput;
+use crate::kernel;
+use burn::tensor::Tensor;
+
+/// The name of the loss among the sums, whatever a metric is called.
+pub(super) const LOSS: &str = "";
+
+/// A sum, by the name of its metric.
+#[derive(Clone, Debug)]
+struct Part {
+    name: &'static str,
+    sum: Tensor<1>,
+    /// The sum is so many times the tensor.
+    factor: f64,
+}
+
+/// Sums that were not read yet; their weights, which the host knows, are in the output already.
+#[derive(Clone, Debug, Default)]
+pub struct Unread(Vec<Part>);
+
+impl Unread {
+    /// Whether everything was read.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One more part of a sum.
+    pub(super) fn push(&mut self, name: &'static str, sum: Tensor<1>, factor: f64) {
+        let sum = kernel::untracked(sum);
+        self.0.push(Part { name, sum, factor });
+    }
+
+    /// Adds the sums of another step, on the device; those of one name and factor become one.
+    pub fn add(&mut self, other: &Self) {
+        for part in &other.0 {
+            let same = |own: &&mut Part| own.name == part.name && own.factor == part.factor;
+            match self.0.iter_mut().find(same) {
+                Some(own) => own.sum = own.sum.clone() + part.sum.clone(),
+                None => self.0.push(part.clone()),
+            }
+        }
+    }
+
+    /// The tensors, whose numbers [`StepOutput::take`] wants in this order.
+    pub fn tensors(&self) -> Vec<Tensor<1>> {
+        self.0.iter().map(|part| part.sum.clone()).collect()
+    }
+
+    /// The sum of the loss, `[1]`.
+    pub fn loss(&self) -> Option<Tensor<1>> {
+        let parts = self.0.iter().filter(|part| part.name == LOSS);
+        let parts = parts.map(|part| part.sum.clone() * part.factor);
+        parts.reduce(|a, b| a + b)
+    }
+}
+
+impl StepOutput {
+    /// Takes the numbers of [`Unread::tensors`] in; none is unread then.
+    pub fn take(&mut self, numbers: &[f32]) {
+        for (part, number) in std::mem::take(&mut self.unread.0).into_iter().zip(numbers) {
+            let sum = f64::from(*number) * part.factor;
+            match part.name {
+                LOSS => self.loss.sum += sum,
+                name => self.metrics.entry(name).or_default().sum += sum,
+            }
+        }
+    }
+
+    /// The same with all of its numbers, in one read where there is something to read.
+    #[must_use]
+    pub fn read(mut self) -> Self {
+        let numbers = kernel::numbers(self.unread.tensors());
+        self.take(&numbers);
+        self
+    }
+}

@@ -1,0 +1,98 @@
+//! An optimizer's state that stays what it was where a step is not taken, and that is read from files on the host.
+
+use super::adam::AdamState;
+use super::muon::MuonState;
+use super::sgd::SgdState;
+use crate::device;
+use crate::train::verdict::Verdict;
+use burn::optim::{AdafactorState, LambState, LionState, RecordState, StateSink, StateSource};
+use burn::tensor::{Device, Tensor};
+
+/// A state that knows what it was.
+pub trait Chosen: Sized {
+    /// This state where the step is taken, else the old one, which may be missing.
+    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self;
+}
+
+fn either<const D: usize>(new: Tensor<D>, old: Option<Tensor<D>>, verdict: &Verdict) -> Tensor<D> {
+    match old {
+        Some(old) => verdict.chosen(new, old),
+        None => verdict.begun(new),
+    }
+}
+
+impl<const D: usize> Chosen for AdamState<D> {
+    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
+        let (first, second) = old.map(|old| (old.first, old.second)).unzip();
+        Self {
+            time: self.time,
+            first: either(self.first, first, verdict),
+            second: either(self.second, second, verdict),
+        }
+    }
+}
+
+impl<const D: usize> Chosen for LambState<D> {
+    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
+        let (first, second) = old.map(|old| (old.moment_1, old.moment_2)).unzip();
+        Self {
+            time: self.time,
+            moment_1: either(self.moment_1, first, verdict),
+            moment_2: either(self.moment_2, second, verdict),
+        }
+    }
+}
+
+impl<const D: usize> Chosen for LionState<D> {
+    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
+        Self {
+            momentum: either(self.momentum, old.map(|old| old.momentum), verdict),
+        }
+    }
+}
+
+impl<const D: usize> Chosen for SgdState<D> {
+    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
+        let old = old.and_then(Self::into_velocity);
+        let velocity = self.into_velocity();
+        Self::new(velocity.map(|new| either(new, old, verdict)))
+    }
+}
+
+impl<const D: usize> Chosen for MuonState<D> {
+    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
+        Self {
+            buffer: either(self.buffer, old.map(|old| old.buffer), verdict),
+        }
+    }
+}
+
+impl<const D: usize> Chosen for AdafactorState<D> {
+    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
+        let (rows, columns) = match old {
+            Some(old) => (Some(old.second_moment), old.column_second_moment),
+            None => (None, None),
+        };
+        let own = self.column_second_moment;
+        Self {
+            time: self.time,
+            second_moment: either(self.second_moment, rows, verdict),
+            column_second_moment: own.map(|new| either(new, columns, verdict)),
+        }
+    }
+}
+
+/// A state whose records are read on the host: Burn reads them on its default device, the first GPU that it was compiled for.
+/// The first step takes a state to the device of its parameter.
+#[derive(Clone)]
+pub struct Held<S>(pub S);
+
+impl<S: RecordState> RecordState for Held<S> {
+    fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
+        self.0.state_flatten(prefix, out);
+    }
+
+    fn state_unflatten(prefix: &str, src: &mut StateSource, _device: &Device) -> Option<Self> {
+        S::state_unflatten(prefix, src, &device::host()).map(Self)
+    }
+}

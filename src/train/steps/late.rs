@@ -1,0 +1,196 @@
+//! Steps that the host has not looked at: it queues them, and reads their numbers at the next line of the journal, evaluation
+//! or checkpoint.
+//!
+//! What a step needs to know of itself is decided on its device ([`Verdict`]). The host counts a step when it queues it and
+//! takes its numbers in when it reads them. If one of them was bad, nothing has moved since: the steps behind it are taken
+//! back, and the run ends as it does where every step is read.
+
+use super::{Steps, Timed};
+use crate::data::loader::Batch;
+use crate::error::{Error, Result};
+use crate::kernel;
+use crate::task::output::Shown;
+use crate::task::{StepOutput, Trained};
+use crate::train::checkpoint::moments;
+use crate::train::config::OnDivergence;
+use crate::train::events::Part;
+use crate::train::gradients::Gradient;
+use crate::train::job::Route;
+use crate::train::journals::Journals;
+use crate::train::squares;
+use crate::train::verdict::Verdict;
+use burn::module::ParamId;
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Steps that the host is ahead of its reading at most, where lines of the journal are further apart.
+const AHEAD: usize = 64;
+
+/// A step whose numbers are on the device.
+struct Step {
+    /// Its number, from 1.
+    number: u64,
+    lr: f64,
+    output: StepOutput,
+    squares: Tensor<1>,
+    /// The examples of its batch, for the message of a bad one.
+    samples: Vec<u64>,
+    /// The parameters that it gave a gradient to.
+    moved: Vec<ParamId>,
+}
+
+/// The steps that are not read yet.
+#[derive(Default)]
+pub(super) struct Late {
+    steps: Vec<Step>,
+    verdict: Option<Verdict>,
+    began: Option<Instant>,
+}
+
+impl<M: Trained> Steps<M> {
+    /// Whether the numbers of the next step can wait. Those of the first one cannot: it makes the optimizer's state. What
+    /// needs them at once is a step that may be left out, one that is diagnosed, one of several ranks, and one whose rows
+    /// pass a state on.
+    pub(super) fn can_wait(&self, batches: &[Batch], diagnosed: bool) -> bool {
+        let (job, config) = (&self.job, &self.job.config);
+        let scored = batches.first().is_some_and(|batch| batch.step_scored > 0);
+        job.route == Route::Device
+            && scored
+            && !diagnosed
+            && job.state.step > 0
+            && job.carried.is_none()
+            && !job.ranks.are_many()
+            && config.on_divergence == OnDivergence::Stop
+            && config.spike_factor.is_none()
+    }
+
+    /// Moves the weights by a gradient that is not read, unless it is bad; `states` are what norms kept before the step.
+    pub(super) fn step_late(
+        &mut self,
+        mut gradient: Gradient,
+        states: GradientsParams,
+        lr: f64,
+        samples: Vec<u64>,
+    ) -> Result<()> {
+        let (limit, before) = (self.job.config.clip_norm, self.late.verdict.as_ref());
+        let verdict = Verdict::new(&gradient, limit, before);
+        let (Some(verdict), Some(squares)) = (verdict, gradient.squares.take()) else {
+            return Err(Error::run("a step has no gradient of any parameter"));
+        };
+        let Some(model) = self.model.take() else {
+            unreachable!("a step puts the model back")
+        };
+        let own = std::mem::replace(&mut gradient.gradients, GradientsParams::new());
+        let moved = squares::present(&model, &own);
+        let optimizer = &mut self.job.optimizer;
+        let model = verdict.over(|| model.optimize(optimizer, lr.into(), own));
+        let model = verdict.kept(model, states);
+        self.job.ema = self
+            .job
+            .ema
+            .take()
+            .map(|ema| ema.update_if(&model, &verdict));
+        self.model = Some(model);
+        let state = &mut self.job.state;
+        state.step += 1;
+        state.items_seen += gradient.output.items;
+        self.late.began.get_or_insert_with(Instant::now);
+        self.late.verdict = Some(verdict);
+        self.late.steps.push(Step {
+            number: state.step,
+            lr,
+            output: gradient.output,
+            squares,
+            samples,
+            moved,
+        });
+        Ok(())
+    }
+
+    /// Whether so many steps wait that they are read though nothing asks for it.
+    pub(super) fn is_far_ahead(&self) -> bool {
+        self.late.steps.len() >= AHEAD
+    }
+
+    /// Reads the steps that wait, all in one read.
+    ///
+    /// # Errors
+    /// One of them was bad: the run ends, and the state before it is saved.
+    pub(super) fn settle(&mut self, journals: &mut Journals) -> Result<()> {
+        let Late { steps, began, .. } = std::mem::take(&mut self.late);
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let tensors = steps.iter().flat_map(|step| {
+            let squares = std::iter::once(step.squares.clone());
+            step.output.unread.tensors().into_iter().chain(squares)
+        });
+        let numbers = kernel::numbers(tensors.collect());
+        let seconds = began.map_or(0.0, |began| began.elapsed().as_secs_f64());
+        let each = seconds / steps.len() as f64;
+        let mut numbers = &numbers[..];
+        let mut steps = steps.into_iter();
+        while let Some(mut step) = steps.next() {
+            let (own, rest) = numbers.split_at(step.output.unread.tensors().len() + 1);
+            numbers = rest;
+            step.output.take(own);
+            let norm = own.last().map_or(f64::NAN, |x| f64::from(*x).sqrt());
+            let loss = step.output.loss.mean();
+            if let Some(reason) = self.divergence(loss, norm) {
+                let behind: Vec<Step> = steps.collect();
+                return self.taken_back(&reason, &step, &behind, journals);
+            }
+            self.counted(step, norm, each);
+        }
+        Ok(())
+    }
+
+    /// Adds a step to the sums of the next line and shows it.
+    fn counted(&mut self, step: Step, norm: f64, seconds: f64) {
+        let Step {
+            number,
+            lr,
+            mut output,
+            ..
+        } = step;
+        self.took(&output, norm);
+        output.shown = Shown {
+            grad_norm: norm,
+            lr,
+            items_per_s: output.items as f64 / seconds,
+        };
+        let Timed {
+            seconds: timed,
+            steps,
+            items,
+        } = &mut self.timed;
+        *timed += seconds;
+        *steps += 1;
+        *items += output.items;
+        let of = self.round_length();
+        let done = (number - 1) % of + 1;
+        self.events.stepped(output, Part { done, of });
+    }
+
+    /// Ends the run at a step that was bad: the counters become those before it, as weights, moments and averages are.
+    fn taken_back(
+        &mut self,
+        reason: &str,
+        bad: &Step,
+        behind: &[Step],
+        journals: &mut Journals,
+    ) -> Result<()> {
+        let mut times: BTreeMap<u64, u64> = BTreeMap::new();
+        for step in std::iter::once(bad).chain(behind) {
+            self.job.state.items_seen -= step.output.items;
+            for id in &step.moved {
+                *times.entry(id.val()).or_default() += 1;
+            }
+        }
+        self.job.state.step = bad.number - 1;
+        self.job.optimizer = moments::set_back(self.job.optimizer.clone(), &times)?;
+        self.stopped(reason, &bad.samples, journals)
+    }
+}

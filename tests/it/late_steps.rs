@@ -1,0 +1,291 @@
+//! Steps that are decided on their device and read later train as those that the host decides at once: here both on the CPU.
+
+use crate::binary::shipped;
+use crate::oracle::difference;
+use crate::small_run::files;
+use crate::transfer::values_of;
+use formwork::data::batch::Item;
+use formwork::data::{Source, Split};
+use formwork::error::Result;
+use formwork::experiment::assemble::{self, Weights};
+use formwork::experiment::{self, training};
+use formwork::stop::Stop;
+use formwork::task::Objective;
+use formwork::train::checkpoint::{self, Checkpoint};
+use formwork::train::job::{Job, Observer, Outcome, Report, Route};
+use formwork::train::journal;
+use formwork::train::run_dir::{Existing, RunDir};
+use formwork::train::view::Unseen;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+struct Silent;
+
+impl Observer<Objective> for Silent {
+    fn report(&mut self, _: &Report) {}
+
+    fn evaluated(&mut self, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn commit_samples(&mut self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+/// Images of which one has no numbers.
+struct Planted {
+    images: Arc<dyn Source>,
+    /// The time that the run takes an example, from 0.
+    at: u64,
+}
+
+impl Source for Planted {
+    fn len(&self) -> usize {
+        self.images.len()
+    }
+
+    fn get(&self, sample: u64, draw: u64) -> Result<Item> {
+        let mut item = self.images.get(sample, draw)?;
+        if let (Item::Image(image), true) = (&mut item, draw == self.at) {
+            image.pixels.fill(f32::NAN);
+        }
+        Ok(item)
+    }
+
+    fn split(&self) -> Split {
+        self.images.split()
+    }
+
+    fn drawn(&self) -> bool {
+        self.images.drawn()
+    }
+}
+
+/// A run of an experiment in a folder of its own.
+struct Trained {
+    _folder: tempfile::TempDir,
+    root: PathBuf,
+    ended: Result<Outcome>,
+}
+
+impl Trained {
+    fn newest(&self) -> Checkpoint {
+        checkpoint::newest_whole(&self.root).found.unwrap()
+    }
+
+    /// Lines of the journal without what a clock or the system said.
+    fn lines(&self) -> Vec<serde_json::Value> {
+        let text = fs::read_to_string(self.root.join("metrics.jsonl")).unwrap();
+        let lines = text.lines().map(|line| {
+            let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+            for key in ["items_per_s", "elapsed_s", "memory_mb"] {
+                let object = line.as_object_mut().unwrap();
+                object.remove(key);
+            }
+            line
+        });
+        lines.collect()
+    }
+}
+
+/// Trains an experiment by one of the routes; `change` may change its job.
+fn trained(
+    file: &Path,
+    sets: &[String],
+    route: Route,
+    change: impl FnOnce(&mut Job<Objective>),
+) -> Trained {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("run");
+    let loaded = experiment::load(file, sets).unwrap();
+    experiment::check(&loaded).unwrap();
+    let (experiment, places) = (&loaded.experiment, loaded.places());
+    let data = assemble::data_to_train_on(experiment, &places).unwrap();
+    let device = assemble::device(experiment, true).unwrap();
+    let weights = Weights::Initial {
+        places: &places,
+        tokenizers: &data.tokenizers,
+    };
+    let made = training::training(experiment, &data.shape, &device, &weights).unwrap();
+    let run = RunDir::create(&root, Existing::Refuse).unwrap();
+    run.write("resolved.toml", b"").unwrap();
+    let (model, mut job) = made.job(experiment, &data, run, Stop::default(), Default::default());
+    job.route = route;
+    change(&mut job);
+    let ended = formwork::train::run(model, job, Box::new(Silent), Box::new(Unseen));
+    Trained {
+        _folder: folder,
+        root,
+        ended,
+    }
+}
+
+/// Two numbers, or what holds numbers, that differ by rounding alone.
+fn near(a: &serde_json::Value, b: &serde_json::Value, at: &str) {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(x), Some(y)) => {
+            let off = (x - y).abs() / x.abs().max(1e-3);
+            assert!(off < 2e-5, "{at}: {x} and {y}");
+        }
+        _ => match (a.as_object(), b.as_object()) {
+            (Some(a), Some(b)) => {
+                let keys = |o: &serde_json::Map<_, _>| o.keys().cloned().collect::<Vec<String>>();
+                assert_eq!(keys(a), keys(b), "{at}");
+                for (key, value) in a {
+                    near(value, &b[key], &format!("{at} {key}"));
+                }
+            }
+            _ => assert_eq!(a, b, "{at}"),
+        },
+    }
+}
+
+/// Every optimizer, with clipping that acts, an average, micro-batches, and lines, evaluations and checkpoints at steps
+/// that do not coincide.
+#[test]
+fn both_routes_train_alike() {
+    let tiny = shipped("experiments/smoke/tiny.toml");
+    for (optimizer, lr) in [
+        ("adamw", 3e-3),
+        ("adam", 3e-3),
+        ("sgd", 0.1),
+        ("lion", 3e-4),
+        ("adafactor", 1e-2),
+        ("lamb", 3e-3),
+        ("muon", 1e-2),
+    ] {
+        let sets = [
+            format!("optimizer={{ kind = \"{optimizer}\", lr = {lr:?} }}"),
+            "train.clip_norm=0.5".into(),
+            "train.steps=23".into(),
+            "train.log_every=5".into(),
+            "train.eval_every=8".into(),
+            "train.checkpoint_every=7".into(),
+        ];
+        let [here, there] =
+            [Route::Host, Route::Device].map(|route| trained(&tiny, &sets, route, |_| {}));
+        for run in [&here, &there] {
+            assert_eq!(run.ended.as_ref().unwrap().step, 23, "{optimizer}");
+        }
+        let (ours, theirs) = (there.lines(), here.lines());
+        assert_eq!(ours.len(), theirs.len(), "{optimizer}");
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            near(ours, theirs, optimizer);
+        }
+        let model = |run: &Trained| {
+            let saved = run.newest();
+            assert_eq!(saved.state().step, 23);
+            let loaded = experiment::load(&tiny, &sets).unwrap();
+            let data = assemble::data_to_train_on(&loaded.experiment, &loaded.places()).unwrap();
+            let device = assemble::device(&loaded.experiment, false).unwrap();
+            let weights = Weights::Trained(&saved);
+            let model = assemble::model(&loaded.experiment, &data.shape, &device, &weights);
+            values_of(&model.unwrap().0)
+        };
+        let theirs = model(&here);
+        for (path, ours) in model(&there) {
+            let off = difference(&ours.values, &theirs[&path].values);
+            assert!(off < 1e-4, "{optimizer}: {path} is off by {off:e}");
+        }
+    }
+}
+
+const IMAGES: &str = r#"
+name = "planted"
+seed = 2
+[model]
+kind = "resnet"
+blocks = "basic"
+stages = [1, 1]
+width = 4
+[data]
+kind = "shapes"
+size = 12
+valid_items = 16
+[task]
+kind = "image_classification"
+[optimizer]
+kind = "adamw"
+lr = 1e-3
+[train]
+steps = 40
+batch_size = 8
+log_every = 16
+clip_norm = 0
+ema = 0.9
+"#;
+
+/// The numbers of one image are lost at step 19, the host reads it at step 32: both runs end with the state after step 18,
+/// the averages of norms and of weights and the moments' counters included, to the last bit.
+#[test]
+fn nothing_moves_after_a_bad_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("planted.toml");
+    fs::write(&file, IMAGES).unwrap();
+    let kinds = [
+        "{ kind = \"adamw\", lr = 1e-3 }",
+        "{ kind = \"sgd\", lr = 1e-2, momentum = 0.9 }",
+        "{ kind = \"lamb\", lr = 1e-3 }",
+        "{ kind = \"adafactor\" }",
+        "{ kind = \"muon\", lr = 1e-2 }",
+        "{ kind = \"lion\", lr = 1e-4 }",
+    ];
+    for kind in kinds {
+        let sets = [format!("optimizer={kind}")];
+        let bad = |route| {
+            let run = trained(&file, &sets, route, |job| {
+                job.train = Arc::new(Planted {
+                    images: job.train.clone(),
+                    at: 18 * 8 + 3,
+                });
+            });
+            let said = run.ended.as_ref().unwrap_err().to_string();
+            assert!(said.contains("step 19 diverged: the loss is NaN"), "{said}");
+            assert!(said.contains("the state before it is saved"), "{said}");
+            run
+        };
+        let [here, there] = [Route::Host, Route::Device].map(bad);
+        let (ours, theirs) = (there.newest(), here.newest());
+        assert_eq!(ours.state().step, 18, "{kind}");
+        assert_eq!(ours.state().items_seen, theirs.state().items_seen, "{kind}");
+        let (ours, theirs) = (files(ours.folder()), files(theirs.folder()));
+        assert_eq!(ours.len(), theirs.len(), "{kind}");
+        let timed = ["state.json", "manifest.json"];
+        for ((name, ours), (other, theirs)) in ours.iter().zip(&theirs) {
+            assert_eq!(name, other, "{kind}");
+            let same = ours == theirs || timed.contains(&name.as_str());
+            assert!(same, "{kind}: {name} has other bytes");
+        }
+        let last = |run: &Trained| {
+            journal::read(&run.root.join("metrics.jsonl"))
+                .unwrap()
+                .len()
+        };
+        assert_eq!(last(&here), last(&there), "{kind}");
+    }
+}
+
+/// What may leave a step out is read at every step, and does the same.
+#[test]
+fn steps_are_skipped_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("planted.toml");
+    fs::write(&file, IMAGES).unwrap();
+    let sets = ["train.on_divergence=skip".into(), "train.steps=24".into()];
+    let skips = |route| {
+        let run = trained(&file, &sets, route, |job| {
+            job.train = Arc::new(Planted {
+                images: job.train.clone(),
+                at: 18 * 8 + 3,
+            });
+        });
+        assert_eq!(run.ended.as_ref().unwrap().skipped, 1);
+        run
+    };
+    let [here, there] = [Route::Host, Route::Device].map(skips);
+    for (ours, theirs) in there.lines().iter().zip(&here.lines()) {
+        near(ours, theirs, "skip");
+    }
+}

@@ -1,15 +1,15 @@
 //! Activations of feed-forward layers and their gated products (Shazeer 2020, arXiv:2002.05202).
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 use super::composed;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use super::{extension::KernelOps, has_kernels};
 
 /// Which function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activation {
     /// `max(x, 0)`
     Relu,
@@ -25,7 +25,7 @@ pub enum Activation {
 
 /// The activation of every element of x `[B, S, D]`.
 pub fn activate(x: Tensor<3>, activation: Activation) -> Tensor<3> {
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&x) {
         return Tensor::from_dispatch(Dispatch::activation(x.into_dispatch(), activation));
     }
@@ -35,7 +35,7 @@ pub fn activate(x: Tensor<3>, activation: Activation) -> Tensor<3> {
 /// `activation(gate)·up`, both `[B, S, D]`.
 pub fn gated(gate: Tensor<3>, up: Tensor<3>, activation: Activation) -> Tensor<3> {
     assert_eq!(gate.dims(), up.dims(), "both sides of a gated product");
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&gate) {
         let (gate, up) = (gate.into_dispatch(), up.into_dispatch());
         return Tensor::from_dispatch(Dispatch::gated(gate, up, activation));

@@ -4,17 +4,18 @@
 //! The flex kernel works on tiles and keeps one log-sum-exp per query (Dao et al. 2022, arXiv:2205.14135):
 //! memory grows with the length, not with its square, apart from what a bias of single scores holds itself.
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
-use super::{DropKey, Relative, ScoreBias, Span, Visibility, composed};
 #[cfg(feature = "flex")]
+use super::relative::extension::RelativeOps;
+use super::{DropKey, Relative, ScoreBias, Span, Visibility, composed};
+#[cfg(feature = "kernels")]
 use super::{
     extension::{AttentionSettings, KernelOps, Maybe},
-    has_kernels,
+    has_flex_kernels, has_kernels,
     precision::operand,
-    relative::extension::RelativeOps,
 };
 
 /// How queries and keys stand to each other, apart from what they hold.
@@ -63,8 +64,8 @@ pub fn attention(
 ) -> Tensor<4> {
     assert_eq!(v.dims(), k.dims(), "values of attention");
     require_shapes(&q, &k, &relations);
-    #[cfg(feature = "flex")]
-    if has_kernels(&q) {
+    #[cfg(feature = "kernels")]
+    if has_flex_kernels(&q) || has_kernels(&q) && is_structured(&relations, [&q, &k]) {
         return fused([q, k, v], relations, options);
     }
     composed::attention(q, k, v, relations, options)
@@ -128,7 +129,16 @@ fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, relations: &Relations) {
     assert!(fits, "visibility of attention");
 }
 
-#[cfg(feature = "flex")]
+/// Whether the GPU kernel knows these relations and counts so many scores: vectors of distances and patterns are
+/// composed there.
+#[cfg(feature = "kernels")]
+fn is_structured(relations: &Relations, [q, k]: [&Tensor<4>; 2]) -> bool {
+    let [rows, heads, queries, _] = q.dims();
+    let scores = rows * heads * queries * k.dims()[2];
+    relations.relative.is_none() && relations.visible.pattern.is_none() && scores <= super::COUNTED
+}
+
+#[cfg(feature = "kernels")]
 fn fused(inputs: [Tensor<4>; 3], relations: Relations, options: AttentionOptions) -> Tensor<4> {
     let factor = relations.relative.as_ref().map_or(1.0, Relative::factor);
     let settings = AttentionSettings {
@@ -146,6 +156,9 @@ fn fused(inputs: [Tensor<4>; 3], relations: Relations, options: AttentionOptions
     let [q, k, v] = inputs.map(|x| operand(x).into_dispatch());
     let out = match relations.relative {
         None => Dispatch::fused_attention(q, k, v, bias, settings),
+        #[cfg(not(feature = "flex"))]
+        Some(_) => unreachable!("vectors of distances are composed here"),
+        #[cfg(feature = "flex")]
         Some(relative) => {
             let (tensors, settings) = relative.taken(settings);
             Dispatch::relative_attention(q, k, v, bias, tensors, settings)

@@ -1,11 +1,11 @@
 //! 2-D convolution without bias (LeCun et al. 1989), for residual networks and the stems of hybrid models.
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 use super::composed;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use super::{extension::KernelOps, has_kernels};
 
 /// A convolution's step and border.
@@ -31,7 +31,7 @@ impl ConvolutionSettings {
 /// `[B, outputs, height', width']`, with zeros outside the image.
 pub fn convolution(x: Tensor<4>, weight: Tensor<4>, settings: ConvolutionSettings) -> Tensor<4> {
     assert_eq!(x.dims()[1], weight.dims()[1], "planes of image and weights");
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&x) {
         let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
         return Tensor::from_dispatch(Dispatch::convolved(x, weight, settings));

@@ -1,12 +1,12 @@
 //! Softmax cross-entropy from logits, with label smoothing as in PyTorch: the target distribution is
 //! `(1−ε)·one_hot + ε/V`.
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
 use burn::tensor::{Int, Tensor};
 
 use super::composed;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use super::{
     extension::{KernelOps, maybe},
     has_kernels,
@@ -29,7 +29,7 @@ pub fn cross_entropy_sum(
     targets: Tensor<1, Int>,
     label_smoothing: f64,
 ) -> Tensor<1> {
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&logits) {
         let (logits, targets) = (logits.into_dispatch(), targets.into_dispatch());
         let loss = Dispatch::cross_entropy_total(logits, targets, label_smoothing);
@@ -64,7 +64,7 @@ pub fn head_loss(
     targets: Tensor<1, Int>,
     label_smoothing: f64,
 ) -> HeadLoss {
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&hidden) {
         let positions = hidden.dims()[0];
         let out = Dispatch::head_loss(

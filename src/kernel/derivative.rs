@@ -15,7 +15,6 @@ use burn::backend::{
 use super::extension::{
     AttentionSaved, AttentionSettings, BackwardOps, HeadLossSaved, KernelOps, Maybe, NormSettings,
 };
-use super::recurrent::{RecurrenceSaved, RecurrenceSettings};
 use super::{Activation, ConvolutionSettings, DropKey};
 
 /// The derivative of an operation with `N` float inputs.
@@ -215,18 +214,5 @@ impl<B: BackwardOps> Derivative<B, 2> for Convolved<B> {
             wanted[0].then(|| B::convolved_input_gradient(weight, grad.clone(), input, settings));
         let of_weight = wanted[1].then(|| B::convolved_weight_gradient(x, grad, window, settings));
         [of_input, of_weight]
-    }
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Recurrence<B: Backend>(
-    pub(super) RecurrenceSaved<B>,
-    pub(super) RecurrenceSettings,
-);
-
-impl<B: BackwardOps, const N: usize> Derivative<B, N> for Recurrence<B> {
-    fn gradients(self, grad: FloatTensor<B>, _: [bool; N]) -> [Option<FloatTensor<B>>; N] {
-        let d = B::recurrence_backward(self.0, grad, &self.1);
-        first([Some(d.inputs), Some(d.weight), Some(d.h), d.extra])
     }
 }

@@ -3,12 +3,12 @@
 //!
 //! Elements: Srivastava et al. 2014. Whole rows: stochastic depth, Huang et al. 2016, arXiv:1603.09382.
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 use super::composed;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use super::{extension::KernelOps, has_kernels};
 use crate::rng::{Purpose, Stream};
 
@@ -116,7 +116,7 @@ fn fused_or(
     if key.p <= 0.0 {
         return x;
     }
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&x) {
         return Tensor::from_dispatch(Dispatch::dropped(x.into_dispatch(), key, rows));
     }

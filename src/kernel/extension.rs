@@ -11,7 +11,6 @@ use burn::backend::{
 
 use burn::tensor::Tensor;
 
-use super::recurrent::{RecurrenceGradients, RecurrenceSaved, RecurrenceSettings};
 use super::{Activation, ConvolutionSettings, DropKey, Visibility};
 
 /// A float tensor that may be absent.
@@ -195,24 +194,14 @@ pub trait BackwardOps: Backend {
         weight: [usize; 4],
         settings: ConvolutionSettings,
     ) -> FloatTensor<Self>;
-    /// [`KernelOps::recurrence`] that also gives what its backward pass needs.
-    fn recurrence_saving(
-        inputs: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        h: FloatTensor<Self>,
-        extra: Maybe<Self>,
-        settings: &RecurrenceSettings,
-    ) -> RecurrenceSaved<Self>;
-    /// Gradients of a recurrence.
-    fn recurrence_backward(
-        saved: RecurrenceSaved<Self>,
-        grad: FloatTensor<Self>,
-        settings: &RecurrenceSettings,
-    ) -> RecurrenceGradients<Self>;
 }
 
 /// The fused operations.
-#[backend_extension(Flex, Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "flex"),
+    Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),
+    Autodiff
+)]
 pub trait KernelOps: Backend {
     /// `x·weightᵀ + bias`.
     fn affine(
@@ -298,15 +287,5 @@ pub trait KernelOps: Backend {
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         settings: ConvolutionSettings,
-    ) -> FloatTensor<Self>;
-
-    /// A recurrent cell over all positions: `[batch·seq, d]` states, then `[batch, d]` of an LSTM's last c when the
-    /// settings ask for it. `extra` is an LSTM's first c or a GRU's bias.
-    fn recurrence(
-        inputs: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        h: FloatTensor<Self>,
-        #[extension_type] extra: Maybe<Self>,
-        settings: RecurrenceSettings,
     ) -> FloatTensor<Self>;
 }

@@ -1,21 +1,21 @@
 //! Linear maps as one matrix product over all positions, and the residual addition.
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 use super::composed;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use super::{
     extension::{KernelOps, maybe},
     has_kernels,
-    precision::{operand, rounds_operands},
+    precision::operand,
 };
 
 /// `x·weightᵀ + bias`: x `[B, S, d_in]`, weight `[d_out, d_in]` or as [`stored`] gives it, bias `[d_out]`, result
 /// `[B, S, d_out]`.
 pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&x) {
         let (x, weight) = (operand(x), operand(weight));
         let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
@@ -39,7 +39,7 @@ pub const STORED: u32 = 0x7fe5_704e;
 /// Where `d_out` is no multiple of sixteen, or products round their operands, it is the same matrix with its rows contiguous.
 pub fn stored<const D: usize>(weight: Tensor<D>) -> Tensor<D> {
     #[cfg(feature = "flex")]
-    if D == 2 && has_kernels(&weight) && !rounds_operands() {
+    if D == 2 && super::has_flex_kernels(&weight) && !super::rounds_operands() {
         use burn::tensor::TensorData;
         let device = weight.device();
         let [d_out, d_in] = [weight.dims()[0], weight.dims()[1]];
@@ -64,7 +64,7 @@ pub fn stored<const D: usize>(weight: Tensor<D>) -> Tensor<D> {
 /// `x + y` for two tensors `[B, S, D]`: the residual addition.
 pub fn add(x: Tensor<3>, y: Tensor<3>) -> Tensor<3> {
     assert_eq!(x.dims(), y.dims(), "both sides of a residual addition");
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&x) {
         let sum = Dispatch::residual_add(x.into_dispatch(), y.into_dispatch());
         return Tensor::from_dispatch(sum);

@@ -12,12 +12,14 @@ pub mod by_hand;
 pub mod composed;
 mod convolution;
 mod cross_entropy;
-#[cfg(feature = "flex")]
+#[cfg(all(feature = "gpu", not(feature = "fusion")))]
+mod cube;
+#[cfg(feature = "kernels")]
 mod derivative;
 mod dropout;
 mod earlier;
 mod embedding;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 pub mod extension;
 #[cfg(feature = "flex")]
 pub mod flex;
@@ -34,7 +36,7 @@ pub mod relative;
 mod rotary;
 mod score_bias;
 pub mod sorted_chunks;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 mod tracked;
 mod visibility;
 
@@ -84,8 +86,34 @@ pub fn is_here<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
     }
 }
 
-/// Whether a tensor lives where the kernels work: float32 on flex.
-#[cfg(feature = "flex")]
-fn has_kernels<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
+/// Elements that the GPU kernels count in 32 bits.
+#[cfg(feature = "kernels")]
+const COUNTED: usize = u32::MAX as usize;
+
+/// Whether a tensor is on a device of CubeCL, whose operations Burn does not fuse, and its elements are counted in 32 bits.
+#[cfg(feature = "kernels")]
+fn is_on_cube<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
+    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    return x.shape().num_elements() <= COUNTED
+        && matches!(
+            x.device().without_autodiff().as_dispatch(),
+            burn::backend::DispatchDevice::Cube(_)
+        );
+    #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
+    {
+        let _ = x;
+        false
+    }
+}
+
+/// Whether a tensor lives where every kernel works: float32 on flex.
+#[cfg(feature = "kernels")]
+fn has_flex_kernels<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
     x.dtype() == burn::tensor::DType::F32 && is_here(x)
+}
+
+/// Whether a tensor lives where the kernels of [`extension`] work: float32 on flex or on a GPU.
+#[cfg(feature = "kernels")]
+fn has_kernels<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
+    x.dtype() == burn::tensor::DType::F32 && (is_here(x) || is_on_cube(x))
 }

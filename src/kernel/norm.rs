@@ -1,12 +1,12 @@
 //! Normalisation over the last dimension: layer (Ba et al. 2016, arXiv:1607.06450) and root mean square
 //! (Zhang and Sennrich 2019, arXiv:1910.07467).
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 use super::composed;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use super::{
     extension::{KernelOps, NormSettings, maybe},
     has_kernels,
@@ -14,7 +14,7 @@ use super::{
 
 /// `(x − mean) / √(variance + eps) · gamma + beta`: x `[B, S, D]`, gamma and beta `[D]`.
 pub fn layer_norm(x: Tensor<3>, gamma: Tensor<1>, beta: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&x) {
         let settings = NormSettings { eps, centred: true };
         let (gamma, beta) = (maybe(Some(gamma)), maybe(beta));
@@ -25,7 +25,7 @@ pub fn layer_norm(x: Tensor<3>, gamma: Tensor<1>, beta: Option<Tensor<1>>, eps: 
 
 /// `x / √(mean(x²) + eps) · gamma`: x `[B, S, D]`, gamma `[D]`.
 pub fn rms_norm(x: Tensor<3>, gamma: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&x) {
         let settings = NormSettings {
             eps,
@@ -46,7 +46,7 @@ pub fn layer_norm_of_sum(
     eps: f64,
 ) -> Tensor<3> {
     assert_eq!(x.dims(), y.dims(), "both sides of a residual addition");
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&x) {
         let settings = NormSettings { eps, centred: true };
         return of_sum([x, y], factor, [Some(gamma), beta], settings);
@@ -62,7 +62,7 @@ pub fn rms_norm_of_sum(
     eps: f64,
 ) -> Tensor<3> {
     assert_eq!(x.dims(), y.dims(), "both sides of a residual addition");
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&x) {
         let settings = NormSettings {
             eps,
@@ -73,7 +73,7 @@ pub fn rms_norm_of_sum(
     composed::rms_norm(x * factor + y, gamma, eps)
 }
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 fn of_sum(
     terms: [Tensor<3>; 2],
     factor: f64,

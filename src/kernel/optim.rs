@@ -6,8 +6,12 @@ use burn::backend::Flex;
 use burn::tensor::Tensor;
 
 use super::composed;
+#[cfg(all(feature = "gpu", not(feature = "fusion")))]
+use super::cube;
 #[cfg(feature = "flex")]
-use super::{flex, has_kernels, profile::timed};
+use super::{flex, has_flex_kernels, profile::timed};
+#[cfg(all(feature = "gpu", not(feature = "fusion")))]
+use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 /// The numbers of one AdamW step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,6 +69,13 @@ pub fn adamw_step<const D: usize>(
         let [param, moment_1, moment_2] = timed("AdamW", step).map(Tensor::from_primitive::<Flex>);
         return (param, moment_1, moment_2);
     }
+    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    if all_on_cube([&param, &grad, &moment_1, &moment_2]) {
+        let moments = [on_cube(moment_1), on_cube(moment_2)];
+        let made = cube::optim::adamw_step(on_cube(param), on_cube(grad), moments, args);
+        let [param, moment_1, moment_2] = made.map(Tensor::from_primitive::<CubeBackend>);
+        return (param, moment_1, moment_2);
+    }
     composed::adamw_step(param, grad, moment_1, moment_2, args)
 }
 
@@ -107,7 +118,7 @@ pub fn scale<const D: usize>(x: Tensor<D>, factor: f64) -> Tensor<D> {
 /// Whether the tensors are outside autodiff and where the kernels work.
 #[cfg(feature = "flex")]
 fn all_plain<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
-    let plain = |x: &&Tensor<D>| has_kernels(*x) && !x.device().is_autodiff();
+    let plain = |x: &&Tensor<D>| has_flex_kernels(*x) && !x.device().is_autodiff();
     tensors.iter().all(plain)
 }
 
@@ -116,4 +127,20 @@ fn all_plain<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
 fn primitive<const D: usize>(x: Tensor<D>) -> burn_flex::FlexTensor {
     x.try_into_primitive::<Flex>()
         .expect("the device was checked to be flex, without autodiff")
+}
+
+/// Whether the tensors are outside autodiff and where the GPU kernels work.
+#[cfg(all(feature = "gpu", not(feature = "fusion")))]
+fn all_on_cube<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
+    let plain = |x: &&Tensor<D>| {
+        super::has_kernels(*x) && super::is_on_cube(*x) && !x.device().is_autodiff()
+    };
+    tensors.iter().all(plain)
+}
+
+/// The GPU backend's tensor of a tensor that [`all_on_cube`] holds for.
+#[cfg(all(feature = "gpu", not(feature = "fusion")))]
+fn on_cube<const D: usize>(x: Tensor<D>) -> CubeTensor {
+    x.try_into_primitive::<CubeBackend>()
+        .expect("the device was checked to be one of CubeCL, without autodiff")
 }

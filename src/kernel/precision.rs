@@ -23,10 +23,10 @@ pub fn rounds_operands() -> bool {
     ROUNDED.load(Ordering::Relaxed)
 }
 
-/// An operand for a kernel of flex, which multiplies in 32 bits.
-#[cfg(feature = "flex")]
+/// An operand for a kernel: those of flex multiply in 32 bits, those of GPUs round in their products.
+#[cfg(feature = "kernels")]
 pub(super) fn operand<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    match rounds_operands() && x.dtype() == DType::F32 {
+    match rounds_operands() && x.dtype() == DType::F32 && is_here(&x) {
         true => x.cast(FloatDType::BF16).cast(FloatDType::F32),
         false => x,
     }

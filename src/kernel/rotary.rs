@@ -1,12 +1,12 @@
 //! Rotary positions (Su et al. 2021, arXiv:2104.09864): pairs of dimensions turned by an angle per position.
 //! The backward pass is the rotation by the opposite angle; the tables are constants.
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 use super::composed;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use super::{extension::KernelOps, has_kernels};
 
 /// Turns the first `R` dimensions of every head of x `[B, H, S, D]` by the angles in cos and sin `[S, R/2]`.
@@ -16,7 +16,7 @@ pub fn rotary(x: Tensor<4>, cos: Tensor<2>, sin: Tensor<2>, interleaved: bool) -
     assert_eq!(positions, seq, "one row of angles per position");
     assert_eq!(cos.dims(), sin.dims(), "cosines and sines");
     assert!(2 * pairs <= d_head, "{pairs} pairs in {d_head} dimensions");
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     if has_kernels(&x) {
         let (x, cos, sin) = (x.into_dispatch(), cos.into_dispatch(), sin.into_dispatch());
         return Tensor::from_dispatch(Dispatch::rotate(x, cos, sin, interleaved, false));

@@ -13,10 +13,9 @@ use burn::backend::{
 
 use super::derivative::{
     Activated, Add, Attention, Convolved, CrossEntropy, Derivative, Dropped, Gated, HeadLoss,
-    Linear, Norm, NormOfSum, Recurrence, Rotated, Rows, Step,
+    Linear, Norm, NormOfSum, Rotated, Rows, Step,
 };
 use super::extension::{AttentionSettings, BackwardOps, KernelOps, Maybe, NormSettings};
-use super::recurrent::RecurrenceSettings;
 use super::{Activation, ConvolutionSettings, DropKey};
 
 /// Registers an operation. `run(true)` gives the output and what the derivative needs; `run(false)` may leave
@@ -301,32 +300,5 @@ impl<B: KernelOps + BackwardOps, S: CheckpointStrategy> KernelOps for Autodiff<B
             };
             (B::convolved(x, weight, settings), Some(saved))
         })
-    }
-
-    fn recurrence(
-        inputs: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        h: FloatTensor<Self>,
-        extra: Maybe<Self>,
-        settings: RecurrenceSettings,
-    ) -> FloatTensor<Self> {
-        let nodes = [inputs.node(), weight.node(), h.node()];
-        let [inputs, weight, h] = [inputs, weight, h].map(|x| x.into_primitive());
-        let run = |extra: Maybe<B>, on: bool| {
-            if on {
-                let saved = B::recurrence_saving(inputs, weight, h, extra, &settings);
-                (saved.out.clone(), Some(Recurrence(saved, settings)))
-            } else {
-                (B::recurrence(inputs, weight, h, extra, settings), None)
-            }
-        };
-        match extra {
-            Maybe::None => track::<B, S, _, _>(nodes, |on| run(Maybe::None, on)),
-            Maybe::Some(extra) => {
-                let [inputs, weight, h] = nodes;
-                let nodes = [inputs, weight, h, extra.node()];
-                track::<B, S, _, _>(nodes, |on| run(Maybe::Some(extra.into_primitive()), on))
-            }
-        }
     }
 }

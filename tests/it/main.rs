@@ -66,6 +66,7 @@ mod model_details;
 mod names;
 mod norms_of_another_run;
 mod old_runs;
+mod on_device;
 mod optim;
 mod optim_faults;
 mod oracle;

@@ -1,6 +1,6 @@
 //! Runs of several processes, here as threads of one: the bits of one process, whatever their number.
 
-mod experiments;
+pub mod experiments;
 mod faults;
 mod resumed;
 mod sharded;

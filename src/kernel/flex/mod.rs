@@ -41,7 +41,6 @@ use super::extension::{
     Maybe, NormSettings,
 };
 use super::profile::timed;
-use super::recurrent::{RecurrenceGradients, RecurrenceSaved, RecurrenceSettings};
 use super::{Activation, ConvolutionSettings, DropKey};
 use attention::Problem;
 use head_loss::Problem as HeadProblem;
@@ -150,16 +149,6 @@ impl KernelOps for Flex {
 
     fn convolved(x: FlexTensor, weight: FlexTensor, settings: ConvolutionSettings) -> FlexTensor {
         timed("convolution", || convolution::forward(x, weight, settings))
-    }
-
-    fn recurrence(
-        inputs: FlexTensor,
-        weight: FlexTensor,
-        h: FlexTensor,
-        extra: Maybe<Self>,
-        settings: RecurrenceSettings,
-    ) -> FlexTensor {
-        Self::recurrence_saving(inputs, weight, h, extra, &settings).out
     }
 }
 
@@ -321,28 +310,6 @@ impl BackwardOps for Flex {
     ) -> FlexTensor {
         timed("convolution: weights' gradient", || {
             convolution::weight_gradient(x, grad, weight, settings)
-        })
-    }
-
-    fn recurrence_saving(
-        inputs: FlexTensor,
-        weight: FlexTensor,
-        h: FlexTensor,
-        extra: Maybe<Self>,
-        settings: &RecurrenceSettings,
-    ) -> RecurrenceSaved<Self> {
-        timed("recurrence", || {
-            recurrent_forward::forward(inputs, weight, h, extra, settings)
-        })
-    }
-
-    fn recurrence_backward(
-        saved: RecurrenceSaved<Self>,
-        grad: FlexTensor,
-        settings: &RecurrenceSettings,
-    ) -> RecurrenceGradients<Self> {
-        timed("recurrence, backward", || {
-            recurrent_backward::backward(saved, grad, settings)
         })
     }
 }

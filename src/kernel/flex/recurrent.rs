@@ -6,10 +6,15 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use burn_flex::FlexTensor;
+use burn_flex::{Flex, FlexTensor};
 
 use super::buffer::{Shared, dims};
-use super::threads;
+use super::{recurrent_backward, recurrent_forward, threads};
+use crate::kernel::extension::Maybe;
+use crate::kernel::profile::timed;
+use crate::kernel::recurrent::extension::{
+    RecurrenceBackwardOps, RecurrenceGradients, RecurrenceOps, RecurrenceSaved,
+};
 use crate::kernel::recurrent::{RecurrenceSettings, Step};
 
 /// Units of a task: a whole number of panels on every machine.
@@ -126,4 +131,40 @@ pub fn with_room(len: usize, work: impl FnOnce(&mut [f32])) {
     }
     work(&mut room[..len]);
     PRODUCTS.set(room);
+}
+
+impl RecurrenceOps for Flex {
+    fn recurrence(
+        inputs: FlexTensor,
+        weight: FlexTensor,
+        h: FlexTensor,
+        extra: Maybe<Self>,
+        settings: RecurrenceSettings,
+    ) -> FlexTensor {
+        Self::recurrence_saving(inputs, weight, h, extra, &settings).out
+    }
+}
+
+impl RecurrenceBackwardOps for Flex {
+    fn recurrence_saving(
+        inputs: FlexTensor,
+        weight: FlexTensor,
+        h: FlexTensor,
+        extra: Maybe<Self>,
+        settings: &RecurrenceSettings,
+    ) -> RecurrenceSaved<Self> {
+        timed("recurrence", || {
+            recurrent_forward::forward(inputs, weight, h, extra, settings)
+        })
+    }
+
+    fn recurrence_backward(
+        saved: RecurrenceSaved<Self>,
+        grad: FlexTensor,
+        settings: &RecurrenceSettings,
+    ) -> RecurrenceGradients<Self> {
+        timed("recurrence, backward", || {
+            recurrent_backward::backward(saved, grad, settings)
+        })
+    }
 }

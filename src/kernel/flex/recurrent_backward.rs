@@ -12,9 +12,8 @@ use super::product::{Matrix, Packed, Put, product, product_made};
 use super::recurrent::{Shape, Task, with_room};
 use super::recurrent_cells::{self as cells, Units};
 use super::simd::run;
-use crate::kernel::recurrent::{
-    Cell, RecurrenceGradients, RecurrenceSaved, RecurrenceSettings, Step,
-};
+use crate::kernel::recurrent::extension::{RecurrenceGradients, RecurrenceSaved};
+use crate::kernel::recurrent::{Cell, RecurrenceSettings, Step};
 
 /// The gradients of all inputs.
 pub fn backward(

@@ -10,7 +10,8 @@ use super::recurrent_cells::{self as cells, Units};
 use super::simd::run;
 use super::threads;
 use crate::kernel::extension::Maybe;
-use crate::kernel::recurrent::{Cell, RecurrenceSaved, RecurrenceSettings, Step};
+use crate::kernel::recurrent::extension::RecurrenceSaved;
+use crate::kernel::recurrent::{Cell, RecurrenceSettings, Step};
 
 /// All positions, one after the other; `extra` is an LSTM's first c or a GRU's bias.
 pub fn forward(

@@ -19,7 +19,7 @@ use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 #[cfg(feature = "flex")]
-use super::{extension::maybe, has_kernels};
+use super::{extension::maybe, has_flex_kernels};
 #[cfg(feature = "flex")]
 use extension::GroupedOps;
 
@@ -128,7 +128,7 @@ impl Groups {
 pub fn gather(x: Tensor<2>, groups: &Groups) -> Tensor<2> {
     assert_eq!(x.dims()[0], groups.tokens(), "one vector a token");
     #[cfg(feature = "flex")]
-    if has_kernels(&x) {
+    if has_flex_kernels(&x) {
         let rows = Dispatch::gathered(x.into_dispatch(), groups.clone());
         return Tensor::from_dispatch(rows);
     }
@@ -146,7 +146,7 @@ pub fn grouped_linear(
     assert_eq!(x.dims()[0], groups.rows(), "as many rows as were sorted");
     assert_eq!(weight.dims()[0], groups.len(), "a matrix a group");
     #[cfg(feature = "flex")]
-    if has_kernels(&x) {
+    if has_flex_kernels(&x) {
         let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
         let out = Dispatch::grouped_affine(x, weight, maybe(bias), groups.clone());
         return Tensor::from_dispatch(out);
@@ -160,7 +160,7 @@ pub fn combine(y: Tensor<2>, weights: Tensor<2>, groups: &Groups) -> Tensor<2> {
     assert_eq!(y.dims()[0], groups.rows(), "as many rows as were sorted");
     assert_eq!(weights.dims(), [groups.tokens(), groups.choices()]);
     #[cfg(feature = "flex")]
-    if has_kernels(&y) {
+    if has_flex_kernels(&y) {
         let weights = maybe(Some(weights));
         let sums = Dispatch::combined(y.into_dispatch(), weights, groups.clone());
         return Tensor::from_dispatch(sums);

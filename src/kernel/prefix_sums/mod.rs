@@ -25,7 +25,7 @@ use burn::tensor::Tensor;
 
 use super::Visibility;
 #[cfg(feature = "flex")]
-use super::{extension::Maybe, has_kernels};
+use super::{extension::Maybe, has_flex_kernels};
 #[cfg(feature = "flex")]
 use extension::PrefixSumsOps;
 pub use running::RunningSums;
@@ -183,7 +183,7 @@ pub fn attention_by_features(
         return Tensor::zeros([batch, heads, queries, width], &q.device());
     }
     #[cfg(feature = "flex")]
-    if has_kernels(&q) {
+    if has_flex_kernels(&q) {
         let settings = extension::FeatureSettings {
             features: map.features,
             causal: visible.causal,

@@ -21,7 +21,7 @@ use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 #[cfg(feature = "flex")]
-use super::has_kernels;
+use super::has_flex_kernels;
 use super::{Documents, DropKey, Visibility};
 #[cfg(feature = "flex")]
 use extension::SortedOps;
@@ -112,7 +112,7 @@ pub fn sorted_chunks(
 ) -> Tensor<4> {
     settings.require(&q, &k, &v);
     #[cfg(feature = "flex")]
-    if has_kernels(&q) {
+    if has_flex_kernels(&q) {
         let [q, k, v] = [q, k, v].map(Tensor::into_dispatch);
         return Tensor::from_dispatch(Dispatch::sorted_attention(q, k, v, settings));
     }

@@ -11,19 +11,21 @@
 //!
 //! Gates lie side by side in torch's order: r z n, and i f g o.
 
+#[cfg(feature = "flex")]
+pub mod extension;
+#[cfg(feature = "flex")]
+mod tracked;
+
 use std::sync::Arc;
 
 #[cfg(feature = "flex")]
-use burn::backend::{Backend, Dispatch, tensor::FloatTensor};
+use burn::backend::Dispatch;
 use burn::tensor::{Device, Tensor};
 
 use super::composed;
 use super::visibility::{Span, Visibility};
 #[cfg(feature = "flex")]
-use super::{
-    extension::{KernelOps, Maybe, maybe},
-    has_kernels,
-};
+use super::{extension::maybe, has_flex_kernels};
 
 /// Which cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,38 +139,6 @@ pub struct RecurrenceSettings {
     pub last: bool,
 }
 
-/// The values that a recurrence's backward pass needs of its forward pass.
-#[cfg(feature = "flex")]
-#[derive(Clone, Debug)]
-pub struct RecurrenceSaved<B: Backend> {
-    /// The result.
-    pub out: FloatTensor<B>,
-    /// Gates, `[batch, seq, gates·d]`.
-    pub gates: FloatTensor<B>,
-    /// An LSTM's c, a GRU's W_n h + b, `[batch, seq, d]`.
-    pub inner: Maybe<B>,
-    /// Weights onto the state.
-    pub weight: FloatTensor<B>,
-    /// The first h.
-    pub h: FloatTensor<B>,
-    /// An LSTM's first c, a GRU's bias.
-    pub extra: Maybe<B>,
-}
-
-/// The gradients of a recurrence's float arguments.
-#[cfg(feature = "flex")]
-#[derive(Debug)]
-pub struct RecurrenceGradients<B: Backend> {
-    /// Of the inputs' part of the gates.
-    pub inputs: FloatTensor<B>,
-    /// Of the weights.
-    pub weight: FloatTensor<B>,
-    /// Of the first h.
-    pub h: FloatTensor<B>,
-    /// Of the first c or of the bias, when there is one.
-    pub extra: Option<FloatTensor<B>>,
-}
-
 /// The tensors of a recurrence over `[batch, seq]` positions with states of width d.
 #[derive(Clone, Debug)]
 pub struct Recurrence {
@@ -222,7 +192,7 @@ pub fn recurrent(
         return (none, recurrence.state);
     }
     #[cfg(feature = "flex")]
-    if has_kernels(&recurrence.inputs) {
+    if has_flex_kernels(&recurrence.inputs) {
         return fused(recurrence, cell, sequences, last);
     }
     let (y, state) = composed::recurrent(recurrence, cell, sequences);
@@ -253,7 +223,7 @@ fn fused(
         None => maybe(recurrence.hidden_bias),
     };
     let (inputs, weight) = (recurrence.inputs, recurrence.weight);
-    let out = Dispatch::recurrence(
+    let out = <Dispatch as extension::RecurrenceOps>::recurrence(
         inputs.into_dispatch(),
         weight.into_dispatch(),
         h.into_dispatch(),

@@ -1,0 +1,113 @@
+//! Sums over rows: pieces of [`ROWS`] rows are added first, then the pieces, so that a sum has one order.
+
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::launch::{empty, rows_of, units};
+
+/// Rows of a piece.
+const ROWS: usize = 64;
+
+/// The sum of each column over each piece of rows.
+#[cube(launch)]
+fn pieces(x: &[f32], out: &mut [f32], width: u32, rows: u32, #[comptime] piece: u32) {
+    let unit = ABSOLUTE_POS as u32;
+    if unit >= out.len() as u32 {
+        terminate!();
+    }
+    let column = unit % width;
+    let first = unit / width * piece;
+    let end = min(first + piece, rows);
+    let mut sum = 0.0f32;
+    for row in first..end {
+        sum += x[(row * width + column) as usize];
+    }
+    out[unit as usize] = sum;
+}
+
+/// The same of a norm's gradients: of the gradient times the normalised input, and of the gradient.
+#[cube(launch)]
+fn pieces_of_norm(
+    x: &[f32],
+    grad: &[f32],
+    statistics: &[f32],
+    d_gamma: &mut [f32],
+    d_beta: &mut [f32],
+    width: u32,
+    rows: u32,
+    #[comptime] piece: u32,
+) {
+    let unit = ABSOLUTE_POS as u32;
+    if unit >= d_gamma.len() as u32 {
+        terminate!();
+    }
+    let column = unit % width;
+    let first = unit / width * piece;
+    let end = min(first + piece, rows);
+    let mut slopes = 0.0f32;
+    let mut shifts = 0.0f32;
+    for row in first..end {
+        let at = (row * width + column) as usize;
+        let mean = statistics[(2 * row) as usize];
+        let inverse = statistics[(2 * row + 1) as usize];
+        let g = grad[at];
+        slopes += g * ((x[at] - mean) * inverse);
+        shifts += g;
+    }
+    d_gamma[unit as usize] = slopes;
+    d_beta[unit as usize] = shifts;
+}
+
+/// The sum of each column of a tensor whose last dimension is the row: `[width]`.
+pub fn sum(x: CubeTensor) -> CubeTensor {
+    let mut x = into_contiguous(x);
+    let [mut rows, width] = rows_of(&x);
+    loop {
+        let count = rows.div_ceil(ROWS).max(1);
+        let out = match count {
+            1 => empty(&x, [width]),
+            _ => empty(&x, [count, width]),
+        };
+        let (cubes, dim) = units(&x, count * width);
+        let client = x.client.clone();
+        pieces::launch(
+            &client,
+            cubes,
+            dim,
+            x.into_buffer_arg(),
+            out.clone().into_buffer_arg(),
+            width as u32,
+            rows as u32,
+            ROWS as u32,
+        );
+        if count == 1 {
+            return out;
+        }
+        (x, rows) = (out, count);
+    }
+}
+
+/// Gradients of a norm's gamma and beta from the means and inverse scales of all rows.
+pub fn of_norm(x: CubeTensor, grad: CubeTensor, statistics: CubeTensor) -> [CubeTensor; 2] {
+    let [rows, width] = rows_of(&x);
+    let count = rows.div_ceil(ROWS).max(1);
+    let parts = [empty(&x, [count, width]), empty(&x, [count, width])];
+    let (cubes, dim) = units(&x, count * width);
+    let client = x.client.clone();
+    let [d_gamma, d_beta] = parts.clone().map(CubeTensor::into_buffer_arg);
+    pieces_of_norm::launch(
+        &client,
+        cubes,
+        dim,
+        x.into_buffer_arg(),
+        grad.into_buffer_arg(),
+        statistics.into_buffer_arg(),
+        d_gamma,
+        d_beta,
+        width as u32,
+        rows as u32,
+        ROWS as u32,
+    );
+    parts.map(sum)
+}

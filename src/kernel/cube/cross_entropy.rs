@@ -1,0 +1,259 @@
+//! Softmax cross-entropy: a cube a row, which makes the loss, whether the target has the highest score, and, over the
+//! scores, their gradient.
+
+use burn_cubecl::CubeBackend;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::embedding::integers;
+use super::launch::{cube_sum, cubes, empty, in_rows, or_stand_in};
+use crate::kernel::NOT_SCORED;
+use crate::kernel::extension::Maybe;
+
+/// What the kernel is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Form {
+    bias: bool,
+    smooth: bool,
+    /// Whether scores become their gradient.
+    gradient: bool,
+    /// Whether the highest score is looked for.
+    hits: bool,
+    units: u32,
+}
+
+/// The largest score of a row and the first place where it stands.
+#[derive(CubeType, Clone, Copy)]
+struct Top {
+    value: f32,
+    at: u32,
+}
+
+/// The first of the highest of all units.
+#[cube]
+fn highest(
+    value: f32,
+    at: u32,
+    values: &mut Shared<[f32]>,
+    places: &mut Shared<[u32]>,
+    #[comptime] units: u32,
+) -> Top {
+    let unit = UNIT_POS;
+    values[unit as usize] = value;
+    places[unit as usize] = at;
+    sync_cube();
+    #[unroll]
+    for level in 0..comptime!(units.ilog2()) {
+        let half = comptime!(units >> (level + 1));
+        if unit < half {
+            let other = values[(unit + half) as usize];
+            let place = places[(unit + half) as usize];
+            let own = values[unit as usize];
+            if other > own || (other == own && place < places[unit as usize]) {
+                values[unit as usize] = other;
+                places[unit as usize] = place;
+            }
+        }
+        sync_cube();
+    }
+    let top = Top {
+        value: values[0],
+        at: places[0],
+    };
+    sync_cube();
+    top
+}
+
+#[cube]
+fn biased(raw: f32, bias: &[f32], i: u32, #[comptime] form: Form) -> f32 {
+    let mut score = raw;
+    if comptime!(form.bias) {
+        score += bias[i as usize];
+    }
+    score
+}
+
+/// Row `first + n` of all is row n of the scores.
+#[cube(launch)]
+fn scored(
+    scores: &mut Tensor<f32>,
+    bias: &[f32],
+    targets: &[i32],
+    losses: &mut [f32],
+    hits: &mut [f32],
+    rows: u32,
+    first: u32,
+    width: u32,
+    distance: u32,
+    smoothing: f32,
+    #[comptime] form: Form,
+) {
+    let row = CUBE_POS as u32;
+    if row >= rows {
+        terminate!();
+    }
+    let units = comptime!(form.units);
+    let mut shared = Shared::<[f32]>::new_slice(comptime!(form.units as usize));
+    let mut places = Shared::<[u32]>::new_slice(comptime!(form.units as usize));
+    let start = row * distance;
+    let target = targets[(first + row) as usize];
+    let mut largest = f32::new(-3.0e38);
+    let mut at = width;
+    let mut total = 0.0f32;
+    let mut plain = 0.0f32;
+    let mut i = UNIT_POS;
+    while i < width {
+        let score = biased(scores[(start + i) as usize], bias, i, form);
+        if score > largest {
+            total = total * (largest - score).exp() + 1.0f32;
+            largest = score;
+            at = i;
+        } else {
+            total += (score - largest).exp();
+        }
+        if comptime!(form.smooth) {
+            plain += score;
+        }
+        i += units;
+    }
+    let top = highest(largest, at, &mut shared, &mut places, units);
+    let all = cube_sum(total * (largest - top.value).exp(), &mut shared, units);
+    let lse = top.value + all.ln();
+    let spread = smoothing / f32::cast_from(width);
+    let is_scored = target >= 0;
+    if comptime!(form.smooth) {
+        plain = cube_sum(plain, &mut shared, units);
+    }
+    if UNIT_POS == 0 {
+        let mut loss = 0.0f32;
+        let mut hit = 0.0f32;
+        if is_scored {
+            let raw = scores[(start + target as u32) as usize];
+            let picked = biased(raw, bias, target as u32, form);
+            loss = lse - (1.0f32 - smoothing) * picked - spread * plain;
+            hit = select(top.at == target as u32, 1.0f32, 0.0f32);
+        }
+        losses[(first + row) as usize] = loss;
+        if comptime!(form.hits) {
+            hits[(first + row + 1) as usize] = hit;
+        }
+    }
+    // The target's score is read above, and written below.
+    sync_cube();
+    if comptime!(form.gradient) {
+        let mut i = UNIT_POS;
+        while i < width {
+            let mut slope = 0.0f32;
+            if is_scored {
+                let score = biased(scores[(start + i) as usize], bias, i, form);
+                slope = (score - lse).exp() - spread;
+                if i == target as u32 {
+                    slope -= 1.0f32 - smoothing;
+                }
+            }
+            scores[(start + i) as usize] = slope;
+            i += units;
+        }
+    }
+}
+
+/// The sum of all numbers, in one order, into the first place.
+#[cube(launch)]
+fn added(x: &[f32], out: &mut [f32], #[comptime] units: u32) {
+    let mut shared = Shared::<[f32]>::new_slice(comptime!(units as usize));
+    let mut sum = 0.0f32;
+    let mut i = UNIT_POS;
+    while i < x.len() as u32 {
+        sum += x[i as usize];
+        i += units;
+    }
+    let sum = cube_sum(sum, &mut shared, units);
+    if UNIT_POS == 0 {
+        out[0] = sum;
+    }
+}
+
+/// Rows of scores against their targets.
+pub struct Rows<'a> {
+    /// Added to each row.
+    pub bias: Maybe<CubeBackend>,
+    /// Targets of all rows, integers of 32 bits.
+    pub targets: &'a CubeTensor,
+    /// Takes the loss of each row.
+    pub losses: &'a CubeTensor,
+    /// Takes, behind its first number, whether each row's target has the highest score.
+    pub hits: Option<&'a CubeTensor>,
+    /// Label smoothing.
+    pub smoothing: f64,
+}
+
+impl Rows<'_> {
+    /// Scores rows, the first of which is row `first` of all; with `gradient` they become the gradients of the losses.
+    pub fn score(&self, scores: CubeTensor, first: usize, gradient: bool) -> CubeTensor {
+        let (scores, distance) = in_rows(scores);
+        let [rows, width] = super::launch::rows_of(&scores);
+        let (bias, has_bias) = or_stand_in(self.bias.clone(), self.losses);
+        let (count, dim, units) = cubes(&scores, rows, width);
+        let form = Form {
+            bias: has_bias,
+            smooth: self.smoothing > 0.0,
+            gradient,
+            hits: self.hits.is_some(),
+            units,
+        };
+        scored::launch(
+            &scores.client,
+            count,
+            dim,
+            scores.clone().into_tensor_arg(),
+            bias.into_buffer_arg(),
+            self.targets.clone().into_buffer_arg(),
+            self.losses.clone().into_buffer_arg(),
+            self.hits.unwrap_or(self.losses).clone().into_buffer_arg(),
+            rows as u32,
+            first as u32,
+            width as u32,
+            distance as u32,
+            self.smoothing as f32,
+            form,
+        );
+        scores
+    }
+}
+
+/// The sum of all numbers into the first of `out`.
+pub fn add_up(x: &CubeTensor, out: &CubeTensor) {
+    let units = 256;
+    let (x_arg, out_arg) = (x.clone().into_buffer_arg(), out.clone().into_buffer_arg());
+    let (count, dim) = (CubeCount::new_single(), CubeDim::new_1d(units));
+    added::launch(&x.client, count, dim, x_arg, out_arg, units);
+}
+
+/// The loss `[1]`, and, with `gradient`, its gradient over the logits.
+pub fn total(
+    logits: CubeTensor,
+    targets: CubeTensor,
+    smoothing: f64,
+    gradient: bool,
+) -> [CubeTensor; 2] {
+    const { assert!(NOT_SCORED < 0) };
+    let logits = if gradient {
+        super::launch::owned(logits)
+    } else {
+        into_contiguous(logits)
+    };
+    let [rows, _] = super::launch::rows_of(&logits);
+    let (losses, out) = (empty(&logits, [rows]), empty(&logits, [1]));
+    let targets = integers(targets);
+    let all = Rows {
+        bias: Maybe::None,
+        targets: &targets,
+        losses: &losses,
+        hits: None,
+        smoothing,
+    };
+    let logits = all.score(logits, 0, gradient);
+    add_up(&losses, &out);
+    [out, logits]
+}

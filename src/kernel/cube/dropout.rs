@@ -1,0 +1,77 @@
+//! Dropout with the masks of the CPU, to the bit: a unit makes one block of random words and takes its four elements.
+
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::launch::{empty_like, units};
+use super::philox::{Drop, block_of, counter_of, drop_args, factor_of};
+use crate::kernel::DropKey;
+use crate::rng::Purpose;
+
+/// Blocks of a group of 64 elements, as [`DropKey::fill`] lays them out.
+const BLOCKS: usize = 16;
+
+#[cube(launch)]
+fn dropped(
+    x: &[f32],
+    out: &mut [f32],
+    drop: Drop,
+    per_row: u32,
+    blocks_per_row: u32,
+    #[comptime] whole_rows: bool,
+) {
+    let unit = ABSOLUTE_POS as u32;
+    let row = unit / blocks_per_row;
+    let block = unit % blocks_per_row;
+    let start = row * per_row;
+    if start >= out.len() as u32 {
+        terminate!();
+    }
+    let counter = counter_of(&drop, row);
+    let mut index = block;
+    if comptime!(whole_rows) {
+        index = 0u32;
+    }
+    let words = block_of(&drop, &counter, index);
+    let first = block / 16u32 * 64u32 + block % 16u32;
+    #[unroll]
+    for i in 0..4u32 {
+        let element = first + i * 16;
+        if element < per_row {
+            let at = (start + element) as usize;
+            let word = comptime!(if whole_rows { 0 } else { i });
+            out[at] = x[at] * factor_of(&drop, &words, word);
+        }
+    }
+}
+
+/// Multiplies by the factors of single elements, or of whole rows (dimension 0).
+pub fn forward(x: CubeTensor, key: DropKey, rows: bool) -> CubeTensor {
+    let x = into_contiguous(x);
+    let (count, all) = (x.meta.shape()[0], x.meta.shape().num_elements());
+    if all == 0 {
+        return x;
+    }
+    let per_row = all / count;
+    let blocks = per_row.div_ceil(4 * BLOCKS) * BLOCKS;
+    let out = empty_like(&x);
+    let (cubes, dim) = units(&x, count * blocks);
+    let purpose = if rows {
+        Purpose::DropPath
+    } else {
+        Purpose::Dropout
+    };
+    dropped::launch(
+        &x.client,
+        cubes,
+        dim,
+        x.clone().into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+        drop_args(&key, purpose),
+        per_row as u32,
+        blocks as u32,
+        rows,
+    );
+    out
+}

@@ -1,0 +1,174 @@
+//! The loss of a head in chunks of rows: scores of a chunk are made, scored and, for training, multiplied into the
+//! gradients before the next chunk, so that no more than [`SCORES`] scores are in memory.
+
+use burn::backend::TensorMetadata;
+use burn::backend::ops::FloatTensorOps;
+use burn::tensor::Slice;
+use burn_cubecl::CubeBackend;
+use burn_cubecl::tensor::CubeTensor;
+
+use super::columns;
+use super::cross_entropy::{Rows, add_up};
+use super::embedding::integers;
+use super::launch::{empty, product};
+use crate::kernel::extension::{HeadLossSaved, Maybe};
+
+/// Most scores in memory: 256 MiB of them.
+const SCORES: usize = 1 << 26;
+
+/// Rows of a chunk come in so many, for the sake of the products.
+const ROWS: usize = 128;
+
+/// Hidden states, the head's matrix and bias, targets.
+pub struct Problem {
+    /// `[N, d]`
+    pub hidden: CubeTensor,
+    /// `[V, d]`
+    pub weight: CubeTensor,
+    /// `[V]`
+    pub bias: Maybe<CubeBackend>,
+    /// `[N]`
+    pub targets: CubeTensor,
+    /// Label smoothing.
+    pub smoothing: f64,
+}
+
+impl Problem {
+    /// Rows of a chunk.
+    fn chunk(&self) -> usize {
+        let vocab = self.weight.shape()[0].max(1);
+        (SCORES / vocab / ROWS * ROWS).max(ROWS)
+    }
+
+    /// Calls `each` with every chunk's first row, hidden states and scores as `gradient` leaves them; gives the sum of the
+    /// losses and the flags.
+    fn in_chunks(
+        &self,
+        chunk: usize,
+        gradient: bool,
+        mut each: impl FnMut(CubeTensor, CubeTensor),
+    ) -> CubeTensor {
+        let positions = self.hidden.shape()[0];
+        let targets = integers(self.targets.clone());
+        let losses = empty(&self.hidden, [positions]);
+        let out = empty(&self.hidden, [1 + positions]);
+        let rows = Rows {
+            bias: self.bias.clone(),
+            targets: &targets,
+            losses: &losses,
+            hits: Some(&out),
+            smoothing: self.smoothing,
+        };
+        let weight = CubeBackend::float_swap_dims(self.weight.clone(), 0, 1);
+        for first in (0..positions).step_by(chunk) {
+            let hidden = self.rows(first..(first + chunk).min(positions));
+            let scores = product(hidden.clone(), weight.clone());
+            let scores = rows.score(scores, first, gradient);
+            each(hidden, scores);
+        }
+        add_up(&losses, &out);
+        out
+    }
+
+    fn rows(&self, range: std::ops::Range<usize>) -> CubeTensor {
+        let [positions, width] = self.hidden.shape().dims();
+        if range == (0..positions) {
+            return self.hidden.clone();
+        }
+        let slices = [Slice::from(range), Slice::from(0..width)];
+        CubeBackend::float_slice(self.hidden.clone(), &slices)
+    }
+
+    /// The sum of the losses, then the flags.
+    pub fn forward(&self) -> CubeTensor {
+        self.in_chunks(self.chunk(), false, |_, _| ())
+    }
+
+    /// The same with all gradients.
+    pub fn saving(&self) -> HeadLossSaved<CubeBackend> {
+        self.saving_in(self.chunk())
+    }
+
+    fn saving_in(&self, chunk: usize) -> HeadLossSaved<CubeBackend> {
+        let mut hidden = Vec::new();
+        let mut weight: Option<CubeTensor> = None;
+        let mut bias: Option<CubeTensor> = None;
+        let with_bias = matches!(self.bias, Maybe::Some(_));
+        let out = self.in_chunks(chunk, true, |rows, slopes| {
+            if with_bias {
+                add(&mut bias, columns::sum(slopes.clone()));
+            }
+            let transposed = CubeBackend::float_swap_dims(slopes.clone(), 0, 1);
+            add(&mut weight, product(transposed, rows));
+            hidden.push(product(slopes, self.weight.clone()));
+        });
+        let nothing = |of: &CubeTensor| CubeBackend::float_mul_scalar(of.clone(), 0.0f32.into());
+        HeadLossSaved {
+            out,
+            hidden: match hidden.len() {
+                0 => self.hidden.clone(),
+                1 => hidden.remove(0),
+                _ => CubeBackend::float_cat(hidden, 0),
+            },
+            weight: weight.unwrap_or_else(|| nothing(&self.weight)),
+            bias,
+        }
+    }
+}
+
+/// Adds to a sum, which may be empty yet.
+fn add(sum: &mut Option<CubeTensor>, x: CubeTensor) {
+    *sum = Some(match sum.take() {
+        Some(sum) => CubeBackend::float_add(sum, x),
+        None => x,
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::backend::ops::IntTensorOps;
+    use burn::tensor::TensorData;
+    use burn_cubecl::CubeDevice;
+    use burn_cubecl::ops::into_data_sync;
+
+    use super::*;
+    use crate::rng::{Purpose, Stream};
+
+    fn random(dims: [usize; 2], seed: u64) -> CubeTensor {
+        let mut stream = Stream::new(seed, Purpose::Split, (0, 0, 0));
+        let values: Vec<f32> = (0..dims[0] * dims[1]).map(|_| stream.normal()).collect();
+        CubeBackend::float_from_data(TensorData::new(values, dims), &CubeDevice::default())
+    }
+
+    /// In one chunk and in three: the flags are equal, sums and gradients differ by the order of additions at most.
+    #[test]
+    fn chunks_change_nothing() {
+        let [positions, width, vocab] = [300, 8, 13];
+        let targets: Vec<i32> = (0..positions as i32).map(|i| i * i % 13).collect();
+        let targets = TensorData::new(targets, [positions]);
+        let problem = Problem {
+            hidden: random([positions, width], 1),
+            weight: random([vocab, width], 2),
+            bias: Maybe::Some(CubeBackend::float_reshape(
+                random([1, vocab], 3),
+                [vocab].into(),
+            )),
+            targets: CubeBackend::int_from_data(targets, &CubeDevice::default()),
+            smoothing: 0.1,
+        };
+        let [one, three] = [problem.saving_in(384), problem.saving_in(128)].map(|saved| {
+            let bias = saved.bias.expect("there is a bias");
+            [saved.out, saved.hidden, saved.weight, bias].map(|x| {
+                let data = into_data_sync(x);
+                data.try_to_vec::<f32>().expect("numbers of 32 bits")
+            })
+        });
+        assert_eq!(one[0][1..], three[0][1..], "flags");
+        for (one, three) in one.iter().zip(&three) {
+            let size = one.iter().fold(0.5f32, |m, x| m.max(x.abs()));
+            let far = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-5 * size;
+            assert_eq!(one.len(), three.len());
+            assert!(!one.iter().zip(three).any(far));
+        }
+    }
+}

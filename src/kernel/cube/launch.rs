@@ -1,0 +1,133 @@
+//! What every kernel's launch needs: contiguous buffers, numbers of cubes, sums over a cube.
+
+use burn::backend::TensorMetadata;
+use burn::backend::ops::FloatTensorOps;
+use burn::tensor::{DType, FloatDType, Shape};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use crate::kernel::extension::Maybe;
+use crate::kernel::rounds_operands;
+
+/// Units of a cube that works on single elements.
+const UNITS: u32 = 256;
+
+/// An unwritten tensor beside another.
+pub fn empty(beside: &CubeTensor, shape: impl Into<Shape>) -> CubeTensor {
+    let (client, device) = (beside.client.clone(), beside.device.clone());
+    empty_device_contiguous_dtype(client, device, shape.into(), DType::F32)
+}
+
+/// An unwritten tensor of another's shape.
+pub fn empty_like(x: &CubeTensor) -> CubeTensor {
+    empty(x, x.shape())
+}
+
+/// A contiguous tensor whose buffer nothing else holds.
+pub fn owned(x: CubeTensor) -> CubeTensor {
+    let x = into_contiguous(x);
+    if x.can_mut() { x } else { x.copy() }
+}
+
+/// The product of two matrices, or of two batches of them: Burn's, which measures which of its kernels is the fastest. In
+/// bfloat16 where a run asks for it.
+pub fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
+    if !rounds_operands() {
+        return CubeBackend::float_matmul(x, y);
+    }
+    let [x, y] = [x, y].map(|x| CubeBackend::float_cast(x, FloatDType::BF16));
+    CubeBackend::float_cast(CubeBackend::float_matmul(x, y), FloatDType::F32)
+}
+
+/// Cubes and their size for so many units of work; kernels leave out units beyond the work.
+pub fn units(x: &CubeTensor, work: usize) -> (CubeCount, CubeDim) {
+    let dim = CubeDim::new_1d(UNITS);
+    (
+        cubecl::calculate_cube_count_elemwise(&x.client, work, dim),
+        dim,
+    )
+}
+
+/// A cube for each of so many rows of a width. The third is the units of a cube: a power of two.
+pub fn cubes(x: &CubeTensor, rows: usize, width: usize) -> (CubeCount, CubeDim, u32) {
+    let units = (width.next_power_of_two() as u32).clamp(32, UNITS);
+    let single = CubeDim::new_single();
+    let count = cubecl::calculate_cube_count_elemwise(&x.client, rows, single);
+    (count, CubeDim::new_1d(units), units)
+}
+
+/// The last dimension of a tensor, and how many rows of it there are.
+pub fn rows_of(x: &CubeTensor) -> [usize; 2] {
+    let shape = x.shape();
+    let width = shape.last().copied().unwrap_or(1);
+    [shape.num_elements() / width.max(1), width]
+}
+
+/// A tensor whose rows lie at one distance from each other, and that distance: products come with padded rows.
+pub fn in_rows(x: CubeTensor) -> (CubeTensor, usize) {
+    let rank = x.rank();
+    let (shape, strides) = (x.shape(), x.meta.strides().to_vec());
+    let even = rank >= 2
+        && !x.meta.is_tiled()
+        && strides[rank - 1] == 1
+        && (0..rank.saturating_sub(2)).all(|i| strides[i] == strides[i + 1] * shape[i + 1]);
+    if even {
+        let distance = strides[rank - 2];
+        return (x, distance);
+    }
+    let width = shape.last().copied().unwrap_or(1);
+    (into_contiguous(x), width)
+}
+
+/// An optional vector of a norm or a map, or `stand_in` for it, which the kernel does not read; and whether there is one.
+pub fn or_stand_in(x: Maybe<CubeBackend>, stand_in: &CubeTensor) -> (CubeTensor, bool) {
+    match x {
+        Maybe::Some(x) => (into_contiguous(x), true),
+        Maybe::None => (stand_in.clone(), false),
+    }
+}
+
+/// The sum of a value over the units of a cube, for each of them. `shared` has a place a unit; `units` is a power of two.
+#[cube]
+pub fn cube_sum(value: f32, shared: &mut Shared<[f32]>, #[comptime] units: u32) -> f32 {
+    let unit = UNIT_POS;
+    shared[unit as usize] = value;
+    sync_cube();
+    #[unroll]
+    for level in 0..comptime!(units.ilog2()) {
+        let half = comptime!(units >> (level + 1));
+        if unit < half {
+            let other = shared[(unit + half) as usize];
+            shared[unit as usize] += other;
+        }
+        sync_cube();
+    }
+    let total = shared[0];
+    sync_cube();
+    total
+}
+
+/// The largest of a value over the units of a cube.
+#[cube]
+pub fn cube_max(value: f32, shared: &mut Shared<[f32]>, #[comptime] units: u32) -> f32 {
+    let unit = UNIT_POS;
+    shared[unit as usize] = value;
+    sync_cube();
+    #[unroll]
+    for level in 0..comptime!(units.ilog2()) {
+        let half = comptime!(units >> (level + 1));
+        if unit < half {
+            let other = shared[(unit + half) as usize];
+            if other > shared[unit as usize] {
+                shared[unit as usize] = other;
+            }
+        }
+        sync_cube();
+    }
+    let largest = shared[0];
+    sync_cube();
+    largest
+}

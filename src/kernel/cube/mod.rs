@@ -1,0 +1,246 @@
+//! The kernels for GPUs, through CubeCL: one source for CUDA, Vulkan, Metal and WebGPU, compiled when a process first
+//! launches it. The backend is Burn's without its fusion, under which the composed form stays.
+//!
+//! Each file is one kernel with its backward. Sums have one order, and nothing adds through atomics, so that the same
+//! kernels on the same device give the same bits; products are Burn's, which picks among several by measuring.
+
+pub mod activation;
+pub mod attention;
+pub mod columns;
+pub mod convolution;
+pub mod cross_entropy;
+pub mod dropout;
+pub mod embedding;
+pub mod head_loss;
+pub mod launch;
+pub mod linear;
+pub mod norm;
+pub mod optim;
+pub mod philox;
+pub mod rotary;
+pub mod softmax;
+pub mod structure;
+
+use burn::backend::ops::FloatTensorOps;
+use burn_cubecl::CubeBackend;
+use burn_cubecl::tensor::CubeTensor;
+
+use super::extension::{
+    AttentionGradients, AttentionSaved, AttentionSettings, BackwardOps, HeadLossSaved, KernelOps,
+    Maybe, NormSettings,
+};
+use super::{Activation, ConvolutionSettings, DropKey};
+use head_loss::Problem;
+
+impl KernelOps for CubeBackend {
+    fn affine(x: CubeTensor, weight: CubeTensor, bias: Maybe<Self>) -> CubeTensor {
+        linear::forward(x, weight, bias)
+    }
+
+    fn residual_add(x: CubeTensor, y: CubeTensor) -> CubeTensor {
+        Self::float_add(x, y)
+    }
+
+    fn norm(
+        x: CubeTensor,
+        gamma: Maybe<Self>,
+        beta: Maybe<Self>,
+        settings: NormSettings,
+    ) -> CubeTensor {
+        norm::forward(x, gamma, beta, settings)
+    }
+
+    fn norm_of_sum(
+        x: CubeTensor,
+        y: CubeTensor,
+        gamma: Maybe<Self>,
+        beta: Maybe<Self>,
+        factor: f64,
+        settings: NormSettings,
+    ) -> CubeTensor {
+        let [_, out] = norm::forward_of_sum([x, y], gamma, beta, factor, settings);
+        out
+    }
+
+    fn activation(x: CubeTensor, activation: Activation) -> CubeTensor {
+        activation::forward(x, activation)
+    }
+
+    fn gated(gate: CubeTensor, up: CubeTensor, activation: Activation) -> CubeTensor {
+        activation::gated(gate, up, activation)
+    }
+
+    fn fused_attention(
+        q: CubeTensor,
+        k: CubeTensor,
+        v: CubeTensor,
+        bias: Maybe<Self>,
+        settings: AttentionSettings,
+    ) -> CubeTensor {
+        attention::saving([q, k, v], bias, settings).out
+    }
+
+    fn dropped(x: CubeTensor, key: DropKey, rows: bool) -> CubeTensor {
+        dropout::forward(x, key, rows)
+    }
+
+    fn cross_entropy_total(
+        logits: CubeTensor,
+        targets: CubeTensor,
+        label_smoothing: f64,
+    ) -> CubeTensor {
+        let [loss, _] = cross_entropy::total(logits, targets, label_smoothing, false);
+        loss
+    }
+
+    fn rotate(
+        x: CubeTensor,
+        cos: CubeTensor,
+        sin: CubeTensor,
+        interleaved: bool,
+        opposite: bool,
+    ) -> CubeTensor {
+        rotary::forward(x, cos, sin, interleaved, opposite)
+    }
+
+    fn rows(weight: CubeTensor, ids: CubeTensor) -> CubeTensor {
+        embedding::forward(weight, ids)
+    }
+
+    fn head_loss(
+        hidden: CubeTensor,
+        weight: CubeTensor,
+        bias: Maybe<Self>,
+        targets: CubeTensor,
+        label_smoothing: f64,
+    ) -> CubeTensor {
+        Problem {
+            hidden,
+            weight,
+            bias,
+            targets,
+            smoothing: label_smoothing,
+        }
+        .forward()
+    }
+
+    fn convolved(x: CubeTensor, weight: CubeTensor, settings: ConvolutionSettings) -> CubeTensor {
+        convolution::forward(x, weight, settings)
+    }
+}
+
+impl BackwardOps for CubeBackend {
+    fn input_gradient(grad: CubeTensor, weight: CubeTensor) -> CubeTensor {
+        linear::input_gradient(grad, weight)
+    }
+
+    fn weight_gradient(x: CubeTensor, grad: CubeTensor) -> CubeTensor {
+        linear::weight_gradient(x, grad)
+    }
+
+    fn bias_gradient(grad: CubeTensor) -> CubeTensor {
+        columns::sum(grad)
+    }
+
+    fn activation_backward(x: CubeTensor, grad: CubeTensor, activation: Activation) -> CubeTensor {
+        activation::backward(x, grad, activation)
+    }
+
+    fn gated_backward(
+        gate: CubeTensor,
+        up: CubeTensor,
+        grad: CubeTensor,
+        activation: Activation,
+    ) -> [CubeTensor; 2] {
+        activation::gated_backward(gate, up, grad, activation)
+    }
+
+    fn norm_of_sum_saving(
+        terms: [CubeTensor; 2],
+        gamma: Maybe<Self>,
+        beta: Maybe<Self>,
+        factor: f64,
+        settings: NormSettings,
+    ) -> [CubeTensor; 2] {
+        norm::forward_of_sum(terms, gamma, beta, factor, settings)
+    }
+
+    fn norm_backward(
+        x: CubeTensor,
+        gamma: Maybe<Self>,
+        grad: CubeTensor,
+        settings: NormSettings,
+    ) -> [CubeTensor; 3] {
+        norm::backward(x, gamma, grad, settings)
+    }
+
+    fn attention_saving(
+        q: CubeTensor,
+        k: CubeTensor,
+        v: CubeTensor,
+        bias: Maybe<Self>,
+        settings: AttentionSettings,
+    ) -> AttentionSaved<Self> {
+        attention::saving([q, k, v], bias, settings)
+    }
+
+    fn attention_backward(
+        saved: AttentionSaved<Self>,
+        grad: CubeTensor,
+        settings: AttentionSettings,
+        bias: bool,
+    ) -> AttentionGradients<Self> {
+        attention::backward(saved, grad, settings, bias)
+    }
+
+    fn cross_entropy_saving(
+        logits: CubeTensor,
+        targets: CubeTensor,
+        label_smoothing: f64,
+    ) -> [CubeTensor; 2] {
+        cross_entropy::total(logits, targets, label_smoothing, true)
+    }
+
+    fn head_loss_saving(
+        hidden: CubeTensor,
+        weight: CubeTensor,
+        bias: Maybe<Self>,
+        targets: CubeTensor,
+        label_smoothing: f64,
+    ) -> HeadLossSaved<Self> {
+        Problem {
+            hidden,
+            weight,
+            bias,
+            targets,
+            smoothing: label_smoothing,
+        }
+        .saving()
+    }
+
+    fn scaled(x: CubeTensor, factor: CubeTensor) -> CubeTensor {
+        optim::scaled(x, factor)
+    }
+
+    fn rows_backward(ids: CubeTensor, grad: CubeTensor, rows: usize) -> CubeTensor {
+        embedding::backward(ids, grad, rows)
+    }
+
+    fn convolved_input_gradient(
+        weight: CubeTensor,
+        grad: CubeTensor,
+        input: [usize; 4],
+        settings: ConvolutionSettings,
+    ) -> CubeTensor {
+        convolution::input_gradient(weight, grad, input, settings)
+    }
+
+    fn convolved_weight_gradient(
+        x: CubeTensor,
+        grad: CubeTensor,
+        weight: [usize; 4],
+        settings: ConvolutionSettings,
+    ) -> CubeTensor {
+        convolution::weight_gradient(x, grad, weight, settings)
+    }
+}

@@ -1,0 +1,119 @@
+//! The kernels for GPUs against flex: values and every gradient within float32's rounding, dropout's masks to the bit, and
+//! short runs of training.
+//!
+//! The device is that of `FORMWORK_TEST_DEVICE`, or else the first GPU backend of the build; without one the tests say that
+//! they were skipped. Mesa's lavapipe is enough: `cargo test --features wgpu --test it on_device`.
+
+mod attention;
+mod elements;
+mod losses;
+mod steps;
+mod training;
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use formwork::device::DeviceName;
+use formwork::rng::{Purpose, Stream};
+
+/// The device's name, if there is one.
+pub fn name() -> Option<String> {
+    let asked = std::env::var("FORMWORK_TEST_DEVICE").ok();
+    let compiled = ["cuda", "vulkan", "wgpu"].into_iter();
+    let found = compiled.map(String::from).find(|name| {
+        let parsed: Result<DeviceName, _> = name.parse();
+        parsed.is_ok()
+    });
+    let name = asked.or(found);
+    if name.is_none() {
+        eprintln!("skipped: no GPU backend in this build");
+    }
+    name
+}
+
+/// The device to test, if there is one.
+pub fn device() -> Option<Device> {
+    let device: DeviceName = name()?.parse().unwrap();
+    Some(device.open().unwrap())
+}
+
+/// Numbers on their way to any device.
+#[derive(Clone)]
+pub struct Numbers<const D: usize> {
+    pub dims: [usize; D],
+    pub values: Vec<f32>,
+}
+
+/// Normal numbers, the same for the same seed.
+pub fn random<const D: usize>(dims: [usize; D], seed: u64) -> Numbers<D> {
+    let mut stream = Stream::new(seed, Purpose::Split, (0, 0, 0));
+    let n = dims.iter().product();
+    Numbers {
+        dims,
+        values: (0..n).map(|_| stream.normal()).collect(),
+    }
+}
+
+impl<const D: usize> Numbers<D> {
+    /// All times a factor.
+    pub fn times(mut self, factor: f32) -> Self {
+        self.values.iter_mut().for_each(|x| *x *= factor);
+        self
+    }
+
+    /// As a tensor.
+    pub fn on(&self, device: &Device) -> Tensor<D> {
+        Tensor::from_data(TensorData::new(self.values.clone(), self.dims), device)
+    }
+}
+
+/// Integers below a bound as a tensor.
+pub fn integers(n: usize, below: u64, seed: u64) -> Vec<i64> {
+    let mut stream = Stream::new(seed, Purpose::Split, (1, 0, 0));
+    (0..n).map(|_| stream.below(below) as i64).collect()
+}
+
+/// Integers as a tensor.
+pub fn ints<const D: usize>(values: &[i64], dims: [usize; D], device: &Device) -> Tensor<D, Int> {
+    Tensor::from_data(TensorData::new(values.to_vec(), dims), device)
+}
+
+pub fn values<const D: usize>(x: &Tensor<D>) -> Vec<f32> {
+    x.to_data().try_to_vec::<f32>().unwrap()
+}
+
+/// Equal at 2e-5 of the largest value, or at 1e-5 where only small ones are left.
+pub fn close(what: &str, ours: &[f32], oracle: &[f32]) {
+    assert_eq!(ours.len(), oracle.len(), "{what}: sizes");
+    let size = oracle.iter().fold(0.5f32, |m, x| m.max(x.abs()));
+    for (i, (a, b)) in ours.iter().zip(oracle).enumerate() {
+        assert!(
+            (a - b).abs() <= 2e-5 * size,
+            "{what}[{i}]: {a} instead of {b} (largest {size})"
+        );
+    }
+}
+
+/// Runs a function of tracked leaves on the device and on flex, and compares its value and all gradients, for an uneven
+/// loss.
+pub fn same<const D: usize, const E: usize, const N: usize>(
+    what: &str,
+    device: &Device,
+    leaves: [Numbers<D>; N],
+    f: impl Fn(&Device, [Tensor<D>; N]) -> Tensor<E>,
+) {
+    let run = |device: &Device| {
+        let device = device.clone().autodiff();
+        let leaves = leaves.each_ref().map(|x| x.on(&device).require_grad());
+        let y = f(&device, leaves.clone());
+        let weights = random(y.dims(), 99).on(&device);
+        let grads = (y.clone() * weights).sum().backward();
+        let grads = leaves.map(|x| x.grad(&grads).map(|g| values(&g)));
+        (values(&y), grads)
+    };
+    let (y, dy) = run(device);
+    let (z, dz) = run(&Device::flex());
+    close(what, &y, &z);
+    for (i, (a, b)) in dy.iter().zip(&dz).enumerate() {
+        let (a, b) = (a.as_ref().unwrap(), b.as_ref().unwrap());
+        close(&format!("{what}, gradient {i}"), a, b);
+    }
+}

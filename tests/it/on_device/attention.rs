@@ -1,0 +1,150 @@
+//! Attention under every rule of visibility, with biases, soft caps, dropout and shared key-value heads.
+
+use formwork::kernel::{
+    self, AttentionOptions, Documents, DropKey, Relations, ScoreBias, Visibility, Window,
+};
+
+use super::{device, random, same};
+
+/// Rows, heads, key-value heads, queries, keys, width of a head.
+type Sizes = [usize; 6];
+
+fn options(dropout: f64) -> AttentionOptions {
+    AttentionOptions {
+        scale: 0.37,
+        softcap: None,
+        dropout: Some(DropKey {
+            p: dropout,
+            seed: 11,
+            step: 5,
+            first_row: 3,
+            site: 99,
+        }),
+    }
+}
+
+fn check(
+    what: &str,
+    [b, h, kv, q, k, d]: Sizes,
+    visible: &Visibility,
+    offset: usize,
+    options: AttentionOptions,
+) {
+    let Some(device) = device() else { return };
+    let most = h.max(kv);
+    let rows = q.max(k);
+    let all = [1, 2, 3].map(|seed| random([b, rows, most, d], seed));
+    same(what, &device, all, |_, [x, y, z]| {
+        let queries = x.narrow(1, 0, q).narrow(2, 0, h).swap_dims(1, 2);
+        let [keys, values] = [y, z].map(|x| x.narrow(1, 0, k).narrow(2, 0, kv).swap_dims(1, 2));
+        let relations = Relations {
+            visible: visible.clone(),
+            offset,
+            ..Relations::default()
+        };
+        kernel::attention(queries, keys, values, relations, options)
+    });
+}
+
+#[test]
+fn rules() {
+    let documents = |keys: usize| {
+        let numbers: Vec<i32> = (0..2 * keys).map(|i| (i / 5) as i32).collect();
+        Some(Documents::new(&numbers, keys))
+    };
+    let window = |dilation: &[usize]| {
+        Some(Window {
+            before: 3,
+            after: 2,
+            dilation: dilation.into(),
+        })
+    };
+    let all: [(&str, Visibility); 7] = [
+        ("everything", Visibility::ALL),
+        ("causal", Visibility::causal()),
+        ("lengths", Visibility::of_lengths(&[13, 0])),
+        (
+            "documents",
+            Visibility {
+                causal: true,
+                documents: documents(17),
+                ..Visibility::ALL
+            },
+        ),
+        (
+            "a prefix",
+            Visibility {
+                causal: true,
+                prefix: Some([4, 0].into()),
+                lengths: Some([17, 9].into()),
+                ..Visibility::ALL
+            },
+        ),
+        (
+            "a window",
+            Visibility {
+                window: window(&[]),
+                ..Visibility::ALL
+            },
+        ),
+        (
+            "a dilated window",
+            Visibility {
+                causal: true,
+                window: window(&[1, 3]),
+                documents: documents(17),
+                ..Visibility::ALL
+            },
+        ),
+    ];
+    for (what, visible) in all {
+        for dropout in [0.0, 0.3] {
+            let name = format!("{what}, dropout {dropout}");
+            check(&name, [2, 2, 2, 17, 17, 5], &visible, 0, options(dropout));
+        }
+    }
+}
+
+/// More keys than queries, long rows, shared keys, a soft cap.
+#[test]
+fn sizes() {
+    let causal = Visibility::causal();
+    check("one", [1, 1, 1, 1, 1, 1], &causal, 0, options(0.0));
+    check("behind keys", [2, 4, 2, 3, 9, 4], &causal, 6, options(0.2));
+    check("long", [1, 2, 1, 150, 150, 8], &causal, 0, options(0.1));
+    let capped = AttentionOptions {
+        softcap: Some(0.8),
+        ..options(0.1)
+    };
+    check("capped", [2, 2, 2, 11, 11, 4], &causal, 0, capped);
+}
+
+#[test]
+fn biases() {
+    let Some(device) = device() else { return };
+    let [b, h, q, k, d] = [2, 3, 7, 9, 4];
+    let spans = [
+        ("by distance", [1, 1, h, q + k - 1]),
+        ("of each pair", [1, h, q, k]),
+        ("of each pair and row", [b, h, q, k]),
+    ];
+    for (what, dims) in spans {
+        let inputs = [random([b, h, q, d], 1), random([b, h, k, d], 2)];
+        let bias = random(dims, 3);
+        let all = [inputs[0].clone(), inputs[1].clone(), bias];
+        same(what, &device, all, |_, [q, k, bias]| {
+            let bias = match dims[1] {
+                1 => ScoreBias::ByDistance(bias.reshape([dims[2], dims[3]])),
+                _ => ScoreBias::Dense(bias),
+            };
+            let relations = Relations {
+                visible: Visibility::causal(),
+                offset: 2,
+                bias,
+                ..Relations::default()
+            };
+            let values = k.clone() * 0.5;
+            kernel::attention(q, k, values, relations, options(0.2))
+        });
+    }
+}

@@ -1,0 +1,62 @@
+//! Twenty steps of training through the binary, with dropout: the losses of the device are flex's within 1e-3.
+
+use std::path::Path;
+
+use super::name;
+use crate::binary::output;
+use crate::ranks::experiments::Files;
+
+/// The losses of a run of twenty steps.
+fn losses(files: &Files, device: &str) -> Vec<f64> {
+    let run = files.path(device);
+    let experiment = files.path("x.toml");
+    let shown = |path: &Path| path.display().to_string();
+    let settings = [
+        "train.steps=20",
+        "train.log_every=1",
+        "train.eval_every=20",
+        "train.checkpoint_every=20",
+    ];
+    let mut arguments = vec!["train".to_string(), shown(&experiment), "--quiet".into()];
+    arguments.extend([
+        "--device".into(),
+        device.into(),
+        "--run".into(),
+        shown(&run),
+    ]);
+    for setting in settings {
+        arguments.extend(["--set".into(), setting.into()]);
+    }
+    output(&arguments);
+    let lines = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let lines = lines.lines().map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        line["loss"].as_f64()
+    });
+    lines.flatten().collect()
+}
+
+fn same_losses(files: &Files) {
+    let Some(device) = name() else { return };
+    let (ours, flex) = (losses(files, &device), losses(files, "flex"));
+    assert!(flex.len() >= 20, "{flex:?}");
+    assert_eq!(ours.len(), flex.len());
+    for (step, (a, b)) in ours.iter().zip(&flex).enumerate() {
+        assert!((a - b).abs() < 1e-3, "step {step}: {a} instead of {b}");
+    }
+}
+
+#[test]
+fn a_decoder() {
+    same_losses(&Files::language_model());
+}
+
+#[test]
+fn an_encoder_decoder() {
+    same_losses(&Files::translation());
+}
+
+#[test]
+fn a_vision_transformer() {
+    same_losses(&Files::images());
+}

@@ -66,7 +66,7 @@ impl ModuleVisitor for Values<'_> {
             .contains(&param.id)
             .then(|| self.shard.own_part(param.id));
         if let Some(Stretch::Whole | Stretch::Part(_)) = own {
-            let data = kernel::untracked(param.val()).into_data();
+            let data = kernel::read(kernel::untracked(param.val()));
             self.bytes.extend_from_slice(data.as_bytes());
         }
     }

@@ -7,7 +7,9 @@ and 1,000 runs.
 
 Needs Python and Chromium alone: the browser is spoken to over its pipe.
 
-Result of RESULT
+Result of 2026-11-25, Chromium, 2 cores of an AMD EPYC beside ten to twenty other busy processes: 35 of 36 checks hold. The list of 1,000
+runs takes 0.33 to 0.41 s of the processor; on the clock 0.87 s, 1.87 s and, missing the two seconds, 2.01 s, 2.63 s and 3.18 s as the load
+rose. The server was built of src/watch and its floor of src/report/read alone, in release; the run below it by another build.
 """
 
 import argparse
@@ -224,7 +226,7 @@ def a_thousand(binary, browser, folder):
     page = Page(browser, 1280, 900)
     begun = time.time()
     page.do("Page.navigate", url=url)
-    page.until("known.runs.size === 1000 && document.querySelectorAll('tr[data-run]').length === 200")
+    page.until("typeof known === 'object' && known.runs.size === 1000 && document.querySelectorAll('tr[data-run]').length === 200")
     check("the page knows 1,000 and shows 200 in under two seconds", time.time() - begun < 2, f"{time.time() - begun:.2f} s")
     page.js("document.getElementById('filter').value = 'run-0777'; document.getElementById('filter').dispatchEvent(new Event('input'))")
     check("the filter", page.js("document.querySelectorAll('tr[data-run]').length") == 1)
@@ -254,8 +256,7 @@ def pages(binary, browser, url, live, pictures):
     check("hover shows values", "step" in page.js("document.querySelector('#overlay .tip:not([hidden])')?.innerText ?? ''"))
     page.picture(pictures, "desktop")
 
-    page.js("document.body.focus(); document.activeElement.blur()")
-    page.key("j")
+    page.js("document.activeElement.blur()"), page.key("j")
     check("j goes to a run", page.js("document.activeElement.closest('tr')?.dataset.run") == page.js("list.order()[0]"))
     page.key("j"), page.key("k"), page.key("ArrowDown")
     check("k and arrows move", page.js("document.activeElement.closest('tr')?.dataset.run") == page.js("list.order()[1]"))
@@ -288,8 +289,7 @@ def pages(binary, browser, url, live, pictures):
     page.js("window.kept = document.querySelector('#run .figure path.valid').getAttribute('d'); run.toggleLog()")
     check("log scale", page.until("document.querySelector('#run .figure path.valid').getAttribute('d') !== kept", 10))
     page.js("run.toggleLog()"), page.picture(pictures, "run")
-    page.dark(True)
-    time.sleep(0.5)
+    page.dark(True), time.sleep(0.5)
     check("dark by the system's choice", page.js("getComputedStyle(document.body).backgroundColor") == "rgb(20, 22, 26)")
     page.picture(pictures, "run_dark")
     page.js("location.hash = '#/'"), time.sleep(0.5), page.picture(pictures, "dark")

@@ -20,8 +20,9 @@ const makeChart = (parent, { short = false } = {}) => {
     const log = options.log && lines.some((l) => l.points.some((p) => p.y > 0));
     const seen = lines.map((l) => ({ ...l, points: log ? l.points.filter((p) => p.y > 0) : l.points })).filter((l) => l.points.length > 0);
     const xs = span(seen.flatMap((l) => [l.points[0].x, l.points.at(-1).x]), false);
-    const start = options.settled ? xs[0] + 0.1 * (xs[1] - xs[0]) : -Infinity;
-    const fitted = seen.filter((l) => l.kind !== "raw").flatMap((l) => l.points.filter((p) => p.x >= start).map((p) => p.y));
+    // Of each line by itself: beside a long run the whole of a short one would count as its start.
+    const start = ({ points }) => (options.settled ? points[0].x + 0.1 * (points.at(-1).x - points[0].x) : -Infinity);
+    const fitted = seen.filter((l) => l.kind !== "raw").flatMap((l) => l.points.filter((p) => p.x >= start(l)).map((p) => p.y));
     let ys = span(fitted, log);
     if (!log) { const pad = (ys[1] - ys[0]) * 0.05; ys = [ys[0] - pad, ys[1] + pad]; }
     const [x, y] = [scale(xs, [box.left, box.right], false), scale(ys, [box.bottom, box.top], log)];

@@ -1,5 +1,5 @@
 #!/bin/bash
-# 2026-11-23: a run as a job of a real Slurm (munge, slurmctld, two slurmd) on this machine; a finding ends it with status 1.
+# 2026-11-25: a run as a job of a real Slurm (munge, slurmctld, two slurmd) on this machine; a finding ends it with status 1.
 #
 #     benches/slurm.sh [--install] [BINARY]
 #

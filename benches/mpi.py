@@ -4,12 +4,13 @@
     cargo build --release --features mpi
     python3 benches/mpi.py [--binary target/release/formwork] [--kills 50] [--speed] [--exchange mpi|nccl]
 
-Needs an MPI library and nothing else: the data is generated. Result of 2026-11-23 (commit 33dd620), Open MPI 4.1.4, 2 shared
-cores: equal sums of weights, moments, averages, carried states and journals for 1, 2 and 4 ranks in all four cases; SIGTERM and
-SIGINT to either of 2 ranks end all with 130 and are told once, 4 ranks go on to the same bits; 55 signals and kills over 67 runs
-lost nothing. mpirun that is signalled itself ends with status 1, and waits for the whole time that it gives its ranks. A rank
-that is signalled before it listens ends with 143, and nothing is to be saved. Speed (quiet, in turn, twice): 2 ranks of 1 thread
-0.85 and 1.03 times 1 rank of 2 threads, 4 % of the time moving bytes and 4 % waiting.
+Needs an MPI library and nothing else: the data is generated. Result of 2026-11-25 (commit 6bf1d43), Open MPI 4.1.4, 2 shared
+cores beside builds: equal sums of weights, moments, averages, carried states and journals for 1, 2 and 4 ranks in all six cases; each
+of ten requests to stop is saved and told once and ends with its status; 4 ranks go on to the same bits. On 2026-11-23 (commit 33dd620)
+55 signals and kills over 67 runs lost nothing; speed (quiet, in turn, twice): 2 ranks of 1 thread 0.85 and 1.03 times 1 rank of 2
+threads, 4 % of the time moving bytes and 4 % waiting. mpirun that is sent SIGTERM or SIGINT ends with status 1, and waits for the whole
+time that it gives its ranks before it hands SIGTERM on. A rank that is signalled in its first moments ends with 143, and nothing is to be
+saved.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 #!/bin/bash
-# 2026-11-23: a run as a job of a real Slurm (munge, slurmctld, two slurmd) on this machine; a finding ends it with status 1.
+# 2026-11-25: a run as a job of a real Slurm (munge, slurmctld, two slurmd) on this machine; a finding ends it with status 1.
 #
 #     benches/slurm.sh [--install] [BINARY]
 #
@@ -151,7 +151,9 @@ for _ in $(seq 100); do
 done
 [[ $state == PENDING* ]] || fail "the job did not go back into the queue: $state"
 echo "requeue: $(grep -o 'interrupted at step [0-9]*' "$at"/requeue.slurm-*.log | head -1), then $state"
-# Slurm holds a requeued job back for a while; an administrator's release ends that.
+# Slurm holds a requeued job back for a while; an administrator's release ends that. Not at once: a start within the same second
+# meets "Job credential revoked", since nodes tell credentials of before and after the requeue apart by their seconds.
+sleep 3
 scontrol update jobid="$job" starttime=now 2> /dev/null
 drained 300; ended requeue
 

@@ -41,7 +41,7 @@ fn each_rank_gets_its_chunk_of_every_rank() {
 #[test]
 fn the_first_rank_gets_what_all_have() {
     for count in [1, 2, 4] {
-        let own = |rank: usize| vec![rank as u8; AT_ONCE * (rank % 2) + rank];
+        let own = |rank: usize| vec![rank as u8; AT_ONCE * usize::from(rank == 1) + rank];
         let found = on_all(count, |ranks| ranks.to_first(&own(ranks.rank())));
         let mut found = found.into_iter().map(Result::unwrap);
         let wanted: Vec<Vec<u8>> = (0..count).map(own).collect();

@@ -238,6 +238,8 @@ mod gpu {
 
     use super::{Backend, DeviceName, Gpu};
     use burn::tensor::{Device, DeviceType};
+    use cubecl::config::cache::CacheConfig;
+    use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
     use cubecl::environment;
     use std::path::PathBuf;
     use std::sync::OnceLock;
@@ -250,8 +252,8 @@ mod gpu {
         }
     }
 
-    /// Has CubeCL keep what it tunes in the user's cache folder; its own choice is below the folder that the program is
-    /// called in. Whether something was kept there before this process.
+    /// Has CubeCL keep what it tunes in the user's cache folder, unless a `cubecl.toml` names another place; its own choice is
+    /// below the folder that the program is called in. Whether something was kept there before this process.
     pub fn keep_tuning() -> bool {
         static BEFORE: OnceLock<bool> = OnceLock::new();
         *BEFORE.get_or_init(|| {
@@ -261,7 +263,11 @@ mod gpu {
             };
             let caches = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
             let caches = caches.unwrap_or_else(std::env::temp_dir);
-            environment::set_root(caches.join("formwork").join("gpu"));
+            // CubeCL sets its own place while it reads its settings.
+            let settings = CubeClRuntimeConfig::get();
+            if matches!(settings.environment.path, CacheConfig::Target) {
+                environment::set_root(caches.join("formwork").join("gpu"));
+            }
             environment::path().exists()
         })
     }

@@ -26,6 +26,7 @@ pub fn of(content: Content, rows: usize) -> Batch {
         split: Split::Train,
         watch: None,
         recompute: false,
+        unread: false,
     }
 }
 

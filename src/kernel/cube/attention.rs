@@ -13,7 +13,8 @@ use cubecl::prelude::*;
 
 use super::columns;
 use super::launch::{empty, in_rows, product, units};
-use super::softmax::{Added, Softmax};
+use super::scores::Added;
+use super::softmax::Softmax;
 use super::structure::Structure;
 use crate::kernel::extension::{AttentionGradients, AttentionSaved, AttentionSettings, Maybe};
 

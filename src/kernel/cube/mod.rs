@@ -18,6 +18,7 @@ pub mod norm;
 pub mod optim;
 pub mod philox;
 pub mod rotary;
+pub mod scores;
 pub mod softmax;
 pub mod structure;
 

@@ -5,132 +5,15 @@
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::activation::bounded_tanh;
 use super::launch::{cube_max, cube_sum, cubes};
 use super::philox::{Drop, block_of, counter_of, drop_args, factor_of, no_drop};
-use super::structure::{Place, Rules, Sizes, Structure, place_of, sees};
+use super::scores::{Added, Factors, FactorsLaunch, Form, key_of, line_of, score_of};
+use super::structure::{Place, Sizes, Structure, place_of, sees};
 use crate::kernel::DropKey;
 use crate::rng::Purpose;
 
 /// Below every score, and a log-sum-exp that makes every weight zero.
 const LOWEST: f32 = -3.0e38;
-
-/// What is added to scores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Added {
-    /// Nothing.
-    Nothing,
-    /// A number for each distance, `[H, distances]`.
-    ByDistance,
-    /// A number for each pair, `[1, H, Q, K]`.
-    Shared,
-    /// One for each pair and row, `[B, H, Q, K]`.
-    Own,
-}
-
-/// What the kernel is compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Form {
-    rules: Rules,
-    added: Added,
-    capped: bool,
-    drops: bool,
-    /// Whether the gradient of what is added is written.
-    wants_added: bool,
-    units: u32,
-}
-
-/// Numbers of the formula.
-#[derive(CubeType, CubeLaunch, Clone, Copy)]
-struct Factors {
-    scale: f32,
-    cap: f32,
-    /// Distance between rows of scores.
-    distance: u32,
-    /// The same of their gradients.
-    gradient_distance: u32,
-}
-
-/// A score before what is added to it, and its slope by the raw score.
-#[derive(CubeType, Clone, Copy)]
-struct Score {
-    value: f32,
-    slope: f32,
-}
-
-#[cube]
-fn score_of(
-    raw: f32,
-    place: &Place,
-    key: u32,
-    bias: &[f32],
-    sizes: &Sizes,
-    factors: &Factors,
-    #[comptime] form: Form,
-) -> Score {
-    let mut value = raw * factors.scale;
-    let mut slope = factors.scale;
-    if comptime!(form.capped) {
-        let t = bounded_tanh(value / factors.cap);
-        value = t * factors.cap;
-        slope *= 1.0f32 - t * t;
-    }
-    match comptime!(form.added) {
-        Added::Nothing => {}
-        Added::ByDistance => {
-            let distances = sizes.queries + sizes.keys - 1;
-            let diagonal = key + sizes.queries - 1 - place.query;
-            value += bias[(place.head * distances + diagonal) as usize];
-        }
-        Added::Shared => {
-            let query = place.head * sizes.queries + place.query;
-            value += bias[(query * sizes.keys + key) as usize];
-        }
-        Added::Own => {
-            let head = place.row * sizes.heads + place.head;
-            let query = head * sizes.queries + place.query;
-            value += bias[(query * sizes.keys + key) as usize];
-        }
-    }
-    Score { value, slope }
-}
-
-/// A query's scores, where they lie.
-#[derive(CubeType, Clone, Copy)]
-struct Line {
-    /// Its first element within its row of the batch, by which dropout counts.
-    element: u32,
-    /// First and behind the last block of random words of the keys at hand.
-    first: u32,
-    last: u32,
-}
-
-/// The blocks of 64 elements that hold keys from `start` to `end` of a query: a unit works on a sixteenth of one.
-#[cube]
-fn line_of(place: &Place, start: u32, end: u32, sizes: &Sizes) -> Line {
-    let element = (place.head * sizes.queries + place.query) * sizes.keys;
-    let first = (element + start) / 64;
-    let mut last = first;
-    if end > start {
-        last = (element + end - 1) / 64 + 1;
-    }
-    Line {
-        element,
-        first: first * 16,
-        last: last * 16,
-    }
-}
-
-/// The key of element `number` of a block, or one that is none.
-#[cube]
-fn key_of(line: &Line, block: u32, #[comptime] number: u32, sizes: &Sizes) -> u32 {
-    let element = block / 16 * 64 + block % 16 + 16 * number;
-    let mut key = sizes.keys;
-    if element >= line.element {
-        key = min(element - line.element, sizes.keys);
-    }
-    key
-}
 
 /// The log-sum-exp of a query's scores.
 #[cube]

@@ -166,11 +166,8 @@ mod tests {
             matrices: 2,
             others: 2,
         };
-        let of = |matrices, others| {
-            let cost = cost();
-            cost.largest
-                .kept_together(moments, Together { matrices, others })
-        };
+        let largest = cost().largest;
+        let of = |matrices, others| largest.kept_together(moments, Together { matrices, others });
         assert_eq!(
             [of(false, false), of(true, false), of(true, true)],
             [0, 800_000, 3_200_000]

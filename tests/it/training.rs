@@ -168,3 +168,35 @@ fn half_precision_is_one_setting() {
     let scores: serde_json::Value = serde_json::from_str(scores.trim()).unwrap();
     assert!(scores["loss"].as_f64().unwrap() < 2.4, "{scores}");
 }
+
+/// Products of bfloat16 operands: losses follow those of 32 bits and are not the same, weights are of 32 bits in a checkpoint.
+#[test]
+fn products_of_bfloat16_follow_those_of_32_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let losses = |dtype: &str| -> Vec<f64> {
+        let run = folder.path().join(dtype);
+        let set = format!("train.dtype={dtype}");
+        let ended = train(&run, &[&set, "train.steps=10"]);
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert!(ended.status.success(), "{said}");
+        let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+        let lines = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        lines.filter_map(|line| line["loss"].as_f64()).collect()
+    };
+    let (whole, mixed) = (losses("f32"), losses("mixed_bf16"));
+    assert_eq!(whole.len(), mixed.len());
+    for (whole, mixed) in whole.iter().zip(&mixed) {
+        assert!((whole - mixed).abs() < 5e-3, "{whole} and {mixed}");
+    }
+    assert_ne!(whole, mixed);
+    let weights = folder
+        .path()
+        .join("mixed_bf16/steps/00000010/model.safetensors");
+    let weights = fs::read(weights).unwrap();
+    let weights = safetensors::SafeTensors::deserialize(&weights).unwrap();
+    for (name, tensor) in weights.tensors() {
+        assert_eq!(tensor.dtype(), safetensors::Dtype::F32, "{name}");
+    }
+}

@@ -284,7 +284,8 @@ fn grouped_products_are_those_alone() {
         for way in 0..3 {
             let mut at = 0;
             let each = rows.iter().enumerate().map(|(group, rows)| {
-                let first = std::mem::replace(&mut at, at + rows);
+                let first = at;
+                at += rows;
                 let left = Matrix::rows(&a[first * k..][..rows * k], [*rows, k]);
                 let matrix = &b[group * k * n..][..k * n];
                 match way {

@@ -44,6 +44,7 @@ pub fn row(
                     EndState::Done => "done",
                     EndState::Diverged => "diverged",
                     EndState::Failed => "failed",
+                    EndState::Stopped => "stopped at a rung",
                 },
                 (None, None) => "missing",
             };

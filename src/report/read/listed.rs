@@ -166,7 +166,7 @@ impl Listed {
         self.scored = short && !self.training && has_scores(&self.path);
     }
 
-    /// Where it stands: in training, at its end, diverged, failed, or stopped on the way.
+    /// Where it stands: in training, at its end, diverged, failed, stopped at a rung of a halving, or stopped on the way.
     pub fn state(&self) -> &'static str {
         let Ok(heading) = &self.heading else {
             return "unreadable";
@@ -176,6 +176,7 @@ impl Listed {
             () if self.training => "training",
             () if ended(EndState::Failed) => "failed",
             () if self.standing.lost().is_some() || ended(EndState::Diverged) => "diverged",
+            () if ended(EndState::Stopped) => "stopped at a rung",
             () if self.scored => "stopped early",
             () if heading.steps.is_none_or(|of| self.standing.last_step >= of) => "done",
             () => "stopped",

@@ -1,7 +1,7 @@
 // ---- the list of runs: sorted, filtered, sweeps together; a row is changed where its run did ------------------------------
-const STATES = ["training", "done", "stopped early", "stopped", "diverged", "failed", "unreadable"];
+const STATES = ["training", "done", "stopped early", "stopped", "stopped at a rung", "diverged", "failed", "unreadable"];
 /** A state as a mark and a word: its shape tells it without its colour. */
-const MARKS = { training: "▶", done: "✓", "stopped early": "✓", stopped: "❚❚", diverged: "≈", failed: "✕", unreadable: "?", missing: "○" };
+const MARKS = { training: "▶", done: "✓", "stopped early": "✓", stopped: "❚❚", "stopped at a rung": "▽", diverged: "≈", failed: "✕", unreadable: "?", missing: "○" };
 const stateSign = (state) => el("span", { className: "state", "data-state": state }, el("span", { ariaHidden: "true" }, MARKS[state] ?? "?"), ` ${state}`);
 /** A metric's value and which of its values are better. */
 const direction = (higher) => (higher ? "↑" : "↓");

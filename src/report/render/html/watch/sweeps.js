@@ -7,7 +7,7 @@ const sweeps = (() => {
     if (sweep.error) return sweep.error;
     const cells = cellsOf(sweep);
     const of = (...states) => cells.filter((cell) => states.includes(cell.state)).length;
-    const parts = [[of("done", "stopped early"), "done"], [of("training"), "training"], [of("stopped"), "stopped"], [of("diverged"), "diverged"], [of("failed", "unreadable"), "failed"], [of("missing"), "missing"]];
+    const parts = [[of("done", "stopped early"), "done"], [of("training"), "training"], [of("stopped"), "stopped"], [of("stopped at a rung"), "stopped at a rung"], [of("diverged"), "diverged"], [of("failed", "unreadable"), "failed"], [of("missing"), "missing"]];
     return `${cells.length} cells: ${parts.filter(([n]) => n > 0).map(([n, word]) => `${n} ${word}`).join(", ")}`;
   };
   const cellOf = (sweep, cell) => {

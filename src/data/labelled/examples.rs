@@ -20,15 +20,15 @@ use crate::tokenizer::{Frame, Tokenizer};
 /// Held-out rows are the same for every run's seed; the highest epoch is no run's.
 const FIXED: (u64, u64) = (0, u64::MAX);
 
+/// Rows, each with the file that it stands in.
+type Filed = Vec<(PathBuf, Row)>;
+
 impl LabelledTextConfig {
     /// The rows of each split, with the file of each row, and the names of the classes that are
     /// given or that a table says.
-    pub(super) fn rows(
-        &self,
-        request: &Request,
-    ) -> Result<(PerSplit<Vec<(PathBuf, Row)>>, Vec<String>)> {
+    pub(super) fn rows(&self, request: &Request) -> Result<(PerSplit<Filed>, Vec<String>)> {
         let mut classes = self.classes.clone();
-        let mut read = |split: Split, paths: Option<&Paths>| -> Result<Vec<(PathBuf, Row)>> {
+        let mut read = |split: Split, paths: Option<&Paths>| -> Result<Filed> {
             let layout = self.layout(split);
             let paths = paths.map(|p| p.0.as_slice()).unwrap_or_default();
             let found = paths

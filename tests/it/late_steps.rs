@@ -258,11 +258,7 @@ fn nothing_moves_after_a_bad_step() {
             let same = ours == theirs || timed.contains(&name.as_str());
             assert!(same, "{kind}: {name} has other bytes");
         }
-        let last = |run: &Trained| {
-            journal::read(&run.root.join("metrics.jsonl"))
-                .unwrap()
-                .len()
-        };
+        let last = |run: &Trained| journal::read(run.root.join("metrics.jsonl")).unwrap().len();
         assert_eq!(last(&here), last(&there), "{kind}");
     }
 }

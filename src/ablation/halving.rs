@@ -6,7 +6,7 @@
 //!
 //! A rung is decided when every cell of its arms has come to it or has ended, from their journals alone: the arms that go
 //! on depend neither on time nor on which process looks. Several processes may decide a rung, and write the same.
-//! Equal values go by the order of the plan. An arm one of whose runs diverged or failed goes on from no rung.
+//! Equal values go by the order of the plan. An arm with a run that diverged or failed is not promoted.
 
 use crate::ablation::ledger::{AllMarks, Ledger, cell_name};
 use crate::ablation::placing::put_whole;
@@ -151,7 +151,7 @@ fn arrived(sweep: &SweepFolder, marks: &AllMarks, arms: &[usize], rung: usize) -
     })
 }
 
-/// Ranks arms by their values at a rung; the best `keep` of those that have one go on.
+/// Ranks arms by their values at a rung; the best `keep` of those that have one are promoted.
 fn decide(sweep: &SweepFolder, arms: &[usize], goal: Goal, keep: usize) -> Result<Decision> {
     let mut values = Vec::new();
     for &arm in arms {
@@ -170,7 +170,7 @@ fn decide(sweep: &SweepFolder, arms: &[usize], goal: Goal, keep: usize) -> Resul
     })
 }
 
-/// Arms with their values, the best first: arm, value, whether it goes on.
+/// Arms with their values, the best first: arm, value, whether it is promoted.
 fn ranked(
     mut values: Vec<(usize, Option<f64>)>,
     keep: usize,
@@ -217,7 +217,7 @@ fn write(sweep: &SweepFolder, decision: &Decision) -> Result<()> {
     put_whole(&sweep.decision_file(decision.rung), &format!("{text}\n"))
 }
 
-/// Ends the cells that do not go on from a rung, those that have not ended by themselves.
+/// Ends the cells that are not promoted from a rung and have not ended by themselves.
 fn leave(
     sweep: &SweepFolder,
     ledger: &Ledger,

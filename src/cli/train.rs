@@ -70,7 +70,7 @@ struct How {
     /// Moves gradients between the processes of one run.
     #[arg(long, value_enum, default_value_t)]
     exchange: Exchange,
-    /// Save and end after this step; `resume` goes on as if it had not ended.
+    /// Save and end after this step; `resume` continues as if it had not ended.
     #[arg(long, value_name = "STEP", value_parser = clap::value_parser!(u64).range(1..))]
     pause_at: Option<u64>,
     /// Lines instead of the live view.

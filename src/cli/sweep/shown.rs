@@ -161,7 +161,7 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
     if let Some(text) = rungs(plan) {
         output::line(text)?;
     }
-    // Which arms go on is not known: the mean of all.
+    // The arms that will be promoted are not known: the mean of all.
     let time = seconds.map(|s| s * share).map_or(String::new(), |s| {
         format!(
             ": {} of training one after the other, evaluations apart",

@@ -37,7 +37,7 @@ pub struct AtRung {
     pub step: u64,
     /// The arm's value there; none when a run had diverged or failed.
     pub value: Option<f64>,
-    /// Whether the arm went on from it.
+    /// Whether the arm was promoted from it.
     pub passed: bool,
 }
 

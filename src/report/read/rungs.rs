@@ -1,5 +1,5 @@
 //! The rungs of a sweep with successive halving as reports read them: what was planned (`sweep.json`), and which arms
-//! went on from each rung (`ledger/rung-N.json`).
+//! were promoted from each rung (`ledger/rung-N.json`).
 
 use super::sweep::{LEDGER, SweepFolder};
 use crate::error::{Error, Fault, Result};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rungs {
-    /// Of so many arms one goes on.
+    /// Of so many arms one is promoted.
     pub eta: u64,
     /// The rungs; the arms that pass the last one train to their last step.
     pub rungs: Vec<Rung>,
@@ -23,7 +23,7 @@ pub struct Rungs {
 pub struct Rung {
     /// The step.
     pub step: u64,
-    /// How many arms go on, at most.
+    /// How many arms are promoted, at most.
     pub keep: usize,
 }
 
@@ -47,7 +47,7 @@ pub struct Ranked {
     pub arm: String,
     /// Its value there, the mean over its seeds; none when one of its runs diverged or failed on the way.
     pub value: Option<f64>,
-    /// Whether it goes on.
+    /// Whether it is promoted.
     pub stays: bool,
 }
 
@@ -57,12 +57,12 @@ impl Decision {
         self.arms.iter().position(|ranked| ranked.arm == arm)
     }
 
-    /// Whether an arm goes on.
+    /// Whether an arm is promoted.
     pub fn keeps(&self, arm: &str) -> bool {
         self.arms.iter().any(|r| r.arm == arm && r.stays)
     }
 
-    /// How many go on.
+    /// How many are promoted.
     pub fn kept(&self) -> usize {
         self.arms.iter().filter(|ranked| ranked.stays).count()
     }

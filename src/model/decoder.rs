@@ -49,7 +49,7 @@ pub struct DecoderConfig {
     pub stack: StackConfig,
     /// How tokens are embedded and scored.
     pub vocabulary: VocabularyConfig,
-    /// Whether the embeddings are normalised (BLOOM). Source: Le Scao et al. 2022, section 3.2.2.
+    /// Whether the embeddings are normalised (BLOOM). Source: Le Scao et al. 2022, section 3.2.3.
     pub embedding_norm: bool,
     /// Whether the embeddings are multiplied by √d_model. Source: Vaswani et al. 2017, section 3.4.
     pub embedding_scale: bool,

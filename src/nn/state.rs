@@ -4,29 +4,40 @@
 //! recurrent cells their state. All three are selected by row, cut off from their gradients and emptied alike.
 
 use super::attention::LayerCache;
-use super::attention::lsh::HashedKeys;
-use super::attention::memory_compressed::Compressed;
 use super::earlier::Earlier;
 use crate::kernel;
 use burn::tensor::{Int, Tensor, TensorData};
+use std::any::Any;
+use std::fmt::Debug;
 use std::ops::Range;
+
+/// What a layer keeps of the tokens already read while it decodes: keys and values in a form of its kind's own. It has
+/// no gradients and is in no checkpoint.
+pub trait Kept: Any + Debug + Send + Sync {
+    /// The same for other rows: row i becomes that of `rows[i]`.
+    fn select(&mut self, rows: &Tensor<1, Int>);
+
+    /// The next growth makes room for so many positions in all at least.
+    fn reserve(&mut self, positions: usize);
+
+    /// A copy of it.
+    fn cloned(&self) -> Box<dyn Kept>;
+}
+
+impl Clone for Box<dyn Kept> {
+    fn clone(&self) -> Self {
+        (**self).cloned()
+    }
+}
 
 /// The state of one layer.
 #[derive(Clone, Debug, Default)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one for each layer, and it holds its tensors elsewhere"
-)]
 pub enum LayerState {
     /// The layer keeps nothing.
     #[default]
     None,
-    /// Keys and values of the tokens already read.
-    KeyValue(LayerCache),
-    /// Compressed keys and values of the tokens already read.
-    Compressed(Compressed),
-    /// Keys and values of the tokens already read, with their buckets.
-    Hashed(HashedKeys),
+    /// The tokens already read, in decoding.
+    Kept(Box<dyn Kept>),
     /// Hidden states of earlier segments.
     Segment(Earlier),
     /// The vectors of a recurrent cell, each `[batch, d]`; none before the first position.
@@ -43,25 +54,35 @@ pub enum StateUse {
 }
 
 impl LayerState {
+    /// A state of decoding.
+    pub fn keeping(kept: impl Kept) -> Self {
+        Self::Kept(Box::new(kept))
+    }
+
+    /// What it keeps in decoding, when it is of this type.
+    pub fn kept<T: Kept>(&self) -> Option<&T> {
+        let Self::Kept(kept) = self else { return None };
+        let kept: &dyn Any = &**kept;
+        kept.downcast_ref()
+    }
+
+    /// What it keeps in decoding, when it is of this type.
+    pub fn kept_mut<T: Kept>(&mut self) -> Option<&mut T> {
+        let Self::Kept(kept) = self else { return None };
+        let kept: &mut dyn Any = &mut **kept;
+        kept.downcast_mut()
+    }
+
     /// The keys and values that it keeps in decoding, when it does.
     pub fn cache(&mut self) -> Option<&mut LayerCache> {
-        match self {
-            Self::KeyValue(cache) => Some(cache),
-            Self::None
-            | Self::Compressed(_)
-            | Self::Hashed(_)
-            | Self::Segment(_)
-            | Self::Recurrent(_) => None,
-        }
+        self.kept_mut()
     }
 
     /// The state of other rows: row i becomes that of `rows[i]`.
     pub fn select(&mut self, rows: &Tensor<1, Int>) {
         match self {
             Self::None => {}
-            Self::KeyValue(cache) => cache.select(rows),
-            Self::Compressed(state) => state.select(rows),
-            Self::Hashed(kept) => kept.select(rows),
+            Self::Kept(kept) => kept.select(rows),
             Self::Segment(earlier) => earlier.select(rows),
             Self::Recurrent(vectors) => {
                 for x in vectors {
@@ -75,7 +96,7 @@ impl LayerState {
     #[must_use]
     pub fn rows(&self, rows: Range<usize>) -> Self {
         match self {
-            Self::None | Self::KeyValue(_) | Self::Compressed(_) | Self::Hashed(_) => self.clone(),
+            Self::None | Self::Kept(_) => self.clone(),
             Self::Segment(earlier) => Self::Segment(earlier.rows(rows)),
             Self::Recurrent(vectors) => {
                 let part = |x: &Tensor<2>| x.clone().slice(rows.clone());
@@ -90,11 +111,7 @@ impl LayerState {
         let vectors = |number: usize| -> Vec<Tensor<2>> {
             let of = |part: &&Self| match part {
                 Self::Recurrent(vectors) => vectors.get(number).cloned(),
-                Self::None
-                | Self::Segment(_)
-                | Self::KeyValue(_)
-                | Self::Compressed(_)
-                | Self::Hashed(_) => None,
+                Self::None | Self::Segment(_) | Self::Kept(_) => None,
             };
             parts.iter().filter_map(of).collect()
         };
@@ -107,11 +124,7 @@ impl LayerState {
             Some(Self::Segment(_)) => {
                 let of = |part: &&'a Self| match part {
                     Self::Segment(earlier) => Some(earlier),
-                    Self::None
-                    | Self::Recurrent(_)
-                    | Self::KeyValue(_)
-                    | Self::Compressed(_)
-                    | Self::Hashed(_) => None,
+                    Self::None | Self::Recurrent(_) | Self::Kept(_) => None,
                 };
                 Self::Segment(Earlier::joined(parts.iter().filter_map(of)))
             }
@@ -125,7 +138,7 @@ impl LayerState {
             kernel::read(x.clone()).iter::<f32>().all(f32::is_finite)
         }
         match self {
-            Self::None | Self::KeyValue(_) | Self::Compressed(_) | Self::Hashed(_) => true,
+            Self::None | Self::Kept(_) => true,
             Self::Segment(earlier) => earlier.states.iter().all(finite),
             Self::Recurrent(vectors) => vectors.iter().all(finite),
         }
@@ -135,11 +148,7 @@ impl LayerState {
     pub fn detach(&mut self) {
         match self {
             // Earlier segments are kept without gradients.
-            Self::None
-            | Self::KeyValue(_)
-            | Self::Compressed(_)
-            | Self::Hashed(_)
-            | Self::Segment(_) => {}
+            Self::None | Self::Kept(_) | Self::Segment(_) => {}
             Self::Recurrent(vectors) => {
                 for x in vectors {
                     *x = x.clone().detach();
@@ -156,7 +165,7 @@ impl LayerState {
             Tensor::<1>::from_data(TensorData::new(values, [kept.len()]), device)
         };
         match self {
-            Self::None | Self::KeyValue(_) | Self::Compressed(_) | Self::Hashed(_) => {}
+            Self::None | Self::Kept(_) => {}
             Self::Segment(earlier) => earlier.reset(kept),
             Self::Recurrent(vectors) => {
                 for x in vectors {

@@ -223,7 +223,7 @@ impl<'a> Wired<'a> {
                 positions: earlier.positions(),
                 open: earlier.open.clone(),
             },
-            (Some(LayerState::KeyValue(_)), Some(reach)) if span.offset > reach => Past::Newest {
+            (Some(LayerState::Kept(_)), Some(reach)) if span.offset > reach => Past::Newest {
                 dropped: span.offset - reach,
             },
             _ => Past::Whole,

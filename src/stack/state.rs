@@ -54,11 +54,8 @@ impl ModelState {
     /// Makes room for so many positions in all when caches next grow.
     pub fn reserve(&mut self, positions: usize) {
         for block in &mut self.layers {
-            match &mut block.own {
-                LayerState::KeyValue(cache) => cache.reserve(positions),
-                LayerState::Compressed(state) => state.reserve(positions),
-                LayerState::Hashed(kept) => kept.reserve(positions),
-                LayerState::None | LayerState::Segment(_) | LayerState::Recurrent(_) => {}
+            if let LayerState::Kept(kept) = &mut block.own {
+                kept.reserve(positions);
             }
         }
     }

@@ -8,9 +8,9 @@ use formwork::data::Shape;
 use formwork::model::LanguageModel;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{Decoder, DecoderConfig, ModelInputs};
-use formwork::nn::attention::AttentionConfig;
+use formwork::nn::attention::{AttentionConfig, LayerCache};
 use formwork::nn::pass::Pass;
-use formwork::nn::state::{LayerState, StateUse};
+use formwork::nn::state::StateUse;
 use formwork::stack::StackConfig;
 use serde_json::json;
 
@@ -91,7 +91,7 @@ fn decoding_keeps_the_keys_of_the_window_alone() {
         let hidden = model.forward(input, Some(&mut state), &Pass::evaluation());
         let hidden: Vec<f32> = hidden.into_data().iter::<f32>().collect();
         near(&hidden, &whole[range.start * 16..range.end * 16], "cached");
-        let LayerState::KeyValue(cache) = &state.layers[0].own else {
+        let Some(cache) = state.layers[0].own.kept::<LayerCache>() else {
             panic!("decoding keeps keys and values")
         };
         cache.room()

@@ -1,8 +1,10 @@
 //! What multi-head attention hands to the kind that weighs its keys: queries, keys and values by heads with their relations.
 
+use super::LayerCache;
 use super::entropy::{self, Weighing};
 use crate::kernel::{self, AttentionOptions, Pattern, Relations, ScoreBias, SeenKeys};
 use crate::nn::layer::LayerContext;
+use crate::nn::state::LayerState;
 use burn::tensor::Tensor;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -10,11 +12,17 @@ use std::ops::Range;
 /// How a kind without parameters of its own weighs the keys of multi-head attention's heads.
 pub trait Weighs: Debug + Send + Sync {
     /// The weighted values of all queries, `[batch, heads, queries, d_head]`.
-    fn weigh(&self, attended: Attended, cx: &LayerContext) -> Tensor<4>;
+    fn weigh(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4>;
 
     /// Positions before a new one whose keys decoding keeps; `None` when it keeps all of them.
     fn reach(&self) -> Option<usize> {
         None
+    }
+
+    /// What decoding keeps before the first token: a kind with a state of its own is handed the keys and values of new
+    /// positions alone.
+    fn empty_state(&self) -> LayerState {
+        LayerState::keeping(LayerCache::default())
     }
 }
 

@@ -4,6 +4,7 @@
 //! in place; a caller that knows how many tokens will come reserves room for them. Where later queries see the newest
 //! tokens alone, the older ones are dropped: room for twice as many as they see is enough for any text.
 
+use crate::nn::state::Kept;
 use burn::tensor::{Int, Tensor};
 use std::ops::Range;
 
@@ -47,11 +48,6 @@ impl LayerCache {
         &mut self.distances
     }
 
-    /// The next growth makes room for so many tokens in all at least.
-    pub fn reserve(&mut self, tokens: usize) {
-        self.reserved = tokens;
-    }
-
     /// The keys and values of a memory: computed when they are first asked for.
     pub fn kept(
         &mut self,
@@ -67,14 +63,6 @@ impl LayerCache {
         let (keys, values) = self.stored.as_ref()?;
         let read = |x: &Tensor<4>| x.clone().narrow(2, 0, self.len - self.first);
         Some((read(keys), read(values)))
-    }
-
-    /// The same cache for other rows: row i becomes that of `rows[i]`, as beam search reorders its hypotheses.
-    pub fn select(&mut self, rows: &Tensor<1, Int>) {
-        if let Some((keys, values)) = self.stored.take() {
-            let pick = |x: Tensor<4>| x.select(0, rows.clone());
-            self.stored = Some((pick(keys), pick(values)));
-        }
     }
 
     /// Appends the keys and values of new tokens; returns those of the `reach` tokens before them (of all when `None`)
@@ -139,6 +127,24 @@ impl LayerCache {
             Some((reach, most)) if needed > reach => most.max(needed),
             Some((_, most)) => doubled.min(most),
         }
+    }
+}
+
+impl Kept for LayerCache {
+    /// As beam search reorders its hypotheses.
+    fn select(&mut self, rows: &Tensor<1, Int>) {
+        if let Some((keys, values)) = self.stored.take() {
+            let pick = |x: Tensor<4>| x.select(0, rows.clone());
+            self.stored = Some((pick(keys), pick(values)));
+        }
+    }
+
+    fn reserve(&mut self, tokens: usize) {
+        self.reserved = tokens;
+    }
+
+    fn cloned(&self) -> Box<dyn Kept> {
+        Box::new(self.clone())
     }
 }
 

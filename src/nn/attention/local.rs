@@ -169,7 +169,7 @@ impl SeenKeys for Blocks {
 }
 
 impl Weighs for Blocks {
-    fn weigh(&self, attended: Attended, cx: &LayerContext) -> Tensor<4> {
+    fn weigh(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4> {
         attended.seeing(*self).softmax(cx)
     }
 

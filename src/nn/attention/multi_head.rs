@@ -331,7 +331,10 @@ impl Layer for MultiHead {
 
     fn empty_state(&self, of: StateUse) -> LayerState {
         match of {
-            StateUse::Decoding => LayerState::KeyValue(LayerCache::default()),
+            StateUse::Decoding => match &self.weighs {
+                Some(weighs) => weighs.empty_state(),
+                None => LayerState::keeping(LayerCache::default()),
+            },
             StateUse::Segments => LayerState::None,
         }
     }

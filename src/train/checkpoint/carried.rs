@@ -66,10 +66,7 @@ fn entries(state: &ModelState) -> Vec<Entry> {
         parts.map(|(part, layer)| (format!("blocks.{number}.{part}"), layer))
     });
     let each = layers.flat_map(|(prefix, layer)| match layer {
-        LayerState::None
-        | LayerState::KeyValue(_)
-        | LayerState::Compressed(_)
-        | LayerState::Hashed(_) => Vec::new(),
+        LayerState::None | LayerState::Kept(_) => Vec::new(),
         LayerState::Segment(Earlier { states, open }) => {
             let states = states.iter();
             let each = states.flat_map(|states| {
@@ -178,10 +175,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn layer(&self, prefix: &str, empty: &LayerState) -> LayerState {
         match empty {
-            LayerState::None
-            | LayerState::KeyValue(_)
-            | LayerState::Compressed(_)
-            | LayerState::Hashed(_) => empty.clone(),
+            LayerState::None | LayerState::Kept(_) => empty.clone(),
             LayerState::Segment(_) => LayerState::Segment(self.earlier(prefix).unwrap_or_default()),
             LayerState::Recurrent(_) => {
                 let vectors = (0..).map_while(|vector| self.tensor(&format!("{prefix}.{vector}")));

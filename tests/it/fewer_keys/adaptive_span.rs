@@ -15,9 +15,10 @@ use formwork::model::decoder::DecoderInput;
 use formwork::model::language::AnyLanguageModel;
 use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
 use formwork::nn::attention::Attention;
+use formwork::nn::attention::LayerCache;
 use formwork::nn::attention::adaptive_span::AdaptiveSpan;
 use formwork::nn::pass::Pass;
-use formwork::nn::state::{LayerState, StateUse};
+use formwork::nn::state::StateUse;
 use formwork::task::{CausalLm, CausalLmConfig, Objective};
 use formwork::train::{optim, parameters};
 use serde_json::{Value, json};
@@ -188,7 +189,7 @@ fn decoding_keeps_the_keys_of_the_spans_alone() {
     for at in 100..250 {
         let got = read(at..at + 1, Some(&mut state));
         equal(&got, &whole[at * 16..(at + 1) * 16], "cached");
-        let LayerState::KeyValue(cache) = &state.layers[0].own else {
+        let Some(cache) = state.layers[0].own.kept::<LayerCache>() else {
             panic!("decoding keeps keys and values")
         };
         // ⌈5.3 + 4⌉ keys, its own among them.

@@ -12,10 +12,10 @@ use formwork::kernel::Visibility;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{DecoderConfig, LanguageModel, ModelInputs};
 use formwork::nn::attention::Attention;
-use formwork::nn::attention::memory_compressed::MemoryCompressed;
+use formwork::nn::attention::memory_compressed::{Compressed, MemoryCompressed};
 use formwork::nn::linear::Linear;
 use formwork::nn::pass::Pass;
-use formwork::nn::state::{LayerState, StateUse};
+use formwork::nn::state::StateUse;
 use serde_json::{Value, json};
 
 fn compressed(keys: &Value, positions: usize, causal: bool) -> MemoryCompressed {
@@ -202,7 +202,7 @@ fn decoding_keeps_a_third_of_the_keys() {
             let got = read(at..at + chunk, Some(&mut state));
             equal(&got, &whole[at * 16..(at + chunk) * 16], "cached");
             at += chunk;
-            let LayerState::Compressed(kept) = &state.layers[0].own else {
+            let Some(kept) = state.layers[0].own.kept::<Compressed>() else {
                 panic!("decoding keeps compressed keys")
             };
             assert_eq!(kept.keys(), at / 3 + usize::from(null_key));

@@ -5,7 +5,10 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::data::Shape;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
-use formwork::nn::attention::{AttentionConfig, Reads};
+use formwork::nn::attention::fixed::Summaries;
+use formwork::nn::attention::lsh::HashedKeys;
+use formwork::nn::attention::memory_compressed::Compressed;
+use formwork::nn::attention::{AttentionConfig, LayerCache, Reads};
 use formwork::nn::pass::Pass;
 use formwork::nn::state::{LayerState, StateUse};
 use serde_json::{Value, json};
@@ -24,15 +27,19 @@ fn decoder(keys: &Value) -> Decoder {
     })
 }
 
-/// Positions for which there is room, or numbers of a state that has none.
+/// Positions for which there is room, keys, or numbers of a state that has neither.
 fn kept(state: &LayerState) -> usize {
-    match state {
-        LayerState::KeyValue(cache) => cache.room(),
-        LayerState::Compressed(compressed) => compressed.keys(),
-        LayerState::Hashed(hashed) => hashed.len(),
-        LayerState::Recurrent(vectors) => vectors.iter().map(|x| x.dims()[1]).sum(),
-        LayerState::None | LayerState::Segment(_) => panic!("decoding keeps something"),
-    }
+    let numbers = match state {
+        LayerState::Recurrent(vectors) => Some(vectors.iter().map(|x| x.dims()[1]).sum()),
+        _ => None,
+    };
+    let room = state.kept().map(LayerCache::room);
+    let compressed = state.kept().map(Compressed::keys);
+    let hashed = state.kept().map(HashedKeys::len);
+    let summaries = state.kept().map(Summaries::keys);
+    let found = [numbers, room, compressed, hashed, summaries];
+    let mut found = found.into_iter().flatten();
+    found.next().expect("decoding keeps something")
 }
 
 /// What is kept of a text after so many tokens.
@@ -80,8 +87,13 @@ fn a_state_is_as_large_as_what_later_queries_see() {
                 let whole = |tokens: usize| tokens / number("factor").unwrap() + null;
                 assert_eq!([short, long], [100, 300].map(whole), "{keys}");
             }
+            "fixed" => {
+                let [stride, summary] = ["stride", "summary"].map(|key| number(key).unwrap());
+                let seen = |tokens: usize| tokens / stride * summary + tokens % stride;
+                assert_eq!([short, long], [100, 300].map(seen), "{keys}");
+            }
             // A later query sees every stride-th key, counted from itself: each key comes into view again.
-            "strided" | "fixed" | "lsh" => assert!(short >= 100 && long >= 300, "{keys}"),
+            "strided" | "lsh" => assert!(short >= 100 && long >= 300, "{keys}"),
             other => panic!("{other} is in no case"),
         }
     }

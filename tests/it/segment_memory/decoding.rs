@@ -6,8 +6,9 @@ use crate::oracle::values;
 use formwork::generate::{Generator, Sampling};
 use formwork::model::LanguageModel;
 use formwork::model::decoder::{Decoder, DecoderInput};
+use formwork::nn::attention::LayerCache;
 use formwork::nn::pass::Pass;
-use formwork::nn::state::{LayerState, StateUse};
+use formwork::nn::state::StateUse;
 
 /// The scores of a text that is decoded in parts of these lengths, and the most room that its caches take.
 fn decoded(
@@ -27,7 +28,7 @@ fn decoded(
         all.extend(values(model.logits(hidden)));
         from += part.len();
         for block in &state.layers {
-            if let LayerState::KeyValue(cache) = &block.own {
+            if let Some(cache) = block.own.kept::<LayerCache>() {
                 most = most.max(cache.room());
             }
         }

@@ -184,7 +184,7 @@ impl SeenKeys for Seen {
 }
 
 impl Weighs for BlockSparse {
-    fn weigh(&self, attended: Attended, cx: &LayerContext) -> Tensor<4> {
+    fn weigh(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4> {
         let [_, heads, _, keys, _] = attended.dims();
         let mut known: BTreeMap<usize, Arc<Text>> = BTreeMap::new();
         let mut of_length = |length: usize| {

@@ -2,6 +2,7 @@
 
 use super::hashing::Rotations;
 use crate::nn::attention::LayerCache;
+use crate::nn::state::Kept;
 use burn::tensor::{Int, Tensor};
 
 /// What decoding keeps. A newer position sorts all of them anew, but hashes itself alone.
@@ -65,14 +66,10 @@ impl HashedKeys {
     pub fn is_empty(&self) -> bool {
         self.cache.is_empty()
     }
+}
 
-    /// The next growth makes room for so many positions in all at least.
-    pub fn reserve(&mut self, positions: usize) {
-        self.cache.reserve(positions);
-    }
-
-    /// The same for other rows.
-    pub fn select(&mut self, rows: &Tensor<1, Int>) {
+impl Kept for HashedKeys {
+    fn select(&mut self, rows: &Tensor<1, Int>) {
         let before = self.cache.rows();
         self.cache.select(rows);
         if let Some(hashed) = &mut self.hashed {
@@ -81,6 +78,14 @@ impl HashedKeys {
             let of_row = |row: i64| hashed.buckets[row as usize * parts..][..parts].to_vec();
             hashed.buckets = rows.iter::<i64>().flat_map(of_row).collect();
         }
+    }
+
+    fn reserve(&mut self, positions: usize) {
+        self.cache.reserve(positions);
+    }
+
+    fn cloned(&self) -> Box<dyn Kept> {
+        Box::new(self.clone())
     }
 }
 

@@ -161,12 +161,15 @@ impl Layer for Lsh {
         }
         let mut k = self.normalised(q.clone());
         let mut state = cx.state.take();
-        let plan = match state.as_deref_mut() {
-            Some(LayerState::Hashed(kept)) => {
+        let plan = match state
+            .as_deref_mut()
+            .and_then(LayerState::kept_mut::<HashedKeys>)
+        {
+            Some(kept) => {
                 (k, v) = kept.append(k, v);
                 self.continued(&q, &k, kept, cx)
             }
-            _ => {
+            None => {
                 let lengths = cx.visible.lengths.as_deref();
                 cx.pass.order(|| self.plan(&q, lengths, cx.pass))
             }
@@ -197,7 +200,7 @@ impl Layer for Lsh {
 
     fn empty_state(&self, of: StateUse) -> LayerState {
         match of {
-            StateUse::Decoding => LayerState::Hashed(HashedKeys::default()),
+            StateUse::Decoding => LayerState::keeping(HashedKeys::default()),
             StateUse::Segments => LayerState::None,
         }
     }

@@ -1,6 +1,7 @@
 //! The state of memory-compressed attention in decoding.
 
 use crate::nn::attention::LayerCache;
+use crate::nn::state::Kept;
 use burn::tensor::{Int, Tensor};
 
 /// What decoding keeps: compressed keys and values, and those of positions that make no whole block yet.
@@ -21,8 +22,14 @@ impl Compressed {
         }
     }
 
-    /// The same for other rows.
-    pub fn select(&mut self, rows: &Tensor<1, Int>) {
+    /// Compressed keys that it has.
+    pub fn keys(&self) -> usize {
+        self.whole.len()
+    }
+}
+
+impl Kept for Compressed {
+    fn select(&mut self, rows: &Tensor<1, Int>) {
         self.whole.select(rows);
         if let Some(unfinished) = &mut self.unfinished {
             for x in unfinished {
@@ -31,14 +38,12 @@ impl Compressed {
         }
     }
 
-    /// The next growth makes room for so many positions in all at least.
-    pub fn reserve(&mut self, positions: usize) {
+    fn reserve(&mut self, positions: usize) {
         // One more for a null key.
         self.whole.reserve(positions / self.factor.max(1) + 1);
     }
 
-    /// Compressed keys that it has.
-    pub fn keys(&self) -> usize {
-        self.whole.len()
+    fn cloned(&self) -> Box<dyn Kept> {
+        Box::new(self.clone())
     }
 }

@@ -271,10 +271,12 @@ impl MemoryCompressed {
 
     fn weighed(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4> {
         let Attended { q, k, v, .. } = attended;
-        let decodes = matches!(cx.state, Some(LayerState::Compressed(_)));
-        let kv = match cx.state.as_deref_mut() {
-            Some(LayerState::Compressed(state)) => self.continued([k, v], state),
-            _ => self.of_text([k, v], cx.visible),
+        let state = cx.state.as_deref_mut();
+        let state = state.and_then(LayerState::kept_mut::<Compressed>);
+        let decodes = state.is_some();
+        let kv = match state {
+            Some(state) => self.continued([k, v], state),
+            None => self.of_text([k, v], cx.visible),
         };
         let Some([k, v]) = kv else {
             return q.zeros_like();
@@ -322,7 +324,7 @@ impl Layer for MemoryCompressed {
 
     fn empty_state(&self, of: StateUse) -> LayerState {
         match of {
-            StateUse::Decoding => LayerState::Compressed(Compressed::new(self.factor)),
+            StateUse::Decoding => LayerState::keeping(Compressed::new(self.factor)),
             StateUse::Segments => LayerState::None,
         }
     }

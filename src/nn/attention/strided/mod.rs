@@ -1,5 +1,5 @@
 //! The strided pattern of the Sparse Transformer (Child et al. 2019, "Generating long sequences with sparse transformers",
-//! sections 4.3 and 5.2).
+//! sections 4.3 and 5.1).
 //!
 //! With a stride l, query i of some heads sees the l positions before it and itself, i − l ≤ j ≤ i, and of the other heads
 //! every l-th position up to itself, (i − j) mod l = 0.
@@ -25,7 +25,7 @@ use weighing::Strides;
 pub const KIND: Kind = Kind {
     kind: "strided",
     summary: "some heads see the last positions, the others every stride-th; causal, T^1.5 for stride √T",
-    source: "Child et al. 2019, section 5.2",
+    source: "Child et al. 2019, section 5.1",
     example: "{ kind = \"strided\", n_heads = 4, stride = 128 }",
 };
 

@@ -37,7 +37,7 @@ impl SeenKeys for Strides {
 }
 
 impl Weighs for Strides {
-    fn weigh(&self, attended: Attended, cx: &LayerContext) -> Tensor<4> {
+    fn weigh(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4> {
         let plain = attended.relations.visible.pattern.clone();
         let attended = attended.seeing(*self);
         let [_, heads, queries, keys, _] = attended.dims();

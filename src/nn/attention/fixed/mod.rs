@@ -1,5 +1,5 @@
 //! The fixed pattern of the Sparse Transformer (Child et al. 2019, "Generating long sequences with sparse transformers",
-//! sections 4.3 and 5.2).
+//! sections 4.3 and 5.1).
 //!
 //! With blocks of l positions (`stride`), query i of some heads sees the keys j ≤ i of its own block, ⌊j/l⌋ = ⌊i/l⌋, and of
 //! the other heads those of the last c positions of each block (`summary`), j mod l ≥ l − c, which gather what their block
@@ -8,27 +8,28 @@
 //!
 //! Summaries are copied before the other keys, where they lie side by side: a query sees one range of them and one of its own
 //! block, tiles outside of both are never computed, and time grows with T·(l + c·T/l): with T^1.5 for l near √T and one c.
-//! Decoding reads the summaries and the block of a new position.
+//! Decoding reads and keeps the summaries and the block of a new position.
+
+mod blocks;
+mod kept;
 
 use super::multi_head::{MultiHead, MultiHeadConfig};
 use super::strided::{half, scaled_heads, stride_or_root};
-use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind, Reads, Weighs};
+use super::{Abilities, AttentionFacts, AttentionShape, Kind, Reads};
 use crate::faults::{LONGEST, TableFaults};
-use crate::kernel::{self, Documents, Pattern, Query, Relations, SeenKeys, Visibility};
 use crate::nn::init::Init;
-use crate::nn::layer::LayerContext;
 use crate::nn::position::Means;
 use crate::one_table::one_table;
-use burn::tensor::{Int, Tensor, TensorData};
+use blocks::Blocks;
+pub use kept::Summaries;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::ops::Range;
 
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
     kind: "fixed",
     summary: "some heads see their block, the others the last positions of every block; causal, T^1.5 for stride √T",
-    source: "Child et al. 2019, section 5.2",
+    source: "Child et al. 2019, section 5.1",
     example: "{ kind = \"fixed\", n_heads = 4, stride = 128, summary = 32 }",
 };
 
@@ -176,169 +177,5 @@ impl AttentionFacts for FixedConfig {
             );
             at.fault(&["summary", "data.context"], rule);
         }
-    }
-}
-
-/// Own blocks and the summaries of all.
-#[derive(Clone, Copy, Debug)]
-struct Blocks {
-    stride: usize,
-    summary: usize,
-    /// The first heads, which see their own block alone.
-    local: usize,
-    merged: bool,
-}
-
-impl Blocks {
-    /// The first position of a position's block.
-    fn block_start(self, position: usize) -> usize {
-        position / self.stride * self.stride
-    }
-
-    /// How many of the first `positions` are summaries.
-    fn summaries(self, positions: usize) -> usize {
-        let rest = positions % self.stride;
-        positions / self.stride * self.summary + (rest + self.summary).saturating_sub(self.stride)
-    }
-
-    /// Whether a head sees its own block, and whether it sees summaries.
-    fn sees(self, head: usize) -> [bool; 2] {
-        let local = head < self.local;
-        [self.merged || local, self.merged || !local]
-    }
-
-    /// The positions of the first `count` summaries.
-    fn places(self, count: usize) -> impl Iterator<Item = usize> {
-        let before = self.stride - self.summary;
-        (0..count).map(move |n| n / self.summary * self.stride + before + n % self.summary)
-    }
-}
-
-/// Keys as they stand in the text.
-impl SeenKeys for Blocks {
-    fn of_query(&self, query: Query, _: usize, see: &mut dyn FnMut(Range<usize>)) {
-        let (start, end) = (self.block_start(query.position), query.position + 1);
-        let [own, summaries] = self.sees(query.head);
-        if summaries {
-            let last = if own { start } else { end };
-            for block in (0..last).step_by(self.stride) {
-                let from = block + self.stride - self.summary;
-                if from < last {
-                    see(from..last.min(block + self.stride));
-                }
-            }
-        }
-        if own {
-            see(start..end);
-        }
-    }
-
-    fn by_head(&self) -> bool {
-        !self.merged
-    }
-}
-
-/// Keys behind copies of summaries: those copies come first, then the keys from position `base` on.
-#[derive(Debug)]
-struct Gathered {
-    blocks: Blocks,
-    copies: usize,
-    base: usize,
-}
-
-impl SeenKeys for Gathered {
-    fn of_query(&self, query: Query, _: usize, see: &mut dyn FnMut(Range<usize>)) {
-        let Self {
-            blocks,
-            copies,
-            base,
-        } = *self;
-        let position = query.position - copies + base;
-        let start = blocks.block_start(position);
-        let [own, summaries] = blocks.sees(query.head);
-        if summaries {
-            let before = if own { start } else { position + 1 };
-            see(0..blocks.summaries(before));
-        }
-        if own {
-            see(copies + start - base..query.position + 1);
-        }
-    }
-
-    fn by_head(&self) -> bool {
-        !self.blocks.merged
-    }
-}
-
-impl Gathered {
-    /// `x` `[batch, heads, keys, d_head]` as the copies and the keys from `base` on.
-    fn keys(&self, x: Tensor<4>) -> Tensor<4> {
-        let own = x.clone().narrow(2, self.base, x.dims()[2] - self.base);
-        if self.copies == 0 {
-            return own;
-        }
-        let places = self.blocks.places(self.copies);
-        let places: Vec<i32> = places.map(|at| at as i32).collect();
-        let places = TensorData::new(places, [self.copies]);
-        let places = Tensor::<1, Int>::from_data(places, &x.device());
-        Tensor::cat(vec![x.select(2, places), own], 2)
-    }
-
-    /// The rules of the text for keys in this order.
-    fn visible(self, visible: Visibility) -> Visibility {
-        let (copies, base) = (self.copies, self.base);
-        let behind = |length: &usize| copies + length.saturating_sub(base);
-        let documents = visible.documents.map(|documents| {
-            let [rows, keys] = documents.dims();
-            let of_row = |row| {
-                let row = documents.row(row);
-                let copied = self.blocks.places(copies).map(move |at| row[at]);
-                copied.chain(row[base..].iter().copied())
-            };
-            let numbers: Vec<i32> = (0..rows).flat_map(of_row).collect();
-            Documents::new(&numbers, copies + keys - base)
-        });
-        Visibility {
-            lengths: visible.lengths.map(|all| all.iter().map(behind).collect()),
-            documents,
-            pattern: Some(Pattern::new(self)),
-            ..visible
-        }
-    }
-}
-
-impl Weighs for Blocks {
-    fn weigh(&self, attended: Attended, cx: &LayerContext) -> Tensor<4> {
-        let attended = attended.seeing(*self);
-        attended.observed(cx);
-        let [_, _, _, keys, _] = attended.dims();
-        let Attended {
-            q,
-            k,
-            v,
-            relations,
-            options,
-            ..
-        } = attended;
-        let base = self.block_start(relations.offset);
-        let copies = match self.merged || self.local < q.dims()[1] {
-            true => self.summaries(keys),
-            false => 0,
-        };
-        if copies == 0 && base == 0 {
-            return kernel::attention(q, k, v, relations, options);
-        }
-        let gathered = Gathered {
-            blocks: *self,
-            copies,
-            base,
-        };
-        let [k, v] = [k, v].map(|x| gathered.keys(x));
-        let relations = Relations {
-            offset: copies + relations.offset - base,
-            visible: gathered.visible(relations.visible),
-            ..relations
-        };
-        kernel::attention(q, k, v, relations, options)
     }
 }

@@ -1,0 +1,215 @@
+//! Which keys the heads of the fixed pattern see, and the order in which they lie side by side.
+
+use super::super::{Attended, Weighs};
+use super::kept::Summaries;
+use crate::kernel::{self, Documents, Pattern, Query, Relations, SeenKeys, Visibility};
+use crate::nn::layer::LayerContext;
+use crate::nn::position::Span;
+use crate::nn::state::LayerState;
+use burn::tensor::{Int, Tensor, TensorData};
+use std::ops::Range;
+
+/// Own blocks and the summaries of all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blocks {
+    pub stride: usize,
+    pub summary: usize,
+    /// The first heads, which see their own block alone.
+    pub local: usize,
+    pub merged: bool,
+}
+
+impl Blocks {
+    /// The first position of a position's block.
+    fn block_start(self, position: usize) -> usize {
+        position / self.stride * self.stride
+    }
+
+    /// How many of the first `positions` are summaries.
+    pub fn summaries(self, positions: usize) -> usize {
+        let rest = positions % self.stride;
+        positions / self.stride * self.summary + (rest + self.summary).saturating_sub(self.stride)
+    }
+
+    /// Whether a head sees its own block, and whether it sees summaries.
+    fn sees(self, head: usize) -> [bool; 2] {
+        let local = head < self.local;
+        [self.merged || local, self.merged || !local]
+    }
+
+    /// The positions of the summaries with these numbers.
+    fn places(self, numbers: Range<usize>) -> impl Iterator<Item = usize> {
+        let before = self.stride - self.summary;
+        numbers.map(move |n| n / self.summary * self.stride + before + n % self.summary)
+    }
+}
+
+/// Keys as they stand in the text.
+impl SeenKeys for Blocks {
+    fn of_query(&self, query: Query, _: usize, see: &mut dyn FnMut(Range<usize>)) {
+        let (start, end) = (self.block_start(query.position), query.position + 1);
+        let [own, summaries] = self.sees(query.head);
+        if summaries {
+            let last = if own { start } else { end };
+            for block in (0..last).step_by(self.stride) {
+                let from = block + self.stride - self.summary;
+                if from < last {
+                    see(from..last.min(block + self.stride));
+                }
+            }
+        }
+        if own {
+            see(start..end);
+        }
+    }
+
+    fn by_head(&self) -> bool {
+        !self.merged
+    }
+}
+
+/// Keys behind copies of summaries: those copies come first, then the keys from position `base` on.
+#[derive(Debug)]
+struct Gathered {
+    blocks: Blocks,
+    copies: usize,
+    base: usize,
+}
+
+impl SeenKeys for Gathered {
+    fn of_query(&self, query: Query, _: usize, see: &mut dyn FnMut(Range<usize>)) {
+        let Self {
+            blocks,
+            copies,
+            base,
+        } = *self;
+        let position = query.position - copies + base;
+        let start = blocks.block_start(position);
+        let [own, summaries] = blocks.sees(query.head);
+        if summaries {
+            let before = if own { start } else { position + 1 };
+            see(0..blocks.summaries(before));
+        }
+        if own {
+            see(copies + start - base..query.position + 1);
+        }
+    }
+
+    fn by_head(&self) -> bool {
+        !self.blocks.merged
+    }
+}
+
+impl Gathered {
+    /// The rules of the text for keys in this order.
+    fn visible(self, visible: Visibility) -> Visibility {
+        let (copies, base) = (self.copies, self.base);
+        let behind = |length: &usize| copies + length.saturating_sub(base);
+        let documents = visible.documents.map(|documents| {
+            let [rows, keys] = documents.dims();
+            let of_row = |row| {
+                let row = documents.row(row);
+                let copied = self.blocks.places(0..copies).map(move |at| row[at]);
+                copied.chain(row[base..].iter().copied())
+            };
+            let numbers: Vec<i32> = (0..rows).flat_map(of_row).collect();
+            Documents::new(&numbers, copies + keys - base)
+        });
+        Visibility {
+            lengths: visible.lengths.map(|all| all.iter().map(behind).collect()),
+            documents,
+            pattern: Some(Pattern::new(self)),
+            ..visible
+        }
+    }
+}
+
+/// Keys or values `[batch, heads, keys, d_head]` at these places.
+fn taken(x: &Tensor<4>, places: impl Iterator<Item = usize>) -> Tensor<4> {
+    let places: Vec<i32> = places.map(|at| at as i32).collect();
+    let places = TensorData::new(places.clone(), [places.len()]);
+    let places = Tensor::<1, Int>::from_data(places, &x.device());
+    x.clone().select(2, places)
+}
+
+impl Blocks {
+    /// Keys or values in their order: `earlier` summaries, those among `own`, which begins at position `base`, and `own`.
+    fn in_order(
+        self,
+        earlier: Option<Tensor<4>>,
+        own: Tensor<4>,
+        Gathered { copies, base, .. }: &Gathered,
+    ) -> Tensor<4> {
+        let before = self.summaries(*base);
+        if *copies == 0 {
+            return own;
+        }
+        let late = (before < *copies).then(|| {
+            let places = self.places(before..*copies);
+            taken(&own, places.map(|at| at - base))
+        });
+        let parts = [earlier, late, Some(own)];
+        Tensor::cat(parts.into_iter().flatten().collect(), 2)
+    }
+
+    /// Keeps what later queries see of keys and values from position `base` to `end`.
+    fn keep(self, kept: &mut Summaries, own: &[Tensor<4>; 2], base: usize, end: usize) {
+        let start = self.block_start(end);
+        let summaries = self.summaries(base)..self.summaries(start);
+        if !summaries.is_empty() {
+            let places = || self.places(summaries.clone()).map(|at| at - base);
+            let [k, v] = own.each_ref().map(|x| taken(x, places()));
+            kept.whole.append(k, v, None);
+        }
+        let rest = || start - base..end - base;
+        kept.newest = (start < end).then(|| own.each_ref().map(|x| taken(x, rest())));
+    }
+}
+
+impl Weighs for Blocks {
+    fn weigh(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4> {
+        let Span { offset, keys, .. } = cx.span;
+        let attended = attended.seeing(*self);
+        if offset == 0 {
+            attended.observed(cx);
+        }
+        let Attended {
+            q,
+            k,
+            v,
+            relations,
+            options,
+            ..
+        } = attended;
+        let summarised = self.merged || self.local < q.dims()[1];
+        let order = Gathered {
+            blocks: *self,
+            copies: if summarised { self.summaries(keys) } else { 0 },
+            base: self.block_start(offset),
+        };
+        let kept = cx.state.as_deref_mut();
+        let (earlier, own) = match kept.and_then(LayerState::kept_mut::<Summaries>) {
+            Some(kept) => {
+                let earlier = kept.whole.all();
+                let own = kept.behind_newest([k, v]);
+                self.keep(kept, &own, order.base, keys);
+                (earlier, own)
+            }
+            None => (None, [k, v]),
+        };
+        let (earlier_k, earlier_v) = earlier.unzip();
+        let [k, v] = own;
+        let k = self.in_order(earlier_k, k, &order);
+        let v = self.in_order(earlier_v, v, &order);
+        let relations = Relations {
+            offset: order.copies + offset - order.base,
+            visible: order.visible(cx.visible.clone()),
+            ..relations
+        };
+        kernel::attention(q, k, v, relations, options)
+    }
+
+    fn empty_state(&self) -> LayerState {
+        LayerState::keeping(Summaries::default())
+    }
+}

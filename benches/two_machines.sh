@@ -1,5 +1,5 @@
 #!/bin/bash
-# 2026-11-23: one run on two machines that this script makes: network namespaces joined by a virtual cable; as root.
+# 2026-11-25: one run on two machines that this script makes: network namespaces joined by a virtual cable; as root.
 #
 #     benches/two_machines.sh [--install] [BINARY]
 #

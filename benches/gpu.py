@@ -2,7 +2,7 @@
 """Trains on a GPU what was trained on the CPU, and holds the losses against each other.
 
     cargo build --release --features wgpu
-    python3 benches/gpu.py [--binary target/release/formwork] [--device wgpu] [--only NAME] [--steps 20]
+    FORMWORK_DATA=FOLDER python3 benches/gpu.py [--binary target/release/formwork] [--device wgpu] [--only NAME] [--steps 20]
 
 Every file of experiments/smoke and one of each task runs for 20 steps on the device and on flex. The losses of the journal, in
 training and in the evaluation at the end, differ by less than 1e-3; then `bench train --json` counts how often the host reads in
@@ -39,6 +39,9 @@ vocab_size = 40
 context = 16
 [task]
 kind = "masked_lm"
+[optimizer]
+kind = "adamw"
+lr = 1e-3
 [train]
 steps = 20
 batch_size = 8
@@ -47,8 +50,8 @@ log_every = 10
     "translation": """name = "translation"
 [model]
 kind = "encoder_decoder"
-encoder_layers = 1
-decoder_layers = 1
+n_encoder_layers = 1
+n_decoder_layers = 1
 d_model = 32
 attention = { kind = "multi_head", n_heads = 2 }
 position = { kind = "sinusoidal" }
@@ -57,10 +60,14 @@ feed_forward = { kind = "dense", activation = "relu" }
 kind = "dates"
 [task]
 kind = "translation"
+[optimizer]
+kind = "adamw"
+lr = 1e-3
 [train]
 steps = 20
 batch_size = 8
 log_every = 10
+eval_every = 20
 eval_batches = 2
 """,
     "image_classification": """name = "image_classification"
@@ -78,6 +85,9 @@ kind = "shapes"
 valid_items = 32
 [task]
 kind = "image_classification"
+[optimizer]
+kind = "adamw"
+lr = 1e-3
 [train]
 steps = 20
 batch_size = 8
@@ -88,7 +98,6 @@ log_every = 10
 # What reads on every step, and why.
 READS = {
     "segments": "rows pass a state on",
-    "ranks": "",
 }
 
 
@@ -97,9 +106,9 @@ def journal(run):
     return [line for line in map(json.loads, lines) if line.get("loss") is not None]
 
 
-def called(binary, *arguments):
+def called(binary, *arguments, cwd=ROOT):
     began = time.monotonic()
-    done = subprocess.run([binary, *arguments], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([binary, *arguments], cwd=cwd, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"formwork {' '.join(arguments)}: status {done.returncode}\n{done.stderr}")
     return done.stdout, time.monotonic() - began
@@ -114,6 +123,7 @@ def main():
     a = p.parse_args()
     binary = str(Path(a.binary).resolve())
     print(called(binary, "list", "devices")[0].rstrip(), flush=True)
+    os.environ.setdefault("FORMWORK_DATA", str(ROOT / "datasets"))
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     faults, first = [], None
     with tempfile.TemporaryDirectory() as folder:
@@ -123,6 +133,8 @@ def main():
             files[name] = folder / f"{name}.toml"
             files[name].write_text(text)
         files = {name: file for name, file in files.items() if a.only in (None, name)}
+        # What another experiment begins from.
+        called(binary, "train", str(ROOT / "experiments/smoke/tiny.toml"), "--quiet", cwd=folder)
         for name, file in files.items():
             runs, seconds = {}, {}
             for device in ("flex", a.device):
@@ -130,12 +142,12 @@ def main():
                 sets = [f"train.steps={a.steps}", "train.log_every=5"]
                 sets = [part for one in sets for part in ("--set", one)]
                 _, seconds[device] = called(
-                    binary, "train", str(file), "--quiet", "--device", device, "--run", str(run), *sets)
+                    binary, "train", str(file), "--quiet", "--device", device, "--run", str(run), *sets, cwd=folder)
                 runs[device] = journal(run)
             here, there = runs["flex"], runs[a.device]
             off = max((abs(x["loss"] - y["loss"]) for x, y in zip(here, there)), default=float("nan"))
             text, _ = called(binary, "bench", "train", str(file), "--device", a.device, "--steps", "20",
-                             "--warmup", "2", "--json")
+                             "--warmup", "2", "--json", cwd=folder)
             reads = json.loads(text)["host_reads"]
             good = len(here) == len(there) > 0 and off < 1e-3
             says = "" if good else "  FAULT"
@@ -151,7 +163,7 @@ def main():
             name, file, before = first
             run = folder / "again"
             _, again = called(binary, "train", str(file), "--quiet", "--device", a.device, "--run", str(run),
-                              "--set", f"train.steps={a.steps}")
+                              "--set", f"train.steps={a.steps}", cwd=folder)
             machine = json.loads((run / "machine.json").read_text())
             print(f"{name} again: {again:.1f} s after {before:.1f} s; {json.dumps(machine['gpu'])}")
             if not machine["gpu"]["tuned_before"]:

@@ -1,6 +1,7 @@
 //! What the step loop does when training goes wrong, or has gone on long enough.
 
 use crate::binary::{failure, formwork, output};
+use crate::recompute::killed_and_resumed;
 use formwork::train::journal;
 use std::fs;
 use std::path::Path;
@@ -198,5 +199,29 @@ fn products_of_bfloat16_follow_those_of_32_bits() {
     let weights = safetensors::SafeTensors::deserialize(&weights).unwrap();
     for (name, tensor) in weights.tensors() {
         assert_eq!(tensor.dtype(), safetensors::Dtype::F32, "{name}");
+    }
+}
+
+/// Exact resume with products of bfloat16 operands: weights, moments and average.
+#[test]
+fn a_killed_run_of_mixed_bf16_ends_as_one_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let sets = [
+        "train.dtype=mixed_bf16",
+        "train.steps=40",
+        "train.checkpoint_every=4",
+    ];
+    let [whole, killed] = ["whole", "killed"].map(|name| folder.path().join(name));
+    let ended = train(&whole, &sets);
+    assert!(
+        ended.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ended.stderr)
+    );
+    killed_and_resumed(&killed, "experiments/smoke/tiny.toml", &sets);
+    for name in ["model.safetensors", "ema.safetensors", "optimizer.bpk"] {
+        let [whole, killed] =
+            [&whole, &killed].map(|run| fs::read(run.join("steps/00000040").join(name)).unwrap());
+        assert!(whole == killed, "{name} differs");
     }
 }
